@@ -1,11 +1,12 @@
 //! Touches of memory through a mapping: page faults.
 
 use super::{
-    Call, CallDone, CallStep, Entry, FrameId, Instant, Open, OpenId, PageCache, PageFlags, Phase, Progress, Status, Way,
+    Advice, Call, CallDone, CallStep, Entry, FrameId, Instant, Open, OpenId, PageCache, PageFlags, Phase, Progress,
+    Status, Way,
 };
 use crate::Context;
 use crate::fault::{fault_around, hints_active, on_hit, on_miss};
-use elevon_core::units::{Bytes, PageIndex};
+use elevon_core::units::{Bytes, PageCount, PageIndex};
 
 impl PageCache {
     /// Maps an open file. Its [`CallKind::Fault`]s may follow.
@@ -111,7 +112,10 @@ impl PageCache {
             let window = on_miss(&mut ra, at.pos, &self.config.rules, cached);
             self.opens[open].ra = ra;
             if window.size > 1 {
-                self.read_window(now, at, window, at.pos..at.pos.next(), context);
+                // A mapping that is read in order asks for all of readahead's pages.
+                let asks = if ra.mapping_advice() == Advice::Sequential { ra.ra_pages() } else { 0 };
+                let end = at.pos + PageCount::new(asks.into());
+                self.read_pieces(now, at, window, end, at.pos..at.pos.next(), context);
             }
             let found = self.resident.find(at.file, at.pos);
             return found.or_else(|| self.read_alone(now, at, context));

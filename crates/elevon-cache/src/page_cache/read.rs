@@ -112,22 +112,35 @@ impl PageCache {
         let window = ra.decide(ask, &self.config.rules, cached);
         self.opens[open].ra = ra;
         if let Some(window) = window {
-            if !marker {
-                at.missed = window.end();
-            }
             let wanted = if marker { at.pos..at.pos } else { at.pos..at.end };
             let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
             let context = if is_fault { self.fault_context(at) } else { Context::Readahead };
-            self.read_window(now, at, window, wanted.clone(), context);
-            // Without readahead, all pages of a large call are read at once, in pieces.
-            let mut piece = window;
-            while ra.advice() == Advice::Random && piece.end() < at.end {
-                let size = (at.end - piece.end()).get().min(FORCED_PIECE_PAGES.into()) as u32;
-                piece = ReadaheadWindow { start: piece.end(), size, async_size: 0 };
-                self.read_window(now, at, piece, wanted.clone(), context);
-                at.missed = piece.end();
+            let end = self.read_pieces(now, at, window, at.end, wanted, context);
+            if !marker {
+                at.missed = end;
             }
         }
+    }
+
+    /// Reads a window. Where the file is read in random order there is no readahead, and all that
+    /// was asked for, up to `end`, is read at once, in pieces. Returns the end of the last.
+    pub(super) fn read_pieces(
+        &mut self,
+        now: Instant,
+        at: &mut Progress,
+        window: ReadaheadWindow,
+        end: PageIndex,
+        wanted: core::ops::Range<PageIndex>,
+        context: Context,
+    ) -> PageIndex {
+        self.read_window(now, at, window, wanted.clone(), context);
+        let mut piece = window;
+        while self.opens[at.call.open.0 as usize].ra.advice() == Advice::Random && piece.end() < end {
+            let size = (end - piece.end()).get().min(FORCED_PIECE_PAGES.into()) as u32;
+            piece = ReadaheadWindow { start: piece.end(), size, async_size: 0 };
+            self.read_window(now, at, piece, wanted.clone(), context);
+        }
+        piece.end()
     }
 
     /// Reads the pages of a window that are not cached, under a plug of its own. `wanted`: pages

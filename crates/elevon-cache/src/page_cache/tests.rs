@@ -178,6 +178,18 @@ fn faults_map_around_and_random_reads_are_exact() {
     assert_eq!((cache.stats().waits(Cause::Fault).count, cache.stats().touches), (1, 1));
 }
 
+/// Traced on Linux 7.3 with `read_ahead_kb=8192`: where the file is said to be read in random order
+/// and its mapping in order, all of the readahead is read, in pieces of 2 MiB.
+#[test]
+fn a_mapping_that_is_read_in_order_has_all_of_its_readahead_in_pieces() {
+    let (mut cache, open) = cache(64, 4096, |config| config.ra_pages = 1200);
+    run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Random), 0, 0));
+    run(&mut cache, T0, call(open, CallKind::Madvise(Advice::Sequential), 0, 0));
+    let (_, bios) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 0, 1));
+    let pages = bios.iter().map(|&(_, start, pages)| (start, pages)).collect::<Vec<_>>();
+    assert_eq!((pages.first(), pages.iter().map(|(_, pages)| pages).sum::<u64>()), (Some(&(0, 512)), 1200));
+}
+
 #[test]
 fn a_miss_reads_around() {
     let (mut cache, open) = cache(64, 512, |_| {});
