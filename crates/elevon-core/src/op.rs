@@ -108,6 +108,10 @@ impl Flags {
     /// The I/O priority is that of this I/O alone (`aio_reqprio`); its process has another.
     pub const OWN_PRIO: Self = Self(1 << 18);
 
+    /// Of a call, never of a bio: it is tried without waiting (io_uring). What would have to be
+    /// split, or finds no tag, is done by a worker, from the beginning.
+    pub const TRIED: Self = Self(1 << 19);
+
     /// Returns true if every flag of `other` is set.
     #[inline]
     pub const fn contains(self, other: Self) -> bool {

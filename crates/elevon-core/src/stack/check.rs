@@ -21,8 +21,8 @@ impl Stack {
             let is_mine = |bio: &Bio| bio.has_place && Throttled::of(bio.op, bio.flags) == Some(throttled);
             let by_requests = self.requests.iter().filter(|(_, r)| r.place == Some(throttled)).count();
             let woken = self.woken.iter().filter_map(|woken| match &woken.step {
-                WokenStep::LookForTag(_, waiter) => Some(waiter),
-                WokenStep::Flush(..) => None,
+                WokenStep::LookForTag(_, waiter) | WokenStep::GoOn(waiter) => Some(waiter),
+                WokenStep::Flush(..) | WokenStep::Work(..) => None,
             });
             let waiting = self.queues.iter().flat_map(|queue| &queue.waiters).chain(woken).map(|waiter| waiter.bio);
             let without = waiting.filter(|bio| is_mine(&self.bios[bio.0])).count();

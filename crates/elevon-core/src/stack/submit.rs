@@ -17,6 +17,7 @@ use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
 mod straight;
+mod tried;
 mod waiting;
 
 pub(super) use straight::PageCalls;
@@ -111,6 +112,21 @@ impl Submission {
         self.rest.is_none() && !self.flush_to_build && self.built == io.bytes.get()
     }
 
+    /// The submission of a whole call that has no plug of its own and that nobody sleeps for.
+    const fn of_call(call: u32, path: IoPath) -> Self {
+        Self {
+            call,
+            built: 0,
+            flush_to_build: false,
+            rest: None,
+            plugged: false,
+            sleeps: false,
+            path,
+            in_worker: false,
+            tag_limit: None,
+        }
+    }
+
     /// The submission of one bio that was held alone, while the rest of the call went on.
     pub(super) fn of_held(self, bio: BioId, bytes: Bytes, is_cut: bool) -> Self {
         let rest = Some(Rest { bio, is_cut });
@@ -199,17 +215,11 @@ impl Stack {
         }
         let flush_to_build = io.op == Op::Flush;
         let sleeps = is_waited || !io.op.has_data();
-        let submission = Submission {
-            call,
-            built: 0,
-            flush_to_build,
-            rest: None,
-            plugged,
-            sleeps,
-            path,
-            in_worker: false,
-            tag_limit: None,
-        };
+        let submission = Submission { flush_to_build, plugged, sleeps, ..Submission::of_call(call, path) };
+        if io.flags.contains(Flags::TRIED) && self.try_is_split(now, io, &submission) {
+            self.hand_to_worker(now, io, submission, driver);
+            return Submitted::Accepted;
+        }
         let submitted = self.run_submission(now, io, submission, None, driver);
         self.sync_written(now, driver);
         submitted
@@ -254,17 +264,7 @@ impl Stack {
     }
 
     fn submit_flush<D: Driver>(&mut self, now: Instant, call: u32, io: &Io, driver: &mut D) {
-        let submission = Submission {
-            call,
-            built: 0,
-            flush_to_build: true,
-            rest: None,
-            plugged: false,
-            sleeps: false,
-            path: IoPath::Direct,
-            in_worker: true,
-            tag_limit: None,
-        };
+        let submission = Submission { flush_to_build: true, ..Submission::of_call(call, IoPath::Direct).in_worker() };
         self.run_submission(now, io, submission, None, driver);
     }
 
@@ -398,13 +398,10 @@ impl Stack {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
             let Some(allocated) = self.allocate_request(&mut submission, id) else {
-                if io.flags.contains(Flags::NOWAIT) {
-                    self.give_place_back(now, id);
-                    self.drop_bio(id);
-                    self.end_bio(id, Status::Again);
-                    continue;
+                match self.go_without_tag(now, io, submission, id, driver) {
+                    Some(submitted) => return submitted,
+                    None => continue,
                 }
-                return self.sleep_for_tag(now, io, submission, id, driver);
             };
             self.start_request(now, &allocated, id);
             self.place_request(now, io, &submission, allocated.id, driver);
@@ -518,7 +515,9 @@ impl Stack {
                 (Op::Write, io.flags | Flags::PREFLUSH | Flags::SYNC, 0)
             }
             _ if left == 0 => return None,
-            Op::Read | Op::Write | Op::ZoneAppend => (io.op, io.flags, self.next_data_bytes(io, submission, left)),
+            Op::Read | Op::Write | Op::ZoneAppend => {
+                (io.op, io.flags.without(Flags::TRIED), self.next_data_bytes(io, submission, left))
+            }
             Op::Discard | Op::SecureErase => {
                 let sector = io.sector + Bytes::new(submission.built).sectors_floor();
                 let sectors = build::next_discard_sectors(sector, Bytes::new(left).sectors_floor(), &self.limits);

@@ -26,6 +26,7 @@ mod merges;
 mod plug;
 mod straight;
 mod tenants;
+mod tried;
 
 /// A driver that records its commands and completes none until a test does.
 #[derive(Default)]

@@ -4,7 +4,7 @@ extern crate alloc;
 use alloc::collections::VecDeque;
 
 use super::submit::Submission;
-use super::{Io, Stack, Submitted, Waiter};
+use super::{Io, Stack, Submitted, Waiter, Woken, WokenStep};
 use crate::bio::Bio;
 use crate::driver::Driver;
 use crate::op::Op;
@@ -115,7 +115,10 @@ impl Stack {
             if self.control.is_active() {
                 self.charge_wait(now, bio, crate::control::Cause::Writeback);
             }
-            self.wake_submission(now, &io, submission, Some(bio), driver);
+            // It has its place from now on, and runs later: not before all requests have completed
+            // that do so at this instant.
+            let waiter = Waiter { io, submission, bio };
+            self.woken.push(Woken { at: now + driver.wake_delay(), step: WokenStep::GoOn(waiter) });
         }
         let queue = &mut self.throttled[throttled as usize];
         (queue.is_woken, queue.is_waking) = (false, false);

@@ -52,11 +52,15 @@ pub(super) struct Options {
 }
 
 /// Returns the flags by operation. A task that sleeps until its I/O has completed says so, and so
-/// does a thread of POSIX AIO.
+/// does a thread of POSIX AIO; a ring tries its reads and writes first.
 fn flags_of(spec: &JobSpec, of_write: Flags) -> [Flags; 4] {
     let is_waited = !spec.engine.asynchronous || spec.has_file_threads();
     let of_all = if is_waited { Flags::WAITED } else { Flags::NONE };
     let mut flags = [of_all; 4];
+    if spec.bounded_workers(1).is_some() {
+        flags[Op::Read as usize] |= Flags::TRIED;
+        flags[Op::Write as usize] |= Flags::TRIED;
+    }
     flags[Op::Write as usize] |= of_write;
     flags[Op::Flush as usize] |= Flags::PREFLUSH | Flags::SYNC;
     flags[Op::Discard as usize] |= Flags::SYNC;

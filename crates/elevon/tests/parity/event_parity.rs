@@ -8,7 +8,7 @@
 //! read end, which is how memory lay; and the places and times of random reads, because fio's
 //! generator is another one. Everything else is simulated.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::fs;
 use std::thread;
@@ -25,27 +25,33 @@ const LATER_KERNELS: [&str; 4] = ["6.16", "6.18", "7.2", "7.3"];
 /// of before, of all jobs on one disk. There are no rules of 6.17: it has those of 6.18.
 const LAST_KERNELS: [&str; 6] = ["6.17", "6.18", "6.19", "7.0", "7.1", "7.3"];
 
+/// Those of traces that say themselves what their job is, `described-V.txt.zst`.
+const DESCRIBED_KERNELS: [&str; 2] = ["6.18", "7.3"];
+
 /// The disks of the traces, and the profiles that present them.
 const DISKS: [(&str, &str); 4] =
     [("nullb0", "null-blk"), ("vdb", "virtio-blk"), ("nvme0n1", "qemu-nvme"), ("sda", "scsi-disk")];
 
+const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "bfq", "kyber"];
+
 /// What a job is, beside what its trace says of it.
-struct Job {
-    name: &'static str,
+struct Job<'a> {
+    name: &'a str,
     /// The job; empty if the trace itself is replayed.
-    text: &'static str,
-    options: &'static [&'static str],
+    text: &'a str,
+    /// Options of the command; its own `--device` or `--scheduler` is in place of the trace's.
+    options: &'a [&'a str],
     /// Sectors of one call, if its bios show how memory lay.
     call: u64,
     /// The write that the disk did before, of which mq-deadline keeps the place: a job of one
     /// request, whose events are not compared. Empty if it does not matter.
-    before: &'static str,
+    before: &'a str,
 }
 
 const DIRECT: &[&str] = &["--buffers", "runs:1x256"];
 const BUFFERED: &[&str] = &["--memory", "1GiB", "--set", "buffered_path=blkdev"];
 
-const JOBS: [Job; 9] = [
+const JOBS: [Job<'static>; 9] = [
     Job { name: "read2m", text: "rw=read\nbs=2m\nsize=6m\ndirect=1\n", options: &[], call: 4096, before: "" },
     Job {
         name: "read1028k-512",
@@ -93,20 +99,20 @@ const JOBS: [Job; 9] = [
     },
 ];
 
-const fn direct(name: &'static str, text: &'static str) -> Job {
+const fn direct(name: &'static str, text: &'static str) -> Job<'static> {
     Job { name, text, options: DIRECT, call: 0, before: "" }
 }
 
-const fn buffered(name: &'static str, text: &'static str) -> Job {
+const fn buffered(name: &'static str, text: &'static str) -> Job<'static> {
     Job { name, text, options: BUFFERED, call: 0, before: "" }
 }
 
-const fn replayed(name: &'static str) -> Job {
+const fn replayed(name: &'static str) -> Job<'static> {
     Job { name, text: "", options: &[], call: 0, before: "" }
 }
 
 /// Jobs with engine psync unless they name another; cached ones use the disk itself.
-const MORE: [Job; 32] = [
+const MORE: [Job<'static>; 32] = [
     direct("read100k", "rw=read\nbs=100k\nsize=1000k\ndirect=1\n"),
     direct("read-stride", "rw=read:16k\nbs=16k\nnumber_ios=8\nsize=32m\ndirect=1\n"),
     direct("read512", "rw=read\nbs=512\nnumber_ios=8\nsize=32m\ndirect=1\n"),
@@ -176,7 +182,7 @@ const MORE: [Job; 32] = [
 
 /// Jobs that no trace was taken of while the model was made, of the kinds that have an option or an
 /// attribute which those above do not have.
-const NEW: [Job; 35] = [
+const NEW: [Job<'static>; 35] = [
     direct(
         "uring-fixed",
         "rw=write\nbs=8k\niodepth=8\niodepth_batch=8\nfixedbufs=1\nregisterfiles=1\n\
@@ -278,10 +284,10 @@ const NEW: [Job; 35] = [
 ];
 
 /// Events whose time is the device's, or which this stack does not have.
-const LEFT_OUT: [&str; 2] = ["rq_complete", "io_done"];
+const LEFT_OUT: [&str; 3] = ["rq_complete", "io_done", "bio_complete"];
 
 /// Returns the jobs of all traces.
-fn all_jobs() -> impl Iterator<Item = &'static Job> {
+fn all_jobs() -> impl Iterator<Item = &'static Job<'static>> {
     JOBS.iter().chain(&MORE).chain(&NEW)
 }
 
@@ -289,7 +295,8 @@ fn all_jobs() -> impl Iterator<Item = &'static Job> {
 fn event(line: &str, with_priority: bool) -> Option<(&str, String)> {
     let (kind, fields) = line.split_once(": block_")?.1.split_once(':')?;
     let is_priority = |word: &str| with_priority && word.starts_with(char::is_alphabetic);
-    let is_kept = |word: &&str| !word.starts_with('[') && (!word.contains(',') || is_priority(word));
+    let is_of_cpu = |word: &str| word.starts_with('[') || word.starts_with("hctx=");
+    let is_kept = |word: &&str| !is_of_cpu(word) && (!word.contains(',') || is_priority(word));
     let words = fields.split_whitespace().filter(is_kept);
     Some((kind, [kind].into_iter().chain(words).collect::<Vec<_>>().join(" ")))
 }
@@ -308,7 +315,11 @@ fn every_event(trace: &str) -> Vec<String> {
 /// Returns the traces of a kernel in one of the files, by `DISK-SCHEDULER-JOB`.
 fn traces(file: &str, kernel: &str) -> BTreeMap<String, String> {
     let packed = fs::read(kernel_truth("matrix").join(format!("{file}-{kernel}.txt.zst"))).expect("the traces");
-    let text = String::from_utf8(zstd::decode_all(&packed[..]).expect("zstd")).expect("text");
+    sections(&String::from_utf8(zstd::decode_all(&packed[..]).expect("zstd")).expect("text"))
+}
+
+/// Splits a file of traces.
+fn sections(text: &str) -> BTreeMap<String, String> {
     let sections = text.split("== ").skip(1).map(|section| section.split_once('\n').expect("a name and its trace"));
     sections.map(|(name, trace)| (name.to_owned(), trace.to_owned())).collect()
 }
@@ -347,14 +358,14 @@ enum Verdict {
 /// One trace and how the simulation compares.
 struct Compared {
     kernel: &'static str,
-    job: &'static str,
+    job: String,
     scheduler: &'static str,
     verdict: Verdict,
     /// Where the first difference is; empty if there is none.
     first: String,
 }
 
-fn compare(kernel: &'static str, job: &Job, disk: (&str, &str), scheduler: &'static str, trace: &str) -> Compared {
+fn compare(kernel: &'static str, job: &Job<'_>, disk: (&str, &str), scheduler: &'static str, trace: &str) -> Compared {
     let (bench, theirs) = (Bench::new(), events(trace));
     let verb = match job.text {
         "" => ["replay", bench.file("real.ftrace", trace)],
@@ -368,7 +379,9 @@ fn compare(kernel: &'static str, job: &Job, disk: (&str, &str), scheduler: &'sta
     };
     let memory = memory(&theirs, job.call);
     let rules = if kernel == "6.17" { "6.18" } else { kernel };
-    let stack = ["--device", disk.1, "--kernel", rules, "--scheduler", scheduler, "--trace", "ours.ftrace"];
+    let of_trace = [["--device", disk.1], ["--scheduler", scheduler]];
+    let of_trace = of_trace.iter().filter(|option| !job.options.contains(&option[0])).flatten().copied();
+    let stack = [&["--kernel", rules, "--trace", "ours.ftrace"][..], &of_trace.collect::<Vec<_>>()].concat();
     let buffers = ["--buffers", &memory];
     let options = [&verb[..], &stack, job.options, if job.call > 0 { &buffers[..] } else { &[] }].concat();
     bench.stdout(&options);
@@ -393,7 +406,7 @@ fn compare(kernel: &'static str, job: &Job, disk: (&str, &str), scheduler: &'sta
         let (kernel, here) = (of(&theirs, at), of(&ours, at));
         format!("{}, {scheduler}: event {at} of {} is {kernel} in the kernel and {here} here", disk.0, theirs.len())
     });
-    Compared { kernel, job: job.name, scheduler, verdict, first }
+    Compared { kernel, job: job.name.to_owned(), scheduler, verdict, first }
 }
 
 fn compare_all(file: &str, kernel: &'static str) -> Vec<Compared> {
@@ -401,7 +414,7 @@ fn compare_all(file: &str, kernel: &'static str) -> Vec<Compared> {
     let mut compared = Vec::new();
     for job in all_jobs() {
         for disk in DISKS {
-            for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
+            for scheduler in SCHEDULERS {
                 if let Some(trace) = traces.get(&format!("{}-{scheduler}-{}", disk.0, job.name)) {
                     compared.push(compare(kernel, job, disk, scheduler, trace));
                 }
@@ -412,7 +425,25 @@ fn compare_all(file: &str, kernel: &'static str) -> Vec<Compared> {
     compared
 }
 
-fn table(kernels: &[&str], all: &[Compared]) -> String {
+/// Compares traces each of which begins with lines that say what its job is: `# OPTION VALUE` of
+/// the command, and `| LINE` of the job. Without a line of a job the trace is replayed.
+fn compare_described(kernel: &'static str, traces: &BTreeMap<String, String>) -> Vec<Compared> {
+    let compare_one = |(name, section): (&String, &String)| {
+        let disk = DISKS.into_iter().find(|disk| name.starts_with(disk.0)).expect("a disk");
+        let rest = &name[disk.0.len() + 1..];
+        let scheduler = SCHEDULERS.into_iter().find(|scheduler| rest.starts_with(scheduler)).expect("a scheduler");
+        let of = |mark: &'static str| section.lines().filter_map(move |line| line.strip_prefix(mark));
+        let options: Vec<&str> = of("# ").flat_map(str::split_whitespace).collect();
+        let text: String = of("| ").flat_map(|line| [line, "\n"]).collect();
+        let job = &rest[scheduler.len() + 1..];
+        let job = Job { name: job, text: &text, options: &options, call: 0, before: "" };
+        compare(kernel, &job, disk, scheduler, section)
+    };
+    traces.iter().map(compare_one).collect()
+}
+
+/// Returns the table of traces, with a line for each of the jobs that is among them.
+fn table(kernels: &[&str], jobs: &[&str], all: &[Compared]) -> String {
     let count = |of: &dyn Fn(&&Compared) -> bool, verdict: Verdict| {
         all.iter().filter(of).filter(|compared| compared.verdict == verdict).count()
     };
@@ -430,9 +461,9 @@ fn table(kernels: &[&str], all: &[Compared]) -> String {
         text
     };
     let mut out = format!("\n| job | {} |\n| --- |{}\n", kernels.join(" | "), " --- |".repeat(kernels.len()));
-    for job in all_jobs().filter(|job| all.iter().any(|compared| compared.job == job.name)) {
-        let of = |kernel: &&str| cell(&|compared: &&Compared| compared.kernel == *kernel && compared.job == job.name);
-        let _ = writeln!(out, "| `{}` | {} |", job.name, kernels.iter().map(of).collect::<Vec<_>>().join(" | "));
+    for job in jobs.iter().filter(|job| all.iter().any(|compared| compared.job == **job)) {
+        let of = |kernel: &&str| cell(&|compared: &&Compared| compared.kernel == *kernel && compared.job == *job);
+        let _ = writeln!(out, "| `{job}` | {} |", kernels.iter().map(of).collect::<Vec<_>>().join(" | "));
     }
     let of = |kernel: &&str| cell(&|compared: &&Compared| compared.kernel == *kernel);
     let cells = kernels.iter().map(of).collect::<Vec<_>>();
@@ -444,16 +475,27 @@ fn table(kernels: &[&str], all: &[Compared]) -> String {
     out
 }
 
+fn of_kernel(file: &str, kernel: &'static str) -> Vec<Compared> {
+    match file {
+        "described" => compare_described(kernel, &traces(file, kernel)),
+        _ => compare_all(file, kernel),
+    }
+}
+
 /// Compares all traces of a kind, and returns the result with its table.
-fn compare_kernels(file: &str, kernels: &[&'static str]) -> (Vec<Compared>, String) {
+fn compare_kernels(file: &str, kernels: &[&'static str], least_percent: usize) -> (Vec<Compared>, String) {
     let all: Vec<Compared> = thread::scope(|scope| {
-        let threads = kernels.iter().map(|kernel| scope.spawn(move || compare_all(file, kernel))).collect::<Vec<_>>();
+        let threads = kernels.iter().map(|kernel| scope.spawn(move || of_kernel(file, kernel))).collect::<Vec<_>>();
         threads.into_iter().flat_map(|thread| thread.join().expect("compared")).collect()
     });
     let exact = all.iter().filter(|compared| compared.verdict == Verdict::Exact).count();
-    let table = table(kernels, &all);
+    let mut jobs: Vec<&str> = all_jobs().map(|job| job.name).collect();
+    let described: BTreeSet<&str> =
+        all.iter().map(|compared| &compared.job[..]).filter(|job| !jobs.contains(job)).collect();
+    jobs.extend(described);
+    let table = table(kernels, &jobs, &all);
     eprintln!("{exact} of {} traces are exact\n{table}", all.len());
-    assert!(exact * 100 >= all.len() * 95, "only {exact} of {} traces are exact", all.len());
+    assert!(exact * 100 >= all.len() * least_percent, "only {exact} of {} traces are exact", all.len());
     (all, table)
 }
 
@@ -466,9 +508,11 @@ fn hold_docs(name: &str, table: &str) {
 /// All kinds of traces, in one test, because both write the document.
 #[test]
 fn events_are_those_of_ten_kernels() {
-    let (_, first) = compare_kernels("events", &KERNELS);
-    let (later, table) = compare_kernels("jobs", &LATER_KERNELS);
-    let (last, last_table) = compare_kernels("last", &LAST_KERNELS);
+    let (_, first) = compare_kernels("events", &KERNELS, 95);
+    let (later, table) = compare_kernels("jobs", &LATER_KERNELS, 95);
+    let (last, last_table) = compare_kernels("last", &LAST_KERNELS, 95);
+    let (_, described_table) = compare_kernels("described", &DESCRIBED_KERNELS, 90);
+    hold_docs("described events", &described_table);
     hold_docs("events", &first);
     hold_docs("later events", &table);
     hold_docs("last events", &last_table);
@@ -478,11 +522,24 @@ fn events_are_those_of_ten_kernels() {
     assert_eq!(all.filter(is_other).map(|compared| &compared.first).collect::<Vec<_>>(), [""; 0]);
 }
 
+/// Compares the traces of a file of one's own, in the form of `described-V.txt`, with those of a
+/// kernel: `ELEVON_TRACES=FILE ELEVON_KERNEL=6.18 cargo test -p elevon --test parity own_file --
+/// --nocapture`. Without a file there is nothing to do.
+#[test]
+fn events_of_an_own_file() {
+    let Ok(file) = std::env::var("ELEVON_TRACES") else { return };
+    let kernel = std::env::var("ELEVON_KERNEL").expect("ELEVON_KERNEL is the version");
+    let kernel: &'static str = kernel.leak();
+    let all = compare_described(kernel, &sections(&fs::read_to_string(file).expect("the traces")));
+    let jobs: BTreeSet<&str> = all.iter().map(|compared| &compared.job[..]).collect();
+    println!("{}", table(&[kernel], &jobs.into_iter().collect::<Vec<_>>(), &all));
+}
+
 /// Where one request is in flight at a time, completions have their place in the order, too: those
 /// of the steps of flush sequences, with the accounting events and the priority of each.
 #[test]
 fn every_event_of_flush_sequences_is_the_kernels() {
-    let is_compared = |job: &&Job| ["write-dsync", "write-fsync"].contains(&job.name);
+    let is_compared = |job: &&Job<'_>| ["write-dsync", "write-fsync"].contains(&job.name);
     let mut compared = 0;
     for kernel in KERNELS {
         let traces = traces("events", kernel);

@@ -84,7 +84,7 @@ impl Stack {
         driver: &mut D,
     ) -> Submitted {
         let is_sync = io.op == Op::Read && path == IoPath::Direct && self.page_calls.sync_reads[usize::from(sleeps)];
-        let flags = if is_sync { io.flags | Flags::SYNC } else { io.flags };
+        let flags = (if is_sync { io.flags | Flags::SYNC } else { io.flags }).without(Flags::TRIED);
         let part = Part { op: io.op, flags, offset: 0, bytes: io.bytes.get(), segments: 1 };
         self.counters.bios += 1;
         self.whole_calls += 1;
@@ -100,6 +100,10 @@ impl Stack {
             self.wbt.on_read(now);
         }
         let Some(tag) = entry.tags.take() else {
+            if io.flags.contains(Flags::TRIED) {
+                self.hand_straight_to_worker(now, &{ io }, path, driver);
+                return Submitted::Accepted;
+            }
             let id = BioId(self.bios.insert({ part }.bio(now, &{ io }, WHOLE_CALL)));
             return self.wait_straight(now, io, id, (sleeps, path), Some(TagLimit(None)), driver);
         };
@@ -137,6 +141,13 @@ impl Stack {
         }
         let limit = self.tag_limit(io.task, part.op, part.flags);
         let Some(allocated) = self.take_request(limit, place) else {
+            if io.flags.contains(Flags::TRIED) {
+                if let Some(id) = filed {
+                    self.bios.remove(id.0);
+                }
+                self.hand_straight_to_worker(now, &io, path, driver);
+                return Submitted::Accepted;
+            }
             let id = filed.unwrap_or_else(|| BioId(self.bios.insert(part.bio(now, &io, WHOLE_CALL))));
             return self.wait_straight(now, io, id, (sleeps, path), Some(limit), driver);
         };

@@ -248,8 +248,11 @@ fn a_reader_that_waits_for_a_tag_comes_before_throttled_writers() {
     }
     let counters = rig.stack.counters();
     assert_eq!((counters.tag_waits, counters.wbt_waits), (1, 2));
-    let order: Vec<u64> =
-        core::iter::from_fn(|| (!rig.driver.issued.is_empty()).then(|| rig.complete_first().sector.get())).collect();
+    let order: Vec<u64> = core::iter::from_fn(|| {
+        rig.run_worker();
+        (!rig.driver.issued.is_empty()).then(|| rig.complete_first().sector.get())
+    })
+    .collect();
     assert_eq!(order, [0, 5000, 1000, 2000]);
 }
 
@@ -332,4 +335,20 @@ fn the_scheduler_is_asked_once_more_after_a_round_that_issued() {
     };
     assert_eq!(first_of_be(4)[0], "2000+8");
     assert_eq!(first_of_be(5)[0], "1000+8");
+}
+
+/// Traced on Linux 6.18 (discards of 8 MiB, `discard_max_bytes` of 1 MiB, four places): of four
+/// that complete in one burst the first wakes who waits for a place, who then finds all of them.
+#[test]
+fn who_waits_for_a_place_runs_after_all_that_completed_together() {
+    let mut config = StackConfig { wbt_lat: Some(Nanos::from_millis(2)), ..config(Kernel::V6_18) };
+    config.limits.max_user_discard_sectors = Sectors::new(2048);
+    let mut rig = Rig::new(config);
+    rig.submit(Op::Discard, Flags::SYNC, 0, 16384);
+    assert_eq!((rig.issued().len(), rig.stack.counters().wbt_waits), (4, 1));
+    for command in rig.driver.issued.clone() {
+        rig.complete(command);
+    }
+    rig.run_worker();
+    assert_eq!((rig.issued().len(), rig.stack.counters().wbt_waits), (4, 1));
 }

@@ -1,0 +1,98 @@
+//! Direct I/O of io_uring: a call is tried without waiting. If its bio would have to be split or
+//! finds no tag, a worker of the ring does all of it, in its own time and without the task's plug.
+//! Source: traces of Linux 6.18 and 7.3 (`docs/parity.md`, *Event for event*).
+
+use super::{Part, Submission};
+use crate::build::IoPath;
+use crate::driver::Driver;
+use crate::event::EventKind;
+use crate::op::{Flags, Op};
+use crate::split::{Split, split};
+use crate::stack::{Call, DirectPath, Io, Stack, Submitted, Woken, WokenStep};
+use crate::status::Status;
+use crate::units::{BioId, Instant};
+
+impl Stack {
+    /// Returns true if a call that is tried is one bio that would have to be split. The bio of the
+    /// try is recorded as queued. A call of several bios, and one that limits or gates may hold, is
+    /// not tried here.
+    #[cold]
+    pub(super) fn try_is_split(&mut self, now: Instant, io: &Io, submission: &Submission) -> bool {
+        let bytes = io.bytes.get();
+        let is_tried = matches!(io.op, Op::Read | Op::Write)
+            && submission.path == IoPath::Direct
+            && !submission.plugged
+            && self.config.direct_path == DirectPath::Blkdev
+            && self.config.error_injection.is_empty()
+            && !self.control.is_active();
+        if !is_tried || self.next_data_bytes(io, submission, bytes) != bytes {
+            return false;
+        }
+        let mut flags = io.flags.without(Flags::TRIED);
+        if !self.limits.write_cache {
+            flags = flags.without(Flags::PREFLUSH | Flags::FUA);
+        }
+        let bio = Part { op: io.op, flags, offset: 0, bytes, segments: 0 }.bio(now, io, submission.call);
+        let layout = Some(&self.layouts[io.layout.index()]);
+        if !matches!(split(&bio, layout, &self.limits, &self.rules), Split::Cut { .. }) {
+            return false;
+        }
+        self.counters.bios += 1;
+        if self.tracing {
+            self.trace_bio(now, EventKind::BioQueue, &bio);
+        }
+        true
+    }
+
+    /// Returns true if a bio that found no tag is the try of its whole call.
+    fn is_failed_try(&self, io: &Io, submission: &Submission, bio: BioId) -> bool {
+        io.flags.contains(Flags::TRIED)
+            && !submission.in_worker
+            && !submission.plugged
+            && self.bios[bio.0].bytes == io.bytes
+            && !self.control.is_active()
+    }
+
+    /// Ends or hands on a fragment that found no tag, or lets its submission sleep for one. Returns
+    /// `None` if the submission goes on with the next bio.
+    #[cold]
+    pub(super) fn go_without_tag<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: Submission,
+        bio: BioId,
+        driver: &mut D,
+    ) -> Option<Submitted> {
+        if io.flags.contains(Flags::NOWAIT) {
+            self.give_place_back(now, bio);
+            self.drop_bio(bio);
+            self.end_bio(bio, Status::Again);
+            return None;
+        }
+        if self.is_failed_try(io, &submission, bio) {
+            self.drop_bio(bio);
+            self.bios.remove(bio.0);
+            self.calls[submission.call].parts -= 1;
+            self.hand_to_worker(now, io, submission, driver);
+            return Some(Submitted::Accepted);
+        }
+        Some(self.sleep_for_tag(now, io, submission, bio, driver))
+    }
+
+    /// Lets a worker do a call whose try failed, once it runs.
+    #[cold]
+    pub(super) fn hand_to_worker<D: Driver>(&mut self, now: Instant, io: &Io, submission: Submission, driver: &mut D) {
+        let submission = Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
+        self.woken.push(Woken { at: now + driver.wake_delay(), step: WokenStep::Work(submission, *io) });
+    }
+
+    /// As [`Self::hand_to_worker`], for a call that went straight and found no tag.
+    #[cold]
+    pub(super) fn hand_straight_to_worker<D: Driver>(&mut self, now: Instant, io: &Io, path: IoPath, driver: &mut D) {
+        let call = self.calls.insert(Call::of(io, None));
+        self.whole_calls -= 1;
+        let submission = Submission::of_call(call, path);
+        self.hand_to_worker(now, io, submission, driver);
+    }
+}
