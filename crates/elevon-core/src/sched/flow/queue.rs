@@ -143,9 +143,14 @@ impl Queue {
         self.short = Nanos::new(alone.get() / 8);
     }
 
-    /// Returns true if the process loses a noticeable part of its time to waiting, so that keeping
-    /// a place for it would help: more than 1/20, or more than the place is idle for it.
+    /// Returns true if keeping a place for the process would help: the process loses a noticeable
+    /// part of its time to waiting, more than 1/20, or more than the place is idle for it. One that
+    /// has others in the device need not have lost anything yet if the place is idle for a 32nd of
+    /// a request at most: it comes back so often that it would lose a little at many of its returns.
     pub(super) fn is_delayed(&self, hold: Nanos) -> bool {
+        if self.in_device > 0 && hold.get() * 4 <= self.short.get() {
+            return true;
+        }
         match (self.wait.get(), self.total.get()) {
             (Some(wait), Some(total)) => wait * 20 > total || wait > 4 * hold.get(),
             _ => true,
@@ -201,5 +206,18 @@ mod tests {
         assert_eq!(hold(&[1_000, 1_000, 1_000, 5]), None);
         assert_eq!(hold(&[1_000]), None);
         assert_eq!(hold(&[100]), Some(Nanos::from_micros(201)), "it never returns at once");
+    }
+
+    #[test]
+    fn who_has_others_in_the_device_need_not_have_lost_time() {
+        let mut shares = Shares::new(Nanos::from_millis(250));
+        let member = shares.add(Instant::ZERO, GroupId::ROOT, 1, 40);
+        let (mut queue, now) = (Queue::new(member, 1), Instant::ZERO + Nanos::from_millis(1));
+        queue.on_end(now, Instant::ZERO, Nanos::ZERO, Nanos::from_millis(1));
+        let is_delayed = |queue: &Queue, micros| queue.is_delayed(Nanos::from_micros(micros));
+        assert!(!is_delayed(&queue, 10));
+        queue.in_device = 1;
+        assert!(is_delayed(&queue, 31));
+        assert!(!is_delayed(&queue, 32));
     }
 }
