@@ -64,6 +64,20 @@ fn looks_and_thinking_now_and_then_leave_shares_as_they_are() {
     }
 }
 
+/// A process that thinks for 1 ms finds four servers all in use when it comes back (76), and one
+/// with four requests comes back before it has lost much (135). They had an unfairness of 0.24 and
+/// 0.056.
+#[test]
+fn places_are_kept_for_who_is_expected() {
+    if Setup::FLOW.is_there() {
+        let lab = Lab::new();
+        for (seed, most) in [(76, 0.12), (135, 0.04)] {
+            let unfairness = points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division.unfairness();
+            assert!(unfairness < most, "{unfairness} of seed {seed}");
+        }
+    }
+}
+
 /// Shares that are found with the oracle are right where the device is a number of servers: what
 /// was delivered is what the servers had time for, and nobody has more than alone.
 #[test]

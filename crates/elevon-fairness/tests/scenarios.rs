@@ -27,7 +27,6 @@ const MISSED: &[(&str, usize, &str)] = &[
         3,
         "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
     ),
-    ("d-think-times-slots", 0, "all servers are in use when a process has thought, and none is kept free"),
     (
         "d-readers-and-writers-nvme-datacenter",
         0,

@@ -57,7 +57,7 @@ use cost::{CostModel, Direction};
 use decisions::Counts;
 use depth::Depth;
 use floors::Floors;
-use holds::{HOLDS, Hold};
+use holds::{HOLDS, Hold, Thinker};
 use kinds::Kinds;
 use occupancy::Occupancy;
 use queue::{Mean, Queue, QueueId};
@@ -139,6 +139,7 @@ pub struct Flow {
     /// changed.
     read_times: Mean,
     holds: Vec<Hold>,
+    thinkers: Vec<Thinker>,
     /// For how long places may still be kept, beyond an eighth of a service time each.
     allowance: u64,
     allowed_at: Instant,
@@ -204,6 +205,7 @@ impl Flow {
             write_at: None,
             read_times: Mean::default(),
             holds: Vec::with_capacity(HOLDS),
+            thinkers: Vec::with_capacity(HOLDS),
             allowance: 0,
             allowed_at: Instant::ZERO,
             is_read_next: false,
@@ -336,6 +338,7 @@ impl Flow {
     #[cold]
     fn end_queue(&mut self, q: QueueId, member: MemberId) {
         self.holds.retain(|hold| hold.queue != q);
+        self.forget_thinker(q);
         if self.turn.queue == Some(q) {
             self.turn = Turn::default();
         }
@@ -374,6 +377,9 @@ impl Flow {
         self.note_front(q);
         if !self.holds.is_empty() {
             self.end_hold(|hold| hold.queue == q);
+        }
+        if !self.thinkers.is_empty() {
+            self.forget_thinker(q);
         }
     }
 
@@ -677,11 +683,11 @@ impl Scheduler for Flow {
             let wait = slot.dispatched - slot.arrived;
             let queue = &mut self.queues[q.index()];
             queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
-            let (exited, queued) = (queue.exited, queue.queued);
+            let exited = queue.exited;
             if self.rotational {
                 self.wait_in_turn(q, Nanos::new(self.costs.of(slot.direction, slot.sectors, false)));
-            } else if self.waiting > 0 && !exited && queued < self.free_places() {
-                self.hold_for(q, &slot, alone);
+            } else {
+                self.keep_place(q, &slot, alone);
             }
             if exited {
                 self.end_if_unused(q);

@@ -91,6 +91,9 @@ pub(super) struct Queue {
     /// within it: a moving average, in 1/1024.
     short: Nanos,
     quick: u64,
+    /// Its last think time that was longer, and whether the one before that was about the same.
+    pause: Nanos,
+    is_regular: bool,
     /// Time from arrival to completion, and the part of it that it waited, here or in the device.
     pub(super) total: Average,
     pub(super) wait: Average,
@@ -117,6 +120,8 @@ impl Queue {
             think: Average::NONE,
             short: Nanos::ZERO,
             quick: 0,
+            pause: Nanos::ZERO,
+            is_regular: false,
             total: Average::NONE,
             wait: Average::NONE,
         }
@@ -127,7 +132,12 @@ impl Queue {
         if let Some(left) = self.left.take() {
             let think = now - left;
             self.think.add(think);
-            self.quick = self.quick - self.quick / 8 + if think <= self.short { 128 } else { 0 };
+            let is_quick = think <= self.short;
+            self.quick = self.quick - self.quick / 8 + if is_quick { 128 } else { 0 };
+            if !is_quick {
+                self.is_regular = think.get().abs_diff(self.pause.get()) <= self.short.get() / 2;
+                self.pause = think;
+            }
         }
     }
 
@@ -141,6 +151,16 @@ impl Queue {
         self.wait.add(wait + Nanos::new(inside));
         self.left = Some(now);
         self.short = Nanos::new(alone.get() / 8);
+    }
+
+    /// Returns when the next request of a process is expected that has none and thinks for the same
+    /// time again and again.
+    #[inline]
+    pub(super) fn expected(&self) -> Option<Instant> {
+        if !self.is_regular || self.queued > 0 || self.in_device > 0 {
+            return None;
+        }
+        self.left.map(|left| left + self.pause)
     }
 
     /// Returns true if keeping a place for the process would help: the process loses a noticeable
@@ -206,6 +226,29 @@ mod tests {
         assert_eq!(hold(&[1_000, 1_000, 1_000, 5]), None);
         assert_eq!(hold(&[1_000]), None);
         assert_eq!(hold(&[100]), Some(Nanos::from_micros(201)), "it never returns at once");
+    }
+
+    /// Returns in how many microseconds a process of requests of 500 us is expected that thinks for
+    /// so many before each in turn, and has ended one now.
+    fn expected(thinks: &[u64]) -> Option<u64> {
+        let mut shares = Shares::new(Nanos::from_millis(250));
+        let member = shares.add(Instant::ZERO, GroupId::ROOT, 1, 40);
+        let (mut queue, mut now) = (Queue::new(member, 1), Instant::ZERO);
+        for think in thinks.iter().cycle().take(60) {
+            queue.on_end(now, now, Nanos::ZERO, Nanos::from_micros(500));
+            now = now + Nanos::from_micros(*think);
+            queue.on_arrival(now);
+        }
+        queue.on_end(now, now, Nanos::ZERO, Nanos::from_micros(500));
+        queue.expected().map(|at| at.since(now).get() / 1_000)
+    }
+
+    #[test]
+    fn a_process_is_expected_that_thinks_for_the_same_time() {
+        assert_eq!(expected(&[1_000]), Some(1_000));
+        assert_eq!(expected(&[1_000, 5, 5, 1_020]), Some(1_020), "what is quick does not count");
+        assert_eq!(expected(&[1_000, 2_000]), None);
+        assert_eq!(expected(&[5]), None);
     }
 
     #[test]
