@@ -166,7 +166,7 @@ impl Queue {
     /// Returns true if keeping a place for the process would help: the process loses a noticeable
     /// part of its time to waiting, more than 1/20, or more than the place is idle for it. One that
     /// has others in the device need not have lost anything yet if the place is idle for a 32nd of
-    /// a request at most: it comes back so often that it would lose a little at many of its returns.
+    /// a request at most: it would lose a little at many of its returns.
     pub(super) fn is_delayed(&self, hold: Nanos) -> bool {
         if self.in_device > 0 && hold.get() * 4 <= self.short.get() {
             return true;
