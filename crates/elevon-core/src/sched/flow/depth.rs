@@ -410,8 +410,8 @@ impl Depth {
         (self.window, self.peak, self.recent) = (0, 0, (0, 0));
     }
 
-    /// Learns from a request that has ended. `is_unfair` and `is_binding`: see [`Load`], the rest of
-    /// which is seldom asked for.
+    /// Learns from a request that has ended. `is_unfair` and `is_binding`: see [`Load`], the rest
+    /// of which is seldom asked for.
     #[inline]
     pub(super) fn learn(
         &mut self,
