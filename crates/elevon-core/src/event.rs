@@ -55,6 +55,9 @@ pub enum EventKind {
         /// The status of the completion.
         status: Status,
     },
+    /// `block_bio_complete`: a bio ended with EAGAIN before it had a request, because the try of its
+    /// call failed.
+    BioAgain,
     /// `block_io_done`: accounting of a request ended (6.5+), or of a step of a flush sequence.
     IoDone {
         /// False for a step: the flush itself, or the data of a request that goes on.

@@ -522,8 +522,11 @@ impl Observer for Watch {
                     continue;
                 }
             }
-            if event.kind == EventKind::BioQueue {
-                self.queued_bytes += u64::from(event.sectors) * 512;
+            match event.kind {
+                EventKind::BioQueue => self.queued_bytes += u64::from(event.sectors) * 512,
+                // It is queued again.
+                EventKind::BioAgain => self.queued_bytes -= u64::from(event.sectors) * 512,
+                _ => {}
             }
             checks.on_event(event);
         }

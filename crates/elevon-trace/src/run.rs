@@ -7,6 +7,7 @@ use std::path::Path;
 
 use elevon_core::event::{Event, EventKind};
 use elevon_core::kernel::Rules;
+use elevon_core::status::Status;
 use elevon_core::units::{SECTOR_SIZE, TaskId};
 
 use crate::event::{DeviceNumber, TraceEvent, TraceKind};
@@ -99,6 +100,7 @@ impl Converter {
             EventKind::Issue => TraceKind::Issue,
             EventKind::Requeue => TraceKind::Requeue,
             EventKind::Complete { .. } => TraceKind::Complete,
+            EventKind::BioAgain => TraceKind::BioComplete,
             EventKind::IoDone { .. } => TraceKind::IoDone,
             EventKind::TagWait { of_scheduler, depth } => {
                 TraceKind::TagWait { depth: Some(depth), is_driver_tag: !of_scheduler }
@@ -129,6 +131,7 @@ impl Converter {
         (made.op, made.flags, made.ioprio) = (Some(event.op.into()), Some(event.flags), Some(event.ioprio));
         made.error = match event.kind {
             EventKind::Complete { status } => Some(-status.errno()),
+            EventKind::BioAgain => Some(-Status::Again.errno()),
             EventKind::Requeue => Some(0),
             _ => None,
         };

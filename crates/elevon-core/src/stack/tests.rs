@@ -246,6 +246,7 @@ fn letter(event: &Event) -> String {
             Status::Ok => format!("C {place}"),
             error => format!("C {place} [{}]", -error.errno()),
         },
+        EventKind::BioAgain => format!("B {place}"),
         EventKind::IoDone { .. } => "E".to_string(),
         EventKind::TagWait { depth, .. } => format!("T {depth}"),
     }

@@ -47,7 +47,7 @@ impl Checker for Coverage {
     fn on_event(&mut self, _: &World, event: &Event, _: Option<&Issued>) -> CheckResult {
         let by = match event.kind {
             EventKind::BioQueue => 1,
-            EventKind::Complete { .. } => -1,
+            EventKind::Complete { .. } | EventKind::BioAgain => -1,
             _ => return Ok(()),
         };
         // Events of a discard of several ranges do not list its ranges.
@@ -222,6 +222,7 @@ pub(crate) const fn name(kind: &EventKind) -> &'static str {
         EventKind::Issue => "issues",
         EventKind::Requeue => "requeues",
         EventKind::Complete { .. } => "completions",
+        EventKind::BioAgain => "tries",
         EventKind::IoDone { is_request: true } => "ends",
         EventKind::IoDone { is_request: false } => "ends of steps",
         EventKind::TagWait { .. } => "tag waits",
@@ -266,7 +267,8 @@ impl Checker for EventCounts {
         same("requeues", counters.requeues, self.of("requeues"))?;
         same("issued by size", counters.sizes.iter().flatten().sum(), self.data_issues)?;
         same("flushes", disk.flushes, self.flushes)?;
-        let bios = self.of("bios") + self.of("splits");
+        // A bio that was tried in vain is queued again, by a worker.
+        let bios = self.of("bios") + self.of("splits") - self.of("tries");
         let merged = counters.back_merges + counters.front_merges;
         same("requests", bios - merged, self.of("requests"))?;
         for group in [StatGroup::Read, StatGroup::Write, StatGroup::Discard] {

@@ -254,6 +254,8 @@ impl Queued {
                 self.bytes.resize(id + 1, 0);
             }
             self.bytes[id] += u64::from(event.sectors) * SECTOR_SIZE;
+        } else if event.kind == EventKind::BioAgain {
+            self.bytes[world.payer_of(event).index()] -= u64::from(event.sectors) * SECTOR_SIZE;
         }
     }
 

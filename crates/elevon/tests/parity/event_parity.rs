@@ -284,7 +284,7 @@ const NEW: [Job<'static>; 35] = [
 ];
 
 /// Events whose time is the device's, or which this stack does not have.
-const LEFT_OUT: [&str; 3] = ["rq_complete", "io_done", "bio_complete"];
+const LEFT_OUT: [&str; 2] = ["rq_complete", "io_done"];
 
 /// Returns the jobs of all traces.
 fn all_jobs() -> impl Iterator<Item = &'static Job<'static>> {

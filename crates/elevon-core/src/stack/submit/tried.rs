@@ -40,6 +40,7 @@ impl Stack {
         self.counters.bios += 1;
         if self.tracing {
             self.trace_bio(now, EventKind::BioQueue, &bio);
+            self.trace_bio(now, EventKind::BioAgain, &bio);
         }
         true
     }
@@ -72,7 +73,10 @@ impl Stack {
         }
         if self.is_failed_try(io, &submission, bio) {
             self.drop_bio(bio);
-            self.bios.remove(bio.0);
+            let bio = *self.bios.remove(bio.0);
+            if self.tracing {
+                self.trace_bio(now, EventKind::BioAgain, &bio);
+            }
             self.calls[submission.call].parts -= 1;
             self.hand_to_worker(now, io, submission, driver);
             return Some(Submitted::Accepted);

@@ -13,7 +13,7 @@ fn io_uring_tries_first_and_a_worker_does_what_was_tried_in_vain() {
         rig.stack.submit(rig.now, io, &mut rig.driver);
     }
     rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
-    let tried = ["Q R 0+1032", "Q R 5000+8", "G R 5000+8", "S", "P", "U 1", "D R 5000+8"];
+    let tried = ["Q R 0+1032", "B R 0+1032", "Q R 5000+8", "G R 5000+8", "S", "P", "U 1", "D R 5000+8"];
     assert_eq!(rig.events(), tried);
     rig.run_worker();
     let done = ["Q R 0+1032", "X 0/1024", "G R 0+1024", "S", "D R 0+1024", "G R 1024+8", "S", "D R 1024+8"];
@@ -36,7 +36,7 @@ fn io_uring_tries_first_and_a_worker_waits_for_a_tag() {
         rig.run_worker();
         assert_eq!(rig.stack.counters().tag_waits, 1);
         if is_traced {
-            let expected = ["Q R 0+8", "G R 0+8", "S", "D R 0+8", "Q R 1000+8", "Q R 1000+8", "T 1"];
+            let expected = ["Q R 0+8", "G R 0+8", "S", "D R 0+8", "Q R 1000+8", "B R 1000+8", "Q R 1000+8", "T 1"];
             assert_eq!(rig.events(), expected);
         }
         rig.complete_all();

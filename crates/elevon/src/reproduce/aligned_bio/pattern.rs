@@ -83,6 +83,7 @@ fn line(event: &Event) -> Option<String> {
         | EventKind::Insert
         | EventKind::Requeue
         | EventKind::Complete { .. }
+        | EventKind::BioAgain
         | EventKind::IoDone { .. }
         | EventKind::TagWait { .. } => None,
     }
