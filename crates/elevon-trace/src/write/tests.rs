@@ -325,7 +325,7 @@ fn events() -> impl Strategy<Value = TraceEvent> {
         |(kind, (time, sector, bytes, cgroup), (tid, process, cpu, tag), device, (op, flags), ioprio, rest)| {
             let (queue, error) = rest;
             let comm = None;
-            TraceEvent {
+            let mut event = TraceEvent {
                 kind,
                 time,
                 device,
@@ -342,7 +342,10 @@ fn events() -> impl Strategy<Value = TraceEvent> {
                 queue,
                 tag,
                 error,
-            }
+            };
+            // As readers do.
+            event.find_zeroes();
+            event
         },
     )
 }
