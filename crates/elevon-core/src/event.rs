@@ -55,8 +55,8 @@ pub enum EventKind {
         /// The status of the completion.
         status: Status,
     },
-    /// `block_bio_complete`: a bio ended with EAGAIN before it had a request, because the try of its
-    /// call failed.
+    /// `block_bio_complete`: a bio ended with EAGAIN before it had a request, because the try of
+    /// its call failed.
     BioAgain,
     /// `block_io_done`: accounting of a request ended (6.5+), or of a step of a flush sequence.
     IoDone {
