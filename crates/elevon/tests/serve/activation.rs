@@ -178,7 +178,7 @@ fn the_service_manager_is_told_what_goes_on() {
     // A reload by command is one, too, even if nothing is changed.
     bench.file("c.toml", "nonsense");
     let output = bench.elevon(&["ctl", "ctl", "reload"]).output().expect("it ran");
-    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.status.code(), Some(2));
     until(&manager, "RELOADING=1");
     until(&manager, "READY=1");
     assert_eq!(client.write(0, 0, &[1; 512]).expect("an answer"), 0);

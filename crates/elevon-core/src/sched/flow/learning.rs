@@ -149,10 +149,9 @@ impl Flow {
         if is_write {
             self.write_at = Some(now);
             let Self { depth, write_depth, read_times, writes_in_flight, .. } = self;
-            let limit = write_depth.limit();
             let is_unfair = is_unfair && was_recently(self.read_at);
             let sample = write_depth.sample(slot.write_mark, time, alone, sample.occupied);
-            let is_binding = is_binding && *writes_in_flight + 1 >= limit;
+            let is_binding = is_binding && *writes_in_flight + 1 >= write_depth.limit();
             let event = write_depth.learn(now, sample, is_unfair, is_binding, || Load {
                 is_binding,
                 is_unfair,
