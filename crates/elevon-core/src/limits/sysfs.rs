@@ -55,7 +55,7 @@ const NO_STACKING: &str = "only stacked devices heed it, and no device is stacke
 const NO_ZONES: &str = "no device here has zones";
 const NO_WRITE_ZEROES: &str = "no job issues write-zeroes, and what a server takes of them follows its disk";
 const NO_SECURE_ERASE: &str = "nothing here issues secure erases";
-const NO_NOWAIT: &str = "nothing here issues NOWAIT bios";
+const NO_NOWAIT: &str = "every device here takes them";
 const NO_INTEGRITY: &str = "no I/O here carries integrity data";
 const NO_POLL: &str = "completions are events here, nothing polls for them";
 
