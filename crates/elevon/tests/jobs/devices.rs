@@ -146,7 +146,7 @@ fn settings_without_effect_are_refused() {
     let bench = bench();
     for (set, words) in [
         ("io_poll=1", "io_poll: cannot be set: completions are events here"),
-        ("nowait=0", "nowait: cannot be set: nothing here issues NOWAIT bios"),
+        ("nowait=0", "nowait: cannot be set: every device here takes them"),
         ("zoned=1", "zoned: cannot be set: no device here has zones"),
         ("max_open_zones=4", "no device here has zones"),
         ("alignment_offset=512", "no device is stacked on another here"),
