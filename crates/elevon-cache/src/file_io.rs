@@ -570,6 +570,13 @@ impl FileIo {
         self.cache.call(now, call)
     }
 
+    /// Returns true if a task is in a call that writes through the cache, or that waits for its
+    /// O_SYNC write.
+    pub fn is_writing(&self, task: TaskId) -> bool {
+        let writes = |at: &Operation| matches!(at.state, FileIoState::Write | FileIoState::SyncAfterWrite);
+        self.programs.get(task.index()).is_some_and(|running| running.operations.iter().any(writes))
+    }
+
     /// Holds back a task's bios and its finished I/Os, because the stack makes the task sleep for
     /// one of the cache's bios.
     pub fn task_blocked(&mut self, task: TaskId) {

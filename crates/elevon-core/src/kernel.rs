@@ -150,7 +150,8 @@ pub struct Rules {
     pub write_zeroes_is_wz: bool,
     /// blktrace has records of version 8 for tools that ask for them (6.19+).
     pub blktrace_version_8: bool,
-    /// A direct write of a block device runs under a plug, until the call returns (before 6.5).
+    /// A write of a block device, also one through the page cache, runs under a plug until the call
+    /// returns (before 6.5).
     pub blkdev_writes_take_plug: bool,
     /// A bio without a plug gets its own plug (6.10 to 7.1). Before and after, a scheduler's queue
     /// is run by a worker for it.

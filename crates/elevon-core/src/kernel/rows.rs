@@ -265,11 +265,13 @@ pub const RULES: &[RuleRow] = &[
     row!(
         blkdev_writes_take_plug,
         "plugging",
-        "a direct write of a block device has a plug until it returns: one that waits is inserted and dispatched by a \
-         worker",
-        "a direct write of a block device has a plug only if it needs several bios",
+        "a write of a block device has a plug until it returns, through the page cache too: one that waits is inserted \
+         and dispatched by a worker",
+        "a write of a block device has a plug only if it needs several bios, and through the page cache none that lasts \
+         until it returns",
         Measured,
-        "P events of writes on 6.1, and none on 6.12; remembered: 6.5",
+        "P events of writes on 6.1, and none on 6.12 (O_SYNC writes and reads of pages that are written in part, \
+         through the page cache: a U on 6.1, none on 6.18); remembered: 6.5",
         "synchronous writers of raw block devices: a worker more on the way to the device",
         ""
     ),

@@ -233,7 +233,7 @@ fn setting_is_checked() {
         ("zone_write_granularity", "no device here has zones"),
         ("write_zeroes_max_bytes", "write-zeroes"),
         ("secure_erase_max_bytes", "secure erases"),
-        ("nowait", "NOWAIT"),
+        ("nowait", "every device here takes them"),
         ("io_poll", "nothing polls"),
     ] {
         let error = refused(name, 1);

@@ -163,6 +163,20 @@ impl Stack {
         self.end_plug(now, task, driver);
     }
 
+    /// Ends a batch of a task that sleeps until its I/O completes: this sleep flushes the plug, so
+    /// the requests are inserted even without a scheduler.
+    pub fn sleep_in_batch<D: Driver>(&mut self, now: Instant, task: TaskId, driver: &mut D) {
+        self.advance(now);
+        self.flush_plug(now, task, true, driver);
+        self.end_plug(now, task, driver);
+    }
+
+    /// Returns true if a write through the page cache is under a plug until the call returns: of a
+    /// block device, before 6.5.
+    pub fn plugs_buffered_writes(&self) -> bool {
+        self.rules.blkdev_writes_take_plug && self.config.buffered_path == super::DirectPath::Blkdev
+    }
+
     /// Submits an I/O. If no tag is free, the call sleeps (`Blocked`) or, if it may not block,
     /// waits in a worker; NOWAIT calls fail with [`Status::Again`] instead.
     #[inline(always)]
@@ -210,15 +224,15 @@ impl Stack {
             return Submitted::Accepted;
         }
         let plugged = path == IoPath::Direct && self.call_takes_plug(io);
-        if plugged {
-            self.task_mut(io.task).plug.begin();
-        }
         let flush_to_build = io.op == Op::Flush;
         let sleeps = is_waited || !io.op.has_data();
         let submission = Submission { flush_to_build, plugged, sleeps, ..Submission::of_call(call, path) };
         if io.flags.contains(Flags::TRIED) && self.try_is_split(now, io, &submission) {
             self.hand_to_worker(now, io, submission, driver);
             return Submitted::Accepted;
+        }
+        if plugged {
+            self.task_mut(io.task).plug.begin();
         }
         let submitted = self.run_submission(now, io, submission, None, driver);
         self.sync_written(now, driver);

@@ -294,7 +294,7 @@ impl DeviceCache {
                 stack.note_dirty_sleep(at);
             }
             let io = self.bios.io_of(stack, self.files.cache(), &bio, bio.task >= FLUSHER);
-            if self.bios.begins_batch(&io, bio.ends_plug) {
+            if self.bios.begins_batch(&io, bio.ends_plug, false) {
                 stack.begin_batch(now, bio.task);
             }
             disk.bind_frames(bio.token as u32, self.files.cache().frames(bio.token));

@@ -72,10 +72,11 @@ impl CacheBios {
     /// Returns true if the bio's task begins a batch with it; `ends_plug`: it is the last bio of a
     /// readahead window, or that the task has queued. Readahead windows and writes are always
     /// plugged, so that the parts of a bio that is split are plugged too; a page that is read alone
-    /// is not.
-    pub fn begins_batch(&mut self, io: &Io, ends_plug: bool) -> bool {
+    /// is only `in_plug`: its task's call has a plug.
+    pub fn begins_batch(&mut self, io: &Io, ends_plug: bool, in_plug: bool) -> bool {
         let plug = &mut self.plugs[io.task.index()];
-        let is_plugged = io.op == Op::Write || io.flags.contains(Flags::RAHEAD);
+        let is_read_in_plug = in_plug && io.op == Op::Read;
+        let is_plugged = io.op == Op::Write || io.flags.contains(Flags::RAHEAD) || is_read_in_plug;
         let begins = !plug.is_open && (is_plugged || !ends_plug);
         plug.is_open |= begins;
         begins
@@ -124,9 +125,16 @@ impl BufferedIo {
         Some((of_stack, io.token as u32, io.ends_plug))
     }
 
+    /// Returns true if the call that a task is in has a plug of its own, in which the task sleeps
+    /// for its bios.
+    #[inline]
+    pub(crate) fn sleeps_in_plug(&self, stack: &Stack, task: TaskId) -> bool {
+        stack.plugs_buffered_writes() && self.files.is_writing(task)
+    }
+
     /// Returns true if the bio's task begins a batch with it.
-    pub(crate) fn begins_batch(&mut self, io: &Io, ends_plug: bool) -> bool {
-        self.stack_side.begins_batch(io, ends_plug)
+    pub(crate) fn begins_batch(&mut self, io: &Io, ends_plug: bool, in_plug: bool) -> bool {
+        self.stack_side.begins_batch(io, ends_plug, in_plug)
     }
 
     /// Returns true if the batch of a task ends after the submission of this bio.

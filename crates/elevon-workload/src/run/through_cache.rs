@@ -110,7 +110,7 @@ impl Layer<Process> for &mut BufferedIo {
     fn unblock<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, task: TaskId) -> bool {
         let Some(ends_batch) = runner.layer.unblocked(now, &mut runner.jobs.processes, task) else { return false };
         if ends_batch {
-            runner.stack.end_batch(now, task, runner.backend);
+            end_batch(runner, now, task);
         }
         true
     }
@@ -167,7 +167,8 @@ fn submit_bios<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant) -> bool 
     let mut any = false;
     while let Some((io, bio, ends_plug)) = runner.layer.next_io(now, runner.stack) {
         let task = io.task;
-        if runner.layer.begins_batch(&io, ends_plug) {
+        let in_plug = runner.layer.sleeps_in_plug(runner.stack, task);
+        if runner.layer.begins_batch(&io, ends_plug, in_plug) {
             runner.stack.begin_batch(now, task);
         }
         if runner.layer.has_bytes() {
@@ -178,11 +179,20 @@ fn submit_bios<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant) -> bool 
         }
         let is_blocked = runner.stack.submit_buffered(now, io, runner.backend) == Submitted::Blocked;
         if runner.layer.ends_batch(task, ends_plug, is_blocked) {
-            runner.stack.end_batch(now, task, runner.backend);
+            end_batch(runner, now, task);
         }
         any = true;
     }
     any
+}
+
+/// Ends the batch in which a task submitted its bios.
+fn end_batch<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, task: TaskId) {
+    if runner.layer.sleeps_in_plug(runner.stack, task) {
+        runner.stack.sleep_in_batch(now, task, runner.backend);
+    } else {
+        runner.stack.end_batch(now, task, runner.backend);
+    }
 }
 
 /// Submits direct I/O of a process that has files in the cache. Returns true if its task sleeps.

@@ -26,7 +26,7 @@ const LATER_KERNELS: [&str; 4] = ["6.16", "6.18", "7.2", "7.3"];
 const LAST_KERNELS: [&str; 6] = ["6.17", "6.18", "6.19", "7.0", "7.1", "7.3"];
 
 /// Those of traces that say themselves what their job is, `described-V.txt.zst`.
-const DESCRIBED_KERNELS: [&str; 2] = ["6.18", "7.3"];
+const DESCRIBED_KERNELS: [&str; 3] = ["6.1", "6.18", "7.3"];
 
 /// The disks of the traces, and the profiles that present them.
 const DISKS: [(&str, &str); 4] =

@@ -21,7 +21,7 @@ impl Stack {
         let bytes = io.bytes.get();
         let is_tried = matches!(io.op, Op::Read | Op::Write)
             && submission.path == IoPath::Direct
-            && !submission.plugged
+            && (!submission.plugged || (io.op == Op::Write && self.plugs_whole_write()))
             && self.config.direct_path == DirectPath::Blkdev
             && self.config.error_injection.is_empty()
             && !self.control.is_active();
@@ -89,6 +89,19 @@ impl Stack {
     pub(super) fn hand_to_worker<D: Driver>(&mut self, now: Instant, io: &Io, submission: Submission, driver: &mut D) {
         let submission = Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
         self.woken.push(Woken { at: now + driver.wake_delay(), step: WokenStep::Work(submission, *io) });
+    }
+
+    /// Lets a worker do a call from its beginning. Before 6.5 a write of the device is under a plug
+    /// there, too: that of the task stands for the worker's, if the task is not in a call itself.
+    pub(super) fn work<D: Driver>(&mut self, now: Instant, io: &Io, submission: Submission, driver: &mut D) {
+        let takes_plug = io.op == Op::Write && self.plugs_whole_write() && !self.tasks[io.task.index()].plug.is_open();
+        let submission = if takes_plug {
+            self.task_mut(io.task).plug.begin();
+            Submission { plugged: true, in_worker: false, ..submission }
+        } else {
+            submission
+        };
+        self.run_submission(now, io, submission, None, driver);
     }
 
     /// As [`Self::hand_to_worker`], for a call that went straight and found no tag.

@@ -162,9 +162,7 @@ impl Stack {
                     self.wake_submission(now, &io, submission, Some(bio), driver);
                 }
                 WokenStep::Flush(call, io) => self.submit_flush(now, call, &io, driver),
-                WokenStep::Work(submission, io) => {
-                    self.run_submission(now, &io, submission, None, driver);
-                }
+                WokenStep::Work(submission, io) => self.work(now, &io, submission, driver),
             }
         }
     }

@@ -43,3 +43,30 @@ fn io_uring_tries_first_and_a_worker_waits_for_a_tag() {
         assert_eq!(rig.done().len(), 2);
     }
 }
+
+/// As traced on Linux 6.1: the worker's write has a plug of its own, which ends with it.
+#[test]
+fn before_6_5_the_worker_has_a_plug_for_a_write() {
+    let mut rig = Rig::new(config(Kernel::V6_1));
+    let io = Io { may_block: false, ..rig.io(Op::Write, Flags::TRIED | Flags::SYNC, 0, 1032) };
+    rig.stack.submit(rig.now, io, &mut rig.driver);
+    assert_eq!(rig.events(), ["Q WS 0+1032", "B WS 0+1032"]);
+    rig.run_worker();
+    let done = ["Q WS 0+1032", "X 0/1024", "G WS 0+1024", "P", "G WS 1024+8", "D WS 0+1024", "P", "D WS 1024+8"];
+    assert_eq!(rig.events(), done);
+    rig.complete_all();
+    assert_eq!(rig.done().len(), 1);
+}
+
+/// As traced on Linux 6.1, of a page that a buffered write reads: the task sleeps in its plug, so
+/// the request is inserted, and a worker issues it.
+#[test]
+fn a_task_that_sleeps_in_its_plug_leaves_its_requests_to_a_worker() {
+    let mut rig = Rig::new(StackConfig { buffered_path: DirectPath::Blkdev, ..config(Kernel::V6_1) });
+    assert!(rig.stack.plugs_buffered_writes());
+    rig.stack.begin_batch(rig.now, TaskId(0));
+    let io = rig.io(Op::Read, Flags::NONE, 0, 8);
+    rig.stack.submit_buffered(rig.now, io, &mut rig.driver);
+    rig.stack.sleep_in_batch(rig.now, TaskId(0), &mut rig.driver);
+    assert_eq!(rig.events(), ["Q R 0+8", "G R 0+8", "P", "UT 1", "I R 0+8", "D R 0+8"]);
+}
