@@ -560,7 +560,7 @@ impl Stack {
         }
         self.counters.requeues += 1;
         if self.control.is_watched() {
-            self.request_given_back(now, id);
+            self.charge_device_time(now, id);
         }
         self.trace_request(now, EventKind::Requeue, id);
         if self.requests[id].in_scheduler {

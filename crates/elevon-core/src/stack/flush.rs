@@ -138,7 +138,7 @@ impl Stack {
             self.accounting.on_requeue(now);
         }
         if self.control.is_watched() {
-            self.request_given_back(now, id);
+            self.charge_device_time(now, id);
         }
         self.end_in_scheduler(now, id);
         self.give_back_driver_tag(id);

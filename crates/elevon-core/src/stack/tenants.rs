@@ -342,8 +342,9 @@ impl Stack {
         }
     }
 
-    /// Records that the device gave a request back.
-    pub(super) fn request_given_back(&mut self, now: Instant, request: RequestId) {
+    /// Adds the time that a request has been at the device, until it gives it back or until now, to
+    /// what its tenants waited for.
+    pub(super) fn charge_device_time(&mut self, now: Instant, request: RequestId) {
         self.file_call(request);
         let mut next = self.requests[request].bio_head;
         while let Some(id) = next {
@@ -365,7 +366,7 @@ impl Stack {
         }
         for id in (0..self.requests.len()).map(|index| RequestId(index as u32)) {
             if self.requests[id].state == State::InFlight {
-                self.request_given_back(now, id);
+                self.charge_device_time(now, id);
             }
         }
         // io.cost is told how long a wait for a tag was, which must not be divided for it.
