@@ -285,7 +285,7 @@ fn explained(device: &Value) -> String {
     }
     let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
     if causes.is_empty() && of_cache.is_empty() && waiting.is_none() {
-        out.push_str("  nothing of it waited: it asked for no I/O, or none has ended\n");
+        out.push_str("  nothing of it waited: it had no I/O\n");
     }
     for cause in causes {
         let share = cause["share"].as_f64().unwrap_or_default();

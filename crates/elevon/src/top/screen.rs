@@ -146,7 +146,7 @@ fn explained(device: &DeviceRates, tenant: &TenantRates) -> Paragraph<'static> {
     let mut lines: Vec<String> = tenant.causes.iter().map(|(words, share)| format!("{share:>5.1} % {words}")).collect();
     lines.splice(0..0, tenant.cache.iter().filter_map(CacheUse::line).chain(tenant.waiting.clone()));
     if lines.is_empty() {
-        lines.push("nothing of it waited: it asked for no I/O, or none has ended".to_owned());
+        lines.push("nothing of it waited: it had no I/O".to_owned());
     }
     if !tenant.settings.is_empty() {
         lines.insert(0, format!("in force: {}", tenant.settings.join("; ")));
