@@ -174,7 +174,7 @@ impl Stack {
     /// Returns true if a write through the page cache is under a plug until the call returns: of a
     /// block device, before 6.5.
     pub fn plugs_buffered_writes(&self) -> bool {
-        self.rules.blkdev_writes_take_plug && self.config.buffered_path == super::DirectPath::Blkdev
+        self.plugs_writes_on(self.config.buffered_path)
     }
 
     /// Submits an I/O. If no tag is free, the call sleeps (`Blocked`) or, if it may not block,
@@ -345,7 +345,12 @@ impl Stack {
 
     /// Returns true if the plug of a write of the device spans the whole system call.
     fn plugs_whole_write(&self) -> bool {
-        self.rules.blkdev_writes_take_plug && self.config.direct_path == super::DirectPath::Blkdev
+        self.plugs_writes_on(self.config.direct_path)
+    }
+
+    /// Returns true if a write on this path is under a plug until its system call returns.
+    fn plugs_writes_on(&self, path: super::DirectPath) -> bool {
+        self.rules.blkdev_writes_take_plug && path == super::DirectPath::Blkdev
     }
 
     /// Returns true if a file system passes the call on as one plain bio: a read of at most one of
