@@ -87,8 +87,10 @@ impl Flow {
     #[inline]
     pub(super) fn keep_place(&mut self, q: QueueId, slot: &Slot, alone: u64) {
         let queue = self.queue(q);
+        // Others that come back sooner take it even if none waits now.
+        let is_wanted = self.waiting > 0 || self.in_flight + 1 >= self.limit();
         // Most have enough waiting for every place.
-        let may_need_it = self.waiting > 0 && !queue.exited && queue.queued < self.free_places();
+        let may_need_it = is_wanted && !queue.exited && queue.queued < self.free_places();
         if may_need_it && self.hold_for(q, slot, alone) {
             return;
         }

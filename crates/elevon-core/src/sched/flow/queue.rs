@@ -5,6 +5,9 @@ use crate::sched::fifo::Fifo;
 use crate::tree::Root;
 use crate::units::{Instant, Nanos, Sector};
 
+/// A think time after which others that have completed are not expected back either.
+const LONG: Nanos = Nanos::from_millis(100);
+
 /// A queue, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueueId(pub(super) u32);
@@ -83,9 +86,14 @@ pub(super) struct Queue {
     pub(super) sectors: u64,
     /// The process has exited: the queue ends with its last request.
     pub(super) exited: bool,
-    /// When its last request completed that no arrival has followed yet.
-    pub(super) left: Option<Instant>,
-    /// Time from a completion to the next arrival.
+    /// When its last request completed, if no other has arrived since.
+    left: Option<Instant>,
+    /// Requests that have completed and that no arrival has followed yet; and their number,
+    /// integrated over time in nanoseconds from the last arrival to `seen`.
+    away: u32,
+    away_area: u64,
+    seen: Instant,
+    /// Time from a completion to the arrival that follows it.
     pub(super) think: Average,
     /// An eighth of the time that its last request takes alone, and how many of its returns were
     /// within it: a moving average, in 1/1024.
@@ -117,6 +125,9 @@ impl Queue {
             sectors: 0,
             exited: false,
             left: None,
+            away: 0,
+            away_area: 0,
+            seen: Instant::ZERO,
             think: Average::NONE,
             short: Nanos::ZERO,
             quick: 0,
@@ -129,9 +140,18 @@ impl Queue {
 
     /// Notes the arrival of a request.
     pub(super) fn on_arrival(&mut self, now: Instant) {
-        if let Some(left) = self.left.take() {
+        let left = self.left.take();
+        if self.away == 0 {
+            return;
+        }
+        self.pass(now);
+        // By Little's law: of many that have completed at once the last come back much later than
+        // the first.
+        let each = Nanos::new(core::mem::take(&mut self.away_area));
+        self.think.add(each);
+        self.away = if each > LONG { 0 } else { self.away - 1 };
+        if let Some(left) = left {
             let think = now - left;
-            self.think.add(think);
             let is_quick = think <= self.short;
             self.quick = self.quick - self.quick / 8 + if is_quick { 128 } else { 0 };
             if !is_quick {
@@ -149,8 +169,15 @@ impl Queue {
         // What is expected of the device errs by some percent.
         let inside = total.get().saturating_sub(wait.get() + alone.get() * 33 / 32);
         self.wait.add(wait + Nanos::new(inside));
-        self.left = Some(now);
+        self.pass(now);
+        (self.away, self.left) = (self.away + 1, Some(now));
         self.short = Nanos::new(alone.get() / 8);
+    }
+
+    /// Counts the time until now: to be called before [`Self::away`] changes.
+    const fn pass(&mut self, now: Instant) {
+        self.away_area += now.since(self.seen).get() * self.away as u64;
+        self.seen = now;
     }
 
     /// Returns when the next request of a process is expected that has none and thinks for the same
@@ -164,11 +191,11 @@ impl Queue {
     }
 
     /// Returns true if keeping a place for the process would help: the process loses a noticeable
-    /// part of its time to waiting, more than 1/20, or more than the place is idle for it. One that
-    /// has others in the device need not have lost anything yet if the place is idle for a 32nd of
-    /// a request at most: it would lose a little at many of its returns.
+    /// part of its time to waiting, more than 1/20, or more than the place is idle for it. It need
+    /// not have lost anything yet if the place is kept for a 32nd of a request at most: it would
+    /// lose a little at many of its returns, or each time after some in which it lost nothing.
     pub(super) fn is_delayed(&self, hold: Nanos) -> bool {
-        if self.in_device > 0 && hold.get() * 4 <= self.short.get() {
+        if hold.get() * 4 <= self.short.get() {
             return true;
         }
         match (self.wait.get(), self.total.get()) {
@@ -252,15 +279,40 @@ mod tests {
     }
 
     #[test]
-    fn who_has_others_in_the_device_need_not_have_lost_time() {
+    fn a_place_that_is_kept_shortly_needs_no_loss_before() {
         let mut shares = Shares::new(Nanos::from_millis(250));
         let member = shares.add(Instant::ZERO, GroupId::ROOT, 1, 40);
         let (mut queue, now) = (Queue::new(member, 1), Instant::ZERO + Nanos::from_millis(1));
         queue.on_end(now, Instant::ZERO, Nanos::ZERO, Nanos::from_millis(1));
-        let is_delayed = |queue: &Queue, micros| queue.is_delayed(Nanos::from_micros(micros));
-        assert!(!is_delayed(&queue, 10));
-        queue.in_device = 1;
-        assert!(is_delayed(&queue, 31));
-        assert!(!is_delayed(&queue, 32));
+        assert!(queue.is_delayed(Nanos::from_micros(31)));
+        assert!(!queue.is_delayed(Nanos::from_micros(32)));
+    }
+
+    /// Eight requests end at once and come back one every 5 us: 22.5 us later on average, of which
+    /// the moving average sees a little less.
+    #[test]
+    fn who_has_several_in_the_device_thinks_about_each() {
+        let mut shares = Shares::new(Nanos::from_millis(250));
+        let member = shares.add(Instant::ZERO, GroupId::ROOT, 1, 40);
+        let (mut queue, mut now) = (Queue::new(member, 1), Instant::ZERO);
+        let mut round = |queue: &mut Queue, returns: u64| {
+            now = now + Nanos::from_millis(1);
+            (0..8).for_each(|_| queue.on_end(now, now, Nanos::ZERO, Nanos::from_millis(1)));
+            (1..=returns).for_each(|at| queue.on_arrival(now + Nanos::from_micros(5 * at)));
+        };
+        (0..40).for_each(|_| round(&mut queue, 8));
+        let hold = queue.hold(Nanos::from_millis(1)).expect("it comes back soon");
+        assert!(hold.get().abs_diff(46_000) < 10_000, "{hold:?}");
+        // Seven of them never come back: that is noticed after a while.
+        (0..400).for_each(|_| round(&mut queue, 1));
+        now = now + Nanos::from_millis(200);
+        queue.on_arrival(now);
+        (0..40).for_each(|_| {
+            queue.on_end(now, now, Nanos::ZERO, Nanos::from_millis(1));
+            now = now + Nanos::from_micros(5);
+            queue.on_arrival(now);
+        });
+        let hold = queue.hold(Nanos::from_millis(1)).expect("it comes back soon");
+        assert!(hold.get() < 1_000_000, "{hold:?}");
     }
 }

@@ -657,35 +657,36 @@ impl Shares {
     }
 
     /// Returns true if a request of `cost` of a flow that arrived now would be served before all
-    /// that wait, once requests of the flow for `first` were served.
+    /// that wait, once requests of the flow for `first` were served; where nobody else waits, if it
+    /// would not be ahead of its share.
     pub(super) fn would_be_next(&self, now: Instant, id: MemberId, cost: u64, first: u64) -> bool {
         let (mut at, mut cost) = (id, cost);
         loop {
-            let member = self.members[at.index()];
+            let member = &self.members[at.index()];
             let group = &self.groups[member.group.index()];
             let class = usize::from(member.class);
             let tree = &group.classes[class];
             if group.waits.has_above(class) {
                 return false;
             }
-            if let Some((finish_of_best, best)) = tree.best(Kinds::ALL) {
-                // A group in which others wait too has its place already.
-                let (start, finish) = if member.place == Place::Active {
-                    (member.start, member.finish)
-                } else {
-                    let start = self.start_on_return(now, at, cost);
-                    (start, start.wrapping_add(delta(cost, u64::from(member.weight_next))))
-                };
-                let own = delta(first, u64::from(member.weight_next));
-                let (start, finish) = (start.wrapping_add(own), finish.wrapping_add(own));
-                let is_best = best == at;
+            // A group in which others wait too has its place already.
+            let (start, finish) = if member.place == Place::Active {
+                (member.start, member.finish)
+            } else {
+                let start = self.start_on_return(now, at, cost);
+                (start, start.wrapping_add(delta(cost, u64::from(member.weight_next))))
+            };
+            let own = delta(first, u64::from(member.weight_next));
+            let (start, finish) = (start.wrapping_add(own), finish.wrapping_add(own));
+            let best = tree.best(Kinds::ALL);
+            let is_first = match best {
                 // Of others only the first is known: it is enough to be owed more.
-                if (!is_best || first > 0) && later(start, if is_best { tree.time } else { tree.jump(Kinds::ALL) }) {
-                    return false;
-                }
-                if !is_best && later(finish, finish_of_best) {
-                    return false;
-                }
+                Some((_, best)) if best == at => first == 0 || !later(start, tree.time),
+                Some((of_best, _)) => !later(start, tree.jump(Kinds::ALL)) && !later(finish, of_best),
+                None => !tree.has_others(member) || !later(start, tree.time),
+            };
+            if !is_first {
+                return false;
             }
             let Some(above) = group.member else { return true };
             (at, cost) = (above, self.members[above.index()].cost.max(1));

@@ -1,6 +1,6 @@
 //! The members of one class of a group: virtual time, and who is served next.
 
-use super::{CREDIT, MEMORY, MemberId, delta};
+use super::{CREDIT, MEMORY, Member, MemberId, Place, delta};
 use crate::sched::finish_tree::{Root, later};
 use crate::sched::flow::kinds::{KINDS, Kinds};
 use crate::sched::flow::waiting::{WaitingMembers, member_of_key};
@@ -62,6 +62,12 @@ impl ClassTree {
         let weight = u64::from(weight);
         let lost = delta(cost, weight) + delta(largest, self.weights.max(weight));
         time.wrapping_sub(delta(CREDIT * cost, weight).max(lost))
+    }
+
+    /// Returns true if others than this member count in the sum of weights.
+    pub(super) const fn has_others(&self, member: &Member) -> bool {
+        let own = if matches!(member.place, Place::Away(_)) { 0 } else { member.weight };
+        self.weights > own as u64
     }
 
     /// Returns the first by virtual time of what each of these kinds has; of equal ones the lower.
