@@ -522,7 +522,7 @@ impl Flow {
         let (member, class) = (queue.member, queue.class);
         self.note_taken(q, class);
         self.elevator.remove(id);
-        let is_looked_at = looks_at.is_some() || self.depth.is_solo();
+        let is_looked_at = looks_at.is_some() || self.is_solo();
         let is_constrained = kinds != Kinds::ALL || is_looked_at || owed.is_some();
         self.counts.constrained += u64::from(is_constrained);
         self.charge_turn(q, cost);

@@ -72,6 +72,9 @@ const TOO_LONG: Nanos = Nanos::from_millis(500);
 const SOLO: (u64, u64) = (6, 8);
 const SOLO_LONG: Nanos = Nanos::from_millis(50);
 const SOLO_PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(32));
+/// Nanoseconds from which on the first request is so long that those after it go one at a time as
+/// well: what requests take is known from the start then. On a fast device it soon is.
+const SLOW: u64 = Nanos::from_micros(480).get();
 /// Time for which the driver is not offered more than it took when it refused a command.
 const FULL: Nanos = Nanos::from_secs(1);
 /// Elasticity in percent above which a larger depth is taken.
@@ -97,6 +100,12 @@ pub(super) struct Sample {
     pub(super) occupied: Occupied,
     /// Number in flight integrated over its time.
     area: u64,
+}
+
+impl Probe {
+    /// The first requests of a device.
+    const FIRST: Self =
+        Self { way: Way::Solo, depth: 1, step: 0, since: Instant::ZERO, skip: 0, others: None, sums: Sums::NONE };
 }
 
 impl Sample {
@@ -248,7 +257,7 @@ impl Depth {
     pub(super) const fn new(has_solo: bool) -> Self {
         Self {
             usable: FIRST,
-            limit: FIRST,
+            limit: if has_solo { 1 } else { FIRST },
             most: LARGEST,
             tags: LARGEST,
             full_until: Instant::ZERO,
@@ -258,7 +267,7 @@ impl Depth {
             in_flight: 0,
             ended: (Instant::ZERO, 0),
             order: Order::new(),
-            probe: None,
+            probe: if has_solo { Some(Probe::FIRST) } else { None },
             baseline: Sums::NONE,
             began: Instant::ZERO,
             top: 0,
@@ -326,6 +335,17 @@ impl Depth {
     /// Returns true while requests are looked at one at a time.
     pub(super) fn is_solo(&self) -> bool {
         self.probe.is_some_and(|probe| probe.way == Way::Solo)
+    }
+
+    /// Ends the look at the first requests of a device: one neither reads nor writes.
+    pub(super) fn end_first_solo(&mut self) {
+        if self.is_first_solo() {
+            self.end();
+        }
+    }
+
+    const fn is_first_solo(&self) -> bool {
+        self.epoch == 0 && self.probe.is_some()
     }
 
     /// Returns the mean number in flight, in 1/64.
@@ -605,6 +625,10 @@ impl Depth {
     }
 
     fn learn_in_probe(&mut self, now: Instant, mut probe: Probe, sample: Sample, load: Load) -> Event {
+        if probe.way == Way::Solo && probe.sums.count == 0 {
+            // What the device still had to do does not count.
+            probe.since = now;
+        }
         let took = now.since(probe.since);
         if probe.skip > 0 {
             probe.skip -= 1;
@@ -614,7 +638,9 @@ impl Depth {
         self.probe = Some(probe);
         if probe.way == Way::Solo {
             let (few, enough) = SOLO;
-            if probe.sums.count < enough && took < TOO_LONG && (probe.sums.count < few || took < SOLO_LONG) {
+            let is_needed = !self.is_first_solo() || sample.time >= SLOW;
+            let goes_on = probe.sums.count < enough && took < TOO_LONG && (probe.sums.count < few || took < SOLO_LONG);
+            if is_needed && goes_on {
                 return Event::None;
             }
             self.end();

@@ -125,7 +125,7 @@ impl Flow {
     /// owed service.
     #[cold]
     fn hold_for_thinker(&mut self) {
-        if self.holds.len() == HOLDS || self.depth.is_solo() {
+        if self.holds.len() == HOLDS || self.is_solo() {
             return;
         }
         let (now, limit) = (self.now, self.limit());
@@ -150,7 +150,7 @@ impl Flow {
     /// first, in other places that are free. Returns true if it does.
     #[inline(never)]
     fn hold_for(&mut self, q: QueueId, slot: &Slot, alone: u64) -> bool {
-        if self.holds.len() == HOLDS || self.depth.is_solo() {
+        if self.holds.len() == HOLDS || self.is_solo() {
             return false;
         }
         let (queue, limit, places) = (self.queue(q), self.limit(), self.free_places());

@@ -30,10 +30,15 @@ impl Flow {
         Some(self.serve(QueueId(at as u32), id, Kinds::ALL))
     }
 
+    /// Returns true while requests are looked at one at a time.
+    pub(super) fn is_solo(&self) -> bool {
+        self.fixed == 0 && self.depth.is_solo()
+    }
+
     /// Returns the request that is looked at alone next, if one is: a read or a write in turn, and
     /// of one process after another, because processes differ in the sizes that they ask for.
     pub(super) fn next_in_solo(&mut self, has_room: bool) -> Option<(QueueId, RequestId)> {
-        if !self.depth.is_solo() || !has_room || self.urgent > 0 {
+        if !self.is_solo() || !has_room || self.urgent > 0 {
             return None;
         }
         self.is_read_next = !self.is_read_next;
@@ -101,7 +106,11 @@ impl Flow {
     /// Learns from a request that ends.
     pub(super) fn learn(&mut self, slot: &Slot, issued: Instant) {
         let now = self.now;
-        if issued < slot.dispatched || slot.direction == Direction::NoData {
+        if slot.direction == Direction::NoData {
+            self.depth.end_first_solo();
+            return;
+        }
+        if issued < slot.dispatched {
             return;
         }
         if self.rotational {
