@@ -7,7 +7,7 @@ use super::kinds::Kinds;
 use super::queue::{Mean, QueueId};
 use super::shares::BEST_EFFORT;
 use super::slot::Slot;
-use super::{Flow, RECENT};
+use super::{Flow, RECENT, occupancy};
 use crate::units::{Instant, RequestId};
 
 impl Flow {
@@ -212,6 +212,10 @@ impl Flow {
 
     /// Learns how long a disk was occupied by a request that ends: it does one at a time.
     fn learn_of_disk(&mut self, slot: &Slot) {
+        // What continues a stream after others the disk may have read ahead: it is not a seek.
+        if !slot.is_next && occupancy::follows(slot.cell) {
+            return;
+        }
         // A stream that others are in the way of says nothing about streams.
         let is_alone = slot.queue.is_none_or(|q| self.queue(q).in_device == self.in_flight);
         if is_alone || !slot.is_next {
