@@ -76,9 +76,6 @@ use crate::merge::MergeKind;
 use crate::request::Request;
 use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
 
-/// The limit of what is in flight on a disk. One request of a process that is owed service may go
-/// beyond it. With more the disk would let some starve; here they are sorted by sector.
-const DISK_DEPTH: u32 = 1;
 /// What happened within this time counts as the present.
 const RECENT: Nanos = Nanos::from_millis(100);
 
@@ -263,14 +260,6 @@ impl Flow {
     /// Returns how many requests may be in flight.
     fn limit(&self) -> u32 {
         if self.fixed > 0 { self.fixed } else { self.depth.limit() }
-    }
-
-    /// Brings [`Self::fixed`] up to date.
-    fn renew_fixed(&mut self) {
-        self.fixed = match self.settings.depth {
-            0 if self.rotational => DISK_DEPTH,
-            depth => depth,
-        };
     }
 
     /// Returns the queue of a process for a priority; creates it if needed.
@@ -459,6 +448,11 @@ impl Flow {
                 return None;
             }
             self.end_look();
+        }
+        if self.in_flight > 0
+            && let Some(id) = self.more_in_turn()
+        {
+            return Some(id);
         }
         let limit = self.limit();
         let has_room = self.in_flight + (self.holds.len() as u32) < limit;
@@ -685,7 +679,7 @@ impl Scheduler for Flow {
             queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
             let exited = queue.exited;
             if self.rotational {
-                self.wait_in_turn(q, Nanos::new(self.costs.of(slot.direction, slot.sectors, false)));
+                self.wait_in_turn(q);
             } else {
                 self.keep_place(q, &slot, alone);
             }
@@ -755,7 +749,7 @@ impl Scheduler for Flow {
     }
 
     fn measured(&self) -> Option<(&'static str, u64)> {
-        Some(("usable_depth", if self.rotational { DISK_DEPTH } else { self.depth.usable() }.into()))
+        Some(("usable_depth", if self.rotational { turn::DEPTH } else { self.depth.usable() }.into()))
     }
 
     fn self_check(&self, view: View<'_>) {

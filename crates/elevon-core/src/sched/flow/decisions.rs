@@ -4,7 +4,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
-use super::{Flow, Queue};
+use super::{Flow, Queue, turn};
 use crate::units::{Instant, Nanos};
 
 /// A queue that has requests waiting.
@@ -72,7 +72,7 @@ pub(super) struct Counts {
 impl Flow {
     /// Returns what can be seen of the decisions. For checkers: it looks at every queue.
     pub fn decisions(&self) -> Decisions {
-        let limit = self.limit();
+        let limit = if self.has_turns() { turn::DEPTH_IN_TURN } else { self.limit() };
         let waiting = |queue: &Queue| WaitingQueue {
             group: self.shares.group_of(queue.member).0,
             class: queue.class,

@@ -216,6 +216,12 @@ impl Queue {
         (hold <= most).then_some(hold)
     }
 
+    /// Returns true if the process usually takes so long until its next request at most, with a
+    /// quarter of that to spare.
+    pub(super) fn returns_within(&self, most: Nanos) -> bool {
+        self.think.get().is_none_or(|think| think / 4 * 5 <= most.get())
+    }
+
     /// Returns how long to wait for the next request of a process that mostly returns at once and
     /// thinks now and then, so that the mean says nothing; at most `most`. A place that is kept in
     /// vain is idle for an eighth of a request, and at least every second one is used.

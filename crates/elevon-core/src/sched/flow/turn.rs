@@ -3,20 +3,37 @@
 //! A disk moves its head between the places of two processes. Serving them by turns request by
 //! request costs a long seek each time. So a queue keeps the device, and its requests go in the
 //! order of their sectors, until its turn has lasted `turn_ms`, it has no requests left, or a more
-//! urgent class has some. A stream, which is a queue whose requests follow one another, is waited
-//! for as long as a seek takes, if it usually comes back in less than half of that. What a queue
-//! owes after its turn, the others get.
+//! urgent class has some. One whose requests do not follow one another, which is not a stream,
+//! seeks in its turn as well, if not as far: its turn is a third as long. What a queue owes after
+//! its turn, the others get. One that is owed service even so keeps the device.
+//!
+//! A queue without requests is waited for if its process usually comes back before the head could
+//! be elsewhere. This is also what gives a process with one request at a time its share: if another
+//! began its turn meanwhile, it would get one request for each turn of others, whatever its weight.
+//!
+//! Several requests of a turn are in the device at the same time, which puts them in an order that
+//! only it knows, by the angle of its platters. There are none of others for it to let starve.
 //!
 //! Cost: O(log n) for each request, with n requests in the queue.
 
 use super::cost::Direction;
 use super::kinds::Kinds;
 use super::slot::Slot;
-use super::{Flow, QueueId};
+use super::{Flow, Queue, QueueId};
 use crate::units::{Instant, Nanos, RequestId, Sector};
 
 /// Requests that follow another in a row after which a queue is a stream.
 const STREAM: u32 = 2;
+
+/// Requests of different queues that are in a disk at the same time: with more it would let some
+/// starve. Here they are sorted by sector.
+pub(super) const DEPTH: u32 = 1;
+/// Requests that are in a disk at the same time if all are of the queue whose turn it is. More gain
+/// little, and an urgent one would wait for them.
+pub(super) const DEPTH_IN_TURN: u32 = 8;
+/// What a seek and half a turn of the platters take in most disks. They may seem to take less
+/// where only writes are seen, which the disk buffers.
+const SEEK: Nanos = Nanos::from_millis(8);
 
 /// Whose turn it is.
 #[derive(Clone, Copy, Debug, Default)]
@@ -47,8 +64,11 @@ pub(super) enum Next {
 impl Flow {
     /// Returns what the turn asks for, if requests of these kinds may go.
     pub(super) fn next_in_turn(&self, kinds: Kinds) -> Next {
-        let Some(q) = self.turn.queue.filter(|_| self.rotational && !self.has_turn_ended()) else { return Next::Any };
+        let Some(q) = self.turn.queue.filter(|_| self.rotational) else { return Next::Any };
         let queue = *self.queue(q);
+        if self.has_turn_ended() && (queue.queued > 0 || !self.is_owed(&queue)) {
+            return Next::Any;
+        }
         let other = self.shares.choose(self.now, Kinds::ALL);
         let other = other.map(|member| *self.queue(self.of_member[member.index()]));
         // A less urgent class is chosen over one with requests if it has waited for too long.
@@ -62,18 +82,48 @@ impl Flow {
         if queue.in_device == 0 && self.turn.until.is_none_or(|end| self.now >= end) {
             return Next::Any;
         }
-        // Beside a process that seeks, others that seek may go: the disk chooses among them. But
-        // nobody begins a turn while it is owed service.
-        let begins_a_turn = other.is_some_and(|other| other.run >= STREAM || other.queued > 1);
-        let cost = self.costs.of(Direction::Read, queue.sectors, false);
-        let is_owed = || self.shares.would_be_next(self.now, queue.member, cost, 0);
-        if queue.run >= STREAM || (begins_a_turn && is_owed()) { Next::Wait } else { Next::Any }
+        Next::Wait
+    }
+
+    /// Returns one more request of the queue whose turn it is, if no other has some in the disk. If
+    /// there are floors, one goes at a time: who is short of its floor ends the turn.
+    pub(super) fn more_in_turn(&mut self) -> Option<RequestId> {
+        let queue = self.queue(self.turn.queue?);
+        let is_only = queue.in_device == self.in_flight && self.floors.is_empty();
+        if !is_only || self.in_flight >= DEPTH_IN_TURN || !self.has_turns() {
+            return None;
+        }
+        match self.next_in_turn(Kinds::ALL) {
+            Next::Serve(q, id) => Some(self.serve(q, id, Kinds::ALL)),
+            Next::Wait | Next::Any => None,
+        }
+    }
+
+    /// Returns true on a disk where no tunable says how many requests may be in flight.
+    pub(super) fn has_turns(&self) -> bool {
+        self.rotational && self.settings.depth == 0
+    }
+
+    /// Brings [`Self::fixed`] up to date.
+    pub(super) fn renew_fixed(&mut self) {
+        self.fixed = if self.has_turns() { DEPTH } else { self.settings.depth };
+    }
+
+    /// Returns what a request takes for which the head is moved.
+    fn seek(&self, sectors: u64) -> u64 {
+        self.costs.of(Direction::Read, sectors, false)
+    }
+
+    /// Returns true if a request of a queue that arrived now would be the next by shares.
+    fn is_owed(&self, queue: &Queue) -> bool {
+        !self.settings.turn.is_zero() && self.shares.would_be_next(self.now, queue.member, self.seek(queue.sectors), 0)
     }
 
     /// Returns true if the turn has had its time: of the device, or, where requests of others are
     /// still in it, twice that in all.
     fn has_turn_ended(&self) -> bool {
-        let most = self.settings.turn.get();
+        let is_stream = self.turn.queue.is_some_and(|q| self.queue(q).run >= STREAM);
+        let most = self.settings.turn.get() / if is_stream { 1 } else { 3 };
         self.turn.cost >= most || self.now.since(self.turn.since).get() >= 2 * most
     }
 
@@ -107,19 +157,18 @@ impl Flow {
 
     /// Lets the device wait for the queue whose last request has just ended, if it usually comes
     /// back before the head could be elsewhere.
-    pub(super) fn wait_in_turn(&mut self, q: QueueId, seek: Nanos) {
+    pub(super) fn wait_in_turn(&mut self, q: QueueId) {
         let queue = self.queue(q);
         let is_empty = queue.queued == 0 && queue.in_device == 0 && !queue.exited;
         if self.turn.queue == Some(q) && is_empty {
-            let is_stream = queue.run >= STREAM;
-            let most = if is_stream { seek } else { seek.min(self.settings.hold) };
+            let seek = Nanos::new(self.seek(queue.sectors)).max(SEEK);
             // Also if it is late this time: to come back to its place later takes as long.
-            self.turn.until = queue.hold(most).map(|hold| self.now + if is_stream { most } else { hold });
+            self.turn.until = queue.returns_within(seek).then_some(self.now + seek);
         }
     }
 }
 
-impl super::Queue {
+impl Queue {
     /// Notes where a request lies that has arrived. Returns true if it continues a stream.
     pub(super) fn follow(&mut self, sector: Sector, sectors: u64) -> bool {
         self.run = if sector == self.end { self.run.saturating_add(1) } else { 0 };
