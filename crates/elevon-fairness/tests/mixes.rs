@@ -11,7 +11,7 @@ const MIXES: usize = 24;
 
 /// Seeds of the mixes in which another scheduler beats `flow`: it is as good in one figure and
 /// better in the other. The goal is 5 % of the mixes; a seed that is no longer beaten must go.
-const BEATEN: &[u64] = &[15];
+const BEATEN: &[u64] = &[];
 
 fn is_slow(mix: &Mix) -> bool {
     ["slots", "emmc", "hdd"].iter().any(|slow| mix.device.starts_with(slow)) && mix.span.get() > 5_000_000_000
@@ -75,6 +75,32 @@ fn places_are_kept_for_who_is_expected() {
             let unfairness = points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division.unfairness();
             assert!(unfairness < most, "{unfairness} of seed {seed}");
         }
+    }
+}
+
+/// Processes with one request at a time have turns of a disk as well: four that seek in their own
+/// places (331), one that writes and thinks for 5 ms beside a stream (983), and one that reads and
+/// thinks for as long beside a stream and eight reads (804). They had an unfairness of 0.39, 0.96
+/// and 0.94, and the four together two thirds of the throughput.
+#[test]
+fn processes_that_seek_have_turns_of_a_disk() {
+    if Setup::FLOW.is_there() {
+        let lab = Lab::new();
+        for (seed, least, most) in [(331, 0.42, 0.08), (983, 0.8, 0.45), (804, 0.55, 0.35)] {
+            let division = &points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division;
+            let (throughput, unfairness) = (division.throughput(), division.unfairness());
+            assert!(throughput > least && unfairness < most, "{throughput} and {unfairness} of seed {seed}");
+        }
+    }
+}
+
+/// A disk sorts the requests of a process by angle, too, if it has several of them: two random
+/// reads at a time beside a stream had nine tenths of the throughput.
+#[test]
+fn several_requests_of_a_turn_are_in_a_disk() {
+    if Setup::FLOW.is_there() {
+        let throughput = points(&Lab::new(), &random_mix(652), &[Setup::FLOW])[0].division.throughput();
+        assert!(throughput > 0.67, "{throughput}");
     }
 }
 
