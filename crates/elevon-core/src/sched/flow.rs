@@ -10,7 +10,7 @@
 //!   of their own besides: a device with a write buffer gains nothing from a long queue of them.
 //! - `cost` says how long a request takes alone, `occupancy` which part of that it keeps from
 //!   others where the device does many at a time; shares are shares of that time.
-//! - `turn`: on a disk, requests that follow one another keep the device for a while.
+//! - `turn`: on a disk, a process keeps the device for a while.
 //! - *Holds*: a process with one request at a time comes back only after its request has completed.
 //!   If its place in the device were given away at once, it could not get its share whatever its
 //!   weight. So the place is kept for a moment if the process is owed service, usually comes back

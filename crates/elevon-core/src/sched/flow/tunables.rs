@@ -56,7 +56,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
             range: "0..10000",
             min: 0,
             max: 10_000,
-            help: "how long requests that follow one another keep a disk from the others; 0 never",
+            help: "how long a process keeps a disk from the others, a third of it if it seeks; 0 never",
             choices: &[],
         },
     ],
