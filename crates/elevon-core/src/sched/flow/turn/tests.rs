@@ -135,7 +135,7 @@ fn processes_that_seek_have_turns_of_a_third() {
     assert!(changes > 900, "{changes} without turns");
 }
 
-/// One that thinks would else have one request for each turn of the stream: a twentieth of the time.
+/// One that thinks would else have one request for each turn of the stream, a twentieth.
 #[test]
 fn a_process_that_thinks_for_less_than_a_seek_is_waited_for() {
     let thinks = Process { think: Nanos::from_millis(5), ..RANDOM };
