@@ -552,7 +552,7 @@ impl Shares {
     fn choose_member(&self, group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
         let group = &self.groups[group.index()];
         let class = self.class_of(now, group, kinds)?;
-        group.classes[class].best(kinds).map(|(_, id)| id)
+        group.classes[class].best(&self.places, kinds).map(|(_, id)| id)
     }
 
     /// Serves a flow that was chosen among those with requests of the kinds `among`: its request
@@ -582,7 +582,7 @@ impl Shares {
             (at, member.in_device, member.cost) = (*above, member.in_device + 1, next_cost);
             let tree = &mut classes[class];
             let is_free = is_owed && later(member.start, tree.time);
-            let (before, cost) = if is_free { (tree.time, 0) } else { (tree.jump(among), cost) };
+            let (before, cost) = if is_free { (tree.time, 0) } else { (tree.jump(&self.places, among), cost) };
             let scaled = (cost << SHIFT) + tree.rest;
             tree.rest = scaled % tree.weights;
             tree.time = before.wrapping_add(scaled / tree.weights);
@@ -678,11 +678,11 @@ impl Shares {
             };
             let own = delta(first, u64::from(member.weight_next));
             let (start, finish) = (start.wrapping_add(own), finish.wrapping_add(own));
-            let best = tree.best(Kinds::ALL);
+            let best = tree.best(&self.places, Kinds::ALL);
             let is_first = match best {
                 // Of others only the first is known: it is enough to be owed more.
                 Some((_, best)) if best == at => first == 0 || !later(start, tree.time),
-                Some((of_best, _)) => !later(start, tree.jump(Kinds::ALL)) && !later(finish, of_best),
+                Some((of_best, _)) => !later(start, tree.jump(&self.places, Kinds::ALL)) && !later(finish, of_best),
                 None => !tree.has_others(member) || !later(start, tree.time),
             };
             if !is_first {

@@ -3,7 +3,7 @@
 use super::{CREDIT, MEMORY, Member, MemberId, Place, delta};
 use crate::sched::finish_tree::{Root, later};
 use crate::sched::flow::kinds::{KINDS, Kinds};
-use crate::sched::flow::waiting::{WaitingMembers, member_of_key};
+use crate::sched::flow::waiting::{Places, WaitingMembers, member_of_key};
 use crate::units::Instant;
 
 /// The members of one class of a group.
@@ -72,10 +72,15 @@ impl ClassTree {
 
     /// Returns the first by virtual time of what each of these kinds has; of equal ones the lower.
     #[inline]
-    fn first(&self, kinds: Kinds, of: impl Fn(&WaitingMembers) -> Option<(u64, u32)>) -> Option<(u64, u32)> {
+    fn first<T>(
+        &self,
+        kinds: Kinds,
+        of: impl Fn(&WaitingMembers) -> Option<T>,
+        is_later: impl Fn(&T, &T) -> bool,
+    ) -> Option<T> {
         let of = |kind: usize| if kinds.has(kind) { of(&self.active[kind]) } else { None };
         match (of(0), of(1)) {
-            (Some(a), Some(b)) => Some(if later(a.0, b.0) { b } else { a }),
+            (Some(a), Some(b)) => Some(if is_later(&a, &b) { b } else { a }),
             (first, None) | (None, first) => first,
         }
     }
@@ -83,31 +88,29 @@ impl ClassTree {
     /// Returns the virtual time at which somebody who waits with a request of these kinds is
     /// eligible.
     #[inline]
-    pub(super) fn jump(&self, kinds: Kinds) -> u64 {
+    pub(super) fn jump(&self, places: &Places, kinds: Kinds) -> u64 {
         let [reads, writes] = &self.active;
         let has_eligible = (kinds.has(0) && reads.has_eligible()) || (kinds.has(1) && writes.has_eligible());
-        if has_eligible { self.time } else { self.first_start(kinds) }
-    }
-
-    /// The same if nobody is eligible yet.
-    #[inline(never)]
-    fn first_start(&self, kinds: Kinds) -> u64 {
-        let start = |of: &WaitingMembers| of.first_early().map(|(start, (_, key))| (start, key));
-        self.first(kinds, start).map_or(self.time, |(start, _)| start)
+        if has_eligible { self.time } else { self.first_early(places, kinds).map_or(self.time, |(start, _)| start) }
     }
 
     /// Returns the member that is served next of those whose next request is of these kinds, and
     /// its finish.
     #[inline]
-    pub(super) fn best(&self, kinds: Kinds) -> Option<(u64, MemberId)> {
-        let best = self.first(kinds, WaitingMembers::first_eligible).or_else(|| self.first_early(kinds));
+    pub(super) fn best(&self, places: &Places, kinds: Kinds) -> Option<(u64, MemberId)> {
+        let eligible = self.first(kinds, WaitingMembers::first_eligible, |a, b| later(a.0, b.0));
+        let best = eligible.or_else(|| self.first_early(places, kinds).map(|(_, first)| first));
         best.map(|(finish, key)| (finish, member_of_key(key)))
     }
 
-    /// The same, by finish and key, if nobody is eligible yet.
+    /// Returns the smallest start, and of those with this start the smallest finish, with its key,
+    /// if nobody is eligible yet.
     #[inline(never)]
-    fn first_early(&self, kinds: Kinds) -> Option<(u64, u32)> {
-        let time = self.first_start(kinds);
-        self.first(kinds, |of| of.first_early().filter(|(start, _)| *start == time).map(|(_, first)| first))
+    fn first_early(&self, places: &Places, kinds: Kinds) -> Option<(u64, (u64, u32))> {
+        let is_later = |a: &(u64, (u64, u32)), b: &(u64, (u64, u32))| match a.0 == b.0 {
+            true => later(a.1.0, b.1.0),
+            false => later(a.0, b.0),
+        };
+        self.first(kinds, |of| of.first_early(places), is_later)
     }
 }
