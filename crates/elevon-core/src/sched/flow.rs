@@ -489,8 +489,7 @@ impl Flow {
         if self.fixed > 0 {
             return Kinds::ALL;
         }
-        let is_write_full = self.writes_in_flight >= self.write_depth.limit();
-        if is_write_full { Kinds::READS } else { Kinds::ALL }
+        if self.are_writes_full() { Kinds::READS } else { Kinds::ALL }
     }
 
     /// Dispatches a request of a queue that was chosen among those of these kinds.
@@ -594,7 +593,8 @@ impl Scheduler for Flow {
     fn dispatch(&mut self, now: Instant, _view: View<'_>, _queue: HwQueue) -> Option<RequestId> {
         self.advance(now);
         let id = self.next_request();
-        if self.waiting == 0 {
+        // Where everything waits inside it, the device is full, too.
+        if self.waiting == 0 && !(self.is_unfair() && self.depth.queues_inside()) {
             self.occupancy.note_room(now);
         }
         id

@@ -23,6 +23,8 @@ const SLOW: u64 = Nanos::from_micros(480).get();
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Hold {
     pub(super) queue: QueueId,
+    /// It is one of those that are for writes.
+    is_write: bool,
     since: Instant,
     pub(super) until: Instant,
 }
@@ -33,6 +35,7 @@ pub(super) struct Thinker {
     pub(super) queue: QueueId,
     /// When its next request is expected.
     at: Instant,
+    is_write: bool,
     /// What its last request takes alone, and what is charged for it.
     alone: u64,
     cost: u64,
@@ -70,10 +73,19 @@ impl Flow {
         self.allowed_at = self.now;
     }
 
+    /// Returns true if as many writes are in the device as may be, or places are kept for.
+    #[inline]
+    pub(super) fn are_writes_full(&self) -> bool {
+        let kept = if self.holds.is_empty() { 0 } else { self.holds.iter().filter(|hold| hold.is_write).count() };
+        self.writes_in_flight + kept as u32 >= self.write_depth.limit()
+    }
+
     /// Returns how many places are free when a request has just ended.
     #[inline]
-    fn free_places(&self) -> u32 {
-        self.limit().saturating_sub(self.in_flight).max(1)
+    fn free_places(&self, is_write: bool) -> u32 {
+        let all = self.limit().saturating_sub(self.in_flight);
+        let own = if is_write { self.write_depth.limit().saturating_sub(self.writes_in_flight) } else { all };
+        all.min(own).max(1)
     }
 
     /// Returns the longest time for which a place is kept for a request that takes `alone` alone.
@@ -88,9 +100,10 @@ impl Flow {
     pub(super) fn keep_place(&mut self, q: QueueId, slot: &Slot, alone: u64) {
         let queue = self.queue(q);
         // Others that come back sooner take it even if none waits now.
-        let is_wanted = self.waiting > 0 || self.in_flight + 1 >= self.limit();
+        let places = self.free_places(slot.direction.is_write());
+        let is_wanted = self.waiting > 0 || places == 1;
         // Most have enough waiting for every place.
-        let may_need_it = is_wanted && !queue.exited && queue.queued < self.free_places();
+        let may_need_it = is_wanted && !queue.exited && queue.queued < places;
         if may_need_it && self.hold_for(q, slot, alone) {
             return;
         }
@@ -112,7 +125,8 @@ impl Flow {
             self.thinkers.retain(|thinker| thinker.at > now);
         }
         if self.thinkers.len() < HOLDS {
-            self.thinkers.push(Thinker { queue, at, alone, cost });
+            let is_write = slot.direction.is_write();
+            self.thinkers.push(Thinker { queue, at, is_write, alone, cost });
         }
     }
 
@@ -130,7 +144,7 @@ impl Flow {
         }
         let (now, limit) = (self.now, self.limit());
         for at in 0..self.thinkers.len() {
-            let Thinker { queue: q, at, alone, cost } = self.thinkers[at];
+            let Thinker { queue: q, at, is_write, alone, cost } = self.thinkers[at];
             let most = self.longest_hold(limit, alone);
             let until = at + Nanos::new(alone / 16);
             let is_soon = until > now && until <= now + most;
@@ -139,7 +153,7 @@ impl Flow {
             }
             let queue = self.queue(q);
             if queue.is_delayed(until.since(now)) && self.shares.would_be_next(now, queue.member, cost, 0) {
-                self.holds.push(Hold { queue: q, since: now, until });
+                self.holds.push(Hold { queue: q, is_write, since: now, until });
                 return;
             }
         }
@@ -153,7 +167,8 @@ impl Flow {
         if self.holds.len() == HOLDS || self.is_solo() {
             return false;
         }
-        let (queue, limit, places) = (self.queue(q), self.limit(), self.free_places());
+        let is_write = slot.direction.is_write();
+        let (queue, limit, places) = (self.queue(q), self.limit(), self.free_places(is_write));
         let first = queue.queued + self.holds.iter().filter(|hold| hold.queue == q).count() as u32;
         if first >= places {
             return false;
@@ -166,7 +181,7 @@ impl Flow {
         let is_owed = self.would_be_owed(queue.member, first, slot.sectors);
         let is_kept = is_owed || (queue.is_delayed(hold) && is_short(queue.member));
         if is_kept {
-            self.holds.push(Hold { queue: q, since: self.now, until: self.now + hold });
+            self.holds.push(Hold { queue: q, is_write, since: self.now, until: self.now + hold });
         }
         is_kept
     }

@@ -191,11 +191,11 @@ impl Queue {
     }
 
     /// Returns true if keeping a place for the process would help: the process loses a noticeable
-    /// part of its time to waiting, more than 1/20, or more than the place is idle for it. It need
-    /// not have lost anything yet if the place is kept for a 32nd of a request at most: it would
-    /// lose a little at many of its returns, or each time after some in which it lost nothing.
+    /// part of its time to waiting, more than 1/20, or more than the place is idle for it. One that
+    /// has others in the device need not have lost anything yet if the place is kept for a 32nd of
+    /// a request at most: it would lose a little at many of its returns.
     pub(super) fn is_delayed(&self, hold: Nanos) -> bool {
-        if hold.get() * 4 <= self.short.get() {
+        if self.in_device > 0 && hold.get() * 4 <= self.short.get() {
             return true;
         }
         match (self.wait.get(), self.total.get()) {
@@ -285,13 +285,16 @@ mod tests {
     }
 
     #[test]
-    fn a_place_that_is_kept_shortly_needs_no_loss_before() {
+    fn who_has_others_in_the_device_need_not_have_lost_time() {
         let mut shares = Shares::new(Nanos::from_millis(250));
         let member = shares.add(Instant::ZERO, GroupId::ROOT, 1, 40);
         let (mut queue, now) = (Queue::new(member, 1), Instant::ZERO + Nanos::from_millis(1));
         queue.on_end(now, Instant::ZERO, Nanos::ZERO, Nanos::from_millis(1));
-        assert!(queue.is_delayed(Nanos::from_micros(31)));
-        assert!(!queue.is_delayed(Nanos::from_micros(32)));
+        let is_delayed = |queue: &Queue, micros| queue.is_delayed(Nanos::from_micros(micros));
+        assert!(!is_delayed(&queue, 10));
+        queue.in_device = 1;
+        assert!(is_delayed(&queue, 31));
+        assert!(!is_delayed(&queue, 32));
     }
 
     /// Eight requests end at once and come back one every 5 us: 22.5 us later on average, of which
