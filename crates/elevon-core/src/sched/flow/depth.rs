@@ -565,7 +565,7 @@ impl Depth {
     }
 
     /// Returns true if noticeably more requests are in the device than are served at a time.
-    fn queues_inside(&self) -> bool {
+    pub(super) fn queues_inside(&self) -> bool {
         self.baseline.depth() * 16 * 10 > self.baseline.served() * 11
     }
 

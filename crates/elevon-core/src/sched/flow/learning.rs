@@ -79,9 +79,17 @@ impl Flow {
         }
     }
 
+    /// Returns true if somebody got less than its share just now.
+    #[inline]
+    pub(super) fn is_unfair(&self) -> bool {
+        self.unfair_at.is_some_and(|at| self.now.since(at) <= RECENT)
+    }
+
     /// Begins a look if one is due and the depth is not being searched. Returns true if one begins.
     fn begins_look(&mut self) -> bool {
-        let may_look = self.waiting > 0 && self.depth.is_settled() && self.write_depth.is_settled();
+        // If all are in the device, what they occupy is needed only to see if a smaller depth costs.
+        let is_of_use = self.waiting > 0 || self.is_unfair();
+        let may_look = is_of_use && self.depth.is_settled() && self.write_depth.is_settled();
         let begins = may_look && self.occupancy.consider(self.now);
         if begins {
             (0..self.queues.len() as u32).for_each(|q| self.note_front(QueueId(q)));
@@ -134,7 +142,7 @@ impl Flow {
             return;
         }
         let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
-        let is_unfair = was_recently(self.unfair_at);
+        let is_unfair = self.is_unfair();
         let is_write = slot.direction.is_write();
         // Only where it decides something: it takes divisions.
         let matters = is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));

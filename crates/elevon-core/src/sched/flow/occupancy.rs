@@ -338,8 +338,9 @@ impl Occupancy {
             _ => false,
         };
         cell.pause = if is_same { Nanos::new(cell.pause.get() * 2).min(PAUSE.1) } else { PAUSE.0 };
-        if is_full && !self.is_rest_known {
-            (self.rest, self.is_rest_known) = (part.max(LEAST), true);
+        // The most that those occupy is the most that is known of the others as well.
+        if !self.is_rest_known {
+            (self.rest, self.is_rest_known) = (self.rest.min(part.max(LEAST)), is_full);
         }
         self.renew_parts();
     }
