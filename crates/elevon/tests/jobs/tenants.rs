@@ -71,7 +71,7 @@ fn reserves_weights_and_limits_hold_together_under_flow() {
         (2000, [333.3, 666.7, 1000.0]),
         (2400, [466.7, 933.3, 1000.0]),
         // Whoever has no reserve is served once in 250 ms, and while the device is learned.
-        (400, [196.0, 196.0, 8.0]),
+        (400, [196.0, 196.0, 6.0]),
     ] {
         let latency = 4 * 1_000_000_000_u64 / capacity;
         let device = format!("slots:slots=4,latency={latency}ns,bandwidth=100GB/s,size=1GiB");

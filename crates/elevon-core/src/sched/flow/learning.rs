@@ -87,7 +87,7 @@ impl Flow {
 
     /// Begins a look if one is due and the depth is not being searched. Returns true if one begins.
     fn begins_look(&mut self) -> bool {
-        // If all are in the device, what they occupy is needed only to see if a smaller depth costs.
+        // If all are in the device, what they occupy tells only whether a smaller depth costs.
         let is_of_use = self.waiting > 0 || self.is_unfair();
         let may_look = is_of_use && self.depth.is_settled() && self.write_depth.is_settled();
         let begins = may_look && self.occupancy.consider(self.now);
@@ -141,15 +141,9 @@ impl Flow {
         if self.is_for_looks(slot, time, &sample) {
             return;
         }
-        let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
         let is_unfair = self.is_unfair();
         let is_write = slot.direction.is_write();
-        // Only where it decides something: it takes divisions.
-        let matters = is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));
-        // For the sake of reads, writes that gain nothing from their depth are limited first.
-        let are_mixed = matters && was_recently(self.read_at) && was_recently(self.write_at);
-        let writes_prevail = are_mixed && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
-        let are_writes_limited = matters && (!writes_prevail || self.write_depth.is_at_bottom(now));
+        let (writes_prevail, are_writes_limited) = self.what_to_limit(is_unfair);
         let Self { depth, write_depth, waiting, .. } = self;
         let (is_binding, rest) = (*waiting > 0, self.occupancy.rest());
         let event = depth.learn(now, sample, is_unfair, is_binding, || Load {
@@ -166,7 +160,7 @@ impl Flow {
         if is_write {
             self.write_at = Some(now);
             let Self { depth, write_depth, read_times, writes_in_flight, .. } = self;
-            let is_unfair = is_unfair && was_recently(self.read_at);
+            let is_unfair = is_unfair && self.read_at.is_some_and(|at| now.since(at) <= RECENT);
             let sample = write_depth.sample(slot.write_mark, time, alone, sample.occupied);
             let is_binding = is_binding && *writes_in_flight + 1 >= write_depth.limit();
             let event = write_depth.learn(now, sample, is_unfair, is_binding, || Load {
@@ -185,6 +179,20 @@ impl Flow {
             self.read_at = Some(now);
             self.read_times.add(time * 1024 / alone);
         }
+    }
+
+    /// Returns whether more writes than reads are in the device, and whether their limit needs no
+    /// look any more, so that the depth of all is next: for the sake of reads, writes that gain
+    /// nothing from their depth are limited first.
+    #[inline]
+    fn what_to_limit(&self, is_unfair: bool) -> (bool, bool) {
+        let now = self.now;
+        // Only where it decides something: it takes divisions.
+        let matters = is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));
+        let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
+        let are_mixed = matters && was_recently(self.read_at) && was_recently(self.write_at);
+        let writes_prevail = are_mixed && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
+        (writes_prevail, matters && (!writes_prevail || self.write_depth.is_at_bottom(now)))
     }
 
     /// Counts a request that ended for the look in progress, or for deciding when the next look
