@@ -93,7 +93,9 @@ pub(super) struct Queue {
     away: u32,
     away_area: u64,
     seen: Instant,
-    /// Time from a completion to the arrival that follows it.
+    /// Time from a completion to the next arrival.
+    next: Average,
+    /// Time from the completion of a request to the arrival that takes its place.
     pub(super) think: Average,
     /// An eighth of the time that its last request takes alone, and how many of its returns were
     /// within it: a moving average, in 1/1024.
@@ -128,6 +130,7 @@ impl Queue {
             away: 0,
             away_area: 0,
             seen: Instant::ZERO,
+            next: Average::NONE,
             think: Average::NONE,
             short: Nanos::ZERO,
             quick: 0,
@@ -152,6 +155,7 @@ impl Queue {
         self.away = if each > LONG { 0 } else { self.away - 1 };
         if let Some(left) = left {
             let think = now - left;
+            self.next.add(think);
             let is_quick = think <= self.short;
             self.quick = self.quick - self.quick / 8 + if is_quick { 128 } else { 0 };
             if !is_quick {
@@ -219,7 +223,7 @@ impl Queue {
     /// Returns true if the process usually takes so long until its next request at most, with a
     /// quarter of that to spare.
     pub(super) fn returns_within(&self, most: Nanos) -> bool {
-        self.think.get().is_none_or(|think| think / 4 * 5 <= most.get())
+        self.next.get().is_none_or(|next| next / 4 * 5 <= most.get())
     }
 
     /// Returns how long to wait for the next request of a process that mostly returns at once and
