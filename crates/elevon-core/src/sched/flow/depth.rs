@@ -102,12 +102,6 @@ pub(super) struct Sample {
     area: u64,
 }
 
-impl Probe {
-    /// The first requests of a device.
-    const FIRST: Self =
-        Self { way: Way::Solo, depth: 1, step: 0, since: Instant::ZERO, skip: 0, others: None, sums: Sums::NONE };
-}
-
 impl Sample {
     /// Returns the number in flight, integrated over the time of the request in nanoseconds.
     pub(super) const fn area(&self) -> u64 {
@@ -157,6 +151,12 @@ struct Probe {
     /// The mean of [`Load::others`] before it.
     others: Option<u64>,
     sums: Sums,
+}
+
+impl Probe {
+    /// The look at the first requests of a device.
+    const FIRST: Self =
+        Self { way: Way::Solo, depth: 1, step: 0, since: Instant::ZERO, skip: 0, others: None, sums: Sums::NONE };
 }
 
 /// What a request in flight remembers.
@@ -344,6 +344,7 @@ impl Depth {
         }
     }
 
+    /// Returns true while nothing but the first requests was looked at.
     const fn is_first_solo(&self) -> bool {
         self.epoch == 0 && self.probe.is_some()
     }
