@@ -65,18 +65,18 @@ impl Flow {
     /// Returns what the turn asks for, if requests of these kinds may go.
     pub(super) fn next_in_turn(&self, kinds: Kinds) -> Next {
         let Some(q) = self.turn.queue.filter(|_| self.rotational) else { return Next::Any };
-        let queue = *self.queue(q);
-        if self.has_turn_ended() && (queue.queued > 0 || !self.is_owed(&queue)) {
+        let queue = self.queue(q);
+        if self.has_turn_ended() && (queue.queued > 0 || !self.is_owed(queue)) {
             return Next::Any;
         }
         let other = self.shares.choose(self.now, Kinds::ALL);
-        let other = other.map(|member| *self.queue(self.of_member[member.index()]));
+        let other = other.map(|member| self.queue(self.of_member[member.index()]));
         // A less urgent class is chosen over one with requests if it has waited for too long.
         if other.is_some_and(|other| other.class < queue.class || (other.class > queue.class && queue.queued > 0)) {
             return Next::Any;
         }
         if queue.queued > 0 {
-            let id = self.by_sector.next_in_turn(&queue, self.turn.end).expect("the queue has requests");
+            let id = self.by_sector.next_in_turn(queue, self.turn.end).expect("the queue has requests");
             return if kinds.has(self.kind_of(id)) { Next::Serve(q, id) } else { Next::Any };
         }
         if queue.in_device == 0 && self.turn.until.is_none_or(|end| self.now >= end) {
