@@ -45,7 +45,7 @@ fn a_small_swarm() {
 #[test]
 fn hashes_depend_on_the_seed_alone() {
     const HASHES: [(u64, u64); 4] =
-        [(0, 0x46a68203ebd7eece), (1, 0x84f584c56b360b77), (4, 0xc84e0ede1a10ac0b), (7, 0x824007ce8e8fa1b4)];
+        [(0, 0x46a68203ebd7eece), (1, 0x84f584c56b360b77), (4, 0xf812883fb737ffc1), (7, 0x824007ce8e8fa1b4)];
     let found = HASHES.map(|(seed, _)| (seed, run_plan(&Plan::new(seed)).expect("no violation").hash));
     assert_eq!(found, HASHES, "{found:#x?}");
 }

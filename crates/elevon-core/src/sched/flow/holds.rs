@@ -101,7 +101,7 @@ impl Flow {
         let queue = self.queue(q);
         // Others that come back sooner take it even if none waits now.
         let places = self.free_places(slot.direction.is_write());
-        let is_wanted = self.waiting > 0 || places == 1;
+        let is_wanted = self.waiting > 0 || (places == 1 && queue.in_device < self.in_flight);
         // Most have enough waiting for every place.
         let may_need_it = is_wanted && !queue.exited && queue.queued < places;
         if may_need_it && self.hold_for(q, slot, alone) {
