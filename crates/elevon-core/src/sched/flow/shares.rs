@@ -19,7 +19,8 @@
 //! - Classes are strict within a group, and groups are best effort. A class that has waited for
 //!   `patience` is served once, whatever waits above it.
 //!
-//! Cost, with m members in a group and d levels: activate, serve and choose O(d · log m).
+//! Cost, with m members in a group and d levels: activate, serve and choose O(d · log m). Where
+//! nobody of a group is eligible, choose looks at those that may start first, all m at most.
 
 extern crate alloc;
 use alloc::vec::Vec;
