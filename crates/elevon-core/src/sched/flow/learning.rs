@@ -79,10 +79,16 @@ impl Flow {
         }
     }
 
+    /// Returns true if something that happened then counts as the present.
+    #[inline]
+    fn was_recently(&self, at: Option<Instant>) -> bool {
+        at.is_some_and(|at| self.now.since(at) <= RECENT)
+    }
+
     /// Returns true if somebody got less than its share just now.
     #[inline]
     pub(super) fn is_unfair(&self) -> bool {
-        self.unfair_at.is_some_and(|at| self.now.since(at) <= RECENT)
+        self.was_recently(self.unfair_at)
     }
 
     /// Begins a look if one is due and the depth is not being searched. Returns true if one begins.
@@ -159,8 +165,8 @@ impl Flow {
         }
         if is_write {
             self.write_at = Some(now);
+            let is_unfair = is_unfair && self.was_recently(self.read_at);
             let Self { depth, write_depth, read_times, writes_in_flight, .. } = self;
-            let is_unfair = is_unfair && self.read_at.is_some_and(|at| now.since(at) <= RECENT);
             let sample = write_depth.sample(slot.write_mark, time, alone, sample.occupied);
             let is_binding = is_binding && *writes_in_flight + 1 >= write_depth.limit();
             let event = write_depth.learn(now, sample, is_unfair, is_binding, || Load {
@@ -189,8 +195,7 @@ impl Flow {
         let now = self.now;
         // Only where it decides something: it takes divisions.
         let matters = is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));
-        let was_recently = |at: Option<Instant>| at.is_some_and(|at| now.since(at) <= RECENT);
-        let are_mixed = matters && was_recently(self.read_at) && was_recently(self.write_at);
+        let are_mixed = matters && self.was_recently(self.read_at) && self.was_recently(self.write_at);
         let writes_prevail = are_mixed && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
         (writes_prevail, matters && (!writes_prevail || self.write_depth.is_at_bottom(now)))
     }
