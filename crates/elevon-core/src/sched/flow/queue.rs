@@ -195,15 +195,17 @@ impl Queue {
     }
 
     /// Returns true if keeping a place for the process would help: the process loses a noticeable
-    /// part of its time to waiting, more than 1/20, or more than the place is idle for it. One that
-    /// has others in the device need not have lost anything yet if the place is kept for a 32nd of
-    /// a request at most: it would lose a little at many of its returns.
+    /// part of its time to waiting, more than 1/20, or four times as much as the place is idle for
+    /// it; as much is enough if that is a 32nd of a request at most. One that has others in the
+    /// device need not have lost anything yet then: it would lose a little at many of its returns.
     pub(super) fn is_delayed(&self, hold: Nanos) -> bool {
-        if self.in_device > 0 && hold.get() * 4 <= self.short.get() {
+        let is_short = hold.get() * 4 <= self.short.get();
+        if self.in_device > 0 && is_short {
             return true;
         }
+        let worth = hold.get() * if is_short { 1 } else { 4 };
         match (self.wait.get(), self.total.get()) {
-            (Some(wait), Some(total)) => wait * 20 > total || wait > 4 * hold.get(),
+            (Some(wait), Some(total)) => wait * 20 > total || wait > worth,
             _ => true,
         }
     }
