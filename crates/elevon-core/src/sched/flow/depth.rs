@@ -72,6 +72,8 @@ const TOO_LONG: Nanos = Nanos::from_millis(500);
 const SOLO: (u64, u64) = (6, 8);
 const SOLO_LONG: Nanos = Nanos::from_millis(50);
 const SOLO_PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(32));
+/// Time after which it is asked again if that is of use.
+const SOLO_LATER: Nanos = Nanos::from_millis(500);
 /// Nanoseconds from which on the first request is so long that those after it go one at a time as
 /// well: what requests take is known from the start then. On a fast device it soon is.
 const SLOW: u64 = Nanos::from_micros(480).get();
@@ -168,13 +170,21 @@ pub(super) struct Mark {
     epoch: u32,
 }
 
+/// For what another depth may be tried.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wants {
+    /// Somebody gets less than its share.
+    pub(super) is_unfair: bool,
+    /// Requests are held back by the limit.
+    pub(super) is_binding: bool,
+    /// It is not known what requests like the one that has ended take alone.
+    pub(super) is_unknown: bool,
+}
+
 /// What is going on when a request ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
-    /// Requests are held back by the limit.
-    pub(super) is_binding: bool,
-    /// Somebody gets less than its share.
-    pub(super) is_unfair: bool,
+    pub(super) wants: Wants,
     /// Nothing else is tried now.
     pub(super) may_probe: bool,
     /// A smaller depth may be tried.
@@ -431,25 +441,17 @@ impl Depth {
         (self.window, self.peak, self.recent) = (0, 0, (0, 0));
     }
 
-    /// Learns from a request that has ended. `is_unfair` and `is_binding`: see [`Load`], the rest
-    /// of which is seldom asked for.
+    /// Learns from a request that has ended. The rest of [`Load`] is seldom asked for.
     #[inline]
-    pub(super) fn learn(
-        &mut self,
-        now: Instant,
-        sample: Sample,
-        is_unfair: bool,
-        is_binding: bool,
-        load: impl FnOnce() -> Load,
-    ) -> Event {
+    pub(super) fn learn(&mut self, now: Instant, sample: Sample, wants: Wants, load: impl FnOnce() -> Load) -> Event {
         if self.order.note(sample.time) && self.probe.is_none() && self.order.decide() {
             self.renew_baseline();
         }
         let before = core::mem::replace(&mut self.ended, (now, self.epoch));
         if self.order.is_lost && !self.is_solo() {
-            self.learn_by_rate(now, before, sample, (is_unfair, is_binding), load)
+            self.learn_by_rate(now, before, sample, wants, load)
         } else if sample.mark.epoch == self.epoch {
-            self.learn_of(now, sample, (is_unfair, is_binding), load)
+            self.learn_of(now, sample, wants, load)
         } else {
             Event::None
         }
@@ -457,13 +459,7 @@ impl Depth {
 
     /// Learns from a request that counts.
     #[inline(always)]
-    fn learn_of(
-        &mut self,
-        now: Instant,
-        sample: Sample,
-        (is_unfair, is_binding): (bool, bool),
-        load: impl FnOnce() -> Load,
-    ) -> Event {
+    fn learn_of(&mut self, now: Instant, sample: Sample, wants: Wants, load: impl FnOnce() -> Load) -> Event {
         if let Some(probe) = self.probe {
             return self.learn_in_probe(now, probe, sample, load());
         }
@@ -488,7 +484,7 @@ impl Depth {
             self.baseline.halve();
             self.began = self.began + Nanos::new(span.get() / 2);
         }
-        if self.may_probe(now, is_unfair, is_binding) { self.consider_probe(now, load()) } else { Event::None }
+        if self.may_probe(now, wants) { self.consider_probe(now, load()) } else { Event::None }
     }
 
     /// Learns from a request of a device that serves in disorder, by the rate at which requests
@@ -499,7 +495,7 @@ impl Depth {
         now: Instant,
         before: (Instant, u32),
         sample: Sample,
-        wants: (bool, bool),
+        wants: Wants,
         load: impl FnOnce() -> Load,
     ) -> Event {
         let (last, epoch) = before;
@@ -572,9 +568,10 @@ impl Depth {
 
     /// Returns true if enough is known for a probe and one may be due.
     #[inline]
-    fn may_probe(&self, now: Instant, is_unfair: bool, is_binding: bool) -> bool {
+    fn may_probe(&self, now: Instant, wants: Wants) -> bool {
+        let Wants { is_unfair, is_binding, is_unknown } = wants;
         let is_up_due = now >= self.up.next;
-        if !is_up_due && !is_unfair {
+        if !is_up_due && !is_unfair && !is_unknown {
             return false;
         }
         // By rate it takes longer to know what is delivered.
@@ -582,8 +579,9 @@ impl Depth {
         if self.baseline.count < FEWEST || now - self.began < shortest {
             return false;
         }
-        let is_down_due = is_unfair && (now >= self.down.next || self.needs_solo(now));
-        (is_up_due && is_binding) || is_down_due || self.most < self.tags
+        let is_down_due = is_unfair && now >= self.down.next;
+        let is_solo_due = (is_unfair || is_unknown) && self.needs_solo(now);
+        (is_up_due && is_binding) || is_down_due || is_solo_due || self.most < self.tags
     }
 
     /// Begins a probe if one is due.
@@ -594,9 +592,16 @@ impl Depth {
         if now >= self.full_until {
             self.most = self.tags;
         }
-        let may_go_down = load.is_unfair && self.reached() > 1;
+        let Wants { is_unfair, is_binding, is_unknown } = load.wants;
+        let may_go_down = is_unfair && self.reached() > 1;
         let is_too_deep = may_go_down && self.queues_inside();
-        if may_go_down && self.needs_solo(now) {
+        // Requests that do not wait show what they take alone, once costs were right.
+        let is_first = self.solo_pause == SOLO_PAUSE.0;
+        let may_be_solo = is_unknown || (may_go_down && (is_first || is_too_deep));
+        if self.needs_solo(now) && !may_be_solo {
+            self.solo_at = now + SOLO_LATER;
+        }
+        if self.needs_solo(now) {
             self.solo_at = now + self.solo_pause;
             self.solo_pause = Nanos::new(self.solo_pause.get() * 2).min(SOLO_PAUSE.1);
             self.begin(now, Way::Solo, 1, load);
@@ -608,7 +613,7 @@ impl Depth {
             let guess = if self.refused == 0 { busy.clamp(1, step) } else { guess };
             let depth = if self.down.step < 8 || self.is_verified { step } else { guess };
             self.begin(now, Way::Down, depth, load);
-        } else if load.is_binding && !is_too_deep && now >= self.up.next && self.usable < self.most {
+        } else if is_binding && !is_too_deep && now >= self.up.next && self.usable < self.most {
             let deeper = self.usable + (self.usable / self.up.step).max(1);
             self.begin(now, Way::Up, deeper.min(self.most), load);
         }

@@ -2,7 +2,7 @@
 //! that this takes.
 
 use super::cost::{Direction, Quiet};
-use super::depth::{Event, Load, Sample};
+use super::depth::{Event, Load, Sample, Wants};
 use super::kinds::Kinds;
 use super::queue::{Mean, QueueId};
 use super::shares::BEST_EFFORT;
@@ -152,9 +152,9 @@ impl Flow {
         let (writes_prevail, are_writes_limited) = self.what_to_limit(is_unfair);
         let Self { depth, write_depth, waiting, .. } = self;
         let (is_binding, rest) = (*waiting > 0, self.occupancy.rest());
-        let event = depth.learn(now, sample, is_unfair, is_binding, || Load {
-            is_binding,
-            is_unfair,
+        let wants = Wants { is_unfair, is_binding, is_unknown: !is_known };
+        let event = depth.learn(now, sample, wants, || Load {
+            wants,
             may_probe: write_depth.is_settled(),
             may_shrink: are_writes_limited,
             rest,
@@ -169,9 +169,9 @@ impl Flow {
             let Self { depth, write_depth, read_times, writes_in_flight, .. } = self;
             let sample = write_depth.sample(slot.write_mark, time, alone, sample.occupied);
             let is_binding = is_binding && *writes_in_flight + 1 >= write_depth.limit();
-            let event = write_depth.learn(now, sample, is_unfair, is_binding, || Load {
-                is_binding,
-                is_unfair,
+            let wants = Wants { is_unfair, is_binding, is_unknown: false };
+            let event = write_depth.learn(now, sample, wants, || Load {
+                wants,
                 may_probe: depth.is_settled(),
                 may_shrink: writes_prevail && !depth.needs_solo(now),
                 rest,

@@ -10,6 +10,12 @@ const fn seen(known: u64) -> Occupied {
     Occupied { known, rest: 0 }
 }
 
+/// A load of which what is left occupies `rest`.
+const fn load_of(is_binding: bool, is_unfair: bool, rest: u64) -> Load {
+    let wants = Wants { is_unfair, is_binding, is_unknown: false };
+    Load { wants, may_probe: true, may_shrink: is_unfair, rest, others: None }
+}
+
 #[test]
 fn logarithms() {
     let cases = [(0, 0), (1, 0), (2, OCTAVE), (3, 103_872), (1000, 653_117), (1 << 40, 40 * OCTAVE)];
@@ -51,15 +57,14 @@ fn many_small_steps_keep_most_of_the_throughput() {
     let served = |depth: u64| 1000 + (55 * log2(depth) / OCTAVE) as u64;
     let mut depth = Depth::new(false);
     let mut now = Instant::ZERO;
-    let load =
-        Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
+    let load = load_of(true, true, 1 << 16);
     let mut lowest = depth.usable;
     for _ in 0..60_000 {
         let count = u64::from(depth.limit());
         let time = ALONE * count * 1000 / served(count);
         now = now + Nanos::new(time / count);
         let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: seen(ALONE), area: count * time };
-        depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
+        depth.learn(now, sample, load.wants, || load);
         lowest = lowest.min(depth.usable);
     }
     assert!(lowest < FIRST, "no smaller depth was taken");
@@ -71,14 +76,13 @@ fn a_smaller_depth_that_costs_much_is_soon_given_up() {
     // Returns the milliseconds that the first probe lasts if a request takes `time` at a depth.
     let lasts = |time: fn(u64) -> u64| {
         let (mut depth, mut now, mut began) = (Depth::new(false), Instant::ZERO, None);
-        let load =
-            Load { is_binding: false, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
+        let load = load_of(false, true, 1 << 16);
         while began.is_none() || !depth.is_settled() {
             let (mark, count) = (depth.mark(), u64::from(depth.limit()));
             let time = time(count);
             now = now + Nanos::new(time / count);
             let sample = Sample { mark, time, alone: 1_000_000, occupied: seen(1_000_000), area: count * time };
-            depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
+            depth.learn(now, sample, load.wants, || load);
             began = began.or((!depth.is_settled()).then_some(now));
         }
         now.since(began.expect("a probe began")).as_millis()
@@ -91,14 +95,13 @@ fn the_limit_is_never_above_what_the_driver_takes() {
     let mut depth = Depth::new(false);
     depth.bound(40);
     let mut now = Instant::ZERO;
-    let load =
-        Load { is_binding: true, is_unfair: false, may_probe: true, may_shrink: false, rest: 1 << 16, others: None };
+    let load = load_of(true, false, 1 << 16);
     for _ in 0..20_000 {
         // As many servers as requests: a larger depth always gains.
         now = now + Nanos::new(1_000_000 / u64::from(depth.limit()));
         let area = u64::from(depth.limit()) * 1_000_000;
         let sample = Sample { mark: depth.mark(), time: 1_000_000, alone: 1_000_000, occupied: seen(1_000_000), area };
-        depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
+        depth.learn(now, sample, load.wants, || load);
         assert!(depth.limit() <= 40, "{}", depth.limit());
     }
     assert_eq!(depth.usable(), 40);
@@ -180,11 +183,10 @@ fn a_new_estimate_of_what_requests_occupy_changes_no_comparison() {
             let time = ALONE * count.max(8) / 8;
             now = now + Nanos::new(time / count);
             let rest = if ended < 80 { 1 << 16 } else { first_estimate };
-            let load =
-                Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest, others: None };
+            let load = load_of(true, true, rest);
             let occupied = Occupied { known: 0, rest: ALONE };
             let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied, area: count * time };
-            depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
+            depth.learn(now, sample, load.wants, || load);
         }
         depth.usable()
     };
@@ -215,12 +217,36 @@ fn a_device_that_serves_the_newest_first_has_the_depth_of_its_servers() {
         let (at, since, mark) = served.remove(next);
         now = at;
         let sample = depth.sample(mark, now.since(since).get(), 2_000_000, seen(250_000));
-        let load =
-            Load { is_binding: true, is_unfair: true, may_probe: true, may_shrink: true, rest: 1 << 16, others: None };
-        depth.learn(now, sample, load.is_unfair, load.is_binding, || load);
+        let load = load_of(true, true, 1 << 16);
+        depth.learn(now, sample, load.wants, || load);
         limits.push(depth.usable());
     }
     // From the first second on.
     let deepest = limits[4_000..].iter().max();
     assert!(deepest.is_some_and(|depth| (8..=12).contains(depth)), "{deepest:?}");
+}
+
+/// Requests go one at a time where it is not known what one takes alone, although nobody seems to
+/// get less than its share; and no second time where somebody does but none of them waits.
+#[test]
+fn what_is_not_known_is_looked_at() {
+    const ALONE: u64 = 100_000;
+    let looked_at = |is_unknown: bool, is_unfair: bool, waits: u64| {
+        let (mut depth, mut now, mut alone) = (Depth::new(true), Instant::ZERO, 0);
+        depth.end_first_solo();
+        let wants = Wants { is_unfair, is_binding: true, is_unknown };
+        let load = Load { wants, may_shrink: false, ..load_of(true, false, 1 << 16) };
+        while now < Instant::ZERO + SOLO_PAUSE.0 + SOLO_PAUSE.0 {
+            let count = if depth.is_solo() { 1 } else { 2 };
+            let time = if depth.is_solo() { ALONE } else { ALONE * waits };
+            now = now + Nanos::new(time / count);
+            let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: seen(ALONE), area: time * count };
+            alone += u64::from(depth.is_solo());
+            depth.learn(now, sample, load.wants, || load);
+        }
+        alone
+    };
+    assert_eq!(looked_at(false, false, 2), 0);
+    assert_eq!([looked_at(true, false, 2), looked_at(false, true, 2)], [16, 16], "at once and 8 s later");
+    assert_eq!(looked_at(false, true, 1), 8, "at once");
 }
