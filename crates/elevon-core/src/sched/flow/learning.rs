@@ -206,7 +206,7 @@ impl Flow {
     fn is_for_looks(&mut self, slot: &Slot, time: u64, sample: &Sample) -> bool {
         let now = self.now;
         if self.occupancy.looks_at().is_none() {
-            return !self.occupancy.note(now, slot.cell, sample.alone)
+            return !self.occupancy.note(now, slot.cell, slot.sectors, sample.alone)
                 || (self.occupancy.is_due(now) && self.begins_look());
         }
         let is_of_look = self.depth.is_current(slot.mark);

@@ -11,9 +11,15 @@
 //! all of them together take a 64th of the time once each cell was looked at.
 //!
 //! A cell whose requests cannot fill the device occupies what is left: the time in which the device
-//! was full, less what all other requests occupied.
+//! was full, less what all other requests occupied. If that is the same part of the time alone as
+//! of every cell that was looked at, the device is a number of equal servers, and this is all. On
+//! any other device what is left is too little to go by: a drive delivers more of several kinds at
+//! a time than of one. There a request occupies what those of other sizes let expect (see
+//! [`sizes`]), and what is left corrects all of these together, by a third at most.
 //!
 //! Cost: O(1) for each request, O([`CELLS`]) every [`REST`].
+
+mod sizes;
 
 use super::cost::Direction;
 use super::slot::Slot;
@@ -47,6 +53,12 @@ const FRACTION: u64 = 64;
 const SHIFT: u32 = 16;
 /// The smallest part of its time alone that a request can occupy.
 const LEAST: u64 = (1 << SHIFT) / 256;
+/// The largest part, of reads and of writes, which a device buffers and writes later.
+const MOST: [u64; 2] = [1 << SHIFT, 4 << SHIFT];
+/// Parts of which the largest is below this multiple of the smallest are the same: a quotient.
+const SAME: (u64, u64) = (5, 4);
+/// By how much what is left changes what is expected from other sizes, at least and at most.
+const SCALES: (u64, u64) = ((1 << SHIFT) * 3 / 4, (1 << SHIFT) * 4 / 3);
 
 /// Returns the cell of a request. `follows`: it begins where the one before of its process ends.
 #[inline]
@@ -88,6 +100,8 @@ struct Cell {
     part: Option<u64>,
     /// What one of so many sectors was seen to occupy, in nanoseconds, if `part` is known.
     seen: (u64, u64),
+    /// Sectors of its last request, and the time that it takes alone.
+    last: (u64, u64),
     /// What it would be if those that were seen had filled the device: the most that it can be.
     most: u64,
     /// When it is looked at next, and how long after that again.
@@ -122,6 +136,8 @@ pub(super) struct Occupancy {
     cells: [Cell; CELLS],
     /// The cells whose part is known: a bit each.
     with_part: u32,
+    /// The cells for which sizes that are known stand.
+    by_sizes: u32,
     /// What a request of each cell occupies, as a part of its time alone: known, or estimated.
     parts: [u64; CELLS],
     look: Option<Look>,
@@ -132,6 +148,10 @@ pub(super) struct Occupancy {
     /// What requests of cells of which it is not known occupy, as a part of their time alone.
     rest: u64,
     is_rest_known: bool,
+    /// What is left, as a part of what was expected from other sizes; and the sum of that since it
+    /// was last estimated.
+    scale: u64,
+    expected: u64,
     /// Since when the device is full without a break.
     watch: Option<Instant>,
     /// For how long it was full before that, since what is left was last estimated.
@@ -149,19 +169,29 @@ impl Occupancy {
             used: None,
             part: None,
             seen: (1, 0),
-            most: 1 << SHIFT,
+            last: (1, 1),
+            most: MOST[0],
             due: Instant::ZERO,
             pause: PAUSE.0,
         };
+        let mut cells = [cell; CELLS];
+        let mut at = CELLS / 2;
+        while at < CELLS {
+            cells[at].most = MOST[1];
+            at += 1;
+        }
         Self {
-            cells: [cell; CELLS],
+            cells,
             with_part: 0,
+            by_sizes: 0,
             parts: [1 << SHIFT; CELLS],
             look: None,
             next: Instant::ZERO,
             quiet_at: Instant::ZERO,
             rest: 1 << SHIFT,
             is_rest_known: false,
+            scale: 1 << SHIFT,
+            expected: 0,
             watch: None,
             full: Nanos::ZERO,
             known: 0,
@@ -195,7 +225,8 @@ impl Occupancy {
 
     /// Returns the same for what is compared later, when more may be known of the device.
     pub(super) fn occupied(&self, cell: u8, alone: u64) -> Occupied {
-        let is_estimated = self.with_part >> cell & 1 == 0 && self.parts[usize::from(cell)] == self.rest;
+        let is_estimated =
+            (self.with_part | self.by_sizes) >> cell & 1 == 0 && self.parts[usize::from(cell)] == self.rest;
         if is_estimated {
             Occupied { known: 0, rest: alone }
         } else {
@@ -330,7 +361,8 @@ impl Occupancy {
         let cell = &mut self.cells[usize::from(look.cell)];
         let before = cell.part;
         cell.seen = (each, look.sectors / look.n.max(1));
-        (cell.part, cell.most) = if is_full { (Some(part.max(LEAST)), 1 << SHIFT) } else { (None, part) };
+        (cell.part, cell.most) =
+            if is_full { (Some(part.max(LEAST)), MOST[usize::from(has_writes(look.cell))]) } else { (None, part) };
         let bit = 1 << look.cell;
         self.with_part = if is_full { self.with_part | bit } else { self.with_part & !bit };
         let is_same = match (before, cell.part) {
@@ -367,14 +399,38 @@ impl Occupancy {
         let rest = self.rest;
         let part_of = |cell: &Cell| cell.part.unwrap_or(if cell.most * 5 < rest * 4 { cell.most } else { rest });
         self.parts = self.cells.each_ref().map(part_of);
+        self.by_sizes = 0;
+        if self.has_equal_servers() {
+            return;
+        }
+        for at in 0..CELLS {
+            let cell = &self.cells[at];
+            if cell.part.is_some() || cell.used.is_none() {
+                continue;
+            }
+            let each = ((u128::from(sizes::expected(self, at)) * u128::from(self.scale)) >> SHIFT) as u64;
+            let part = (each << SHIFT) / cell.last.1.max(1);
+            self.parts[at] = part.clamp(LEAST, cell.most.max(LEAST));
+            self.by_sizes |= 1 << at;
+        }
     }
 
-    /// Counts a request that has ended outside of looks and takes `alone` nanoseconds alone.
+    /// Returns true if, as far as is known, requests of all cells occupy the same part of the time
+    /// that they take alone.
+    fn has_equal_servers(&self) -> bool {
+        let rest = Some(self.rest).filter(|_| self.is_rest_known);
+        let parts = || self.cells.iter().filter_map(|cell| cell.part).chain(rest);
+        let (least, most) = (parts().min().unwrap_or(1), parts().max().unwrap_or(1));
+        self.with_part == 0 || most * SAME.1 < least * SAME.0
+    }
+
+    /// Counts a request of so many sectors that has ended outside of looks and takes `alone`
+    /// nanoseconds alone.
     /// Returns false if the device may still be busy with what was written in a look.
     #[inline]
-    pub(super) fn note(&mut self, now: Instant, cell: u8, alone: u64) -> bool {
+    pub(super) fn note(&mut self, now: Instant, cell: u8, sectors: u64, alone: u64) -> bool {
         let own = &mut self.cells[usize::from(cell)];
-        own.used = Some(now);
+        (own.used, own.last) = (Some(now), (sectors, alone));
         if now < self.quiet_at {
             return false;
         }
@@ -387,6 +443,9 @@ impl Occupancy {
             self.known += self.of(cell, alone);
         } else {
             self.unknown += alone;
+            if self.by_sizes >> cell & 1 == 1 {
+                self.expected += self.of(cell, alone);
+            }
         }
         let full = self.full + now.since(since);
         if full >= WATCH {
@@ -396,6 +455,11 @@ impl Occupancy {
                 let part = (part as u64).clamp(LEAST, 1 << SHIFT);
                 self.rest = if self.is_rest_known { (self.rest * 3 + part) / 4 } else { part };
                 self.is_rest_known = true;
+                if self.expected > 0 {
+                    let scale = u128::from(left) * u128::from(self.scale) / u128::from(self.expected);
+                    let scale = scale.clamp(SCALES.0.into(), SCALES.1.into()) as u64;
+                    self.scale = (self.scale * 3 + scale) / 4;
+                }
                 self.renew_parts();
             }
             self.restart_watch(Some(now));
@@ -405,6 +469,7 @@ impl Occupancy {
 
     fn restart_watch(&mut self, since: Option<Instant>) {
         (self.watch, self.full, self.known, self.unknown) = (since, Nanos::ZERO, 0, 0);
+        self.expected = 0;
     }
 }
 
@@ -439,7 +504,7 @@ mod tests {
         let cells = [cell(Direction::Read, 8, false), cell(Direction::Write, 512, true)];
         (0..FEWEST).for_each(|_| occupancy.enter(cells[0]));
         for cell in cells {
-            occupancy.note(now, cell, 100_000);
+            occupancy.note(now, cell, 8, 100_000);
         }
         cells
     }
@@ -472,9 +537,9 @@ mod tests {
         // A write every 500 us occupies what 20 reads leave of them.
         for _ in 0..4_000 {
             now = now + Nanos::from_micros(500);
-            occupancy.note(now, write, 1_200_000);
+            occupancy.note(now, write, 512, 1_200_000);
             for _ in 0..20 {
-                occupancy.note(now, read, 100_000);
+                occupancy.note(now, read, 8, 100_000);
             }
         }
         let got = occupancy.of(write, 1_200_000);
@@ -518,6 +583,25 @@ mod tests {
         );
     }
 
+    /// A drive delivers more of both than of one kind: what the known reads leave is nothing, and
+    /// the large one occupies what its size lets expect, and three quarters of that at least.
+    #[test]
+    fn where_nothing_is_left_the_size_decides() {
+        let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
+        let [small, _] = in_use(&mut occupancy, now);
+        let large = cell(Direction::Read, 64, false);
+        assert!(occupancy.consider(now));
+        look(&mut occupancy, &mut now, 100_000, 10_000, 32);
+        for _ in 0..40_000 {
+            now = now + Nanos::from_micros(100);
+            (0..12).for_each(|_| _ = occupancy.note(now, small, 8, 100_000));
+            occupancy.note(now, large, 64, 200_000);
+        }
+        let got = occupancy.of(large, 200_000);
+        assert!((40_150..40_250).contains(&got), "{got} of {}", 10_000 * 7 * 7 * 7 / 4 / 4 / 4);
+        assert_eq!(occupancy.occupied(large, 200_000).rest, 0);
+    }
+
     #[test]
     fn requests_that_do_not_fill_the_device_stay_as_the_others() {
         let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
@@ -527,8 +611,8 @@ mod tests {
         look(&mut occupancy, &mut now, 2_000_000, 0, 4);
         for _ in 0..8_000 {
             now = now + Nanos::from_micros(500);
-            occupancy.note(now, read, 2_000_000);
-            occupancy.note(now, write, 2_000_000);
+            occupancy.note(now, read, 8, 2_000_000);
+            occupancy.note(now, write, 512, 2_000_000);
         }
         let parts = [read, write].map(|cell| occupancy.of(cell, 2_000_000));
         assert!(parts[0] == parts[1] && parts[0].abs_diff(250_000) < 5_000, "{parts:?}");
@@ -564,9 +648,9 @@ mod tests {
             occupancy.renew_parts();
             for _ in 0..40_000 {
                 now = now + Nanos::from_micros(100);
-                occupancy.note(now, write, 50_000);
+                occupancy.note(now, write, 512, 50_000);
                 for _ in 0..20 {
-                    occupancy.note(now, read, 80_000);
+                    occupancy.note(now, read, 8, 80_000);
                 }
             }
             let got = occupancy.of(read, 80_000);
@@ -581,7 +665,7 @@ mod tests {
         let [read, _] = in_use(&mut occupancy, now);
         for at in 0..4_000 {
             now = now + Nanos::from_micros(250);
-            occupancy.note(now, read, 1_000_000);
+            occupancy.note(now, read, 8, 1_000_000);
             if at % 10 == 9 {
                 occupancy.note_room(now);
                 now = now + Nanos::from_millis(3);
@@ -596,7 +680,7 @@ mod tests {
         let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
         let read = cell(Direction::Read, 8, false);
         (0..FEWEST).for_each(|_| occupancy.enter(read));
-        occupancy.note(now, read, 100_000);
+        occupancy.note(now, read, 8, 100_000);
         assert!(!occupancy.consider(now + REST), "there is nothing to be told apart");
         now = now + REST + REST;
         in_use(&mut occupancy, now);
