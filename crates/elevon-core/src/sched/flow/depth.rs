@@ -19,6 +19,9 @@
 //! refused is kept then: bursts of programs pass for a change on a fast drive, and without it the
 //! first guess would be tried again and again.
 //!
+//! What requests take alone is seen of a few that go one at a time (*solo*): where it is not known,
+//! before a smaller depth is tried, and now and then while requests wait inside the device.
+//!
 //! A slow device that serves in disorder (see [`order`]) is measured by the rate at which requests
 //! end, of whatever epoch, and each counts as one that took the mean of their times.
 //!
@@ -184,6 +187,7 @@ pub(super) struct Wants {
 /// What is going on when a request ends.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
+    /// For what another depth may be tried.
     pub(super) wants: Wants,
     /// Nothing else is tried now.
     pub(super) may_probe: bool,
@@ -441,7 +445,7 @@ impl Depth {
         (self.window, self.peak, self.recent) = (0, 0, (0, 0));
     }
 
-    /// Learns from a request that has ended. The rest of [`Load`] is seldom asked for.
+    /// Learns from a request that has ended. What else there is in [`Load`] is seldom asked for.
     #[inline]
     pub(super) fn learn(&mut self, now: Instant, sample: Sample, wants: Wants, load: impl FnOnce() -> Load) -> Event {
         if self.order.note(sample.time) && self.probe.is_none() && self.order.decide() {

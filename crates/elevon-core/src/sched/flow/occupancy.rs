@@ -400,7 +400,7 @@ impl Occupancy {
         let part_of = |cell: &Cell| cell.part.unwrap_or(if cell.most * 5 < rest * 4 { cell.most } else { rest });
         self.parts = self.cells.each_ref().map(part_of);
         self.by_sizes = 0;
-        if self.has_equal_servers() {
+        if self.with_part == 0 || self.has_equal_servers() {
             return;
         }
         for at in 0..CELLS {
@@ -421,12 +421,12 @@ impl Occupancy {
         let rest = Some(self.rest).filter(|_| self.is_rest_known);
         let parts = || self.cells.iter().filter_map(|cell| cell.part).chain(rest);
         let (least, most) = (parts().min().unwrap_or(1), parts().max().unwrap_or(1));
-        self.with_part == 0 || most * SAME.1 < least * SAME.0
+        most * SAME.1 < least * SAME.0
     }
 
     /// Counts a request of so many sectors that has ended outside of looks and takes `alone`
-    /// nanoseconds alone.
-    /// Returns false if the device may still be busy with what was written in a look.
+    /// nanoseconds alone. Returns false if the device may still be busy with what was written in a
+    /// look.
     #[inline]
     pub(super) fn note(&mut self, now: Instant, cell: u8, sectors: u64, alone: u64) -> bool {
         let own = &mut self.cells[usize::from(cell)];
