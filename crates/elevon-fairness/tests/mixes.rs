@@ -38,16 +38,23 @@ fn flow_is_not_beaten_by_any_other() {
     assert_eq!(beaten.into_iter().collect::<Vec<_>>(), BEATEN, "seeds of mixes in which flow is beaten");
 }
 
+/// Runs the mixes of these seeds under `flow`, each of which must have less unfairness than that.
+fn hold_unfairness_below(bounds: &[(u64, f64)]) {
+    if Setup::FLOW.is_there() {
+        let lab = Lab::new();
+        for (seed, most) in bounds {
+            let unfairness = points(&lab, &random_mix(*seed), &[Setup::FLOW])[0].division.unfairness();
+            assert!(unfairness < *most, "{unfairness} of seed {seed}");
+        }
+    }
+}
+
 /// The driver of an eMMC card has 64 tags and takes two commands: what it refused would go before
 /// the requests of a process that has one at a time, which had a third of its share.
 #[test]
 fn a_driver_that_refuses_commands_is_shared() {
-    if Setup::FLOW.is_there() {
-        let mix = random_mix(64);
-        assert_eq!(mix.device, "emmc-5.1");
-        let unfairness = points(&Lab::new(), &mix, &[Setup::FLOW])[0].division.unfairness();
-        assert!(unfairness < 0.1, "{unfairness}");
-    }
+    assert_eq!(random_mix(64).device, "emmc-5.1");
+    hold_unfairness_below(&[(64, 0.1)]);
 }
 
 /// Looks at five kinds of requests every 8 s take a sixth of the time of a server of 5 ms (609),
@@ -55,13 +62,7 @@ fn a_driver_that_refuses_commands_is_shared() {
 /// of its think times counts (637). They had an unfairness of 0.19 and 0.18.
 #[test]
 fn looks_and_thinking_now_and_then_leave_shares_as_they_are() {
-    if Setup::FLOW.is_there() {
-        let lab = Lab::new();
-        for seed in [609, 637] {
-            let unfairness = points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division.unfairness();
-            assert!(unfairness < 0.12, "{unfairness} of seed {seed}");
-        }
-    }
+    hold_unfairness_below(&[(609, 0.12), (637, 0.12)]);
 }
 
 /// A process that thinks for 1 ms finds four servers all in use when it comes back (76), and one
@@ -69,13 +70,7 @@ fn looks_and_thinking_now_and_then_leave_shares_as_they_are() {
 /// 0.056.
 #[test]
 fn places_are_kept_for_who_is_expected() {
-    if Setup::FLOW.is_there() {
-        let lab = Lab::new();
-        for (seed, most) in [(76, 0.12), (135, 0.04)] {
-            let unfairness = points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division.unfairness();
-            assert!(unfairness < most, "{unfairness} of seed {seed}");
-        }
-    }
+    hold_unfairness_below(&[(76, 0.12), (135, 0.04)]);
 }
 
 /// Processes with one request at a time have turns of a disk as well: four that seek in their own
@@ -110,13 +105,7 @@ fn several_requests_of_a_turn_are_in_a_disk() {
 /// and 0.10.
 #[test]
 fn small_processes_get_their_shares() {
-    if Setup::FLOW.is_there() {
-        let lab = Lab::new();
-        for (seed, most) in [(908, 0.03), (593, 0.05), (682, 0.05)] {
-            let unfairness = points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division.unfairness();
-            assert!(unfairness < most, "{unfairness} of seed {seed}");
-        }
-    }
+    hold_unfairness_below(&[(908, 0.03), (593, 0.05), (682, 0.05)]);
 }
 
 /// Small requests of processes with few at a time are charged by what others occupy (580, 41), and
@@ -124,13 +113,7 @@ fn small_processes_get_their_shares() {
 /// although nobody seems to be short (66). They had an unfairness of 0.97, 0.61 and 0.50.
 #[test]
 fn what_is_not_seen_is_charged_by_other_sizes() {
-    if Setup::FLOW.is_there() {
-        let lab = Lab::new();
-        for (seed, most) in [(580, 0.65), (41, 0.25), (66, 0.1)] {
-            let unfairness = points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division.unfairness();
-            assert!(unfairness < most, "{unfairness} of seed {seed}");
-        }
-    }
+    hold_unfairness_below(&[(580, 0.65), (41, 0.25), (66, 0.1)]);
 }
 
 /// Shares that are found with the oracle are right where the device is a number of servers: what

@@ -17,7 +17,7 @@
 //! a time than of one. There a request occupies what those of other sizes let expect (see
 //! [`sizes`]), and what is left corrects all of these together, by a third at most.
 //!
-//! Cost: O(1) for each request, O([`CELLS`]) every [`REST`].
+//! Cost: O(1) for each request, O([`CELLS`]) every [`REST`] and whenever costs are known anew.
 
 mod sizes;
 
@@ -75,6 +75,11 @@ pub(super) const fn follows(cell: u8) -> bool {
 /// Returns true if a cell is one of writes.
 const fn has_writes(cell: u8) -> bool {
     cell >> 4 == 1
+}
+
+/// Returns the largest part of its time alone that a request of a cell can occupy.
+const fn most_of(cell: u8) -> u64 {
+    MOST[has_writes(cell) as usize]
 }
 
 /// What a request occupies, in nanoseconds.
@@ -163,25 +168,19 @@ pub(super) struct Occupancy {
 }
 
 impl Occupancy {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         let cell = Cell {
             present: 0,
             used: None,
             part: None,
             seen: (1, 0),
             last: (1, 1),
-            most: MOST[0],
+            most: 0,
             due: Instant::ZERO,
             pause: PAUSE.0,
         };
-        let mut cells = [cell; CELLS];
-        let mut at = CELLS / 2;
-        while at < CELLS {
-            cells[at].most = MOST[1];
-            at += 1;
-        }
         Self {
-            cells,
+            cells: core::array::from_fn(|at| Cell { most: most_of(at as u8), ..cell }),
             with_part: 0,
             by_sizes: 0,
             parts: [1 << SHIFT; CELLS],
@@ -361,8 +360,7 @@ impl Occupancy {
         let cell = &mut self.cells[usize::from(look.cell)];
         let before = cell.part;
         cell.seen = (each, look.sectors / look.n.max(1));
-        (cell.part, cell.most) =
-            if is_full { (Some(part.max(LEAST)), MOST[usize::from(has_writes(look.cell))]) } else { (None, part) };
+        (cell.part, cell.most) = if is_full { (Some(part.max(LEAST)), most_of(look.cell)) } else { (None, part) };
         let bit = 1 << look.cell;
         self.with_part = if is_full { self.with_part | bit } else { self.with_part & !bit };
         let is_same = match (before, cell.part) {
