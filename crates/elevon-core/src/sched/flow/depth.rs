@@ -75,7 +75,7 @@ const TOO_LONG: Nanos = Nanos::from_millis(500);
 const SOLO: (u64, u64) = (6, 8);
 const SOLO_LONG: Nanos = Nanos::from_millis(50);
 const SOLO_PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(32));
-/// Time after which it is asked again if that is of use.
+/// Time until such a look is considered again that is of no use now.
 const SOLO_LATER: Nanos = Nanos::from_millis(500);
 /// Nanoseconds from which on the first request is so long that those after it go one at a time as
 /// well: what requests take is known from the start then. On a fast device it soon is.

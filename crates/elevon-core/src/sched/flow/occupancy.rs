@@ -141,7 +141,7 @@ pub(super) struct Occupancy {
     cells: [Cell; CELLS],
     /// The cells whose part is known: a bit each.
     with_part: u32,
-    /// The cells for which sizes that are known stand.
+    /// Those that are charged by what requests of other sizes occupy.
     by_sizes: u32,
     /// What a request of each cell occupies, as a part of its time alone: known, or estimated.
     parts: [u64; CELLS],
