@@ -718,6 +718,7 @@ impl Scheduler for Flow {
     }
 
     fn on_driver_full(&mut self, now: Instant, held: u32) {
+        self.counts.refused += 1;
         self.depth.on_full(now, held);
     }
 

@@ -112,22 +112,25 @@ impl Checker for FlowClasses {
 }
 
 /// Requests in flight become more only up to the limit: what is looked at, and what the driver gave
-/// back, is exempt. A class above best effort may pass it by an eighth.
+/// back, is exempt. So is a step in which the driver refused one, because in it a larger limit was
+/// tried. A class above best effort may pass it by an eighth.
 #[derive(Default)]
 pub(super) struct FlowDepth {
     in_flight: u32,
     /// The limits of the step before.
     most: Option<[u32; 2]>,
     from_head: u64,
+    refused: u64,
 }
 
 impl Checker for FlowDepth {
     fn on_step(&mut self, _: &World, seen: &Seen) -> CheckResult {
         let Some(decisions) = &seen.flow else { return Ok(()) };
-        let Decisions { in_flight, most, from_head, .. } = *decisions;
-        let has_grown = in_flight > self.in_flight && from_head == self.from_head;
+        let Decisions { in_flight, most, from_head, refused, .. } = *decisions;
+        let is_exempt = from_head != self.from_head || refused != self.refused;
+        let has_grown = in_flight > self.in_flight && !is_exempt;
         let before = self.most;
-        (self.in_flight, self.most, self.from_head) = (in_flight, most, from_head);
+        *self = Self { in_flight, most, from_head, refused };
         let (Some(most), Some(before), true) = (most, before, has_grown) else { return Ok(()) };
         let is_urgent = decisions.classes.iter().any(|class| class.class == 0 && class.served > 0);
         let limit = most[usize::from(is_urgent)].max(before[usize::from(is_urgent)]);

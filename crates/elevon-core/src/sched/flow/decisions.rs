@@ -47,6 +47,8 @@ pub struct Decisions {
     pub most: Option<[u32; 2]>,
     /// Requests that were dispatched before all others: given back by the driver, or of no process.
     pub from_head: u64,
+    /// Requests that the driver refused: until then more may have been allowed than it takes.
+    pub refused: u64,
     /// Requests that were not chosen among all that waited: because of a limit of writes, of a
     /// look, or of a floor.
     pub constrained: u64,
@@ -64,6 +66,7 @@ pub struct Decisions {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Counts {
     pub(super) from_head: u64,
+    pub(super) refused: u64,
     pub(super) constrained: u64,
     /// Stretches that have begun.
     pub(super) stretches: u64,
@@ -85,6 +88,7 @@ impl Flow {
             in_flight: self.in_flight,
             most: self.occupancy.looks_at().is_none().then_some([limit, limit + (limit / 8).max(1)]),
             from_head: self.counts.from_head,
+            refused: self.counts.refused,
             constrained: self.counts.constrained,
             patience: self.shares.patience,
             has_turns: self.rotational,
