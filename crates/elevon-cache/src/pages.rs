@@ -88,6 +88,7 @@ pub struct Pages {
     free_tail: u32,
     used: u64,
     dirty: u64,
+    cancelled: u64,
     writeback: u64,
     mapped: u64,
     /// The tenant that made each frame's page dirty; the root for frames beyond the end. Valid
@@ -129,6 +130,7 @@ impl Pages {
             free_tail: NONE,
             used: 0,
             dirty: 0,
+            cancelled: 0,
             writeback: 0,
             mapped: 0,
             owners: Vec::new(),
@@ -390,15 +392,21 @@ impl Pages {
 
     /// Makes a page clean without writing it (its data is not needed any more).
     pub fn cancel_dirty(&mut self, frame: FrameId) {
-        let place = self.place_of(frame);
-        if self.at(place).has(Flags::DIRTY) {
-            self.dirty -= 1;
-            let owner = self.owner(frame);
-            self.owned[owner.index()] -= 1;
-            self.at_mut(place).change(Flags::NONE, Flags::DIRTY);
-            self.tree.clear_tag(place, Tag::Dirty);
-            self.tree.clear_tag(place, Tag::ToWrite);
+        if self.has(frame, Flags::DIRTY) {
+            self.make_clean(frame);
+            self.cancelled += 1;
         }
+    }
+
+    /// Makes a dirty page clean.
+    fn make_clean(&mut self, frame: FrameId) {
+        let place = self.place_of(frame);
+        self.dirty -= 1;
+        let owner = self.owner(frame);
+        self.owned[owner.index()] -= 1;
+        self.at_mut(place).change(Flags::NONE, Flags::DIRTY);
+        self.tree.clear_tag(place, Tag::Dirty);
+        self.tree.clear_tag(place, Tag::ToWrite);
     }
 
     /// Begins the writeback of a dirty page: it becomes clean and under writeback.
@@ -408,7 +416,7 @@ impl Pages {
     pub fn begin_writeback(&mut self, frame: FrameId) {
         assert!(self.has(frame, Flags::DIRTY), "{frame:?} is clean");
         assert!(!self.has(frame, Flags::WRITEBACK), "{frame:?} is under writeback");
-        self.cancel_dirty(frame);
+        self.make_clean(frame);
         self.writeback += 1;
         let place = self.place_of(frame);
         self.at_mut(place).change(Flags::WRITEBACK, Flags::NONE);
@@ -555,6 +563,10 @@ impl Pages {
     #[inline]
     pub const fn dirty(&self) -> u64 {
         self.dirty
+    }
+    /// Returns how many pages were made clean without being written.
+    pub const fn cancelled(&self) -> u64 {
+        self.cancelled
     }
     /// Returns the number of pages under writeback.
     #[inline]

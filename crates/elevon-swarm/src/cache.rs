@@ -356,6 +356,8 @@ pub(super) struct SeenCache {
     pub(super) promoted_bytes: u64,
     pub(super) traffic: CacheIoStats,
     pub(super) dirtied: u64,
+    /// Dirty pages that were dropped and not written.
+    pub(super) cancelled: u64,
     pub(super) is_idle: bool,
 }
 
@@ -384,6 +386,7 @@ impl SeenCache {
             promoted_bytes: all(|counts| counts.promoted_bytes),
             traffic: *cached.io_stats(),
             dirtied: cache.stats().dirtied,
+            cancelled: pages.cancelled(),
             is_idle: cache.is_idle(),
         }
     }

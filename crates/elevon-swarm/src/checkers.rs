@@ -87,8 +87,6 @@ pub(super) struct World {
     pub(super) activity: Activity,
     /// Number of tasks that may dirty pages.
     pub(super) writers: u64,
-    /// True if files are truncated.
-    pub(super) truncates: bool,
     /// Number of events that a violation shows.
     pub(super) events_shown: usize,
     /// True if already a few steps at one instant are too many; used to prove that the checker

@@ -232,7 +232,6 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         heirs: Vec::new(),
         activity: Activity::Off,
         writers: 0,
-        truncates: plan.cache.as_ref().is_some_and(|cache| cache.truncates),
         events_shown: plan.events_shown,
         is_impatient: sabotage == Some(Sabotage::Impatience),
     };
