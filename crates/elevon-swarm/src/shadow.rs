@@ -8,8 +8,8 @@
 //! at its start.
 //!
 //! A failed write may be on the device or not: its sectors are *loose*, which means unchecked,
-//! until they are written again. The same holds for sectors that a truncation cuts off and for what
-//! a power cut takes back, except for data that an fsync has promised, which must survive.
+//! until they are written again. The same holds for sectors that are discarded or that a truncation
+//! cuts off, and for what a power cut takes back, except for data that an fsync has promised, which must survive.
 //!
 //! A device may have silent faults: it loses a write, writes it elsewhere, or returns other data.
 //! The shadow applies planned faults as the device does. A program that meets one finds it; this is
@@ -356,11 +356,14 @@ impl Shadow {
         if manner == Manner::Direct && op.is_write() && self.has_bytes {
             self.versions += 1;
             version = self.versions;
+            let clock = self.clock;
             for sector in sectors(place) {
                 let cell = self.cell(sector);
                 cell.candidates.push(Candidate { version, ended: NEVER, gone: NEVER });
                 if op == Op::Discard {
-                    cell.floor = 0;
+                    // The dirty pages are dropped at once: until it ends, and if it fails, what the
+                    // device has is older.
+                    (cell.floor, cell.loose) = (0, Some(clock));
                 }
             }
         }
