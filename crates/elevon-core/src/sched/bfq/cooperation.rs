@@ -63,7 +63,7 @@ impl Bfq {
         sector: Sector,
         may_merge: bool,
     ) -> Option<EntityId> {
-        if let Some(target) = self.queue(q).merged_into {
+        if let Some(target) = self.queue(q).merged_into.and_then(|target| self.unless_freed(target)) {
             return (self.queue(target).processes > 0).then_some(target);
         }
         if may_merge && let Some(target) = self.late_stable_merge(task, q) {
@@ -74,6 +74,13 @@ impl Bfq {
             return None;
         }
         self.near(q, sector)
+    }
+
+    /// Returns the queue with a key and a serial number; `None` if it was freed. Another queue may
+    /// have its key then.
+    fn unless_freed(&self, (q, serial): (EntityId, u64)) -> Option<EntityId> {
+        let queue = self.queue(q);
+        (queue.live && queue.serial == serial).then_some(q)
     }
 
     /// Returns the queue that has, or had, a request near a sector of `q`, if the two may be
@@ -163,10 +170,11 @@ impl Bfq {
             self.set_raise(target, raise);
             self.set_raise(q, 1);
         }
+        let serial = self.queue(target).serial;
         let queue = self.queue_mut(q);
         queue.processes -= 1;
         queue.owner = None;
-        queue.merged_into = Some(target);
+        queue.merged_into = Some((target, serial));
         self.leave_if_abandoned(q);
     }
 
@@ -239,15 +247,15 @@ impl Bfq {
 
     #[inline(never)]
     fn late_stable_merge(&mut self, task: TaskId, q: EntityId) -> Option<EntityId> {
-        let (target, serial) = self.processes[task.index()].stable_target?;
+        let target = self.processes[task.index()].stable_target?;
         let (queue, wait) = (self.queue(q), self.ms(STABLE_MS));
         let ripe = |since: i64| self.tick > since.saturating_add(wait);
         if queue.just_created || !ripe(queue.split_at) || !ripe(queue.created) {
             return None;
         }
         self.processes[task.index()].stable_target = None;
-        let usable = self.queue(target).live && self.queue(target).serial == serial && self.is_twin(q, target);
-        if !usable || self.idling_boosts(q) || self.queue(q).processes == 0 {
+        let target = self.unless_freed(target).filter(|&target| self.is_twin(q, target))?;
+        if self.idling_boosts(q) || self.queue(q).processes == 0 {
             return None;
         }
         self.queue_mut(target).stable = true;

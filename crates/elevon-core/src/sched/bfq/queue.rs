@@ -73,8 +73,9 @@ pub(super) struct BfqQueue {
     pub(super) raising: Raising,
     pub(super) injection: Injection,
     pub(super) waker: super::cooperation::Waker,
-    /// The queue that it was merged into.
-    pub(super) merged_into: Option<EntityId>,
+    /// The queue that it was merged into. Processes that still share this one follow at their next
+    /// request. Because that queue may be freed before, its serial number is checked.
+    pub(super) merged_into: Option<(EntityId, u64)>,
     pub(super) counted: super::idling::Counted,
     /// Whether the key is in use.
     pub(super) live: bool,

@@ -437,6 +437,40 @@ fn interleaved_readers_share_a_queue_on_a_disk() {
     }
 }
 
+/// A shared queue is merged into another when one of its processes moves there. The other queue is
+/// freed before the second process follows, and its key is that of an async queue then.
+#[test]
+fn a_process_does_not_follow_into_a_queue_that_was_freed() {
+    let mut bed = bed(&[("low_latency", 0)]);
+    bed.send(READ, 0);
+    bed.send(As { task: 1, ..READ }, 90_000);
+    let shared = bed.sync_queue(0);
+    assert_eq!(bed.sync_queue(1), shared, "created together");
+    bed.send(As { task: 2, level: 3, ..READ }, 190_000);
+    let target = bed.sync_queue(2);
+    bed.scheduler.merge_queues(TaskId(0), shared, target);
+    bed.check();
+    for id in bed.pull() {
+        bed.finish(id);
+    }
+    for task in [0, 2] {
+        let now = bed.now;
+        bed.scheduler.on_task_exit(now, TaskId(task));
+    }
+    while bed.scheduler.queue(target).live {
+        bed.pass(1000);
+        bed.wake();
+        for id in bed.pull() {
+            bed.finish(id);
+        }
+    }
+    bed.send(As { task: 3, op: Op::Write, ..READ }, 290_000);
+    assert_eq!(bed.scheduler.processes[3].asynchronous, Some(target), "the key is used again");
+    let id = bed.send(As { task: 1, ..READ }, 390_000);
+    assert_eq!(bed.scheduler.slots[id.index()].queue, Some(shared));
+    bed.check();
+}
+
 #[test]
 fn tunables_show_what_was_set() {
     let mut bfq = Bfq::new(Kernel::V6_18.rules(), 1000, 1, 16);
