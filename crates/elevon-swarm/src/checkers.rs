@@ -78,9 +78,9 @@ pub(super) struct World {
     /// Priorities of the page cache's bios, by task and token.
     pub(super) bios: BTreeMap<(u32, u64), IoPrio>,
     /// Tenants charged for the page cache's writes: those that dirtied the pages. By task and
-    /// token, and for events by task and sector.
+    /// token, and for events by task and sector, of several the oldest first.
     pub(super) payers: BTreeMap<(u32, u64), TenantId>,
-    pub(super) payers_at: BTreeMap<(u32, u64), TenantId>,
+    pub(super) payers_at: BTreeMap<(u32, u64), VecDeque<TenantId>>,
     /// Tenant charged instead of each removed tenant; empty if none was removed.
     pub(super) heirs: Vec<TenantId>,
     /// How content changes the priority of bios.
@@ -115,7 +115,7 @@ impl World {
     /// Returns the tenant charged for the bio of an event.
     fn payer_of(&self, event: &Event) -> TenantId {
         let of_cache = self.payers_at.get(&(event.task.0, event.sector.get())).filter(|_| event.op == Op::Write);
-        of_cache.copied().unwrap_or_else(|| self.tenant_of(event.task))
+        of_cache.and_then(|payers| payers.front().copied()).unwrap_or_else(|| self.tenant_of(event.task))
     }
 
     /// Records the tenant charged for an I/O that is about to be submitted.
@@ -126,7 +126,7 @@ impl World {
         if Token::is_of_cache(io.token) && io.op == Op::Write {
             let payer = self.heirs.get(io.tenant.index()).copied().unwrap_or(io.tenant);
             self.payers.insert(by_token, payer);
-            self.payers_at.insert(by_sector, payer);
+            self.payers_at.entry(by_sector).or_default().push_back(payer);
         }
     }
 }
@@ -362,7 +362,7 @@ impl Checks {
         if kind == EventKind::BioQueue && op == Op::Write {
             // The task's next write there may be a direct one of its own: before a direct write the
             // cache writes its dirty pages.
-            self.world.payers_at.remove(&(task.0, sector.get()));
+            self.world.payers_at.entry((task.0, sector.get())).and_modify(|payers| _ = payers.pop_front());
         }
     }
 

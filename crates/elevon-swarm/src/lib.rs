@@ -504,7 +504,7 @@ impl Watch {
             checks.world.heirs.iter_mut().for_each(heir);
             checks.world.tenants.iter_mut().for_each(heir);
             checks.world.payers.values_mut().for_each(heir);
-            checks.world.payers_at.values_mut().for_each(heir);
+            checks.world.payers_at.values_mut().flatten().for_each(heir);
         }
     }
 }
