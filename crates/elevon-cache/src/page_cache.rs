@@ -79,8 +79,18 @@ struct CachedFile {
     /// The last write error, and the number of write errors.
     error: Status,
     errors: u32,
+    /// True if no program was told of the last write error. Who opens the file then will be.
+    is_untold: bool,
     /// Number of open files through which it is mapped.
     mappings: u32,
+}
+
+impl CachedFile {
+    /// Returns the number of write errors that need not be reported to who opens the file now. As
+    /// in Linux since 4.17, the last one must be if no program was told of it.
+    const fn errors_at_open(&self) -> u32 {
+        if self.is_untold { self.errors - 1 } else { self.errors }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -237,7 +247,8 @@ impl PageCache {
     pub fn add_file(&mut self, first: Sector, size: Bytes, capacity: Bytes) -> FileId {
         assert!(size <= capacity, "a file of {size:?} in a place of {capacity:?}");
         let [size, capacity] = [size, capacity].map(|bytes| FileOffset::ZERO + bytes);
-        self.files.push(CachedFile { first, size, capacity, written: None, error: Status::Ok, errors: 0, mappings: 0 });
+        let (error, errors, is_untold) = (Status::Ok, 0, false);
+        self.files.push(CachedFile { first, size, capacity, written: None, error, errors, is_untold, mappings: 0 });
         FileId((self.files.len() - 1) as u32)
     }
 
@@ -260,16 +271,16 @@ impl PageCache {
     /// Opens a file, and returns the number of the open file.
     pub fn open(&mut self, file: FileId) -> OpenId {
         let ra = Readahead::new(self.config.ra_pages, self.config.io_pages);
-        self.opens.push(Open { file, ra, errors_seen: self.files[file.0 as usize].errors });
+        self.opens.push(Open { file, ra, errors_seen: self.files[file.0 as usize].errors_at_open() });
         OpenId((self.opens.len() - 1) as u32)
     }
 
     /// Makes an open file one that was just opened: without readahead state, and with no write
-    /// error to report.
+    /// error to report, unless no program was told of the last one.
     pub fn reopen(&mut self, open: OpenId) {
         let at = &mut self.opens[open.0 as usize];
         at.ra = Readahead::new(self.config.ra_pages, self.config.io_pages);
-        at.errors_seen = self.files[at.file.0 as usize].errors;
+        at.errors_seen = self.files[at.file.0 as usize].errors_at_open();
     }
 
     /// Returns a file's size in bytes.
@@ -383,7 +394,7 @@ impl PageCache {
         if !status.is_ok() {
             let (file, _) = self.resident.pages().key(frame);
             let file = &mut self.files[file.0 as usize];
-            (file.error, file.errors) = (status, file.errors + 1);
+            (file.error, file.errors, file.is_untold) = (status, file.errors + 1, true);
         }
     }
 

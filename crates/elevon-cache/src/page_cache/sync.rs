@@ -191,11 +191,16 @@ impl PageCache {
         BioAttributes { task: call.task, tenant: call.tenant, submitter: call.submitter, op, flags, origin }
     }
 
-    /// Returns the file's last write error, once per open file.
+    /// Returns the file's last write error, once per open file. The drop of a device's pages tells
+    /// no program of it.
     fn take_error(&mut self, at: &Progress) -> Status {
-        let file = &self.files[at.file.0 as usize];
+        let file = &mut self.files[at.file.0 as usize];
         let open = &mut self.opens[at.call.open.0 as usize];
-        if core::mem::replace(&mut open.errors_seen, file.errors) == file.errors { Status::Ok } else { file.error }
+        if core::mem::replace(&mut open.errors_seen, file.errors) == file.errors {
+            return Status::Ok;
+        }
+        file.is_untold &= matches!(at.call.kind, CallKind::FlushBuffers | CallKind::LastClose);
+        file.error
     }
 
     /// Drops the pages of a block device that [`CallKind::FlushBuffers`] and

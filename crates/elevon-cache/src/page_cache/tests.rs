@@ -295,6 +295,28 @@ fn write_errors_are_told_once_to_each_open_file() {
 }
 
 #[test]
+fn a_write_error_of_which_no_program_was_told_is_told_to_who_opens_the_file_later() {
+    for drop in [CallKind::FlushBuffers, CallKind::LastClose] {
+        let (mut cache, open) = cache(64, 512, |_| {});
+        let sync = |cache: &mut PageCache, open| run(cache, T0, call(open, CallKind::Fsync, 0, 0)).0.status;
+        run(&mut cache, T0, call(open, CallKind::Write, 0, PAGE));
+        assert_eq!(cache.call(T0, call(open, drop, 0, 0)), Called::Wait);
+        let (io, ..) = bios(&mut cache, T0)[0];
+        cache.complete(T0, io.token, Status::Medium, Nanos::ZERO);
+        assert_eq!(cache.poll_done().map(|done| done.status), Some(Status::Medium), "this tells no program");
+        cache.reopen(open);
+        let second = cache.open(FileId(0));
+        assert_eq!(
+            [open, second, second].map(|open| sync(&mut cache, open)),
+            [Status::Medium, Status::Medium, Status::Ok]
+        );
+        let third = cache.open(FileId(0));
+        cache.reopen(open);
+        assert_eq!([third, open].map(|open| sync(&mut cache, open)), [Status::Ok; 2], "somebody was told");
+    }
+}
+
+#[test]
 fn a_read_ahead_that_fails_is_tried_again_and_then_fails() {
     let (mut cache, open) = cache(64, 512, |_| {});
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 0, PAGE)), Called::Wait);
