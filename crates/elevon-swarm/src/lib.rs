@@ -556,7 +556,11 @@ impl Probe for Watch {
         self.look_at_cache(cached);
         let Some(other_programs) = &mut self.other_programs else { return false };
         let mut checks = self.checks.borrow_mut();
-        checks.shadow(|shadow| other_programs.act(now, cached, shadow)).unwrap_or(false)
+        let acted = checks.shadow(|shadow| {
+            shadow.note_opens(|task| cached.times_opened(task));
+            other_programs.act(now, cached, shadow)
+        });
+        acted.unwrap_or(false)
     }
 
     fn on_step(&mut self, stack: &mut Stack) {

@@ -36,6 +36,7 @@ use elevon_workload::token::Token;
 use super::Sabotage;
 use super::cache::OTHER_PROGRAMS_FILE;
 use super::checkers::Issued;
+use promises::LastError;
 
 /// Version of a frame that was never filled.
 const GARBAGE: u64 = u64::MAX;
@@ -114,11 +115,13 @@ pub(super) struct User {
     untold: Option<(u64, u64)>,
     /// The program may have been told of the `untold` errors or not.
     unsure: bool,
+    /// How often the program has opened its files.
+    times_opened: u64,
 }
 
 impl User {
     pub(super) const fn new(manner: Manner, sync_writes: bool, regions: Vec<Region>) -> Self {
-        Self { manner, sync_writes, regions, untold: None, unsure: false }
+        Self { manner, sync_writes, regions, untold: None, unsure: false, times_opened: 0 }
     }
 }
 
@@ -201,6 +204,10 @@ pub(super) struct Shadow {
     /// First sector that a truncation in progress cuts off, and the one after the last.
     truncating: Option<(u64, u64)>,
     last_failure: u64,
+    /// The last write error of the file that the jobs use.
+    last_error: LastError,
+    /// When the last step ended.
+    step_ended: u64,
     /// How often a program or a sync met an effect of a silent device fault.
     pub(super) found: u64,
     /// Copies, completions and ends so far; decides when a deliberate error is made.
@@ -230,6 +237,8 @@ impl Shadow {
             written: BTreeMap::new(),
             truncating: None,
             last_failure: 0,
+            last_error: LastError::default(),
+            step_ended: 0,
             counted: 0,
             wrong: Vec::new(),
         }
@@ -245,6 +254,7 @@ impl Shadow {
         self.carried.clear();
         self.damaged.clear();
         self.truncating = None;
+        self.last_error = LastError::default();
         self.users = users;
     }
 
@@ -697,6 +707,9 @@ impl Shadow {
             let (clock, byte) = (self.clock, io.sector.byte_offset());
             for sector in sectors(Region { start: byte, len: io.bytes }) {
                 self.cell(sector).failed = clock;
+            }
+            if byte < OTHER_PROGRAMS_FILE {
+                self.last_error = LastError::new(clock);
             }
             for user in self.users.values_mut() {
                 let is_of_file = if byte >= OTHER_PROGRAMS_FILE { user.is_apart() } else { !user.is_apart() };

@@ -88,6 +88,8 @@ struct User {
     /// The workers of its ring, in simulation.
     workers: Option<Box<Workers>>,
     file_setup: FileSetup,
+    /// How often the process has opened its files.
+    times_opened: u64,
     pre_reads: Bytes,
     invalidates: bool,
     advice: Option<Advice>,
@@ -273,6 +275,11 @@ impl BufferedIo {
     /// Returns the next finished call of another program.
     pub fn poll_other_program(&mut self) -> Option<CallDone> {
         self.done_of_other_programs.pop_front()
+    }
+
+    /// Returns how often a process has opened its files.
+    pub fn times_opened(&self, task: TaskId) -> u64 {
+        self.users.get(task.index()).map_or(0, |user| user.times_opened)
     }
 
     /// Panics if the state of the file I/O or of the cache is invalid. For tests.

@@ -147,6 +147,7 @@ impl BufferedIo {
                     if !self.open_devices(task) {
                         return false;
                     }
+                    self.users[task].times_opened += 1;
                     let is_mapped = self.users[task].is_mapped;
                     self.for_each_part(task, |cache, part| {
                         cache.reopen(part.open);
@@ -295,6 +296,7 @@ fn user(spec: &JobSpec, process: &Process, workers: Option<usize>, devices: Vec<
         may_block: spec.submission_blocks(),
         workers: workers.map(|count| Box::new(Workers::new(count, process.depth()))),
         file_setup: if is_buffered || is_simulated { FileSetup::Due } else { FileSetup::Finished },
+        times_opened: 0,
         pre_reads: if is_buffered && spec.pre_read {
             Bytes::new(largest_block(spec).max(PAGE_SIZE))
         } else {
