@@ -9,7 +9,8 @@
 //!
 //! A failed write may be on the device or not: its sectors are *loose*, which means unchecked,
 //! until they are written again. The same holds for sectors that are discarded or that a truncation
-//! cuts off, and for what a power cut takes back, except for data that an fsync has promised, which must survive.
+//! cuts off, and for what a power cut takes back, except for data that an fsync has promised, which
+//! must survive.
 //!
 //! A device may have silent faults: it loses a write, writes it elsewhere, or returns other data.
 //! The shadow applies planned faults as the device does. A program that meets one finds it; this is
