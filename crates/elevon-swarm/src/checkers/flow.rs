@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use elevon_core::sched::flow::{Decisions, WaitingQueue};
+use elevon_core::sched::flow::{Decisions, GroupClass, WaitingQueue};
 use elevon_core::units::Instant;
 
 use super::{CheckResult, Checker, World, ensure};
@@ -132,7 +132,9 @@ impl Checker for FlowDepth {
         let before = self.most;
         *self = Self { in_flight, most, from_head, refused };
         let (Some(most), Some(before), true) = (most, before, has_grown) else { return Ok(()) };
-        let is_urgent = decisions.classes.iter().any(|class| class.class == 0 && class.served > 0);
+        // While one waits, what a floor asks for may take its place.
+        let is_urgent = |class: &GroupClass| class.class == 0 && (class.served > 0 || class.waits_since.is_some());
+        let is_urgent = decisions.classes.iter().any(is_urgent);
         let limit = most[usize::from(is_urgent)].max(before[usize::from(is_urgent)]);
         ensure(in_flight <= limit, || format!("{in_flight} are in flight, {limit} at most were allowed"))
     }
