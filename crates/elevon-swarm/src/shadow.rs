@@ -445,8 +445,8 @@ impl Shadow {
                     let held = self.homes[at];
                     self.accuse("contents", format!("{copy:?} for sector {home} is of a frame with {held:?}"));
                 }
-                // A direct write that ended meanwhile may have reached the device after the page was
-                // read.
+                // A direct write that ended meanwhile may have reached the device after the page
+                // was read.
                 for k in first..first + count {
                     self.look(home + k as u64, self.frames[at][k], begun, &format!("{copy:?} begun at {begun}"));
                 }
