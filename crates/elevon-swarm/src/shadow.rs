@@ -367,14 +367,14 @@ impl Shadow {
         if manner == Manner::Direct && op.is_write() && self.has_bytes {
             self.versions += 1;
             version = self.versions;
-            let clock = self.clock;
             for sector in sectors(place) {
                 let cell = self.cell(sector);
                 cell.candidates.push(Candidate { version, ended: NEVER, gone: NEVER });
                 if op == Op::Discard {
+                    cell.floor = 0;
                     // The dirty pages are dropped at once: until it ends, and if it fails, what the
                     // device has is older.
-                    (cell.floor, cell.loose) = (0, Some(clock));
+                    self.loosen(sector);
                 }
             }
         }
