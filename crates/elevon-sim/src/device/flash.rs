@@ -23,6 +23,7 @@
 
 mod buffer;
 mod config;
+mod streams;
 
 use std::collections::VecDeque;
 

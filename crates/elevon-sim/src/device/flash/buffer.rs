@@ -13,10 +13,8 @@ use std::collections::VecDeque;
 
 use super::super::parameter::{ns_per_byte_q32, scale_q32};
 use super::config::FlashConfig;
+use super::streams::Streams;
 use crate::chance::{below, mix64};
-
-/// Number of write streams that the controller distinguishes from scattered writes.
-const STREAMS: usize = 8;
 
 #[derive(Clone, Debug)]
 pub(super) struct Buffer {
@@ -39,8 +37,7 @@ pub(super) struct Buffer {
     partial: u64,
     next_die: usize,
     scatter_bytes: u64,
-    streams: [u64; STREAMS],
-    oldest_stream: usize,
+    streams: Streams,
     /// Debt of buffered bytes, and that of each die, in nanoseconds.
     carried_debt: u64,
     scattered_debt_q32: u64,
@@ -86,8 +83,7 @@ impl Buffer {
             partial: 0,
             next_die: 0,
             scatter_bytes: (u128::from(config.scatter_cost) << 32).div_ceil(u128::from(fast_q32.max(1))) as u64,
-            streams: [u64::MAX; STREAMS],
-            oldest_stream: 0,
+            streams: Streams::new(),
             carried_debt: 0,
             scattered_debt_q32,
             streamed_debt_q32,
@@ -104,18 +100,10 @@ impl Buffer {
     /// Computes the cost of a write when it is fetched: it depends on whether the write continues a
     /// stream.
     pub(super) fn weigh(&mut self, slot: u32, start: u64, bytes: u64) -> Arrived {
-        let found = self.streams.iter().position(|&end| end == start);
-        let place = found.unwrap_or(self.oldest_stream);
-        if found.is_none() {
-            self.oldest_stream = (self.oldest_stream + 1) % STREAMS;
+        if self.streams.go_on(start, bytes) {
+            return Arrived { slot, weight: bytes, debt: scale_q32(bytes, self.streamed_debt_q32) };
         }
-        self.streams[place] = start + bytes;
-        match found {
-            Some(_) => Arrived { slot, weight: bytes, debt: scale_q32(bytes, self.streamed_debt_q32) },
-            None => {
-                Arrived { slot, weight: bytes + self.scatter_bytes, debt: scale_q32(bytes, self.scattered_debt_q32) }
-            }
-        }
+        Arrived { slot, weight: bytes + self.scatter_bytes, debt: scale_q32(bytes, self.scattered_debt_q32) }
     }
 
     /// Returns true if the data fits now. A write larger than the buffer fits if the buffer is

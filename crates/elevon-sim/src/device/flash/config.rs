@@ -128,7 +128,7 @@ pub const PARAMETERS: &[Parameter<FlashConfig>] = parameters! {
     write_rate Rate in RATE, "rate at which the buffer drains to the dies";
     slc_rate Rate in (0, 1_000_000_000_000), "the same while SLC blocks are left; 0 for no SLC cache";
     slc_size Size in (0, 1 << 50), "bytes of SLC cache; refills at write_rate when no write waits";
-    scatter_cost Time in TIME, "drain time that a write adds where it continues none of the last 8 write streams (mapping, partial pages)";
+    scatter_cost Time in TIME, "drain time that a write adds if it goes on where none of the last 256 writes ended (mapping, partial pages)";
     program_time Time in TIME, "time of a program on a die; a read that comes meanwhile waits";
     program_unit Size in (512, 1 << 24), "bytes that one program takes";
     erase_time Time in TIME, "time of an erase";
