@@ -259,6 +259,9 @@ pub struct JobStats {
     /// The time in nanoseconds that the figures are of: without a ramp, and of all processes
     /// together.
     pub run_ns: u64,
+    /// The part of `run_ns` in which the process had no I/O under way, before its last one: it was
+    /// thinking, or it kept to its rate.
+    pub idle_ns: u64,
     /// CPU time charged to the process, in nanoseconds.
     pub cpu_ns: u64,
     /// The part of `cpu_ns` outside the kernel. A simulated process spends all of its time inside.
@@ -293,6 +296,7 @@ impl JobStats {
             }
         }
         self.run_ns += other.run_ns;
+        self.idle_ns += other.idle_ns;
         self.cpu_ns += other.cpu_ns;
         self.cpu_user_ns += other.cpu_user_ns;
         self.context_switches += other.context_switches;

@@ -2,31 +2,46 @@
 //! one index for all jobs.
 //!
 //! A share is computed among jobs that compete: they ran at the same time and in the same priority
-//! class. Classes are strict (RT first, IDLE last), so no job is due a share of another class's
-//! service. Among best-effort jobs a cgroup counts as one competitor with the cgroup's weight, and
-//! the jobs in it divide the cgroup's share by their own weights, whatever their class. Shares are
-//! computed from rates while a job runs, so that a job that ends earlier than others does not count
-//! as disadvantaged.
+//! class. No job is due more than it asked for ([`Claim::asked`]), and no cgroup more than its
+//! limits let it have; the others divide what is left by weight. Classes are strict (RT first, IDLE
+//! last), so no job is due a share of another class's service. Among best-effort jobs a cgroup
+//! counts as one competitor with the cgroup's weight, and the jobs in it divide the cgroup's share
+//! by their own weights, whatever their class. Shares are computed from rates while a job runs, so
+//! that a job that ends earlier than others does not count as disadvantaged.
 
+mod division;
 pub(crate) mod table;
 
+use std::collections::BTreeMap;
+
+use elevon_core::control::Rule;
 use elevon_core::ioprio::PrioClass;
-use elevon_core::stats::{Direction, DirectionStats};
+use elevon_core::stats::Direction;
 
 use crate::result::{Claim, JobResult, RunResult};
-use crate::summary::{bandwidth, mixed, ratio};
+use crate::summary::{bandwidth, iops, ratio};
+use division::{Rival, divide};
+
+/// A share of one resource, 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Part {
+    /// Share that the job is due: by its weight, but no more than it asked for.
+    pub due: f64,
+    /// Share that the job got.
+    pub got: f64,
+}
 
 /// One job of a [`Fairness`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
     /// Index in [`RunResult::jobs`].
     pub job: usize,
-    /// Share that the job is due, 0 to 1.
-    pub due: f64,
-    /// Share of the bandwidth that the job got, 0 to 1.
-    pub bandwidth: f64,
-    /// Share of the device's time that the job got, 0 to 1, if it is known.
-    pub device_time: Option<f64>,
+    /// Share that its weight is due if all jobs ask for all that they can get, 0 to 1.
+    pub by_weight: f64,
+    /// Its share of the bandwidth.
+    pub bandwidth: Part,
+    /// Its share of the device's time, if that is known.
+    pub device_time: Option<Part>,
     /// Jobs that compete with this one, itself included.
     rivals: usize,
 }
@@ -45,28 +60,92 @@ pub fn fairness(run: &RunResult) -> Option<Fairness> {
     if !claims().any(|claim| claim.given) {
         return None;
     }
-    let mut shares: Vec<Share> = Vec::new();
+    let mut groups: BTreeMap<(usize, u8), Vec<(usize, &JobResult, &Claim)>> = BTreeMap::new();
     let contests = contests(&run.jobs);
     for (at, job) in run.jobs.iter().enumerate() {
         let Some(claim) = &job.claim else { continue };
-        let rivals: Vec<(&JobResult, &Claim)> = run
-            .jobs
-            .iter()
-            .zip(&contests)
-            .filter(|&(_, &contest)| contest == contests[at])
-            .filter_map(|(other, _)| Some((other, other.claim.as_ref()?)))
-            .filter(|(_, other)| level_of(other) == level_of(claim))
-            .collect();
-        let of_all = |rate: fn(&JobResult) -> f64| ratio(rate(job), rivals.iter().map(|(other, _)| rate(other)).sum());
-        shares.push(Share {
-            job: at,
-            due: due(claim, &rivals),
-            bandwidth: of_all(job_bandwidth),
-            device_time: rivals.iter().all(|(other, _)| other.device_time.is_some()).then(|| of_all(occupancy)),
-            rivals: rivals.len(),
-        });
+        groups.entry((contests[at], level_of(claim) as u8)).or_default().push((at, job, claim));
     }
+    let mut shares: Vec<Share> = groups.into_values().flat_map(|rivals| shares_of(run, &rivals)).collect();
+    shares.sort_unstable_by_key(|share| share.job);
     shares.iter().any(|share| share.rivals > 1).then_some(Fairness { shares })
+}
+
+/// Returns the shares of jobs that compete with each other.
+fn shares_of(run: &RunResult, rivals: &[(usize, &JobResult, &Claim)]) -> Vec<Share> {
+    let limits = limits(run, rivals);
+    let limit = |path: &str| limits.get(path).copied().unwrap_or(f64::INFINITY);
+    let endless: Vec<Rival<'_>> = rivals.iter().map(|at| Rival { claim: at.2, asked: f64::INFINITY }).collect();
+    let by_weight = divide(1.0, &endless, &|_| f64::INFINITY);
+    let rates: Vec<f64> = rivals.iter().map(|at| job_bandwidth(at.1)).collect();
+    let asked: Vec<Rival<'_>> =
+        rivals.iter().zip(&rates).map(|(at, &got)| Rival { claim: at.2, asked: asked(at.2, got) }).collect();
+    let all: f64 = rates.iter().sum();
+    let due_rates = divide(all, &asked, &limit);
+    // A job that asked for a part more bandwidth asked for the same part more of the device's time.
+    let times: Option<Vec<f64>> = rivals.iter().map(|at| at.1.device_time.is_some().then(|| occupancy(at.1))).collect();
+    let due_times = times.as_ref().map(|times| {
+        let in_time = |asked: f64, members: &dyn Fn(usize) -> bool| {
+            let of = |figures: &[f64]| (0..rivals.len()).filter(|&at| members(at)).map(|at| figures[at]).sum::<f64>();
+            if asked.is_finite() { asked * ratio(of(times), of(&rates)) } else { asked }
+        };
+        let asked: Vec<Rival<'_>> = asked
+            .iter()
+            .enumerate()
+            .map(|(at, rival)| Rival { asked: in_time(rival.asked, &|other| other == at), ..*rival })
+            .collect();
+        let is_in = |path: &str, at: usize| rivals[at].2.cgroups.iter().any(|(own, _)| own == path);
+        divide(times.iter().sum(), &asked, &|path| in_time(limit(path), &|at| is_in(path, at)))
+    });
+    let part = |due: &[f64], got: &[f64], at: usize| {
+        let all = got.iter().sum();
+        Part { due: ratio(due[at], all), got: ratio(got[at], all) }
+    };
+    let share = |at: usize| Share {
+        job: rivals[at].0,
+        by_weight: by_weight[at],
+        bandwidth: part(&due_rates, &rates, at),
+        device_time: times.as_ref().zip(due_times.as_ref()).map(|(got, due)| part(due, got, at)),
+        rivals: rivals.len(),
+    };
+    (0..rivals.len()).map(share).collect()
+}
+
+/// Returns the bytes per second that a job asked for at most, which are at least those that it got.
+fn asked(claim: &Claim, got: f64) -> f64 {
+    claim.asked.map_or(f64::INFINITY, |asked| (asked as f64).max(got))
+}
+
+/// Returns the bytes per second that the limits of each cgroup of the rivals let it have, at least
+/// those that it got. A limit on I/Os counts them with the mean size of those that were done.
+fn limits<'a>(run: &RunResult, rivals: &[(usize, &JobResult, &'a Claim)]) -> BTreeMap<&'a str, f64> {
+    let mut got: BTreeMap<&str, [(f64, f64); 2]> = BTreeMap::new();
+    for (_, job, claim) in rivals {
+        for (path, _) in &claim.cgroups {
+            let own = got.entry(path).or_default();
+            for (sum, direction) in own.iter_mut().zip(&job.stats.directions) {
+                *sum = (sum.0 + bandwidth(direction), sum.1 + iops(direction));
+            }
+        }
+    }
+    let limited = run.tenants.iter().filter(|tenant| !tenant.limits.is_empty());
+    let limit = |(path, limits): (&str, &[(Rule, u64)])| {
+        let (path, got) = got.get_key_value(path)?;
+        let [reads, writes] = *got;
+        let of = |rule: Rule| limits.iter().find(|at| at.0 == rule).map_or(f64::INFINITY, |at| at.1 as f64);
+        let in_bytes =
+            |ios: f64, (bytes, count): (f64, f64)| if ios.is_finite() { ios * ratio(bytes, count) } else { ios };
+        let direction = |got: (f64, f64), bytes: Rule, ios: Rule| {
+            if got.0 > 0.0 { of(bytes).min(in_bytes(of(ios), got)) } else { 0.0 }
+        };
+        let both = (reads.0 + writes.0, reads.1 + writes.1);
+        let apart =
+            direction(reads, Rule::ReadBps, Rule::ReadIops) + direction(writes, Rule::WriteBps, Rule::WriteIops);
+        let bytes = of(Rule::Bps).min(of(Rule::Bandwidth));
+        let ios = in_bytes(of(Rule::Iops).min(of(Rule::IopsMax)), both);
+        Some((*path, apart.min(bytes).min(ios).max(both.0)))
+    };
+    limited.filter_map(|tenant| limit((&tenant.path, &tenant.limits))).collect()
 }
 
 impl Fairness {
@@ -82,10 +161,10 @@ impl Fairness {
         self.jain_of(|share| share.device_time)
     }
 
-    fn jain_of(&self, got: impl Fn(&Share) -> Option<f64>) -> Option<f64> {
+    fn jain_of(&self, part: impl Fn(&Share) -> Option<Part>) -> Option<f64> {
         let contested = self.shares.iter().filter(|share| share.rivals > 1);
         contested
-            .map(|share| Some(ratio(got(share)?, share.due)))
+            .map(|share| part(share).map(|part| ratio(part.got, part.due)))
             .collect::<Option<Vec<_>>>()
             .and_then(|all| jain(&all))
     }
@@ -127,24 +206,6 @@ fn level_of(claim: &Claim) -> PrioClass {
     }
 }
 
-/// Returns the share due to a claim among its rivals: the product of its part of the weights at
-/// each level of cgroups, from the top down.
-fn due(claim: &Claim, rivals: &[(&JobResult, &Claim)]) -> f64 {
-    let mut here: Vec<&Claim> = rivals.iter().map(|&(_, rival)| rival).collect();
-    let mut due = 1.0;
-    for depth in 0.. {
-        let mut siblings: Vec<&(String, u32)> = here.iter().filter_map(|rival| rival.cgroups.get(depth)).collect();
-        siblings.sort();
-        siblings.dedup();
-        let jobs = here.iter().filter(|rival| rival.cgroups.len() == depth).map(|rival| rival.weight);
-        let weights: u32 = jobs.chain(siblings.iter().map(|(_, weight)| *weight)).sum();
-        let Some(own) = claim.cgroups.get(depth) else { return due * ratio(claim.weight.into(), weights.into()) };
-        due *= ratio(own.1.into(), weights.into());
-        here.retain(|rival| rival.cgroups.get(depth) == Some(own));
-    }
-    unreachable!("the loop ends where the claim's cgroups do")
-}
-
 /// Numbers the jobs by contest: two jobs have the same number if they ran at the same time, or if a
 /// chain of other jobs connects them.
 fn contests(jobs: &[JobResult]) -> Vec<usize> {
@@ -162,9 +223,8 @@ fn contests(jobs: &[JobResult]) -> Vec<usize> {
 
 /// Returns the bytes per second that a job read and wrote: trims transfer none.
 fn job_bandwidth(job: &JobResult) -> f64 {
-    let mut stats = job.stats.clone();
-    stats.directions[Direction::Trim as usize] = DirectionStats::default();
-    bandwidth(&mixed(&stats))
+    let [read, write] = [Direction::Read, Direction::Write].map(|at| &job.stats.directions[at as usize]);
+    ratio((read.bytes + write.bytes) as f64 * 1e9, read.runtime_ns.max(write.runtime_ns) as f64)
 }
 
 /// Returns the mean number of the job's requests in the device while the job ran.
@@ -185,9 +245,9 @@ mod tests {
     #[test]
     fn trims_are_no_bandwidth() {
         let mut run = weighted_run(&[("a", 40, 100), ("b", 40, 300)]);
-        let before = fairness(&run).expect("rivals").shares[1].bandwidth;
+        let before = fairness(&run).expect("rivals").shares[1].bandwidth.got;
         run.jobs[0].stats.directions[Direction::Trim as usize].bytes = 1 << 40;
-        near(Some(fairness(&run).expect("rivals").shares[1].bandwidth), before);
+        near(Some(fairness(&run).expect("rivals").shares[1].bandwidth.got), before);
     }
 
     #[test]
@@ -209,7 +269,7 @@ mod tests {
         let by_weight = fairness(&weighted_run(&[("a", 80, 800), ("b", 40, 400), ("c", 10, 100)])).expect("weights");
         near(by_weight.jain_bandwidth(), 1.0);
         near(by_weight.jain_device_time(), 1.0);
-        let dues: Vec<f64> = by_weight.shares.iter().map(|share| share.due).collect();
+        let dues: Vec<f64> = by_weight.shares.iter().map(|share| share.bandwidth.due).collect();
         for (due, expected) in dues.iter().zip([80.0 / 130.0, 40.0 / 130.0, 10.0 / 130.0]) {
             near(Some(*due), expected);
         }
@@ -243,9 +303,9 @@ mod tests {
             (job.start, job.end) = (Instant::new(10_000_000_000), Instant::new(20_000_000_000));
         }
         let found = fairness(&run).expect("weights");
-        let dues: Vec<f64> = found.shares.iter().map(|share| share.due).collect();
+        let dues: Vec<f64> = found.shares.iter().map(|share| share.bandwidth.due).collect();
         assert_eq!((dues[2], dues[3]), (0.5, 0.5));
-        near(Some(found.shares[3].bandwidth), 0.75);
+        near(Some(found.shares[3].bandwidth.got), 0.75);
         near(Some(dues[0]), 8.0 / 9.0);
     }
 
@@ -260,13 +320,13 @@ mod tests {
             run.jobs[at].claim.as_mut().expect("a claim").cgroups = cgroups;
         }
         let found = fairness(&run).expect("weights");
-        let dues: Vec<f64> = found.shares.iter().map(|share| share.due).collect();
+        let dues: Vec<f64> = found.shares.iter().map(|share| share.bandwidth.due).collect();
         // The second is due 100 of 400, the third and fourth divide 200 of 400 by 300 : 80, and the
         // fifth is due 100 of 400.
         for (due, expected) in dues.iter().zip([1.0, 0.25, 0.5 * 300.0 / 380.0, 0.5 * 80.0 / 380.0, 0.25]) {
             near(Some(*due), expected);
         }
-        near(Some(found.shares[3].bandwidth), 30.0 / 80.0);
+        near(Some(found.shares[3].bandwidth.got), 30.0 / 80.0);
         assert_eq!(claim_words(run.jobs[3].claim.as_ref().expect("a claim")), "y 200: BE 80");
         assert_eq!(claim_words(run.jobs[0].claim.as_ref().expect("a claim")), "RT 40");
     }
@@ -278,6 +338,6 @@ mod tests {
         let found = fairness(&run).expect("weights");
         assert_eq!((found.shares[0].device_time, found.jain_device_time()), (None, None));
         run.jobs[1].device_time = Some(Nanos::ZERO);
-        near(fairness(&run).and_then(|f| f.shares[0].device_time), 1.0);
+        near(fairness(&run).and_then(|f| f.shares[0].device_time.map(|part| part.got)), 1.0);
     }
 }

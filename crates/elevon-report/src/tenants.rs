@@ -1,11 +1,14 @@
 //! Explains the service of a tenant: the causes that its I/O waited for, in words and in shares
 //! that sum to exactly 100 %.
 
+use elevon_core::account::GroupCounters;
+use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Reason, Wait};
-use elevon_core::units::{Nanos, TenantId};
+use elevon_core::tenant::ROOT;
+use elevon_core::units::{Nanos, Sectors, TenantId};
 
 use crate::number::{permille, span};
-use crate::result::{RunResult, TenantResult};
+use crate::result::{DiskResult, RunResult, TenantResult};
 use crate::summary::ratio;
 
 /// Sum of all shares; one unit is a tenth of a percent.
@@ -106,6 +109,19 @@ pub fn reserve_in_words(missed: Nanos) -> String {
         Nanos::ZERO => "kept".to_owned(),
         missed => format!("short by {} of it while I/O was waiting", span(missed.get() as f64)),
     }
+}
+
+/// Returns the counters of a tenant's `io.stat`. Those of the root are the device's own, so they
+/// count requests after merges, of all tenants: as in Linux since 5.9.
+pub(crate) fn io_stat(run: &RunResult, tenant: &TenantResult) -> IoCounters {
+    if tenant.id != ROOT {
+        return tenant.io;
+    }
+    let DiskResult { start, end, .. } = &run.disk;
+    let change = |figure: fn(&GroupCounters) -> u64| {
+        std::array::from_fn(|group| figure(&end.groups[group]) - figure(&start.groups[group]))
+    };
+    IoCounters { bytes: change(|group| Sectors::new(group.sectors).bytes().get()), ios: change(|group| group.ios) }
 }
 
 /// Returns the total time that a tenant's I/O took.

@@ -51,6 +51,8 @@ pub(crate) struct Measure {
     ramp_end: Instant,
     /// What was completed before they began.
     before: Progressed,
+    /// The instant at which the process last had a completion back.
+    last_end: Instant,
     /// The instant at which the statistics began.
     since: Instant,
     phase_start: Instant,
@@ -83,6 +85,7 @@ impl Measure {
             begun: true,
             ramp_end: Instant::ZERO,
             before: Progressed::default(),
+            last_end: Instant::ZERO,
             since: Instant::ZERO,
             phase_start: Instant::ZERO,
             sample_end: Instant::MAX,
@@ -147,6 +150,13 @@ impl Measure {
         leaves
     }
 
+    /// Counts the time before a submission that begins at `start` and finds none of the process's
+    /// I/Os under way: it asked for nothing meanwhile.
+    #[inline]
+    pub(crate) fn on_idle_until(&mut self, start: Instant) {
+        self.stats.idle_ns += start.since(self.last_end.max(self.since).min(start)).get();
+    }
+
     #[inline]
     pub(crate) fn on_submit(&mut self, depth: usize, ios: u64) {
         // No depth counts as one.
@@ -160,6 +170,12 @@ impl Measure {
 
     pub(crate) fn on_reap(&mut self, ios: usize) {
         self.stats.complete_levels[batch_level(ios)] += 1;
+    }
+
+    /// Notes when the process has back what it reaped.
+    #[inline]
+    pub(crate) const fn on_reaped(&mut self, end: Instant) {
+        self.last_end = end;
     }
 
     /// Returns true if [`Self::count`] does all that [`Self::on_done`] would do, once the

@@ -249,10 +249,11 @@ pub(super) fn request_sizes(variants: &[Variant<'_>]) -> Plot {
 
 fn shares(variants: &[Variant<'_>]) -> Plot {
     let of = |v: &Variant<'_>| fairness(v.result).map_or_else(Vec::new, |found| found.shares);
-    let point = |share: &Share| (100.0 * share.due, ratio(share.bandwidth, share.due));
+    let point = |share: &Share| (100.0 * share.bandwidth.due, ratio(share.bandwidth.got, share.bandwidth.due));
     let mut plot = Plot {
         title: "Share got over share due".into(),
-        description: "Bandwidth of each job against what its weight is due: 1 is fair, above is more, below is less."
+        description: "Bandwidth of each job against what it is due, by its weight and no more than it asked for: 1 \
+                      is fair, above is more, below is less."
             .into(),
         mark: Mark::Points,
         x: axis("share due", Scale::Linear, Unit::Percent),

@@ -2,12 +2,14 @@
 //! settings. The only shares are rounded percentages; a reader can compute the others.
 
 use elevon_core::control::pressure::Stall;
+use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Reason};
 use elevon_core::units::Nanos;
 use serde_json::{Map, Value, json};
 
 use super::strings;
 use crate::result::{RunResult, TenantResult};
+use crate::tenants::io_stat as counters;
 use crate::tenants::{
     Explained, device_share, device_time, device_time_of_all, explain, limit, path, throttled, total,
 };
@@ -56,8 +58,7 @@ fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
 /// Returns the tenant's line of `io.stat`, with the kernel's keys.
 fn io_stat(run: &RunResult, tenant: &TenantResult) -> Value {
     let (major, minor) = run.disk.number;
-    let [rbytes, wbytes, dbytes] = tenant.io.bytes;
-    let [rios, wios, dios] = tenant.io.ios;
+    let IoCounters { bytes: [rbytes, wbytes, dbytes], ios: [rios, wios, dios] } = counters(run, tenant);
     let mut out = json!({
         "device": format!("{major}:{minor}"),
         "rbytes": rbytes, "wbytes": wbytes, "rios": rios, "wios": wios, "dbytes": dbytes, "dios": dios,

@@ -11,7 +11,7 @@ use crate::document::WIDTH;
 use crate::number::{bytes_binary, count, grouped, percent, span};
 use crate::result::{RunResult, TenantResult};
 use crate::summary::ratio;
-use crate::tenants::{device_share, device_time_of_all, explain, parts, reserve_in_words, shown, throttled};
+use crate::tenants::{device_share, device_time_of_all, explain, io_stat, parts, reserve_in_words, shown, throttled};
 
 /// Maximum number of tenants in the report; JSON has all.
 const MOST_TENANTS: usize = 50;
@@ -92,7 +92,7 @@ fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
         let _ = writeln!(out, "  reserve:     {}", reserve_in_words(missed));
     }
     let (major, minor) = run.disk.number;
-    let _ = writeln!(out, "  io.stat:     {}", tenant.io.line(major, minor));
+    let _ = writeln!(out, "  io.stat:     {}", io_stat(run, tenant).line(major, minor));
     if let Some(pressure) = &tenant.pressure {
         let _ = writeln!(out, "  io.pressure: some {}\n               full {}", pressure.some, pressure.full);
     }

@@ -58,7 +58,7 @@ impl Process {
         (self.asleep, self.last_taken) = (false, token);
         let prepared = self.on_access(&access);
         let io = self.fill_slot(at, token, prepared, &access);
-        self.account_batch(span, end, 1, 1);
+        self.account_batch(at, span, 1, 1);
         if end > now {
             self.wakeup = Some(end);
             return Alone::Prepare(at);

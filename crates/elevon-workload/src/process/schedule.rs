@@ -624,16 +624,19 @@ impl Process {
         self.handed = 0;
         let ios = self.staged.len();
         let span = Nanos::new(self.cpu.of_submission().get() * ios as u64);
-        self.account_batch(span, now.saturating_add(span), ios, (ios - self.staged_syncs) as u64);
+        self.account_batch(now, span, ios, (ios - self.staged_syncs) as u64);
     }
 
     /// Counts a batch of so many I/Os, of which `data` have data, and spends its CPU time, `span`
-    /// until `end`.
+    /// from `start` on.
     #[inline(always)]
-    pub(super) fn account_batch(&mut self, span: Nanos, end: Instant, ios: usize, data: u64) {
+    pub(super) fn account_batch(&mut self, start: Instant, span: Nanos, ios: usize, data: u64) {
+        if self.in_use() == ios {
+            self.measure.on_idle_until(start);
+        }
         self.wants_lock = Nanos::new(self.cpu.scheduler.locked.get() * ios as u64);
         self.measure.stats.cpu_ns += span.get();
-        self.busy_until = end;
+        self.busy_until = start.saturating_add(span);
         self.measure.on_batch(ios);
         self.measure.on_submit(self.in_use(), data);
     }
@@ -657,6 +660,7 @@ impl Process {
             self.free.push(token);
         }
         self.measure.stats.cpu_ns += (end - now).get();
+        self.measure.on_reaped(end);
         self.busy_until = end;
     }
 

@@ -278,6 +278,59 @@ fn a_tenant_and_its_only_job_have_one_rate() {
     }
 }
 
+/// The root's row has rates of its own I/O, and its `io.stat` counts the whole device, as in Linux
+/// since 5.9.
+#[test]
+fn the_root_has_its_own_rates_and_the_io_stat_of_the_device() {
+    let bench = Bench::new();
+    let jobs = "[global]\nrw=randread\ndirect=1\nsize=64m\nruntime=3\ntime_based\nrate_iops=1000\n[in-root]\n[in-x]\ncgroup=x\n";
+    bench.file("jobs.fio", jobs);
+    bench.file("t.toml", "[tenant.x]\nweight = 100\n");
+    let report = bench.json("jobs.fio", &["--tenants", "t.toml"]);
+    let of = |path: &str| {
+        let tenants = report["elevon"]["tenants"].as_array().expect("tenants");
+        tenants.iter().find(|tenant| tenant["path"] == path).expect("its row").clone()
+    };
+    let (root, x) = (of("/"), of("x"));
+    assert_eq!([&root, &x].map(|own| own["latency_ns"]["total_ios"].as_u64()), [Some(3000); 2]);
+    assert_eq!([&root, &x].map(|own| own["io_stat"]["rios"].as_u64()), [Some(6000), Some(3000)]);
+    assert_eq!(root["time_ns"], x["time_ns"]);
+    let text = bench.stdout(&["run", "jobs.fio", "--tenants", "t.toml"]);
+    assert!(text.lines().any(|line| line.starts_with("/  ") && line.contains("1000  4000KiB/s")), "{text}");
+}
+
+/// Returns the shares due and got of bandwidth of two jobs in cgroups of equal weight.
+fn shares_of(jobs: &str, tenants: &str) -> [(f64, f64); 2] {
+    let bench = Bench::new();
+    let global = "[global]\nrw=randread\ndirect=1\nsize=1g\nruntime=2\ntime_based\nioengine=libaio\nnorandommap\n";
+    bench.file("jobs.fio", format!("{global}{jobs}"));
+    bench.file("t.toml", tenants);
+    let device = "slots:slots=4,latency=1ms,size=4GiB";
+    let args = ["--tenants", "t.toml", "--device", device, "--scheduler", "bfq"];
+    let report = bench.json("jobs.fio", &args);
+    let jobs = report["elevon"]["fairness"]["jobs"].as_array().expect("shares").clone();
+    [0, 1].map(|at| (jobs[at]["due"].as_f64().expect("due"), jobs[at]["bandwidth"].as_f64().expect("got")))
+}
+
+/// The share due is no larger than what was asked for, however little that is asked.
+#[test]
+fn a_tenant_that_asks_for_little_is_due_no_more() {
+    let equal = "[tenant.x]\nweight = 100\n[tenant.y]\nweight = 100\n";
+    let greedy = "[y]\ncgroup=y\niodepth=16\n";
+    for little in ["rate_iops=100", "rate=400k", "thinktime=10ms", "rate_iops=50\niodepth=4"] {
+        let [(due, got), (other_due, other_got)] = shares_of(&format!("[x]\ncgroup=x\n{little}\n{greedy}"), equal);
+        assert!(due < 0.2 && got / due > 0.6, "{little}: {got} of {due}");
+        assert!((other_got / other_due - 1.0).abs() < 0.05, "{little}: {other_got} of {other_due}");
+    }
+    // What a limit lets through is all that is due.
+    let limited = equal.replacen("weight = 100\n", "weight = 100\nlimit = { riops = 100 }\n", 1);
+    let [(due, got), _] = shares_of(&format!("[x]\ncgroup=x\niodepth=16\n{greedy}"), &limited);
+    assert!(due < 0.2 && (got / due - 1.0).abs() < 0.05, "limit: {got} of {due}");
+    // A job that asks for all that it can get is due its weight.
+    let [(due, _), (other, _)] = shares_of(&format!("[x]\ncgroup=x\niodepth=16\n{greedy}"), equal);
+    assert_eq!((due, other), (0.5, 0.5));
+}
+
 #[test]
 fn a_preset_that_starves_the_device_is_said_with_what_to_do() {
     let qos = "[device]\n'io.cost.qos' = 'enable=1'\n";

@@ -94,7 +94,7 @@ impl Five {
                 megabytes: megabytes(run),
                 depth: run.disk.mean_in_device(),
                 jain: jain(run),
-                shares: shares(run).shares.iter().map(|share| share.bandwidth).collect(),
+                shares: shares(run).shares.iter().map(|share| share.bandwidth.got).collect(),
             }
         };
         let limit = self.limit_seeds.iter().map(|(_, mb)| *mb).chain([megabytes(self.of(LIMIT))]);
@@ -182,7 +182,7 @@ pub(super) fn shares_table(five: &Five) -> Table {
     let header = names.chain(jobs.iter().map(|job| job.name.clone())).chain(["Jain's index".to_owned()]).collect();
     let mut table = Table { header, ..Table::default() };
     let percents = |shares: Vec<f64>| shares.into_iter().map(|share| format!("{:.1}%", 100.0 * share));
-    let due = percents(shares(five.of(NONE)).shares.iter().map(|share| share.due).collect());
+    let due = percents(shares(five.of(NONE)).shares.iter().map(|share| share.by_weight).collect());
     let mut first = vec!["share due".to_owned(), String::new(), String::new()];
     first.extend(due);
     first.push("1".to_owned());
@@ -193,7 +193,7 @@ pub(super) fn shares_table(five: &Five) -> Table {
             format!("{:.1}", megabytes(run)),
             format!("{:.2}", run.disk.mean_in_device()),
         ];
-        row.extend(percents(shares(run).shares.iter().map(|share| share.bandwidth).collect()));
+        row.extend(percents(shares(run).shares.iter().map(|share| share.bandwidth.got).collect()));
         row.push(format!("{:.4}", jain(run)));
         table.rows.push(row);
     }

@@ -45,10 +45,10 @@ fn five_readers_with_and_without_injection() {
     // With `off` and `fair` shares follow the weights; with the proposal's rule all are equal.
     let bandwidths = |setting| shares(five.of(setting)).shares;
     for share in bandwidths(OFF).iter().chain(&bandwidths(FAIR)) {
-        near(share.bandwidth, share.due, 0.015, "by weight");
+        near(share.bandwidth.got, share.by_weight, 0.015, "by weight");
     }
     for share in bandwidths(SEED) {
-        near(share.bandwidth, 0.2, 0.005, "a fifth each");
+        near(share.bandwidth.got, 0.2, 0.005, "a fifth each");
     }
     assert!(jain(five.of(FAIR)) > 0.995 && jain(five.of(OFF)) > 0.99, "{} {}", jain(five.of(FAIR)), jain(five.of(OFF)));
     near(jain(five.of(SEED)), 0.615, 0.01, "all alike");
