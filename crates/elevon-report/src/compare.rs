@@ -96,7 +96,24 @@ pub fn table(variants: &[Variant<'_>]) -> String {
             wrap_at(80, &mut out, note.split(' '), &format!("{letter}: "), "  ", "");
         }
     }
+    for line in estimates(variants) {
+        out.push('\n');
+        wrap_at(80, &mut out, line.split(' '), "", "  ", "");
+    }
     out
+}
+
+/// Returns a line for each group of figures that follow estimates, of the first variant that has
+/// them: most comparisons are of one device.
+fn estimates(variants: &[Variant<'_>]) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    for estimate in variants.iter().flat_map(|variant| &variant.result.device.estimates) {
+        let line = format!("Follows estimates: {}: {}", estimate.named(), estimate.parameters.join(", "));
+        if !lines.contains(&line) {
+            lines.push(line);
+        }
+    }
+    lines
 }
 
 /// Returns the I/Os of all jobs of a run.

@@ -332,6 +332,12 @@ fn configuration(letter: char, variant: &Variant<'_>) -> Markup {
                 @for warning in &run.warnings {
                     p { span class="badge" { "warning" } " " (text(warning)) }
                 }
+                @if !run.device.lacks.is_empty() {
+                    p { "The model lacks " (text(&run.device.lacks)) "." }
+                }
+                @for estimate in &run.device.estimates {
+                    p { "Follows estimates: " (estimate.named()) ": " code { (estimate.parameters.join(", ")) } }
+                }
                 @for fault in &run.faults {
                     p { "fault " code { (text(&fault.rule)) } " fired " (counted(fault.fired, "time")) }
                 }

@@ -14,6 +14,7 @@ use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::kernel::{IoTicksForm, Kernel};
 use elevon_core::limits::QueueLimits;
+use elevon_core::op::StatGroup;
 use elevon_core::stats::{JobStats, LatencyStat};
 use elevon_core::units::{Bytes, Instant, Nanos, TenantId};
 
@@ -108,6 +109,28 @@ pub struct DeviceInfo {
     pub queue_depth: u32,
     /// The queue limits after every setting.
     pub limits: QueueLimits,
+    /// What the model lacks that real devices have; empty for a real device.
+    pub lacks: String,
+    /// Figures of the run that follow estimates: parameters that no published source states.
+    pub estimates: Vec<Estimate>,
+}
+
+/// Figures of a run that follow parameters of the model that no published source states.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Estimate {
+    /// The group whose latencies in the device these are; `None` for flushes and for all figures.
+    pub group: Option<StatGroup>,
+    /// The figures in words, such as `99% and up, beside writes`.
+    pub figures: String,
+    /// The parameters, by their names in the device's text.
+    pub parameters: Vec<String>,
+}
+
+impl Estimate {
+    /// Returns the figures with their group in words: `read, 99% and up`.
+    pub fn named(&self) -> String {
+        self.group.map_or_else(String::new, |group| format!("{}, ", StatGroup::NAMES[group as usize])) + &self.figures
+    }
 }
 
 /// The scheduler of the run.
@@ -179,6 +202,10 @@ pub struct Claim {
     /// The job's cgroups from the top down: path and weight (1 to 1000). The weight is that of the
     /// cgroup as a whole.
     pub cgroups: Vec<(String, u32)>,
+    /// Bytes a second that the job asked for at most: what its rate lets through, or what it would
+    /// have done if none of its I/O took any time, because it was idle between its I/Os. `None` if
+    /// it asked for all that it could get.
+    pub asked: Option<u64>,
 }
 
 /// One job, or one reporting group of jobs.

@@ -76,7 +76,7 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
         options: vec![("rw".into(), "randrw".into()), ("bs".into(), "4k".into())],
         start: Instant::ZERO,
         end: Instant::new(2_000_000_000),
-        claim: Some(Claim { given: false, class: PrioClass::Be, weight: 40, cgroups: vec![] }),
+        claim: Some(Claim { given: false, class: PrioClass::Be, weight: 40, cgroups: vec![], asked: None }),
         device_time: Some(Nanos::from_millis(400)),
         stats: JobStats { run_ns: 2_000_000_000, ..stats },
         cache_use: None,
@@ -179,6 +179,8 @@ pub(crate) fn empty_run() -> RunResult {
             hw_queues: 2,
             queue_depth: 1023,
             limits,
+            lacks: String::new(),
+            estimates: vec![],
         },
         kernel: Kernel::V6_18,
         scheduler: SchedulerInfo { name: "none".into(), ..Default::default() },
@@ -399,7 +401,7 @@ pub(crate) fn weighted_run(readers: &[(&str, u32, u64)]) -> RunResult {
         };
         let mut job = job(name, 0, stats);
         job.end = Instant::new(10_000_000_000);
-        job.claim = Some(Claim { given: true, class: PrioClass::Be, weight, cgroups: vec![] });
+        job.claim = Some(Claim { given: true, class: PrioClass::Be, weight, cgroups: vec![], asked: None });
         job.device_time = Some(Nanos::from_micros(iops * 10 * 160));
         job
     });

@@ -6,6 +6,7 @@
 //! [`predictions`] and [`measure`].
 
 mod disk;
+mod estimates;
 mod limits;
 mod predict;
 mod presented;
@@ -13,6 +14,7 @@ mod references;
 mod table;
 
 pub use disk::DiskSettings;
+pub use estimates::{Figures, estimates, lacks};
 pub use limits::{Class, limits};
 pub use predict::{Prediction, Quantity, Workload, measure, predictions, predictions_with};
 pub use presented::Presented;

@@ -40,7 +40,8 @@ pub(crate) fn devices(args: &DevicesArgs) -> Result<Ending, Failure> {
             let device = profiles::open(name, 0).map_err(|error| Failure::named("devices", error))?;
             let model = parse_model(name).map_err(|error| Failure::named("devices", error))?;
             let about = about(Device::description(&device), &Device::description(&device).limits);
-            format!("{model}\n\n{about}\n{SLOTS_MEANING}\n{}", keys(&model))
+            let lacks = profiles::lacks(name).unwrap_or_default();
+            format!("{model}\n\n{about}\n{SLOTS_MEANING}The model lacks {lacks}.\n\n{}", keys(&model))
         }
     };
     emit(&text)?;
@@ -126,9 +127,20 @@ fn show_device(profile: &Profile, settings: &str) -> Result<String, Failure> {
         let _ = writeln!(text, "Parameters (as in --device NAME:key=value,...):\n{}", keys(&model));
     }
     text.push_str(&parameters(profile, settings, &|_| "yours".to_owned())?);
+    text.push_str(&basis(profile, settings));
     text.push_str(&sources(profile));
     text.push_str(&predictions(profile, settings)?);
     Ok(text)
+}
+
+/// Formats what the model of a profile lacks, and which figures follow estimates.
+fn basis(profile: &Profile, settings: &str) -> String {
+    let mut text =
+        profiles::lacks(profile.name).map_or_else(String::new, |lacks| format!("The model lacks {lacks}.\n"));
+    for (figures, parameters) in profiles::estimates(&format!("{}:{settings}", profile.name)) {
+        let _ = writeln!(text, "{} follow estimates: {}", figures.in_words(), parameters.join(", "));
+    }
+    text + "\n"
 }
 
 /// Formats the page of a device file.
@@ -167,6 +179,7 @@ fn show_own(own: &OwnDevice) -> Result<String, Failure> {
         text.push('\n');
     }
     if let Some(profile) = own.profile() {
+        text.push_str(&basis(profile, own.settings()));
         text.push_str(&sources(profile));
         text.push_str(&predictions(profile, own.settings())?);
     }

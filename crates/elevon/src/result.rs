@@ -2,6 +2,7 @@
 
 mod cache;
 mod cpu;
+mod estimates;
 mod over_time;
 
 pub(crate) use over_time::preset_is_off;
@@ -12,7 +13,7 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::op::StatGroup;
 use elevon_core::sched::Scheduler;
 use elevon_core::stack::Stack;
-use elevon_core::stats::JobStats;
+use elevon_core::stats::{Direction, JobStats};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 use elevon_formats::cgroup::{Setting, WeightFile, Weights};
@@ -57,6 +58,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
     } else {
         0
     };
+    let disk = disk(facts, &outcome);
     RunResult {
         device: DeviceInfo {
             name: device.name.clone(),
@@ -65,6 +67,8 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
             hw_queues: config.hw_queues,
             queue_depth: config.queue_depth,
             limits: stack.limits().clone(),
+            lacks: estimates::lacks(plan),
+            estimates: estimates::of(plan, &disk),
         },
         kernel: config.kernel,
         scheduler: SchedulerInfo {
@@ -88,7 +92,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
         tenants: tenants_of(facts, &outcome),
         owners: over_time::owners(facts, &outcome),
         changes: over_time::changes(facts),
-        disk: disk(facts, &outcome),
+        disk,
         cpu: (!real).then(|| cpu::of(plan, &outcome)),
         cache: plan.cache.as_ref().zip(*cached).map(|(plan, cached)| cache::of(plan, cached)),
         series: Some(series(&outcome)),
@@ -144,7 +148,7 @@ fn jobs(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<JobResult> {
     let by_path = TenantsByPath::new(tenants);
     for (task, job) in outcome.jobs.iter().enumerate() {
         let spec = &specs[job.spec];
-        let claim = claim(spec, lineage(tenants, by_path.of(spec)));
+        let claim = claim(spec, lineage(tenants, by_path.of(spec)), &job.stats);
         let device_time = facts.stack.accounting().device_time(TaskId(task as u32));
         let open = results.last_mut().filter(|last| spec.group_reporting && last.group == job.group);
         match open {
@@ -259,14 +263,18 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
     let given = &facts.plan.tenants.tenants;
     let (times, whole) = (over_time::times(facts, outcome), outcome.ended.since(outcome.started));
     collect::tenants(&sources, |id| {
+        let time = times.get(&id).copied().unwrap_or(whole);
         let at = id.index().checked_sub(1).and_then(|at| given.get(at));
-        at.map_or_else(Named::default, |tenant| Named {
-            path: tenant.path.clone(),
-            settings: settings_of(tenant),
-            limits: collect::limits_of(control, id),
-            missed_below_limits: control.reserve_missed(id),
-            time: times.get(&id).copied().unwrap_or(whole),
-        })
+        at.map_or_else(
+            || Named { time, ..Named::default() },
+            |tenant| Named {
+                path: tenant.path.clone(),
+                settings: settings_of(tenant),
+                limits: collect::limits_of(control, id),
+                missed_below_limits: control.reserve_missed(id),
+                time,
+            },
+        )
     })
 }
 
@@ -291,7 +299,7 @@ fn settings_of(tenant: &Tenant) -> Vec<(String, String)> {
 
 /// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more
 /// for each level above. `cgroups` are those from the top to its own.
-fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>) -> Claim {
+fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>, stats: &JobStats) -> Claim {
     let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
     let level = if prio.class() == PrioClass::Idle { 7 } else { prio.level() };
     Claim {
@@ -299,7 +307,25 @@ fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>) -> Claim {
         class: prio.class(),
         weight: 10 * (8 - u32::from(level)),
         cgroups,
+        asked: asked(spec, stats),
     }
+}
+
+/// Returns the bytes a second that a process asked for at most; `None` if it transferred nothing,
+/// or asked for all that it could get.
+fn asked(spec: &JobSpec, stats: &JobStats) -> Option<u64> {
+    let used = || [Direction::Read, Direction::Write].into_iter().filter(|&at| stats.directions[at as usize].bytes > 0);
+    let by_rate = |at: Direction| {
+        let (own, at) = (&stats.directions[at as usize], at as usize);
+        let of_ios = spec.rate_iops[at].map(|ios| ios.saturating_mul(own.bytes / own.ios.max(1)));
+        spec.rate[at].into_iter().chain(of_ios).min()
+    };
+    let rate = used().map(by_rate).sum::<Option<u64>>();
+    // In a run without waits only the idle time would be left.
+    let bytes: u64 = used().map(|at| stats.directions[at as usize].bytes).sum();
+    let idle = (u128::from(bytes) * 1_000_000_000).checked_div(u128::from(stats.idle_ns));
+    let idle = idle.map(|rate| u64::try_from(rate).unwrap_or(u64::MAX));
+    rate.into_iter().chain(idle).min().filter(|_| bytes > 0)
 }
 
 /// Returns the tenants from the top to this one, with their weights.
@@ -314,7 +340,8 @@ fn lineage(tenants: &[Tenant], tenant: TenantId) -> Vec<(String, u32)> {
 fn together(first: Claim, second: Claim) -> Option<Claim> {
     let is_same = first.class == second.class && first.cgroups == second.cgroups;
     let (given, weight) = (first.given || second.given, first.weight + second.weight);
-    is_same.then_some(Claim { given, weight, ..first })
+    let asked = first.asked.zip(second.asked).map(|(first, second)| first.saturating_add(second));
+    is_same.then_some(Claim { given, weight, asked, ..first })
 }
 
 fn option(spec: &JobSpec, name: &str) -> Option<String> {

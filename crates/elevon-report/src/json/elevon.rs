@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
 use crate::cpu;
-use crate::fairness::{self, Fairness};
+use crate::fairness::{self, Fairness, Part};
 use crate::result::{JobResult, ReadFile, RunResult, Series};
 use crate::settings;
 use crate::summary::{DiskDelta, ratio};
@@ -112,6 +112,12 @@ fn device(run: &RunResult) -> Value {
         "hw_queues": device.hw_queues,
         "queue_depth": device.queue_depth,
         "limits": settings::limits_value(run),
+        "lacks": device.lacks,
+        "estimates": device
+            .estimates
+            .iter()
+            .map(|estimate| json!({ "figures": estimate.named(), "parameters": estimate.parameters }))
+            .collect::<Vec<_>>(),
     })
 }
 
@@ -152,7 +158,9 @@ fn fairness_value(run: &RunResult, found: &Fairness) -> Value {
         .iter()
         .map(|share| {
             let job = &run.jobs[share.job];
-            let mut out = json!({ "jobname": job.name, "due": share.due, "bandwidth": share.bandwidth });
+            let Part { due, got } = share.bandwidth;
+            let mut out =
+                json!({ "jobname": job.name, "due_by_weight": share.by_weight, "due": due, "bandwidth": got });
             if let Some(claim) = &job.claim {
                 out["prioclass"] = json!(claim.class as u8);
                 out["weight"] = json!(claim.weight);
@@ -161,7 +169,8 @@ fn fairness_value(run: &RunResult, found: &Fairness) -> Value {
                 }
             }
             if let Some(time) = share.device_time {
-                out["device_time"] = json!(time);
+                out["device_time_due"] = json!(time.due);
+                out["device_time"] = json!(time.got);
             }
             out
         })

@@ -66,6 +66,9 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
             let _ = writeln!(out, "{title}: {}", join(rows));
         }
     }
+    if !run.device.lacks.is_empty() {
+        let _ = writeln!(out, "Model: it lacks {}", run.device.lacks);
+    }
     if !run.scheduler.counters.is_empty() {
         let rows: Vec<_> = run.scheduler.counters.iter().map(|(k, v)| (k.clone(), v.to_string())).collect();
         let _ = writeln!(out, "Scheduler counters: {}", join(&rows));
@@ -90,22 +93,38 @@ fn join(rows: &[(String, String)]) -> String {
 
 fn stages(out: &mut String, run: &RunResult) {
     let mut table = plain_table();
-    table.set_header(["Stage latency", "requests", "mean", "50%", "99%", "99.9%", "max"]);
+    let estimates = &run.device.estimates;
+    let by_group =
+        |at: usize| estimates.iter().find(|estimate| estimate.group.is_some_and(|group| group as usize == at));
+    let mut header = vec!["Stage latency", "requests", "mean", "50%", "99%", "99.9%", "max"];
+    if (0..StatGroup::NAMES.len()).any(|group| by_group(group).is_some()) {
+        header.push("follows estimates");
+    }
+    let columns = header.len();
+    table.set_header(header);
     let mut any = false;
-    for (group, stage) in StatGroup::NAMES.iter().zip(&run.disk.stages) {
-        for (what, stat) in [
-            ("queued to dispatched", &stage.queued_to_dispatched),
-            ("dispatched to completed", &stage.dispatched_to_completed),
+    for (at, (group, stage)) in StatGroup::NAMES.iter().zip(&run.disk.stages).enumerate() {
+        for (what, stat, estimate) in [
+            ("queued to dispatched", &stage.queued_to_dispatched, None),
+            ("dispatched to completed", &stage.dispatched_to_completed, by_group(at)),
         ] {
             if stat.count > 0 {
                 any = true;
-                table.add_row(stage_row(&format!("{group}, {what}"), stat));
+                let mut row = stage_row(&format!("{group}, {what}"), stat);
+                row.extend(estimate.map(|of| format!("{}: {}", of.figures, of.parameters.join(", "))));
+                table.add_row(row);
             }
         }
     }
     if any {
         align_right(&mut table);
+        if let Some(last) = table.column_mut(columns - 1).filter(|_| columns > 7) {
+            last.set_cell_alignment(CellAlignment::Left);
+        }
         push_table(out, &table);
+    }
+    for estimate in estimates.iter().filter(|estimate| estimate.group.is_none()) {
+        let _ = writeln!(out, "Follows estimates: {}: {}", estimate.named(), estimate.parameters.join(", "));
     }
 }
 
