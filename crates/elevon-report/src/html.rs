@@ -329,6 +329,9 @@ fn configuration(letter: char, variant: &Variant<'_>) -> Markup {
                 @for note in cpu::limits(run) {
                     p { span class="badge" { "note" } " " (text(&note)) }
                 }
+                @for line in &run.not_kept {
+                    p { span class="badge" { "not kept of the trace" } " " (text(&line.to_string())) }
+                }
                 @for warning in &run.warnings {
                     p { span class="badge" { "warning" } " " (text(warning)) }
                 }

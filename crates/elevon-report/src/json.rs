@@ -11,6 +11,7 @@ mod over_time;
 mod tenants;
 
 pub use self::compare::comparison;
+pub use self::elevon::not_kept;
 
 use std::io;
 

@@ -62,8 +62,25 @@ pub struct RunResult {
     pub faults: Vec<FaultResult>,
     /// Trace events that were dropped.
     pub events_lost: u64,
+    /// What the trace of a replay has and the replay does not keep.
+    pub not_kept: Vec<NotKept>,
     /// Warnings for the user, one sentence each.
     pub warnings: Vec<String>,
+}
+
+/// A property of a trace that its replay does not keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotKept {
+    /// Its name: `splits`, `page cache`.
+    pub property: &'static str,
+    /// What there is of it in the trace, and what would have it.
+    pub why: String,
+}
+
+impl std::fmt::Display for NotKept {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.property, self.why)
+    }
 }
 
 /// A file that a command read.

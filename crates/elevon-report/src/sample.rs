@@ -211,6 +211,7 @@ pub(crate) fn empty_run() -> RunResult {
         series: None,
         faults: Vec::new(),
         events_lost: 0,
+        not_kept: vec![],
         warnings: vec![],
     }
 }

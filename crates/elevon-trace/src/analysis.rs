@@ -27,6 +27,7 @@
 mod bios;
 mod calls;
 mod chains;
+mod chosen;
 mod collect;
 mod depth;
 mod device;
@@ -43,6 +44,7 @@ mod sizes;
 mod sum;
 mod timeline;
 mod utilisation;
+mod window;
 mod words;
 
 #[cfg(test)]
@@ -61,7 +63,7 @@ pub use mix::{Mix, PrioRow};
 pub use process::ProcessStats;
 pub use request_rows::RequestWriter;
 pub(crate) use run::analyse;
-pub use run::{InspectError, inspect};
+pub use run::{InspectError, inspect, inspect_part};
 pub use seek::Seeks;
 pub use sizes::{SIZE_ROWS, SizeStat, Sizes};
 pub use timeline::{SLOTS as TIMELINE_SLOTS, Slot, Timeline};
@@ -72,10 +74,12 @@ use crate::op::TraceOp;
 use crate::reader::Reader;
 use crate::recorded::Recorded;
 use crate::report::ReadReport;
-use collect::Collector;
+use crate::select::{SelectError, Selection};
+use chosen::Collector;
 use findings::Context;
 use life::Life;
 use partition::Partitions;
+use window::{Place, Window};
 
 /// Marks a time that the trace does not have.
 const ABSENT: u64 = u64::MAX;
@@ -228,6 +232,9 @@ pub struct Analysis {
     span: Option<(u64, u64)>,
     gap: Option<OpenGap>,
     untimed: u64,
+    selection: Selection,
+    /// The window of the selection, if it has one.
+    window: Option<Window>,
     /// The pass for the whole disk, if the device is a partition of it: what the device does is
     /// told by all its requests.
     whole_disk: Option<Box<Self>>,
@@ -246,37 +253,81 @@ impl Analysis {
     /// Creates a pass for one device. A device from which others are remapped is a partition; only
     /// its I/O is followed.
     pub fn new(device: DeviceNumber) -> Self {
+        Self::of_part(device, &Selection::default())
+    }
+
+    /// Creates a pass for what is selected of one device. [`Self::learn`] must be given the names
+    /// of its processes.
+    pub(crate) fn of_part(device: DeviceNumber, selection: &Selection) -> Self {
         Self {
             device,
             partitions: Partitions::default(),
             life: Life::default(),
-            collect: Collector::new(HZ),
+            collect: Collector::new(selection),
             events: [0; TraceKind::NAMES.len()],
             without_device: [0; TraceKind::NAMES.len()],
             span: None,
             gap: None,
             untimed: 0,
+            selection: selection.clone(),
+            window: selection.has_window().then(|| Window::new(selection)),
             whole_disk: None,
         }
     }
 
     /// Keeps every completed request for [`Self::hand_out`].
     pub fn keep_requests(&mut self) {
-        self.collect.records = Some(Vec::new());
+        self.collect.shown().records = Some(Vec::new());
     }
 
     /// Passes the requests that completed since the last call to `sink`, with the names of the
     /// reader of the events.
     pub fn hand_out(&mut self, reader: &Reader, sink: &mut dyn RequestSink) {
-        let Some(records) = self.collect.records.as_mut().filter(|records| !records.is_empty()) else { return };
-        self.collect.processes.resolve(reader.names());
-        sink.requests(records, &self.collect.processes.all);
+        let is_ahead = self.is_at(Place::Ahead);
+        let shown = self.collect.shown();
+        let Some(records) = shown.records.as_mut().filter(|records| !records.is_empty()) else { return };
+        if !is_ahead {
+            shown.processes.resolve(reader.names());
+            sink.requests(records, &shown.processes.all);
+        }
         records.clear();
+    }
+
+    /// Takes note of the names that the next events may have: processes are selected by name.
+    pub(crate) fn learn(&mut self, names: &crate::names::Names) {
+        self.collect.learn(names);
     }
 
     /// Completes whole I/Os whose response comes after the last event of the trace.
     pub fn end(&mut self) {
-        self.collect.finish_responses();
+        if !self.is_at(Place::Over) {
+            self.collect.finish_responses();
+        }
+    }
+
+    /// Returns true if there is a window, and the last event was at this place of it.
+    fn is_at(&self, place: Place) -> bool {
+        self.window.as_ref().is_some_and(|window| window.place() == place)
+    }
+
+    /// Returns true if the device has had no event, in a window or outside.
+    fn is_without_events(&self) -> bool {
+        let is_seen = self.window.as_ref().is_some_and(|window| window.start().is_some());
+        !is_seen && self.events.iter().all(|&count| count == 0)
+    }
+
+    /// Checks that there is what is selected.
+    fn check_selection(&self, reader: &Reader) -> Result<(), SelectError> {
+        let names = reader.names();
+        let rows = self.collect.processes.all.iter();
+        let processes = rows.map(|row| (row.comm.map(|comm| names.name(comm)), row.id));
+        self.selection.check(processes, &self.collect.cgroups())?;
+        if self.window.as_ref().is_some_and(|window| window.start().is_none()) {
+            return Err(SelectError::Untimed);
+        }
+        let is_there = self.selection.is_all() || !self.is_at(Place::Ahead) && self.collect.has_some();
+        let (before, after) = self.window.as_ref().map_or((None, None), |window| (window.before, window.after));
+        if is_there { Ok(()) } else { Err(self.selection.nothing(before, after)) }
     }
 
     /// Keeps every bio, for a replay.
@@ -287,6 +338,17 @@ impl Analysis {
     /// Returns the bios that were kept.
     pub(crate) fn bios(&mut self) -> &mut Vec<bios::BioRecord> {
         &mut self.collect.bios.get_or_insert_default().all
+    }
+
+    /// Returns how many bios were split after so many sectors, if bios are kept.
+    pub(crate) fn fronts(&self) -> &std::collections::BTreeMap<u64, u64> {
+        static NONE: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
+        self.collect.bios.as_ref().map_or(&NONE, |log| &log.fronts)
+    }
+
+    /// Returns the number of the device's events of a kind.
+    pub(crate) const fn count(&self, kind: TraceKind) -> u64 {
+        self.events[kind.index()]
     }
 
     /// Returns true if the trace has whole I/Os as single records.
@@ -332,7 +394,9 @@ impl Analysis {
                 let is_ours = self.partitions.is_ours(self.device, event);
                 if self.partitions.disk() == Some(device) && self.collect.bios.is_none() {
                     let gap = self.gap.map(|gap| OpenGap { is_entered: false, ..gap });
-                    let disk = self.whole_disk.get_or_insert_with(|| Box::new(Self { gap, ..Self::new(device) }));
+                    let window = self.window.as_ref().map(Window::of_disk);
+                    let new = || Box::new(Self { gap, window, ..Self::new(device) });
+                    let disk = self.whole_disk.get_or_insert_with(new);
                     disk.add_event(event);
                 }
                 if !is_ours {
@@ -340,20 +404,58 @@ impl Analysis {
                 }
             }
         }
+        // A completion is noted in whatever task it interrupts, and a plug is of no device.
+        let process = match event.kind {
+            TraceKind::Complete | TraceKind::IoDone | TraceKind::Plug | TraceKind::Unplug { .. } => NOBODY,
+            _ => self.collect.process_of(event),
+        };
+        if self.window.is_some() && self.pass_window(event, process) == Place::Over {
+            return;
+        }
         self.events[event.kind.index()] += 1;
         let now = self.time(event);
         if let Some(log) = &mut self.collect.bios {
             log.observe(event);
         }
-        // A completion is noted in whatever task it interrupts, and a plug is of no device.
-        let process = match event.kind {
-            TraceKind::Complete | TraceKind::IoDone | TraceKind::Plug | TraceKind::Unplug { .. } => NOBODY,
-            _ => self.collect.processes.of(event),
-        };
         if let TraceKind::Io { .. } = event.kind {
             return self.collect.on_whole_io(event, now, process);
         }
         self.life.handle(event, now, process, &mut self.collect);
+    }
+
+    /// Moves to the place of an event in the window: begins the window, or ends it.
+    fn pass_window(&mut self, event: &TraceEvent, process: u32) -> Place {
+        let Some(window) = &mut self.window else { return Place::Inside };
+        let Some(now) = event.time else { return window.place() };
+        let (begins, ends) = window.pass(now);
+        let place = window.place();
+        if chosen::is_beginning(event) && self.collect.selects(event, process) {
+            window.saw(now);
+        }
+        if let Some(begin) = begins {
+            self.move_to(begin);
+            self.collect.begin_window(begin, &self.life.requests());
+            self.events = [0; TraceKind::NAMES.len()];
+            self.without_device = [0; TraceKind::NAMES.len()];
+            self.untimed = 0;
+            self.span = Some((begin, begin));
+        }
+        if let Some(end) = ends {
+            self.move_to(end);
+            self.collect.busy.pass(end);
+        }
+        place
+    }
+
+    /// Advances time to a moment without an event.
+    fn move_to(&mut self, now: u64) {
+        let (first, last) = self.span.unwrap_or((now, now));
+        let now = now.max(last);
+        self.span = Some((first, now));
+        if self.gap.is_some() {
+            self.pass_gap(now);
+        }
+        self.collect.advance(now);
     }
 
     /// Advances time to an event and returns it; [`ABSENT`] if the event has no time.
@@ -386,14 +488,14 @@ impl Analysis {
             let from = gap.from.max(first);
             self.collect.advance(from);
             self.forget(from);
-            self.collect.watch.is_in_gap = true;
+            self.collect.set_in_gap(true);
         }
         self.collect.skip_to(now.min(gap.until));
         self.gap = Some(gap);
         if now >= gap.until {
             self.gap = None;
             self.forget(gap.until.max(first));
-            self.collect.watch.is_in_gap = false;
+            self.collect.set_in_gap(false);
         }
     }
 
@@ -410,11 +512,14 @@ impl Analysis {
         if let Some(disk) = &mut self.whole_disk {
             disk.add_without_device(event);
         }
+        if self.is_at(Place::Over) {
+            return;
+        }
         self.without_device[event.kind.index()] += 1;
         if let Some(log) = &mut self.collect.bios {
             log.observe(event);
         }
-        self.collect.gaps.observe(event);
+        self.collect.observe_gap(event);
         let TraceKind::Lost { until, .. } = event.kind else { return };
         let Some(from) = event.time.or(until) else {
             return self.forget(self.span.map_or(ABSENT, |(_, last)| last));
@@ -432,18 +537,27 @@ impl Analysis {
 
     /// Returns the result, with the names of the reader of the events.
     pub fn finish(mut self, reader: &Reader) -> Inspection {
-        self.collect.finish_responses();
+        self.end();
         self.collect.processes.resolve(reader.names());
         let whole_disk = self.whole_disk.take().map(|disk| disk.finish(reader));
-        let under_way = self.life.under_way();
+        let under_way = self.life.selected_under_way();
         let observed = self.collect.depths.time().min(self.span.map_or(0, |(first, last)| last - first));
-        let utilisation = self.collect.busy.read(self.collect.watch.is_in_gap, observed);
+        let is_in_gap = self.collect.watch.is_in_gap;
+        let utilisation = self.collect.busy.read(is_in_gap, observed);
         let recorded = self.recorded(reader);
-        let Collector { processes, stages, counts, mut depths, watch, .. } = self.collect;
-        let mut processes = processes.all;
-        let context =
-            Context { processes: &processes, counts: &counts, depths: &depths, span: self.span, observed, recorded };
-        let mut findings = watch.findings(&context);
+        let context = Context {
+            processes: &self.collect.processes.all,
+            counts: &self.collect.counts,
+            depths: &self.collect.depths,
+            span: self.span,
+            observed,
+            recorded,
+        };
+        let mut findings = self.collect.watch.findings(&context);
+        let device_time = self.collect.processes.all.iter().map(|row| row.device_time).fold(0, u64::saturating_add);
+        let (mut shown, all) = self.collect.into_parts();
+        shown.processes.resolve(reader.names());
+        let (mut processes, mut depths) = (shown.processes.all, all.map_or(shown.depths, |all| all.depths));
         if let Some(disk) = whole_disk {
             findings::take_those_of_device(&mut findings, disk.findings, disk.device);
             depths = disk.depths;
@@ -461,16 +575,19 @@ impl Analysis {
             untimed: self.untimed,
             findings,
             processes,
-            stages,
-            counts,
-            bio_sizes: self.collect.bio_sizes,
-            request_sizes: self.collect.request_sizes,
-            queue_seeks: self.collect.queue_seeks,
-            issue_seeks: self.collect.issue_seeks,
+            device_time,
+            selection: self.selection,
+            start: self.window.as_ref().and_then(Window::start).or(self.span.map(|(first, _)| first)),
+            stages: shown.stages,
+            counts: shown.counts,
+            bio_sizes: shown.bio_sizes,
+            request_sizes: shown.request_sizes,
+            queue_seeks: shown.queue_seeks,
+            issue_seeks: shown.issue_seeks,
             depths,
-            timeline: self.collect.timeline,
+            timeline: shown.timeline,
             utilisation,
-            mix: self.collect.mix,
+            mix: shown.mix,
             bios_under_way: under_way.0 as u64,
             requests_under_way: under_way.1 as u64,
             recorded: recorded.cloned(),
@@ -492,7 +609,12 @@ pub struct Inspection {
     pub events: [u64; TraceKind::NAMES.len()],
     /// Events without a device: gaps, and plugs in formats that do not name the device of a plug.
     pub events_without_device: [u64; TraceKind::NAMES.len()],
-    /// Time of the device's first and last event.
+    /// What is selected of the device: a window of time, processes, cgroups. Depths, utilisation,
+    /// events, findings and what the timeline says of the device are of all I/O in the window.
+    pub selection: Selection,
+    /// Time of the device's first event in the trace, from which windows are counted.
+    pub start: Option<u64>,
+    /// Time of the device's first and last event, or of the start and end of the window.
     pub span: Option<(u64, u64)>,
     /// Nanoseconds of it in which no events were lost.
     pub observed: u64,
@@ -502,6 +624,8 @@ pub struct Inspection {
     pub findings: Vec<Finding>,
     /// Processes, sorted by bytes in descending order.
     pub processes: Vec<ProcessStats>,
+    /// Nanoseconds that requests of all processes spent in the device, summed over requests.
+    pub device_time: u64,
     /// Latency by stage, by [`Group`].
     pub stages: [Stages; Group::COUNT],
     /// Counts of bios, requests and other things.

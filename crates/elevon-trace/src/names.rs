@@ -80,6 +80,11 @@ impl Names {
         &self.names[id.index()]
     }
 
+    /// Returns the number of names.
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
     /// Returns the name with an index, see [`NameId::index`].
     pub(crate) fn at(&self, index: usize) -> &str {
         &self.names[index]

@@ -69,6 +69,15 @@ impl Reader {
         Ok((!batch.is_empty()).then_some(batch))
     }
 
+    /// Returns the same as [`Self::next_batch`], with the names that the events may have.
+    ///
+    /// # Errors
+    /// Returns the errors of [`Self::next_batch`].
+    pub(crate) fn next_batch_and_names(&mut self) -> io::Result<Option<(&[TraceEvent], &Names)>> {
+        let is_there = self.next_batch()?.is_some();
+        Ok(is_there.then(|| (self.sink.delivered(), &self.sink.names)))
+    }
+
     /// Returns the next event in order of time; `None` at the end. [`Self::next_batch`] is faster.
     ///
     /// # Errors

@@ -19,6 +19,7 @@ use crate::open::OpenError;
 use crate::reader::Reader;
 use crate::recorded::Recorded;
 use crate::report::{Gap, ReadReport};
+use crate::select::process_label;
 
 mod completions;
 mod crop;
@@ -30,6 +31,7 @@ mod join;
 mod lacking;
 mod own_time;
 mod pace;
+mod select;
 mod writeback;
 
 use completions::Completions;
@@ -37,6 +39,7 @@ pub use exclusion::{Exclusion, Section};
 pub use follow::{Follows, Milestone};
 pub use infer::After;
 use join::Joined;
+pub use lacking::{Lost, Property};
 pub use pace::Pace;
 pub use writeback::Crowds;
 
@@ -96,6 +99,8 @@ pub struct WorkloadIo {
     pub flags: Flags,
     /// Priority, if the trace has it.
     pub prio: Option<IoPrio>,
+    /// The cgroup that is charged for it, if the trace has it.
+    pub cgroup: Option<u64>,
     /// True if it was in the same plug as the previous I/O of the process.
     pub joins: bool,
     /// Index in [`Workload::bio_ends`] of the offsets at which its bios ended.
@@ -121,12 +126,7 @@ pub struct WorkloadProcess {
 impl WorkloadProcess {
     /// Returns name and id in one word, as ftrace prints a task: `fio-4242`.
     pub fn label(&self) -> String {
-        match (&self.name, self.id) {
-            (Some(name), Some(id)) => format!("{name}-{id}"),
-            (Some(name), None) => name.clone(),
-            (None, Some(id)) => format!("process-{id}"),
-            (None, None) => "trace".to_owned(),
-        }
+        process_label(self.name.as_deref(), self.id)
     }
 
     /// Returns the nanoseconds from its first I/O to its last I/O or completion.
@@ -171,6 +171,8 @@ pub struct Workload {
     /// Lists of the offsets in bytes at which the bios of an I/O ended, without the last of them.
     /// The first list is empty and stands for an I/O of one bio.
     pub bio_ends: Vec<Vec<u64>>,
+    /// Nanoseconds from the first event of the device to the first I/O.
+    pub start: u64,
     /// Nanoseconds from the first I/O to the last event of the device.
     pub duration: u64,
     /// Number of I/Os of no bytes, and of operations that the stack does not have (zone management,
@@ -180,6 +182,8 @@ pub struct Workload {
     pub gaps: Vec<(u64, u64)>,
     /// How many writes the kernel let in at once.
     pub crowds: Crowds,
+    /// What happened to requests that a replay does not repeat.
+    pub lost: Lost,
     /// How the device was recorded, if the trace or a file beside it tells.
     pub recorded: Option<Recorded>,
     /// The report of the reader.
@@ -317,6 +321,7 @@ fn build(
             op,
             flags: flags_of(op, bio.flags),
             prio: bio.prio,
+            cgroup: bio.cgroup,
             joins,
             bio_ends,
         });
@@ -339,10 +344,12 @@ fn build(
         taken,
         processes,
         bio_ends: joined.bio_ends,
+        start: span.map_or(0, |(begin, _)| first.saturating_sub(begin)),
         duration: span.map_or(0, |(_, last)| since(last)).max(last_io),
         left_out,
         gaps: reader.report().gaps.iter().filter_map(gap).collect(),
         crowds: Crowds::of(requests, first),
+        lost: Lost::of(analysis, recorded.as_ref(), requests),
         recorded,
         report: reader.report().clone(),
     })

@@ -26,9 +26,9 @@ use std::cmp::Reverse;
 use std::path::Path;
 
 use elevon_core::kernel::Kernel;
-use elevon_core::nearest::did_you_mean;
 use elevon_core::sched::SCHEDULERS;
 use elevon_host::interrupt::Interrupt;
+use elevon_report::result::NotKept;
 use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
 
 use crate::args::{AdviseArgs, Goal, QueueArgs, StackArgs, TextOrJson};
@@ -36,9 +36,11 @@ use crate::bar::Bar;
 use crate::calibrate::FittedDevice;
 use crate::execute::SIGINT;
 use crate::failure::AdviseError;
-use crate::failure::{Ending, Failure, MachineError, UnknownName, ValueError, emit, emit_text, tell};
+use crate::failure::{Ending, Failure, MachineError, ValueError, emit, emit_text, tell};
 use crate::plan::{self, Target};
-use crate::replay::lacking;
+use crate::replay::lacking::{self, Lacking};
+use crate::replay::{ioprio, refuse_options_of_jobs};
+use crate::select;
 use crate::text_files::STDIN;
 use crate::trace_input::TraceInput;
 use captured::{Captured, ReplayDevice};
@@ -74,6 +76,10 @@ struct Proposal {
 /// All that is said.
 struct Advice {
     device: elevon_trace::DeviceNumber,
+    /// What is selected of the trace; `None` for all.
+    selected: Option<String>,
+    /// What of the trace no replay keeps.
+    not_kept: Vec<NotKept>,
     /// The fit of the device, if it was fitted.
     calibration: Option<FittedDevice>,
     captured: Captured,
@@ -95,7 +101,11 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<Ending, Failure> {
     check(args)?;
     let name = args.input.display().to_string();
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
+    let selection = select::selection(&args.select)?;
     let whole = crate::replay::read_workload(&args.input, args.dev.as_deref())?;
+    let in_trace = whole.len();
+    let whole = crate::replay::selected(&args.input, whole, &selection)?;
+    let selected = (!selection.is_all()).then(|| format!("{}: {} of {in_trace} I/Os", selection.words(), whole.len()));
     let warnings = trouble(&whole);
     for line in &warnings {
         tell(&format!("warning: {name}: {line}"));
@@ -103,6 +113,7 @@ pub(crate) fn advise(args: &AdviseArgs) -> Result<Ending, Failure> {
     let Some(advice) = advice_on(whole, args, &interrupt)? else {
         return Ok(Ending::Interrupted(interrupt.signal().unwrap_or(SIGINT)));
     };
+    let advice = Advice { selected, ..advice };
     match args.output_format {
         TextOrJson::Normal => emit_text(&text::text(args, &advice))?,
         TextOrJson::Json => emit(&json::json(args, &advice, &warnings))?,
@@ -115,6 +126,7 @@ fn check(args: &AdviseArgs) -> Result<(), Failure> {
     if args.input == Path::new(STDIN) {
         return Err(Failure::named(STDIN, ValueError::expected("a file: the trace is read several times")));
     }
+    refuse_options_of_jobs(&args.of_jobs, &args.real_cache)?;
     let wrong = |option: String, expected: String| Err(Failure::named(option, ValueError::expected(expected)));
     if !IOS.contains(&args.ios) {
         return wrong(format!("--ios {}", args.ios), format!("a number from {} to {}", IOS.start(), IOS.end()));
@@ -135,6 +147,9 @@ fn check(args: &AdviseArgs) -> Result<(), Failure> {
 fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Result<Option<Advice>, Failure> {
     let name = args.input.display().to_string();
     let in_trace = whole.len();
+    // Each is looked for in all that is selected, and the stretch may lack some.
+    let prios = ioprio::prios(&whole, &args.ioprio)?;
+    let labels: Vec<String> = whole.processes.iter().map(WorkloadProcess::label).collect();
     let workload = match stretch(&whole, args.ios, args.for_process.as_deref())? {
         Some((from, until)) => whole.between(from, until),
         None => whole,
@@ -148,7 +163,9 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
     let bar = Bar::new(&name);
     let mut bench = Bench::new(workload, args.once, &base, device.own.as_ref(), interrupt, &bar)?;
     let given = QueueArgs { scheduler: args.scheduler.clone(), set: args.set.clone(), ..QueueArgs::default() };
-    let found = captured::find(&args.input, args.dev.as_deref(), &given, &mut bench)?;
+    let index = |at: usize| bench.workload.processes.iter().position(|process| process.label() == labels[at]);
+    let prios = prios.iter().filter_map(|(&at, &prio)| Some((index(at)?, prio))).collect();
+    let found = captured::find(&args.input, args.dev.as_deref(), &given, prios, &mut bench)?;
     let Some((captured, before)) = found else { return Ok(None) };
     let Some(objective) = objective(args, &wanted, &bench, &before)? else { return Ok(None) };
     let claimants = if args.for_process.is_some() { &wanted[..] } else { &[] };
@@ -174,8 +191,11 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
         proposals.push(Proposal { scored, in_halves, lines, tenants });
     }
     let runner_up = || failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)));
+    let not_kept = Lacking { scheduler: None, buffers: false, tenants: false, is_real: false };
     Ok(Some(Advice {
         device: bench.workload.device,
+        selected: None,
+        not_kept: not_kept.of(&bench.workload),
         why_off: why_off(args, &objective.processes, device.calibration.as_ref())?,
         calibration: device.calibration,
         runner_up: if proposals.is_empty() { runner_up() } else { None },
@@ -244,21 +264,10 @@ fn base(args: &AdviseArgs) -> Result<StackArgs, Failure> {
 
 /// Returns the processes that the goal is for: all, or those with a name, an id, or both.
 fn wanted(workload: &Workload, text: Option<&str>) -> Result<Vec<usize>, Failure> {
-    let all = || workload.processes.iter().enumerate();
-    let Some(text) = text else { return Ok(all().map(|(at, _)| at).collect()) };
-    let is_named = |process: &WorkloadProcess| {
-        process.label() == text
-            || process.name.as_deref() == Some(text)
-            || process.id.is_some_and(|id| id.to_string() == text)
-    };
-    let found: Vec<usize> = all().filter(|(_, process)| is_named(process)).map(|(at, _)| at).collect();
-    if !found.is_empty() {
-        return Ok(found);
+    match text {
+        Some(text) => select::processes(workload, "--for", text),
+        None => Ok((0..workload.processes.len()).collect()),
     }
-    let labels: Vec<String> = workload.processes.iter().map(WorkloadProcess::label).collect();
-    let meant = did_you_mean(text, labels.iter().map(String::as_str));
-    let known = labels.iter().take(20).map(String::as_str).collect::<Vec<_>>().join(", ");
-    Err(Failure::named("--for", UnknownName { kind: "process", name: text.to_owned(), meant, known }))
 }
 
 /// Returns the processes with their figures in the trace and in the replay as captured.

@@ -69,10 +69,10 @@ pub(crate) enum Command {
     #[command(after_help = server::TOP_EXAMPLES)]
     Top(TopArgs),
     /// Do the I/O of a trace again, under any device, scheduler, kernel and settings
-    #[command(long_about = about::REPLAY_ABOUT, after_help = about::REPLAY_EXAMPLES)]
+    #[command(long_about = about::REPLAY_ABOUT, after_help = about::REPLAY_EXAMPLES, mut_args(stack::hidden_of_jobs))]
     Replay(ReplayArgs),
     /// Search for a scheduler, queue limits and priorities that serve a trace's processes better
-    #[command(long_about = about::ADVISE_ABOUT, after_help = about::ADVISE_EXAMPLES)]
+    #[command(long_about = about::ADVISE_ABOUT, after_help = about::ADVISE_EXAMPLES, mut_args(stack::hidden_of_jobs))]
     Advise(AdviseArgs),
     /// Repeat a published experiment: the figures then and ours, and why they differ
     #[command(after_help = about::REPRODUCE_EXAMPLES)]
@@ -155,8 +155,9 @@ pub(crate) struct ReplayArgs {
     pub(crate) input: PathBuf,
     #[command(flatten)]
     pub(crate) how: ReplayOptions,
+    /// The options of jobs are hidden: they are taken to be refused with a reason.
     #[command(flatten)]
-    pub(crate) stack: StackArgs<(), ()>,
+    pub(crate) stack: StackArgs,
     #[command(flatten)]
     pub(crate) report: ReportArgs,
 }
@@ -189,6 +190,38 @@ pub(crate) struct ReplayOptions {
     /// flushes are done there
     #[arg(long)]
     pub(crate) allow_writes: bool,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    #[command(flatten)]
+    pub(crate) ioprio: IoprioArgs,
+}
+
+/// I/O priorities of processes, in place of those in a trace.
+#[derive(Args, Clone, Debug, Default, PartialEq)]
+pub(crate) struct IoprioArgs {
+    /// I/O priority of a process of the trace, as ionice gives it: best effort and real time have
+    /// levels from 0, which is served first, to 7. PROCESS is a name, an id, or both (postgres,
+    /// 4242, postgres-4242). mq-deadline and bfq look at it (repeatable)
+    #[arg(long, value_name = "PROCESS=idle|be:0..7|rt:0..7")]
+    pub(crate) ioprio: Vec<String>,
+}
+
+/// The part of a trace that is taken.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct SelectArgs {
+    /// Only I/O from this time on, since the first event of the device, such as 2s or 350ms
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<String>,
+    /// Only I/O before this time, since the first event of the device
+    #[arg(long, value_name = "TIME")]
+    pub(crate) until: Option<String>,
+    /// Only I/O of this process: a name, an id, or both (postgres, 4242, postgres-4242; repeatable)
+    #[arg(long = "process", value_name = "PROCESS")]
+    pub(crate) processes: Vec<String>,
+    /// Only I/O of this cgroup, where a trace has cgroups: the id that events have, or the folder
+    /// of a cgroup of this machine, which has that number (repeatable)
+    #[arg(long = "cgroup", value_name = "ID|PATH")]
+    pub(crate) cgroups: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -400,6 +433,8 @@ pub(crate) struct InspectArgs {
     /// heat maps of latency, sector and size over time
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
     /// Report as text or as JSON
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
     pub(crate) output_format: TextOrJson,
@@ -453,6 +488,17 @@ pub(crate) struct AdviseArgs {
     /// A queue setting that the trace was captured under (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// I/O priority that a process had when the trace was captured, where the trace does not have
+    /// it; the search begins there. PROCESS as for --for (repeatable)
+    #[arg(long, value_name = "PROCESS=idle|be:0..7|rt:0..7")]
+    pub(crate) ioprio: Vec<String>,
+    #[command(flatten)]
+    pub(crate) select: SelectArgs,
+    /// The options of jobs are hidden: they are taken to be refused with a reason.
+    #[command(flatten)]
+    pub(crate) of_jobs: JobArgs,
+    #[command(flatten)]
+    pub(crate) real_cache: RealCacheArgs,
     /// The simulated device that everything is replayed on, in place of one that is fitted to the
     /// trace: a profile, a model with parameters, or @FILE. It should be the one that was traced
     #[arg(long, value_name = "D")]

@@ -24,6 +24,7 @@ use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::replay::Replay;
 use crate::run::warn;
+use crate::select;
 use crate::text_files::STDIN;
 
 /// Name of the first stack.
@@ -32,9 +33,10 @@ const BASELINE: &str = "baseline";
 pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     let subject = Subject::new(args)?;
     // Every variant is checked before the first runs.
-    let mut plans = vec![(BASELINE.to_owned(), subject.plan(&args.stack)?)];
+    let base = StackArgs { ioprio: args.how.ioprio.ioprio.clone(), ..args.stack.clone() };
+    let mut plans = vec![(BASELINE.to_owned(), subject.plan(&base)?)];
     for vs in &args.vs {
-        let stack = args.stack.with(vs).map_err(Failure::input)?;
+        let stack = base.with(vs).map_err(Failure::input)?;
         let plan = subject.plan(&stack).map_err(|failure| in_variant(vs, failure))?;
         plans.push((vs.clone(), plan));
     }
@@ -136,7 +138,8 @@ impl<'a> Subject<'a> {
 
 /// Returns the first option of a replay that was given.
 fn given(how: &ReplayOptions) -> Option<&'static str> {
-    let ReplayOptions { dev, closed, time_based, once, speed, allow_writes } = how;
+    // A job is refused an --ioprio with what it has in its place.
+    let ReplayOptions { dev, closed, time_based, once, speed, allow_writes, select, ioprio: _ } = how;
     let all = [
         (dev.is_some(), "--dev"),
         (*closed, "--closed"),
@@ -145,7 +148,8 @@ fn given(how: &ReplayOptions) -> Option<&'static str> {
         (speed.is_some(), "--speed"),
         (*allow_writes, "--allow-writes"),
     ];
-    all.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option)
+    let first = all.into_iter().find(|(is_given, _)| *is_given).map(|(_, option)| option);
+    first.or_else(|| select::given(select))
 }
 
 /// Maximum bytes of comments before the first section of a file that is recognised as a job file.
@@ -176,12 +180,23 @@ fn report(
     not_run: &[(String, Plan)],
 ) -> Result<(), Failure> {
     let options = match args.output_format {
-        OutputFormat::Normal => return emit_text(&(table(variants) + &ablation::text(rules) + &missing(not_run))),
+        OutputFormat::Normal => {
+            return emit_text(&(table(variants) + &ablation::text(rules) + &not_kept(variants) + &missing(not_run)));
+        }
         OutputFormat::Json => JsonOptions::default(),
         OutputFormat::JsonPlus => JsonOptions { bins: true, series: true },
     };
     let labels: Vec<&str> = not_run.iter().map(|(label, _)| label.as_str()).collect();
     emit(&json::comparison(&args.input.display().to_string(), variants, rules, &labels, options))
+}
+
+/// Lists what of a trace the replays do not keep.
+fn not_kept(variants: &[Variant<'_>]) -> String {
+    let mut lines: Vec<String> =
+        variants.iter().flat_map(|one| &one.result.not_kept).map(ToString::to_string).collect();
+    let mut said = BTreeSet::new();
+    lines.retain(|line| said.insert(line.clone()));
+    lines.iter().map(|line| format!("Not kept of the trace: {line}\n")).collect()
 }
 
 /// Lists the variants that an interrupt kept from running.

@@ -3,24 +3,28 @@
 use std::io::BufWriter;
 
 use elevon_report::inspect::{self, PageRequests};
-use elevon_trace::analysis::{Inspection, ProcessStats, RequestRecord, RequestSink, RequestWriter};
+use elevon_trace::analysis::{Inspection, ProcessStats, RequestRecord, RequestSink, RequestWriter, inspect_part};
 
 use crate::args::{InspectArgs, TextOrJson};
 use crate::failure::{Ending, Failure, ValueError, all, emit, emit_text, tell};
 use crate::files::Files;
 use crate::output::NewFile;
+use crate::select;
 use crate::trace_input::TraceInput;
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     let trace = TraceInput::new(&args.trace, args.dev.as_deref())?;
+    let selection = select::selection(&args.select)?;
     check_files(args, &trace)?;
     let mut takers = Takers::new(args)?;
     let sink = takers.is_wanted().then_some(&mut takers as &mut dyn RequestSink);
-    let found = trace.read(|open, device, progress| elevon_trace::analysis::inspect(open, device, sink, progress));
+    let found = trace.read(|open, device, progress| inspect_part(open, device, &selection, sink, progress));
     let found = found.map_err(|error| trace.failure(error))?;
     if trace.device.is_none() && found.report.devices.len() > 1 {
         let all: u64 = found.report.devices.iter().map(|&(_, events)| events).sum();
-        let others = all.saturating_sub(found.events.iter().sum::<u64>());
+        let own =
+            found.report.devices.iter().find(|(device, _)| *device == found.device).map_or(0, |&(_, events)| events);
+        let others = all.saturating_sub(own);
         tell(&format!(
             "{}: device {} is taken, which has all but {others} of {all} events; --dev chooses another",
             trace.name, found.device

@@ -40,6 +40,7 @@ mod replay;
 mod reproduce;
 mod result;
 mod run;
+mod select;
 mod serve;
 mod setting;
 mod sweep;

@@ -29,7 +29,7 @@ use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
 use crate::options_of_trace;
 use crate::own_device::OwnDevice;
-use crate::replay::Replay;
+use crate::replay::{Replay, refuse_options_of_jobs};
 use crate::setting;
 use crate::text_files::{Input, STDIN, TextFiles, Texts, assignments, name_of, quoted};
 
@@ -39,6 +39,9 @@ mod tenants;
 use surprises::surprises;
 use tenants::tenants;
 pub(crate) use tenants::{limited_once, weights_in_vain};
+
+/// The command whose jobs are the processes of a trace.
+const REPLAY: &str = "replay";
 
 /// Default memory layout of user buffers.
 const DEFAULT_BUFFERS: &str = "fragmented";
@@ -153,10 +156,10 @@ impl Plan {
 
     /// The same with these options alone, and with the device `own`, if given, in place of theirs.
     pub(crate) fn of_trial(replay: Replay, args: &StackArgs, own: Option<OwnDevice>) -> Result<Self, Failure> {
-        replay.check(args)?;
+        refuse_options_of_jobs(&args.of_jobs, &args.real_cache)?;
         let words = replay.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
-        let mut plan = Self::of_sources(replay.described(), "replay", &words, args, own, TextFiles::default())?;
+        let mut plan = Self::of_sources(replay.described(), REPLAY, &words, args, own, TextFiles::default())?;
         if args.buffers.is_none() {
             // A bio keeps the size that it had in the trace.
             plan.memory = MemoryModel::Contiguous;
@@ -189,6 +192,9 @@ impl Plan {
         own: Option<OwnDevice>,
         mut sources: TextFiles,
     ) -> Result<Self, Failure> {
+        if let Some(text) = args.ioprio.first().filter(|_| verb != REPLAY) {
+            return Err(Failure::named(format!("--ioprio {text}"), ConflictError::IoprioOfJobs));
+        }
         let kernel = kernel_named("--kernel", args.kernel())?;
         let scheduler = scheduler(args.scheduler(), kernel)?;
         let settings = args.queue.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
@@ -529,7 +535,7 @@ pub(crate) fn command_with_seed(verb: &str, jobs: &[&str], args: &StackArgs, see
     let (scheduler, kernel) = (args.scheduler(), args.kernel());
     let default = args.default_scheduler();
     // A replay that is not told these takes them from the trace.
-    let is_replay = verb == "replay";
+    let is_replay = verb == REPLAY;
     for (name, value, default) in [("--scheduler", scheduler, default), ("--kernel", kernel, DEFAULT_KERNEL)] {
         if value != default || is_replay {
             words.extend([name, value]);
@@ -549,6 +555,7 @@ pub(crate) fn command_with_seed(verb: &str, jobs: &[&str], args: &StackArgs, see
     words.extend(args.real_cache.cache.iter().flat_map(|cache| ["--cache", cache]));
     words.extend(jobs_only.job_option.iter().flat_map(|option| ["--job-option", option]));
     words.extend(args.queue.set.iter().flat_map(|set| ["--set", set]));
+    words.extend(args.ioprio.iter().flat_map(|prio| ["--ioprio", prio]));
     words.extend(args.queue.fault.iter().flat_map(|fault| ["--fault", fault]));
     let is_of_stdin = jobs.contains(&STDIN) || tenants == Some(STDIN);
     let note = if is_of_stdin { "  # and the same text on stdin" } else { "" };

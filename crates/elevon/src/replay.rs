@@ -11,23 +11,27 @@ use elevon_core::sched::SchedulerInfo;
 use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
+use elevon_report::result::NotKept;
 use elevon_sim::device::Description;
-use elevon_trace::Recorded;
+use elevon_sim::memory::MemoryModel;
 use elevon_trace::replay::{
     After, Crowds, Exclusion, Follows, LONGEST, Milestone as Reached, Workload, WorkloadIo, WorkloadProcess,
     WorkloadReadError,
 };
+use elevon_trace::{Recorded, Selection};
 use elevon_workload::followers::{FlusherRule, Follow, Milestone};
 use elevon_workload::jobs::Jobs;
 use elevon_workload::replay::{FitChanges, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
 
-use crate::args::{ReplayArgs, ReplayOptions, StackArgs};
+use crate::args::{JobArgs, RealCacheArgs, ReplayArgs, ReplayOptions, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, ValueError};
 use crate::plan::{Plan, Target};
 use crate::run::run_plan;
+use crate::select;
 use crate::text_files::{Input, STDIN};
 use crate::trace_input::TraceInput;
 
+pub(crate) mod ioprio;
 pub(crate) mod lacking;
 
 /// Slots of a process of a trace: in simulation they cost nothing, on a real device each has a
@@ -45,7 +49,8 @@ const SLACK_PART: u64 = 50;
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
-    let stack = args.stack.clone().whole();
+    let stack = StackArgs { ioprio: args.how.ioprio.ioprio.clone(), ..args.stack.clone() };
+    refuse_options_of_jobs(&stack.of_jobs, &stack.real_cache)?;
     let replay = Replay::read(&args.input, &args.how, &stack)?;
     let plan = Plan::of_replay(replay, &stack)?;
     run_plan(&plan, &args.input.display().to_string(), &args.report)
@@ -57,11 +62,15 @@ pub(crate) struct Replay {
     path: PathBuf,
     how: ReplayOptions,
     workload: Arc<Workload>,
+    /// What is selected of the trace and how many I/Os the whole trace has; `None` for all.
+    selected: Option<(Selection, usize)>,
     /// A script for each process, with all of its I/Os.
     whole: Arc<Vec<Script>>,
     /// The scripts for the device of the stack; shared with `whole` if nothing is refused.
     scripts: Arc<Vec<Script>>,
     specs: Vec<JobSpec>,
+    /// Priorities of processes in place of those in the trace.
+    prios: BTreeMap<usize, IoPrio>,
     /// Number of writes that are not done, because writing to the device is not allowed.
     refused: u64,
 }
@@ -75,7 +84,10 @@ impl Replay {
             let expected = ValueError::expected(format!("a number from {low} to {high}"));
             return Err(Failure::named(format!("--speed {speed}"), expected));
         }
-        let workload = read_workload(path, how.dev.as_deref())?;
+        let selection = select::selection(&how.select)?;
+        let whole = read_workload(path, how.dev.as_deref())?;
+        let in_trace = whole.len();
+        let workload = selected(path, whole, &selection)?;
         let last = workload.processes.iter().flat_map(|process| &process.ios).map(|io| io.at).max().unwrap_or(0);
         if last as f64 / speed > LONGEST as f64 {
             let expected = ValueError::expected("a speed at which the trace takes at most a hundred years");
@@ -87,14 +99,16 @@ impl Replay {
             let trace = path.display().to_string();
             return Err(Failure::named("--closed", ConflictError::NoCompletions { trace }));
         }
-        Self::of_workload(path, how, workload).onto(stack)
+        let selected = (!selection.is_all()).then_some((selection, in_trace));
+        Self { selected, ..Self::of_workload(path, how, workload) }.onto(stack)
     }
 
     /// Creates a replay of a workload that was read from `path`; [`Self::onto`] completes it.
     pub(crate) fn of_workload(path: &Path, how: &ReplayOptions, workload: Workload) -> Self {
         let whole = Arc::new(scripts(&workload, how));
         let (path, how, scripts) = (path.to_owned(), how.clone(), Arc::clone(&whole));
-        Self { path, how, workload: Arc::new(workload), whole, scripts, specs: Vec::new(), refused: 0 }
+        let (specs, prios) = (Vec::new(), BTreeMap::new());
+        Self { path, how, workload: Arc::new(workload), selected: None, whole, scripts, specs, prios, refused: 0 }
     }
 
     /// Returns the same replay with these priorities of processes in place of those in the trace.
@@ -103,6 +117,7 @@ impl Replay {
             self.specs[at].ioprio = prio;
             Arc::make_mut(&mut self.scripts)[at].ios.iter_mut().for_each(|io| io.ioprio = prio);
         }
+        self.prios.extend(prios);
         self
     }
 
@@ -122,7 +137,7 @@ impl Replay {
         if is_real && self.how.closed && self.how.time_based && self.how.allow_writes {
             return Err(Failure::named("--time-based --allow-writes", ConflictError::RepeatedWrites));
         }
-        let mut new = Self { scripts: Arc::clone(&self.whole), refused: 0, ..self.clone() };
+        let mut new = Self { scripts: Arc::clone(&self.whole), prios: BTreeMap::new(), refused: 0, ..self.clone() };
         if is_real && !self.how.allow_writes {
             new.refused = Arc::make_mut(&mut new.scripts).iter_mut().map(Script::refuse_writes).sum();
         }
@@ -136,29 +151,9 @@ impl Replay {
         let processes = self.workload.processes.iter().zip(&*new.scripts);
         new.specs = processes.map(|(process, script)| spec(&self.path, process, script)).collect();
         // What a file of tenants gives, it gives to processes of a trace without cgroups, too.
-        Ok(if stack.queue.tenants.is_some() { new.with_tenants() } else { new })
-    }
-
-    /// Refuses options that have no effect on a replay.
-    pub(crate) fn check(&self, args: &StackArgs) -> Result<(), Failure> {
-        let of_jobs = &args.of_jobs;
-        let no_file = "a trace has no job file";
-        let [include_dir, log_dir] =
-            [&of_jobs.include_dir, &of_jobs.log_dir].map(|path| path.as_deref().map(Path::to_string_lossy));
-        let cache = "the bios of a trace are below the page cache";
-        for (option, value, why) in [
-            ("--cpu-cost", of_jobs.cpu_cost.as_deref(), "the times of a trace have the CPU time in them"),
-            ("--memory", of_jobs.memory.as_deref(), cache),
-            ("--cache", args.real_cache.cache.as_deref(), cache),
-            ("--job-option", of_jobs.job_option.first().map(String::as_str), no_file),
-            ("--include-dir", include_dir.as_deref(), no_file),
-            ("--log-dir", log_dir.as_deref(), no_file),
-        ] {
-            if let Some(value) = value {
-                return Err(Failure::named(format!("{option} {value}"), ConflictError::NotInReplay { why }));
-            }
-        }
-        Ok(())
+        let new = if stack.queue.tenants.is_some() { new.with_tenants() } else { new };
+        let prios = ioprio::prios(&new.workload, &stack.ioprio)?;
+        Ok(new.with_prios(&prios))
     }
 
     /// Returns jobs that describe the processes.
@@ -180,6 +175,7 @@ impl Replay {
         ] {
             words.extend(is_given.then(|| word.to_owned()));
         }
+        words.extend(select::words(&how.select));
         words
     }
 
@@ -216,9 +212,35 @@ impl Replay {
         }
     }
 
+    /// Says what is selected of the trace; `None` for all of it.
+    pub(crate) fn selected(&self) -> Option<String> {
+        let (selection, in_trace) = self.selected.as_ref()?;
+        Some(format!("{}: {} of {in_trace} I/Os", selection.words(), self.workload.len()))
+    }
+
+    /// Returns the priorities that processes have in place of those in the trace.
+    pub(crate) fn ioprio(&self) -> Option<String> {
+        let words = self
+            .prios
+            .iter()
+            .map(|(&at, &prio)| format!("{}={}", self.workload.processes[at].label(), ioprio::text(prio)));
+        (!self.prios.is_empty()).then(|| words.collect::<Vec<_>>().join(" "))
+    }
+
     /// Returns what the trace, or a file beside it, says of how it was recorded.
     pub(crate) fn recorded(&self) -> Option<&Recorded> {
         self.workload.recorded.as_ref()
+    }
+
+    /// Returns what the trace has and its replay under this plan does not keep.
+    pub(crate) fn not_kept(&self, plan: &Plan) -> Vec<NotKept> {
+        let lacking = lacking::Lacking {
+            scheduler: Some(&plan.scheduler),
+            buffers: plan.memory != MemoryModel::Contiguous,
+            tenants: plan.tenants_file.is_some(),
+            is_real: plan.is_real(),
+        };
+        lacking.of(&self.workload)
     }
 
     /// Returns how many writes the kernel of the trace let in.
@@ -233,6 +255,7 @@ impl Replay {
         let mut lines = Vec::new();
         let lacking = lacking::line(&self.workload, &[scheduler], rules);
         lines.extend(lacking.map(|line| format!("{name}: {line}")));
+        lines.extend(ioprio::in_vain(&self.workload, &self.prios, &self.specs, scheduler, rules));
         if *taken == elevon_trace::replay::Taken::Issued {
             lines.push(format!(
                 "{name}: has no queue events: requests are replayed as they were issued, after the splits and merges of the \
@@ -353,6 +376,37 @@ pub(crate) fn deviations(jobs: &Jobs<Replayed>) -> Vec<String> {
         lines.push(format!("{unsupported} {ios} not done: the device does not support {them}"));
     }
     lines
+}
+
+/// Refuses options of jobs, which have no effect on a replay.
+pub(crate) fn refuse_options_of_jobs(of_jobs: &JobArgs, real_cache: &RealCacheArgs) -> Result<(), Failure> {
+    let no_file = "a trace has no job file";
+    let cache = "the bios of a trace are below the page cache of the traced machine, and a second cache would count \
+                 what was cached twice";
+    let instead_of_cache = "; leave it out, or describe the I/O above the cache in a job file for elevon run";
+    let [include_dir, log_dir] =
+        [&of_jobs.include_dir, &of_jobs.log_dir].map(|path| path.as_deref().map(Path::to_string_lossy));
+    for (option, value, why, instead) in [
+        ("--cpu-cost", of_jobs.cpu_cost.as_deref(), "the times of a trace have the CPU time in them", ""),
+        ("--memory", of_jobs.memory.as_deref(), cache, instead_of_cache),
+        ("--cache", real_cache.cache.as_deref(), cache, instead_of_cache),
+        ("--job-option", of_jobs.job_option.first().map(String::as_str), no_file, ""),
+        ("--include-dir", include_dir.as_deref(), no_file, ""),
+        ("--log-dir", log_dir.as_deref(), no_file, ""),
+    ] {
+        if let Some(value) = value {
+            return Err(Failure::named(format!("{option} {value}"), ConflictError::NotInReplay { why, instead }));
+        }
+    }
+    Ok(())
+}
+
+/// Returns what is selected of a workload that was read from `path`.
+pub(crate) fn selected(path: &Path, whole: Workload, selection: &Selection) -> Result<Workload, Failure> {
+    if selection.is_all() {
+        return Ok(whole);
+    }
+    whole.select(selection).map_err(|error| Failure::named(path.display().to_string(), error))
 }
 
 /// Reads the workload of a device from a trace.

@@ -98,6 +98,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
         series: Some(series(&outcome)),
         faults: Vec::new(),
         events_lost: 0,
+        not_kept: plan.replay.as_ref().map_or_else(Vec::new, |replay| replay.not_kept(plan)),
         warnings: warnings.clone(),
     }
 }
@@ -130,6 +131,8 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
         rows.extend(plan.replay.is_none().then_some(("cpu_cost", cost)));
     }
     rows.extend(plan.replay.iter().map(|replay| ("replay", replay.loop_words())));
+    rows.extend(plan.replay.iter().filter_map(|replay| Some(("selected", replay.selected()?))));
+    rows.extend(plan.replay.iter().filter_map(|replay| Some(("ioprio", replay.ioprio()?))));
     rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
     // Rarely changed settings are only listed if they were changed.
     rows.extend(config.changed());

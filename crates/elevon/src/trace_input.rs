@@ -63,6 +63,7 @@ impl<'a> TraceInput<'a> {
             // These errors name the file themselves.
             error @ InspectError::Open(_) => Failure::input(error),
             InspectError::Read(error) => MachineError::Read { trace: self.name.clone(), error }.into(),
+            InspectError::Select(error) => Failure::named(&self.name, error),
             error @ (InspectError::Unusable(_) | InspectError::Choose(_) | InspectError::NoSuchDevice { .. }) => {
                 Failure::named(&self.name, error)
             }

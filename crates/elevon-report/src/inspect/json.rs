@@ -5,7 +5,7 @@ use elevon_core::stats::LatencyStat;
 use elevon_trace::analysis::{
     DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Slot, Stages, depth_row_name,
 };
-use elevon_trace::{ReadReport, Recorded, TraceKind};
+use elevon_trace::{ReadReport, Recorded, Selection, TraceKind};
 use serde_json::{Map, Value, json};
 
 use super::tables::Told;
@@ -21,6 +21,8 @@ pub fn json(found: &Inspection) -> String {
         "device": found.device.to_string(),
         "device_name": found.name,
         "disk": found.disk.map(|disk| disk.to_string()),
+        "selected": (!found.selection.is_all()).then(|| selected(found)),
+        "trace_start_ns": found.start,
         "start_ns": found.span.map(|(first, _)| first),
         "end_ns": found.span.map(|(_, last)| last),
         "duration_ns": found.duration(),
@@ -49,6 +51,7 @@ pub fn json(found: &Inspection) -> String {
             "requests_under_way_at_end": found.requests_under_way,
         })),
         "latency": by_group(|group| stages(&found.stages[group as usize])),
+        "not_shown": super::waits_before(found).map(|(first, waits)| json!({ "before": first, "waits": waits })),
         "sequentiality": { "queued": seeks(&found.queue_seeks), "issued": seeks(&found.issue_seeks) },
         "depth": told.depth.then(|| depth(found)),
         "utilisation": told.utilisation.then(|| utilisation(found)),
@@ -57,6 +60,24 @@ pub fn json(found: &Inspection) -> String {
         "timeline": timeline(found),
     });
     format!("{value:#}\n")
+}
+
+/// What of the trace is selected, and which keys are of all I/O in the window all the same.
+fn selected(found: &Inspection) -> Value {
+    let Selection { from, until, processes, cgroups } = &found.selection;
+    let of_all: &[&str] = match found.selection.has_owners() {
+        true => &[
+            "events",
+            "findings",
+            "depth",
+            "utilisation",
+            "timeline.slots.in_device",
+            "timeline.slots.waiting",
+            "timeline.slots.busy",
+        ],
+        false => &[],
+    };
+    json!({ "from_ns": from, "until_ns": until, "processes": processes, "cgroups": cgroups, "of_all_io": of_all })
 }
 
 fn trace(report: &ReadReport) -> Value {

@@ -139,8 +139,12 @@ pub fn page(found: &Inspection, requests: PageRequests) -> String {
                 (span(found.duration() as f64)) ", " (counted(count as u64, "request"))
                 @if left_out > 0 { "; " (grouped(left_out)) " more are not on this page" }
             }
+            @if !found.selection.is_all() {
+                p #selected { b { "Selected: " } (super::selected(found)) ". Times below are from the start of the selection." }
+            }
             (findings(found))
-            (views(count))
+            (views(count, if found.selection.has_owners() { "selected requests" } else { "requests" }))
+            @if let Some(line) = super::not_shown(found) { p.soft { (line) } }
             details.block { summary { "All figures as text" } pre { (super::text(found)) } }
         }
         @for (name, data) in &columns {
@@ -157,7 +161,7 @@ pub fn page(found: &Inspection, requests: PageRequests) -> String {
 
 fn findings(found: &Inspection) -> Markup {
     html! {
-        h2 { "Findings" }
+        h2 { "Findings" (super::of_all(found)) }
         @if found.findings.is_empty() {
             p { "None. " (tables::why_no_findings(found)) }
         }
@@ -176,7 +180,7 @@ fn one_finding(finding: &Finding) -> Markup {
     }
 }
 
-fn views(requests: usize) -> Markup {
+fn views(requests: usize, which: &str) -> Markup {
     let view = |id: &str, title: &str, what: Markup| {
         html! {
             figure.plot { figcaption { h3 { (title) } p { (what) } } canvas id=(id) tabindex="0" {} }
@@ -196,7 +200,7 @@ fn views(requests: usize) -> Markup {
         }
         p #where {}
         (view("timeline", "Timeline", html! {
-            "Far out: requests in the device. Close up: each request, pale while it waits, full in the device, in the colour of "
+            "Far out: " (which) " in the device. Close up: each request, pale while it waits, full in the device, in the colour of "
             @for group in Group::ALL { span.group style={ "color:var(--" (group.name()) ")" } { (group.name()) } " " }
         }))
         p #picked.block hidden {}

@@ -206,7 +206,7 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         "Process", "reads", "bytes", "p50", "p99", "writes", "bytes", "p50", "p99", "flushes", "requests", "splits",
         "merges", "seq", "device",
     ]);
-    let device = found.processes.iter().fold(0u64, |sum, row| sum.saturating_add(row.device_time));
+    let device = found.device_time;
     for row in found.processes.iter().take(MOST_PROCESSES) {
         let (read, write) = (Group::Read as usize, Group::Write as usize);
         let mut cells = vec![row.label()];
@@ -263,7 +263,8 @@ pub(super) fn depth(out: &mut String, found: &Inspection) {
         return;
     }
     let mut table = plain_table();
-    let name = found.disk.map_or_else(|| "Depth in device".to_owned(), |disk| format!("Depth in device, of {disk}"));
+    let of_disk = found.disk.map_or_else(String::new, |disk| format!(", of {disk}"));
+    let name = format!("Depth in device{}{of_disk}", super::of_all(found));
     table.set_header([&name, "time", "issued", "D2C mean", "D2C p99", "completed/s", "rate"]);
     for at in 0..DEPTH_ROWS {
         let row = &found.depths.rows[at];
@@ -313,6 +314,8 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
     let Some(_) = line.start.filter(|_| !line.slots.is_empty()) else { return };
     let per_line = line.slots.len().div_ceil(TIME_LINES);
     let told = Told::by(found);
+    // A window is counted from the start of the trace, too.
+    let before = found.start.zip(found.span).map_or(0, |(start, (first, _))| first - start);
     let mut table = plain_table();
     // Without requests it is the latency of bios.
     let mean = if told.depth { "D2C mean" } else { "mean" };
@@ -330,7 +333,7 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
         let bytes = |group: Group| bytes_binary(rate(sum(&|slot| slot.bytes[group as usize]))) + "/s";
         let latency = sum(&|slot| slot.latency_sum).checked_div(sum(&|slot| slot.timed));
         table.add_row([
-            span((at as u64 * per_line as u64 * line.width) as f64),
+            span((before + at as u64 * per_line as u64 * line.width) as f64),
             count(sum(&|slot| slot.queued)),
             moved(completed(Group::Read)),
             moved(bytes(Group::Read)),

@@ -18,6 +18,9 @@ pub fn text(found: &Inspection) -> String {
     tables::io(&mut out, found);
     shape(&mut out, found);
     tables::stages(&mut out, found);
+    if let Some(line) = super::not_shown(found) {
+        wrap(&mut out, &line, "");
+    }
     tables::processes(&mut out, found);
     tables::priorities(&mut out, found);
     tables::sizes(&mut out, found);
@@ -47,6 +50,9 @@ fn head(found: &Inspection) -> String {
     let kinds = TraceKind::NAMES.iter().zip(found.events).filter(|&(_, count)| count > 0);
     let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {}", grouped(count))).collect();
     wrap(&mut out, &format!("events: {}", kinds.join(", ")), "  ");
+    if !found.selection.is_all() {
+        wrap(&mut out, &format!("selected: {}", super::selected(found)), "  ");
+    }
     if let Some(recorded) = &found.recorded {
         wrap(&mut out, &format!("recorded: {}", conditions(recorded)), "  ");
     }
@@ -85,10 +91,10 @@ fn conditions(recorded: &Recorded) -> String {
 fn findings(out: &mut String, found: &Inspection) {
     out.push('\n');
     if found.findings.is_empty() {
-        wrap(out, &format!("Findings: none. {}", tables::why_no_findings(found)), "");
+        wrap(out, &format!("Findings{}: none. {}", super::of_all(found), tables::why_no_findings(found)), "");
         return;
     }
-    out.push_str("Findings:\n");
+    let _ = writeln!(out, "Findings{}:", super::of_all(found));
     for (at, finding) in found.findings.iter().enumerate() {
         one_finding(out, at + 1, finding, found);
     }
@@ -96,7 +102,7 @@ fn findings(out: &mut String, found: &Inspection) {
 
 fn one_finding(out: &mut String, number: usize, finding: &Finding, found: &Inspection) {
     wrap_after(out, &finding.title, &format!("{number:2}. "), "    ");
-    if let (Some((first, last)), Some((start, _))) = (finding.when, found.span) {
+    if let (Some((first, last)), Some(start)) = (finding.when, found.start) {
         let since = |time: u64| span(time.saturating_sub(start) as f64);
         wrap_after(
             out,
@@ -166,9 +172,10 @@ fn utilisation(out: &mut String, found: &Inspection) {
     }
     let busy = &found.utilisation;
     let share = |ns: u64| percent(ns.min(found.observed), found.observed);
+    let of_all = super::of_all(found);
     let _ = writeln!(
         out,
-        "\nUtilisation (%util): exact {}; as kernels count it at HZ={HZ}: sampled (5.7 to 6.9) {}, inflight (proposal 003) {}, \
+        "\nUtilisation (%util){of_all}: exact {}; as kernels count it at HZ={HZ}: sampled (5.7 to 6.9) {}, inflight (proposal 003) {}, \
          precise (6.10 and later) {}",
         share(busy.exact.get()),
         share(busy.sampled_ms.saturating_mul(1_000_000)),
@@ -182,7 +189,7 @@ fn utilisation(out: &mut String, found: &Inspection) {
     let of_disk = found.disk.map_or_else(String::new, |disk| format!(", of {disk}"));
     let _ = writeln!(
         out,
-        "Requests in the device{of_disk}: mean {:.2} while busy, at most {}; the device was busy {} of the time",
+        "Requests in the device{of_all}{of_disk}: mean {:.2} while busy, at most {}; the device was busy {} of the time",
         depths.mean_busy_depth(),
         grouped(depths.max),
         tables::percent_or_none(depths.busy(), depths.time())

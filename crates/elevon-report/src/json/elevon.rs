@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
 use crate::cpu;
 use crate::fairness::{self, Fairness, Part};
-use crate::result::{JobResult, ReadFile, RunResult, Series};
+use crate::result::{JobResult, NotKept, ReadFile, RunResult, Series};
 use crate::settings;
 use crate::summary::{DiskDelta, ratio};
 
@@ -53,6 +53,9 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         "events_lost": run.events_lost,
         "warnings": run.warnings,
     });
+    if !run.not_kept.is_empty() {
+        out["not_kept"] = not_kept(&run.not_kept);
+    }
     if !run.faults.is_empty() {
         out["faults"] = run.faults.iter().map(|f| json!({ "rule": f.rule, "fired": f.fired })).collect();
     }
@@ -79,6 +82,11 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         }
     }
     out
+}
+
+/// Returns what a replay does not keep of its trace.
+pub fn not_kept(all: &[NotKept]) -> Value {
+    all.iter().map(|one| json!({ "property": one.property, "why": one.why })).collect()
 }
 
 /// Returns a file with its text, so that the report is enough to repeat the run.

@@ -81,6 +81,9 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     if run.events_lost > 0 {
         let _ = writeln!(out, "Trace: {} lost; the trace is not whole", counted(run.events_lost, "event"));
     }
+    for line in &run.not_kept {
+        let _ = writeln!(out, "Not kept of the trace: {line}");
+    }
     for warning in &run.warnings {
         let _ = writeln!(out, "Warning: {warning}");
     }

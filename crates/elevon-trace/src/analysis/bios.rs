@@ -1,5 +1,7 @@
 //! Records every bio of a trace with its completion, for a replay. Memory: O(bios).
 
+use std::collections::BTreeMap;
+
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 use hashbrown::HashMap;
@@ -38,6 +40,9 @@ pub(crate) struct BioRecord {
     pub(crate) continues: Option<u32>,
 }
 
+/// Maximum number of different lengths of pieces that are counted: a device has some hundred.
+const MOST_FRONTS: usize = 1 << 12;
+
 /// The bios of a trace in the order in which they were queued.
 #[derive(Debug, Default)]
 pub(crate) struct BioLog {
@@ -46,6 +51,8 @@ pub(crate) struct BioLog {
     plugs: HashMap<u32, OpenPlug, FxBuildHasher>,
     last_plug: u32,
     calls: Calls,
+    /// Splits by the sectors of the piece that went first.
+    pub(super) fronts: BTreeMap<u64, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -93,6 +100,12 @@ impl BioLog {
     /// event belongs to the plug.
     pub(super) fn observe(&mut self, event: &TraceEvent) {
         self.calls.observe(event);
+        if let (TraceKind::Split { new_sector }, Some(start)) = (event.kind, event.sector) {
+            let front = new_sector.saturating_sub(start);
+            if self.fronts.len() < MOST_FRONTS || self.fronts.contains_key(&front) {
+                *self.fronts.entry(front).or_default() += 1;
+            }
+        }
         let Some(plug) = event.tid.and_then(|tid| self.plugs.get_mut(&tid)) else { return };
         match event.kind {
             TraceKind::Plug => plug.is_open = true,

@@ -165,6 +165,22 @@ impl Collector {
         }
     }
 
+    /// Begins a window of time, with these requests under way: what was counted before does not
+    /// count, and what is under way stays so.
+    pub(super) fn begin_window<'a>(&mut self, now: u64, requests: impl Iterator<Item = &'a Request>) {
+        let before = std::mem::replace(self, Self::new(super::HZ));
+        self.processes = before.processes.without_figures();
+        self.busy = before.busy.resumed(now);
+        self.gaps = before.gaps;
+        (self.in_device, self.waiting) = (before.in_device, before.waiting);
+        (self.responses, self.whole, self.free_whole) = (before.responses, before.whole, before.free_whole);
+        self.records = before.records.map(|_| Vec::new());
+        self.bios = before.bios;
+        self.watch.is_in_gap = before.watch.is_in_gap;
+        requests.filter(|request| request.is_started).for_each(|request| self.watch.on_started(request));
+        self.move_to(now);
+    }
+
     /// Advances all figures that depend on time to `now`.
     #[inline]
     pub(super) fn advance(&mut self, now: u64) {

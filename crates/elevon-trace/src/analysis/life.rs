@@ -16,6 +16,7 @@ mod appends;
 mod bio_based;
 mod overdue;
 mod sequences;
+mod under_way;
 
 use std::collections::VecDeque;
 
@@ -24,7 +25,7 @@ use elevon_core::op::Flags;
 
 use super::bios::BioLog;
 use super::chains::{Chains, Key, NIL};
-use super::collect::Collector;
+use super::chosen::Collector;
 use super::place::{COMMAND, EMPTY, Place};
 use super::{ABSENT, Group};
 use crate::event::{TraceEvent, TraceKind};
@@ -56,6 +57,8 @@ pub(super) struct Bio {
     pub(super) group: Group,
     pub(super) flags: Flags,
     pub(super) process: u32,
+    /// True if its figures are asked for.
+    pub(super) is_selected: bool,
     /// Number of requests that it was split into.
     pub(super) pieces: u32,
     /// Number of those that are in progress.
@@ -88,6 +91,8 @@ pub(super) struct Request {
     /// When it was last issued to the driver.
     pub(super) issued: u64,
     pub(super) process: u32,
+    /// True if its figures are asked for.
+    pub(super) is_selected: bool,
     pub(super) prio: Option<IoPrio>,
     /// Number of its bios.
     pub(super) bios: u32,
@@ -184,11 +189,6 @@ pub(super) struct Life {
 }
 
 impl Life {
-    /// Returns the numbers of bios and requests in progress.
-    pub(super) fn under_way(&self) -> (usize, usize) {
-        (self.bios.len() - self.free_bios.len(), self.requests.len() - self.free_requests.len())
-    }
-
     /// Forgets everything, because events were lost and it is unknown what has ended.
     pub(super) fn forget(&mut self) {
         self.bios.clear();
@@ -216,7 +216,7 @@ impl Life {
         }
         match event.kind {
             TraceKind::Queue => self.queue(event, place, now, process, collect),
-            TraceKind::Split { new_sector } => self.split(place, new_sector, process, now, collect),
+            TraceKind::Split { new_sector } => self.split(event, new_sector, process, now, collect),
             TraceKind::GetRequest => {
                 self.allocate(event, place, now, process, collect);
             }
@@ -262,6 +262,7 @@ impl Life {
             group: Group::of_sectors(event, place.sectors),
             flags,
             process,
+            is_selected: collect.selects(event, process),
             pieces: 0,
             live: 0,
             is_sequence: place.class & EMPTY != 0 || flags.contains(Flags::PREFLUSH),
@@ -288,10 +289,11 @@ impl Life {
         among_the_first.find(|&id| self.bios[id as usize].process == process).or(Some(first))
     }
 
-    fn split(&mut self, place: Place, new_sector: u64, process: u32, now: u64, collect: &mut Collector) {
+    fn split(&mut self, event: &TraceEvent, new_sector: u64, process: u32, now: u64, collect: &mut Collector) {
+        let place = Place::of(event);
         let key = Key { sector: place.start, class: place.class & !EMPTY };
         let Some(id) = self.waiting_at(key, process) else {
-            collect.on_split_of_unknown(process);
+            collect.on_split_of_unknown(event, process);
             return;
         };
         let bio = &mut self.bios[id as usize];
@@ -310,7 +312,7 @@ impl Life {
         bio.cursor = bio.cursor.wrapping_add(taken);
         bio.pieces += 1;
         bio.live += 1;
-        let Bio { cursor, end, queued, process, pieces, .. } = *bio;
+        let Bio { cursor, end, queued, process, is_selected, pieces, .. } = *bio;
         let is_whole = cursor == end;
         if !is_whole {
             self.waiting.push(id, Key { sector: cursor, class: want.class });
@@ -320,6 +322,7 @@ impl Life {
         request.queued = request.queued.min(queued);
         if request.bios == 0 {
             request.process = process;
+            request.is_selected = is_selected;
             request.first_piece = piece;
             request.last_piece = piece;
         } else if is_front {
@@ -382,6 +385,7 @@ impl Life {
             accounted: ABSENT,
             issued: ABSENT,
             process,
+            is_selected: collect.selects(event, process),
             prio: event.ioprio,
             bios: 0,
             note: super::collect::Note::default(),
@@ -639,7 +643,7 @@ impl Life {
             return;
         }
         // A part of the request completed, from its front.
-        collect.on_part_completed();
+        collect.on_part_completed(request);
         self.end_pieces(id, place.sectors, now, collect);
         let request = &mut self.requests[id as usize];
         if let Some(error) = event.error.filter(|&error| error != 0) {

@@ -136,6 +136,21 @@ impl Processes {
         row.id == id && row.comm == comm
     }
 
+    /// Adds a row for each process of other figures of the same trace, in their order.
+    pub(super) fn take_rows(&mut self, of: &Self) {
+        for row in &of.all[self.all.len()..] {
+            self.all.push(ProcessStats { id: row.id, comm: row.comm, ..ProcessStats::default() });
+        }
+    }
+
+    /// Returns the same processes, with nothing counted.
+    pub(super) fn without_figures(mut self) -> Self {
+        for row in &mut self.all {
+            *row = ProcessStats { id: row.id, comm: row.comm, name: row.name.take(), ..ProcessStats::default() };
+        }
+        self
+    }
+
     /// Sets the names of the processes.
     pub(super) fn resolve(&mut self, names: &Names) {
         for row in &mut self.all[self.resolved..] {

@@ -8,6 +8,7 @@ use crate::event::{DeviceNumber, TraceEvent};
 use crate::open::OpenError;
 use crate::reader::Reader;
 use crate::report::UnusableError;
+use crate::select::{SelectError, Selection};
 
 /// Number of events that are read before a device is chosen: about 3 MB, which stay in a cache of
 /// the processor. A wrong choice costs a second pass.
@@ -28,6 +29,9 @@ pub enum InspectError {
     /// No device was chosen, and none has nearly all events.
     #[error(transparent)]
     Choose(#[from] ChooseError),
+    /// What is selected of the device is not there.
+    #[error(transparent)]
+    Select(#[from] SelectError),
     /// The chosen device has no events.
     #[error("it has no event of device {chosen}; there are {}", list(.devices))]
     NoSuchDevice {
@@ -53,8 +57,32 @@ pub fn inspect(
     sink: Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<Inspection, InspectError> {
-    let (analysis, reader) = analyse(open, device, false, sink, progress)?;
+    inspect_part(open, device, &Selection::default(), sink, progress)
+}
+
+/// Analyses what is selected of a device like [`inspect`]. What the device does is told by all its
+/// I/O, so depths, utilisation and findings are of all processes, in the window of the selection.
+///
+/// # Errors
+/// Returns the errors of [`inspect`], and an error if nothing is selected.
+pub fn inspect_part(
+    open: &mut dyn FnMut() -> Result<Reader, OpenError>,
+    device: Option<DeviceNumber>,
+    selection: &Selection,
+    sink: Option<&mut dyn RequestSink>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<Inspection, InspectError> {
+    let what = What { selection, keeps_bios: false };
+    let (analysis, reader) = analyse_part(open, device, what, sink, progress)?;
+    analysis.check_selection(&reader)?;
     Ok(analysis.finish(&reader))
+}
+
+/// What of a device is analysed, and whether every bio is kept.
+#[derive(Clone, Copy)]
+struct What<'a> {
+    selection: &'a Selection,
+    keeps_bios: bool,
 }
 
 /// Analyses a device like [`inspect`], and returns the analysis at the end of the trace, for
@@ -63,12 +91,23 @@ pub(crate) fn analyse(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<DeviceNumber>,
     keeps_bios: bool,
+    sink: Option<&mut dyn RequestSink>,
+    progress: &mut dyn FnMut(u64),
+) -> Result<(Analysis, Reader), InspectError> {
+    let what = What { selection: &Selection::default(), keeps_bios };
+    analyse_part(open, device, what, sink, progress)
+}
+
+fn analyse_part(
+    open: &mut dyn FnMut() -> Result<Reader, OpenError>,
+    device: Option<DeviceNumber>,
+    what: What<'_>,
     mut sink: Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Analysis, Reader), InspectError> {
-    let (analysis, reader) = pass(open()?, device, keeps_bios, &mut sink, progress)?;
+    let (analysis, reader) = pass(open()?, device, what, &mut sink, progress)?;
     if let Some(chosen) = device {
-        if analysis.events.iter().all(|&count| count == 0) {
+        if analysis.is_without_events() {
             let devices = described(reader.report().devices.clone(), &reader);
             if devices.is_empty() {
                 return Err(ChooseError::no_device(reader.report()).into());
@@ -85,14 +124,14 @@ pub(crate) fn analyse(
         sink.restart();
     }
     drop((analysis, reader));
-    pass(open()?, Some(choice.device), keeps_bios, &mut sink, progress)
+    pass(open()?, Some(choice.device), what, &mut sink, progress)
 }
 
 /// Reads a trace once, for a device or for the one with most events at its start.
 fn pass(
     mut reader: Reader,
     device: Option<DeviceNumber>,
-    keeps_bios: bool,
+    what: What<'_>,
     sink: &mut Option<&mut dyn RequestSink>,
     progress: &mut dyn FnMut(u64),
 ) -> Result<(Analysis, Reader), InspectError> {
@@ -115,13 +154,14 @@ fn pass(
             most.map(|&(device, _)| device).ok_or_else(|| ChooseError::no_device(reader.report()))?
         }
     };
-    let mut analysis = Analysis::new(device);
+    let mut analysis = Analysis::of_part(device, what.selection);
     if sink.is_some() {
         analysis.keep_requests();
     }
-    if keeps_bios {
+    if what.keeps_bios {
         analysis.keep_bios();
     }
+    analysis.learn(reader.names());
     analysis.add(&first);
     let mut events = first.len() as u64;
     drop(first);
@@ -129,7 +169,8 @@ fn pass(
         if let Some(sink) = sink {
             analysis.hand_out(&reader, &mut **sink);
         }
-        let Some(batch) = reader.next_batch()? else { break };
+        let Some((batch, names)) = reader.next_batch_and_names()? else { break };
+        analysis.learn(names);
         analysis.add(batch);
         events += batch.len() as u64;
         progress(events);

@@ -6,6 +6,7 @@ mod gaps;
 mod lives;
 mod partitions;
 mod real;
+mod selections;
 
 use super::*;
 use crate::testing::data;

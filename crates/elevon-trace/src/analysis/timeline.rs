@@ -166,6 +166,18 @@ impl Timeline {
         }
     }
 
+    /// Takes what the device did from another timeline of the same time, which has no fewer events.
+    pub(super) fn take_device_of(&mut self, all: &Self) {
+        while self.width < all.width {
+            self.double();
+        }
+        self.slots.resize(all.slots.len(), Slot::default());
+        for (slot, of_all) in self.slots.iter_mut().zip(&all.slots) {
+            let Slot { in_device, waiting, busy, lost, .. } = *of_all;
+            *slot = Slot { in_device, waiting, busy, lost, ..*slot };
+        }
+    }
+
     #[inline]
     pub(super) fn queued(&mut self, now: u64) {
         let at = self.at(now);

@@ -55,6 +55,18 @@ impl BusyTime {
         self.account.on_end(&fact, false);
     }
 
+    /// Counts the time up to `now`, too, if no request begins or ends until then.
+    pub(super) fn pass(&mut self, now: u64) {
+        self.now(now);
+    }
+
+    /// Returns the same with what is in flight now, and no busy time so far.
+    pub(super) fn resumed(&self, now: u64) -> Self {
+        let mut new = Self::new(self.hz);
+        (0..self.account.outstanding()).for_each(|_| new.start(now));
+        new
+    }
+
     /// Removes a request that was merged into another one.
     pub(super) fn swallowed(&mut self, now: u64) {
         if self.account.outstanding() > 0 {

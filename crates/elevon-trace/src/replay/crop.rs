@@ -27,21 +27,29 @@ impl Workload {
         let mut part = self.clone();
         for process in &mut part.processes {
             process.ios.retain(|io| (from..=until).contains(&io.at));
-            for io in &mut process.ios {
-                io.at -= from;
-                io.completed = io.completed.map(|completed| completed.saturating_sub(from));
-            }
             if let Some(first) = process.ios.first_mut() {
                 // The I/O whose plug it shared is not there.
                 first.joins = false;
             }
         }
         part.processes.retain(|process| !process.ios.is_empty());
-        part.duration = part.duration.min(until) - from.min(part.duration);
-        part.gaps.retain(|&(begin, end)| end > from && begin < until);
-        for (begin, end) in &mut part.gaps {
+        part.begin_at(from, until);
+        part
+    }
+
+    /// Counts the times of a part from `from`, at which its first I/O may come, and drops the time
+    /// after `until`.
+    pub(super) fn begin_at(&mut self, from: u64, until: u64) {
+        for io in self.processes.iter_mut().flat_map(|process| &mut process.ios) {
+            io.at -= from;
+            io.completed = io.completed.map(|completed| completed.saturating_sub(from));
+        }
+        self.start += from;
+        self.duration = self.duration.min(until).saturating_sub(from);
+        self.gaps.retain(|&(begin, end)| end > from && begin < until);
+        for (begin, end) in &mut self.gaps {
             (*begin, *end) = (begin.saturating_sub(from), end.saturating_sub(from));
         }
-        part
+        self.crowds.begin_at(from, until);
     }
 }

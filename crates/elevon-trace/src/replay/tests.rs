@@ -1,4 +1,5 @@
 use super::*;
+use crate::select::{SelectError, Selection};
 use crate::testing::data;
 
 const US: u64 = 1_000;
@@ -14,6 +15,7 @@ pub(super) fn io(at: u64, completed: Option<u64>) -> WorkloadIo {
         op: Op::Read,
         flags: Flags::NONE,
         prio: None,
+        cgroup: None,
         joins: false,
         bio_ends: 0,
     }
@@ -29,10 +31,12 @@ pub(super) fn workload(processes: Vec<WorkloadProcess>, gaps: Vec<(u64, u64)>) -
         taken: Taken::Queued,
         processes,
         bio_ends: vec![Vec::new()],
+        start: 0,
         duration: 0,
         left_out: 0,
         gaps,
         crowds: Crowds::default(),
+        lost: Lost::default(),
         recorded: None,
         report: ReadReport::new(crate::TraceFormat::Ftrace),
     }
@@ -309,4 +313,59 @@ fn a_write_of_no_bytes_is_no_flush() {
     let workload = read(&mut || crate::from_bytes(text.into()), None, &mut |_| {}).unwrap();
     let ops: Vec<_> = workload.processes[0].ios.iter().map(|io| (io.op, io.bytes)).collect();
     assert_eq!((ops, workload.left_out), (vec![(Op::Write, 4096)], 2));
+}
+
+/// What a selection keeps, as times in microseconds by process.
+fn selected(all: &Workload, selection: &Selection) -> Result<Vec<(String, Vec<u64>)>, SelectError> {
+    let part = all.select(selection)?;
+    let times = |process: &WorkloadProcess| process.ios.iter().map(|io| io.at / US).collect();
+    Ok(part.processes.iter().map(|process| (process.label(), times(process))).collect())
+}
+
+#[test]
+fn a_window_and_processes_are_selected() {
+    let of = |id, name: &str, ios| WorkloadProcess { id: Some(id), name: Some(name.into()), ..process(ios) };
+    let calm = of(1, "calm", (0..10).map(|n| io(1000 * n, Some(1000 * n + 500))).collect());
+    let busy = of(2, "busy", (0..10).map(|n| io(4000 + 10 * n, None)).collect());
+    // The first event of the device came 100 us before its first I/O.
+    let all = Workload { start: 100 * US, duration: 9500 * US, ..workload(vec![calm, busy], vec![]) };
+    let window =
+        |from: u64, until: u64| Selection { from: Some(from * US), until: Some(until * US), ..Selection::default() };
+    let found = selected(&all, &window(2100, 4120)).expect("some");
+    assert_eq!(found, [("calm-1".to_owned(), vec![0, 1000, 2000]), ("busy-2".to_owned(), vec![2000, 2010])]);
+    let part = all.select(&window(2100, 4120)).expect("some");
+    assert_eq!((part.start, part.duration), (2100 * US, 2020 * US));
+    assert_eq!(part.processes[0].ios[0].completed, Some(500 * US));
+    for name in ["busy", "2", "busy-2"] {
+        let one = Selection { processes: vec![name.into()], ..Selection::default() };
+        let found = selected(&all, &one).expect("some");
+        assert_eq!((found.len(), found[0].1.len(), found[0].1[1]), (1, 10, 10), "{name}");
+    }
+    let error = |selection: &Selection| selected(&all, selection).expect_err("nothing").to_string();
+    let bussy = Selection { processes: vec!["bussy".into()], ..Selection::default() };
+    assert_eq!(error(&bussy), "no process bussy (did you mean `busy`?); there are calm-1, busy-2");
+    let early = Selection { processes: vec!["busy".into()], ..window(0, 4000) };
+    assert_eq!(error(&early), "no I/O from 0ns until 4ms, process busy; the first is at 4.1ms");
+    let between = Selection { processes: vec!["calm".into()], ..window(2200, 2300) };
+    assert_eq!(error(&between), "no I/O from 2.2ms until 2.3ms, process calm; the nearest is at 2.1ms and at 3.1ms");
+    let late = Selection { from: Some(20_000 * US), ..Selection::default() };
+    assert_eq!(error(&late), "no I/O from 20ms; the last is at 9.1ms");
+    let cgroup = Selection { cgroups: vec![7], ..Selection::default() };
+    assert!(error(&cgroup).starts_with("no I/O of cgroup 7: its events name no cgroups"), "{}", error(&cgroup));
+}
+
+#[test]
+fn a_cgroup_is_selected_by_each_io() {
+    let charged = |at, cgroup, joins| WorkloadIo { cgroup: Some(cgroup), joins, ..io(at, None) };
+    // One plug of three, and one of two.
+    let ios =
+        [charged(0, 5, false), charged(1, 6, true), charged(2, 5, true), charged(10, 6, false), charged(11, 5, true)];
+    let all = workload(vec![process(ios.to_vec())], vec![]);
+    let of = |cgroups: &[u64]| Selection { cgroups: cgroups.to_vec(), ..Selection::default() };
+    let part = all.select(&of(&[5])).expect("some");
+    let kept: Vec<_> = part.processes[0].ios.iter().map(|io| (io.at / US, io.joins)).collect();
+    assert_eq!((kept, part.processes[0].cgroup), (vec![(0, false), (2, true), (11, false)], Some(5)));
+    assert_eq!(all.select(&of(&[5, 6])).map(|part| part.len()), Ok(5));
+    let error = all.select(&of(&[5, 9])).expect_err("no such cgroup").to_string();
+    assert_eq!(error, "no I/O of cgroup 9; there are 5, 6");
 }

@@ -53,6 +53,8 @@ pub struct Crowds {
     pub at_start: u32,
     /// The most in each 100 ms in which one began or ended.
     pub windows: Vec<u32>,
+    /// The number of each of these windows, counted from the first I/O.
+    numbers: Vec<u64>,
 }
 
 impl Crowds {
@@ -74,6 +76,7 @@ impl Crowds {
             let window = time.saturating_sub(first) / WINDOW;
             if last != Some(window) {
                 crowds.windows.push(inside);
+                crowds.numbers.push(window);
                 last = Some(window);
             }
             inside = if begins { inside + 1 } else { inside.saturating_sub(1) };
@@ -84,6 +87,19 @@ impl Crowds {
             }
         }
         crowds
+    }
+
+    /// Keeps what is of the time from `from` to `until`, in nanoseconds since the first I/O. A
+    /// window that is only partly in that time counts as a whole.
+    pub(super) fn begin_at(&mut self, from: u64, until: u64) {
+        let (first, last) = (from / WINDOW, until / WINDOW);
+        let windows = self.numbers.iter().zip(&self.windows).filter(|(number, _)| (first..=last).contains(*number));
+        let (numbers, windows): (Vec<u64>, Vec<u32>) = windows.map(|(number, most)| (number - first, *most)).unzip();
+        if first > 0 {
+            let at_start = numbers.iter().zip(&windows).take_while(|(number, _)| **number == 0);
+            self.at_start = at_start.map(|(_, most)| *most).max().unwrap_or(0);
+        }
+        (self.numbers, self.windows) = (numbers, windows);
     }
 
     /// Returns true if tasks slept for the limit of dirty pages for most of the time in which there
@@ -142,14 +158,21 @@ mod tests {
         let waited = [Flags::SYNC, Flags::META].map(|flags| (0, 900, flags));
         let mut writes = vec![write(0, 10), write(1, 110), write(1, 320), write(10, 20), write(310, 320)];
         writes.extend(waited);
-        assert_eq!(crowds(&writes), Crowds { at_start: 3, windows: vec![3, 2, 2] });
+        assert_eq!(crowds(&writes), Crowds { at_start: 3, windows: vec![3, 2, 2], numbers: vec![0, 1, 3] });
+        let part = |from: u64, until: u64| {
+            let mut part = crowds(&writes);
+            part.begin_at(from * 1_000_000, until * 1_000_000);
+            (part.at_start, part.windows)
+        };
+        assert_eq!(part(0, 900), (3, vec![3, 2, 2]));
+        assert_eq!((part(150, 900), part(200, 900), part(150, 250)), ((2, vec![2, 2]), (0, vec![2]), (2, vec![2])));
         assert_eq!(crowds(&waited), Crowds::default());
-        assert_eq!(crowds(&[write(100, 120)]), Crowds { at_start: 0, windows: vec![1] });
+        assert_eq!(crowds(&[write(100, 120)]), Crowds { at_start: 0, windows: vec![1], numbers: vec![1] });
     }
 
     #[test]
     fn more_writes_than_a_kernel_lets_in_show_that_tasks_sleep_for_dirty_pages() {
-        let of = |windows: &[u32]| Crowds { at_start: 0, windows: windows.to_vec() }.show_dirty_sleeps(24);
+        let of = |windows: &[u32]| Crowds { windows: windows.to_vec(), ..Crowds::default() }.show_dirty_sleeps(24);
         assert!(of(&[25, 96, 3]));
         assert!(!of(&[24, 24, 25]));
         assert!(!of(&[]));

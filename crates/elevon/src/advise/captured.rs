@@ -1,8 +1,10 @@
 //! What the trace was captured on: the device, fitted to it, and the configuration.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::calibrate;
+use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::Kernel;
 use elevon_trace::TraceKind;
 
@@ -100,12 +102,13 @@ impl Captured {
 /// A guess that is worse by no more than this is as good, as a logarithm.
 const AS_GOOD: f64 = 0.01;
 
-/// Finds the configuration and replays the trace under it, with the scheduler and the settings that
-/// are given; `None` if the user interrupted it. Sets the kernel that was recorded.
+/// Finds the configuration and replays the trace under it, with the scheduler, the settings and the
+/// priorities that are given; `None` if the user interrupted it. Sets the kernel that was recorded.
 pub(super) fn find(
     input: &Path,
     dev: Option<&str>,
     given: &QueueArgs,
+    prios: BTreeMap<usize, IoPrio>,
     bench: &mut Bench<'_>,
 ) -> Result<Option<(Captured, Trial)>, Failure> {
     let QueueArgs { scheduler, set, .. } = given.clone();
@@ -117,7 +120,7 @@ pub(super) fn find(
         None => given.clone(),
     };
     bench.base.queue.kernel.clone_from(&filled.queue.kernel);
-    let setup = Setup::of_args(&filled);
+    let setup = Setup { prios, ..Setup::of_args(&filled) };
     let (mut known_by, setups) = match (&given.queue.scheduler, &filled.queue.scheduler) {
         (Some(_), _) => (KnownBy::Given, vec![setup]),
         (None, Some(_)) => (KnownBy::Recorded, vec![setup]),

@@ -1,6 +1,7 @@
 //! The replay of a trace as captured, on a device that was fitted to it, beside the trace: the
 //! error of a prediction. `elevon calibrate TRACE` ends with it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use elevon_core::kernel::Kernel;
@@ -45,7 +46,9 @@ impl Check {
         let base = StackArgs::of_text("").map_err(Failure::input)?;
         let bar = Bar::new(&input.display().to_string());
         let mut bench = Bench::new(workload, false, &base, Some(&own), interrupt, &bar)?;
-        let Some((captured, trial)) = captured::find(input, Some(dev), &QueueArgs::default(), &mut bench)? else {
+        let Some((captured, trial)) =
+            captured::find(input, Some(dev), &QueueArgs::default(), BTreeMap::new(), &mut bench)?
+        else {
             return Ok(None);
         };
         let processes = subjects(&bench, &trial, &|_| true);

@@ -194,6 +194,7 @@ mod tests {
             op,
             flags,
             prio: None,
+            cgroup: None,
             joins: false,
             bio_ends: 0,
         };

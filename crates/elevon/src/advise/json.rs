@@ -1,6 +1,7 @@
 //! Advice as JSON for programs.
 
-use serde_json::{Value, json};
+use elevon_report::json::not_kept;
+use serde_json::{Map, Value, json};
 
 use super::captured::Captured;
 use super::claims::COST_QOS;
@@ -13,6 +14,8 @@ use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::args::AdviseArgs;
 use crate::calibrate::FittedModel;
+use crate::replay::ioprio;
+use crate::text_files::quoted;
 
 pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> String {
     let proposals: Vec<Value> = advice.proposals.iter().map(|one| proposal(one, advice)).collect();
@@ -32,16 +35,20 @@ pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> S
         json!({ "servers": servers, "like": like, "requests": requests, "error_percent": error })
     });
     let check: Vec<Value> = advice.objective.processes.iter().map(checked).collect();
+    let mut captured = captured(&advice.captured);
+    captured["ioprio"] = ioprio(&advice.captured.setup, advice);
     let all = json!({
         "trace": args.input.display().to_string(),
         "device": advice.device.to_string(),
         "goal": args.goal.name(),
         "for": args.for_process,
         "warnings": warnings,
+        "selected": advice.selected,
+        "not_kept": not_kept(&advice.not_kept),
         "ios": advice.ios.0,
         "ios_in_trace": advice.ios.1,
         "span_ns": advice.span,
-        "captured": captured(&advice.captured),
+        "captured": captured,
         "calibration": calibration,
         "check": check,
         "why_off": advice.why_off.as_ref().map(|(_, reasons)| reasons),
@@ -51,6 +58,12 @@ pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> S
         "nearest": nearest,
     });
     format!("{all:#}\n")
+}
+
+/// Returns the priorities that a configuration gives processes, by process.
+fn ioprio(setup: &Setup, advice: &Advice) -> Value {
+    let label = |at: usize| advice.objective.processes[at].label.clone();
+    setup.prios.iter().map(|(&at, &prio)| (label(at), ioprio::text(prio).into())).collect::<Map<_, _>>().into()
 }
 
 /// To a hundredth.
@@ -116,8 +129,11 @@ fn configuration(setup: &Setup, advice: &Advice) -> Value {
     let steps: Vec<Value> =
         setup.steps(&advice.captured.setup).iter().map(|step| self::step(step, setup, &label)).collect();
     let set = setup.settings.iter().map(|(key, value)| format!(" --set {key}={value}")).collect::<String>();
+    let prios = setup.prios.iter();
+    let prios = prios.map(|(at, &prio)| quoted(["--ioprio", &format!("{}={}", label(at), ioprio::text(prio))]));
+    let prios = prios.map(|words| format!(" {words}")).collect::<String>();
     json!({
-        "options": format!("--scheduler {}{set}", setup.scheduler_text()),
+        "options": format!("--scheduler {}{set}{prios}", setup.scheduler_text()),
         "is_in_kernel": setup.is_in_kernel(),
         "changes": steps,
     })

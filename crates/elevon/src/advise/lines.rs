@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use elevon_core::ioprio::PrioClass;
+use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_trace::DeviceNumber;
 
 use super::claims::COST_QOS;
@@ -109,7 +109,11 @@ impl Lines {
             lines.cost(disk, cost_model);
         }
         for (at, subject) in processes.iter().enumerate() {
-            lines.claims(at, subject, setup, disk);
+            let prio = steps.iter().find_map(|step| match step {
+                Step::Prio(of, prio) if *of == at => Some(*prio),
+                _ => None,
+            });
+            lines.claims(at, subject, setup, prio, disk);
         }
         lines
     }
@@ -147,9 +151,9 @@ impl Lines {
         unit_lines
     }
 
-    /// Priority, weight, limit and target of a process.
-    fn claims(&mut self, at: usize, subject: &Subject, setup: &Setup, disk: &Disk) {
-        let (prio, weight) = (setup.prios.get(&at), setup.claims.weights.get(&at));
+    /// Priority, weight, limit and target of a process; `prio` is one that it does not have yet.
+    fn claims(&mut self, at: usize, subject: &Subject, setup: &Setup, prio: Option<IoPrio>, disk: &Disk) {
+        let weight = setup.claims.weights.get(&at);
         let limits = self.limits(at, subject, setup, disk);
         if prio.is_none() && weight.is_none() && limits.is_empty() {
             return;
@@ -169,7 +173,7 @@ impl Lines {
             self.shell.push(format!(
                 "ionice -c {number}{level_option} -p {pid}    # {}: {}",
                 subject.label,
-                prio_words(*prio)
+                prio_words(prio)
             ));
             unit_lines.push(format!("IOSchedulingClass={systemd}"));
             unit_lines.extend(has_level.then(|| format!("IOSchedulingPriority={level}")));
@@ -239,8 +243,6 @@ fn io_weight_of(weight: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use elevon_core::ioprio::IoPrio;
-
     use super::super::claims::RateKey;
     use super::super::figures::Figures;
     use super::*;

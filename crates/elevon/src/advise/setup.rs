@@ -22,7 +22,7 @@ pub(super) struct Setup {
     pub(super) tunables: BTreeMap<&'static str, i64>,
     /// Queue settings that were given, such as `nr_requests`.
     pub(super) settings: BTreeMap<String, String>,
-    /// Priorities of processes other than those in the trace.
+    /// Priorities of processes in place of those in the trace.
     pub(super) prios: BTreeMap<usize, IoPrio>,
     /// What processes are given by their cgroups.
     pub(super) claims: Claims,
@@ -133,9 +133,14 @@ impl Setup {
                     new.settings.remove(key);
                 }
             },
-            Step::Prio(process, _) => {
-                new.prios.remove(process);
-            }
+            Step::Prio(process, _) => match from.prios.get(process) {
+                Some(&prio) => {
+                    new.prios.insert(*process, prio);
+                }
+                None => {
+                    new.prios.remove(process);
+                }
+            },
             Step::Cost => {
                 new.claims.cost = false;
                 new.claims.weights.clear();
@@ -173,7 +178,8 @@ impl Setup {
         steps.extend(gone.filter_map(|name| Some(Step::Tunable(name, default_of(self.scheduler, name)?))));
         let changed = self.settings.iter().filter(|(key, value)| from.settings.get(*key) != Some(*value));
         steps.extend(changed.map(|(key, value)| Step::Setting(key.clone(), value.clone())));
-        steps.extend(self.prios.iter().map(|(process, prio)| Step::Prio(*process, *prio)));
+        let ranked = self.prios.iter().filter(|(process, prio)| from.prios.get(*process) != Some(*prio));
+        steps.extend(ranked.map(|(process, prio)| Step::Prio(*process, *prio)));
         let Claims { weights, cost, limits, targets } = &self.claims;
         steps.extend(cost.then_some(Step::Cost));
         steps.extend(weights.iter().map(|(process, weight)| Step::Weight(*process, *weight)));
@@ -269,6 +275,11 @@ mod tests {
         }
         let same_scheduler = to.without(&steps[0], &from);
         assert_eq!((same_scheduler.scheduler_text(), &same_scheduler.settings), (from.scheduler_text(), &to.settings));
+        // A priority that was there before is no step, and comes back.
+        let idle = from.with(&Step::Prio(3, IoPrio::new(PrioClass::Idle, 0)));
+        let best = idle.with(&Step::Prio(3, IoPrio::new(PrioClass::Be, 0)));
+        assert_eq!((idle.steps(&idle), best.steps(&idle).len()), (vec![], 1));
+        assert_eq!(best.without(&best.steps(&idle)[0], &idle), idle);
         // io.cost has its own weights, which BFQ does not see.
         let cost = from.with(&Step::Cost).with(&Step::Weight(1, 300));
         assert_eq!(cost.steps(&from), [Step::Cost, Step::Weight(1, 300)]);

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use elevon_core::units::Nanos;
 use elevon_report::number;
+use elevon_report::result::NotKept;
 use elevon_workload::cpu::SchedulerCost;
 
 use super::figures::{Figure, Figures};
@@ -81,7 +82,16 @@ fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
         Nanos::new(advice.span),
     );
     let said = advice.captured.known_by.words();
-    wrapped(out, "", &format!("captured under {} ({said})", advice.captured.setup));
+    let prios = advice.captured.setup.prios.iter();
+    let prios = prios.map(|(&at, &prio)| format!(", {} at {}", advice.objective.processes[at].label, prio_words(prio)));
+    let prios = prios.collect::<String>();
+    wrapped(out, "", &format!("captured under {}{prios} ({said})", advice.captured.setup));
+    if let Some(selected) = &advice.selected {
+        wrapped(out, "", &format!("selected: {selected}"));
+    }
+    for NotKept { property, why } in &advice.not_kept {
+        wrapped(out, "", &format!("not kept of the trace: {property}: {why}"));
+    }
     let line = match &advice.calibration {
         Some(found) => format!(
             "device fitted to the trace: {}, the distribution of the latency of the {} requests that it was fitted to within {:.1} % (elevon calibrate shows it)",

@@ -107,6 +107,7 @@ Examples:
   elevon inspect sda.blktrace.0                          with the files of the other CPUs beside it; also: inspect sda
   perf script | elevon inspect -                         from the standard input
   elevon inspect trace.txt --dev 8:0                     one device (or partition) of several; lsblk shows the numbers
+  elevon inspect trace.txt --from 2s --until 5s --process postgres       three seconds of one process
   elevon inspect trace.txt --output-format json | jq '.findings[] | {kind, title, processes}'
   elevon inspect trace.txt --output-format json | jq .events
   elevon inspect trace.txt --html trace.html             a page with a timeline and heat maps
@@ -168,6 +169,8 @@ Examples:
   elevon replay trace.txt                                 as timed, on the default simulated device
   elevon replay trace.txt --closed --scheduler bfq --device @my-disk.toml
   elevon replay trace.txt --dev 8:0 --set max_sectors_kb=1024 --output-format json | jq '.jobs[] | {jobname, read}'
+  elevon replay trace.txt --closed --scheduler bfq --ioprio backup=idle   as ionice -c3 of a process would do
+  elevon replay trace.txt --from 2s --until 5s            a part of the trace
   elevon replay trace.txt --speed 2                       twice as fast
   elevon replay sda.blktrace.0 --device /dev/nvme0n1      only reads and flushes; --allow-writes destroys what it stores
 

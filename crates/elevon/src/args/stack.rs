@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser};
 use elevon_core::kernel::Kernel;
 
+use super::IoprioArgs;
 use super::usage::{one_line, utf8};
 use crate::failure::VsError;
 
@@ -74,9 +75,19 @@ pub(crate) struct StackArgs<J: Args = JobArgs, C: Args = RealCacheArgs> {
     pub(crate) of_jobs: J,
     #[command(flatten)]
     pub(crate) real_cache: C,
+    /// Priorities of the processes of a trace. They have an option where there is a trace.
+    #[arg(skip)]
+    pub(crate) ioprio: Vec<String>,
     /// The device is served: a page cache may stand before any kind of it.
     #[arg(skip)]
     pub(crate) is_served: bool,
+}
+
+/// Hides the options of jobs in the help of a command that refuses them.
+pub(super) fn hidden_of_jobs(arg: clap::Arg) -> clap::Arg {
+    let of_jobs = ["job_option", "cpu_cost", "memory", "log_dir", "include_dir", "cache"];
+    let is_of_jobs = of_jobs.contains(&arg.get_id().as_str());
+    if is_of_jobs { arg.hide(true) } else { arg }
 }
 
 /// Options of jobs, which a trace does not have.
@@ -143,13 +154,16 @@ impl From<()> for RealCacheArgs {
 struct VsCli {
     #[command(flatten)]
     stack: StackArgs,
+    #[command(flatten)]
+    ioprio: IoprioArgs,
 }
 
 impl<J: Args + Into<JobArgs>, C: Args + Into<RealCacheArgs>> StackArgs<J, C> {
     /// Returns these options with those that the command does not take as if they were not given.
     pub(crate) fn whole(self) -> StackArgs {
-        let Self { device, queue, seed, buffers, of_jobs, real_cache, is_served } = self;
-        StackArgs { device, queue, seed, buffers, of_jobs: of_jobs.into(), real_cache: real_cache.into(), is_served }
+        let Self { device, queue, seed, buffers, of_jobs, real_cache, ioprio, is_served } = self;
+        let (of_jobs, real_cache) = (of_jobs.into(), real_cache.into());
+        StackArgs { device, queue, seed, buffers, of_jobs, real_cache, ioprio, is_served }
     }
 }
 
@@ -178,6 +192,7 @@ impl StackArgs {
             buffers: None,
             of_jobs: JobArgs::default(),
             real_cache: RealCacheArgs::default(),
+            ioprio: Vec::new(),
             is_served: false,
         }
     }
@@ -186,11 +201,11 @@ impl StackArgs {
     pub(crate) fn of_text(text: &str) -> Result<Self, VsError> {
         let parsed = VsCli::try_parse_from(split_words(text)?)
             .map_err(|error| VsError::Option { text: text.to_owned(), error: one_line(&error) })?;
-        Ok(parsed.stack)
+        Ok(Self { ioprio: parsed.ioprio.ioprio, ..parsed.stack })
     }
 
     /// Returns these options with those of a `--vs` text. A scalar in the text replaces the value
-    /// here; `--job-option`, `--set` and `--fault` are added.
+    /// here; `--job-option`, `--set`, `--fault` and `--ioprio` are added.
     pub(crate) fn with(&self, text: &str) -> Result<Self, VsError> {
         let words = split_words(text)?;
         if words.is_empty() {
@@ -205,6 +220,7 @@ impl StackArgs {
             buffers,
             of_jobs: JobArgs { job_option, cpu_cost, memory, log_dir, include_dir },
             real_cache: RealCacheArgs { cache },
+            ioprio,
             is_served: _,
         } = Self::of_text(text)?;
         let mut all = self.clone();
@@ -227,6 +243,7 @@ impl StackArgs {
         jobs.job_option.extend(job_option);
         all.queue.set.extend(set);
         all.queue.fault.extend(fault);
+        all.ioprio.extend(ioprio);
         Ok(all)
     }
 }
@@ -258,6 +275,8 @@ mod tests {
         assert_eq!(limited.queue.tenants.as_deref(), Some(std::path::Path::new("a.toml")));
         assert_eq!(limited.with("--tenants b.toml").map(|vs| vs.queue.tenants), Ok(Some("b.toml".into())));
         assert_eq!(limited.with("--kernel 6.1").map(|vs| vs.queue.tenants), Ok(Some("a.toml".into())));
+        let ranked = base().with("--ioprio a=idle").and_then(|vs| vs.with("--ioprio b=rt:0")).expect("good options");
+        assert_eq!(ranked.ioprio, ["a=idle", "b=rt:0"]);
     }
 
     #[test]

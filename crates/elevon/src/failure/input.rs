@@ -17,6 +17,7 @@ use elevon_serve::{AddressError, ServeError, TlsError, UpstreamAddressError, Ups
 use elevon_sim::device::text::TextError;
 use elevon_sim::memory::OutOfMemory;
 use elevon_sim::profiles::DeviceError;
+use elevon_trace::SelectError;
 use elevon_trace::analysis::InspectError;
 use elevon_trace::capture::{CaptureError, DiskError};
 use elevon_trace::replay::WorkloadReadError;
@@ -200,6 +201,9 @@ pub(crate) enum InputError {
     /// A name that is not in a list.
     #[error(transparent)]
     Unknown(#[from] UnknownName),
+    /// A part of a trace that is not there.
+    #[error(transparent)]
+    Select(#[from] SelectError),
     /// A file that cannot be used by its option.
     #[error(transparent)]
     File(#[from] FileError),
@@ -528,11 +532,16 @@ pub(crate) enum ConflictError {
         rate: &'static str,
     },
     /// An option without effect on a replay.
-    #[error("{why}, so a replay takes none")]
+    #[error("{why}, so a replay takes none{instead}")]
     NotInReplay {
         /// Why.
         why: &'static str,
+        /// What to do in its place, as the end of the line; may be empty.
+        instead: &'static str,
     },
+    /// `--ioprio` without a trace.
+    #[error("ranks a process of a trace; a job has prioclass= and prio=, as in --job-option JOB:prioclass=3")]
+    IoprioOfJobs,
     /// A closed loop of a trace without completions.
     #[error(
         "{trace} has no completions to wait for, so that its loop cannot be closed; leave --closed out, or record \

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use elevon_core::ioprio::PrioPolicy;
 use elevon_core::kernel::Kernel;
 use elevon_core::tenant::ROOT;
 use elevon_core::units::{Nanos, TenantId};
@@ -13,6 +14,7 @@ use elevon_workload::tenants::{Tenant, TenantPlan, TenantsByPath, in_vain};
 
 use super::{Plan, text_of};
 use crate::failure::{ConflictError, Failure};
+use crate::replay::ioprio::reads_priorities;
 use crate::text_files::TextFiles;
 
 /// Reads the tenants file, if there is one, and joins it with the cgroups of the jobs.
@@ -44,6 +46,7 @@ pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
     let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
     let in_vain = in_vain(scheduler, has_cost || shares_a_limit(plan), all());
     let mut lines: Vec<String> = in_vain.into_iter().map(str::to_owned).collect();
+    lines.extend(classes_in_vain(plan));
     lines.extend(reserves_over_limits(&plan.tenants));
     if scheduler.keeps_reserves {
         lines.extend(reserves_below_limits(plan));
@@ -54,6 +57,48 @@ pub(crate) fn weights_in_vain(plan: &Plan) -> Vec<String> {
         lines.push(format!("{name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
     lines.into_iter().map(|line| format!("--tenants: {line}")).collect()
+}
+
+/// Returns a warning about classes of tenants that rank them against no others. Where a scheduler
+/// divides the device by groups, a class counts within one, and a tenant's class is that of all its
+/// own I/O.
+fn classes_in_vain(plan: &Plan) -> Option<String> {
+    let TenantPlan { tenants, changes, .. } = &plan.tenants;
+    let scheduler = plan.scheduler.info();
+    let is_read = reads_priorities(scheduler, &plan.kernel.rules());
+    let groups = scheduler.divides_as.is_some();
+    if is_read && !groups {
+        return None;
+    }
+    let is_class = |setting: &Setting| match setting {
+        Setting::Class(PrioPolicy::Idle | PrioPolicy::PromoteToRt) => true,
+        // It takes RT from some of the I/O, or nothing from any.
+        Setting::Class(PrioPolicy::RestrictToBe) => !is_read,
+        _ => false,
+    };
+    let parents: BTreeSet<TenantId> = tenants.iter().map(|tenant| tenant.parent).collect();
+    let ranked = tenants.iter().enumerate().filter(|(at, tenant)| {
+        let id = TenantId(*at as u32 + 1);
+        let later = changes.iter().filter(|change| change.tenant == id).map(|change| &change.setting);
+        tenant.settings.iter().chain(later).any(is_class) && !(groups && parents.contains(&id))
+    });
+    let paths: Vec<&str> = ranked.map(|(_, tenant)| tenant.path.as_str()).collect();
+    let (first, name) = (paths.first()?, scheduler.name);
+    let others = if paths.len() > 1 { format!(" and {} more", paths.len() - 1) } else { String::new() };
+    let why = match groups {
+        true => format!("under {name} a class counts only within the tenant, whose own I/O all has it"),
+        false => format!("{name} does not look at priorities under this kernel"),
+    };
+    // The processes of a trace are jobs of this engine.
+    let of_trace = match plan.jobs.jobs.iter().any(|job| job.engine.name == "replay") {
+        true => ", and --ioprio PROCESS=idle without --tenants is what ionice -c3 does",
+        false => "",
+    };
+    Some(format!(
+        "{first}{others}: its class ranks it against no other: {why}; --scheduler mq-deadline ranks it among all I/O (from Linux \
+         5.15 on){}{of_trace}",
+        if groups { ", a weight gives the tenant less or more" } else { "" }
+    ))
 }
 
 /// Returns true if `io.max` is enforced to the nanosecond, as `limit` is.

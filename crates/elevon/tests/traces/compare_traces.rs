@@ -129,6 +129,11 @@ fn bad_input_is_one_line() {
         (vec![&trace, "--include-dir", "."], "--include-dir .: a trace has no job file"),
         (vec![&trace, "--memory", "1GiB"], "--memory 1GiB: the bios of a trace are below the page cache"),
         (vec![&trace, "--vs", "--cache 1GiB"], "--vs '--cache 1GiB'"),
+        (vec![&trace, "--vs", "--memory 1GiB"], "--vs '--memory 1GiB': --memory 1GiB: the bios of a trace"),
+        (vec![&trace, "--vs", "--ioprio dd=be:8"], "--vs '--ioprio dd=be:8': --ioprio dd=be:8: expected PROCESS=idle"),
+        (vec!["job.fio", "--ioprio", "a=idle"], "--ioprio a=idle: ranks a process of a trace; a job has prioclass="),
+        (vec!["job.fio", "--vs", "--ioprio a=idle"], "--ioprio a=idle: ranks a process of a trace"),
+        (vec!["job.fio", "--until", "2s"], "--until: says how a trace is replayed; job.fio is none"),
         (
             vec![&trace, "--closed", "--time-based", "--allow-writes", "--vs", "--device ./disk.img"],
             "--vs '--device ./disk.img': --time-based --allow-writes",

@@ -277,8 +277,12 @@ fn bad_input_is_one_line() {
         (vec!["replay", &trace, "--time-based"], "--closed"),
         (vec!["replay", &trace, "--once"], "--closed"),
         (vec!["replay", &trace, "--closed", "--once", "--time-based"], "--once"),
-        (vec!["replay", &trace, "--memory", "1GiB"], "unexpected argument '--memory' found"),
-        (vec!["replay", &trace, "--cpu-cost", "submit=1us"], "unexpected argument '--cpu-cost' found"),
+        (vec!["replay", &trace, "--memory", "1GiB"], "--memory 1GiB: the bios of a trace are below the page cache"),
+        (vec!["replay", &trace, "--memory", "1GiB"], "leave it out, or describe the I/O above the cache in a job file"),
+        (vec!["replay", &trace, "--cache", "1GiB"], "--cache 1GiB: the bios of a trace are below the page cache"),
+        (vec!["replay", &trace, "--cpu-cost", "submit=1us"], "--cpu-cost submit=1us: the times of a trace have"),
+        (vec!["replay", &trace, "--job-option", "bs=4k"], "--job-option bs=4k: a trace has no job file"),
+        (vec!["replay", &trace, "--log-dir", "."], "--log-dir .: a trace has no job file"),
         (vec!["replay", &trace, "--scheduler", "deadline"], "--scheduler deadline"),
     ] {
         let line = refused(&bench, &args);

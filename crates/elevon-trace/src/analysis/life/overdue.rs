@@ -2,7 +2,7 @@
 
 use super::{Life, MOST};
 use crate::analysis::ABSENT;
-use crate::analysis::collect::Collector;
+use crate::analysis::chosen::Collector;
 
 /// A request is overdue if this many requests issued after it have completed, and it has been in
 /// the device for this many times the longest time of any completed request. Recorders lose events

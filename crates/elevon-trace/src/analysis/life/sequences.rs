@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use super::{Life, MOST};
 use crate::analysis::ABSENT;
-use crate::analysis::collect::Collector;
+use crate::analysis::chosen::Collector;
 
 /// Sequences and flushes in progress.
 #[derive(Default)]
