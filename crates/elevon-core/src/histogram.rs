@@ -1,7 +1,9 @@
-//! Latency histogram with fio's bins: 29 groups of 64, 1856 counters.
+//! Latency histogram with fio's bins: groups of 64 counters.
 //!
 //! The first 128 bins are exact nanosecond values; every later group covers the next power of two
-//! in 64 equal steps, so a value is known within 1/64. Adding is O(1); a percentile walks the bins.
+//! in 64 equal steps, so a value is known within 1/64. fio ends after 29 groups, so it shows any
+//! time above 17.2 s as 17.1 s. Here the bins go on to the largest value. Adding is O(1); a
+//! percentile walks the bins.
 //!
 //! Only the groups from the lowest to the highest that has a value are in memory: a process has a
 //! handful of histograms, whose values are near each other, and a run may have 100,000 processes.
@@ -13,10 +15,12 @@ use alloc::vec::Vec;
 const GROUP_BITS: u32 = 6;
 /// Bins in a group.
 const GROUP_BINS: usize = 1 << GROUP_BITS;
-/// Groups.
-const GROUPS: usize = 29;
+/// Groups: one for each shift of a value of 64 bits, and one more of values that are not shifted.
+const GROUPS: usize = 64 - GROUP_BITS as usize + 1;
 /// Bins in a histogram.
 pub const BINS: usize = GROUPS * GROUP_BINS;
+/// Bins of fio's histograms. fio counts a greater value in the last of them.
+pub const FIO_BINS: usize = 29 * GROUP_BINS;
 
 /// Counts of nanosecond values.
 #[derive(Clone, PartialEq, Eq)]
@@ -41,16 +45,9 @@ impl core::fmt::Debug for Histogram {
     }
 }
 
-/// Returns the bin of a value; values past the last bin count in the last.
+/// Returns the bin of a value.
 #[inline]
 pub const fn bin_of(value: u64) -> usize {
-    let bin = bin_without_end(value);
-    if bin < BINS { bin } else { BINS - 1 }
-}
-
-/// Returns the bin of a value, as if the bins went on for ever.
-#[inline]
-const fn bin_without_end(value: u64) -> usize {
     // The value keeps its highest bit and the GROUP_BITS below it. This bit counts one group more
     // than the shift says, so that values that are not shifted are their own bins.
     let shift = 63 - GROUP_BITS - (value | (2 * GROUP_BINS as u64 - 1)).leading_zeros();
@@ -77,8 +74,7 @@ impl Histogram {
     #[inline]
     pub fn add(&mut self, value: u64) {
         self.total += 1;
-        // No bin past the last is in memory.
-        match self.bins.get_mut(bin_without_end(value).wrapping_sub(self.first)) {
+        match self.bins.get_mut(bin_of(value).wrapping_sub(self.first)) {
             Some(count) => *count += 1,
             None => self.add_elsewhere(bin_of(value)),
         }
@@ -166,6 +162,7 @@ mod tests {
         assert_eq!(bin_of(129), 128);
         assert_eq!(value_of(128), 129);
         assert_eq!(bin_of(u64::MAX), BINS - 1);
+        assert_eq!(bin_of(17_179_869_183), FIO_BINS - 1, "fio's last bin ends at 2^34 ns");
         let mut last = 0;
         for bin in 0..BINS {
             assert_eq!(bin_of(value_of(bin)), bin, "bin {bin}");
@@ -185,6 +182,19 @@ mod tests {
             assert!(got.abs_diff(exact) * 64 <= exact, "{millionths}: {got}");
         }
         assert_eq!(Histogram::new().percentile(500_000), 0);
+    }
+
+    #[test]
+    fn percentiles_of_minutes_and_hours_are_within_a_bin() {
+        let mut h = Histogram::new();
+        let seconds = |s: u64| s * 1_000_000_000;
+        for s in 1..=1000 {
+            h.add(seconds(s * s));
+        }
+        for (millionths, exact) in [(500_000, 250_000), (990_000, 980_100), (1_000_000, 1_000_000)] {
+            let got = h.percentile(millionths);
+            assert!(got.abs_diff(seconds(exact)) * 64 <= seconds(exact), "{millionths}: {got}");
+        }
     }
 
     #[test]

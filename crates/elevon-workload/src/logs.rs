@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use elevon_core::histogram::{BINS, bin_of};
+use elevon_core::histogram::{FIO_BINS, bin_of};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::stats::Direction;
 use elevon_core::units::{Bytes, DeviceOffset, Instant};
@@ -70,7 +70,7 @@ pub struct HistogramEntry {
     /// The largest block of the window, in bytes.
     pub block_size: u64,
     /// Counts of completion latencies in fio's bins.
-    pub bins: Box<[u32; BINS]>,
+    pub bins: Box<[u32; FIO_BINS]>,
 }
 
 /// One log of one process.
@@ -121,7 +121,7 @@ pub struct Logger {
     latest: u64,
     histogram_window: u64,
     histogram_end: u64,
-    bins: [Option<(u64, Box<[u32; BINS]>)>; 3],
+    bins: [Option<(u64, Box<[u32; FIO_BINS]>)>; 3],
     with_offset: bool,
     with_prio: bool,
     window_value: WindowValue,
@@ -193,7 +193,7 @@ impl Logger {
                 self.close_histograms();
                 self.histogram_end = time - time % self.histogram_window + self.histogram_window;
             }
-            let new = || (0, Box::new([0; BINS]));
+            let new = || (0, Box::new([0; FIO_BINS]));
             let (size, bins) = self.bins[sample.direction as usize].get_or_insert_with(new);
             *size = sample.len.get().max(*size);
             bins[bin_of(sample.clat)] += 1;
@@ -408,7 +408,7 @@ mod tests {
         let text = String::from_utf8(out).expect("ascii");
         let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split(", ").collect()).collect();
         assert_eq!(lines.len(), 2);
-        assert!(lines.iter().all(|l| l.len() == 3 + BINS));
+        assert!(lines.iter().all(|l| l.len() == 3 + FIO_BINS));
         assert_eq!((lines[0][0], lines[0][3 + 3], lines[1][0], lines[1][3 + 129]), ("50", "1", "100", "1"));
     }
 }
