@@ -12,7 +12,7 @@ pub mod io_ticks;
 #[cfg(test)]
 mod tests;
 
-use crate::jiffies::JiffyClock;
+use crate::jiffies::{JiffyClock, TickPhase};
 use io_ticks::{IoTicks, Moment, Rule};
 
 use crate::kernel::IoTicksForm;
@@ -122,7 +122,7 @@ impl Accounting {
         Self {
             form,
             in_flight_from_allocation,
-            clock: JiffyClock::new(hz),
+            clock: JiffyClock::new(hz, TickPhase::Fixed),
             sampled: IoTicks::new(Rule::Sampled),
             inflight: IoTicks::new(Rule::Inflight { one_hw_queue: hw_queues == 1 }),
             precise: IoTicks::new(Rule::Precise),
@@ -139,6 +139,14 @@ impl Accounting {
             repeats: Default::default(),
             device_time: Vec::new(),
         }
+    }
+
+    /// Sets the phase of the ticks of the whole-jiffy forms: [`TickPhase::Fixed`] unless set. To be
+    /// called before anything is counted.
+    #[must_use]
+    pub fn with_tick_phase(mut self, hz: u32, phase: TickPhase) -> Self {
+        self.clock = JiffyClock::new(hz, phase);
+        self
     }
 
     /// Updates the exact integrals up to `now`. Must be called before `in_flight` changes.

@@ -3,7 +3,7 @@
 //!
 //! `Ticks` is for deadlines and slices: a tick is a whole number of nanoseconds. `JiffyClock` is
 //! for io_ticks: a jiffy lasts `1 / hz` seconds on average, even if that is not a whole number of
-//! nanoseconds (300 Hz). [`Hz`] is for spans. At the kernel's 100, 250 and 1000 Hz all of them
+//! nanoseconds (300 Hz). Its phase may move ([`TickPhase`]). [`Hz`] is for spans. At the kernel's 100, 250 and 1000 Hz all of them
 //! agree. O(1); both clocks divide only when a new tick begins.
 
 use crate::monotonic::Monotonic;
@@ -84,10 +84,57 @@ pub(crate) const fn to_ticks(ms: i64, hz: u32) -> i64 {
     (ms * hz as i64 + 999) / 1000
 }
 
+/// The phase of the ticks of io_ticks against the clock of the run.
+///
+/// A task of a real kernel is not in step with the ticks: the tick that follows its start is at any
+/// time within a jiffy, and what wakes the task is late by this or that. In virtual time, I/O of an
+/// exact rate would stay in step with them for ever. A kernel that looks at ticks would then see
+/// all of it or nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TickPhase {
+    /// The phase moves slowly through a whole jiffy and back, by an irrational part of it with each
+    /// tick. So ticks meet each moment of a period equally often, and what is busy for a tenth of
+    /// the time is busy at a tenth of the ticks.
+    #[default]
+    Moving,
+    /// A tick begins with the run, and the others follow in step.
+    Fixed,
+}
+
+impl TickPhase {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Moving, Self::Fixed];
+
+    /// Returns its name, as `--set tick_phase=` takes it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Moving => "moving",
+            Self::Fixed => "fixed",
+        }
+    }
+
+    /// Returns how late a tick is, in nanoseconds, of which a jiffy has `jiffy_ns`.
+    const fn delay(self, tick: u64, jiffy_ns: u64) -> u64 {
+        // Of the way through the phases and back, in units of 2^-32: the way of one tick (a
+        // fortieth of the golden ratio), and the place of the first.
+        const STEP: u32 = 66_360_706;
+        const FIRST: u32 = 1_327_217_884;
+        match self {
+            Self::Fixed => 0,
+            Self::Moving => {
+                let place = FIRST.wrapping_add((tick as u32).wrapping_mul(STEP));
+                let phase = if place < 1 << 31 { place << 1 } else { !place << 1 };
+                ((jiffy_ns as u128 * phase as u128) >> 32) as u64
+            }
+        }
+    }
+}
+
 /// Converts instants to jiffies, with one comparison while the jiffy stays the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JiffyClock {
     hz: u32,
+    phase: TickPhase,
     /// First instant of the jiffy after [`Self::jiffy`].
     next: u64,
     jiffy: u64,
@@ -95,9 +142,9 @@ pub(crate) struct JiffyClock {
 
 impl JiffyClock {
     /// Returns a clock whose first jiffy is that of the first call. `hz` must not be 0.
-    pub(crate) const fn new(hz: u32) -> Self {
+    pub(crate) const fn new(hz: u32, phase: TickPhase) -> Self {
         assert!(hz > 0);
-        Self { hz, next: 0, jiffy: 0 }
+        Self { hz, phase, next: 0, jiffy: 0 }
     }
 
     /// Returns the jiffy of `now` if it is later than at the last call, else `None`.
@@ -109,12 +156,20 @@ impl JiffyClock {
         Some(self.advance(now))
     }
 
-    /// Jiffy j begins at the first whole nanosecond at or after j / hz seconds.
+    /// Tick j is at the first whole nanosecond at or after j / hz seconds, or late by its phase,
+    /// which is less than a jiffy. If it is late, the jiffy before it is the one that counts as j.
     fn advance(&mut self, now: Instant) -> u64 {
-        let hz = u128::from(self.hz);
-        self.jiffy = (u128::from(now.get()) * hz / 1_000_000_000) as u64;
-        self.next = ((u128::from(self.jiffy) + 1) * 1_000_000_000).div_ceil(hz) as u64;
+        let tick = (u128::from(now.get()) * u128::from(self.hz) / 1_000_000_000) as u64;
+        let is_late = now.get() < self.start_of(tick);
+        self.next = self.start_of(if is_late { tick } else { tick + 1 });
+        self.jiffy = tick + u64::from(self.phase == TickPhase::Moving && !is_late);
         self.jiffy
+    }
+
+    fn start_of(&self, tick: u64) -> u64 {
+        let hz = u128::from(self.hz);
+        let start = (u128::from(tick) * 1_000_000_000).div_ceil(hz) as u64;
+        start + self.phase.delay(tick, 1_000_000_000 / u64::from(self.hz))
     }
 
     /// Returns jiffies as whole milliseconds.
@@ -125,12 +180,14 @@ impl JiffyClock {
 
 #[cfg(test)]
 mod tests {
+    extern crate alloc;
     use super::*;
+    use alloc::vec::Vec;
 
     #[test]
     fn jiffies_begin_where_the_division_says() {
         for hz in [100, 250, 300, 1000, 1024] {
-            let mut clock = JiffyClock::new(hz);
+            let mut clock = JiffyClock::new(hz, TickPhase::Fixed);
             let (mut last, mut at) = (None, 0u64);
             while at < 100_000_000 {
                 let expected = at * u64::from(hz) / 1_000_000_000;
@@ -139,6 +196,29 @@ mod tests {
                 last = Some(expected);
                 // Step to just before the next boundary, onto it, and to odd places between.
                 at = if at % 7 == 0 { clock.next } else { (at + 1_234_567).min(clock.next - 1).max(at + 1) };
+            }
+        }
+    }
+
+    /// Against the ticks, found by going through them: each ends a jiffy, and their phases are
+    /// spread evenly over a jiffy.
+    #[test]
+    fn moving_ticks_pass_through_all_phases() {
+        for hz in [100u64, 250, 300, 1000] {
+            let span = 1_000_000_000 / hz;
+            let phases: Vec<u64> = (0..1000).map(|tick| TickPhase::Moving.delay(tick, span)).collect();
+            let ticks: Vec<u64> =
+                phases.iter().enumerate().map(|(n, phase)| (n as u64 * 1_000_000_000).div_ceil(hz) + phase).collect();
+            assert!(ticks.is_sorted());
+            for tenth in 0..10 {
+                let (from, to) = (span * tenth / 10, span * (tenth + 1) / 10);
+                let inside = phases.iter().filter(|phase| (from..to).contains(phase)).count();
+                assert!(inside.abs_diff(100) <= 5, "{inside} of 1000 in tenth {tenth} at {hz} Hz");
+            }
+            let (mut clock, mut jiffy) = (JiffyClock::new(hz as u32, TickPhase::Moving), 0);
+            for at in (0..999 * span).step_by(span as usize / 7) {
+                jiffy = clock.tick(Instant::new(at)).unwrap_or(jiffy);
+                assert_eq!(jiffy, ticks.iter().take_while(|&&tick| tick <= at).count() as u64, "{hz} Hz at {at}");
             }
         }
     }
@@ -163,7 +243,7 @@ mod tests {
     #[test]
     fn all_forms_agree_where_a_jiffy_is_whole_nanoseconds() {
         for hz in [100, 250, 1000] {
-            let (mut ticks, mut clock, mut jiffy) = (Ticks::new(hz), JiffyClock::new(hz), 0);
+            let (mut ticks, mut clock, mut jiffy) = (Ticks::new(hz), JiffyClock::new(hz, TickPhase::Fixed), 0);
             for at in (0..2_000_000_000).step_by(777_777).map(Instant::new) {
                 jiffy = clock.tick(at).unwrap_or(jiffy);
                 let tick = ticks.at(at) as u64;

@@ -427,7 +427,8 @@ impl Stack {
             woken: Vec::new(),
             throttled: Default::default(),
             held: Vec::new(),
-            accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation),
+            accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation)
+                .with_tick_phase(config.hz, config.tick_phase),
             counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
             done: Vec::new(),
             taken: 0,

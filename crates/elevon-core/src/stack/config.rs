@@ -8,6 +8,7 @@ use alloc::vec::Vec;
 use crate::build::Fill;
 use crate::control::io_throttle;
 use crate::inject::{self, ErrorInjection};
+use crate::jiffies::TickPhase;
 use crate::kernel::{IoTicksForm, Kernel, Rules};
 use crate::limits::{QueueLimits, SYSFS};
 use crate::sched::SchedulerConfig;
@@ -87,6 +88,8 @@ pub struct StackConfig {
     pub io_ticks: Option<IoTicksForm>,
     /// Ticks a second.
     pub hz: u32,
+    /// How the ticks that io_ticks counts lie against the run.
+    pub tick_phase: TickPhase,
     /// Path of direct I/O.
     pub direct_path: DirectPath,
     /// Path of the page cache's writes: on the block device itself, a bio for each block, as its
@@ -137,6 +140,7 @@ impl StackConfig {
             fill: Fill::Full,
             io_ticks: None,
             hz: 250,
+            tick_phase: TickPhase::default(),
             direct_path: DirectPath::Blkdev,
             buffered_path: DirectPath::Iomap,
             max_retries: 5,
@@ -371,6 +375,21 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         follows: None,
         reported: Reported::Always,
         value: number!(hz: u32, (100, 1000), "ticks/s"),
+    },
+    StackSetting {
+        key: "tick_phase",
+        help: "ticks of io_ticks against the run: their phase moves, as no process is in step with them; or a tick \
+               begins with the run",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: SettingValue::Choice {
+            names: setting_names!(TickPhase),
+            get: |c| c.tick_phase.name(),
+            set: |c, text| {
+                let phase = TickPhase::ALL.into_iter().find(|phase| phase.name() == text);
+                phase.map(|phase| c.tick_phase = phase)
+            },
+        },
     },
     StackSetting {
         key: "nr_requests",
@@ -656,7 +675,7 @@ mod tests {
             config.scheduler = SchedulerConfig::parse("bfq").expect("a scheduler");
             let is_reported =
                 |config: &StackConfig| config.reported().chain(config.changed()).any(|(key, _)| key == row.key);
-            let values = ["1", "0", "200", "exact", "iomap", "blkdev", "trim", "add,op=READ,status=IOERR"];
+            let values = ["1", "0", "200", "exact", "fixed", "iomap", "blkdev", "trim", "add,op=READ,status=IOERR"];
             let mut is_changed = |text: &&str| {
                 let before = row.text(&config);
                 row.set(&mut config, text).is_ok() && row.text(&config) != before

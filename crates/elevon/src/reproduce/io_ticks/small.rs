@@ -52,7 +52,9 @@ pub(super) fn timeline(lab: &Lab) -> Result<Timeline, Failure> {
     let parameters = Parameters::parse(PARAMETERS);
     let device = parameters.text("timeline.device");
     let run = |hw_queues: u32, hz: u32| {
-        let options = format!("--device {device},hw_queues={hw_queues} --cpu-cost submit=0,complete=0 --set hz={hz}");
+        let options = format!(
+            "--device {device},hw_queues={hw_queues} --cpu-cost submit=0,complete=0 --set hz={hz} --set tick_phase=fixed"
+        );
         lab.run(TIMELINE, &[], &options)
     };
     let one = run(1, 250)?;
