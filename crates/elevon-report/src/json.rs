@@ -26,8 +26,8 @@ use crate::number::date;
 use crate::result::{JobResult, RunResult, SteadyState, UnifiedReporting};
 use crate::steady::SteadyFigures;
 use crate::summary::{
-    self, DiskDelta, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms, sample_deviation,
-    sample_mean,
+    self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms,
+    sample_deviation, sample_mean,
 };
 use crate::text::{BUCKETS, bucket_counts, shares};
 
@@ -50,7 +50,8 @@ pub fn report(run: &RunResult, options: JsonOptions) -> String {
 
 /// Returns the report of a run as a JSON value.
 pub fn value(run: &RunResult, options: JsonOptions) -> Value {
-    let jobs: Vec<Value> = run.jobs.iter().map(|job| job_value(run, job, options)).collect();
+    let bandwidths = GroupBandwidths::of(run);
+    let jobs: Vec<Value> = run.jobs.iter().map(|job| job_value(run, job, &bandwidths, options)).collect();
     let mut all = json!({
         "fio version": concat!("fio-3.33-elevon-", env!("CARGO_PKG_VERSION")),
         "timestamp": run.unix_ms / 1000,
@@ -117,7 +118,7 @@ fn strings(rows: &[(String, String)]) -> Value {
     Value::Object(rows.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect())
 }
 
-fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
+fn job_value(run: &RunResult, job: &JobResult, bandwidths: &GroupBandwidths, options: JsonOptions) -> Value {
     let stats = &job.stats;
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -133,7 +134,7 @@ fn job_value(run: &RunResult, job: &JobResult, options: JsonOptions) -> Value {
     if !job.options.is_empty() {
         put("job options", strings(&job.options));
     }
-    let group = |at: Option<usize>| summary::group_bandwidth(run, job.group, at);
+    let group = |at: Option<usize>| bandwidths.get(job.group, at);
     if job.unified != UnifiedReporting::Mixed {
         for (name, direction) in ["read", "write", "trim"].iter().zip(Direction::ALL) {
             let at = direction as usize;

@@ -1,6 +1,8 @@
 //! Figures computed from counts: means, deviations, rates, shares, and differences of disk
 //! statistics.
 
+use std::collections::BTreeMap;
+
 use elevon_core::account::DiskStats;
 use elevon_core::stats::{DirectionStats, JobStats, LatencyStat, SampleStat};
 use elevon_core::units::Nanos;
@@ -80,14 +82,35 @@ pub fn mixed(stats: &JobStats) -> DirectionStats {
     sum
 }
 
-/// Returns the bytes per second of all jobs in a reporting group, in one direction or, for `None`,
-/// in all.
-pub(crate) fn group_bandwidth(run: &RunResult, group: u32, direction: Option<usize>) -> f64 {
-    let of = |job: &crate::result::JobResult| match direction {
-        Some(at) => bandwidth(&job.stats.directions[at]),
-        None => bandwidth(&mixed(&job.stats)),
-    };
-    run.jobs.iter().filter(|job| job.group == group).map(of).sum()
+/// The bytes per second of all jobs in each reporting group of a run.
+#[derive(Debug)]
+pub(crate) struct GroupBandwidths(BTreeMap<u32, [f64; 4]>);
+
+impl GroupBandwidths {
+    /// Adds up the jobs of a run, each once.
+    pub(crate) fn of(run: &RunResult) -> Self {
+        let mut groups = BTreeMap::new();
+        for job in &run.jobs {
+            let sums: &mut [f64; 4] = groups.entry(job.group).or_default();
+            let directions = job.stats.directions.iter().map(bandwidth);
+            sums.iter_mut()
+                .zip(directions.chain([bandwidth_together(&job.stats.directions)]))
+                .for_each(|(sum, own)| *sum += own);
+        }
+        Self(groups)
+    }
+
+    /// Returns those of a group, in one direction or, for `None`, in all.
+    pub(crate) fn get(&self, group: u32, direction: Option<usize>) -> f64 {
+        self.0.get(&group).map_or(0.0, |sums| sums[direction.unwrap_or(3)])
+    }
+}
+
+/// Returns the bytes per second of directions of a job together, as [`mixed`] has them.
+fn bandwidth_together(directions: &[DirectionStats]) -> f64 {
+    let bytes: u64 = directions.iter().map(|direction| direction.bytes).sum();
+    let longest = directions.iter().map(|direction| direction.runtime_ns).max().unwrap_or(0);
+    ratio(bytes as f64 * 1e9, longest as f64)
 }
 
 /// Returns all directions of all jobs as one, over the time in which any of them was measured. Jobs

@@ -1,5 +1,6 @@
 //! Job blocks, group status and disk statistics in the layout of fio's normal output.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use elevon_cache::stats::CallStats;
@@ -10,8 +11,8 @@ use crate::number::{bound, bytes_binary, bytes_decimal, count, date, rate_both};
 use crate::result::{JobResult, LatencyTarget, RunResult, SteadyState, UnifiedReporting};
 use crate::steady::SteadyFigures;
 use crate::summary::{
-    self, DiskDelta, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms, sample_deviation,
-    sample_mean,
+    self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms,
+    sample_deviation, sample_mean,
 };
 
 /// Names of directions in job blocks, and the name of unified figures.
@@ -44,12 +45,13 @@ pub(super) fn jobs(out: &mut String, run: &RunResult) {
         }
     }
     out.push('\n');
+    let bandwidths = GroupBandwidths::of(run);
     for job in &run.jobs {
-        job_block(out, run, job);
+        job_block(out, run, job, &bandwidths);
     }
 }
 
-fn job_block(out: &mut String, run: &RunResult, job: &JobResult) {
+fn job_block(out: &mut String, run: &RunResult, job: &JobResult, bandwidths: &GroupBandwidths) {
     let stats = &job.stats;
     let _ = write!(out, "{}: (groupid={}, jobs={}): err={:2}", job.name, job.group, job.members, stats.error);
     if stats.error != 0 {
@@ -65,7 +67,7 @@ fn job_block(out: &mut String, run: &RunResult, job: &JobResult) {
         let _ = writeln!(out, "  Description  : [{}]", job.description);
     }
     for (at, name, figures) in shown_directions(job) {
-        direction(out, run, job, at, name, &figures);
+        direction(out, job, name, &figures, bandwidths.get(job.group, at));
     }
     latency_distribution(out, &mixed(stats).clat);
     if stats.sync.count > 0 {
@@ -93,14 +95,7 @@ fn shown_directions(job: &JobResult) -> Vec<(Option<usize>, &'static str, Direct
     shown
 }
 
-fn direction(
-    out: &mut String,
-    run: &RunResult,
-    job: &JobResult,
-    at: Option<usize>,
-    name: &str,
-    figures: &DirectionStats,
-) {
+fn direction(out: &mut String, job: &JobResult, name: &str, figures: &DirectionStats, group_bandwidth: f64) {
     let _ = writeln!(
         out,
         "  {name}: IOPS={}, BW={}({}/{}msec){}",
@@ -132,7 +127,7 @@ fn direction(
         let label = format!("{by_priority} prio {} ({share:.2}% of IOs) percentiles", priority(*prio));
         percentiles(out, &label, stat, &job.percentiles);
     }
-    samples(out, figures, summary::group_bandwidth(run, job.group, at));
+    samples(out, figures, group_bandwidth);
     if figures.errors > 0 {
         let _ = writeln!(out, "   errors      : total={}", figures.errors);
     }
@@ -363,12 +358,10 @@ pub(crate) fn shares(counts: &[u64; 7]) -> [f64; 7] {
 
 /// Writes the status of each reporting group.
 pub(super) fn groups(out: &mut String, run: &RunResult) {
-    let mut seen: Vec<u32> = run.jobs.iter().map(|job| job.group).collect();
-    seen.sort_unstable();
-    seen.dedup();
-    for group in seen {
+    let mut groups: BTreeMap<u32, Vec<&JobResult>> = BTreeMap::new();
+    run.jobs.iter().for_each(|job| groups.entry(job.group).or_default().push(job));
+    for (group, jobs) in groups {
         let _ = writeln!(out, "\nRun status group {group} (all jobs):");
-        let jobs: Vec<&JobResult> = run.jobs.iter().filter(|job| job.group == group).collect();
         let separate = jobs.iter().any(|job| job.unified != UnifiedReporting::Mixed);
         for (at, name) in ["   READ", "  WRITE", "   TRIM"].iter().enumerate().filter(|_| separate) {
             group_line(out, name, &jobs.iter().map(|job| job.stats.directions[at].clone()).collect::<Vec<_>>());
