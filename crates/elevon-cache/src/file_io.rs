@@ -4,7 +4,7 @@
 //! A buffered read or write is one call of the [`PageCache`]. The rest of a short read is another
 //! call, and a write of a file that is open with O_SYNC makes a second call that waits for the
 //! device. An I/O of a mapping is one call per page; if the cache is write-through, a store makes
-//! another call that writes its pages. A sync is one call for each file that its program has open.
+//! another call that writes its pages. A sync is one call for one file.
 //!
 //! Direct I/O goes to the device. If pages of its range are cached, the dirty ones are written back
 //! first; a direct write also drops the cached pages before and after. A discard drops them without
@@ -22,7 +22,7 @@
 //!
 //! An I/O has one token: that of its program is also the token of the calls that it makes.
 //!
-//! Cost: O(1) per I/O and per page in addition to the cache's own cost, O(open files) for a sync.
+//! Cost: O(1) per I/O and per page in addition to the cache's own cost.
 //! Nothing is allocated per I/O once tables have grown.
 
 mod descriptor;
@@ -58,9 +58,10 @@ pub enum FileOpKind {
     DurableWrite,
     /// The I/O discards a range, or fills it with zeroes without data. It is always direct.
     Discard,
-    /// The I/O makes all writes to the files that the program has open durable.
+    /// The I/O makes all writes to its file durable.
     Sync,
-    /// The I/O syncs the ranges that the program wrote since its last sync (sync_file_range).
+    /// The I/O syncs the range of its file that the program wrote since the last such sync
+    /// (sync_file_range).
     SyncRange,
 }
 
@@ -73,7 +74,8 @@ pub struct FileOp {
     pub token: u32,
     /// The kind of the I/O.
     pub kind: FileOpKind,
-    /// The file of the I/O, by its index among the program's files, if `position` lies in its part.
+    /// The file of the I/O, by its index among the program's files: that of a sync, and of any other
+    /// I/O if `position` lies in its part.
     pub file: usize,
     /// The first byte on the device.
     pub position: DeviceOffset,
@@ -182,7 +184,7 @@ enum FileIoState {
     VerifyInvalidate,
     /// The I/O syncs the whole file `file`.
     Sync,
-    /// The I/O syncs the range of the file `file` that was written since its last sync.
+    /// The I/O syncs the range of the file `file` that was written since the last such sync.
     SyncRange,
     /// The direct I/O has the dirty pages of its range written back.
     DirectWriteBack,
@@ -219,7 +221,7 @@ struct Operation {
     /// The state after the pass that precedes a verification.
     after_verify: FileIoState,
     verify_file: usize,
-    /// The file of the I/O, or the current file of a sync, by its index among the program's files.
+    /// The file of the I/O, by its index among the program's files.
     file: usize,
     at: FileOffset,
     offset: FileOffset,
@@ -428,18 +430,18 @@ impl FileIo {
     pub fn begin(&mut self, now: Instant, op: &FileOp, observer: &mut impl FileIoObserver) -> Begun {
         let running = &mut self.programs[op.task.index()];
         let is_sync = matches!(op.kind, FileOpKind::Sync | FileOpKind::SyncRange);
-        let file = running.file_of(op);
+        let file = if is_sync { op.file.min(running.files.len() - 1) } else { running.file_of(op) };
         let part = running.files[file].part;
         let (id, offset) = (part.file, part.in_file(op.position));
         let is_direct = running.program.access == Access::Direct || op.kind == FileOpKind::Discard;
-        let (state, file) = match op.kind {
-            FileOpKind::Sync => (FileIoState::Sync, 0),
-            FileOpKind::SyncRange => (FileIoState::SyncRange, 0),
-            FileOpKind::Discard => (FileIoState::DirectInvalidate, file),
-            _ if is_direct => (FileIoState::DirectWriteBack, file),
-            _ if running.program.access == Access::Mapping => (FileIoState::Fault, file),
-            FileOpKind::Read => (FileIoState::Read, file),
-            FileOpKind::Write | FileOpKind::DurableWrite => (FileIoState::Write, file),
+        let state = match op.kind {
+            FileOpKind::Sync => FileIoState::Sync,
+            FileOpKind::SyncRange => FileIoState::SyncRange,
+            FileOpKind::Discard => FileIoState::DirectInvalidate,
+            _ if is_direct => FileIoState::DirectWriteBack,
+            _ if running.program.access == Access::Mapping => FileIoState::Fault,
+            FileOpKind::Read => FileIoState::Read,
+            FileOpKind::Write | FileOpKind::DurableWrite => FileIoState::Write,
         };
         let is_write = op.kind != FileOpKind::Read;
         let at = &mut running.operations[op.token as usize];
@@ -456,7 +458,7 @@ impl FileIo {
             is_durable: running.program.sync_writes || op.kind == FileOpKind::DurableWrite,
             ..Operation::NONE
         };
-        if is_direct && !running.is_blocked && !is_cached(&self.cache, running, is_sync, id, offset, op.bytes) {
+        if is_direct && !running.is_blocked && !is_cached(&self.cache, is_sync, id, offset, op.bytes) {
             at_device(&mut running.operations[op.token as usize], is_sync);
             return Begun::Device;
         }
@@ -495,9 +497,7 @@ impl FileIo {
         let Operation { state, file, offset, bytes, is_write, .. } = running.operations[token as usize];
         let is_left = match state {
             FileIoState::DirectDevice => true,
-            FileIoState::DirectUncached => {
-                is_cached(&self.cache, running, false, running.files[file].part.file, offset, bytes)
-            }
+            FileIoState::DirectUncached => is_cached(&self.cache, false, running.files[file].part.file, offset, bytes),
             FileIoState::Finished => false,
             state => panic!("I/O {token} of {task:?} is not at the device: {state:?}"),
         };
@@ -758,19 +758,11 @@ impl Opened {
     }
 }
 
-/// Returns true if pages of the range are cached; for a sync, if pages of any file of the program
-/// are cached.
-fn is_cached(
-    cache: &PageCache,
-    running: &Running,
-    is_sync: bool,
-    file: FileId,
-    offset: FileOffset,
-    bytes: Bytes,
-) -> bool {
+/// Returns true if pages of the range are cached; for a sync, if pages of the file are.
+fn is_cached(cache: &PageCache, is_sync: bool, file: FileId, offset: FileOffset, bytes: Bytes) -> bool {
     let pages = cache.resident().pages();
     if is_sync {
-        return running.files.iter().any(|opened| pages.file_pages(opened.part.file) > 0);
+        return pages.file_pages(file) > 0;
     }
     let next = pages.next(file, offset.page());
     next.is_some_and(|(index, _)| index < (offset + bytes).page_ceil())

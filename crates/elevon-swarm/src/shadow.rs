@@ -382,7 +382,10 @@ impl Shadow {
         let doing = Doing { op, manner, place, begun, version, moved, landed, promises, is_durable: true, expects };
         self.doing.insert((task.0, token), doing);
         if op == Op::Flush {
-            let regions = self.users.get(&task.0).map_or_else(Vec::new, |user| user.regions.clone());
+            // A sync is one of the file that begins there.
+            let is_of_file = |region: &&Region| region.start.sector() == place.start.sector();
+            let user = self.users.get(&task.0);
+            let regions: Vec<Region> = user.iter().flat_map(|user| &user.regions).filter(is_of_file).copied().collect();
             self.promise(task, token, &regions, true);
         }
     }

@@ -43,7 +43,8 @@ pub(crate) struct Measure {
     /// Its page cache statistics, if it went through a page cache.
     pub(crate) cache_use: Option<Box<CacheUse>>,
     pub(crate) logger: Option<Box<Logger>>,
-    asynchronous: bool,
+    /// By direction: I/Os are queued, so a submission has a latency of its own.
+    is_queued: [bool; 3],
     /// The latency that is recorded per priority, if any.
     by_priority: Option<PriorityLatency>,
     /// True once the statistics have begun, after the ramp.
@@ -75,12 +76,12 @@ struct Alike {
 }
 
 impl Measure {
-    pub(crate) fn new(asynchronous: bool, by_priority: Option<PriorityLatency>, logger: Option<Logger>) -> Self {
+    pub(crate) fn new(is_queued: [bool; 3], by_priority: Option<PriorityLatency>, logger: Option<Logger>) -> Self {
         Self {
             stats: JobStats::default(),
             cache_use: None,
             logger: logger.map(Box::new),
-            asynchronous,
+            is_queued,
             by_priority,
             begun: true,
             ramp_end: Instant::ZERO,
@@ -133,11 +134,6 @@ impl Measure {
         if self.begun {
             self.begin(at);
         }
-    }
-
-    /// Returns true if a submission has a latency of its own: the engine is asynchronous.
-    pub(crate) const fn is_asynchronous(&self) -> bool {
-        self.asynchronous
     }
 
     /// Resets the statistics once the ramp has ended. Returns true when it does so.
@@ -218,7 +214,7 @@ impl Measure {
         let [clat, lat, slat] = &mut self.repeats[d];
         clat.add(latencies.0.get(), &mut stats.clat);
         lat.add((latencies.0 + latencies.1).get(), &mut stats.lat);
-        if self.asynchronous {
+        if self.is_queued[d] {
             slat.add(latencies.1.get(), &mut stats.slat);
         }
         self.alike[d].latencies = latencies;
@@ -231,7 +227,7 @@ impl Measure {
         let [clat, lat, slat] = &mut self.repeats[d];
         clat.repeat(times);
         lat.repeat(times);
-        if self.asynchronous {
+        if self.is_queued[d] {
             slat.repeat(times);
         }
     }
@@ -240,7 +236,7 @@ impl Measure {
     pub(crate) fn on_done(&mut self, io: &Finished) {
         self.count(io.direction, io.len, io.start, io.issued, io.end);
         let (clat, lat) = (io.end.since(io.issued).get(), io.end.since(io.start).get());
-        let slat = self.asynchronous.then(|| io.issued.since(io.start).get());
+        let slat = self.is_queued[io.direction as usize].then(|| io.issued.since(io.start).get());
         let stats = &mut self.stats.directions[io.direction as usize];
         if let Some(which) = self.by_priority {
             let latency = if which == PriorityLatency::Whole { lat } else { clat };
@@ -347,7 +343,7 @@ mod tests {
     fn latencies_in_a_row_are_counted_as_each() {
         for asynchronous in [true, false] {
             let mut rng = Rng(5);
-            let mut measure = Measure::new(asynchronous, None, None);
+            let mut measure = Measure::new([asynchronous; 3], None, None);
             let mut naive =
                 [[LatencyStat::default(), LatencyStat::default(), LatencyStat::default()], Default::default()];
             for at in 0..2_000 {

@@ -20,13 +20,34 @@ struct Schedule {
     rate: u64,
     next: Instant,
     remainder: u64,
+    /// The time of one I/O of the smallest block at the rate.
+    period: Nanos,
+    /// What think times add to the due times that follow the next one.
+    shift: Nanos,
 }
 
 impl Schedule {
+    /// `least`: units of one I/O of the smallest block.
+    fn new(rate: u64, least: u64) -> Self {
+        let period = Nanos::new((u128::from(least) * u128::from(SECOND) / u128::from(rate)) as u64);
+        Self { rate, next: Instant::ZERO, remainder: 0, period, shift: Nanos::ZERO }
+    }
+
+    /// Delays the schedule by a think time. The I/O that is due next keeps its time, so it goes at
+    /// once if it became due while the process thought. For that I/O, one period of a longer think
+    /// time does not count. As measured with fio 3.33.
+    fn delay(&mut self, span: Nanos) {
+        self.shift += if span >= self.period { span - self.period } else { span };
+    }
+
+    fn take_shift(&mut self) -> Nanos {
+        std::mem::take(&mut self.shift)
+    }
+
     fn advance(&mut self, units: u64) {
         let total = u128::from(units) * u128::from(SECOND) + u128::from(self.remainder);
         let rate = u128::from(self.rate);
-        self.next = self.next.saturating_add(Nanos::new((total / rate) as u64));
+        self.next = self.next.saturating_add(Nanos::new((total / rate) as u64) + self.take_shift());
         self.remainder = (total % rate) as u64;
     }
 }
@@ -55,17 +76,16 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new(spec: &JobSpec, seeds: &Seeds) -> Self {
-        let schedule = |rate: Option<u64>| {
-            rate.filter(|&rate| rate > 0).map(|rate| Schedule { rate, next: Instant::ZERO, remainder: 0 })
-        };
+        let schedule =
+            |rate: Option<u64>, least: u64| rate.filter(|&rate| rate > 0).map(|rate| Schedule::new(rate, least));
         let used = directions(spec);
         let limits: [Limit; 3] = std::array::from_fn(|d| {
             // A Poisson process counts I/Os, so a rate in bytes becomes a rate of smallest blocks.
             let block = smallest(&spec.block_sizes[d]).max(1);
             let poisson_ios = spec.rate[d].filter(|_| spec.rate_poisson).map(|rate| (rate / block).max(1));
             Limit {
-                bytes: schedule(spec.rate[d].filter(|_| !spec.rate_poisson)),
-                ios: schedule(spec.rate_iops[d].or(poisson_ios)),
+                bytes: schedule(spec.rate[d].filter(|_| !spec.rate_poisson), block),
+                ios: schedule(spec.rate_iops[d].or(poisson_ios), 1),
                 // A single value applies to every direction, even those that the job does not use.
                 minimum_bytes: spec.rate_min[d].filter(|&rate| rate > 0 && used[d]).map(Bytes::new),
                 minimum_ios: spec.rate_iops_min[d].filter(|&rate| rate > 0 && used[d]),
@@ -118,20 +138,20 @@ impl Pace {
                 Some(rng) => {
                     let mean = SECOND as f64 / ios.rate as f64;
                     let gap = -ln(1.0 - rng.unit()) * mean;
-                    ios.next = ios.next.saturating_add(Nanos::new(gap as u64));
+                    ios.next = ios.next.saturating_add(Nanos::new(gap as u64) + ios.take_shift());
                 }
             }
         }
     }
 
-    /// Adjusts the rates after a think time: with `rate_ignore_thinktime` the schedule is delayed
-    /// by the same time; otherwise the process catches up.
-    pub(crate) fn on_thought(&mut self, span: Nanos) {
+    /// Adjusts the rates to a think time that follows an I/O of this direction. With
+    /// `rate_ignore_thinktime` the schedule of the direction is delayed; otherwise, and in another
+    /// direction of a mix, the process catches up.
+    pub(crate) fn on_thought(&mut self, last: Direction, span: Nanos) {
         if self.ignore_think {
-            for limit in &mut self.limits {
-                for schedule in [&mut limit.bytes, &mut limit.ios].into_iter().flatten() {
-                    schedule.next = schedule.next.saturating_add(span);
-                }
+            let limit = &mut self.limits[last as usize];
+            for schedule in [&mut limit.bytes, &mut limit.ios].into_iter().flatten() {
+                schedule.delay(span);
             }
         }
     }
@@ -222,6 +242,8 @@ pub(crate) struct Think {
     counted: u32,
     since: Instant,
     state: ThinkState,
+    /// The direction of the last I/O.
+    last: Direction,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,8 +265,9 @@ pub(crate) enum Hold {
     No,
     /// Issue nothing until all I/Os in flight have completed.
     Quiesce,
-    /// A think time begins; `spin` is the part of `span` that uses CPU.
-    Begin { spin: Nanos, span: Nanos },
+    /// A think time begins; `spin` is the part of `span` that uses CPU. `last`: the direction of the
+    /// last I/O.
+    Begin { spin: Nanos, span: Nanos, last: Direction },
     /// A think time lasts until this instant.
     Until(Instant),
 }
@@ -260,6 +283,7 @@ impl Think {
             counted: 0,
             since: Instant::ZERO,
             state: ThinkState::Ready,
+            last: Direction::Read,
         }
     }
 
@@ -294,11 +318,12 @@ impl Think {
             return Hold::Quiesce;
         }
         self.state = ThinkState::Until(now.saturating_add(self.span));
-        Hold::Begin { spin: self.spin, span: self.span }
+        Hold::Begin { spin: self.spin, span: self.span, last: self.last }
     }
 
     #[inline]
-    pub(crate) fn on_issue(&mut self) {
+    pub(crate) fn on_issue(&mut self, direction: Direction) {
+        self.last = direction;
         self.counted = self.counted.saturating_add(self.counts_issued.into());
         if self.state == ThinkState::Fresh {
             self.state = ThinkState::Ready;
@@ -362,6 +387,51 @@ mod tests {
         let variance = gaps.iter().map(|g| (g - mean).powi(2)).sum::<f64>() / gaps.len() as f64;
         assert!((mean / 1e6 - 1.0).abs() < 0.03, "{mean}");
         assert!((variance.sqrt() / mean - 1.0).abs() < 0.05, "exponential: deviation equals mean");
+    }
+
+    /// Returns the due times in milliseconds of I/Os of one direction that are issued when due,
+    /// with a think time after each of `blocks`.
+    fn dues(mut pace: Pace, think: u64, blocks: u64) -> Vec<u64> {
+        let (mut now, mut dues) = (Instant::new(1000), Vec::new());
+        for n in 1..=9 {
+            now = now.max(pace.due(Direction::Read).expect("a rate"));
+            dues.push((now.get() - 1000) / 1_000_000);
+            pace.on_issue(Direction::Read, Bytes::new(4096));
+            if n % blocks == 0 {
+                pace.on_thought(Direction::Read, Nanos::new(think * 1_000_000));
+                now = now.saturating_add(Nanos::new(think * 1_000_000));
+            }
+        }
+        dues
+    }
+
+    #[test]
+    fn rates_that_ignore_think_time_are_as_measured_with_fio() {
+        let of = |think, blocks| {
+            let by_ios = pace(|s| (s.rate_iops[0], s.rate_ignore_think_time) = (Some(100), true));
+            let by_bytes = pace(|s| (s.rate[0], s.rate_ignore_think_time) = (Some(409_600), true));
+            let of_ios = dues(by_ios, think, blocks);
+            assert_eq!(dues(by_bytes, think, blocks), of_ios, "think time {think}");
+            of_ios
+        };
+        assert_eq!(of(30, 5), [0, 10, 20, 30, 40, 70, 80, 90, 100]);
+        assert_eq!(of(10, 1), [0, 10, 20, 30, 40, 50, 60, 70, 80]);
+        assert_eq!(of(11, 1), [0, 11, 22, 33, 44, 55, 66, 77, 88]);
+        assert_eq!(of(11, 3), [0, 10, 20, 31, 41, 51, 62, 72, 82]);
+        assert_eq!(of(5, 1), [0, 10, 25, 40, 55, 70, 85, 100, 115]);
+        assert_eq!(of(5, 3), [0, 10, 20, 30, 45, 55, 65, 80, 90]);
+        assert_eq!(of(25, 3), [0, 10, 20, 45, 55, 65, 90, 100, 110]);
+    }
+
+    #[test]
+    fn a_think_time_delays_the_direction_of_the_last_io() {
+        let mut pace = pace(|s| (s.rate_iops, s.rate_ignore_think_time) = ([Some(100), Some(100), None], true));
+        pace.on_thought(Direction::Read, Nanos::new(30_000_000));
+        let mut due = |direction| {
+            pace.on_issue(direction, Bytes::new(4096));
+            (pace.due(direction).expect("a rate").get() - 1000) / 1_000_000
+        };
+        assert_eq!((due(Direction::Read), due(Direction::Write)), (30, 10));
     }
 
     #[test]

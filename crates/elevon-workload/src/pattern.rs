@@ -121,6 +121,8 @@ struct FilePosition {
     last: [u64; 3],
     /// Bytes requested in this pass.
     asked: u64,
+    /// The file had no block left when an I/O was due in it.
+    is_over: bool,
     /// By direction; a direction may use the source of another (`Pattern::source_of`).
     sources: [Option<UnitOrder>; 3],
 }
@@ -133,6 +135,8 @@ pub struct Pattern {
     passes: u32,
     current: usize,
     left_on_file: u32,
+    /// No file had its turn in this pass.
+    is_first_turn: bool,
     service: FileService,
     used: [bool; 3],
     only: Option<Direction>,
@@ -203,6 +207,7 @@ impl Pattern {
             passes: 0,
             current: 0,
             left_on_file: 0,
+            is_first_turn: true,
             service: spec.file_service,
             used,
             only,
@@ -276,7 +281,7 @@ impl Pattern {
                 UnitOrder::Any(Sampler::new(&spec.distribution[d], starts, align, &mut self.offset))
             });
         }
-        FilePosition { region, window, position: [0; 3], last: [0; 3], asked: 0, sources }
+        FilePosition { region, window, position: [0; 3], last: [0; 3], asked: 0, is_over: false, sources }
     }
 
     /// Returns true if the directions that use this source have I/Os of more than one size.
@@ -299,6 +304,7 @@ impl Pattern {
         }
         self.current = 0;
         self.left_on_file = 0;
+        self.is_first_turn = true;
         if !self.random || self.visits_each_block(0) {
             self.repeat_draws();
         }
@@ -320,7 +326,7 @@ impl Pattern {
 
     fn rewind_file(&mut self, index: usize) {
         let file = &mut self.files[index];
-        file.asked = 0;
+        (file.asked, file.is_over) = (0, false);
         file.window = first_window(self.zones, file.region);
         self.enter_window(index);
     }
@@ -545,23 +551,54 @@ impl Pattern {
     /// Returns a file that is not finished in this pass. If all are, a new pass begins.
     #[inline(never)]
     fn draw_file(&mut self) -> usize {
-        if self.left_on_file > 0 && !self.is_finished(self.current) {
+        let goes_on = self.left_on_file > 0 && !self.is_finished(self.current);
+        if !goes_on && (0..self.files.len()).all(|i| self.is_finished(i)) {
+            self.rewind();
+        }
+        self.take_turn(true)
+    }
+
+    /// Returns the file of a sync: the one whose turn it is, as if an I/O followed. Of a file that
+    /// is finished the job does not know until an I/O is due in it.
+    pub(crate) fn sync_file(&mut self) -> u32 {
+        if self.files.len() == 1 { 0 } else { self.take_turn(false) as u32 }
+    }
+
+    /// Returns the number of files.
+    pub(crate) const fn files(&self) -> usize {
+        self.files.len()
+    }
+
+    /// Returns the first byte on the device of a file's region.
+    pub(crate) fn start_of(&self, file: u32) -> DeviceOffset {
+        self.files[file as usize].region.start
+    }
+
+    /// Returns the file whose turn it is; `is_io`: for an I/O, which a finished file has no block
+    /// for.
+    fn take_turn(&mut self, is_io: bool) -> usize {
+        if self.left_on_file > 0 && !self.is_over(self.current, is_io) {
             self.left_on_file -= 1;
             return self.current;
-        }
-        if (0..self.files.len()).all(|i| self.is_finished(i)) {
-            self.rewind();
         }
         let count = self.files.len();
         let (from, ios) = match self.service {
             FileService::Random => (self.file.below(count as u64) as usize, 1),
-            FileService::RoundRobin(ios) if self.files.iter().all(|f| f.asked == 0) => (0, ios.max(1)),
+            FileService::RoundRobin(ios) if self.is_first_turn => (0, ios.max(1)),
             FileService::RoundRobin(ios) => (self.current + 1, ios.max(1)),
             FileService::Sequential => (self.current, u32::MAX),
         };
-        self.current = (0..count).map(|i| (from + i) % count).find(|&i| !self.is_finished(i)).unwrap_or(0);
+        self.is_first_turn = false;
+        self.current = (0..count).map(|i| (from + i) % count).find(|&i| !self.is_over(i, is_io)).unwrap_or(0);
         self.left_on_file = ios - 1;
         self.current
+    }
+
+    /// Returns true if the job has found no block left in a file, or `looks` and finds none.
+    fn is_over(&mut self, index: usize, looks: bool) -> bool {
+        let is_over = if looks { self.is_finished(index) } else { self.files[index].is_over };
+        self.files[index].is_over = is_over;
+        is_over
     }
 
     /// Begins a new pass over one file: resets the count and the random order. Sequential positions

@@ -19,7 +19,7 @@ use std::collections::BTreeMap;
 
 use elevon_core::units::{Bytes, DeviceOffset};
 use elevon_formats::fio::Problem;
-use elevon_formats::fio::spec::{Amount, BlockSizes, JobSpec};
+use elevon_formats::fio::spec::{Amount, BlockSizes, Distribution, JobSpec};
 
 use crate::WorkloadError;
 use crate::chance::{Purpose, Rng};
@@ -53,7 +53,7 @@ pub struct Extent {
     pub regions: Vec<Region>,
     /// The files that the regions are parts of.
     pub files: Vec<JobFile>,
-    /// `io_size`, or the length of all regions.
+    /// `io_size`, or the bytes of all regions: of each its whole blocks if a pass visits them once.
     pub bytes: Bytes,
 }
 
@@ -129,6 +129,35 @@ fn directory_of(spec: &JobSpec, clone: u32) -> Option<&str> {
     let all: Vec<&str> = spec.directory.as_deref()?.split(':').filter(|one| !one.is_empty()).collect();
     let at = if spec.filenames.is_empty() { clone as usize % all.len().max(1) } else { 0 };
     all.get(at).map(|one| one.trim_end_matches('/'))
+}
+
+/// Returns true if a pass ends when each block of the files was visited: in random I/O with the map,
+/// and in sequential I/O of one direction. Other jobs go on until they have moved their size.
+fn visits_blocks_once(spec: &JobSpec) -> bool {
+    let used = directions(spec);
+    let is_mapped = |d: usize| spec.distribution[d] == Distribution::Random && spec.block_align[d] == 0;
+    match spec.rw.random {
+        true => !spec.norandommap && (0..3).filter(|&d| used[d]).all(is_mapped),
+        // A trim and the write after it are of one block.
+        false => spec.rw.trim_then_write || used.into_iter().filter(|&used| used).count() == 1,
+    }
+}
+
+/// Returns the bytes that a job moves in a loop. What a file has beyond its last whole block does
+/// not count if blocks are visited once; otherwise the I/O that reaches the size is done whole. As
+/// measured with fio 3.33.
+fn loop_bytes(spec: &JobSpec, regions: &[Region]) -> u64 {
+    let block = smallest_block(spec);
+    let all: u64 = regions.iter().map(|region| region.len.get()).sum();
+    let whole: u64 = regions.iter().map(|region| whole_blocks(region.len.get(), block)).sum();
+    // Beside `filesize`, `size` is what is moved of it.
+    let most = spec.size.filter(|_| spec.file_size.is_some()).map_or(0, |amount| of(amount, all));
+    let bytes = if most == 0 { all } else { all.min(most) };
+    match spec.io_size {
+        Some(amount) => of(amount, bytes),
+        None if visits_blocks_once(spec) => whole.min(bytes.next_multiple_of(block)),
+        None => bytes.next_multiple_of(block),
+    }
 }
 
 /// Rounds down to whole blocks; what is less than one stays as it is, and is refused later.
@@ -215,11 +244,7 @@ impl Placement {
             regions.push(self.window(spec, clone, count, file)?);
             files.push(JobFile { place: file, is_device });
         }
-        let all: u64 = regions.iter().map(|r| r.len.get()).sum();
-        // Beside `filesize`, `size` is what is moved of it.
-        let most = if spec.file_size.is_some() { spec.size.map_or(all, |amount| of(amount, all)) } else { all };
-        let bytes = if most == 0 { all } else { all.min(most) };
-        let bytes = Bytes::new(spec.io_size.map_or(bytes, |amount| of(amount, bytes)));
+        let bytes = Bytes::new(loop_bytes(spec, &regions));
         Ok(Extent { regions, files, bytes })
     }
 
@@ -415,6 +440,29 @@ mod tests {
         // The region ends at the end of the device.
         spec.offset = Amount::Bytes(1000 * MIB);
         assert_eq!(extent(&spec, 0).regions[0].len, Bytes::new(24 * MIB));
+    }
+
+    /// As fio 3.33 counts bytes of such jobs.
+    #[test]
+    fn what_a_file_has_beyond_its_last_block_counts_only_where_blocks_are_not_visited_once() {
+        let moved = |edit: &dyn Fn(&mut JobSpec)| {
+            let mut spec = job();
+            spec.block_sizes = [const { BlockSizes::Range(64 << 10, 64 << 10) }; 3];
+            (spec.nrfiles, spec.file_size) = (10, Some((100 << 10, 100 << 10)));
+            edit(&mut spec);
+            extent(&spec, 0).bytes.get() >> 10
+        };
+        let random = |spec: &mut JobSpec| spec.rw.random = true;
+        assert_eq!(moved(&|_| {}), 640);
+        assert_eq!(moved(&random), 640);
+        assert_eq!(moved(&|s| (s.file_size, s.size) = (None, Some(Amount::Bytes(1000 << 10)))), 640, "of `size` too");
+        assert_eq!(moved(&|s| (s.rw.write, s.rw.random) = (true, true)), 640, "one map for both directions");
+        assert_eq!(moved(&|s| s.rw.write = true), 1024, "each direction from the start");
+        assert_eq!(moved(&|s| (s.rw.random, s.norandommap) = (true, true)), 1024);
+        assert_eq!(moved(&|s| (s.rw.random, s.block_align) = (true, [4096; 3])), 1024);
+        assert_eq!(moved(&|s| s.size = Some(Amount::Bytes(500 << 10))), 512, "the I/O that reaches `size` is whole");
+        assert_eq!(moved(&|s| s.block_sizes[0] = BlockSizes::Range(4096, 64 << 10)), 1000);
+        assert_eq!(moved(&|s| s.io_size = Some(Amount::Bytes(500 << 10))), 500);
     }
 
     #[test]

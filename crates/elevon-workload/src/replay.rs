@@ -367,7 +367,7 @@ impl Replayed {
             started: None,
             ended: None,
             wakeup: None,
-            measure: Measure::new(false, None, None),
+            measure: Measure::new([false; 3], None, None),
             deviations: Deviations::default(),
             script,
         }

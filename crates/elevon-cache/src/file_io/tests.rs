@@ -87,7 +87,7 @@ impl Bed {
             task: T0,
             token,
             kind,
-            file: 0,
+            file: (page / FILE_PAGES) as usize,
             position: DeviceOffset::new(page * PAGE),
             bytes: Bytes::new(bytes),
             is_first_check,
@@ -319,12 +319,14 @@ fn a_store_is_over_when_the_device_has_it_if_writes_go_through() {
 }
 
 #[test]
-fn a_sync_is_a_call_a_file() {
+fn a_sync_is_one_call_for_one_file() {
     let mut bed = bed(program(Access::Descriptor), |_| {});
     assert_eq!(bed.run(FileOpKind::Write, 1, 1), Status::Ok);
     assert_eq!(bed.run(FileOpKind::Write, FILE_PAGES + 1, 1), Status::Ok);
+    assert_eq!(bed.run(FileOpKind::Sync, FILE_PAGES, 0), Status::Ok);
+    assert_eq!(bed.take_log(), ["W17+1", "flush"]);
     assert_eq!(bed.run(FileOpKind::Sync, 0, 0), Status::Ok);
-    assert_eq!(bed.take_log(), ["W1+1", "flush", "W17+1", "flush"]);
+    assert_eq!(bed.take_log(), ["W1+1", "flush"]);
     assert_eq!(bed.seen.calls[2..], [CallClass::Sync; 2]);
 }
 
@@ -339,7 +341,8 @@ fn a_range_sync_writes_what_was_written_since_the_last_and_flushes_nothing() {
     assert_eq!(bed.take_log(), ["W1+1", "W4+1"]);
     assert_eq!(bed.begin(0, FileOpKind::SyncRange, 0, 0), Begun::Finished(Status::Ok), "nothing was written since");
     assert_eq!(bed.run(FileOpKind::Write, FILE_PAGES + 2, 1), Status::Ok);
-    assert_eq!(bed.run(FileOpKind::SyncRange, 0, 0), Status::Ok);
+    assert_eq!(bed.begin(0, FileOpKind::SyncRange, 0, 0), Begun::Finished(Status::Ok), "the other file was written");
+    assert_eq!(bed.run(FileOpKind::SyncRange, FILE_PAGES, 0), Status::Ok);
     assert_eq!(bed.take_log(), ["W18+1"]);
 }
 

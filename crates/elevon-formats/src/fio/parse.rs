@@ -12,7 +12,7 @@ use super::number::{Scan, Unit, by_direction};
 use super::options::{OptionKind, OptionRow, Status, find, nearest};
 use super::over::JobOption;
 use super::source::{Environment, JobSource};
-use super::spec::{Amount, JobSpec};
+use super::spec::{Amount, JobSpec, RANGES_ENGINE};
 use crate::diagnostic::{Complaint, Diagnostic, Problem, Span};
 use elevon_core::kernel::Rules;
 use elevon_core::limits::QueueLimits;
@@ -149,9 +149,6 @@ pub const MOST_JOBS: u64 = 1 << 17;
 
 /// The engines whose writes can be atomic.
 const ATOMIC_ENGINES: [&str; 3] = ["pvsync2", "libaio", "io_uring"];
-
-/// The engine whose trims can have several ranges.
-const RANGES_ENGINE: &str = "io_uring_cmd";
 
 /// The number of errors after which parsing stops.
 pub const MOST_ERRORS: usize = 1000;

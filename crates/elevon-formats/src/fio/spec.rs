@@ -6,6 +6,9 @@ use super::engine::{Behaviour, find_engine};
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::Nanos;
 
+/// The engine whose trims are in its queue, and can have several ranges.
+pub(super) const RANGES_ENGINE: &str = "io_uring_cmd";
+
 /// One job section of a job file, after globals, defaults and variables were applied. `numjobs` is
 /// not expanded: a clone differs from its section only by its index.
 #[derive(Clone, Debug, PartialEq)]
@@ -584,6 +587,12 @@ impl JobSpec {
     /// Returns true if the job sleeps in a submission that has no free tag; if not, a worker does.
     pub const fn submission_blocks(&self) -> bool {
         !self.offload && (self.engine.submission_blocks || !self.engine.asynchronous)
+    }
+
+    /// Returns true if a job with a queue makes its trims one at a time and sleeps for each, as fio
+    /// 3.33 does with every engine. io_uring_cmd has them in its queue, as later versions do.
+    pub fn sleeps_for_trims(&self) -> bool {
+        self.engine.asynchronous && !self.offload && self.engine.name != RANGES_ENGINE
     }
 
     /// Returns true if some of its I/Os have a priority of their own (`cmdprio_percentage`,

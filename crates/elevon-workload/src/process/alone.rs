@@ -15,7 +15,7 @@ impl Process {
     /// for nothing. It stays true until the process is polled, or its submission sleeps.
     #[inline(always)]
     pub(crate) fn is_alone(&self, now: Instant) -> bool {
-        let waits = self.blocked.is_some() || self.syncing.is_some() || self.busy_until > now;
+        let waits = self.blocked.is_some() || self.awaited.is_some() || self.busy_until > now;
         self.phase == Phase::Run && self.staged.is_empty() && !waits
     }
 
@@ -131,6 +131,6 @@ pub(super) fn io_of(identity: &Identity, options: &Options, token: u32, slot: &I
         write_hint: options.write_hints[slot.op as usize],
         tenant: identity.tenant,
         layout: slot.layout,
-        may_block: options.may_block,
+        may_block: options.may_block || options.sleeps[slot.op as usize],
     }
 }

@@ -7,7 +7,6 @@ const EILSEQ: i32 = Status::Protection.errno();
 
 impl Process {
     pub(super) fn on_sync_over(&mut self, end: Instant, slot: &IoSlot, status: Status) {
-        self.syncing = None;
         if status.is_ok() {
             self.measure.stats.sync.add(end.since(slot.start).get());
         } else {

@@ -9,7 +9,8 @@ pub(super) struct Options {
     /// `verify`, `serialize_overlap`, `latency_target` or `trimwrite`. So it is asked once, not for
     /// each of them.
     pub(super) is_plain: bool,
-    /// The job is plain, and submits each I/O alone: with no plug and no worker of its own.
+    /// The job is plain, and submits each I/O alone: with no plug and no worker of its own. It
+    /// sleeps for none of them.
     pub(super) goes_alone: bool,
     /// An I/O is handed on: to a thread, to a worker, or as several ranges.
     pub(super) has_parts: bool,
@@ -17,6 +18,8 @@ pub(super) struct Options {
     /// statistics have begun, I/Os that complete are only counted.
     pub(super) only_counts: bool,
     pub(super) may_block: bool,
+    /// By operation: the process submits such an I/O alone, and sleeps until it is over.
+    pub(super) sleeps: [bool; 4],
     pub(super) batch_submit: usize,
     pub(super) complete_min: usize,
     /// At least one, and at least the minimum.
@@ -63,7 +66,7 @@ fn flags_of(spec: &JobSpec, of_write: Flags) -> [Flags; 4] {
     }
     flags[Op::Write as usize] |= of_write;
     flags[Op::Flush as usize] |= Flags::PREFLUSH | Flags::SYNC;
-    flags[Op::Discard as usize] |= Flags::SYNC;
+    flags[Op::Discard as usize] |= if spec.sleeps_for_trims() { Flags::SYNC | Flags::WAITED } else { Flags::SYNC };
     flags
 }
 
@@ -103,13 +106,18 @@ impl Options {
             && !spec.rw.trim_then_write;
         let batch_submit = or_most(spec.iodepth_batch_submit);
         let complete_min = (spec.iodepth_batch_complete_min as usize).min(most);
+        let mut sleeps = [false; 4];
+        sleeps[Op::Flush as usize] = spec.submission_blocks();
+        sleeps[Op::Discard as usize] = spec.sleeps_for_trims();
+        let has_slept_for = spec.rw.trim && spec.sleeps_for_trims();
         let has_parts = spec.has_file_threads() || spec.offload || spec.num_range > 1;
         Self {
             is_plain,
-            goes_alone: is_plain && batch_submit == 1 && complete_min > 0 && !has_parts,
+            goes_alone: is_plain && batch_submit == 1 && complete_min > 0 && !has_parts && !has_slept_for,
             has_parts,
             only_counts: is_plain && spec.max_latency.iter().all(|span| span.is_zero()),
             may_block: spec.submission_blocks(),
+            sleeps,
             batch_submit,
             complete_min,
             complete_max: or_most(spec.iodepth_batch_complete_max).max(complete_min),

@@ -66,8 +66,8 @@ impl Process {
     #[inline(always)]
     fn step(&mut self, now: Instant) -> ProcessStep {
         self.leave_ramp(now);
-        if let Some(token) = self.syncing {
-            return self.await_sync(now, token);
+        if let Some(token) = self.awaited {
+            return self.await_io(now, token);
         }
         let is_full = self.free.is_empty() || self.in_use() >= self.depth_limit;
         let want = if self.refill_at_low || (is_full && !self.is_ending(now)) {
@@ -151,10 +151,10 @@ impl Process {
         }
     }
 
-    /// Waits for the flush that the process sleeps for. The flush is submitted alone, and nothing
+    /// Waits for the flush or trim that the process sleeps for. It is submitted alone, and nothing
     /// else is reaped before it.
     #[cold]
-    fn await_sync(&mut self, now: Instant, token: u32) -> ProcessStep {
+    fn await_io(&mut self, now: Instant, token: u32) -> ProcessStep {
         if !self.staged.is_empty() {
             self.seal(now);
             return ProcessStep::Again;
@@ -164,6 +164,7 @@ impl Process {
         };
         let ready = self.ready.remove(at).expect("it was just found");
         self.ready.push_front(ready);
+        self.awaited = None;
         self.reap_many(now, 1);
         ProcessStep::Again
     }
@@ -201,7 +202,7 @@ impl Process {
             return Want::WaitForInFlight;
         }
         if self.owes_end_sync() {
-            self.wrote = false;
+            self.is_end_sync = true;
             self.phase = Phase::EndSync;
             return Want::Issue;
         }
@@ -220,7 +221,7 @@ impl Process {
         }
         if self.sync_due && self.is_anything_left() {
             // If the process sleeps for the flush, staged I/Os are submitted first.
-            return if self.options.may_block && !self.staged.is_empty() { Want::WaitForInFlight } else { Want::Issue };
+            return if self.must_wait_to_sleep(Op::Flush) { Want::WaitForInFlight } else { Want::Issue };
         }
         match self.ahead.wait(now, self.in_use() > 0) {
             None => {}
@@ -231,10 +232,10 @@ impl Process {
             Hold::No => {}
             Hold::Quiesce => return Want::WaitForInFlight,
             Hold::Until(at) => return Want::Until(at.min(self.deadline)),
-            Hold::Begin { spin, span } => {
+            Hold::Begin { spin, span, last } => {
                 self.measure.stats.cpu_ns += spin.get();
                 self.busy_until = now.saturating_add(spin);
-                self.pace.on_thought(span);
+                self.pace.on_thought(last, span);
                 return Want::Changed;
             }
         }
@@ -242,7 +243,9 @@ impl Process {
             && self.options.backlog > 0
             && self.options.verify_after
             && verifier.pending() >= self.options.backlog
+            && self.is_anything_left()
         {
+            // What the last writes leave is read back at the end of the loop, from the device.
             return self.enter_verify(now);
         }
         let next = match self.next.take() {
@@ -253,6 +256,13 @@ impl Process {
             },
         };
         self.want_access(now, next)
+    }
+
+    /// Returns true if the process sleeps for such an I/O, and what it has prepared must be
+    /// submitted before; with POSIX AIO a trim waits for all I/Os in flight.
+    fn must_wait_to_sleep(&self, op: Op) -> bool {
+        let waits_for_threads = op == Op::Discard && self.threads.is_some() && self.in_use() > 0;
+        self.options.sleeps[op as usize] && (!self.staged.is_empty() || waits_for_threads)
     }
 
     /// Begins the final run of `latency_target` when nothing is in flight.
@@ -292,7 +302,8 @@ impl Process {
                 want => want,
             };
         }
-        if self.options.serialize_overlap && self.overlaps(&next) {
+        let is_alone = next.direction == Direction::Trim && self.must_wait_to_sleep(Op::Discard);
+        if is_alone || (self.options.serialize_overlap && self.overlaps(&next)) {
             self.next = Some(next);
             return Want::WaitForInFlight;
         }
@@ -432,7 +443,7 @@ impl Process {
             return Want::WaitForInFlight;
         }
         if !endless && self.owes_end_sync() {
-            (self.wrote, self.sync_is_of_range) = (false, false);
+            (self.is_end_sync, self.sync_is_of_range) = (true, false);
             return Want::Issue;
         }
         if self.options.verify_after && self.verifier.as_ref().is_some_and(|v| v.pending() > 0) {
@@ -522,7 +533,7 @@ impl Process {
     /// Prepares an I/O that is not part of the pattern.
     fn stage_other(&mut self, now: Instant) {
         let Some(token) = self.free.pop() else { return };
-        let (prepared, access) = self.sync_or_block(token);
+        let (prepared, access) = self.sync_or_block();
         self.staged_syncs += usize::from(prepared.op == Op::Flush);
         self.put(now, token, prepared, &access);
     }
@@ -533,23 +544,36 @@ impl Process {
         let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
         self.fill_slot(start, token, prepared, access);
         self.staged.push(token);
+        if self.options.sleeps[prepared.op as usize] {
+            self.awaited = Some(token);
+        }
     }
 
     /// Returns an I/O that is not part of the pattern: the next block to verify, or a flush.
-    fn sync_or_block(&mut self, token: u32) -> (Prepared, Access) {
-        let (direction, file) = (Direction::Read, 0);
+    fn sync_or_block(&mut self) -> (Prepared, Access) {
+        let direction = Direction::Read;
         if self.phase == Phase::Verify
             && let Some((offset, Written { len, generation })) = self.verifier.as_mut().and_then(|v| v.next_block())
         {
             let prepared = Prepared { kind: IoKind::CheckOwn, op: Op::Read, generation };
-            return (prepared, Access { direction, file, offset, len });
+            return (prepared, Access { direction, file: 0, offset, len });
         }
         self.sync_due = false;
-        self.syncing = self.options.may_block.then_some(token);
+        let file = if std::mem::take(&mut self.is_end_sync) { self.next_end_sync() } else { self.pattern.sync_file() };
         let is_of_range = std::mem::take(&mut self.sync_is_of_range) && self.phase == Phase::Run;
         let kind = if is_of_range { IoKind::SyncRange } else { IoKind::Sync };
-        let access = Access { direction, file, offset: DeviceOffset::ZERO, len: Bytes::ZERO };
+        let access = Access { direction, file, offset: self.pattern.start_of(file), len: Bytes::ZERO };
         (Prepared { kind, op: Op::Flush, generation: 0 }, access)
+    }
+
+    /// Returns the file that the end sync flushes next.
+    fn next_end_sync(&mut self) -> u32 {
+        let file = self.end_synced;
+        self.end_synced += 1;
+        if self.end_synced as usize >= self.pattern.files() {
+            (self.wrote, self.end_synced) = (false, 0);
+        }
+        file
     }
 
     /// Counts an access of the pattern. Returns what its I/O is for.
@@ -559,7 +583,7 @@ impl Process {
         if !self.options.is_plain {
             self.allowed = self.allowed.saturating_sub(1);
             self.pace.on_issue(access.direction, access.len);
-            self.think.on_issue();
+            self.think.on_issue(access.direction);
         }
         let (offset, len) = (access.offset, access.len);
         let check = Prepared { kind: IoKind::Check, op: Op::Read, generation: 0 };

@@ -1,5 +1,6 @@
 mod pace;
 mod sizes;
+mod sleeps;
 mod verify;
 
 use super::*;
@@ -68,6 +69,10 @@ impl Bench {
             _ => 1 << 20,
         };
         let region = Region { start: DeviceOffset::new(START), len: Bytes::new(len) };
+        let share = len / u64::from(spec.nrfiles);
+        let of_file =
+            |n: u32| Region { start: region.start + Bytes::new(share * u64::from(n)), len: Bytes::new(share) };
+        let regions = (0..spec.nrfiles).map(of_file).collect();
         let bytes = match spec.io_size {
             Some(Amount::Bytes(bytes)) => bytes,
             _ => len,
@@ -76,7 +81,7 @@ impl Bench {
         let layouts = vec![LayoutId(0); spec.depth()];
         let process = Process::new(
             spec,
-            &Extent { regions: vec![region], files: Vec::new(), bytes: Bytes::new(bytes) },
+            &Extent { regions, files: Vec::new(), bytes: Bytes::new(bytes) },
             identity,
             cpu,
             &layouts,

@@ -33,7 +33,14 @@ fn what_was_written_is_read_back() {
         let runtimes = [0, 1].map(|d| bench.stats().directions[d].runtime_ns);
         assert_eq!(runtimes.iter().sum::<u64>(), bench.ended(), "each direction has its phase");
     }
-    assert_eq!(verified(|s| s.verify.backlog = 64).run().ops(), ("w".repeat(64) + &"r".repeat(64)).repeat(4));
+    let backlogs = verified(|s| s.verify.backlog = 64).run();
+    assert_eq!(backlogs.ops(), ("w".repeat(64) + &"r".repeat(64)).repeat(4));
+    // What the last writes leave is read back in the final pass, before which files are dropped.
+    assert_eq!(backlogs.process.passes().verify, 1);
+    let ends = |ios, loops| {
+        verified(|s| (s.verify.backlog, s.number_ios, s.loops) = (64, Some(ios), loops)).run().process.passes().verify
+    };
+    assert_eq!((ends(64, 1), ends(65, 1), ends(63, 1), ends(128, 2)), (1, 1, 1, 2));
     assert_eq!(verified(|s| s.verify.after_write = false).run().ops(), "w".repeat(256));
     let twice = verified(|s| s.loops = 2).run();
     assert_eq!((twice.stats().verified_bytes, twice.stats().verify_errors), (2 << 20, 0));
