@@ -74,7 +74,7 @@ pub struct FileOp {
     pub token: u32,
     /// The kind of the I/O.
     pub kind: FileOpKind,
-    /// The file of the I/O, by its index among the program's files: that of a sync, and of any other
+    /// The file of the I/O, by its index among the program's files: that of a sync, and of another
     /// I/O if `position` lies in its part.
     pub file: usize,
     /// The first byte on the device.

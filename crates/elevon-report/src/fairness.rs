@@ -85,27 +85,30 @@ fn shares_of(run: &RunResult, rivals: &[(usize, &JobResult, &Claim)]) -> Vec<Sha
     // A job that asked for a part more bandwidth asked for the same part more of the device's time.
     let times: Option<Vec<f64>> = rivals.iter().map(|at| at.1.device_time.is_some().then(|| occupancy(at.1))).collect();
     let due_times = times.as_ref().map(|times| {
-        let in_time = |asked: f64, members: &dyn Fn(usize) -> bool| {
-            let of = |figures: &[f64]| (0..rivals.len()).filter(|&at| members(at)).map(|at| figures[at]).sum::<f64>();
-            if asked.is_finite() { asked * ratio(of(times), of(&rates)) } else { asked }
-        };
+        let in_time =
+            |asked: f64, time: f64, rate: f64| if asked.is_finite() { asked * ratio(time, rate) } else { asked };
         let asked: Vec<Rival<'_>> = asked
             .iter()
-            .enumerate()
-            .map(|(at, rival)| Rival { asked: in_time(rival.asked, &|other| other == at), ..*rival })
+            .zip(times.iter().zip(&rates))
+            .map(|(rival, (&time, &rate))| Rival { asked: in_time(rival.asked, time, rate), ..*rival })
             .collect();
         let is_in = |path: &str, at: usize| rivals[at].2.cgroups.iter().any(|(own, _)| own == path);
-        divide(times.iter().sum(), &asked, &|path| in_time(limit(path), &|at| is_in(path, at)))
+        let below = |path: &str, figures: &[f64]| {
+            (0..rivals.len()).filter(|&at| is_in(path, at)).map(|at| figures[at]).sum::<f64>()
+        };
+        divide(times.iter().sum(), &asked, &|path| match limit(path) {
+            limit if limit.is_finite() => in_time(limit, below(path, times), below(path, &rates)),
+            none => none,
+        })
     });
-    let part = |due: &[f64], got: &[f64], at: usize| {
-        let all = got.iter().sum();
-        Part { due: ratio(due[at], all), got: ratio(got[at], all) }
-    };
+    let all_time: f64 = times.iter().flatten().sum();
+    let part =
+        |due: &[f64], got: &[f64], all: f64, at: usize| Part { due: ratio(due[at], all), got: ratio(got[at], all) };
     let share = |at: usize| Share {
         job: rivals[at].0,
         by_weight: by_weight[at],
-        bandwidth: part(&due_rates, &rates, at),
-        device_time: times.as_ref().zip(due_times.as_ref()).map(|(got, due)| part(due, got, at)),
+        bandwidth: part(&due_rates, &rates, all, at),
+        device_time: times.as_ref().zip(due_times.as_ref()).map(|(got, due)| part(due, got, all_time, at)),
         rivals: rivals.len(),
     };
     (0..rivals.len()).map(share).collect()

@@ -265,8 +265,8 @@ pub(crate) enum Hold {
     No,
     /// Issue nothing until all I/Os in flight have completed.
     Quiesce,
-    /// A think time begins; `spin` is the part of `span` that uses CPU. `last`: the direction of the
-    /// last I/O.
+    /// A think time begins; `spin` is the part of `span` that uses CPU. `last` is the direction of
+    /// the last I/O.
     Begin { spin: Nanos, span: Nanos, last: Direction },
     /// A think time lasts until this instant.
     Until(Instant),

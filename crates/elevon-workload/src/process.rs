@@ -41,7 +41,7 @@
 //!   submission blocks (system calls, libaio) sleep until the flush has completed and reap nothing
 //!   meanwhile; for other engines it is one I/O of the queue. It is a flush of one file: the one
 //!   whose turn it would be if an I/O followed, and it takes that turn. `sync_file_range` likewise.
-//!   At the end (`end_fsync`, `fsync_on_close`) each file is flushed. All as measured with fio 3.33.
+//!   At the end (`end_fsync`, `fsync_on_close`) each file is flushed. All as fio 3.33 does it.
 //! - A process makes its trims one at a time, whatever `iodepth` is, and sleeps for each: what it
 //!   has prepared is submitted first, and nothing is reaped meanwhile. With POSIX AIO all I/Os in
 //!   flight complete first. A trim has no *slat*. As measured with fio 3.33. io_uring_cmd and

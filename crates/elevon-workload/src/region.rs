@@ -131,8 +131,8 @@ fn directory_of(spec: &JobSpec, clone: u32) -> Option<&str> {
     all.get(at).map(|one| one.trim_end_matches('/'))
 }
 
-/// Returns true if a pass ends when each block of the files was visited: in random I/O with the map,
-/// and in sequential I/O of one direction. Other jobs go on until they have moved their size.
+/// Returns true if a pass ends when each block of the files was visited: in random I/O with the
+/// map, and in sequential I/O of one direction. Other jobs go on until they have moved their size.
 fn visits_blocks_once(spec: &JobSpec) -> bool {
     let used = directions(spec);
     let is_mapped = |d: usize| spec.distribution[d] == Distribution::Random && spec.block_align[d] == 0;

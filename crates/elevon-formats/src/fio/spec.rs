@@ -589,10 +589,11 @@ impl JobSpec {
         !self.offload && (self.engine.submission_blocks || !self.engine.asynchronous)
     }
 
-    /// Returns true if a job with a queue makes its trims one at a time and sleeps for each, as fio
-    /// 3.33 does with every engine. io_uring_cmd has them in its queue, as later versions do.
+    /// Returns true if a job with a queue has trims, makes them one at a time and sleeps for each,
+    /// as fio 3.33 does with every engine. io_uring_cmd has them in its queue, as later versions
+    /// do.
     pub fn sleeps_for_trims(&self) -> bool {
-        self.engine.asynchronous && !self.offload && self.engine.name != RANGES_ENGINE
+        self.rw.trim && self.engine.asynchronous && !self.offload && self.engine.name != RANGES_ENGINE
     }
 
     /// Returns true if some of its I/Os have a priority of their own (`cmdprio_percentage`,

@@ -70,6 +70,14 @@ fn flags_of(spec: &JobSpec, of_write: Flags) -> [Flags; 4] {
     flags
 }
 
+/// Returns by operation whether the process sleeps until such an I/O is over.
+fn sleeps_of(spec: &JobSpec) -> [bool; 4] {
+    let mut sleeps = [false; 4];
+    sleeps[Op::Flush as usize] = spec.submission_blocks();
+    sleeps[Op::Discard as usize] = spec.sleeps_for_trims();
+    sleeps
+}
+
 impl Options {
     pub(super) fn new(spec: &JobSpec) -> Self {
         let most = if spec.has_queue() { spec.iodepth.max(1) as usize } else { 1 };
@@ -106,18 +114,14 @@ impl Options {
             && !spec.rw.trim_then_write;
         let batch_submit = or_most(spec.iodepth_batch_submit);
         let complete_min = (spec.iodepth_batch_complete_min as usize).min(most);
-        let mut sleeps = [false; 4];
-        sleeps[Op::Flush as usize] = spec.submission_blocks();
-        sleeps[Op::Discard as usize] = spec.sleeps_for_trims();
-        let has_slept_for = spec.rw.trim && spec.sleeps_for_trims();
         let has_parts = spec.has_file_threads() || spec.offload || spec.num_range > 1;
         Self {
             is_plain,
-            goes_alone: is_plain && batch_submit == 1 && complete_min > 0 && !has_parts && !has_slept_for,
+            goes_alone: is_plain && batch_submit == 1 && complete_min > 0 && !has_parts && !spec.sleeps_for_trims(),
             has_parts,
             only_counts: is_plain && spec.max_latency.iter().all(|span| span.is_zero()),
             may_block: spec.submission_blocks(),
-            sleeps,
+            sleeps: sleeps_of(spec),
             batch_submit,
             complete_min,
             complete_max: or_most(spec.iodepth_batch_complete_max).max(complete_min),
