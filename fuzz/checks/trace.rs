@@ -82,6 +82,62 @@ pub(crate) fn iolog(data: &[u8]) {
     check(data, TraceFormat::FioLog, b"fio version 2 iolog\n", 8);
 }
 
+/// Checks the readers of rows that tell of I/Os when they have ended, and of babeltrace's text.
+#[allow(dead_code)]
+pub(crate) fn rows(data: &[u8]) {
+    for (format, first) in [
+        (
+            TraceFormat::Snoop,
+            &b"TIME(s)     COMM           PID     DISK      T SECTOR     BYTES  P QUE(ms) LAT(ms)\n"[..],
+        ),
+        (TraceFormat::Snoop, b"STIME(us) TIME(us) DELTA DTIME UID PID D BLOCK SIZE COMM PATHNAME\n"),
+        (TraceFormat::Lttng, b"[0:0:0.5] h sched: { cpu_id = 0 }, { }\n"),
+        (TraceFormat::Fiu, b"1 2 a 8 8 W 6 0 531e779dd8ba8a62a1a9f0cbd2a6d8b4\n"),
+        (TraceFormat::DiskMon, b"0\t0.0001\t0.0002\t0\tRead\t8\t8\n"),
+        (TraceFormat::Xperf, b"DiskRead, 8612, x.exe (3984), 1, 1, 0xf, 0x18f0b8000, 0x1000, 283, 0, 0x0, 283, 3\n"),
+        (TraceFormat::CacheSim, b"time,op,size,lbn\n"),
+    ] {
+        check(data, format, first, 2);
+    }
+}
+
+/// Checks the reader of oracleGeneral.
+#[allow(dead_code)]
+pub(crate) fn oracle(data: &[u8]) {
+    let mut first = vec![0; 24 * 256];
+    for record in first.chunks_exact_mut(24) {
+        record[12] = 1;
+        record[16..].fill(0xff);
+    }
+    check(data, TraceFormat::OracleGeneral, &first, 24);
+}
+
+/// Checks that a web page gives a trace or an error.
+#[allow(dead_code)]
+pub(crate) fn page(data: &[u8]) {
+    let first = b"<!DOCTYPE html><script class=\"trace-data\">\na-1 [000] ..... 1.000001: block_plug: [a]\n";
+    let whole = elevon_trace::from_bytes([first, data].concat()).expect("a trace in the page");
+    read(whole, first.len() + data.len(), 16);
+    if let Ok(reader) = elevon_trace::from_bytes([b"<!DOCTYPE html>", data].concat()) {
+        read(reader, data.len(), 2);
+    }
+}
+
+/// Checks that a mail gives a trace or an error.
+#[allow(dead_code)]
+pub(crate) fn mail(data: &[u8]) {
+    let first = b"> 8,0 0 1 0.000000001 1\n> P N [a]\n";
+    let bytes = [first, data].concat();
+    let length = bytes.len();
+    if let Ok(reader) = elevon_trace::from_bytes(bytes) {
+        read(reader, length, 2);
+    }
+    let quoted: Vec<u8> = data.split_inclusive(|&byte| byte == b'\n').flat_map(|line| [b"> ", line].concat()).collect();
+    if let Ok(reader) = elevon_trace::from_bytes(quoted) {
+        read(reader, length * 2, 2);
+    }
+}
+
 /// Checks the readers of all kinds of CSV.
 #[allow(dead_code)]
 pub(crate) fn csv(data: &[u8]) {

@@ -63,7 +63,7 @@ pub use mix::{Mix, PrioRow};
 pub use process::ProcessStats;
 pub use request_rows::RequestWriter;
 pub(crate) use run::analyse;
-pub use run::{InspectError, inspect, inspect_part};
+pub use run::{InspectError, device_named, inspect, inspect_part};
 pub use seek::Seeks;
 pub use sizes::{SIZE_ROWS, SizeStat, Sizes};
 pub use timeline::{SLOTS as TIMELINE_SLOTS, Slot, Timeline};

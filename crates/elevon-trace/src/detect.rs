@@ -1,95 +1,103 @@
 //! Detects the format of a trace from its content.
 
 use crate::input::MAX_PIECE;
-use crate::read::csv::CsvKind;
 use crate::read::lines::BOM;
-use crate::read::{blkparse, blktrace, csv, event_csv, fio_log, ftrace, perfetto};
+use crate::read::{self, Detect, Format};
 
-/// A trace format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TraceFormat {
+/// Makes the list of formats: the type, and what the reader of each says of it.
+macro_rules! formats {
+    ($($(#[$doc:meta])* $name:ident = $format:path,)+) => {
+        /// A trace format.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum TraceFormat {
+            $($(#[$doc])* $name,)+
+        }
+
+        impl TraceFormat {
+            /// Every format, in the order in which they are looked for in a line.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
+
+            /// Returns what its reader says of it.
+            pub(crate) const fn format(self) -> &'static Format {
+                match self {
+                    $(Self::$name => &$format,)+
+                }
+            }
+        }
+    };
+}
+
+formats! {
+    /// Events of LTTng's kernel tracer as babeltrace prints them.
+    Lttng = read::lttng::FORMAT,
     /// Tracepoints as text: the kernel's `trace` file, `trace-cmd report`, `perf script`, lines
     /// without prefix.
-    Ftrace,
+    Ftrace = read::ftrace::FORMAT,
     /// blktrace's binary records, versions 7 and 8.
-    Blktrace,
+    Blktrace = read::blktrace::FORMAT,
     /// Output of `blkparse`.
-    Blkparse,
+    Blkparse = read::blkparse::FORMAT,
     /// Perfetto's protobuf packets.
-    Perfetto,
+    Perfetto = read::perfetto::FORMAT,
     /// fio's iolog, versions 2 and 3.
-    FioLog,
+    FioLog = read::fio_log::FORMAT,
+    /// Output of `biosnoop` (bcc and bpftrace) and `iosnoop` (perf-tools and DTrace).
+    Snoop = read::snoop::FORMAT,
+    /// CSV of disk I/O of Windows: xperf's dumper, and tables with titles of xperf and WPA.
+    Xperf = read::windows::XPERF,
+    /// What Sysinternals DiskMon saves.
+    DiskMon = read::windows::DISKMON,
     /// CSV of MSR Cambridge.
-    Msr,
+    Msr = read::csv::MSR,
     /// CSV of Alibaba's block traces.
-    Alibaba,
+    Alibaba = read::csv::ALIBABA,
     /// CSV of Tencent CBS.
-    Tencent,
+    Tencent = read::csv::TENCENT,
     /// CSV of Systor '17.
-    Systor,
+    Systor = read::csv::SYSTOR,
     /// The UMass repository's SPC format.
-    Spc,
+    Spc = read::csv::SPC,
+    /// Traces of FIU, with a process and the hash of the content in each line.
+    Fiu = read::fiu::FORMAT,
+    /// CSV with titles as libCacheSim reads it.
+    CacheSim = read::cache_sim::CSV,
+    /// libCacheSim's binary oracleGeneral.
+    OracleGeneral = read::cache_sim::ORACLE,
     /// CSV of events, as [`crate::write::csv`] writes it.
-    Csv,
+    Csv = read::event_csv::FORMAT,
 }
 
 impl TraceFormat {
-    /// Every format.
-    pub const ALL: [Self; 11] = [
-        Self::Ftrace,
-        Self::Blktrace,
-        Self::Blkparse,
-        Self::Perfetto,
-        Self::FioLog,
-        Self::Msr,
-        Self::Alibaba,
-        Self::Tencent,
-        Self::Systor,
-        Self::Spc,
-        Self::Csv,
-    ];
-
     /// Returns a short stable name.
     pub const fn name(self) -> &'static str {
-        match self {
-            Self::Ftrace => "ftrace",
-            Self::Blktrace => "blktrace",
-            Self::Blkparse => "blkparse",
-            Self::Perfetto => "perfetto",
-            Self::FioLog => "fio-iolog",
-            Self::Msr => "msr",
-            Self::Alibaba => "alibaba",
-            Self::Tencent => "tencent",
-            Self::Systor => "systor",
-            Self::Spc => "spc",
-            Self::Csv => "csv",
-        }
-    }
-
-    /// Returns true if its events are whole I/Os of volumes, which are no partitions of each other.
-    pub const fn has_volumes(self) -> bool {
-        matches!(self, Self::Msr | Self::Alibaba | Self::Tencent | Self::Systor | Self::Spc)
-    }
-
-    /// Returns true if its events may have the process of each thread.
-    pub const fn has_processes(self) -> bool {
-        matches!(self, Self::Ftrace | Self::Perfetto | Self::Csv)
+        self.format().name
     }
 
     /// Returns a description of one line.
     pub const fn description(self) -> &'static str {
-        match self {
-            Self::Ftrace => "text of tracepoints: tracefs, trace-cmd report, perf script",
-            Self::Blktrace => "blktrace's binary records, one file a CPU or one merged file",
-            Self::Blkparse => "what blkparse prints",
-            Self::Perfetto => "Perfetto's protobuf, plain or compressed, with ftrace events block/*",
-            Self::FioLog => "fio's iolog (write_iolog=), version 2 or 3",
-            Self::Msr => "MSR Cambridge CSV: time, host, disk, type, offset, bytes, response",
-            Self::Alibaba => "Alibaba CSV: volume, type, offset, bytes, time",
-            Self::Tencent => "Tencent CBS CSV: time, offset, size, type, volume",
-            Self::Systor => "Systor '17 CSV: time, response, type, LUN, offset, bytes",
-            Self::Spc => "SPC: ASU, sector, bytes, type, time",
-            Self::Csv => "CSV of events, as Elevon writes it",
+        self.format().description
+    }
+
+    /// Returns what its events lack, in one line.
+    pub const fn lacks(self) -> &'static str {
+        self.format().lacks
+    }
+
+    /// Returns true if its events are whole I/Os of volumes, which are no partitions of each other.
+    pub const fn has_volumes(self) -> bool {
+        self.format().has_volumes
+    }
+
+    /// Returns true if its events may have the process of each thread.
+    pub const fn has_processes(self) -> bool {
+        self.format().has_processes
+    }
+
+    /// Returns true for a line by which the format is recognised.
+    pub(crate) fn is_line(self, line: &[u8]) -> bool {
+        match self.format().detect {
+            Detect::Head(_) => false,
+            Detect::First(is_line) | Detect::Line(is_line) => is_line(line),
         }
     }
 }
@@ -97,40 +105,30 @@ impl TraceFormat {
 /// Maximum number of bytes of a trace that are examined to detect its format.
 pub(crate) const LOOK_AT: usize = MAX_PIECE / 4;
 
+/// Returns the lines of the start of a text that are whole, without those that are empty. The last
+/// one may be incomplete, except if it is the only one.
+pub(crate) fn whole_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let head = head.strip_prefix(BOM).unwrap_or(head);
+    let whole = memchr::memrchr(b'\n', head).map_or(head, |end| &head[..end]);
+    whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty())
+}
+
 /// Returns the format of a (decompressed) trace that starts with these bytes.
 pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
-    if blktrace::is_blktrace(head) {
-        return Some(TraceFormat::Blktrace);
+    let formats = || TraceFormat::ALL.iter().copied();
+    if let Some(found) = formats().find(|f| matches!(f.format().detect, Detect::Head(is_head) if is_head(head))) {
+        return Some(found);
     }
-    if perfetto::is_perfetto(head) {
-        return Some(TraceFormat::Perfetto);
-    }
-    let head = head.strip_prefix(BOM).unwrap_or(head);
-    // The last line may be incomplete, except if it is the only one.
-    let whole = memchr::memrchr(b'\n', head).map_or(head, |end| &head[..end]);
-    let lines = || whole.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    if lines().next().is_some_and(|line| fio_log::version(line).is_some()) {
-        return Some(TraceFormat::FioLog);
-    }
-    if lines().next().is_some_and(event_csv::is_header) {
-        return Some(TraceFormat::Csv);
+    let first = whole_lines(head).next()?;
+    if let Some(found) = formats().find(|f| matches!(f.format().detect, Detect::First(is_first) if is_first(first))) {
+        return Some(found);
     }
     // The first line may contain titles, and a text may start with other lines.
-    for line in lines() {
-        if ftrace::is_line(line) {
-            return Some(TraceFormat::Ftrace);
-        }
-        if blkparse::is_line(line) {
-            return Some(TraceFormat::Blkparse);
-        }
-        match csv::kind_of(line) {
-            Some(CsvKind::Msr) => return Some(TraceFormat::Msr),
-            Some(CsvKind::Alibaba) => return Some(TraceFormat::Alibaba),
-            Some(CsvKind::Tencent) => return Some(TraceFormat::Tencent),
-            Some(CsvKind::Systor) => return Some(TraceFormat::Systor),
-            Some(CsvKind::Spc) => return Some(TraceFormat::Spc),
-            None => {}
-        }
-    }
-    None
+    whole_lines(head).find_map(format_of_line)
+}
+
+/// Returns the format of a line of a text.
+pub(crate) fn format_of_line(line: &[u8]) -> Option<TraceFormat> {
+    let is_of = |f: &TraceFormat| matches!(f.format().detect, Detect::Line(is_line) if is_line(line));
+    TraceFormat::ALL.iter().copied().find(is_of)
 }

@@ -6,6 +6,8 @@
 use std::io::{self, Read};
 
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
+use liblzma::read::XzDecoder;
+use liblzma::stream::{CONCATENATED, Stream};
 use memchr::{memchr, memmem};
 
 use crate::report::Position;
@@ -19,6 +21,9 @@ const CHUNK: usize = 1 << 16;
 const UNPACKED: usize = 1 << 13;
 /// Maximum nesting of compressed data.
 const MAX_LAYERS: usize = 3;
+
+/// Memory that may be taken to decompress xz: `xz -9` takes a quarter of it.
+const XZ_MEMORY: u64 = 1 << 28;
 
 /// Bytes that are looked at for what `atrace -z` prints before what it compresses.
 const ATRACE_HEAD: usize = 128;
@@ -57,7 +62,19 @@ impl Input {
     /// # Errors
     /// Returns an error of the source.
     pub(crate) fn new(source: Box<dyn Read + Send>) -> io::Result<Self> {
-        let mut input = Self::plain(source, false);
+        Self::plain(source, false).unpacked()
+    }
+
+    /// Creates an input of what a layer makes of another input, and decompresses that.
+    ///
+    /// # Errors
+    /// Returns an error of the source.
+    pub(crate) fn layered(layer: impl Read + Send + 'static) -> io::Result<Self> {
+        Self::plain(Box::new(layer), true).unpacked()
+    }
+
+    fn unpacked(self) -> io::Result<Self> {
+        let mut input = self;
         for _ in 0..MAX_LAYERS {
             input.fill_to(ATRACE_HEAD)?;
             if let Some(at) = behind_mark(input.buffered()) {
@@ -69,6 +86,9 @@ impl Input {
                 // pzstd writes the length of a frame into one before it, which is skipped.
                 [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                     Box::new(zstd::Decoder::new(input)?)
+                }
+                [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
+                    Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?))
                 }
                 _ => return Ok(input),
             };

@@ -101,6 +101,14 @@ impl Names {
         self.devices.get(&device).map(|&id| self.name(id))
     }
 
+    /// Returns the device that the trace names so: `loop2`, and also `/dev/loop2`. The first of
+    /// several.
+    pub fn device_named(&self, name: &str) -> Option<DeviceNumber> {
+        let short = |name: &str| name.strip_prefix("/dev/").unwrap_or(name).to_owned();
+        let wanted = short(name);
+        self.devices.iter().find(|&(_, &id)| short(self.name(id)) == wanted).map(|(&device, _)| device)
+    }
+
     /// Returns the device of a named volume: major 0, minor in order of appearance.
     pub(crate) fn volume(&mut self, name: &[u8]) -> Option<DeviceNumber> {
         let id = self.intern(name)?;
@@ -181,5 +189,10 @@ mod tests {
         assert_eq!(names.volume(b"srv0.1"), Some(first));
         assert_eq!(names.device(second), Some("srv1.0"));
         assert_eq!(names.device(DeviceNumber::new(8, 0)), None);
+        names.name_device(DeviceNumber::new(7, 2), b"/dev/loop2");
+        for name in ["loop2", "/dev/loop2"] {
+            assert_eq!(names.device_named(name), Some(DeviceNumber::new(7, 2)));
+        }
+        assert_eq!((names.device_named("srv1.0"), names.device_named("loop")), (Some(second), None));
     }
 }

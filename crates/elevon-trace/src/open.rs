@@ -7,17 +7,12 @@ use std::fs::File;
 use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use crate::detect::{LOOK_AT, TraceFormat, detect};
+use crate::detect::{LOOK_AT, TraceFormat, detect, whole_lines};
 use crate::input::Input;
-use crate::read::blkparse::{self, Blkparse};
-use crate::read::blktrace::BlktraceSource;
-use crate::read::csv::{Csv, CsvKind};
-use crate::read::event_csv::EventCsv;
-use crate::read::fio_log::FioLog;
-use crate::read::ftrace::Ftrace;
-use crate::read::lines::LineSource;
-use crate::read::perfetto::PerfettoSource;
-use crate::reader::{EventSource, Reader};
+use crate::mail::{self, Mail};
+use crate::page::{self, Page};
+use crate::read::blkparse;
+use crate::reader::Reader;
 use crate::recorded::Recorded;
 use crate::report::ReadReport;
 
@@ -55,12 +50,14 @@ pub enum OpenError {
 }
 
 /// Files that people take for traces: how they start, and what to do with them.
-const OTHERS: [(&[u8], &str); 9] = [
+const OTHERS: [(&[u8], &str); 8] = [
     (b"\x17\x08Dtracing", "it is trace-cmd's trace.dat, and elevon reads what `trace-cmd report -t` prints of it"),
     (b"PERFILE2", "it is perf's perf.data, and elevon reads what `perf script --ns` prints of it"),
-    (b"\xfd7zXZ\0", "it is compressed by xz, and elevon reads gzip and zstd: `xz -dc FILE | elevon inspect -`"),
-    (b"BZh", "it is compressed by bzip2, and elevon reads gzip and zstd: `bzip2 -dc FILE | elevon inspect -`"),
-    (b"\x04\x22\x4d\x18", "it is compressed by lz4, and elevon reads gzip and zstd: `lz4 -dc FILE | elevon inspect -`"),
+    (b"BZh", "it is compressed by bzip2, and elevon reads gzip, xz and zstd: `bzip2 -dc FILE | elevon inspect -`"),
+    (
+        b"\x04\x22\x4d\x18",
+        "it is compressed by lz4, and elevon reads gzip, xz and zstd: `lz4 -dc FILE | elevon inspect -`",
+    ),
     (b"PK\x03\x04", "it is a zip archive: unpack it, and name the trace in it"),
     (b"PAR1", "it is Parquet, which elevon writes but does not read; of the other formats, CSV keeps as much"),
     (b"\xff\xfe", "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`"),
@@ -87,6 +84,14 @@ fn is_tar(head: &[u8]) -> bool {
     head.get(257..262) == Some(b"ustar")
 }
 
+/// Lines that must all look like those of `blkparse -f` before that is said of a text.
+const MAY_BE_CUSTOM: usize = 4;
+
+/// Returns true for a line that a mail quotes.
+fn is_of_mail(line: &[u8]) -> bool {
+    line.trim_ascii_start().starts_with(b">")
+}
+
 /// Returns the message for content of an unknown format.
 fn unknown(head: &[u8]) -> String {
     if is_tar(head) {
@@ -98,9 +103,14 @@ fn unknown(head: &[u8]) -> String {
     if let Some((_, advice)) = JSON.iter().find(|(key, _)| memchr::memmem::find(head, key).is_some()) {
         return (*advice).to_owned();
     }
-    let formats: Vec<&str> = TraceFormat::ALL.into_iter().map(TraceFormat::name).collect();
+    let formats: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
     let first = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
-    if blkparse::may_be_custom(first) {
+    if is_of_mail(first) {
+        return "its lines are quoted, numbered or wrapped, as in a mail, and no line of a trace is found in them: give \
+            the lines as the tool printed them"
+            .to_owned();
+    }
+    if whole_lines(head).take(MAY_BE_CUSTOM).all(blkparse::may_be_custom) {
         return "it may be what `blkparse -f` prints, which does not say what its columns are; elevon reads what \
             blkparse prints without -f, and the files of blktrace"
             .to_owned();
@@ -170,8 +180,10 @@ pub fn from_bytes(bytes: Vec<u8>) -> Result<Reader, OpenError> {
 fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> Result<Reader, OpenError> {
     let mut found = None;
     let mut unknown = None;
+    let mut notes = Vec::new();
     for (name, input) in &mut inputs {
-        input.fill_to(LOOK_AT).map_err(|source| OpenError::Io { path: name.as_str().into(), source })?;
+        let taken = std::mem::replace(input, Input::empty());
+        *input = prepared(taken, &mut notes).map_err(|source| OpenError::Io { path: name.as_str().into(), source })?;
         // The first file of an archive would be taken for the trace, without its first line.
         let format = if is_tar(input.buffered()) { None } else { detect(input.buffered()) };
         if format.is_none() && input.is_damaged() {
@@ -197,6 +209,7 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
     };
     let mut report = ReadReport::new(format);
     report.recorded = recorded;
+    notes.into_iter().for_each(|note| report.note(note));
     report.files = inputs.iter().map(|(name, _)| name.clone()).collect();
     if lacks_cpus(&report.files) {
         report.note(MISSING_CPU_NOTE);
@@ -204,11 +217,24 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
     if inputs.iter().any(|(_, input)| input.buffered().is_empty()) {
         report.note(EMPTY_CPU_NOTE);
     }
-    let mut inputs = inputs.into_iter().map(|(_, input)| input);
-    if format == TraceFormat::Blktrace {
-        return Ok(Reader::new(Box::new(BlktraceSource::new(inputs.collect())), report));
+    let inputs = inputs.into_iter().map(|(_, input)| input).collect();
+    Ok(Reader::new((format.format().open)(inputs), report))
+}
+
+/// Takes the trace out of a web page or a mail, if it is in one, and buffers its start.
+fn prepared(mut input: Input, notes: &mut Vec<&'static str>) -> io::Result<Input> {
+    input.fill_to(LOOK_AT)?;
+    if page::is_page(input.buffered()) && (page::has_trace(input.buffered()) || detect(input.buffered()).is_none()) {
+        input = Input::layered(Page::new(input))?;
+        notes.push(page::NOTE);
+        input.fill_to(LOOK_AT)?;
     }
-    Ok(Reader::new(source_of(format, inputs.next().unwrap_or_else(Input::empty)), report))
+    if let Some(format) = mail::format_of(input.buffered()) {
+        input = Input::layered(Mail::new(input, format))?;
+        notes.push(mail::NOTE);
+        input.fill_to(LOOK_AT)?;
+    }
+    Ok(input)
 }
 
 /// What is said of per-CPU files of which one with a lower number is not there.
@@ -225,28 +251,10 @@ fn lacks_cpus(files: &[String]) -> bool {
     last.is_some_and(|(_, cpu)| cpu as usize >= files.len())
 }
 
-/// Returns the reader of one file in a format.
-fn source_of(format: TraceFormat, input: Input) -> Box<dyn EventSource> {
-    let csv = |input, kind| Box::new(LineSource::new(input, Csv::new(kind)));
-    match format {
-        TraceFormat::Blktrace => Box::new(BlktraceSource::new(vec![input])),
-        TraceFormat::Ftrace => Box::new(LineSource::new(input, Ftrace::default())),
-        TraceFormat::Blkparse => Box::new(LineSource::new(input, Blkparse::default())),
-        TraceFormat::Perfetto => Box::new(PerfettoSource::new(input)),
-        TraceFormat::FioLog => Box::new(LineSource::new(input, FioLog::default())),
-        TraceFormat::Msr => csv(input, CsvKind::Msr),
-        TraceFormat::Alibaba => csv(input, CsvKind::Alibaba),
-        TraceFormat::Tencent => csv(input, CsvKind::Tencent),
-        TraceFormat::Systor => csv(input, CsvKind::Systor),
-        TraceFormat::Spc => csv(input, CsvKind::Spc),
-        TraceFormat::Csv => Box::new(LineSource::new(input, EventCsv::default())),
-    }
-}
-
 /// Part of the name that all per-CPU files have.
 const PER_CPU: &str = ".blktrace.";
 /// Extensions of compressed files.
-const COMPRESSED: [&str; 2] = [".gz", ".zst"];
+const COMPRESSED: [&str; 3] = [".gz", ".zst", ".xz"];
 
 /// Returns the files that a path stands for, in order of their CPUs.
 fn files_of(path: &Path) -> Vec<PathBuf> {

@@ -220,6 +220,17 @@ impl ReadReport {
         }
     }
 
+    /// Returns true if the trace is blktrace's files of CPUs, which have this name: that of the
+    /// device that was recorded.
+    pub(crate) fn is_of_files_named(&self, name: &str) -> bool {
+        let name = name.strip_prefix("/dev/").unwrap_or(name);
+        let is_named = |file: &String| {
+            let file = file.rsplit('/').next().unwrap_or(file);
+            file.split_once(".blktrace.").is_some_and(|(base, _)| base == name)
+        };
+        !self.files.is_empty() && self.files.iter().all(is_named)
+    }
+
     /// Returns the devices on which a device lies.
     pub fn below(&self, device: DeviceNumber) -> impl Iterator<Item = DeviceNumber> + '_ {
         self.remaps.iter().filter(move |(upper, _)| *upper == device).map(|&(_, lower)| lower)

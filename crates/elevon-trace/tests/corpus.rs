@@ -34,3 +34,23 @@ fn the_corpus_of_fio_logs_holds() {
 fn the_corpus_of_csv_holds() {
     corpus::each("csv", 6, 3, &[0xff, b'9'], trace::csv);
 }
+
+#[test]
+fn the_corpus_of_rows_holds() {
+    corpus::each("rows", 8, 23, &[0xff, b'9'], trace::rows);
+}
+
+#[test]
+fn the_corpus_of_oracle_general_holds() {
+    corpus::each("oracle", 1, 3, &[0xff], trace::oracle);
+}
+
+#[test]
+fn the_corpus_of_pages_holds() {
+    corpus::each("page", 2, 31, &[0xff, b'<'], trace::page);
+}
+
+#[test]
+fn the_corpus_of_mails_holds() {
+    corpus::each("mail", 3, 7, &[0xff, b'>'], trace::mail);
+}

@@ -87,6 +87,9 @@ pub(crate) enum Command {
     /// List the I/O schedulers and queue settings, or show one scheduler with its tunables
     #[command(after_help = about::SCHEDULERS_EXAMPLES)]
     Schedulers(NameArgs),
+    /// List the formats of traces that are read, or show one with what its events lack
+    #[command(after_help = about::FORMATS_EXAMPLES)]
+    Formats(NameArgs),
     /// List the kernel versions, show the rules of one, or what differs between two for I/O
     #[command(after_help = about::KERNELS_EXAMPLES)]
     Kernels(KernelsArgs),
@@ -165,9 +168,10 @@ pub(crate) struct ReplayArgs {
 /// How the I/O of a trace is done again.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct ReplayOptions {
-    /// The device or partition of the trace whose I/O is replayed. Without it, the device that has
+    /// The device or partition of the trace whose I/O is replayed, by its numbers or by the name
+    /// that the trace has of it. Without it, the device that has
     /// nearly all events; if there is none, they are listed
-    #[arg(long, value_name = "MAJ:MIN")]
+    #[arg(long, value_name = "MAJ:MIN|NAME")]
     pub(crate) dev: Option<String>,
     /// Closed loop: each process does its next I/O when as many of its I/Os have completed as had
     /// in the trace, after the time it thought then. Without it bios enter at the times of the
@@ -367,8 +371,9 @@ pub(crate) struct CalibrateArgs {
     /// per-CPU files or their base name, or - for the standard input
     #[arg(value_name = "TRACE", conflicts_with_all = ["device", "seconds", "overwrite_data"])]
     pub(crate) input: Option<PathBuf>,
-    /// The device or partition of the trace. Without it, the device that has nearly all events
-    #[arg(long, value_name = "MAJ:MIN", requires = "input")]
+    /// The device or partition of the trace, by its numbers or by the name that the trace has of it.
+    /// Without it, the device that has nearly all events
+    #[arg(long, value_name = "MAJ:MIN|NAME", requires = "input")]
     pub(crate) dev: Option<String>,
     /// Change the parameters of this flash profile until it is like the trace's device; any: of the
     /// profile that is nearest; slots: fit servers [default: slots, or any if that comes nearer]
@@ -421,9 +426,9 @@ pub(crate) struct InspectArgs {
     /// standard input
     #[arg(value_name = "TRACE")]
     pub(crate) trace: PathBuf,
-    /// The device or partition to look at. Without it, the device that has nearly all events; if
-    /// there is none, they are listed
-    #[arg(long, value_name = "MAJ:MIN")]
+    /// The device or partition to look at, by its numbers or by the name that the trace has of it.
+    /// Without it, the device that has nearly all events; if there is none, they are listed
+    #[arg(long, value_name = "MAJ:MIN|NAME")]
     pub(crate) dev: Option<String>,
     /// Also write every request that completed as a row of CSV or Parquet, as the name ends: its
     /// times, operation, place, size and process
@@ -450,8 +455,9 @@ pub(crate) struct ConvertArgs {
     /// .perfetto-trace, .iolog, .csv, .parquet; .perfetto and .json are timelines to look at
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
-    /// Only the events of this device, and those that name none: plugs and gaps
-    #[arg(long, value_name = "MAJ:MIN")]
+    /// Only the events of this device, given by its numbers or its name in the trace, and those that
+    /// name none: plugs and gaps
+    #[arg(long, value_name = "MAJ:MIN|NAME")]
     pub(crate) dev: Option<String>,
 }
 
@@ -468,8 +474,9 @@ pub(crate) struct AdviseArgs {
     /// The trace: a file, or any one of blktrace's per-CPU files or their base name
     #[arg(value_name = "TRACE")]
     pub(crate) input: PathBuf,
-    /// The device or partition of the trace. Without it, the device that has nearly all events
-    #[arg(long, value_name = "MAJ:MIN")]
+    /// The device or partition of the trace, by its numbers or by the name that the trace has of it.
+    /// Without it, the device that has nearly all events
+    #[arg(long, value_name = "MAJ:MIN|NAME")]
     pub(crate) dev: Option<String>,
     /// What is to get better
     #[arg(long, value_name = "GOAL", value_enum, default_value_t = Goal::Balanced)]

@@ -13,6 +13,7 @@ use elevon_report::text::{Figure, figures};
 use elevon_sim::device::fault::kinds::{self, FaultKind, KINDS};
 use elevon_sim::device::{Description, Device, Model, parse_model};
 use elevon_sim::profiles::{self, Basis, PROFILES, ParameterLine, Profile, Reference};
+use elevon_trace::TraceFormat;
 
 use crate::args::DevicesArgs;
 use crate::attributes;
@@ -322,6 +323,38 @@ fn show_fault(kind: &FaultKind) -> String {
     }
     let _ = writeln!(text, "\nExample: --fault {}", kind.example);
     text
+}
+
+/// `elevon formats`: lists the formats of traces that are read, or shows one.
+pub(crate) fn formats(name: Option<&str>) -> Result<Ending, Failure> {
+    let known = || TraceFormat::ALL.iter().map(|format| format.name());
+    let text = match name {
+        None => {
+            let mut text = String::from(
+                "Formats of traces that are read, found by the content of a file (elevon formats NAME shows one):\n\n",
+            );
+            for format in TraceFormat::ALL {
+                let _ = writeln!(text, "  {:<14} {}", format.name(), format.description());
+            }
+            text.push_str(
+                "\nEach may be compressed by gzip, xz, zstd or zlib. docs/trace-formats.md says more of each.\n",
+            );
+            text
+        }
+        Some(name) => match TraceFormat::ALL.iter().find(|format| format.name() == name) {
+            Some(format) => {
+                format!("{name}: {}\n\nIts events lack: {}.\n", format.description(), format.lacks())
+            }
+            None => {
+                let all: Vec<&str> = known().collect();
+                let meant = did_you_mean(name, known());
+                let unknown = UnknownName { kind: "format", name: name.to_owned(), meant, known: all.join(", ") };
+                return Err(Failure::named("formats", unknown));
+            }
+        },
+    };
+    emit(&text)?;
+    Ok(Ending::Done)
 }
 
 pub(crate) fn schedulers(name: Option<&str>) -> Result<Ending, Failure> {

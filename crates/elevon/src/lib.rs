@@ -89,6 +89,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Replay(args) => replay::replay(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Devices(args) => catalogue::devices(&args),
+        Command::Formats(args) => catalogue::formats(args.name.as_deref()),
         Command::Faults(args) => catalogue::faults(args.name.as_deref()),
         Command::Schedulers(args) => catalogue::schedulers(args.name.as_deref()),
         Command::Kernels(args) => kernels::kernels(&args),

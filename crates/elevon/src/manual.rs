@@ -8,6 +8,7 @@ use elevon_core::kernel::Kernel;
 use elevon_core::sched::SCHEDULERS;
 use elevon_sim::device::fault::kinds::KINDS;
 use elevon_sim::profiles;
+use elevon_trace::TraceFormat;
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
 use crate::failure::{Ending, Failure, FileError, emit};
@@ -21,6 +22,7 @@ fn with_names() -> Command {
     let schedulers: Vec<&str> = SCHEDULERS.iter().map(|scheduler| scheduler.name).collect();
     let kernels: Vec<&str> = Kernel::ALL.iter().map(|kernel| kernel.name()).collect();
     let faults: Vec<&str> = KINDS.iter().map(|kind| kind.name).collect();
+    let formats: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
     let experiments: Vec<&str> = reproduce::names().collect();
     Cli::command().mut_subcommands(|command| {
         let of = command.get_name().to_owned();
@@ -32,6 +34,7 @@ fn with_names() -> Command {
                 (_, "scheduler") | ("schedulers", "name") => &schedulers,
                 (_, "kernel") | ("kernels", _) => &kernels,
                 ("faults", "name") => &faults,
+                ("formats", "name") => &formats,
                 ("reproduce", "name") => &experiments,
                 _ => return arg,
             };

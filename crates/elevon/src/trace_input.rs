@@ -7,7 +7,7 @@ use elevon_trace::analysis::{InspectError, Inspection};
 use elevon_trace::{DeviceNumber, OpenError, Position, Reader};
 
 use crate::bar::Bar;
-use crate::failure::{Failure, MachineError, tell};
+use crate::failure::{Failure, InputError, MachineError, tell};
 use crate::files::Files;
 use crate::text_files::STDIN;
 
@@ -21,9 +21,23 @@ pub(crate) struct TraceInput<'a> {
 }
 
 impl<'a> TraceInput<'a> {
+    /// `dev` is the text of `--dev`: the numbers of a device, or a name that the trace has. For a
+    /// name the trace is read until it is found.
     pub(crate) fn new(path: &'a Path, dev: Option<&str>) -> Result<Self, Failure> {
-        let device = dev.map(str::parse::<DeviceNumber>).transpose().map_err(|error| Failure::named("--dev", error))?;
-        Ok(Self { name: path.display().to_string(), device, path })
+        let mut trace = Self { name: path.display().to_string(), device: None, path };
+        trace.device = match dev.map(|dev| (dev, dev.parse::<DeviceNumber>())) {
+            None => None,
+            Some((_, Ok(device))) => Some(device),
+            Some((name, Err(error))) if name.trim().is_empty() => return Err(Failure::named("--dev", error)),
+            Some((name, Err(_))) if path == Path::new(STDIN) => {
+                return Err(Failure::named(format!("--dev {name}"), InputError::NameInStream));
+            }
+            Some((name, Err(_))) => {
+                let reader = trace.open()?;
+                Some(elevon_trace::analysis::device_named(reader, name).map_err(|error| trace.failure(error))?)
+            }
+        };
+        Ok(trace)
     }
 
     /// Adds the trace to the files of the command, so that no output may be the same file.
@@ -64,9 +78,10 @@ impl<'a> TraceInput<'a> {
             error @ InspectError::Open(_) => Failure::input(error),
             InspectError::Read(error) => MachineError::Read { trace: self.name.clone(), error }.into(),
             InspectError::Select(error) => Failure::named(&self.name, error),
-            error @ (InspectError::Unusable(_) | InspectError::Choose(_) | InspectError::NoSuchDevice { .. }) => {
-                Failure::named(&self.name, error)
-            }
+            error @ (InspectError::Unusable(_)
+            | InspectError::Choose(_)
+            | InspectError::NoSuchDevice { .. }
+            | InspectError::NoSuchName { .. }) => Failure::named(&self.name, error),
         }
     }
 

@@ -261,10 +261,14 @@ impl Collector {
         let sectors = event.sectors().unwrap_or(0);
         self.counts.bios[group as usize] += 1;
         add(&mut self.counts.bio_bytes[group as usize], bytes);
-        self.process(process).queued(group, sector, sectors, bytes);
+        // Traces of caches have objects in place of sectors.
+        let has_place = event.sector.is_some();
+        self.process(process).queued(group, sector, if has_place { sectors } else { 0 }, bytes);
         if sectors > 0 {
             self.bio_sizes.add(group, bytes);
-            self.queue_seeks.add(sector, sectors);
+            if has_place {
+                self.queue_seeks.add(sector, sectors);
+            }
         }
         self.mix.bio(group, event.flags);
         if let Some(log) = &mut self.bios {

@@ -54,10 +54,25 @@ pub(super) fn described(mut devices: Vec<(DeviceNumber, u64)>, reader: &Reader) 
     let describe = |(device, events)| DeviceEvents {
         device,
         events,
-        name: reader.names().device(device).map(str::to_owned),
+        name: reader.names().device(device).or_else(|| recorded_name(reader, device)).map(str::to_owned),
         below: reader.report().below(device).collect(),
     };
     devices.into_iter().map(describe).collect()
+}
+
+/// The name of a device in what the trace tells of how it was recorded.
+fn recorded_name(reader: &Reader, device: DeviceNumber) -> Option<&str> {
+    reader.report().recorded.as_deref().filter(|recorded| recorded.device() == Some(device))?.get("name")
+}
+
+/// Returns the device that a trace names so, as far as it was read.
+pub(super) fn named(reader: &Reader, name: &str) -> Option<DeviceNumber> {
+    let recorded = || {
+        let recorded = reader.report().recorded.as_deref()?;
+        let known = recorded.get("name").filter(|known| *known == name.strip_prefix("/dev/").unwrap_or(name));
+        known.and(recorded.device())
+    };
+    reader.names().device_named(name).or_else(recorded)
 }
 
 /// Why no device could be chosen.

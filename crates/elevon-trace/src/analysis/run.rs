@@ -2,7 +2,7 @@
 
 use std::io;
 
-use super::device::{DeviceEvents, candidates, described, list};
+use super::device::{DeviceEvents, candidates, described, list, named};
 use super::{Analysis, Choice, ChooseError, Inspection, RequestSink};
 use crate::event::{DeviceNumber, TraceEvent};
 use crate::open::OpenError;
@@ -40,6 +40,40 @@ pub enum InspectError {
         /// Devices that have events.
         devices: Vec<DeviceEvents>,
     },
+    /// No device has the name.
+    #[error("it names no device {name}; there are {}", list(.devices))]
+    NoSuchName {
+        /// The name.
+        name: String,
+        /// Devices that have events.
+        devices: Vec<DeviceEvents>,
+    },
+}
+
+/// Returns the device that a trace names so: `loop2` or `/dev/loop2`, the name of a volume, or that
+/// of the files of blktrace's CPUs. Reads the trace until the name is found.
+///
+/// # Errors
+/// Returns an error for a trace that cannot be read, and for a name that no device has.
+pub fn device_named(mut reader: Reader, name: &str) -> Result<DeviceNumber, InspectError> {
+    loop {
+        if let Some(device) = named(&reader, name) {
+            return Ok(device);
+        }
+        if reader.next_batch()?.is_none() {
+            break;
+        }
+    }
+    let found = described(reader.report().devices.clone(), &reader);
+    if reader.report().is_of_files_named(name)
+        && let Ok(choice) = Choice::of(&reader)
+    {
+        return Ok(choice.device);
+    }
+    if found.is_empty() {
+        return Err(ChooseError::no_device(reader.report()).into());
+    }
+    Err(InspectError::NoSuchName { name: name.to_owned(), devices: found })
 }
 
 /// Analyses a device of a trace; if `device` is `None`, the device that has nearly all events.

@@ -60,13 +60,38 @@ fn zlib_is_taken_off() {
     assert_eq!(from_bytes(plain.into_bytes()).unwrap().read_all().unwrap().len(), 3999);
 }
 
+/// xz has a length of its own for each block, and may be several files one after the other.
+#[test]
+fn xz_is_taken_off() {
+    let (events, reader) = crate::testing::read_file(&crate::testing::data("formats/ftrace.txt.xz"));
+    assert_eq!((reader.format(), events.len()), (TraceFormat::Ftrace, 12));
+    let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
+    encoder.write_all(text().as_bytes()).unwrap();
+    let packed = encoder.finish().unwrap();
+    assert_eq!(from_bytes(packed.repeat(2)).unwrap().read_all().unwrap().len(), 3999 * 2);
+    assert_eq!(from_bytes(gzip(&packed)).unwrap().read_all().unwrap().len(), 3999);
+    let mut cut = from_bytes(packed[..packed.len() / 2].to_vec()).unwrap();
+    let events = cut.read_all().unwrap().len();
+    assert!((1000..3000).contains(&events), "{events} events");
+    assert_eq!(cut.report().skipped.last().unwrap().reason, "compressed data that is whole");
+    assert_eq!(error(&packed[..14]), "(bytes): its compressed data is damaged near the start");
+}
+
+/// A false guess is worse than none.
+#[test]
+fn a_guess_needs_all_lines() {
+    for text in ["8,0 R 2048 C R of it\nand more\n", "> 8,0 D R 2048 +\n", "Dear all, D W\nsee below\n"] {
+        assert!(!error(text.as_bytes()).contains("-f"), "{text}");
+    }
+    assert!(error(b"> 8,0 D R 2048 +\n> see\n").contains("quoted"));
+}
+
 /// What people take for a trace is called by its name, with what makes a trace of it.
 #[test]
 fn other_files_are_called_by_their_names() {
     for (start, word) in [
         (&b"\x17\x08\x44tracing7\0\0\x08"[..], "trace-cmd report"),
         (b"PERFILE2h\0", "perf script"),
-        (b"\xfd7zXZ\0\0\x04", "xz -dc"),
         (b"BZh91AY&SY", "bzip2 -dc"),
         (b"\x04\"M\x18d@", "lz4 -dc"),
         (b"PK\x03\x04\x14\0", "zip"),

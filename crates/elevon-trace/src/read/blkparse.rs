@@ -13,6 +13,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
 use super::lines::{LineFormat, TextLine};
+use super::{Detect, Format};
 use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 use crate::recorded::Recorded;
@@ -22,6 +23,17 @@ use crate::sink::Sink;
 /// What ends the line of a completion. Formats of `-f` often have the task there, in which case
 /// their other columns are not known either.
 const ERROR: Expected = "an error number in brackets (what blkparse prints with -f is not read)";
+
+/// What this reader says of its format.
+pub(crate) const FORMAT: Format = Format {
+    name: "blkparse",
+    description: "what blkparse prints",
+    lacks: "priority, tag, cgroup, whether a C is of a bio or a request",
+    has_volumes: false,
+    has_processes: false,
+    detect: Detect::Line(is_line),
+    open: |inputs| super::text(inputs, Blkparse::default()),
+};
 
 /// Reads one text.
 #[derive(Default)]

@@ -17,6 +17,7 @@ use std::io;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
+use super::{Detect, Format};
 use crate::input::Input;
 use crate::names::NameId;
 use crate::reader::EventSource;
@@ -26,6 +27,17 @@ use crate::sink::{BATCH, Sink};
 use record::Header;
 
 pub use record::{action, category};
+
+/// What this reader says of its format.
+pub(crate) const FORMAT: Format = Format {
+    name: "blktrace",
+    description: "blktrace's binary records, one file a CPU or one merged file",
+    lacks: "priority, tag, whether a write is atomic",
+    has_volumes: false,
+    has_processes: false,
+    detect: Detect::Head(is_blktrace),
+    open: |inputs| Box::new(BlktraceSource::new(inputs)),
+};
 
 /// Per-CPU files are in order of time, except for events of interrupts.
 const WINDOW: usize = 1024;

@@ -15,21 +15,76 @@
 #[cfg(test)]
 mod tests;
 
-use super::cursor::{Cursor, Expected, whole_number};
+use super::cursor::{Expected, whole_number};
 use super::lines::{LineFormat, TextLine};
+use super::rows::{Fields, SECOND, decimal};
+use super::{Detect, Format};
 use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 use crate::report::Position;
 use crate::sink::{BATCH, Sink};
 
-/// The format.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CsvKind {
-    Msr,
-    Alibaba,
-    Tencent,
-    Systor,
-    Spc,
+/// What this reader says of the CSV of MSR Cambridge.
+pub(crate) const MSR: Format = Format {
+    name: "msr",
+    description: "MSR Cambridge CSV: time, host, disk, type, offset, bytes, response",
+    lacks: "process, CPU, flags",
+    has_volumes: true,
+    has_processes: false,
+    detect: Detect::Line(|line| is_line(msr, line)),
+    open: |inputs| super::text(inputs, Csv::new(msr)),
+};
+
+/// What this reader says of Alibaba's CSV.
+pub(crate) const ALIBABA: Format = Format {
+    name: "alibaba",
+    description: "Alibaba CSV: volume, type, offset, bytes, time",
+    lacks: "process, CPU, flags, response time",
+    has_volumes: true,
+    has_processes: false,
+    detect: Detect::Line(|line| is_line(alibaba, line)),
+    open: |inputs| super::text(inputs, Csv::new(alibaba)),
+};
+
+/// What this reader says of Tencent's CSV.
+pub(crate) const TENCENT: Format = Format {
+    name: "tencent",
+    description: "Tencent CBS CSV: time, offset, size, type, volume",
+    lacks: "process, CPU, flags, response time, times below a second",
+    has_volumes: true,
+    has_processes: false,
+    detect: Detect::Line(|line| is_line(tencent, line)),
+    open: |inputs| super::text(inputs, Csv { has_whole_seconds: true, ..Csv::new(tencent) }),
+};
+
+/// What this reader says of the CSV of Systor '17.
+pub(crate) const SYSTOR: Format = Format {
+    name: "systor",
+    description: "Systor '17 CSV: time, response, type, LUN, offset, bytes",
+    lacks: "process, CPU, flags",
+    has_volumes: true,
+    has_processes: false,
+    detect: Detect::Line(|line| line.trim_ascii() == SYSTOR_HEADER || is_line(systor, line)),
+    open: |inputs| super::text(inputs, Csv::new(systor)),
+};
+
+/// What this reader says of SPC.
+pub(crate) const SPC: Format = Format {
+    name: "spc",
+    description: "SPC: ASU, sector, bytes, type, time",
+    lacks: "process, CPU, flags, response time",
+    has_volumes: true,
+    has_processes: false,
+    detect: Detect::Line(|line| is_line(spc, line)),
+    open: |inputs| super::text(inputs, Csv::new(spc)),
+};
+
+/// Parses the fields of a line of one of these formats.
+type Parse = for<'a> fn(&Fields<'a>) -> Result<Io<'a>, Expected>;
+
+/// Returns true for a line of a format.
+fn is_line(parse: Parse, line: &[u8]) -> bool {
+    parse(&Fields::of(line, b',')).is_ok()
 }
 
 /// The first line of a Systor '17 trace.
@@ -38,42 +93,11 @@ const SYSTOR_HEADER: &[u8] = b"Timestamp,Response,IOType,LUN,Offset,Size";
 const FILETIME_OF_1970: u64 = 116_444_736_000_000_000;
 /// I/Os of one second that are spread over it; further ones are all at its end.
 const MAX_SPREAD: usize = 1 << 16;
-/// Number of fields of a line that are parsed.
-const MAX_FIELDS: usize = 8;
-
-/// A line's fields.
-struct Fields<'a> {
-    fields: [&'a [u8]; MAX_FIELDS],
-    count: usize,
-}
-
-impl<'a> Fields<'a> {
-    fn of(line: &'a [u8]) -> Self {
-        let (mut fields, mut count) = ([&b""[..]; MAX_FIELDS], 0);
-        let mut start = 0;
-        for end in memchr::memchr_iter(b',', line).chain([line.len()]) {
-            if count < MAX_FIELDS {
-                fields[count] = unquoted(line[start..end].trim_ascii());
-            }
-            count += 1;
-            start = end + 1;
-        }
-        Self { fields, count }
-    }
-
-    fn number(&self, at: usize, expected: Expected) -> Result<u64, Expected> {
-        whole_number(self.fields[at]).ok_or(expected)
-    }
-}
-
-/// Returns the content of a field that is in quotes, as spreadsheets write it.
-fn unquoted(field: &[u8]) -> &[u8] {
-    field.strip_prefix(b"\"").and_then(|field| field.strip_suffix(b"\"")).unwrap_or(field)
-}
-
 /// Reads one trace.
 pub(crate) struct Csv {
-    kind: CsvKind,
+    parse: Parse,
+    /// True if times are whole seconds, whose I/Os are spread over each.
+    has_whole_seconds: bool,
     /// The I/Os of the current second with their line numbers, in a format whose times are whole
     /// seconds.
     second: Vec<(TraceEvent, u64)>,
@@ -82,8 +106,8 @@ pub(crate) struct Csv {
 }
 
 impl Csv {
-    pub(crate) const fn new(kind: CsvKind) -> Self {
-        Self { kind, second: Vec::new(), full: None }
+    const fn new(parse: Parse) -> Self {
+        Self { parse, has_whole_seconds: false, second: Vec::new(), full: None }
     }
 
     /// Spreads the I/Os of a second evenly over it.
@@ -114,16 +138,6 @@ impl Csv {
     }
 }
 
-/// Returns the format of a line.
-pub(crate) fn kind_of(line: &[u8]) -> Option<CsvKind> {
-    if line.trim_ascii() == SYSTOR_HEADER {
-        return Some(CsvKind::Systor);
-    }
-    [CsvKind::Msr, CsvKind::Alibaba, CsvKind::Tencent, CsvKind::Systor, CsvKind::Spc]
-        .into_iter()
-        .find(|&kind| parse(kind, line).is_ok())
-}
-
 impl LineFormat for Csv {
     // Times of several servers and volumes may be far out of order.
     const WINDOW: usize = BATCH * 4;
@@ -134,7 +148,7 @@ impl LineFormat for Csv {
             sink.report.other += 1;
             return;
         }
-        match parse(self.kind, text) {
+        match (self.parse)(&Fields::of(text, b',')) {
             Ok(Io { mut event, named, is_within_sector }) => {
                 if let Some((host, disk)) = named {
                     event.device = sink.names.volume_of(host, disk);
@@ -143,7 +157,7 @@ impl LineFormat for Csv {
                     sink.report
                         .note("some offsets are within a sector of 512 bytes: their I/Os begin with that sector");
                 }
-                if self.kind == CsvKind::Tencent {
+                if self.has_whole_seconds {
                     self.second(event, line.number, sink);
                 } else {
                     sink.push(event, 0, Position::Line(line.number));
@@ -168,17 +182,6 @@ struct Io<'a> {
     named: Option<(&'a [u8], &'a [u8])>,
     /// True if the offset was within a sector.
     is_within_sector: bool,
-}
-
-fn parse(kind: CsvKind, line: &[u8]) -> Result<Io<'_>, Expected> {
-    let fields = Fields::of(line);
-    match kind {
-        CsvKind::Msr => msr(&fields),
-        CsvKind::Alibaba => alibaba(&fields),
-        CsvKind::Tencent => tencent(&fields),
-        CsvKind::Systor => systor(&fields),
-        CsvKind::Spc => spc(&fields),
-    }
 }
 
 fn msr<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
@@ -288,15 +291,5 @@ fn volume(text: &[u8]) -> Result<DeviceNumber, Expected> {
 
 /// Parses seconds with or without a fraction, to nanoseconds.
 fn decimal_seconds(text: &[u8]) -> Option<u64> {
-    let (whole, fraction) = match memchr::memchr(b'.', text) {
-        Some(at) => (&text[..at], &text[at + 1..]),
-        None => (text, &b"0"[..]),
-    };
-    let kept = &fraction[..fraction.len().min(9)];
-    if !fraction.iter().all(u8::is_ascii_digit) {
-        return None;
-    }
-    let nanoseconds = Cursor::new(kept).digits().unwrap_or(0) * 10u64.pow(9 - kept.len() as u32);
-    let whole = if whole.is_empty() && !kept.is_empty() { 0 } else { whole_number(whole)? };
-    whole.checked_mul(1_000_000_000)?.checked_add(nanoseconds)
+    decimal(text, SECOND).map(|(nanoseconds, _)| nanoseconds)
 }

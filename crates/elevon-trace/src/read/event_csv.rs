@@ -2,10 +2,22 @@
 
 use super::cursor::Expected;
 use super::lines::{LineFormat, TextLine};
+use super::{Detect, Format};
 use crate::columns::{self, COLUMNS, Cell, EventRow};
 use crate::event::DeviceNumber;
 use crate::report::Position;
 use crate::sink::Sink;
+
+/// What this reader says of its format.
+pub(crate) const FORMAT: Format = Format {
+    name: "csv",
+    description: "CSV of events, as Elevon writes it",
+    lacks: "nothing that the trace had from which it was made",
+    has_volumes: false,
+    has_processes: true,
+    detect: Detect::First(is_header),
+    open: |inputs| super::text(inputs, EventCsv::default()),
+};
 
 /// Returns true if a line is the line of titles.
 pub(crate) fn is_header(line: &[u8]) -> bool {

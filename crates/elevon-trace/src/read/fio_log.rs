@@ -6,10 +6,22 @@
 
 use super::cursor::{Cursor, Expected};
 use super::lines::{LineFormat, TextLine};
+use super::{Detect, Format};
 use crate::event::{SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 use crate::report::Position;
 use crate::sink::Sink;
+
+/// What this reader says of its format.
+pub(crate) const FORMAT: Format = Format {
+    name: "fio-iolog",
+    description: "fio's iolog (write_iolog=), version 2 or 3",
+    lacks: "process, CPU, completion",
+    has_volumes: false,
+    has_processes: false,
+    detect: Detect::First(|line| version(line).is_some()),
+    open: |inputs| super::text(inputs, FioLog::default()),
+};
 
 /// Reads one log.
 #[derive(Default)]

@@ -13,14 +13,26 @@ mod tests;
 
 use super::blkparse::Completions;
 use super::lines::{LineFormat, TextLine};
-use super::{hardware, of_cpu};
+use super::{Detect, Format, hardware, of_cpu};
 use crate::input::MAX_PIECE;
+use crate::mail::without_quotes;
 use crate::recorded::Recorded;
 use crate::report::{Gap, Position, UnusableError};
 use crate::sink::Sink;
 
 pub use super::hardware::ScsiAddress;
 pub use line::{Line, NamedDevice, Record, parse_line};
+
+/// What this reader says of its format.
+pub(crate) const FORMAT: Format = Format {
+    name: "ftrace",
+    description: "text of tracepoints: tracefs, trace-cmd report, perf script, pages of systrace and atrace",
+    lacks: "tag and hardware queue of block events, cgroup; before Linux 6.11 priorities",
+    has_volumes: false,
+    has_processes: true,
+    detect: Detect::Line(is_line),
+    open: |inputs| super::text(inputs, Ftrace::default()),
+};
 
 /// Returns true if a line may be from such a text: a block event, or another event with ftrace's or
 /// perf's prefix.
@@ -43,6 +55,9 @@ const NO_SECONDS_NOTE: &str = "its times have no unit (a clock such as counter, 
 /// taken for times since the event before.
 const MIN_DELTAS: u64 = 16;
 
+/// Lines that an event takes at most where they were wrapped.
+const MAX_PARTS: usize = 3;
+
 /// State of a CPU.
 #[derive(Clone, Copy, Default)]
 struct Cpu {
@@ -55,10 +70,10 @@ struct Cpu {
 /// State of the reader between lines.
 #[derive(Default)]
 pub(crate) struct Ftrace {
-    /// Text of a line that goes on in the next one; empty if there is none.
+    /// Text of a line that may go on in the next one; empty if there is none.
     wrapped: Vec<u8>,
-    /// Number of that line.
-    wrapped_at: u64,
+    /// Number of that line, how many lines there are of it, and what it lacks.
+    wrapped_at: (u64, usize, &'static str),
     cpus: Vec<Cpu>,
     completions: Completions,
     /// Time of the last event, number of events with a time, and how many were before the last.
@@ -77,7 +92,7 @@ impl Ftrace {
         match named {
             None => {}
             Some(NamedDevice::Ufs(name)) => {
-                event.device = sink.names.volume(name);
+                event.device = sink.names.volume(hardware::ufs_device(name));
                 sink.report.note(hardware::UFS_NOTE);
             }
             Some(NamedDevice::Scsi(address)) => {
@@ -113,6 +128,35 @@ impl Ftrace {
         of_cpu(&mut self.cpus, cpu)
     }
 
+    /// Joins a line with the one before that may go on in it. Returns false if that gives no event,
+    /// nor the start of one that goes on again.
+    fn joined(&mut self, text: &[u8], number: u64, sink: &mut Sink) -> bool {
+        let mut joined = std::mem::take(&mut self.wrapped);
+        let before = joined.len();
+        joined.push(b' ');
+        joined.extend_from_slice(without_quotes(text).trim_ascii_end());
+        if let Line::Event(record) = line::parse_wrapped(&joined) {
+            self.push(&record, number, sink);
+            return true;
+        }
+        let goes_on = self.wrapped_at.1 < MAX_PARTS && line::goes_on(&joined) && joined.len() < MAX_PIECE / 2;
+        self.wrapped_at.1 += 1;
+        if !goes_on {
+            joined.truncate(before);
+        }
+        self.wrapped = joined;
+        goes_on
+    }
+
+    /// Skips a line that does not go on in the next one.
+    fn give_up(&mut self, sink: &mut Sink) {
+        if !self.wrapped.is_empty() {
+            let (number, _, expected) = self.wrapped_at;
+            sink.skip(0, Position::Line(number), expected);
+            self.wrapped.clear();
+        }
+    }
+
     fn lost(&mut self, cpu: Option<u32>, events: Option<u64>, sink: &mut Sink) {
         match cpu.and_then(|cpu| self.cpu(cpu)) {
             Some(cpu) => {
@@ -130,20 +174,16 @@ impl LineFormat for Ftrace {
 
     fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
         let TextLine { text, number } = line;
-        if !self.wrapped.is_empty() && matches!(parse_line(text), Line::Event(_) | Line::Lost { .. }) {
-            sink.skip(0, Position::Line(self.wrapped_at), "the rest of the line");
-            self.wrapped.clear();
-        }
+        let found = parse_line(text);
         if !self.wrapped.is_empty() {
-            let mut joined = std::mem::take(&mut self.wrapped);
-            joined.push(b' ');
-            joined.extend_from_slice(line::without_quotes(text));
-            if let Line::Event(record) = line::parse_wrapped(&joined) {
-                return self.push(&record, number, sink);
+            // Other lines than these may be the rest of the line before.
+            let is_rest = matches!(found, Line::Other | Line::Comment | Line::Malformed { .. });
+            if is_rest && !is_line(text) && self.joined(text, number, sink) {
+                return;
             }
-            sink.skip(0, Position::Line(self.wrapped_at), "the rest of the line");
+            self.give_up(sink);
         }
-        match parse_line(text) {
+        match found {
             Line::Event(record) => self.push(&record, number, sink),
             Line::Comment => {
                 sink.report.other += 1;
@@ -161,17 +201,16 @@ impl LineFormat for Ftrace {
             }
             Line::Lost { cpu, events } => self.lost(cpu, events, sink),
             Line::Malformed { .. } if line::goes_on(text) && text.len() < MAX_PIECE / 2 => {
-                self.wrapped_at = number;
-                self.wrapped.extend_from_slice(line::without_quotes(text).trim_ascii_end());
+                let Line::Malformed { expected } = found else { return };
+                self.wrapped_at = (number, 1, expected);
+                self.wrapped.extend_from_slice(without_quotes(text).trim_ascii_end());
             }
             Line::Malformed { expected } => sink.skip(0, Position::Line(number), expected),
         }
     }
 
     fn finish(&mut self, sink: &mut Sink) {
-        if !self.wrapped.is_empty() {
-            sink.skip(0, Position::Line(self.wrapped_at), "the rest of the line");
-        }
+        self.give_up(sink);
         if self.timed >= MIN_DELTAS && self.back > self.timed / 4 {
             sink.report.unusable = Some(UnusableError::TimesSinceEvent);
         }

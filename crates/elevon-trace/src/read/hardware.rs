@@ -20,7 +20,15 @@ pub(crate) const UFS_NOTE: &str = "addresses of UFS commands are taken as logica
 /// Note of a trace with commands of SCSI.
 pub(crate) const SCSI_NOTE: &str = "addresses of SCSI commands are taken as logical blocks of 512 bytes";
 
-/// A command, with the name of its device.
+/// Name of the device of UFS commands in a trace that does not name it: it has one device then.
+const UFS_NAMELESS: &[u8] = b"ufs";
+
+/// Returns the name of the device of a UFS command, which the trace may leave out.
+pub(crate) fn ufs_device(name: &[u8]) -> &[u8] {
+    if name.is_empty() { UFS_NAMELESS } else { name }
+}
+
+/// A command, with the name of its device, which is empty if the trace does not name it.
 pub(crate) struct Command<'a> {
     pub(crate) event: TraceEvent,
     pub(crate) device: &'a [u8],
@@ -83,16 +91,23 @@ impl<'a> Ufs<'a> {
 }
 
 /// Parses `send_req: 1d84000.ufshc: tag: 7, DB: 0x0, size: 4096, IS: 0, LBA: 6221511, opcode: 0x28
-/// (READ_10), group_id: 0x0, hwq_id: 1`. Members that a kernel does not print are absent.
+/// (READ_10), group_id: 0x0, hwq_id: 1`. Members that a kernel does not print are absent, and so is
+/// the device in some traces.
 pub(crate) fn ufs(tail: &[u8]) -> Result<Option<Command<'_>>, Expected> {
-    let expected = "the step and the device of a UFS command";
+    const TAG: &[u8] = b"tag: ";
+    let expected = "the step of a UFS command and its tag";
     let text = tail.trim_ascii();
+    if text.split(|&byte| byte == b' ').next().is_some_and(|word| word.contains(&b'=')) {
+        return ufs_fields(text);
+    }
     let step_end = memchr::memmem::find(text, b": ").ok_or(expected)?;
-    let rest = &text[step_end + 2..];
-    let device_end = memchr::memmem::find(rest, b": tag: ").ok_or(expected)?;
-    let mut ufs = Ufs { device: &rest[..device_end], step: &text[..step_end], ..Ufs::default() };
+    let rest = text[step_end + 2..].trim_ascii_start();
+    let tag_at = memchr::memmem::find(rest, TAG).ok_or(expected)?;
+    let device = rest[..tag_at].trim_ascii_end();
+    let device = device.strip_suffix(b":").unwrap_or(device);
+    let mut ufs = Ufs { device, step: &text[..step_end], ..Ufs::default() };
     let mut has_opcode = false;
-    for member in rest[device_end + 2..].split(|&byte| byte == b',') {
+    for member in rest[tag_at..].split(|&byte| byte == b',') {
         let Some(colon) = memchr::memchr(b':', member) else { continue };
         let value = Cursor::new(&member[colon + 1..]).word().unwrap_or_default();
         match member[..colon].trim_ascii() {
@@ -110,6 +125,31 @@ pub(crate) fn ufs(tail: &[u8]) -> Result<Option<Command<'_>>, Expected> {
     if !has_opcode {
         return Err("the operation code of a UFS command");
     }
+    Ok(ufs.command())
+}
+
+/// Parses `dev_name=1d84000.ufshc doorbell=0 intr=0 lba=6221511 opcode=40 str=send_req tag=7
+/// transfer_len=4096`: the members field by field, as tools print them that do not know the event.
+fn ufs_fields(text: &[u8]) -> Result<Option<Command<'_>>, Expected> {
+    let expected = "the operation code of a UFS command, after opcode=";
+    let number = |key| value(text, key).and_then(|text| hexadecimal(text).or_else(|| whole_number(text)));
+    let step =
+        value(text, b"str=").or_else(|| value(text, b"str_t=")).ok_or("the step of a UFS command, after str=")?;
+    // Newer kernels number the steps.
+    let step = match step {
+        b"0" => &b"send_req"[..],
+        b"1" => b"complete_rsp",
+        step => step,
+    };
+    let ufs = Ufs {
+        device: value(text, b"dev_name=").unwrap_or_default(),
+        step,
+        tag: number(b"tag="),
+        bytes: number(b"transfer_len="),
+        block: number(b"lba="),
+        opcode: number(b"opcode=").ok_or(expected)?,
+        queue: number(b"hwq_id="),
+    };
     Ok(ufs.command())
 }
 

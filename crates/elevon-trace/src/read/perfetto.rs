@@ -15,8 +15,8 @@ use std::io::{self, Read};
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::hardware::{Command, UFS_NOTE};
-use super::of_cpu;
+use super::hardware::{Command, UFS_NOTE, ufs_device};
+use super::{Detect, Format, of_cpu};
 use crate::event::TraceEvent;
 use crate::input::{Input, MAX_PIECE};
 use crate::names::{MAX_NAMES, NameId};
@@ -25,6 +25,17 @@ use crate::report::{Gap, Position};
 use crate::sink::{BATCH, Sink};
 use described::Described;
 use wire::{Fields, NoMessage, looks_like_message, varint};
+
+/// What this reader says of its format.
+pub(crate) const FORMAT: Format = Format {
+    name: "perfetto",
+    description: "Perfetto's protobuf, plain or compressed, with ftrace events block/*",
+    lacks: "tag of block events, cgroup; priorities except in block_io_start and block_io_done",
+    has_volumes: false,
+    has_processes: true,
+    detect: Detect::Head(is_perfetto),
+    open: |inputs| Box::new(PerfettoSource::new(super::only(inputs))),
+};
 
 /// Field numbers of the messages read here.
 mod field {
@@ -416,7 +427,7 @@ impl PacketState {
                     Ok(Some(event)) => found = Some(event),
                     Ok(None) => match event::command(number, value.bytes()) {
                         Ok(Some(Command { mut event, device })) => {
-                            event.device = sink.names.volume(device);
+                            event.device = sink.names.volume(ufs_device(device));
                             sink.report.note(UFS_NOTE);
                             found = Some((event, b""));
                         }

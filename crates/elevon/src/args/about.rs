@@ -99,7 +99,7 @@ Write the line to io.cost.model of the root cgroup, and 'MAJ:MIN enable=1' to io
 pub(super) const INSPECT_ABOUT: &str = "\
 Say what a trace of block events shows: problems first, then latency by stage, processes, depth, utilisation.
 
-Reads ftrace text (the kernel's trace file, trace-cmd report, perf script), Perfetto traces, blktrace's binary files, what blkparse prints, fio's iolog, and CSV traces (MSR Cambridge, Alibaba, Tencent, Systor, SPC), compressed with gzip or zstd or not; the format is found by the content. Every bio and request of one device is followed from queue to completion through splits, merges, requeues and flushes. Findings come first, each with when, who, how much and what to try; a trace without a problem says so. No latency is computed across a gap of lost events.";
+Reads ftrace text (the kernel's trace file, trace-cmd report, perf script, pages of systrace), Perfetto traces, blktrace's binary files, what blkparse, biosnoop, iosnoop and babeltrace (LTTng) print, fio's iolog, disk I/O of Windows (xperf, DiskMon), and published traces (MSR Cambridge, Alibaba, Tencent, Systor, SPC, FIU, libCacheSim), compressed with gzip, xz or zstd or not; the format is found by the content (elevon formats lists them). Every bio and request of one device is followed from queue to completion through splits, merges, requeues and flushes. Findings come first, each with when, who, how much and what to try; a trace without a problem says so. No latency is computed across a gap of lost events.";
 
 pub(super) const INSPECT_EXAMPLES: &str = "\
 Examples:
@@ -108,6 +108,7 @@ Examples:
   perf script | elevon inspect -                         from the standard input
   elevon inspect trace.txt --dev 8:0                     one device (or partition) of several; lsblk shows the numbers
   elevon inspect trace.txt --from 2s --until 5s --process postgres       three seconds of one process
+  elevon inspect biosnoop.txt --dev loop2                by the name that the trace has of it
   elevon inspect trace.txt --output-format json | jq '.findings[] | {kind, title, processes}'
   elevon inspect trace.txt --output-format json | jq .events
   elevon inspect trace.txt --html trace.html             a page with a timeline and heat maps
@@ -230,6 +231,15 @@ pub(super) const FAULTS_EXAMPLES: &str = "\
 Examples:
   elevon faults          the kinds of faults
   elevon faults error    the keys of one, for elevon run job.fio --fault error:ppm=100
+
+Exit status: 0 done, 1 something could not be written, 2 bad input.";
+
+pub(super) const FORMATS_EXAMPLES: &str = "\
+Examples:
+  elevon formats         the formats of traces that elevon inspect and others read
+  elevon formats snoop   one of them: what it is, and what its events lack
+
+A format is found by the content of a file. docs/trace-formats.md says more of each.
 
 Exit status: 0 done, 1 something could not be written, 2 bad input.";
 

@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Fai
 pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Failure> {
     let name = path.display().to_string();
     let mut files = Files::default();
-    TraceInput::new(path, args.dev.as_deref())?.add_to(&mut files)?;
+    TraceInput::new(path, None)?.add_to(&mut files)?;
     if let Some(output) = &args.output {
         files.add_output(format!("--output {}", output.display()), output)?;
     }

@@ -111,6 +111,12 @@ pub(crate) enum InputError {
     /// Device numbers of a trace.
     #[error(transparent)]
     DeviceNumber(#[from] elevon_trace::DeviceError),
+    /// A name of a device where the trace can be read only once.
+    #[error(
+        "a trace from standard input is read only once, so a name in it cannot be looked up first; give the numbers of \
+         the device, such as --dev 8:0, or a file"
+    )]
+    NameInStream,
     /// A trace that cannot be inspected.
     #[error(transparent)]
     Trace(#[from] InspectError),

@@ -1,7 +1,5 @@
 //! Parses one line of tracepoint text.
 
-mod fields;
-
 use std::sync::LazyLock;
 
 use elevon_core::ioprio::IoPrio;
@@ -10,8 +8,10 @@ use memchr::memmem::{self, Finder};
 
 use super::super::blkparse;
 use super::super::cursor::{Cursor, Expected, seconds, whole_number, whole_signed};
+use super::super::fields::{self, hexadecimal};
 use super::super::hardware::{self, ScsiAddress};
 use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
+use crate::mail::without_quotes;
 use crate::op::{TraceOp, parse_rwbs};
 
 /// An event, and values that must be looked up or stored elsewhere.
@@ -137,20 +137,10 @@ fn without_stack(event: &[u8]) -> Option<&[u8]> {
     memmem::find_iter(event, b" ffff").find(is_address).map(|at| &event[..at])
 }
 
-/// Returns a line without the marks of quoted mail.
-#[inline]
-pub(super) fn without_quotes(line: &[u8]) -> &[u8] {
-    if line.first() != Some(&b'>') {
-        return line;
-    }
-    let end = line.iter().position(|byte| !matches!(byte, b'>' | b' ')).unwrap_or(line.len());
-    &line[end..]
-}
-
-/// Returns true if a line that is no event may be one with the next line: a mail wrapped it after
-/// the `+`, or the name in brackets at its end contains a line end.
+/// Returns true if a line that is no event may be one with the next line: a mail wrapped it, or the
+/// name in brackets at its end contains a line end. Every event ends with a bracket or a number.
 pub(super) fn goes_on(line: &[u8]) -> bool {
-    line.trim_ascii_end().ends_with(b" +") || memchr::memrchr(b'[', line) > memchr::memrchr(b']', line)
+    !line.trim_ascii_end().ends_with(b"]")
 }
 
 /// Returns the numbers of entries kept and of entries written, from the header's
@@ -218,15 +208,15 @@ fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Op
         named: None,
         is_of_blk: false,
     };
-    prefix.apply(&mut record.event);
-    let is_read = match fields::is_fields(tail) {
-        true => fields::parse(name, tail, &mut record)?,
-        false => parse_tail(name, Cursor::new(tail), &mut record, is_wrapped)?,
-    };
-    if !is_read {
-        return Ok(None);
+    if fields::is_fields(tail) {
+        let Some((event, comm)) = fields::parse(name, tail)? else { return Ok(None) };
+        record.event = event;
+        prefix.apply(&mut record.event);
+        task(&mut record, comm.unwrap_or_default());
+        return Ok(Some(record));
     }
-    Ok(Some(record))
+    prefix.apply(&mut record.event);
+    Ok(parse_tail(name, Cursor::new(tail), &mut record, is_wrapped)?.then_some(record))
 }
 
 #[derive(Default)]
@@ -424,12 +414,6 @@ fn verbose(prefix: &[u8]) -> Option<Prefix<'_>> {
 fn split_at_last(text: &[u8], byte: u8) -> Option<(&[u8], &[u8])> {
     let at = memchr::memrchr(byte, text)?;
     Some((text[..at].trim_ascii_end(), text[at + 1..].trim_ascii()))
-}
-
-/// Returns a hexadecimal number without a sign or mark.
-fn hexadecimal(text: &[u8]) -> Option<u64> {
-    let digits = std::str::from_utf8(text).ok().filter(|digits| !digits.starts_with('+'))?;
-    u64::from_str_radix(digits, 16).ok()
 }
 
 /// A time in nanoseconds and its number of decimals, if the clock has seconds.

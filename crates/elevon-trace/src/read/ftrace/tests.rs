@@ -662,6 +662,23 @@ fn commands_of_ufs() {
     }
 }
 
+/// A trace that does not name the device has one.
+#[test]
+fn commands_of_ufs_without_a_name() {
+    let (events, reader) = read_file(&data("formats/ufs-nameless.txt"));
+    assert_eq!((reader.report().skipped_count(), counts(&events)), (0, vec![("issue", 4), ("complete", 4)]));
+    assert!(events.iter().all(|event| event.device == Some(DeviceNumber::new(0, 0)) && event.queue == Some(1)));
+    assert_eq!(reader.names().device(DeviceNumber::new(0, 0)), Some("ufs"));
+    let prefix = "  kworker/1:1H-175     [001] ..... 22218.735851: ufshcd_command:";
+    let members = "doorbell=1 intr=0 lba=6221511 opcode=40 str=send_req tag=7 transfer_len=4096 group_id=0";
+    for (device, name) in [("", ""), (" dev_name=1d84000.ufshc", "1d84000.ufshc")] {
+        assert_eq!(ufs_facts(&format!("{prefix}{device} {members}")), format!("issue read 49772088 4096 7 - {name}"));
+    }
+    let newer = members.replace("str=send_req", "str_t=0").replace("opcode=40", "opcode=0x28");
+    assert_eq!(ufs_facts(&format!("{prefix} {newer}")), "issue read 49772088 4096 7 - ");
+    assert!(matches!(parse_line(format!("{prefix} tag=3 opcode=40").as_bytes()), Line::Malformed { .. }));
+}
+
 /// Steps other than the ends of a command are no events, and damage says what was expected.
 #[test]
 fn other_lines_of_ufs() {
@@ -669,7 +686,7 @@ fn other_lines_of_ufs() {
     let other = line("dev_complete: ufs: tag: 3, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x0");
     assert_eq!(parse_line(other.as_bytes()), Line::Other);
     for (tail, expected) in [
-        ("send_req", "the step and the device of a UFS command"),
+        ("send_req", "the step of a UFS command and its tag"),
         ("send_req: ufs: tag: 3, size: 4096, LBA: 3", "the operation code of a UFS command"),
         ("send_req: ufs: tag: 3, opcode: READ", "the operation code of a UFS command"),
     ] {

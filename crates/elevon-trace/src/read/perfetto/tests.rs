@@ -283,6 +283,12 @@ fn commands_of_ufs() {
         assert_eq!((event.tag, event.tid), (Some(3), Some(7)));
     }
     assert_eq!(events.iter().filter_map(|event| event.time).collect::<Vec<_>>(), [100, 300, 400, 500]);
+    // Without the name of the device there is one.
+    let nameless = |last: Vec<u8>| [&common()[1..], &[last]].concat();
+    let steps = [event(100, &nameless(bytes(6, b"send_req"))), event(200, &nameless(bytes(6, b"complete_rsp")))];
+    let (events, reader) = read_bytes(bundle(0, false, &steps));
+    assert_eq!(counts(&events), [("issue", 1), ("complete", 1)]);
+    assert!(events.iter().all(|event| reader.names().device(event.device.expect("a device")) == Some("ufs")));
 }
 
 /// Returns the description of an event in a bundle: its field in `FtraceEvent`, its name, and the

@@ -1,16 +1,16 @@
 //! Parses an event that is printed field by field: `dev=8388608 sector=2048 nr_sector=8 rwbs=R
-//! comm=dd`.
+//! comm=dd`, or `dev = 8388608, sector = 2048, nr_sector = 8, rwbs = 4, comm = "dd"`.
 //!
-//! `trace-cmd report -R` prints events so, and the kernel with its option `fields`, numbers twice:
+//! The second form is babeltrace's of LTTng's events. `trace-cmd report -R` prints events in the first, and the kernel with its option `fields`, numbers twice:
 //! `sector=0x800 (2048)`. Both trace-cmd and perf do it with events whose format they cannot
 //! interpret, after `[FAILED TO PARSE]`. The fields and their order are those of the kernel's
 //! `events/block/*/format`.
 
 use elevon_core::ioprio::IoPrio;
+use elevon_core::op::Flags;
 
-use super::super::super::cursor::{Expected, whole_number, whole_signed};
-use super::Record;
-use crate::event::{DeviceNumber, SECTOR_SIZE, TraceKind};
+use super::cursor::{Expected, whole_number, whole_signed};
+use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
 
 /// Number of minor numbers of a major one in the kernel's own device numbers.
@@ -21,7 +21,7 @@ const MAX_WORDS: usize = 64;
 
 /// The fields of an event as text; of one that is absent, `None`.
 #[derive(Default)]
-struct Fields<'a> {
+pub(super) struct Fields<'a> {
     dev: Option<&'a [u8]>,
     sector: Option<&'a [u8]>,
     nr_sector: Option<&'a [u8]>,
@@ -35,9 +35,14 @@ struct Fields<'a> {
     old_dev: Option<&'a [u8]>,
     old_sector: Option<&'a [u8]>,
     nr_rq: Option<&'a [u8]>,
+    /// Thread and process, which LTTng prints among the fields.
+    pub(super) tid: Option<&'a [u8]>,
+    pub(super) pid: Option<&'a [u8]>,
+    pub(super) cpu: Option<&'a [u8]>,
 }
 
 impl<'a> Fields<'a> {
+    /// Returns the fields of a text in the form of trace-cmd.
     fn of(text: &'a [u8]) -> Self {
         let mut fields = Self::default();
         // A word without a name goes on with the value before: a task's name may have blanks.
@@ -59,16 +64,45 @@ impl<'a> Fields<'a> {
         fields
     }
 
+    /// Returns the fields of a text in the form of babeltrace: groups in braces.
+    pub(super) fn of_groups(text: &'a [u8]) -> Self {
+        const EQUALS: &[u8] = b" = ";
+        let mut fields = Self::default();
+        let mut rest = text;
+        for _ in 0..MAX_WORDS {
+            let Some(at) = memchr::memmem::find(rest, EQUALS) else { break };
+            let name = rest[..at].rsplit(|byte| matches!(byte, b' ' | b'{' | b',')).next().unwrap_or_default();
+            let value = &rest[at + EQUALS.len()..];
+            let end = match value.first() {
+                // A name in quotes may have commas, braces and escaped quotes.
+                Some(b'"') => {
+                    let ends = memchr::memchr_iter(b'"', &value[1..]);
+                    ends.map(|end| end + 1).find(|&end| value[end - 1] != b'\\').unwrap_or(value.len())
+                }
+                Some(b'[') => memchr::memchr(b']', value).unwrap_or(value.len()),
+                _ => value.iter().position(|byte| matches!(byte, b',' | b' ' | b'}')).unwrap_or(value.len()),
+            };
+            let content = &value[..end];
+            let inside = content.strip_prefix(b"\"").or_else(|| content.strip_prefix(b"["));
+            fields.set(name, inside.unwrap_or(content));
+            rest = &value[end..];
+        }
+        fields
+    }
+
     fn set(&mut self, name: &[u8], value: &'a [u8]) {
         let field = match name {
             b"dev" => &mut self.dev,
             b"sector" => &mut self.sector,
             b"nr_sector" => &mut self.nr_sector,
             b"bytes" => &mut self.bytes,
-            b"error" => &mut self.error,
+            b"error" | b"errors" => &mut self.error,
             b"ioprio" => &mut self.ioprio,
             b"rwbs" => &mut self.rwbs,
-            b"comm" => &mut self.comm,
+            b"comm" | b"procname" => &mut self.comm,
+            b"tid" | b"vtid" => &mut self.tid,
+            b"pid" | b"vpid" => &mut self.pid,
+            b"cpu_id" => &mut self.cpu,
             b"cmd" => &mut self.cmd,
             b"new_sector" => &mut self.new_sector,
             b"old_dev" => &mut self.old_dev,
@@ -95,8 +129,14 @@ fn number(text: Option<&[u8]>, expected: Expected) -> Result<u64, Expected> {
     let text = text.ok_or(expected)?;
     match text.strip_prefix(b"0x") {
         None => whole_number(text).or_else(|| Some(whole_signed(text)? as u64)).ok_or(expected),
-        Some(digits) => super::hexadecimal(digits).ok_or(expected),
+        Some(digits) => hexadecimal(digits).ok_or(expected),
     }
+}
+
+/// Returns a hexadecimal number without a sign or mark.
+pub(super) fn hexadecimal(text: &[u8]) -> Option<u64> {
+    let digits = std::str::from_utf8(text).ok().filter(|digits| !digits.starts_with('+'))?;
+    u64::from_str_radix(digits, 16).ok()
 }
 
 /// Returns the device of a number as the kernel keeps it.
@@ -142,33 +182,68 @@ fn kind_of(name: &[u8], fields: &Fields<'_>) -> Result<Option<TraceKind>, Expect
     }))
 }
 
-/// Parses the event-specific part of a line. Returns false for an event that is not of a request or
-/// bio.
-pub(super) fn parse<'a>(name: &[u8], tail: &'a [u8], record: &mut Record<'a>) -> Result<bool, Expected> {
-    let fields = Fields::of(tail);
-    let Some(kind) = kind_of(name, &fields)? else { return Ok(false) };
-    record.event.kind = kind;
-    super::task(record, fields.comm.unwrap_or_default());
-    if matches!(kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
-        return Ok(true);
+/// Operation and flags of letters, or of the bits that LTTng has in place of letters.
+fn operation(rwbs: &[u8]) -> Option<(TraceOp, Flags)> {
+    const OPERATIONS: [(u64, TraceOp); 5] = [
+        (1 << 1 | 1 << 7, TraceOp::SecureErase),
+        (1 << 1, TraceOp::Discard),
+        (1 << 0, TraceOp::Write),
+        (1 << 2, TraceOp::Read),
+        (1 << 8, TraceOp::Flush),
+    ];
+    const FLAGS: [(u64, Flags); 6] = [
+        (1 << 3, Flags::RAHEAD),
+        // A barrier of old kernels empties the cache before the write.
+        (1 << 4, Flags::PREFLUSH),
+        (1 << 5, Flags::SYNC),
+        (1 << 6, Flags::META),
+        (1 << 9, Flags::FUA),
+        (1 << 10, Flags::PREFLUSH),
+    ];
+    let Some(bits) = whole_number(rwbs) else { return parse_rwbs(rwbs) };
+    let op = OPERATIONS.iter().find(|(mask, _)| bits & mask == *mask).map_or(TraceOp::Other, |&(_, op)| op);
+    let mut flags = Flags::NONE;
+    for (_, flag) in FLAGS.iter().filter(|(mask, _)| bits & mask != 0) {
+        flags |= *flag;
     }
-    let event = &mut record.event;
-    event.device = Some(device(fields.dev)?);
-    let (op, flags) = fields.rwbs.and_then(parse_rwbs).ok_or("letters of an operation after rwbs=")?;
-    (event.op, event.flags) = (Some(op), Some(flags));
-    let sector = number(fields.sector, "a number after sector=")?;
-    // A flush has no sector, which is -1.
-    event.sector = (sector != u64::MAX).then_some(sector);
-    let sectors = match kind {
-        TraceKind::Split { new_sector } => (new_sector as u32).wrapping_sub(sector as u32),
-        _ => number(fields.nr_sector, "a number after nr_sector=")? as u32,
-    };
-    event.bytes = Some(u64::from(sectors) * SECTOR_SIZE);
-    if op == TraceOp::Other && fields.cmd.is_some_and(|cmd| !cmd.is_empty()) {
-        event.op = Some(TraceOp::Passthrough);
-        event.bytes = fields.bytes.and_then(whole_number).or(event.bytes);
+    Some((op, flags))
+}
+
+/// An event of these fields, with the name of its thread.
+pub(super) type Found<'a> = (TraceEvent, Option<&'a [u8]>);
+
+/// Parses the event-specific part of a line in the form of trace-cmd; `None` for an event that is
+/// not of a request or bio.
+pub(super) fn parse<'a>(name: &[u8], tail: &'a [u8]) -> Result<Option<Found<'a>>, Expected> {
+    Fields::of(tail).event(name)
+}
+
+impl<'a> Fields<'a> {
+    /// Returns the event with a name that has these fields; `None` for an event that is not of a
+    /// request or bio.
+    pub(super) fn event(&self, name: &[u8]) -> Result<Option<Found<'a>>, Expected> {
+        let Some(kind) = kind_of(name, self)? else { return Ok(None) };
+        let mut event = TraceEvent::new(kind);
+        if matches!(kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
+            return Ok(Some((event, self.comm)));
+        }
+        event.device = Some(device(self.dev)?);
+        let (op, flags) = self.rwbs.and_then(operation).ok_or("letters of an operation after rwbs=")?;
+        (event.op, event.flags) = (Some(op), Some(flags));
+        let sector = number(self.sector, "a number after sector=")?;
+        // A flush has no sector, which is -1.
+        event.sector = (sector != u64::MAX).then_some(sector);
+        let sectors = match kind {
+            TraceKind::Split { new_sector } => (new_sector as u32).wrapping_sub(sector as u32),
+            _ => number(self.nr_sector, "a number after nr_sector=")? as u32,
+        };
+        event.bytes = Some(u64::from(sectors) * SECTOR_SIZE);
+        if op == TraceOp::Other && self.cmd.is_some_and(|cmd| !cmd.trim_ascii().is_empty()) {
+            event.op = Some(TraceOp::Passthrough);
+            event.bytes = self.bytes.and_then(whole_number).or(event.bytes);
+        }
+        event.ioprio = self.ioprio.and_then(whole_number).and_then(|bits| IoPrio::from_bits(bits as u16));
+        event.error = self.error.and_then(whole_signed).and_then(|error| i32::try_from(error).ok());
+        Ok(Some((event, self.comm)))
     }
-    event.ioprio = fields.ioprio.and_then(whole_number).and_then(|bits| IoPrio::from_bits(bits as u16));
-    event.error = fields.error.and_then(whole_signed).and_then(|error| i32::try_from(error).ok());
-    Ok(true)
 }
