@@ -9,6 +9,7 @@ use std::io::{self, Read};
 
 use crate::detect::{TraceFormat, detect, format_of_line, whole_lines};
 use crate::input::Input;
+use crate::read::Detect;
 
 /// Maximum number of lines that a wrapped line takes.
 const MAX_PARTS: usize = 3;
@@ -64,6 +65,9 @@ const fn may_wrap(format: TraceFormat) -> bool {
 /// more lines of the format than there are.
 pub(crate) fn format_of(head: &[u8]) -> Option<TraceFormat> {
     let found = detect(head);
+    if found.is_some_and(|found| matches!(found.format().detect, Detect::Head(_))) {
+        return None;
+    }
     let is_quoted = head.first() == Some(&b'>') || memchr::memmem::find(head, b"\n>").is_some();
     // The reader of ftrace joins lines by itself.
     if found == Some(TraceFormat::Ftrace) && !is_quoted {

@@ -110,7 +110,8 @@ fn unknown(head: &[u8]) -> String {
             the lines as the tool printed them"
             .to_owned();
     }
-    if whole_lines(head).take(MAY_BE_CUSTOM).all(blkparse::may_be_custom) {
+    let mut lines = whole_lines(head).take(MAY_BE_CUSTOM).peekable();
+    if lines.peek().is_some() && lines.all(blkparse::may_be_custom) {
         return "it may be what `blkparse -f` prints, which does not say what its columns are; elevon reads what \
             blkparse prints without -f, and the files of blktrace"
             .to_owned();
@@ -224,7 +225,8 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
 /// Takes the trace out of a web page or a mail, if it is in one, and buffers its start.
 fn prepared(mut input: Input, notes: &mut Vec<&'static str>) -> io::Result<Input> {
     input.fill_to(LOOK_AT)?;
-    if page::is_page(input.buffered()) && (page::has_trace(input.buffered()) || detect(input.buffered()).is_none()) {
+    let head = input.buffered();
+    if page::has_trace(head) || page::is_page(head) && detect(head).is_none() {
         input = Input::layered(Page::new(input))?;
         notes.push(page::NOTE);
         input.fill_to(LOOK_AT)?;

@@ -41,7 +41,7 @@ pub(crate) fn is_page(head: &[u8]) -> bool {
     start.starts_with(b"<!doctype html") || start.starts_with(b"<html")
 }
 
-/// Returns true if a trace in a page begins in these bytes.
+/// Returns true if an element with data begins in these bytes.
 pub(crate) fn has_trace(head: &[u8]) -> bool {
     memmem::find_iter(head, SCRIPT).any(|at| is_data(tag_at(&head[at..]).unwrap_or_default()))
 }
@@ -137,7 +137,7 @@ enum State {
     /// In text, until this follows.
     Text(Input, &'static [u8]),
     /// In base64.
-    Packed(Packed),
+    Packed(Box<Packed>),
     /// At the end.
     End,
 }
@@ -194,7 +194,11 @@ impl Page {
                     _ => {
                         self.read += 1;
                         let is_base64 = is_base64(content);
-                        return Ok(if is_base64 { State::Packed(Packed::new(input)) } else { State::Text(input, END) });
+                        return Ok(if is_base64 {
+                            State::Packed(Box::new(Packed::new(input)))
+                        } else {
+                            State::Text(input, END)
+                        });
                     }
                 }
             }
@@ -322,6 +326,8 @@ mod tests {
         for form in ["gzip", "zlib", "deflate", "plain"] {
             assert_eq!(events(page(&[&packed(form, &trace(3000))])).len(), 3000, "{form}");
         }
+        // A mail may have text before the page.
+        assert_eq!(events(format!("See here:\n{}", page(&[&trace(4)]))).len(), 4);
         // The viewer before the trace is a program of some megabytes.
         let viewer = "var viewer = 'block';\n".repeat(100_000);
         assert_eq!(

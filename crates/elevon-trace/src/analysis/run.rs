@@ -216,3 +216,48 @@ fn pass(
     }
     Ok((analysis, reader))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::data;
+
+    fn name(text: &str, name: &str) -> Result<DeviceNumber, String> {
+        let reader = crate::from_bytes(text.as_bytes().to_vec()).expect("a trace");
+        device_named(reader, name).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_device_is_found_by_its_name() {
+        let event = "dd-1 [000] ..... 1.000100: block_rq_issue: 7,2 R 4096 () 2048 + 8 [dd]\n";
+        let recorded = format!("# elevon capture 1\n# device: 7:2\n# name: loop2\n{event}");
+        let loop2 = DeviceNumber::new(7, 2);
+        assert_eq!((name(&recorded, "loop2"), name(&recorded, "/dev/loop2")), (Ok(loop2), Ok(loop2)));
+        let unknown = "it names no device sda; there are 7:2 loop2 (1 events)";
+        assert_eq!(name(&recorded, "sda"), Err(unknown.to_owned()));
+        assert_eq!(name(event, "loop2"), Err("it names no device loop2; there are 7:2 (1 events)".to_owned()));
+        let volumes = "128166375000000000,srv0,1,Read,1048576,8192,52000\n128166375000000001,srv0,0,Write,512,4096,1\n";
+        assert_eq!(name(volumes, "srv0.0"), Ok(DeviceNumber::new(0, 1)));
+        let none = name("# tracer: nop\n", "sda").expect_err("no event");
+        assert!(none.contains("no event of a block device"), "{none}");
+    }
+
+    #[test]
+    fn files_of_cpus_have_the_name_of_their_device() {
+        let path = data("kernel-truth/blktrace-6.1/dd-none.blktrace.0");
+        let found = |name: &str| device_named(crate::open(&path).expect("a trace"), name);
+        assert_eq!(found("dd-none").expect("the device"), DeviceNumber::new(253, 0));
+        assert!(matches!(found("none"), Err(InspectError::NoSuchName { .. })));
+    }
+
+    /// Rows of biosnoop name their disks, also one that comes late.
+    #[test]
+    fn rows_name_their_disks() {
+        let mut text = String::from("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n");
+        for n in 0..200_000u32 {
+            text += &format!("{}.{:06} a 1 sda R {} 4096 0.05\n", 1 + n / 10_000, n % 10_000 * 100, 8 * n);
+        }
+        text += "22.000000 a 1 nvme0n1 R 8 4096 0.05\n";
+        assert_eq!(name(&text, "nvme0n1"), Ok(DeviceNumber::new(0, 1)));
+    }
+}

@@ -80,7 +80,7 @@ fn xz_is_taken_off() {
 /// A false guess is worse than none.
 #[test]
 fn a_guess_needs_all_lines() {
-    for text in ["8,0 R 2048 C R of it\nand more\n", "> 8,0 D R 2048 +\n", "Dear all, D W\nsee below\n"] {
+    for text in ["\nwords", "8,0 R 2048 C R of it\nand more\n", "> 8,0 D R 2048 +\n", "Dear all, D W\nsee below\n"] {
         assert!(!error(text.as_bytes()).contains("-f"), "{text}");
     }
     assert!(error(b"> 8,0 D R 2048 +\n> see\n").contains("quoted"));

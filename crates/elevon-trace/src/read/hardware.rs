@@ -100,14 +100,15 @@ pub(crate) fn ufs(tail: &[u8]) -> Result<Option<Command<'_>>, Expected> {
     if text.split(|&byte| byte == b' ').next().is_some_and(|word| word.contains(&b'=')) {
         return ufs_fields(text);
     }
-    let step_end = memchr::memmem::find(text, b": ").ok_or(expected)?;
-    let rest = text[step_end + 2..].trim_ascii_start();
-    let tag_at = memchr::memmem::find(rest, TAG).ok_or(expected)?;
-    let device = rest[..tag_at].trim_ascii_end();
-    let device = device.strip_suffix(b":").unwrap_or(device);
-    let mut ufs = Ufs { device, step: &text[..step_end], ..Ufs::default() };
+    let tag_at = memchr::memmem::find_iter(text, TAG).find(|&at| at > 0 && text[at - 1] == b' ').ok_or(expected)?;
+    // The step ends with a colon, and so does the name of the device, which has colons itself.
+    let head = text[..tag_at].trim_ascii_end();
+    let step_end = head.iter().position(|byte| matches!(byte, b':' | b' ')).unwrap_or(head.len());
+    let device = head[step_end..].strip_prefix(b":").unwrap_or(&head[step_end..]);
+    let device = device.strip_suffix(b":").unwrap_or(device).trim_ascii();
+    let mut ufs = Ufs { device, step: &head[..step_end], ..Ufs::default() };
     let mut has_opcode = false;
-    for member in rest[tag_at..].split(|&byte| byte == b',') {
+    for member in text[tag_at..].split(|&byte| byte == b',') {
         let Some(colon) = memchr::memchr(b':', member) else { continue };
         let value = Cursor::new(&member[colon + 1..]).word().unwrap_or_default();
         match member[..colon].trim_ascii() {

@@ -28,7 +28,8 @@ pub(crate) const FORMAT: Format = Format {
     name: "snoop",
     description: "output of biosnoop (bcc, bpftrace) and iosnoop (perf-tools, DTrace)",
     lacks: "CPU, tag, priority, cgroup, error, bios; bpftrace's biosnoop: sector, size and operation too",
-    has_volumes: false,
+    // The disk of a row is a whole one.
+    has_volumes: true,
     has_processes: true,
     detect: Detect::Line(|line| Columns::of_titles(line).is_some() || Columns::of_row(line).is_some()),
     open: |inputs| super::text(inputs, Snoop::default()),
@@ -107,6 +108,9 @@ struct Columns {
     has_flags: bool,
 }
 
+/// Maximum length of a task's name in bytes.
+const MAX_COMM: usize = 16;
+
 /// Maximum number of columns.
 const MAX_COLUMNS: usize = 20;
 
@@ -175,7 +179,8 @@ impl Columns {
         let columns = Self { all, has_flags: false };
         let values = columns.values(line, &mut Midnights::default()).ok()?;
         let is_named = values.disk.is_some_and(|disk| !disk[0].is_ascii_digit());
-        (is_named && !values.comm.unwrap_or_default().is_empty()).then_some(columns)
+        let comm = values.comm.unwrap_or_default();
+        (is_named && (1..=MAX_COMM).contains(&comm.len())).then_some(columns)
     }
 
     /// Parses a row.
@@ -328,6 +333,8 @@ impl LineFormat for Snoop {
             if let Err(expected) = self.row(text, line.number, sink) {
                 sink.skip(0, Position::Line(line.number), expected);
             }
+        } else if is_row {
+            sink.skip(0, Position::Line(line.number), "a line of titles before the first row");
         } else {
             sink.report.other += 1;
         }

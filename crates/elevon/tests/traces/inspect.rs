@@ -60,7 +60,11 @@ fn a_trace_of_several_devices_asks_for_one() {
             vec!["two", "--dev", "9:9"],
             "elevon: two: it has no event of device 9:9; there are 8:0 (1 events), 8:16 (1 events)\n",
         ),
-        (vec!["two", "--dev", "sda"], "elevon: --dev: a device is MAJ:MIN, such as 8:0, not \"sda\"\n"),
+        (
+            vec!["two", "--dev", "sda"],
+            "elevon: two: it names no device sda; there are 8:0 (1 events), 8:16 (1 events)\n",
+        ),
+        (vec!["two", "--dev", ""], "elevon: --dev: a device is MAJ:MIN, such as 8:0, not \"\"\n"),
         (vec!["none"], "elevon: none: it has no event of a block device\n"),
         (
             vec!["damaged", "--dev", "8:0"],

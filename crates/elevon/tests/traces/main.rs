@@ -9,6 +9,7 @@ mod calibrate;
 mod capture;
 mod compare_traces;
 mod convert;
+mod formats;
 mod hostile_traces;
 mod inspect;
 mod inspect_page;

@@ -271,7 +271,7 @@ fn bad_input_is_one_line() {
         (vec!["replay", "empty.txt"], "empty.txt"),
         (vec!["replay", "job.fio"], "job.fio"),
         (vec!["replay", &trace, "--dev", "9:9"], "no event of device 9:9"),
-        (vec!["replay", &trace, "--dev", "nine"], "MAJ:MIN"),
+        (vec!["replay", &trace, "--dev", "nine"], "it names no device nine; there are"),
         (vec!["replay", &trace, "--speed", "0"], "--speed 0: expected a number from 0.001 to 1000"),
         (vec!["replay", &trace, "--speed", "2", "--closed"], "--closed"),
         (vec!["replay", &trace, "--time-based"], "--closed"),

@@ -674,6 +674,10 @@ fn commands_of_ufs_without_a_name() {
     for (device, name) in [("", ""), (" dev_name=1d84000.ufshc", "1d84000.ufshc")] {
         assert_eq!(ufs_facts(&format!("{prefix}{device} {members}")), format!("issue read 49772088 4096 7 - {name}"));
     }
+    for step in ["send_req: ", "send_req: : ", "send_req "] {
+        let text = "tag: 7, DB: 0x0, size: 4096, IS: 0, LBA: 6221511, opcode: 0x28 (READ_10)";
+        assert_eq!(ufs_facts(&format!("{prefix} {step}{text}")), "issue read 49772088 4096 7 - ", "{step}");
+    }
     let newer = members.replace("str=send_req", "str_t=0").replace("opcode=40", "opcode=0x28");
     assert_eq!(ufs_facts(&format!("{prefix} {newer}")), "issue read 49772088 4096 7 - ");
     assert!(matches!(parse_line(format!("{prefix} tag=3 opcode=40").as_bytes()), Line::Malformed { .. }));

@@ -84,6 +84,10 @@ fn rows_without_titles_and_without_times() {
     assert_eq!((events.len(), reader.report().skipped_count()), (2, 1));
     let (events, _) = read_bytes(rows.lines().last().unwrap().to_owned() + "\n");
     assert_eq!(counts(&events), [("insert", 1), ("issue", 1), ("complete", 1)]);
+    // Rows before their titles say nothing of what their words are.
+    let (events, reader) =
+        read_bytes("5.1 5.2 a 1 W 202,1 8 4096 1.3\nSTARTs ENDs COMM PID TYPE DEV BLOCK BYTES LATms\n");
+    assert_eq!((events.len(), reader.report().skipped_count()), (0, 1));
     // perf-tools without -s and -t has no times.
     let text = "COMM         PID    TYPE DEV      BLOCK        BYTES     LATms\n\
         supervise    1809   W    202,1    17039968     4096       1.32\n";

@@ -43,7 +43,7 @@ fn rows_without_titles() {
         DiskWrite, 9000, System (4), 88, 0xffffe288b23f1b20, 0x0000001000, 0x00000200, 100, 2, 0x060043, 99, 3, Original, 0xffff, \"C:\\a\"\n";
     let (events, reader) = read_bytes(text.lines().next().unwrap());
     assert_eq!((reader.format(), reader.report().skipped_count()), (TraceFormat::Xperf, 0));
-    assert_eq!(steps(&events)[0], (8_329_000, "issue", 0, Some(0x18f_0b80_00 / 512), Some(4096), READ));
+    assert_eq!(steps(&events)[0], (8_329_000, "issue", 0, Some(0x1_8f0b_8000 / 512), Some(4096), READ));
     let (events, _) = read_bytes(text.lines().last().unwrap());
     assert_eq!(steps(&events)[1], (9_000_000, "complete", 2, Some(8), Some(512), WRITE));
 }
