@@ -4,12 +4,12 @@
 //! about the latter:
 //!
 //! - `off`: nothing.
-//! - `seed`: as the first version (4.20). A seeky, unraised queue on queueing flash lets ten
-//!   sectors of others pass for each of its own in a slot; the queue that was activated last goes
-//!   first, whatever its weight. This restores the full throughput, but with one request
-//!   outstanding per process every process gets the same, so weights have no effect. The device is
-//!   found to queue commands by that version's test (more than 4 in it, not 3); everything else is
-//!   as in later kernels.
+//! - `seed`: as the first version (4.20). A seeky, unraised queue on queueing flash lets
+//!   `10 / inject_coeff` sectors of others pass for each of its own in a slot, ten by default. The
+//!   queue that was activated last goes first, whatever its weight. This restores the full
+//!   throughput, but with one request outstanding per process every process gets the same, so
+//!   weights have no effect. The device is found to queue commands by that version's test (more
+//!   than 4 in it, not 3); everything else is as in later kernels.
 //! - `limit` (default): as in Linux since 5.2. A limit on the requests in the device, learnt from
 //!   how much longer the waited-for request took when others were injected. The harm is bounded,
 //!   but weights are ignored here too.
@@ -45,9 +45,6 @@ impl Inject {
     pub(super) const ALL: [Self; 4] = [Self::Off, Self::Seed, Self::Limit, Self::Fair];
 }
 
-/// With `inject=seed`: tenths of a sector of own service that a queue needs for each sector that
-/// may be injected.
-const SEED_COEFFICIENT: u64 = 1;
 /// Time after which a limit is learnt again.
 const RESET_MS: i64 = 1000;
 /// Time between a decrease and the next measurement.
@@ -124,7 +121,7 @@ impl Bfq {
     fn choose_as_the_seed(&self, q: EntityId) -> Option<EntityId> {
         let queue = self.queue(q);
         let injectable = queue.is_seeky() && self.engine[q].raise == 1 && self.is_queueing_flash();
-        if !injectable || queue.injection.service * SEED_COEFFICIENT >= self.engine[q].service * 10 {
+        if !injectable || queue.injection.service * self.settings.inject_coeff >= self.engine[q].service * 10 {
             return None;
         }
         self.engine.active_queues().find(|&other| self.fits(other))

@@ -53,6 +53,13 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
             2,
             "service of others while a queue is waited for: none, proposal 002, upstream, by weight (Elevon's own); all else is --kernel's",
         ),
+        row(
+            "inject_coeff",
+            "tenths",
+            "1",
+            ("1..1000", 1, 1000),
+            "with inject=seed, sectors of its own that a queue needs for ten of others (Elevon's own)",
+        ),
         row("low_latency", "boolean", "1", FLAG, "raise the weight of interactive and soft real-time queues"),
         row("max_budget", "sectors", "0", NATURAL, "largest budget; 0 follows the measured peak rate"),
         row("slice_idle", "ms", "8", NATURAL, "how long to wait for the next request of a queue; 0 never waits"),
@@ -77,6 +84,9 @@ pub(super) struct BfqSettings {
     pub(super) strict: bool,
     pub(super) low_latency: bool,
     pub(super) inject: Inject,
+    /// With `inject=seed`: tenths of a sector of own service that a queue needs for each sector
+    /// that may be injected.
+    pub(super) inject_coeff: u64,
 }
 
 impl BfqSettings {
@@ -91,6 +101,7 @@ impl BfqSettings {
             strict: false,
             low_latency: true,
             inject: Inject::Limit,
+            inject_coeff: 1,
         }
     }
 }
@@ -106,6 +117,7 @@ impl Bfq {
             "fifo_expire_sync" => ms(s.fifo_expire[1]),
             "hw_tag" => self.queueing_preset.map_or(0, |yes| 1 + i64::from(yes)),
             "inject" => s.inject as i64,
+            "inject_coeff" => s.inject_coeff as i64,
             "low_latency" => s.low_latency.into(),
             "max_budget" => s.max_budget as i64,
             "slice_idle" => ms(s.slice_idle),
@@ -131,6 +143,7 @@ impl Bfq {
                 self.update_queueing_flash();
             }
             "inject" => s.inject = Inject::ALL[value as usize],
+            "inject_coeff" => s.inject_coeff = natural,
             "low_latency" => {
                 s.low_latency = value != 0;
                 if value == 0 {
