@@ -326,8 +326,8 @@ fn configuration(letter: char, variant: &Variant<'_>) -> Markup {
             h2 { "Run " (letter) ": configuration" }
             div class="block" {
                 p { code { (text(&run.command)) } }
-                @for note in cpu::limits(run) {
-                    p { span class="badge" { "note" } " " (text(&note)) }
+                @for note in cpu::limits(run).iter().chain(&run.scheduler.note) {
+                    p { span class="badge" { "note" } " " (text(note)) }
                 }
                 @for line in &run.not_kept {
                     p { span class="badge" { "not kept of the trace" } " " (text(&line.to_string())) }

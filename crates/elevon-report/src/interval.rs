@@ -1,4 +1,4 @@
-//! Means of a few samples with their 95 % confidence intervals.
+//! Means and ratios of a few samples with their 95 % confidence intervals.
 
 /// The mean of samples, and how far from it the mean of the population probably is.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,22 +27,51 @@ impl Interval {
         });
         Some(Self { mean, half_width, samples: count })
     }
+}
 
-    /// Returns the interval of the differences of pairs, in percent of the mean of the first of
-    /// each. `None` if there are no pairs, or that mean is 0.
-    pub fn of_change(pairs: &[(f64, f64)]) -> Option<Self> {
-        let base = pairs.iter().map(|pair| pair.0).sum::<f64>() / pairs.len().max(1) as f64;
-        if base == 0.0 {
+/// The ratio of the second value of each pair to its first, with its 95 % confidence interval.
+///
+/// A ratio cannot be negative, and half as much is as far from 1 as twice as much. So mean and
+/// interval are those of the logarithms of the ratios: the mean is the geometric one, and both
+/// bounds are above 0.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RatioInterval {
+    /// Geometric mean of the ratios. If a value is 0 it is the ratio of the sums.
+    pub ratio: f64,
+    /// Least and largest value of the 95 % confidence interval, both above 0; `None` for one pair,
+    /// and if a value is 0.
+    pub bounds: Option<(f64, f64)>,
+    /// Number of pairs.
+    pub samples: usize,
+}
+
+impl RatioInterval {
+    /// Returns the interval of pairs. `None` if there are no pairs, if a value is negative, or if
+    /// the first value of every pair is 0.
+    pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
+        let (first, second) = pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
+        if first <= 0.0 || pairs.iter().any(|pair| pair.0 < 0.0 || pair.1 < 0.0) {
             return None;
         }
-        let differences: Vec<f64> = pairs.iter().map(|(first, second)| 100.0 * (second - first) / base).collect();
-        Self::of(&differences)
+        let samples = pairs.len();
+        if pairs.iter().any(|pair| pair.0 == 0.0 || pair.1 == 0.0) {
+            return Some(Self { ratio: second / first, bounds: None, samples });
+        }
+        let logarithms: Vec<f64> = pairs.iter().map(|(first, second)| libm::log(second / first)).collect();
+        let Interval { mean, half_width, samples } = Interval::of(&logarithms)?;
+        let bounds = half_width.map(|half| (libm::exp(mean - half), libm::exp(mean + half)));
+        Some(Self { ratio: libm::exp(mean), bounds, samples })
     }
 
-    /// Returns true if the interval does not contain 0: the difference is probably none of chance.
+    /// Returns true if the interval does not contain 1: chance alone gives that once in twenty.
     pub fn is_clear(&self) -> bool {
-        self.half_width.is_some_and(|half| self.mean.abs() > half)
+        self.bounds.is_some_and(|(low, high)| low > 1.0 || high < 1.0)
     }
+}
+
+/// Returns how many of `comparisons` intervals of 95 % chance alone puts beside the true value.
+pub fn clear_by_chance(comparisons: usize) -> f64 {
+    comparisons as f64 / 20.0
 }
 
 /// Quantiles 0.975 of Student's t distribution for 1 to 30 degrees of freedom, from printed tables.
@@ -86,12 +115,43 @@ mod tests {
     #[test]
     fn pairs_show_what_means_hide() {
         // The seeds differ much more than the two variants do.
-        let pairs = [(100.0, 105.0), (200.0, 205.5), (400.0, 404.5)];
-        let change = Interval::of_change(&pairs).expect("pairs");
-        assert!((change.mean - 2.142).abs() < 0.01 && change.is_clear(), "{change:?}");
+        let pairs = [(100.0, 105.0), (200.0, 208.0), (400.0, 424.0)];
+        let change = RatioInterval::of(&pairs).expect("pairs");
+        assert!((change.ratio - 1.05).abs() < 0.001 && change.is_clear(), "{change:?}");
         let firsts: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
         assert!(Interval::of(&firsts).and_then(|all| all.half_width) > Some(200.0));
-        assert_eq!(Interval::of_change(&[(0.0, 1.0)]), None);
-        assert_eq!(Interval::of_change(&[]), None);
+    }
+
+    #[test]
+    fn a_ratio_and_its_interval_stay_above_zero() {
+        // The arithmetic interval of these ratios is 0.53 +- 1.12.
+        let wide = RatioInterval::of(&[(1.0, 1.0), (1.0, 0.1), (1.0, 0.5)]).expect("pairs");
+        let (low, high) = wide.bounds.expect("several pairs");
+        assert!(low > 0.0 && low < wide.ratio && wide.ratio < high && !wide.is_clear(), "{wide:?}");
+        // The inverse has the inverse bounds.
+        let inverse = RatioInterval::of(&[(1.0, 1.0), (0.1, 1.0), (0.5, 1.0)]).expect("pairs");
+        let (inverse_low, inverse_high) = inverse.bounds.expect("several pairs");
+        assert!((inverse_low * high - 1.0).abs() < 1e-9 && (inverse_high * low - 1.0).abs() < 1e-9);
+        // By hand: logarithms 0 and ln 4, mean ln 2, deviation 0.9803, 12.706 * 0.9803 / sqrt(2).
+        let two = RatioInterval::of(&[(1.0, 1.0), (1.0, 4.0)]).expect("pairs");
+        let by_hand = libm::exp(12.706 * 0.980_258 / libm::sqrt(2.0));
+        assert!((two.ratio - 2.0).abs() < 1e-9);
+        assert!((two.bounds.expect("pairs").1 / (2.0 * by_hand) - 1.0).abs() < 1e-4, "{two:?}");
+    }
+
+    #[test]
+    fn a_ratio_without_an_interval() {
+        assert_eq!(
+            RatioInterval::of(&[(4.0, 2.0)]),
+            Some(RatioInterval { ratio: 0.5, bounds: None, samples: 1 }),
+            "one pair"
+        );
+        let with_zero = RatioInterval { ratio: 0.25, bounds: None, samples: 2 };
+        assert_eq!(RatioInterval::of(&[(4.0, 0.0), (4.0, 2.0)]), Some(with_zero));
+        assert!(!with_zero.is_clear());
+        for none in [&[][..], &[(0.0, 1.0)], &[(-1.0, 1.0)], &[(1.0, -1.0)]] {
+            assert_eq!(RatioInterval::of(none), None, "{none:?}");
+        }
+        assert_eq!(clear_by_chance(60), 3.0);
     }
 }

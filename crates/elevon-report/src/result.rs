@@ -159,6 +159,8 @@ pub struct SchedulerInfo {
     pub tunables: Vec<(String, String)>,
     /// The scheduler's counters, if it has any.
     pub counters: Vec<(String, u64)>,
+    /// A sentence about a scheduler that no kernel has, and about the source of its CPU time.
+    pub note: Option<String>,
 }
 
 /// Whether directions are reported separately (fio's `unified_rw_reporting`).

@@ -248,6 +248,7 @@ pub(crate) fn mixed_run() -> RunResult {
             name: "mq-deadline".into(),
             tunables: vec![("read_expire".into(), "500".into()), ("fifo_batch".into(), "16".into())],
             counters: vec![("expired".into(), 3)],
+            note: None,
         },
         config: vec![("fill".into(), "full".into()), ("hz".into(), "250".into())],
         command: "elevon run mail.fio --scheduler mq-deadline --seed 1".into(),

@@ -325,7 +325,8 @@ pub(crate) struct TuneArgs {
     /// Points to try
     #[arg(long, value_name = "N", default_value_t = 96, value_parser = clap::value_parser!(u16).range(1..=10_000))]
     pub(crate) trials: u16,
-    /// Run every trial with the seeds 1 to N, or with those of a list, as 3,5,9 [default: --seed]
+    /// Run every trial with the seeds 1 to N, or with those of a list, as 3,5,9 [default: --seed
+    /// and the next two]; the best run again with ten other seeds
     #[arg(long, value_name = "N")]
     pub(crate) seeds: Option<String>,
     /// Report as text or as JSON

@@ -12,7 +12,6 @@ use elevon_report::compare::{RulesBetween, Variant, table};
 use elevon_report::json::JsonOptions;
 use elevon_report::result::RunResult;
 use elevon_report::{html, json};
-use elevon_workload::cpu::{CpuCost, SchedulerCost};
 
 use crate::ablation::{self, Compared};
 use crate::args::{CompareArgs, OutputFormat, ReplayOptions, StackArgs};
@@ -40,7 +39,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
         let plan = subject.plan(&stack).map_err(|failure| in_variant(vs, failure))?;
         plans.push((vs.clone(), plan));
     }
-    add_uncharged(&mut plans);
+    add_not_in_linux(&mut plans);
     let mut files = plans.iter().try_fold(Files::default(), |files, (_, plan)| plan.add_files(files))?;
     files.add_stdout()?;
     if let Some(path) = &args.html {
@@ -78,20 +77,10 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     Ok(worst)
 }
 
-/// Adds a warning to the plans under `flow` if others run under another scheduler, and no CPU time
-/// of `flow` is charged: nobody has measured it, since it is not in Linux.
-fn add_uncharged(plans: &mut [(String, Plan)]) {
-    let is_flow = |plan: &Plan| !plan.scheduler.info().in_linux;
-    if plans.iter().all(|(_, plan)| is_flow(plan)) {
-        return;
-    }
-    let is_free = |plan: &Plan| plan.cpu.scheduler == SchedulerCost::default() && plan.cpu != CpuCost::default();
-    for (_, plan) in plans.iter_mut().filter(|(_, plan)| is_flow(plan) && is_free(plan)) {
-        let of_bfq = SchedulerCost::measured("bfq", true).request;
-        plan.warnings.push(format!(
-            "the CPU time of flow is not charged, that of other schedulers is: it is not in Linux, so it was not \
-             measured there; --cpu-cost scheduler=TIME charges it (bfq takes {of_bfq} an I/O)"
-        ));
+/// Adds a warning to plans whose scheduler Linux does not have.
+fn add_not_in_linux(plans: &mut [(String, Plan)]) {
+    for (_, plan) in plans {
+        plan.warnings.extend(plan.not_in_linux());
     }
 }
 
@@ -181,7 +170,9 @@ fn report(
 ) -> Result<(), Failure> {
     let options = match args.output_format {
         OutputFormat::Normal => {
-            return emit_text(&(table(variants) + &ablation::text(rules) + &not_kept(variants) + &missing(not_run)));
+            let notes = notes(variants);
+            let rules = ablation::text(rules) + &not_kept(variants);
+            return emit_text(&(table(variants) + &notes + &rules + &missing(not_run)));
         }
         OutputFormat::Json => JsonOptions::default(),
         OutputFormat::JsonPlus => JsonOptions { bins: true, series: true },
@@ -197,6 +188,12 @@ fn not_kept(variants: &[Variant<'_>]) -> String {
     let mut said = BTreeSet::new();
     lines.retain(|line| said.insert(line.clone()));
     lines.iter().map(|line| format!("Not kept of the trace: {line}\n")).collect()
+}
+
+/// Returns a line for each scheduler that Linux does not have.
+fn notes(variants: &[Variant<'_>]) -> String {
+    let all: BTreeSet<&String> = variants.iter().filter_map(|variant| variant.result.scheduler.note.as_ref()).collect();
+    all.into_iter().map(|note| format!("Note: {note}\n")).collect()
 }
 
 /// Lists the variants that an interrupt kept from running.

@@ -16,7 +16,7 @@ use elevon_sim::device::{AnyDevice, Device};
 use elevon_sim::memory::MemoryModel;
 use elevon_sim::profiles;
 use elevon_workload::WorkloadError;
-use elevon_workload::cpu::CpuCost;
+use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::region::uses_device;
 use elevon_workload::tenants::TenantPlan;
 
@@ -170,6 +170,24 @@ impl Plan {
         plan.inputs.extend(replay.inputs());
         plan.replay = Some(replay);
         Ok(plan)
+    }
+
+    /// Returns a sentence about a scheduler that no kernel has, and about the source of its CPU
+    /// time; `None` if the scheduler is one of Linux.
+    pub(crate) fn not_in_linux(&self) -> Option<String> {
+        let name = self.scheduler.name;
+        let cost = self.cpu.scheduler.request;
+        let of_cpu = match &self.replay {
+            _ if self.scheduler.info().in_linux => return None,
+            _ if self.is_real() => String::new(),
+            Some(_) => "; the CPU time of schedulers is not charged in a replay".to_owned(),
+            None if cost.is_zero() => "; it is charged no CPU time here".to_owned(),
+            None if cost == SchedulerCost::measured(name, true).request => {
+                format!("; its CPU time, {cost} an I/O, is an estimate from that of bfq (docs/flow.md)")
+            }
+            None => format!("; its CPU time is {cost} an I/O, as given"),
+        };
+        Some(format!("{name} is Elevon's own scheduler, Linux does not have it{of_cpu}"))
     }
 
     /// Returns the command without its seed: what runs with other seeds share.

@@ -80,6 +80,7 @@ pub(crate) fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
                 .map(|(k, v)| (k.to_owned(), v))
                 .collect(),
             counters: stack.scheduler().measured().map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+            note: plan.not_in_linux(),
         },
         seed: plan.seed,
         config: effective(facts),

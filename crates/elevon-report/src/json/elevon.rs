@@ -17,6 +17,14 @@ const STAGE_PERCENTILES: [u32; 6] = [10_000, 500_000, 900_000, 990_000, 999_000,
 pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
     let counters = &run.disk.counters;
+    let mut scheduler = json!({
+        "name": run.scheduler.name,
+        "tunables": strings(&run.scheduler.tunables),
+        "counters": run.scheduler.counters.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>(),
+    });
+    if let Some(note) = &run.scheduler.note {
+        scheduler["note"] = json!(note);
+    }
     let mut out = json!({
         "schema_version": SCHEMA_VERSION,
         "seed": run.seed,
@@ -24,11 +32,7 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         "inputs": run.inputs.iter().map(input).collect::<Vec<_>>(),
         "device": device(run),
         "kernel": run.kernel.name(),
-        "scheduler": {
-            "name": run.scheduler.name,
-            "tunables": strings(&run.scheduler.tunables),
-            "counters": run.scheduler.counters.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>(),
-        },
+        "scheduler": scheduler,
         "config": strings(&run.config),
         "elapsed_ns": run.elapsed.get(),
         "stages": stages(run, options),

@@ -42,7 +42,7 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     if let Some(share) = cpu::lock_utilisation(run) {
         let _ = writeln!(out, "Scheduler lock: held {:.2}% of the run", 100.0 * share);
     }
-    for line in cpu::limits(run) {
+    for line in cpu::limits(run).iter().chain(&run.scheduler.note) {
         let _ = writeln!(out, "Note: {line}");
     }
     stages(out, run);

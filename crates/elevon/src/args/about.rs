@@ -65,7 +65,7 @@ Exit status: 0 done, 1 a run failed (its row says why) or something could not be
 pub(super) const TUNE_ABOUT: &str = "\
 Search for the options under which a job does best, within bounds.
 
-A space of no more points than --trials is tried whole. Of a larger one a third of the trials is a Sobol sample, and the others are neighbours of the best so far. With two goals the result is the front of the trials that no other is better than in both. The search is seeded: the same command gives the same result, on any number of cores.
+A space of no more points than --trials is tried whole. Of a larger one a third of the trials is a Sobol sample, and the others are neighbours of the best so far. With two goals the result is the front of the trials that no other is better than in both. The search is seeded: the same command gives the same result, on any number of cores. Every trial runs with three seeds unless --seeds gives others. The best few run again with ten seeds that the search did not use: these runs give the answer, its 95 % interval, and say from which of the next best it cannot be told.
 
 FIGURE is a column of `elevon sweep`'s results: iops, bw_bytes_per_second (throughput), lat_p50_ns (p50), lat_p99_ns (p99), lat_p99_9_ns (p99.9), lat_mean_ns (mean), ...; of all jobs together, or of one: reader:p99, or reader#2:p99 where several are named reader.";
 

@@ -99,13 +99,14 @@ pub(crate) struct JobArgs {
     pub(crate) job_option: Vec<String>,
     /// CPU time that a process spends on every I/O in simulation [default:
     /// submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was
-    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; flow, which
-    /// is not in Linux, 0; 0 switches it off) and lock= (the part of that under a lock for the
-    /// whole device: bfq 5.3us, with low_latency=0 3us, others 0). With --memory also call= (a
-    /// system call on the page cache), hit= (a page found and copied) and fault= (a page fault).
-    /// wake=T..T, no CPU time: from when to when a process runs after it was woken [default: 0].
-    /// preempt=SHARE: how many dispatches by a process a worker of the driver, as loop's, preempts,
-    /// so that a worker of the block layer does the rest [default: 0%]
+    /// measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; that of
+    /// flow, which is not in Linux, is an estimate, 9.4us; 0 switches it off) and lock= (the part
+    /// of that under a lock for the whole device: bfq 5.3us, with low_latency=0 3us, flow 7.15us,
+    /// others 0). With --memory also call= (a system call on the page cache), hit= (a page found
+    /// and copied) and fault= (a page fault). wake=T..T, no CPU time: from when to when a process
+    /// runs after it was woken [default: 0]. preempt=SHARE: how many dispatches by a process a
+    /// worker of the driver, as loop's, preempts, so that a worker of the block layer does the
+    /// rest [default: 0%]
     #[arg(long, value_name = "submit=T,complete=T")]
     pub(crate) cpu_cost: Option<String>,
     /// Memory of the simulated machine, of which a page cache has what others leave:

@@ -1,6 +1,6 @@
 //! Figures as people read them: a value with its unit, a mean with its interval in the same unit.
 
-use elevon_report::interval::Interval;
+use elevon_report::interval::{Interval, RatioInterval};
 use elevon_report::number::{bytes_decimal, count, significant, span};
 use elevon_report::plot::Unit;
 
@@ -44,17 +44,34 @@ fn step(unit: Unit, value: f64) -> (f64, &'static str) {
     (size, "")
 }
 
-/// Formats a difference in percent with half of its interval, with as many decimals as half of the
-/// interval needs for a digit, and `*` if it is probably none of chance.
-pub(super) fn change_in_words(change: &Interval) -> String {
-    let Some(half) = change.half_width else { return format!("{:+.1} %", change.mean) };
-    let mark = if change.is_clear() { " *" } else { "" };
-    if half == 0.0 {
-        return format!("{:+.1} % ± 0{mark}", change.mean);
-    }
-    let decimals = (1..4).find(|&decimals| half * libm::pow(10.0, f64::from(decimals)) >= 1.0).unwrap_or(4);
-    let decimals = decimals as usize;
-    format!("{:+.decimals$} % ± {half:.decimals$}{mark}", change.mean)
+/// Returns the smallest difference of values near `value` that can be seen in them as
+/// [`amount`] formats them: half a unit of the last digit.
+pub(super) fn resolution(unit: Unit, value: f64) -> f64 {
+    let (size, _) = step(unit, value);
+    let magnitude = libm::log10((value / size).max(f64::MIN_POSITIVE)).floor().min(2.0);
+    // Three digits, or all digits before the point. A share has one decimal, a small count none.
+    let digit = match unit {
+        Unit::Percent => 0.1,
+        Unit::Nanos if size == 1.0 => 1.0,
+        Unit::BytesPerSecond | Unit::Count if size == 1.0 => 1.0,
+        _ => libm::pow(10.0, magnitude - 2.0),
+    };
+    0.5 * digit * size
+}
+
+/// Formats a ratio as a difference in percent with its interval, which has as many decimals as its
+/// width needs for a digit. `marked` adds `*`.
+pub(super) fn change_in_words(change: &RatioInterval, marked: bool) -> String {
+    let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+    let Some((low, high)) = change.bounds else { return format!("{:+.1} %", percent(change.ratio)) };
+    let half = (percent(high) - percent(low)) / 2.0;
+    let decimals = match half {
+        0.0 => 1,
+        _ => (1..4).find(|&decimals| half * libm::pow(10.0, f64::from(decimals)) >= 1.0).unwrap_or(4) as usize,
+    };
+    let mark = if marked { " *" } else { "" };
+    let [mean, low, high] = [change.ratio, low, high].map(|ratio| format!("{:+.decimals$}", percent(ratio)));
+    format!("{mean} % ({low} to {high}){mark}")
 }
 
 #[cfg(test)]
@@ -101,15 +118,39 @@ mod tests {
 
     #[test]
     fn a_difference_has_the_digits_of_its_interval() {
-        for (mean, half, text) in [
-            (-12.4, 0.3, "-12.4 % ± 0.3 *"),
-            (-12.412, 0.004, "-12.412 % ± 0.004 *"),
-            (0.01, 0.04, "+0.01 % ± 0.04"),
-            (5.0, 0.0, "+5.0 % ± 0 *"),
-            (5.0, 1e-9, "+5.0000 % ± 0.0000 *"),
-            (5.0, 12.0, "+5.0 % ± 12.0"),
+        let ratio = |percent: f64| 1.0 + percent / 100.0;
+        for (mean, low, high, marked, text) in [
+            (-12.4, -12.7, -12.1, true, "-12.4 % (-12.7 to -12.1) *"),
+            (-12.412, -12.416, -12.408, true, "-12.412 % (-12.416 to -12.408) *"),
+            (0.01, -0.03, 0.05, false, "+0.01 % (-0.03 to +0.05)"),
+            (5.0, 5.0, 5.0, true, "+5.0 % (+5.0 to +5.0) *"),
+            (5.0, -7.0, 18.6, false, "+5.0 % (-7.0 to +18.6)"),
+            (-90.0, -99.0, 0.0, false, "-90.0 % (-99.0 to +0.0)"),
         ] {
-            assert_eq!(change_in_words(&interval(mean, half)), text);
+            let change = RatioInterval { ratio: ratio(mean), bounds: Some((ratio(low), ratio(high))), samples: 3 };
+            assert_eq!(change_in_words(&change, marked), text);
+        }
+        let one = RatioInterval { ratio: 0.5, bounds: None, samples: 1 };
+        assert_eq!(change_in_words(&one, false), "-50.0 %");
+    }
+
+    /// Two values that are nearer than this are shown as the same text, or as neighbours.
+    #[test]
+    fn the_resolution_is_half_of_the_last_digit() {
+        for (unit, value, half) in [
+            (Unit::Nanos, 850.0, 0.5),
+            (Unit::Nanos, 97_800.0, 50.0),
+            (Unit::Nanos, 1.53e6, 5e3),
+            (Unit::BytesPerSecond, 1.348e9, 5e5),
+            (Unit::BytesPerSecond, 1e7, 5e4),
+            (Unit::Count, 500_000.0, 500.0),
+            (Unit::Count, 28_900.0, 50.0),
+            (Unit::Count, 97.0, 0.5),
+            (Unit::Percent, 61.2, 0.05),
+        ] {
+            let found = resolution(unit, value);
+            assert!((found / half - 1.0).abs() < 1e-9, "{value}: {found}, not {half}");
+            assert_ne!(amount(unit, value), amount(unit, value + 2.0 * half), "{value}");
         }
     }
 }

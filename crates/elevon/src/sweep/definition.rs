@@ -18,6 +18,8 @@ use crate::text_files::{Input, STDIN, Texts, assignments, quoted, with_stdin};
 /// Options of the stack that a plan may have, by their long names.
 const OPTIONS: [&str; 10] =
     ["device", "scheduler", "kernel", "buffers", "cpu-cost", "memory", "fault", "tenants", "include-dir", "job-option"];
+/// Seeds of a search that names none: its own and the next.
+const SEARCH_SEEDS: u64 = 3;
 /// Maximum number of seeds.
 const MOST_SEEDS: u64 = 100_000;
 
@@ -102,7 +104,8 @@ impl Definition {
         seeds_text: Option<&str>,
     ) -> Result<Self, Failure> {
         let axes = over.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<_>, _>>().map_err(Failure::input)?;
-        let seeds = seeds_text.map_or(Ok(vec![base.seed]), seeds).map_err(Failure::input)?;
+        let several = || (0..SEARCH_SEEDS).map(|at| base.seed.wrapping_add(at)).collect();
+        let seeds = seeds_text.map_or_else(|| Ok(several()), seeds).map_err(Failure::input)?;
         let sample = Some("sobol:1".to_owned());
         let parts = Parts {
             job: job.to_owned(),
@@ -208,7 +211,9 @@ impl Definition {
 
     /// Returns the plan of a run.
     pub(super) fn plan(&self, number: usize) -> Result<Plan, Failure> {
-        Plan::of_texts(std::slice::from_ref(&self.job), &self.options(number)?, self.texts.clone())
+        let mut plan = Plan::of_texts(std::slice::from_ref(&self.job), &self.options(number)?, self.texts.clone())?;
+        plan.warnings.extend(plan.not_in_linux());
+        Ok(plan)
     }
 
     /// Returns the plan of the job without the values of any point.

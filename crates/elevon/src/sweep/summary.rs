@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 
 use elevon_report::document::{Document, Table};
 use elevon_report::figures::ALL_JOBS;
-use elevon_report::interval::Interval;
-use elevon_report::number::counted;
+use elevon_report::interval::{Interval, RatioInterval, clear_by_chance};
+use elevon_report::number::{counted, significant};
 use elevon_report::plot::Unit;
 use serde_json::{Map, Value, json};
 
-use super::amount::{change_in_words, with_interval};
+use super::amount::{change_in_words, resolution, with_interval};
 use super::axis::Axis;
 use super::points::Point;
 use crate::args::DEFAULT_KERNEL;
@@ -32,6 +32,16 @@ pub(super) const SHOWN: [Shown; 4] = [
     Shown { key: "lat_p50_ns", title: "median latency", unit: Unit::Nanos },
     Shown { key: "lat_p99_ns", title: "99% latency", unit: Unit::Nanos },
 ];
+
+/// Relative width of a bin of a latency histogram: percentiles are known to that.
+const BIN: f64 = 1.0 / 64.0;
+
+/// The difference of a figure between two points.
+struct Change {
+    ratio: RatioInterval,
+    /// True if the interval does not contain 0 and the figures differ by more than their rounding.
+    is_clear: bool,
+}
 
 /// Figures of all runs: by name of the figure and point, one value for each seed in order; `None`
 /// where the run failed or the job has no such figure.
@@ -81,6 +91,7 @@ impl Results<'_> {
                 .paragraph(format!("{} runs failed; results.csv says why, and they count nowhere here.", self.failed));
         }
         self.plots(&mut document, ALL_JOBS);
+        self.chance(&mut document);
         for (at, job) in self.jobs.iter().enumerate() {
             let of = if job == ALL_JOBS { "All jobs".to_owned() } else { format!("Job {job}") };
             if self.jobs.len() > 1 {
@@ -127,15 +138,31 @@ impl Results<'_> {
         let row = |job: &String, (at, with): (usize, usize)| {
             let own = self.samples.keys().filter(|(of, _)| of == job);
             let changes = own.filter_map(|(_, name)| {
-                let Interval { mean, half_width, samples } = self.change(job, name, at, with)?;
-                Some((name.clone(), json!({"mean_percent": mean, "half_width_95": half_width, "pairs": samples})))
+                let Change { ratio, is_clear } = self.change(job, name, at, with)?;
+                let percent = |ratio: f64| 100.0 * (ratio - 1.0);
+                let (low, high) = ratio.bounds.unzip();
+                let change = json!({
+                    "mean_percent": percent(ratio.ratio),
+                    "low_95_percent": low.map(percent),
+                    "high_95_percent": high.map(percent),
+                    "pairs": ratio.samples,
+                    "is_clear": is_clear,
+                });
+                Some((name.clone(), change))
             });
             let figures: Map<String, Value> = changes.collect();
             json!({"point": self.point(at), "job": job, "figures": figures})
         };
         let pairs = self.pairs();
         let rows: Vec<Value> = pairs.iter().flat_map(|pair| self.jobs.iter().map(|job| row(job, *pair))).collect();
-        json!({"against": {axis.key.as_str(): axis.value(base)}, "points": rows})
+        let of_rows = rows.iter().filter_map(|row| row["figures"].as_object()).flat_map(Map::values);
+        let compared = of_rows.filter(|change| !change["low_95_percent"].is_null()).count();
+        json!({
+            "against": {axis.key.as_str(): axis.value(base)},
+            "comparisons": compared,
+            "clear_by_chance": clear_by_chance(compared),
+            "points": rows,
+        })
     }
 
     fn point(&self, at: usize) -> Map<String, Value> {
@@ -157,11 +184,34 @@ impl Results<'_> {
     }
 
     /// Returns the difference of a figure between two points, in pairs of runs of the same seed.
-    fn change(&self, job: &str, key: &str, at: usize, with: usize) -> Option<Interval> {
+    fn change(&self, job: &str, key: &str, at: usize, with: usize) -> Option<Change> {
         let samples = self.samples.get(&(job.to_owned(), key.to_owned()))?;
         let both = samples[with].iter().zip(&samples[at]);
         let pairs: Vec<(f64, f64)> = both.filter_map(|(first, second)| Some(((*first)?, (*second)?))).collect();
-        Interval::of_change(&pairs)
+        let ratio = RatioInterval::of(&pairs)?;
+        let unit = SHOWN.iter().find(|shown| shown.key == key).map_or(Unit::Count, |shown| shown.unit);
+        Some(Change { is_clear: is_clear(key, unit, &pairs, &ratio), ratio })
+    }
+
+    /// Says how many of the differences chance alone would mark.
+    fn chance(&self, document: &mut Document) {
+        let mut compared = Vec::new();
+        for (at, with) in self.pairs() {
+            for job in self.jobs {
+                let changes = SHOWN.iter().filter_map(|shown| self.change(job, shown.key, at, with));
+                compared.extend(changes.filter(|one| one.ratio.bounds.is_some()).map(|one| one.is_clear));
+            }
+        }
+        if compared.is_empty() {
+            return;
+        }
+        let stars = compared.iter().filter(|is_clear| **is_clear).count();
+        document.paragraph(format!(
+            "{} with an interval, {} with a star. If nothing made a difference, chance alone would give about {}.",
+            counted(compared.len() as u64, "difference"),
+            stars,
+            counted_about(clear_by_chance(compared.len())),
+        ));
     }
 
     /// Returns the values of a figure of a job at a point.
@@ -210,13 +260,14 @@ impl Results<'_> {
             let mut row = self.labels(&self.points[at]);
             for shown in &SHOWN {
                 let change = self.change(job, shown.key, at, with);
-                row.push(change.map_or("-".to_owned(), |change| change_in_words(&change)));
+                row.push(change.map_or("-".to_owned(), |change| change_in_words(&change.ratio, change.is_clear)));
             }
             table.rows.push(row);
         }
         let axis = &self.axes[axis];
         document.paragraph(format!(
-            "Against {}={}, with the same seed and all else equal; * where the 95 % interval does not contain 0:",
+            "Against {}={}, with the same seed and all else equal: mean ratio and its 95 % interval. * if the interval does \
+             not contain 0 and the figures differ by more than their rounding (percentiles: by more than a bin, 1.6 %):",
             axis.key,
             axis.value(base)
         ));
@@ -225,8 +276,30 @@ impl Results<'_> {
     }
 }
 
+/// Returns true if the interval of a ratio does not contain 1, and the means of the pairs differ by
+/// more than the rounding of the figure `key`.
+pub(super) fn is_clear(key: &str, unit: Unit, pairs: &[(f64, f64)], ratio: &RatioInterval) -> bool {
+    let count = pairs.len().max(1) as f64;
+    let (first, second) = pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
+    let (first, second) = (first / count, second / count);
+    let larger = first.max(second);
+    let bin = if is_percentile(key) { BIN * larger } else { 0.0 };
+    ratio.is_clear() && (first - second).abs() > resolution(unit, larger).max(bin)
+}
+
+/// Returns true if a figure is a percentile of a histogram, such as `lat_p99_ns`.
+fn is_percentile(key: &str) -> bool {
+    key.rsplit_once("_p").is_some_and(|(_, rest)| rest.starts_with(|c: char| c.is_ascii_digit()))
+}
+
+/// Formats an expected number of stars.
+fn counted_about(stars: f64) -> String {
+    let number = if stars < 10.0 { significant(stars, 1) } else { format!("{stars:.0}") };
+    format!("{number} star{}", if number == "1" { "" } else { "s" })
+}
+
 /// Names seeds: `seeds 1 to 10`, `seeds 3, 5, 9`.
-fn seeds_in_words(seeds: &[u64]) -> String {
+pub(super) fn seeds_in_words(seeds: &[u64]) -> String {
     const MOST: usize = 20;
     let (Some(first), Some(last)) = (seeds.first(), seeds.last()) else { return String::new() };
     if seeds.len() == 1 {
@@ -239,4 +312,35 @@ fn seeds_in_words(seeds: &[u64]) -> String {
     let rest = seeds.len().saturating_sub(MOST);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     format!("seeds {}{more}", some.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_rounding_hides_has_no_star() {
+        let clear = |key: &str, unit, pairs: &[(f64, f64)]| {
+            is_clear(key, unit, pairs, &RatioInterval::of(pairs).expect("pairs"))
+        };
+        let pairs = |first: f64, second: f64| [1.0, 1.0001, 0.9999].map(|x| (first * x, second * x));
+        // 97.80 and 97.82 us are both shown as 97.8us; 97.8 and 98.4 are not the same.
+        assert!(!clear("lat_mean_ns", Unit::Nanos, &pairs(97_800.0, 97_820.0)));
+        assert!(clear("lat_mean_ns", Unit::Nanos, &pairs(97_800.0, 98_400.0)));
+        // Neighbouring bins of a histogram differ by 1.6 %.
+        for key in ["lat_p99_ns", "reader:lat_p99.9_ns", "clat_p50_ns"] {
+            assert!(!clear(key, Unit::Nanos, &pairs(1_000_000.0, 1_015_000.0)), "{key}");
+            assert!(clear(key, Unit::Nanos, &pairs(1_000_000.0, 1_033_000.0)), "{key}");
+        }
+        assert!(!clear("iops", Unit::Count, &pairs(1_234.0, 1_234.3)));
+        assert!(clear("iops", Unit::Count, &pairs(1_234.0, 1_236.0)));
+        // No interval, no star.
+        assert!(!clear("iops", Unit::Count, &[(1.0, 2.0)]));
+        assert!(!is_percentile("bw_per_job_percent") && !is_percentile("iops"));
+    }
+
+    #[test]
+    fn stars_by_chance_are_counted() {
+        assert_eq!([0.4, 1.0, 3.2, 12.4].map(counted_about), ["0.4 stars", "1 star", "3 stars", "12 stars"]);
+    }
 }

@@ -5,7 +5,9 @@
 //! the front of trials that no other is better than. A sample has no ends of axes, where goals
 //! often are best, so one in four neighbours of the best of a goal goes to such an end. Trials are
 //! made in generations of a fixed size, so that the result does not depend on the number of
-//! threads.
+//! threads. The best are run again with other seeds (`tune/again.rs`): the answer is theirs.
+
+mod again;
 
 use std::cmp::Ordering;
 use std::collections::BTreeSet;
@@ -14,11 +16,11 @@ use elevon_host::interrupt::Interrupt;
 use elevon_report::document::{Document, Table};
 use elevon_report::figures::{ALL_JOBS, FigureRow};
 use elevon_report::interval::Interval;
+use elevon_report::number::counted;
 use elevon_report::plot::{Axis as PlotAxis, Mark, Plot, Series};
 use elevon_sim::chance::{below, draw};
 use serde_json::{Map, Value, json};
 
-use super::amount::with_interval;
 use super::axis::Values;
 use super::definition::Definition;
 use super::drawing::scale_of;
@@ -27,12 +29,14 @@ use super::journal::Outcome;
 use super::points::{Point, sobol_points};
 use super::runs;
 use super::said::Said;
+use super::summary::seeds_in_words;
 use crate::args::{TextOrJson, TuneArgs};
 use crate::bar::Bar;
 use crate::failure::{Ending, Failure, MachineError, SweepError, all, emit, emit_text, tell};
 use crate::output::NewFile;
 use crate::parallel::on_all_cores;
 use crate::run::warn;
+use again::Again;
 
 /// Trials of a generation.
 const GENERATION: usize = 16;
@@ -68,6 +72,8 @@ pub(crate) fn tune(args: &TuneArgs) -> Result<Ending, Failure> {
         return Ok(signal.map_or(Ending::Failed, Ending::Interrupted));
     }
     search.check_metrics()?;
+    search.run_again(&interrupt)?;
+    let signal = interrupt.signal();
     warn(&search.warnings());
     let document = search.document(is_whole)?;
     let printed = match args.output_format {
@@ -125,6 +131,8 @@ struct Trial {
     means: Vec<Interval>,
     /// Goals, of which larger values are better.
     scores: Vec<f64>,
+    /// The first goal's metric by seed.
+    goal_by_seed: Vec<f64>,
     /// By how much the bounds are missed, as a sum of shares.
     missed: f64,
     /// Why there are no means; empty if there are.
@@ -150,6 +158,7 @@ struct Search {
     definition: Definition,
     goals: Goals,
     trials: Vec<Trial>,
+    again: Again,
     seen: BTreeSet<Point>,
     draws: u64,
     /// Warnings of the runs.
@@ -165,6 +174,7 @@ impl Search {
             definition,
             goals,
             trials: Vec::new(),
+            again: Again::default(),
             seen: BTreeSet::new(),
             draws: 0,
             said: Said::default(),
@@ -271,27 +281,9 @@ impl Search {
     fn generation(&mut self, points: Vec<Point>, interrupt: &Interrupt) -> Result<(), Failure> {
         let first = self.definition.points.len();
         self.definition.points.extend(points);
-        let (definition, seeds) = (&self.definition, self.definition.seeds.len());
-        let numbers: Vec<usize> = (first * seeds..definition.points.len() * seeds).collect();
-        let mut outcomes: Vec<Option<Outcome>> = vec![None; numbers.len()];
-        let bar = Bar::new(&format!("tune, {} trials done", self.trials.len()));
-        bar.expect(numbers.len() as u64);
-        on_all_cores(
-            &numbers,
-            None,
-            interrupt,
-            |run| {
-                runs::one(definition, run, interrupt)
-                    .map_err(|failure| runs::at_point(definition, run / seeds, failure))
-            },
-            |run, outcome| {
-                bar.advance();
-                outcomes[run - first * seeds] = Some(outcome);
-                Ok(())
-            },
-        )?;
-        for (at, of_point) in outcomes.chunks_mut(seeds).enumerate() {
-            let Some(runs) = of_point.iter_mut().map(Option::take).collect::<Option<Vec<_>>>() else { continue };
+        let label = format!("tune, {} trials done", self.trials.len());
+        for (at, runs) in outcomes(&self.definition, first, &label, interrupt)?.into_iter().enumerate() {
+            let Some(runs) = runs else { continue };
             self.trials.push(self.trial(first + at, &runs));
             self.note(runs);
         }
@@ -323,12 +315,14 @@ impl Search {
             let failed = runs.iter().find(|run| !run.error.is_empty()).map(|run| run.error.clone());
             let lacks = || metrics.iter().find(|metric| mean(metric).is_none()).map(|metric| metric.name());
             let error = failed.unwrap_or_else(|| format!("has no {}", lacks().unwrap_or_default()));
-            return Trial { point, means: Vec::new(), scores: Vec::new(), missed: f64::INFINITY, error };
+            let (means, scores, goal_by_seed) = (Vec::new(), Vec::new(), Vec::new());
+            return Trial { point, means, scores, goal_by_seed, missed: f64::INFINITY, error };
         };
         let value = |metric: &Metric| metrics.iter().position(|own| *own == metric).map_or(0.0, |at| means[at].mean);
         let scores = self.goals.all.iter().map(|(metric, large)| if *large { value(metric) } else { -value(metric) });
         let missed = self.goals.bounds.iter().map(|bound| bound.missed(value(&bound.metric))).sum();
-        Trial { point, scores: scores.collect(), missed, means, error: String::new() }
+        let goal_by_seed = rows.iter().filter_map(|rows| self.goals.all[0].0.value(rows)).collect();
+        Trial { point, scores: scores.collect(), goal_by_seed, missed, means, error: String::new() }
     }
 
     /// Returns what the user should know of the runs.
@@ -372,11 +366,9 @@ impl Search {
         front
     }
 
-    /// Orders trials: bounds first, then the first goal.
+    /// Orders trials: bounds first, then the first goal, then as they were made.
     fn order(&self, a: usize, b: usize) -> Ordering {
-        let (first, second) = (&self.trials[a], &self.trials[b]);
-        let score = |trial: &Trial| trial.scores.first().copied().unwrap_or(f64::NEG_INFINITY);
-        first.missed.total_cmp(&second.missed).then(score(second).total_cmp(&score(first))).then(a.cmp(&b))
+        again::order(&self.trials[a], &self.trials[b]).then(a.cmp(&b))
     }
 
     /// Returns what is shown: the front of two goals, or the best few of one.
@@ -390,9 +382,10 @@ impl Search {
         all
     }
 
-    /// Returns true if a trial keeps all bounds.
+    /// Returns true if a trial keeps all bounds, with other seeds too.
     fn keeps_bounds(&self) -> bool {
-        self.trials.iter().any(|trial| trial.missed == 0.0)
+        let found = self.trials.iter().any(|trial| trial.missed == 0.0);
+        found && (self.again.all.is_empty() || self.again.keeps_bounds())
     }
 
     fn command(&self, trial: usize) -> Result<String, Failure> {
@@ -410,8 +403,10 @@ impl Search {
         let how = if is_whole { "all points of the space" } else { "a search; another --seed may find better" };
         let (trials, seeds) = (self.trials.len(), self.definition.seeds.len());
         document.paragraph(format!(
-            "{}{subject}: {trials} trials of {seeds} run(s) each, {how}. elevon {}.",
+            "{}{subject}: {trials} trials of {} each ({}), {how}. elevon {}.",
             goals.join(", "),
+            counted(seeds as u64, "run"),
+            seeds_in_words(&self.definition.seeds),
             env!("CARGO_PKG_VERSION")
         ));
         for warning in self.warnings() {
@@ -428,8 +423,10 @@ impl Search {
         }
         if self.goals.all.len() == 1 {
             document.heading(if self.keeps_bounds() { "The best" } else { "The nearest" });
+            self.again_in(&mut document, &metrics);
+            document.command(self.command(self.answer().unwrap_or(first))?);
+            document.heading("What the search saw");
             document.table(self.table(&best, &metrics));
-            document.command(self.command(first)?);
         } else {
             self.front_in(&mut document, &best, &metrics)?;
         }
@@ -446,6 +443,7 @@ impl Search {
                 front.len() - FRONT
             ));
         }
+        self.again_in(document, metrics);
         // They are in the order of the first goal, and so in the opposite order of the second.
         let ends = front.iter().take(1).chain(front[1..].last());
         for ((metric, _), &end) in self.goals.all.iter().zip(ends) {
@@ -458,16 +456,8 @@ impl Search {
 
     /// Returns trials with their values and figures.
     fn table(&self, trials: &[usize], metrics: &[&Metric]) -> Table {
-        let heads =
-            self.definition.axes.iter().map(|axis| axis.key.clone()).chain(metrics.iter().map(|metric| metric.title()));
-        let words = (0..self.definition.axes.len()).collect();
-        let mut table = Table { header: heads.collect(), words, rows: Vec::new() };
-        for &at in trials {
-            let trial = &self.trials[at];
-            let mut row = self.definition.values(trial.point);
-            row.extend(metrics.iter().zip(&trial.means).map(|(metric, mean)| with_interval(metric.unit(), mean)));
-            table.rows.push(row);
-        }
+        let mut table = self.header(metrics);
+        table.rows = trials.iter().map(|&at| self.row(&self.trials[at], metrics)).collect();
         table
     }
 
@@ -507,19 +497,26 @@ impl Search {
         }
     }
 
+    /// Returns the figures of a trial, for programs.
+    fn figures_json(&self, trial: &Trial, metrics: &[&Metric]) -> Map<String, Value> {
+        let of_metrics = metrics.iter().zip(&trial.means);
+        let one = |mean: &Interval| json!({"mean": mean.mean, "half_width_95": mean.half_width});
+        of_metrics.map(|(metric, mean)| (metric.name(), one(mean))).collect()
+    }
+
     fn json(&self) -> Result<String, Failure> {
         let metrics = self.goals.metrics();
-        let best = self.best();
+        let mut best = self.best();
+        if let Some(answer) = self.answer().filter(|_| self.goals.all.len() == 1) {
+            best.retain(|&trial| trial != answer);
+            best.insert(0, answer);
+        }
         let trial = |at: usize| -> Result<Value, Failure> {
             let trial = &self.trials[at];
             let values = self.definition.values(trial.point);
             let point: Map<String, Value> =
                 self.definition.axes.iter().zip(values).map(|(axis, value)| (axis.key.clone(), json!(value))).collect();
-            let figures: Map<String, Value> = metrics
-                .iter()
-                .zip(&trial.means)
-                .map(|(metric, mean)| (metric.name(), json!({"mean": mean.mean, "half_width_95": mean.half_width})))
-                .collect();
+            let figures = self.figures_json(trial, &metrics);
             let meets = trial.missed == 0.0;
             let (error, command) = (&trial.error, self.command(at)?);
             Ok(json!({
@@ -535,8 +532,36 @@ impl Search {
                 "seeds": self.definition.seeds,
                 "warnings": self.warnings(),
                 "best": best,
+                "again": self.again_json(&metrics),
                 "trials": all,
             })
         ))
     }
+}
+
+/// Runs the points from number `first` on with every seed. Returns the outcomes by point; `None` if
+/// an interrupt cut a run off.
+fn outcomes(
+    definition: &Definition,
+    first: usize,
+    label: &str,
+    interrupt: &Interrupt,
+) -> Result<Vec<Option<Vec<Outcome>>>, Failure> {
+    let seeds = definition.seeds.len();
+    let numbers: Vec<usize> = (first * seeds..definition.points.len() * seeds).collect();
+    let mut outcomes: Vec<Option<Outcome>> = vec![None; numbers.len()];
+    let bar = Bar::new(label);
+    bar.expect(numbers.len() as u64);
+    on_all_cores(
+        &numbers,
+        None,
+        interrupt,
+        |run| runs::one(definition, run, interrupt).map_err(|failure| runs::at_point(definition, run / seeds, failure)),
+        |run, outcome| {
+            bar.advance();
+            outcomes[run - first * seeds] = Some(outcome);
+            Ok(())
+        },
+    )?;
+    Ok(outcomes.chunks_mut(seeds).map(|of_point| of_point.iter_mut().map(Option::take).collect()).collect())
 }

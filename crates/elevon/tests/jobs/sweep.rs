@@ -295,6 +295,7 @@ fn two_goals_have_a_front() {
     let device = ["tune", "job.fio", "--device", "slots:slots=8,latency=1ms"];
     let text = bench.stdout(&[&device[..], &goals].concat());
     let table = text.split("No other trial is better in both").nth(1).expect("a front");
+    let table = table.split("Run again").next().expect("a table");
     let rows = table.lines().filter(|line| line.starts_with(|first: char| first.is_ascii_digit())).count();
     assert!(rows == front.len() && front.len() > 2, "{} of {}: {text}", rows, front.len());
     assert!(text.contains("Best in I/Os a second:") && text.contains("Best in 99% latency:"), "{text}");
@@ -346,7 +347,7 @@ fn a_sweep_warns_as_a_run_does() {
     }
     let goal = ["tune", "job.fio", "--over", "iodepth=1..8:*2", "--maximise", "iops", "--output-format", "json"];
     let report: Value = serde_json::from_str(&bench.stdout(&goal)).expect("JSON");
-    assert_eq!(report["warnings"][0], format!("{words} (in 3 of 4 runs)"));
+    assert_eq!(report["warnings"][0], format!("{words} (in 9 of 12 runs)"));
 }
 
 /// The summary says what was swept, and has what `--compare` shows for programs, too.
@@ -368,16 +369,20 @@ fn a_summary_stands_alone() {
     assert_eq!(points.len(), 3 * 3, "three depths; two jobs and all together");
     let of = |row: &Value| row["point"]["scheduler"].clone();
     assert!(points.iter().all(|row| of(row) == "bfq" && row["figures"]["iops"]["pairs"] == 2), "{differences}");
-    // The mean of a pair's difference is the difference of the means.
-    let mean = |scheduler: &str| {
-        let rows = report["points"].as_array().expect("points").iter();
-        let mut own = rows.filter(|row| of(row) == scheduler && row["job"] == "*");
-        own.next().expect("a point")["figures"]["iops"]["mean"].as_f64().expect("a mean")
+    // The mean of a difference is the geometric mean of the ratios of the pairs.
+    let all = rows(&bench, "out");
+    let iops = |scheduler: &str, seed: u64| {
+        let wanted = |row: &&Value| row["point"]["scheduler"] == scheduler && row["seed"] == seed && row["job"] == "*";
+        all.iter().find(wanted).expect("a run")["figures"]["iops"].as_f64().expect("a rate")
     };
-    let expected = 100.0 * (mean("bfq") / mean("none") - 1.0);
-    let found =
-        points.iter().find(|row| row["job"] == "*").expect("all jobs")["figures"]["iops"]["mean_percent"].as_f64();
-    assert!((found.expect("a difference") - expected).abs() < 1e-6, "{found:?} and {expected}");
+    let [three, seven] = [3, 7].map(|seed| iops("bfq", seed) / iops("none", seed));
+    let expected = 100.0 * ((three * seven).sqrt() - 1.0);
+    let found = &points.iter().find(|row| row["job"] == "*").expect("all jobs")["figures"]["iops"];
+    let [mean, low, high] = ["mean_percent", "low_95_percent", "high_95_percent"].map(|key| found[key].as_f64());
+    assert!((mean.expect("a difference") - expected).abs() < 1e-6, "{found} and {expected}");
+    assert!(low > Some(-100.0) && low <= mean && mean <= high, "{found}");
+    let (comparisons, chance) = (&differences["comparisons"], &differences["clear_by_chance"]);
+    assert_eq!(comparisons.as_f64().map(|count| count / 20.0), chance.as_f64(), "{differences}");
 }
 
 /// Of a sample each axis of numbers has a plot with all points, of all jobs and of each; the axis
@@ -444,4 +449,65 @@ fn a_bad_goal_is_one_line() {
         let told = String::from_utf8_lossy(&run.stderr);
         assert!(run.status.code() == Some(2) && told.contains(part) && told.lines().count() == 1, "{told}");
     }
+}
+
+/// The figures of the answer are of seeds that the search did not use, with their interval.
+#[test]
+fn the_best_is_run_again_with_other_seeds() {
+    let bench = bench();
+    let tune =
+        ["tune", "job.fio", "--device", "sata-ssd-860evo", "--maximise", "iops", "--over", "reader:iodepth=1..8"];
+    let json = |more: &[&str]| -> Value {
+        let args = [&tune[..], more, &["--output-format", "json"]].concat();
+        serde_json::from_str(&bench.stdout(&args)).expect("JSON")
+    };
+    let report = json(&[]);
+    assert_eq!(
+        (&report["seeds"], &report["again"]["seeds"]),
+        (&[1, 2, 3].into(), &(4..14).collect::<Vec<u64>>().into())
+    );
+    let again = report["again"]["trials"].as_array().expect("trials");
+    assert!(again.len() == 4 && report["best"][0] == again[0]["trial"], "{report}");
+    for trial in again {
+        assert!(trial["figures"]["iops"]["half_width_95"].as_f64() > Some(0.0), "{trial}");
+        let [low, high] = ["low_95", "high_95"].map(|end| trial["ratio_of_best"][end].as_f64().expect("an interval"));
+        assert!(0.0 < low && low <= high, "{trial}");
+    }
+    assert_eq!(json(&["--seeds", "3,5"])["again"]["seeds"], (6..16).collect::<Vec<u64>>().into());
+    assert_eq!(json(&["--seed", "20"])["seeds"], [20, 21, 22].into());
+    let text = bench.stdout(&tune);
+    assert!(text.contains("Run again with seeds 4 to 13, which the search did not use"), "{text}");
+    let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("The best cannot be told from") || words.contains("The best differs from each"), "{text}");
+}
+
+/// Linux does not have `flow`: it is charged CPU time as the others are, and every command says so.
+#[test]
+fn flow_is_charged_cpu_time_and_named_as_not_in_linux() {
+    let bench = bench();
+    let flow = ["job.fio", "--scheduler", "flow"];
+    let run = |more: &[&str]| bench.stdout(&[&["run"], &flow[..], more].concat());
+    let note = "flow is Elevon's own scheduler, Linux does not have it";
+    let estimate = format!("{note}; its CPU time, 9.4us an I/O, is an estimate from that of bfq (docs/flow.md)");
+    let text = run(&[]);
+    assert!(
+        text.contains(&format!("Note: {estimate}\n")) && text.contains("cpu_cost=scheduler=9.4us,lock=7.15us"),
+        "{text}"
+    );
+    assert!(
+        run(&["--cpu-cost", "scheduler=3us"]).contains(&format!("Note: {note}; its CPU time is 3us an I/O, as given"))
+    );
+    assert!(run(&["--cpu-cost", "scheduler=0"]).contains(&format!("Note: {note}; it is charged no CPU time here")));
+    let report: Value = serde_json::from_str(&run(&["--output-format", "json"])).expect("JSON");
+    assert_eq!(report["elevon"]["scheduler"]["note"], estimate);
+    let compare = ["compare", "job.fio", "--vs", "--scheduler flow"];
+    let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(bench.stdout(&compare).contains(&format!("Note: {estimate}\n")));
+    assert!(words(&bench.stdout(&[&compare[..], &["--seeds", "2"]].concat())).contains(&estimate));
+    let over = ["--over", "scheduler=bfq,flow"];
+    let summary = words(&bench.stdout(&[&["sweep", "job.fio", "-o", "out"], &over[..]].concat()));
+    assert!(summary.contains(&format!("Warning: {estimate} (in 1 of 2 ")), "{summary}");
+    let tuned = words(&bench.stdout(&[&["tune", "job.fio", "--maximise", "iops"], &over[..]].concat()));
+    assert!(tuned.contains(&format!("Warning: {estimate} (in 3 of 6 runs)")), "{tuned}");
+    assert!(!bench.stdout(&["run", "job.fio", "--scheduler", "bfq"]).contains("Linux does not have it"));
 }
