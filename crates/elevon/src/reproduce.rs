@@ -1,9 +1,10 @@
 //! `elevon reproduce`: repeats published experiments and prints the published figures beside
 //! Elevon's.
 //!
-//! All figures of Elevon come from runs made at that moment. Published figures are compared with
-//! and, if the text says "calibrated", one baseline figure is fitted to. An improved figure is
-//! never an input.
+//! All figures of Elevon come from runs made at that moment. A note beside each says whether it was
+//! fitted to a published figure ("calibrated", "by construction"), chosen with one in view
+//! ("chosen"), or predicted. Fitted are baselines, with two exceptions that the reports name: the
+//! memory of proposal 001's third measurement, and the cost of a lookup of proposal 004.
 
 mod aligned_bio;
 mod bfq_injection;

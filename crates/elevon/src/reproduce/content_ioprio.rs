@@ -11,19 +11,18 @@ use elevon_report::document::{Document, Table};
 use elevon_report::plot::{self, Axis, Mark, Plot, Series, Unit};
 use elevon_report::text::Figure;
 
-use crate::failure::{Failure, tell};
-use crate::reproduce::conclusions::{conclude, range};
+use crate::failure::Failure;
+use crate::reproduce::conclusions::{conclude, percent_off, range};
 use crate::reproduce::lab::Lab;
 use crate::reproduce::parameters::Parameters;
 use cases::{Scale, dd_seconds};
 use findings::{Benchmarks, Faults, Launches, Reads};
-use sweep::{SweepRow, deviation, interval, table};
+use sweep::{SweepRow, deviation, mean, table};
 
 const PARAMETERS: &str = include_str!("../../../../experiments/content-ioprio/parameters.toml");
 
 pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
     let parameters = Parameters::parse(PARAMETERS);
-    tell("content-ioprio: several hundred runs, which take some minutes on two processors");
     let scale = Scale { parameters: &parameters, full: lab.is_full(), seeds: usize::MAX, places: usize::MAX };
     measure(lab, &scale).map(|measured| document(&scale, measured))
 }
@@ -35,6 +34,8 @@ struct Measured {
     reads: Reads,
     launches: Launches,
     benchmarks: Benchmarks,
+    /// Cases 3 and 4 (SQLite) with the page cache of a kernel without LRU_GEN.
+    classic: [Vec<SweepRow>; 2],
 }
 
 fn measure(lab: &Lab, scale: &Scale<'_>) -> Result<Measured, Failure> {
@@ -47,6 +48,8 @@ fn measure(lab: &Lab, scale: &Scale<'_>) -> Result<Measured, Failure> {
         cases::case2(scale, true),
         cases::storage(scale),
         cases::sqlite(scale),
+        cases::case3(scale, ttls[0]).without_lru_gen(),
+        cases::sqlite(scale).without_lru_gen(),
     ];
     sweeps.extend(ttls.iter().map(|&ttl| cases::case3(scale, ttl)));
     // Rows are in the order of the sweeps.
@@ -57,7 +60,8 @@ fn measure(lab: &Lab, scale: &Scale<'_>) -> Result<Measured, Failure> {
     let faults = Faults { in_order: next(), at_random: next(), slots: device.queue_depth, slot_ms };
     let reads = Reads { fits: next(), tight: next(), published: [number("read_off"), number("read_seed")] };
     let benchmarks = Benchmarks { storage: next(), sqlite: next(), published: number("sqlite") };
-    Ok(Measured { faults, reads, benchmarks, launches: Launches { ttls, rows: rows.collect() } })
+    let classic = [next(), next()];
+    Ok(Measured { faults, reads, benchmarks, classic, launches: Launches { ttls, rows: rows.collect() } })
 }
 
 fn document(scale: &Scale<'_>, measured: Measured) -> Document {
@@ -67,13 +71,15 @@ fn document(scale: &Scale<'_>, measured: Measured) -> Document {
          of its pages were in use, evicted and read again soon. Off is mainline; iter-bio and add-page are the proposal's two \
          forms, page-exact ours. Controls: the oracle makes RT what somebody waits for at submission, whatever it holds; faults, all \
          that faults read, with the readahead that somebody may wait for later; random, as many bios as iter-bio did, by lot. \
-         \"Of off\" is the mean of ratios by random seed with its 95% interval. Sizes and memory are the proposal's over {}.",
+         \"Of off\" is the 95 % interval of the mean of the ratios by random seed, on a scale of logarithms; one number if both \
+         ends round to it, or if there is one seed. Sizes and memory are the proposal's over {}.",
         scale.factor(),
     ));
     faults(&mut document, scale, &measured.faults);
     reads(&mut document, scale, &measured.reads);
     launches(&mut document, scale, &measured.launches);
     benchmarks(&mut document, &measured.benchmarks);
+    dependencies(&mut document, &measured.classic);
     document
 }
 
@@ -100,7 +106,7 @@ fn faults(document: &mut Document, scale: &Scale<'_>, case: &Faults) {
                 figure("dd, iter-bio", "s", number("dd_seed"), dd_seconds(of("iter-bio", 2)), "fixed by the fit"),
                 figure("iowait of a wait, mainline", "us", number("iowait_off"), of("off", 0), "if 736 is that"),
                 figure("iowait of a wait, iter-bio", "us", number("iowait_seed"), of("iter-bio", 0), "predicted"),
-                figure("its ratio", "", gain, rows[0].ratio("iter-bio", 0).0, "predicted"),
+                figure("its ratio", "", gain, rows[0].ratio("iter-bio", 0).mean, "predicted"),
                 figure("iowait a window, mainline", "ms", number("iowait_off"), milliseconds("off"), "if 736 is that"),
                 figure("iowait a window, iter-bio", "ms", number("iowait_seed"), milliseconds("iter-bio"), "predicted"),
                 figure("its ratio", "", gain, milliseconds("iter-bio") / milliseconds("off"), "predicted"),
@@ -172,7 +178,7 @@ fn reads(document: &mut Document, scale: &Scale<'_>, case: &Reads) {
     for (name, runs) in &runs {
         let (least, most) = range(runs.iter().copied());
         let [mean, deviation, least, most] =
-            [interval(runs).0, deviation(runs), least, most].map(|value| format!("{value:.1}"));
+            [mean(runs), deviation(runs), least, most].map(|value| format!("{value:.1}"));
         spread.row([name, &runs.len().to_string(), &mean, &deviation, &least, &most]);
     }
     document.table(spread);
@@ -217,9 +223,21 @@ fn launches(document: &mut Document, scale: &Scale<'_>, case: &Launches) {
         let row = |name, published: u64, arm, note| {
             figure(&format!("ttl {ttl}, {name}"), "ms", published as f64, ours(arm), &format!("{note}{times}"))
         };
-        [row("mainline", off[at], "off", note), row("iter-bio", seed[at], "iter-bio", "predicted")]
+        let shorter = |off: f64, seed: f64| -percent_off(seed, off);
+        let gain = figure(
+            &format!("ttl {ttl}, shorter by"),
+            "%",
+            shorter(off[at] as f64, seed[at] as f64),
+            100.0 * (1.0 - rows[0].ratio("iter-bio", 0).mean),
+            "predicted",
+        );
+        [row("mainline", off[at], "off", note), row("iter-bio", seed[at], "iter-bio", "predicted"), gain]
     });
     document.figures("ufs-2.1, mq-deadline", "published", rows.collect());
+    document.paragraph(
+        "The mail says \"12%-24% improvement\". Its own times are shorter by 12.1, 25.4 and 13.7 %, and these are the published figures \
+         above.",
+    );
     document.command(&all[0][0].of("iter-bio").command);
     for (ttl, rows) in ttls.iter().zip(all) {
         document.paragraph(format!("min_ttl_ms={ttl}:"));
@@ -242,11 +260,11 @@ fn benchmarks(document: &mut Document, case: &Benchmarks) {
         .iter()
         .enumerate()
         .map(|(at, part)| {
-            let ratio = storage[0].ratio("iter-bio", at).0;
+            let ratio = storage[0].ratio("iter-bio", at).mean;
             figure(&format!("{part}, iter-bio over mainline"), "", 1.0, ratio, "predicted")
         })
         .collect();
-    let ratio = sqlite[0].ratio("iter-bio", 0).0;
+    let ratio = sqlite[0].ratio("iter-bio", 0).mean;
     rows.push(figure("SQLite, iter-bio over mainline", "", *published, ratio, "predicted"));
     document.figures("ufs-2.1, mq-deadline", "published", rows);
     document.table(table(storage, &["seq. read", "seq. write", "rnd read", "rnd write"]));
@@ -254,6 +272,23 @@ fn benchmarks(document: &mut Document, case: &Benchmarks) {
     document.command(&sqlite[0].of("iter-bio").command);
     document.table(table(sqlite, &["transactions/s"]));
     conclude(document, case, &findings::BENCHMARKS);
+}
+
+/// Writes what the proposal depends on and who calls it.
+fn dependencies(document: &mut Document, classic: &[Vec<SweepRow>; 2]) {
+    document.heading("5. What the proposal depends on, and who calls it");
+    document.paragraph(
+        "The option depends on LRU_GEN, and the mail gives no figure without it. Cases 3 and 4 (SQLite) with the page cache of a kernel \
+         without LRU_GEN (cache=classic):",
+    );
+    document.table(table(&classic[0], &["launch ms", "iowait ms"]));
+    document.table(table(&classic[1], &["transactions/s"]));
+    conclude(document, classic, &findings::CLASSIC);
+    document.paragraph(
+        "The patch was verified with calls in erofs, ext4, f2fs and for a raw partition; the mail has no figure by file system. The page \
+         cache here has no file systems: every bio that it builds is judged, whoever would have called. So there is no row by \
+         caller.",
+    );
 }
 
 #[cfg(test)]

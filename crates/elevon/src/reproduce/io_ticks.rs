@@ -3,6 +3,7 @@
 //! Every run counts busy time in all four forms at once, so the forms are compared on the same
 //! requests.
 
+mod fast;
 mod findings;
 mod lun;
 mod small;
@@ -52,6 +53,7 @@ pub(super) fn report(lab: &Lab) -> Result<Document, Failure> {
     small::report_timeline(&mut document, &small::timeline(lab)?);
     lun::report(&mut document, &lun::measure(lab)?);
     small::report_rest(&mut document, &small::rest(lab)?);
+    fast::report(&mut document, &fast::measure(lab)?);
     Ok(document)
 }
 

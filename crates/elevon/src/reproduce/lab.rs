@@ -58,7 +58,7 @@ impl Lab {
     /// Creates a lab whose runs end on SIGINT.
     pub(super) fn on_signals(name: &str, full: bool) -> Result<Self, Failure> {
         let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-        Ok(Self { interrupt, full, bar: Bar::new(name) })
+        Ok(Self { interrupt, full, bar: Bar::with_lines(name) })
     }
 
     #[cfg(test)]

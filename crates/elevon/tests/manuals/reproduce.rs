@@ -8,6 +8,15 @@ fn elevon(args: &[&str]) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
+/// Runs `elevon reproduce`, which must succeed and write nothing to stderr but its progress.
+fn reproduce(args: &[&str]) -> String {
+    let (code, out, err) = elevon(&[&["reproduce"], args].concat());
+    let is_progress =
+        |line: &str| line.starts_with(&format!("elevon: {}: ", args[0])) && line.contains(" runs done after ");
+    assert!(code == 0 && err.lines().all(is_progress), "{code}: {err}");
+    out
+}
+
 #[test]
 fn without_a_name_it_lists_what_there_is() {
     let (code, out, err) = elevon(&["reproduce"]);
@@ -36,8 +45,7 @@ fn bad_input_is_one_line() {
 fn aligned_bio_prints_the_same_bytes_twice_and_a_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("page.html");
-    let (code, first, err) = elevon(&["reproduce", "aligned-bio", "--html", page.to_str().expect("UTF-8")]);
-    assert_eq!((code, err.as_str()), (0, ""));
+    let first = reproduce(&["aligned-bio", "--html", page.to_str().expect("UTF-8")]);
     assert_eq!(elevon(&["reproduce", "aligned-bio"]).1, first);
     assert!(first.contains("23 of 23 lines are the same") && !first.contains(" NO\n"));
     assert!(first.lines().all(|line| line.chars().count() <= 100), "a line is too long for 100 columns");
@@ -89,8 +97,7 @@ fn a_printed_command_runs_again(out: &str) {
 fn bfq_injection_prints_the_published_case_and_a_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let page = folder.path().join("page.html");
-    let (code, text, err) = elevon(&["reproduce", "bfq-injection", "--html", page.to_str().expect("UTF-8")]);
-    assert_eq!((code, err.as_str()), (0, ""));
+    let text = reproduce(&["bfq-injection", "--html", page.to_str().expect("UTF-8")]);
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).expect("a row").to_owned();
     for (name, published) in [("bfq before ", "25.000"), ("bfq with the proposal", "100.00"), ("none ", "110.00")] {
         assert!(row(name).contains(published), "{text}");
@@ -122,8 +129,7 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
 
 #[test]
 fn io_ticks_and_io_throttle_print_what_they_say() {
-    let (code, text, err) = elevon(&["reproduce", "io-ticks"]);
-    assert_eq!((code, err.as_str()), (0, ""));
+    let text = reproduce(&["io-ticks"]);
     as_in_the_tour("io-ticks", &text);
     assert!(
         ["2000, 2004 and 3012 ms", "right in the mean", "job alone cannot do it"]
@@ -131,7 +137,6 @@ fn io_ticks_and_io_throttle_print_what_they_say() {
             .all(|part| text.contains(part)),
         "{text}"
     );
-    let (code, text, err) = elevon(&["reproduce", "io-throttle"]);
-    assert_eq!((code, err.as_str()), (0, ""));
+    let text = reproduce(&["io-throttle"]);
     assert!(text.contains("follows from the lookups") && !text.contains("NaN"), "{text}");
 }

@@ -1,6 +1,8 @@
 //! The order of issue: the proposal's trace line by line, the same bios with other fills and kernel
 //! versions, and the read of 1028 KiB.
 
+use std::collections::BTreeSet;
+
 use elevon_core::build::Fill;
 use elevon_core::event::{Event, EventKind};
 use elevon_core::kernel::Kernel;
@@ -8,11 +10,15 @@ use elevon_report::document::{Document, Table};
 
 use super::{PARAMETERS, TRACE};
 use crate::failure::Failure;
+use crate::reproduce::conclusions::{Conclusion, conclude, listed, range};
 use crate::reproduce::lab::{Job, Lab, job};
 use crate::reproduce::parameters::Parameters;
 
 const TRACE_JOB: Job = job!("aligned-bio/trace.fio");
 const READ_1028K: Job = job!("aligned-bio/read-1028k.fio");
+const READ_512M: Job = job!("aligned-bio/read-512m.fio");
+/// Sectors of a bio of 512 KiB.
+const HALF_MEBI: u32 = 1024;
 
 /// Events of one stack for the bios of the trace.
 pub(super) struct Pattern {
@@ -33,7 +39,35 @@ pub(super) struct Patterns {
     pub(super) others: Vec<Pattern>,
     /// Reads of 1028 KiB: fill, memory, and the events.
     pub(super) read_1028k: Vec<(Fill, String, Pattern)>,
+    /// The read of 512 MiB by fill and memory.
+    pub(super) read_512m: Vec<Large>,
     commands: Vec<String>,
+}
+
+/// What a read of 512 MiB becomes.
+#[derive(Clone, Debug)]
+pub(super) struct Large {
+    pub(super) fill: Fill,
+    pub(super) memory: String,
+    /// Sectors of each bio, in order.
+    pub(super) bios: Vec<u32>,
+    /// Number of requests.
+    requests: usize,
+}
+
+impl Large {
+    /// Returns true if the read becomes 1,024 bios of 512 KiB.
+    pub(super) fn is_as_asked(&self) -> bool {
+        self.bios.len() == 1024 && self.bios.iter().all(|sectors| *sectors == HALF_MEBI)
+    }
+
+    fn row(&self) -> [String; 6] {
+        let of_half = self.bios.iter().filter(|sectors| **sectors == HALF_MEBI).count();
+        let (least, most) = range(self.bios.iter().map(|sectors| f64::from(*sectors) / 2.0));
+        let answer = if self.is_as_asked() { "yes" } else { "no" };
+        let (fill, bios) = (self.fill.name().to_owned(), self.bios.len().to_string());
+        [fill, self.memory.clone(), bios, format!("{least:.0} to {most:.0}"), of_half.to_string(), answer.to_owned()]
+    }
 }
 
 /// The sectors that the counter-example of the mail thread issues with any fill.
@@ -127,9 +161,21 @@ pub(super) fn measure(lab: &Lab) -> Result<Patterns, Failure> {
             read_1028k.push((fill, kind, Pattern::of(fill_name.to_owned(), traced)));
         }
     }
+    let mut read_512m = Vec::new();
+    for fill in [Fill::Full, Fill::MaxSectors, Fill::Trim] {
+        for memory in ["contiguous", parameters.text("memory.usual")] {
+            let stack = parameters.text("stack.options");
+            let options = format!("--device ufs-4.0 {stack} --set fill={} --buffers {memory}", fill.name());
+            let (_, events) = lab.trace(READ_512M, &options)?;
+            let of = |kind: EventKind| events.iter().filter(move |event| event.kind == kind);
+            let kind = memory.split(':').next().unwrap_or(memory).to_owned();
+            let bios = of(EventKind::BioQueue).map(|event| event.sectors).collect();
+            read_512m.push(Large { fill, memory: kind, bios, requests: of(EventKind::Issue).count() });
+        }
+    }
     let published = TRACE.lines().map(published_line).collect();
     commands.truncate(1);
-    Ok(Patterns { published, of_the_time, others, read_1028k, commands })
+    Ok(Patterns { published, of_the_time, others, read_1028k, read_512m, commands })
 }
 
 pub(super) fn report(document: &mut Document, patterns: &Patterns) {
@@ -186,4 +232,42 @@ pub(super) fn report(document: &mut Document, patterns: &Patterns) {
         table.row([fill.name(), memory, &bios, &splits, &issued, same]);
     }
     document.table(table);
+    report_512m(document, &patterns.read_512m);
+}
+
+/// What the rows of the read of 512 MiB show.
+pub(super) const READ_512M_SHOWN: [Conclusion<Vec<Large>>; 2] = [
+    |rows| {
+        let own = rows.iter().find(|row| row.fill == Fill::Full && row.memory != "contiguous")?;
+        let sizes: BTreeSet<u32> = own.bios.iter().copied().collect();
+        (!own.is_as_asked() && sizes.len() > 1).then(|| {
+            format!(
+                "On scattered memory fill=full makes {} bios of {} sizes: the answer of the thread.",
+                own.bios.len(),
+                sizes.len()
+            )
+        })
+    },
+    |rows| {
+        let mut as_asked: Vec<&str> = rows.iter().filter(|row| row.is_as_asked()).map(|row| row.fill.name()).collect();
+        as_asked.dedup();
+        let names: Vec<String> = as_asked.iter().map(|name| format!("fill={name}")).collect();
+        (!names.is_empty()).then(|| format!("1,024 bios of 512 KiB it becomes with {} only.", listed(&names)))
+    },
+];
+
+fn report_512m(document: &mut Document, rows: &Vec<Large>) {
+    document.paragraph(
+        "\"If userspace submits very large IO, such as 512M, which will be split into 1K bios with 512K size\", one side of the \
+         thread says. \"No\", says the other: the block layer meets full bios of various sizes. Does a read of 512 MiB become \
+         1,024 bios of 512 KiB?",
+    );
+    let mut table = Table::new(["fill", "memory", "bios", "KiB of a bio", "of 512 KiB", "as asked", "requests"])
+        .with_words(&[1, 5]);
+    for large in rows {
+        let [fill, memory, bios, sizes, of_half, answer] = large.row();
+        table.row([&fill, &memory, &bios, &sizes, &of_half, &answer, &large.requests.to_string()]);
+    }
+    document.table(table);
+    conclude(document, rows, &READ_512M_SHOWN);
 }

@@ -82,8 +82,8 @@ pub(super) const OF_DIRECTION: [Conclusion<Summary>; 5] = [
         let [full, aligned] = d.paired_commands;
         (aligned > full && d.aligned < d.paired_full).then(|| {
             format!(
-                "Trimming makes the bios smaller and so needs {:.1} % more commands for the same bytes ({aligned} for {full}); a \
-                 command costs the same wherever it begins, so here alignment is worth nothing.",
+                "Trimming makes the bios smaller and so needs {:.1} % more commands for the same bytes ({aligned} for {full}); in the \
+                 model a command costs the same wherever it begins.",
                 percent_off(aligned as f64, full as f64),
             )
         })
@@ -137,7 +137,8 @@ pub(super) const WHY: [Conclusion<Summaries>; 4] = [
     |all| {
         let outside = all.directions.each_ref().map(|d| d.aligned_gains.1 < d.published_gain(2));
         (outside == [true; 2]).then(|| {
-            "The gain of the third measurement has no cause in this model under any of its assumptions.".to_owned()
+            "No assumption tried here gives a gain of the third measurement, so these runs do not show its cause."
+                .to_owned()
         })
     },
 ];

@@ -97,6 +97,47 @@ fn conclusions_follow_the_figures() {
     let text = both(|_| ());
     assert!(text.contains("20.0 of the 25.0 points") && text.contains("so 20 and 20 % of the gain"), "{text}");
     assert!(text.contains("4.0 and 4.0 % low") && text.contains("would reach 2600 MB/s, +4 %"), "{text}");
-    assert!(text.contains("no cause in this model"), "{text}");
+    assert!(text.contains("No assumption tried here gives a gain"), "{text}");
     assert_eq!(both(|d| (d.max_sectors, d.aligned_gains) = (2700.0, (0.0, 30.0))), "");
+}
+
+/// "If userspace submits very large IO, such as 512M, which will be split into 1K bios with 512K
+/// size." "No."
+#[test]
+fn a_read_of_512_mib_becomes_bios_of_various_sizes() {
+    let patterns = pattern::measure(&Lab::quiet()).expect("runs");
+    let of = |fill: elevon_core::build::Fill, memory: &str| {
+        let row = patterns.read_512m.iter().find(|row| row.fill == fill && row.memory == memory);
+        row.expect("a row").clone()
+    };
+    for row in &patterns.read_512m {
+        assert_eq!(row.bios.iter().map(|sectors| u64::from(*sectors)).sum::<u64>(), 1 << 20, "{row:?}");
+    }
+    let full = of(elevon_core::build::Fill::Full, "fragmented");
+    assert!(!full.is_as_asked() && full.bios.iter().any(|sectors| *sectors > 2048), "{} bios", full.bios.len());
+    assert!(of(elevon_core::build::Fill::MaxSectors, "fragmented").is_as_asked());
+    let text = text_of(&patterns.read_512m, &pattern::READ_512M_SHOWN);
+    assert!(text.contains("the answer of the thread") && text.contains("fill=max-sectors"), "{text}");
+}
+
+/// The times of the trace are those of the mail, and the run keeps them.
+#[test]
+fn the_times_of_dd_are_used() {
+    let fit = throughput::Fit { link: 4640e6, cost: 60_000 };
+    let paced = paced::measure(&Lab::quiet(), fit).expect("runs");
+    let gaps: Vec<f64> = paced.gaps().iter().map(|gap| gap.round()).collect();
+    assert_eq!(gaps, [1699.0, 1677.0, 1656.0, 1676.0, 1720.0]);
+    assert!((paced.rate() - 648.3).abs() < 0.1, "{}", paced.rate());
+    for bio in &paced.bios {
+        assert!((bio.ours_us - bio.at_us).abs() < 1.0 && bio.done_us > 200.0, "{bio:?}");
+    }
+    let usual = text_of(&paced, &paced::CONCLUSIONS);
+    for part in ["each 1.66 to 1.72 ms, 648 MB/s", "before the next is queued", "4.7 times that rate"] {
+        assert!(usual.contains(part), "{part}: {usual}");
+    }
+    let mut slow = paced.clone();
+    slow.bios.iter_mut().for_each(|bio| bio.done_us = 1_800.0);
+    slow.antutu = 700.0;
+    let text = text_of(&slow, &paced::CONCLUSIONS);
+    assert!(!text.contains("before the next") && !text.contains("times that rate"), "{text}");
 }

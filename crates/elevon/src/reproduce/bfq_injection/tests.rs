@@ -52,6 +52,10 @@ fn five_readers_with_and_without_injection() {
     }
     assert!(jain(five.of(FAIR)) > 0.995 && jain(five.of(OFF)) > 0.99, "{} {}", jain(five.of(FAIR)), jain(five.of(OFF)));
     near(jain(five.of(SEED)), 0.615, 0.01, "all alike");
+    // A larger coefficient injects less: less throughput, and shares nearer to the weights.
+    let rates: Vec<f64> = five.coefficients.iter().map(|(_, _, run)| megabytes(run)).collect();
+    assert!(rates.windows(2).all(|pair| pair[1] <= 1.01 * pair[0]) && rates[6] < 0.5 * rates[0], "{rates:?}");
+    near(rates[0], seed, 1e-9, "the proposal's own coefficient");
     // `fair` has more throughput than waiting; weights allow at most 210/80 requests at a time.
     let fair = five.of(FAIR);
     assert!(megabytes(fair) > 1.6 * megabytes(five.of(OFF)), "fair: {}", megabytes(fair));
@@ -91,7 +95,7 @@ fn light_sequential_readers_leave_the_throughput_equal_to_none() {
         assert!(jain(of(mix, FAIR)) > 0.99, "{}", mixes[mix].name);
     }
     let text = text_of(&mixes.iter().map(mixes::Mix::mixed).collect(), &findings::MIXES);
-    for sentence in ["\"4 KiB, the lightest\"", "becomes in no row", "heaviest process reads sequentially"] {
+    for sentence in ["\"4 KiB, the lightest\"", "No row is higher than none", "heaviest process reads sequentially"] {
         assert!(text.contains(sentence), "{sentence}: {text}");
     }
     // BFQ does not inject into a heavy sequential reader.
@@ -105,7 +109,7 @@ fn conclusions_follow_the_figures() {
     let with = |change: &dyn Fn(&mut findings::Readers)| {
         let mut altered = readers.clone();
         change(&mut altered);
-        [&findings::THROUGHPUT[..], &findings::SHARES, &findings::CONDITIONS]
+        [&findings::THROUGHPUT[..], &findings::SHARES, &findings::CONDITIONS, &findings::COEFFICIENTS]
             .map(|conclusions| text_of(&altered, conclusions))
             .join(" ")
     };
@@ -114,13 +118,14 @@ fn conclusions_follow_the_figures() {
         ("If they were exponential", with(&|all| all.exponential = all.none.megabytes)),
         ("The published 100 MB/s is a mean of 4.4", with(&|all| all.published_depth = None)),
         ("the device is never short", with(&|all| all.proposal.megabytes = 90.0)),
-        ("The 9 % that the real machine lost", with(&|all| all.published = all.proposal.megabytes)),
+        ("the 9 % that the real machine lost", with(&|all| all.published = all.proposal.megabytes)),
         ("depends on chance", with(&|all| all.limit = vec![93.0; 6])),
         ("each gets a fifth", with(&|all| all.proposal.shares[0] = 0.3)),
         ("so the shares stay", with(&|all| all.fair.jain = 0.9)),
         ("so the shares stay", with(&|all| all.fair.megabytes = all.off.megabytes)),
         ("inject=fair has", with(&|all| all.fair.depth = 4.0)),
         ("A fresh scheduler injects in time", with(&|all| all.conditions[4].1 = Some(1))),
+        ("From 1 to 100 the throughput goes", with(&|all| all.coefficients[6].1 = all.coefficients[0].1)),
         ("On a running machine", with(&|all| all.conditions[2].0 = 25.0)),
     ] {
         assert!(usual.contains(sentence), "{sentence}: {usual}");
@@ -133,7 +138,7 @@ fn conclusions_follow_the_figures() {
     for sentence in [
         "rule in \"light\":",
         "below in others: 40 % in \"heavy\"",
-        "Higher than none it becomes in no row",
+        "No row is higher than none by more than 0.0 %",
         "rule has 40 % of none and waiting alone 40 %",
     ] {
         assert!(usual.contains(sentence), "{sentence}: {usual}");

@@ -54,8 +54,8 @@ impl<'a> Scale<'a> {
     }
 
     /// Returns the fitted UFS and the unchanged eMMC under each scheduler, with the random seeds of
-    /// each. `bfq` is the key of the seeds of UFS under BFQ.
-    fn places(&self, fit: &str, devices: &[&str], bfq: &str) -> Vec<(Rig, Vec<u64>)> {
+    /// each: keys of the seeds of UFS under mq-deadline, of UFS under BFQ, and of eMMC.
+    fn places(&self, fit: &str, devices: &[&str], [ufs, bfq, emmc]: [&str; 3]) -> Vec<(Rig, Vec<u64>)> {
         let place = |device: &&str| {
             let is_ufs = device.starts_with("ufs");
             let fit = if is_ufs { fit } else { "" };
@@ -63,8 +63,8 @@ impl<'a> Scale<'a> {
             SCHEDULERS.map(|scheduler| {
                 let key = match (is_ufs, scheduler) {
                     (true, "bfq") => bfq,
-                    (true, _) => "size.seeds",
-                    (false, _) => "size.seeds_emmc",
+                    (true, _) => ufs,
+                    (false, _) => emmc,
                 };
                 (Rig { device: device.clone(), scheduler }, self.seeds(key))
             })
@@ -92,6 +92,10 @@ impl<'a> Scale<'a> {
     }
 }
 
+/// Keys of the random seeds on UFS under mq-deadline, on UFS under BFQ and on eMMC: of cases whose
+/// runs take long, and of the others.
+const LONG: [&str; 3] = ["size.seeds_long", "size.seeds_bfq", "size.seeds_emmc_long"];
+const SHORT: [&str; 3] = ["size.seeds", "size.seeds", "size.seeds_emmc"];
 const BOTH: [&str; 2] = ["ufs-2.1", "emmc-5.1"];
 
 fn job<'a>(run: &'a RunResult, name: &str) -> &'a JobResult {
@@ -123,7 +127,7 @@ pub(super) fn case1<'a>(scale: &Scale<'a>, touch: &'static str) -> Sweep<'a> {
         job: FAULTS,
         variables,
         options: scale.options(scale.text("size.memory")),
-        places: scale.places(scale.parameters.text("case1.fit"), &BOTH, "size.seeds_bfq"),
+        places: scale.places(scale.parameters.text("case1.fit"), &BOTH, LONG),
         figures: waits,
     }
 }
@@ -150,7 +154,7 @@ pub(super) fn case2<'a>(scale: &Scale<'a>, tight: bool) -> Sweep<'a> {
         job: RANDREAD,
         variables: vec![("SIZE", scale.text("size.file"))],
         options: scale.options(scale.text(memory)),
-        places: scale.places(fit, devices, "size.seeds_bfq"),
+        places: scale.places(fit, devices, LONG),
         figures: read_rate,
     }
 }
@@ -165,7 +169,7 @@ fn launch(run: &RunResult) -> Vec<f64> {
 
 pub(super) fn case3<'a>(scale: &Scale<'a>, ttl: u64) -> Sweep<'a> {
     let plain = |key: &str| scale.parameters.text(key);
-    let mut places = scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }, "size.seeds");
+    let mut places = scale.places("", if ttl == 0 { &BOTH } else { &BOTH[..1] }, SHORT);
     if ttl == 0 && scale.places > 1 {
         let level = Rig { device: BOTH[0].to_owned(), scheduler: BFQ_LEVEL };
         places.push((level, scale.seeds("size.seeds")));
@@ -196,7 +200,7 @@ fn parts(run: &RunResult) -> Vec<f64> {
 
 /// Chance has no significant effect here, so there is one random seed per place.
 pub(super) fn storage<'a>(scale: &Scale<'a>) -> Sweep<'a> {
-    let mut places = scale.places("", &BOTH, "size.seeds");
+    let mut places = scale.places("", &BOTH, SHORT);
     places.iter_mut().for_each(|(_, seeds)| seeds.truncate(1));
     Sweep {
         job: STORAGE,
@@ -218,7 +222,7 @@ pub(super) fn sqlite<'a>(scale: &Scale<'a>) -> Sweep<'a> {
         job: SQLITE,
         variables: vec![("IO", scale.text("case4.io")), ("OTHERS", scale.parameters.text("case4.others"))],
         options: scale.options(scale.text("size.memory")),
-        places: scale.places("", &BOTH, "size.seeds"),
+        places: scale.places("", &BOTH, SHORT),
         figures: transactions,
     }
 }

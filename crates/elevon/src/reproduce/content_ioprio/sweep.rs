@@ -2,7 +2,7 @@
 //! random seeds.
 
 use elevon_report::document::Table;
-use elevon_report::interval::Interval;
+use elevon_report::interval::{Interval, RatioInterval};
 use elevon_report::result::{CacheSource, RunResult};
 
 use crate::failure::Failure;
@@ -98,6 +98,14 @@ pub(super) fn run(lab: &Lab, sweeps: &[Sweep<'_>]) -> Result<Vec<Vec<SweepRow>>,
 }
 
 impl Sweep<'_> {
+    /// Returns the same sweep on a kernel without LRU_GEN, on the first device alone.
+    pub(super) fn without_lru_gen(mut self) -> Self {
+        self.options = self.options.replace(" --set min_ttl_ms=0", "") + " --set cache=classic";
+        let first = self.places.first().map(|(place, _)| place.profile().to_owned());
+        self.places.retain(|(place, _)| Some(place.profile()) == first.as_deref());
+        self
+    }
+
     /// Runs every arm at one place with one random seed.
     fn arms(&self, lab: &Lab, place: &Rig, seed: u64) -> Result<Vec<RunFigures>, Failure> {
         let mut done: Vec<RunFigures> = Vec::with_capacity(ARMS.len());
@@ -163,9 +171,9 @@ impl SweepRow {
         self.of(arm).figures.iter().zip(off).map(|(ours, off)| ours[figure] / off[figure]).collect()
     }
 
-    /// Returns the mean of these ratios, and half the width of its 95 % interval.
-    pub(super) fn ratio(&self, arm: &str, figure: usize) -> (f64, f64) {
-        interval(&self.ratios(arm, figure))
+    /// Returns the mean of these ratios with its interval.
+    pub(super) fn ratio(&self, arm: &str, figure: usize) -> Ratio {
+        Ratio::of(&self.ratios(arm, figure))
     }
 }
 
@@ -186,7 +194,7 @@ impl Cell {
     }
 
     pub(super) fn mean(&self, figure: usize) -> f64 {
-        interval(&self.of(figure)).0
+        mean(&self.of(figure))
     }
 }
 
@@ -197,20 +205,49 @@ pub(super) fn deviation(values: &[f64]) -> f64 {
     if values.len() < 2 { 0.0 } else { (squares / (values.len() - 1) as f64).sqrt() }
 }
 
-/// Returns the mean and half the width of its 95 % interval by Student's t; the width is infinite
-/// for a single value.
-pub(super) fn interval(values: &[f64]) -> (f64, f64) {
-    let found = Interval::of(values).unwrap_or_default();
-    (found.mean, found.half_width.unwrap_or(f64::INFINITY))
+/// Returns the mean; 0 if there are no values.
+pub(super) fn mean(values: &[f64]) -> f64 {
+    Interval::of(values).unwrap_or_default().mean
 }
 
-/// Formats a mean with half the width of its interval, if that is finite.
-pub(super) fn shown((mean, half): (f64, f64)) -> String {
-    if half.is_finite() { format!("{mean:.2}\u{b1}{half:.2}") } else { format!("{mean:.2}") }
+/// The geometric mean of ratios with the ends of its 95 % interval, which is that of their
+/// logarithms. Without an interval, as of one value, the ends are 0 and infinity.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Ratio {
+    pub(super) mean: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
 }
 
-/// Returns a row of text for each place and arm: means, each with its ratio to `off` and the
-/// interval of the ratio, then bios.
+impl Ratio {
+    pub(super) fn of(ratios: &[f64]) -> Self {
+        let pairs: Vec<(f64, f64)> = ratios.iter().map(|&ratio| (1.0, ratio)).collect();
+        let (mean, bounds) = RatioInterval::of(&pairs).map_or((f64::NAN, None), |found| (found.ratio, found.bounds));
+        let (low, high) = bounds.unwrap_or((0.0, f64::INFINITY));
+        Self { mean, low, high }
+    }
+
+    /// Returns how far from 1 the ratio may lie, in percent: the farther end of the interval.
+    pub(super) fn most_percent(&self) -> f64 {
+        100.0 * (self.high - 1.0).max(1.0 - self.low)
+    }
+
+    /// Formats the interval for a table; the mean alone if there is no interval or both ends round
+    /// to it.
+    fn in_table(&self) -> String {
+        let [mean, low, high] = [self.mean, self.low, self.high].map(|value| format!("{value:.2}"));
+        if self.high.is_finite() && low != high { format!("{low}-{high}") } else { mean }
+    }
+}
+
+/// Formats a ratio with its interval, if it has one.
+pub(super) fn shown(ratio: Ratio) -> String {
+    let Ratio { mean, low, high } = ratio;
+    if high.is_finite() { format!("{mean:.2} ({low:.2} to {high:.2})") } else { format!("{mean:.2}") }
+}
+
+/// Returns a row of text for each place and arm: means, each with the interval of its ratio to
+/// `off`, then bios.
 pub(super) fn table(rows: &[SweepRow], figures: &[&str]) -> Table {
     let mut header: Vec<String> = ["device, scheduler", "activity"].map(str::to_owned).to_vec();
     // If there are many figures, their ratios and the columns that are usually 0 do not fit.
@@ -228,9 +265,8 @@ pub(super) fn table(rows: &[SweepRow], figures: &[&str]) -> Table {
             let place = if cell.arm == "off" { row.place.name() } else { String::new() };
             let mut line = vec![place, cell.arm.to_owned()];
             for figure in 0..figures.len() {
-                let (ratio, half) = row.ratio(cell.arm, figure);
                 line.push(digits(cell.mean(figure)));
-                line.extend(with_ratios.then(|| shown((ratio, half))));
+                line.extend(with_ratios.then(|| row.ratio(cell.arm, figure).in_table()));
             }
             line.push(format!("{:.1}", cell.promoted()));
             line.extend(with_demoted.then(|| cell.bios.demoted.to_string()));

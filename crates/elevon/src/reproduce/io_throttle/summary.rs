@@ -56,8 +56,7 @@ pub(super) const UNRULED: [Conclusion<Summary>; 5] = [
     },
     |s| {
         (s.lookups[2] == 0 && s.runs[2] == s.runs[0] && s.lookups[1] > 0).then(|| {
-            "With the counter the stack looks nothing up while there is no rule, so its runs are those of the plain kernel."
-                .to_owned()
+            "With the counter no run looked anything up, and its runs are those of the plain kernel.".to_owned()
         })
     },
     |s| {
@@ -70,8 +69,8 @@ pub(super) const UNRULED: [Conclusion<Summary>; 5] = [
         let ours = percent_off(s.ends[2][1], s.ends[0][1]);
         (published < -5.0 && ours > -1.0).then(|| {
             format!(
-                "The published BE with the counter, {:.1} s, is {:.0} % earlier than on the kernel without any hook. An overhead that \
-                 is gone cannot do that; what was left in the page cache, or where the file lay, could. Ours is {ours:+.1} %.",
+                "The published BE with the counter, {:.1} s, is {:.0} % earlier than on the kernel without any hook. Ours is \
+                 {ours:+.1} %: nothing in these runs explains more than the overhead that is gone.",
                 s.published[2][1],
                 -published,
             )
@@ -121,17 +120,14 @@ pub(super) const WAYS: [Conclusion<Summary>; 2] = [
 pub(super) const CLASSES: [Conclusion<Summary>; 2] = [
     |s| {
         let in_order = s.runs.iter().flatten().chain(&s.medium).all(|[rt, be]| rt < be);
-        in_order.then(|| {
-            "A hook that only costs time does not turn the classes round here: RT ends first in every run.".to_owned()
-        })
+        in_order.then(|| "RT ends first in every run here: no run with hooks turns the classes round.".to_owned())
     },
     |s| {
         let [rt, be] = s.injecting;
         (rt > be).then(|| {
             format!(
                 "A scheduler that serves others while it waits for RT's next request does: BFQ since 5.2 injects without regard to \
-                 class (inject=limit, the last row), and RT ends {:.2} s after BE. CFQ had nothing of the kind, so this is not what \
-                 Goyal saw.",
+                 class (inject=limit, the last row), and RT ends {:.2} s after BE. CFQ did not inject.",
                 rt - be,
             )
         })

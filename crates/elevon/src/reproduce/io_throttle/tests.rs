@@ -77,7 +77,7 @@ fn conclusions_follow_the_figures(summary: &Summary) {
         ("its runs are those", with(&|s| s.runs[2][0][0] += 0.5)),
         ("differ from its first", with(&|s| s.runs[1][3][1] += 0.02)),
         ("BE with hooks ends", with(&|s| s.ends[1][1] = s.published[1][1])),
-        ("An overhead that is gone", with(&|s| s.ends[2][1] = s.published[2][1])),
+        ("nothing in these runs explains", with(&|s| s.ends[2][1] = s.published[2][1])),
         ("do not show", with(&|s| s.medium[1][0] += 1.0)),
         ("RT ends first in every run", with(&|s| s.runs[2][1] = [9.0, 8.0])),
         ("injects without regard", with(&|s| s.injecting = [9.0, 10.0])),
