@@ -2,30 +2,34 @@
 //! issue and completion are known.
 //!
 //! The fit uses the times at which requests were issued, so layers above the device do not count.
-//! It has two parts, which are done twice if the place matters (`place.rs`).
+//! It has three parts. The first two are done twice if the place matters (`place.rs`).
 //!
-//! 1. `fifo`: servers behind one FIFO, and the time for which a read, a write, a discard and a
-//!    flush occupy one. It minimises the mean absolute difference between the latency of each
-//!    request and that of the model.
-//! 2. `refine`: the spread of service times, time that occupies no server, hand-over of servers
-//!    and disorder. These are random or nearly so, so which request they delay is not known.
-//!    Therefore this part compares distributions of latency, of requests of one kind and size that
-//!    met about as many others in the device. A parameter that does not clearly reduce that error
-//!    is not used.
+//! 1. `order`: which numbers of servers behind one FIFO explain the order and the times of the
+//!    completions, and time that occupies no server. `samples` has the time for which a read, a
+//!    write, a discard and a flush occupy a server, and its spread.
+//! 2. `refine`: hand-over of servers and disorder, if the requests are not served in order. These
+//!    are random or nearly so, so which request they delay is not known. Therefore this part
+//!    compares distributions of latency, of requests of one kind and size that met about as many
+//!    others in the device. A parameter that does not clearly reduce that error is not used.
+//! 3. `interval`: the devices that explain the requests as well and would serve another load
+//!    otherwise.
 //!
 //! Cost: O(requests × log servers) for each of some hundred trials, over at most [`LOOKED_AT`]
-//! requests of evenly spaced windows.
+//! requests.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::device::SlotsParameters;
+use order::Evidence;
 
-mod fifo;
+mod interval;
 mod like;
 mod model;
+mod order;
 mod place;
 mod refine;
+mod samples;
 
 pub use like::{LikeFit, distance, fit_like, is_fitted};
 pub use model::{ByKind, Cost, Kind, Model, Served};
@@ -82,9 +86,14 @@ pub struct Fit {
     pub distribution_percent: f64,
     /// The same for a FIFO without spread.
     pub fifo_percent: f64,
-    /// Mean absolute difference of a request's latency as a share of the mean latency, by number of
-    /// servers behind a FIFO (ascending).
+    /// By how much the logarithm of the likelihood of a request is less than that of the fitted
+    /// device, by number of servers behind a FIFO (ascending).
     pub by_servers: Vec<(u64, f64)>,
+    /// Other devices that explain the requests as well, and would serve another load otherwise:
+    /// the ends of the interval in which the device is. None if the requests leave no choice.
+    pub ends: Vec<Model>,
+    /// Smallest number of requests in the device for which the requests show how it serves.
+    pub known_from: u64,
     /// Maximum number of requests that were in the device at once.
     pub depth: u64,
     /// True if the number of servers is a lower bound: the requests do not show that any waited for
@@ -134,25 +143,28 @@ pub fn fit(served: &[Served]) -> Option<Fit> {
     let better = by_place.filter(|(placed, by_place)| {
         let whole = [(0, served.len())];
         let groups = refine::Groups::new(by_place, &placed.depths, &whole);
-        refine::error(&groups, &placed.ends) < refine::error(&groups, &plain.ends)
+        refine::error(&groups, &placed.latencies) < refine::error(&groups, &plain.latencies)
     });
-    let (Trial { model, depths, ends, by_servers, fifo_ends }, served) = match &better {
+    let (trial, served) = match &better {
         Some((placed, by_place)) => (placed, &by_place[..]),
         None => (&plain, served),
     };
+    let Trial { model, depths, latencies, .. } = trial;
     let whole = [(0, served.len())];
     let groups = refine::Groups::new(served, depths, &whole);
     Some(Fit {
         requests: (served.len() as u64, all),
-        each_percent: error(served, &whole, ends) * 100.0,
-        distribution_percent: groups.error(ends)[0] * 100.0,
-        fifo_percent: groups.error(fifo_ends)[0] * 100.0,
-        by_servers: by_servers.clone(),
+        each_percent: error(served, &whole, latencies) * 100.0,
+        distribution_percent: groups.error(latencies)[0] * 100.0,
+        fifo_percent: groups.error(&trial.fifo_latencies)[0] * 100.0,
+        by_servers: trial.evidence.by_servers.clone(),
+        ends: trial.ends.clone(),
+        known_from: interval::known_from(depths),
         depth: depths.iter().copied().max().unwrap_or(1),
-        may_have_more: has_no_bound(model, by_servers) || refine::may_have_more(model, served, depths, &whole, &groups),
+        may_have_more: trial.may_have_more,
         by_kind: Kind::ALL.map(|kind| served.iter().filter(|one| one.kind == kind).count() as u64),
-        by_size: by_size(served, ends),
-        by_depth: by_depth(served, ends, depths),
+        by_size: by_size(served, latencies),
+        by_depth: by_depth(served, latencies, depths),
         model: *model,
     })
 }
@@ -161,32 +173,34 @@ pub fn fit(served: &[Served]) -> Option<Fit> {
 struct Trial {
     model: Model,
     depths: Vec<u64>,
+    evidence: Evidence,
+    may_have_more: bool,
+    ends: Vec<Model>,
     /// Latency of each request.
-    ends: Vec<u64>,
-    by_servers: Vec<(u64, f64)>,
+    latencies: Vec<u64>,
     /// Latency of each request behind a FIFO.
-    fifo_ends: Vec<u64>,
+    fifo_latencies: Vec<u64>,
 }
 
 impl Trial {
     fn of(served: &[Served]) -> Self {
-        let flush_waits = fifo::flush_waits(served, &depths(served, false));
-        let depths = depths(served, flush_waits);
-        let (fifo, by_servers) = fifo::fit(served, &depths, flush_waits);
+        let evidence = order::evidence(served);
+        let depths = depths(served, evidence.best.shape.flush_waits);
         let windows = windows(served, LOOKED_AT);
         let groups = refine::Groups::new(served, &depths, &windows);
-        let model = refine::fit(fifo, served, &depths, &windows, &groups);
+        let is_ordered = evidence.is_ordered;
+        let refined = |first: Model| refine::fit(first, is_ordered, served, &depths, &windows, &groups);
+        let model = refined(evidence.best.model());
+        let may_have_more = match is_ordered {
+            true => interval::has_no_bound(&evidence),
+            false => refine::may_have_more(&model, served, &depths, &windows, &groups),
+        };
+        let ends = interval::ends(&evidence).iter().map(|end| refined(end.model())).collect();
         let whole = [(0, served.len())];
-        let [ends, fifo_ends] = [model, fifo].map(|model| model.latencies(served, &whole));
-        Self { model, depths, ends, by_servers, fifo_ends }
+        let fifo = Model { flush_waits: model.flush_waits, ..Model::of(model.servers, model.costs) };
+        let [latencies, fifo_latencies] = [model, fifo].map(|model| model.latencies(served, &whole));
+        Self { model, depths, evidence, may_have_more, ends, latencies, fifo_latencies }
     }
-}
-
-/// Returns true if behind a FIFO the latency of each request comes out as well with so many servers
-/// that none waits as with those of the model.
-fn has_no_bound(model: &Model, by_servers: &[(u64, f64)]) -> bool {
-    let own = by_servers.iter().rev().find(|&&(servers, _)| servers <= model.servers);
-    own.zip(by_servers.last()).is_some_and(|(own, none_waits)| none_waits.1 <= own.1)
 }
 
 /// Returns the windows that a trial uses: the first request and the one after the last.

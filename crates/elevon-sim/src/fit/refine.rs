@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::fifo::{costs_of, samples};
+use super::order;
+use super::samples::{Samples, costs_of, samples};
 use super::model::{ByKind, Kind, Model, Served};
 use crate::device::slots::spread::{PLACES, Quantiles};
 
@@ -135,22 +136,19 @@ enum Figure {
     Disorder,
 }
 
+/// Returns the model with the costs and the spread that the requests show. If they are not served
+/// in order, looks for what makes it so.
 pub(super) fn fit(
-    fifo: Model,
+    first: Model,
+    is_ordered: bool,
     served: &[Served],
     depths: &[u64],
     windows: &[(usize, usize)],
     groups: &Groups,
 ) -> Model {
-    let most = depths.iter().copied().max().unwrap_or(1).max(fifo.servers);
+    let most = depths.iter().copied().max().unwrap_or(1).max(first.servers);
     let refine = Refine { served, windows, groups, most };
-    let has_flushes = served.iter().any(|one| one.kind == Kind::Flush);
-    let one = refine.from(fifo);
-    if !has_flushes {
-        return one;
-    }
-    let other = refine.from(Model { flush_waits: !fifo.flush_waits, ..fifo });
-    if refine.error(&other) < refine.error(&one) { other } else { one }
+    if is_ordered { refine.anchored(&first) } else { refine.from(refine.start(first)) }
 }
 
 /// Returns true if the requests do not show that the model has no more servers: with so many that
@@ -171,6 +169,20 @@ pub(super) fn may_have_more(
 impl Refine<'_> {
     fn error(&self, model: &Model) -> f64 {
         error(self.groups, &model.latencies(self.served, self.windows))
+    }
+
+    /// Returns the number of servers to start from: the one that comes nearest, served in order or
+    /// not.
+    fn start(&self, first: Model) -> Model {
+        let unit = self.mean_held(&first);
+        let all = order::numbers(self.most).flat_map(|servers| {
+            [(0.0, 0.0), (0.3, 0.0), (0.0, 0.03)].map(|(disorder, hand_over)| {
+                let model = Model { servers, base: 0.0, disorder, hand_over: hand_over * unit, ..first };
+                (self.error(&self.anchored(&model)), servers)
+            })
+        });
+        let best = all.min_by(|a, b| a.0.total_cmp(&b.0)).map_or(first.servers, |best| best.1);
+        self.anchored(&Model { servers: best, base: 0.0, ..first })
     }
 
     /// Returns the best model that is found from a FIFO on.
@@ -279,7 +291,7 @@ impl Refine<'_> {
 }
 
 /// Returns the spread of [`samples`] relative to the costs of the model, by kind.
-fn spreads(model: &Model, samples: ByKind<Vec<(u64, f64)>>) -> ByKind<Quantiles> {
+fn spreads(model: &Model, samples: ByKind<Samples>) -> ByKind<Quantiles> {
     let mut kinds = Kind::ALL.into_iter();
     let found = samples.map(|samples| {
         let kind = kinds.next()?;

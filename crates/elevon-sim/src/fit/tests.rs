@@ -98,10 +98,8 @@ const BASE: &str = "slots=6,latency=2000us,bandwidth=300MB/s,write_latency=2000u
 fn a_flush_that_waits_for_no_server_has_its_own_time() {
     let text = "slots=1,latency=30us,bandwidth=500MB/s,flush_latency=2ms,flush_waits=0";
     let served = served(text, &[(2, 500), (8, 500)]);
-    let depths = depths(&served, false);
-    assert!(!fifo::flush_waits(&served, &depths));
-    let (model, _) = fifo::fit(&served, &depths, false);
-    assert!((model.held(Kind::Flush).latency / 2e6 - 1.0).abs() < 0.01, "{model:?}");
+    let model = fit(&served).expect("there are reads").model;
+    assert!(!model.flush_waits && (model.held(Kind::Flush).latency / 2e6 - 1.0).abs() < 0.01, "{model:?}");
 }
 
 #[test]

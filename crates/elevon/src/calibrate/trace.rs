@@ -346,9 +346,9 @@ pub(super) fn text(name: &str, found: &Calibration) -> String {
         .by_servers
         .iter()
         .filter(near)
-        .map(|(servers, error)| format!("{servers}: {:.1} %", error * 100.0))
+        .map(|(servers, less)| format!("{servers}: {less:.3}"))
         .collect();
-    let _ = writeln!(out, "\nError of one request's latency behind a FIFO, by number of servers: {}", tried.join(", "));
+    let _ = writeln!(out, "\nHow much less likely a request's time is, by number of servers (logarithm): {}", tried.join(", "));
     out
 }
 
