@@ -70,6 +70,15 @@ pub struct DeviceSource {
     pub place: Span,
 }
 
+/// One `[[end]]`: another device that explains what the file was fitted to as well.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceEnd {
+    /// The profile or model that it starts from.
+    pub base: Given,
+    /// All parameters of the base that differ, in the file's order.
+    pub parameters: Vec<Given>,
+}
+
 /// A device file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceFile {
@@ -85,6 +94,11 @@ pub struct DeviceFile {
     pub limits: Vec<Given>,
     /// The sources of the values, in the file's order.
     pub sources: Vec<DeviceSource>,
+    /// The ends of the interval of devices that explain the same, in the file's order.
+    pub ends: Vec<DeviceEnd>,
+    /// The numbers of requests in the device between which it is known how it serves them: the
+    /// smallest and the largest, zero for no bound.
+    pub known: [u64; 2],
 }
 
 /// Parses the text of a file. `file` is its name in complaints.
@@ -112,6 +126,8 @@ pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
             parameters: found.parameters,
             limits: found.limits,
             sources: found.sources,
+            ends: found.ends,
+            known: found.known,
         }),
         _ => {
             reader.complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
@@ -128,7 +144,11 @@ struct Parts {
     parameters: Vec<Given>,
     limits: Vec<Given>,
     sources: Vec<DeviceSource>,
+    ends: Vec<DeviceEnd>,
+    known: [u64; 2],
 }
+
+const KEYS: [&str; 9] = ["name", "base", "summary", "parameters", "limits", "source", "end", "known_from", "known_to"];
 
 impl Parts {
     fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
@@ -142,11 +162,13 @@ impl Parts {
                 self.sources = all.iter().filter_map(|one| source(reader, one.get_ref(), one.span().start)).collect();
             }
             ("source", _) => reader.complain(entry.at.start, "source", "expected [[source]], with two brackets"),
-            _ => reader.unknown(
-                &quoted(entry.name),
-                entry,
-                &["name", "base", "summary", "parameters", "limits", "source"],
-            ),
+            ("end", Value::Array(all)) => {
+                self.ends = all.iter().filter_map(|one| end(reader, one.get_ref(), one.span().start)).collect();
+            }
+            ("end", _) => reader.complain(entry.at.start, "end", "expected [[end]], with two brackets"),
+            ("known_from", _) => self.known[0] = reader.number("known_from", entry).unwrap_or(0),
+            ("known_to", _) => self.known[1] = reader.number("known_to", entry).unwrap_or(0),
+            _ => reader.unknown(&quoted(entry.name), entry, &KEYS),
         }
     }
 }
@@ -158,6 +180,26 @@ fn is_name(reader: &mut Reader<'_>, given: &Given, entry: &TomlEntry<'_>) -> boo
         reader.complain(entry.at.start, "name", "expected letters, digits, blanks and the characters - _ . +");
     }
     is_good
+}
+
+fn end(reader: &mut Reader<'_>, element: &Value<'_>, at: usize) -> Option<DeviceEnd> {
+    let Value::Table(table) = element else {
+        reader.complain(at, "end", "expected a table: [[end]]");
+        return None;
+    };
+    let (mut base, mut parameters) = (None, Vec::new());
+    for entry in entries(table) {
+        match entry.name {
+            "base" => base = reader.text("end.base", &entry),
+            "parameters" => parameters = reader.settings("end.parameters", &entry),
+            _ => reader.unknown(&quoted(entry.name), &entry, &["base", "parameters"]),
+        }
+    }
+    if base.is_none() {
+        let message = "`base` is not given; an end of an interval is a device with a base of its own";
+        reader.complain(at, "end", Problem::Missing.because(message));
+    }
+    Some(DeviceEnd { base: base?, parameters })
 }
 
 fn source(reader: &mut Reader<'_>, element: &Value<'_>, at: usize) -> Option<DeviceSource> {
@@ -244,6 +286,13 @@ date = \"2026-11-20\"
         assert_eq!(device.limits[0].value, "1024");
         assert_eq!(device.sources[0].basis, DeviceBasis::Fitted);
         assert_eq!(device.sources[0].parameters, ["read_command_cost", "dies"]);
+        assert_eq!((device.ends.len(), device.known), (0, [0, 0]));
+        let more = "known_from = 21\n[[end]]\nbase = \"slots\"\n[end.parameters]\nslots = 4\nlatency = \"3ms\"\n";
+        let interval = parse("d.toml", &GOOD.replace("[parameters]", &format!("{more}[parameters]")));
+        let interval = interval.expect("a good file");
+        let rows: Vec<_> = interval.ends[0].parameters.iter().map(|g| (g.key.as_str(), g.value.as_str())).collect();
+        assert_eq!((interval.ends[0].base.value.as_str(), interval.known), ("slots", [21, 0]));
+        assert_eq!(rows, [("slots", "4"), ("latency", "3ms")]);
         let odd = GOOD.replace("on my desk", "\\\"on\\\" my\\u0020desk");
         let device = parse("d.toml", &odd).expect("a good file");
         assert_eq!(device.summary, "the phone \"on\" my desk");
@@ -273,6 +322,8 @@ date = \"2026-11-20\"
                 "name = \"a\"\nbase = \"null\"\n[[source]]\nbasis = \"guess\"",
                 &["d.toml:4:9: source.basis: expected stated, fitted or estimated"],
             ),
+            ("name = \"a\"\nbase = \"null\"\n[[end]]\n", &["d.toml:3:1: end: `base` is not given"]),
+            ("name = \"a\"\nbase = \"null\"\n[end]\nx = 1", &["d.toml:3:1: end: expected [[end]]"]),
             ("name = \"a\"\nbase = \n", &["d.toml:2:"]),
         ] {
             let errors: Vec<String> = parse("d.toml", text).unwrap_err().iter().map(ToString::to_string).collect();

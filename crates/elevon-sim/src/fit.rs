@@ -31,7 +31,7 @@ mod place;
 mod refine;
 mod samples;
 
-pub use like::{LikeFit, distance, fit_like, is_fitted};
+pub use like::{LikeFit, fit_like, is_fitted, nearest};
 pub use model::{ByKind, Cost, Kind, Model, Served};
 
 /// Maximum number of requests that a fit uses; if there are more, it uses the first ones.
@@ -92,13 +92,19 @@ pub struct Fit {
     /// Other devices that explain the requests as well, and would serve another load otherwise:
     /// the ends of the interval in which the device is. None if the requests leave no choice.
     pub ends: Vec<Model>,
-    /// Smallest number of requests in the device for which the requests show how it serves.
-    pub known_from: u64,
+    /// The fewest and the most servers of the devices that explain the requests; `None` if there is
+    /// no bound.
+    pub servers: (u64, Option<u64>),
+    /// Smallest and largest number of requests in the device for which the requests show how it
+    /// serves them; 0 for no bound. Below and above, the ends part.
+    pub known: [u64; 2],
     /// Maximum number of requests that were in the device at once.
     pub depth: u64,
     /// True if the number of servers is a lower bound: the requests do not show that any waited for
     /// a server.
     pub may_have_more: bool,
+    /// True if the device is servers behind a queue beyond doubt.
+    pub is_queue: bool,
     /// Number of requests of each kind.
     pub by_kind: ByKind<u64>,
     /// Latencies by kind and bytes; only the most frequent sizes.
@@ -123,7 +129,12 @@ impl Fit {
     /// flushes.
     pub fn parameters(&self) -> SlotsParameters {
         let traced_depth = if self.may_have_more { self.depth.min(4096) as u32 } else { 0 };
-        SlotsParameters { traced_depth, ..self.model.parameters(|kind| self.has(kind)) }
+        SlotsParameters { traced_depth, ..self.parameters_of(&self.model) }
+    }
+
+    /// Returns one of the models as parameters of a device.
+    pub fn parameters_of(&self, model: &Model) -> SlotsParameters {
+        model.parameters(|kind| self.has(kind))
     }
 }
 
@@ -159,9 +170,11 @@ pub fn fit(served: &[Served]) -> Option<Fit> {
         fifo_percent: groups.error(&trial.fifo_latencies)[0] * 100.0,
         by_servers: trial.evidence.by_servers.clone(),
         ends: trial.ends.clone(),
-        known_from: interval::known_from(depths),
+        known: trial.known,
+        servers: trial.servers,
         depth: depths.iter().copied().max().unwrap_or(1),
         may_have_more: trial.may_have_more,
+        is_queue: trial.evidence.is_queue,
         by_kind: Kind::ALL.map(|kind| served.iter().filter(|one| one.kind == kind).count() as u64),
         by_size: by_size(served, latencies),
         by_depth: by_depth(served, latencies, depths),
@@ -176,6 +189,8 @@ struct Trial {
     evidence: Evidence,
     may_have_more: bool,
     ends: Vec<Model>,
+    known: [u64; 2],
+    servers: (u64, Option<u64>),
     /// Latency of each request.
     latencies: Vec<u64>,
     /// Latency of each request behind a FIFO.
@@ -195,11 +210,15 @@ impl Trial {
             true => interval::has_no_bound(&evidence),
             false => refine::may_have_more(&model, served, &depths, &windows, &groups),
         };
-        let ends = interval::ends(&evidence).iter().map(|end| refined(end.model())).collect();
+        let ends = interval::ends(&evidence);
+        let known = interval::known(&evidence.best, &ends, &depths);
+        let ends = ends.iter().map(|end| refined(end.model())).collect();
         let whole = [(0, served.len())];
         let fifo = Model { flush_waits: model.flush_waits, ..Model::of(model.servers, model.costs) };
         let [latencies, fifo_latencies] = [model, fifo].map(|model| model.latencies(served, &whole));
-        Self { model, depths, evidence, may_have_more, ends, latencies, fifo_latencies }
+        let [least, most] = if is_ordered { evidence.servers } else { [model.servers; 2] };
+        let servers = (least.min(model.servers), (!may_have_more).then_some(most.max(model.servers)));
+        Self { model, depths, evidence, may_have_more, ends, known, servers, latencies, fifo_latencies }
     }
 }
 

@@ -8,6 +8,7 @@
 mod captured;
 mod check;
 mod claims;
+mod elsewhere;
 mod figures;
 mod goal;
 mod json;
@@ -21,6 +22,7 @@ mod trial;
 mod why_off;
 
 pub(crate) use check::Check;
+pub(crate) use figures::{Figure, Figures};
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -44,7 +46,7 @@ use crate::select;
 use crate::text_files::STDIN;
 use crate::trace_input::TraceInput;
 use captured::{Captured, ReplayDevice};
-use figures::{Figure, Figures};
+use elsewhere::Elsewhere;
 use goal::{Objective, Subject};
 use knobs::Knobs;
 use lines::{Disk, Lines};
@@ -71,6 +73,8 @@ struct Proposal {
     lines: Lines,
     /// The text of a file of `--tenants` with what it gives processes; empty if that is nothing.
     tenants: String,
+    /// What is not known of it, as several devices explain the trace.
+    not_known: Vec<String>,
 }
 
 /// All that is said.
@@ -88,6 +92,9 @@ struct Advice {
     proposals: Vec<Proposal>,
     /// If the replay as captured is far off from the trace: that, and what may be the reasons.
     why_off: Option<(String, Vec<String>)>,
+    /// If several devices explain the trace: the depths between which they serve alike, and lines
+    /// of an experiment that would tell them.
+    interval: Option<([u64; 2], elsewhere::Experiment)>,
     /// If nothing is proposed, what came nearest, and whether it failed in a half of the trace.
     runner_up: Option<(Scored, bool)>,
     /// Configurations that were replayed.
@@ -178,6 +185,7 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
     let Some(best) = found else { return Ok(None) };
     let Some(in_halves) = in_halves(&best, &bench, &objective, &before)? else { return Ok(None) };
     let disk = disk(args, &bench.workload);
+    let elsewhere = Elsewhere::new(device.own.as_ref(), &bench);
     let (mut proposals, mut failed) = (Vec::new(), None);
     for (scored, in_halves) in best.into_iter().zip(in_halves) {
         if in_halves.iter().flatten().any(|score| *score < -LOSS_IN_A_HALF) {
@@ -188,7 +196,8 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
         let steps = captured.steps_to(setup);
         let lines = Lines::new(setup, &steps, &disk, &objective.processes, &bench.cost_model);
         let tenants = bench.tenants_text(setup);
-        proposals.push(Proposal { scored, in_halves, lines, tenants });
+        let not_known = elsewhere.not_known(&scored.trial, &objective)?;
+        proposals.push(Proposal { scored, in_halves, lines, tenants, not_known });
     }
     let runner_up = || failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)));
     let not_kept = Lacking { scheduler: None, buffers: false, tenants: false, is_real: false };
@@ -197,6 +206,7 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
         selected: None,
         not_kept: not_kept.of(&bench.workload),
         why_off: why_off(args, &objective.processes, device.calibration.as_ref())?,
+        interval: elsewhere.experiment(args.name.as_deref()),
         calibration: device.calibration,
         runner_up: if proposals.is_empty() { runner_up() } else { None },
         proposals,

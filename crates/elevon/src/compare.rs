@@ -19,6 +19,7 @@ use crate::console::Console;
 use crate::execute::execute;
 use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, all, emit, emit_text};
 use crate::files::Files;
+use crate::interval::Parting;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::replay::Replay;
@@ -51,12 +52,19 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
         return seeds::compare(args, &plans, count, page, &interrupt);
     }
     let (mut results, mut said, mut worst) = (Vec::new(), BTreeSet::new(), Ending::Done);
+    let mut partings = String::new();
     for (label, plan) in &plans {
         say(label, &plan.warnings, &mut said);
         let mut console =
             Console::new(label, None, args.output_format.is_json(), None).with_status(plan, &interrupt, true);
-        let (result, outcome) = execute(plan, &mut console, &interrupt)?;
+        let (mut result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
+        if outcome == Ending::Done
+            && let Some(parting) = Parting::of(plan, &result, &interrupt)?
+        {
+            result.warnings.extend(parting.lines());
+            partings.push_str(&parting.text(label));
+        }
         say(label, &result.warnings[plan.warnings.len()..], &mut said);
         results.push(result);
         if outcome != Ending::Done {
@@ -69,7 +77,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     let variants: Vec<Variant<'_>> =
         plans.iter().zip(&results).map(|((label, _), result)| Variant { label, result }).collect();
     let rules = if worst == Ending::Done { rules_between(&plans, &results, &interrupt)? } else { Vec::new() };
-    let printed = report(args, &variants, &rules, &plans[results.len()..]);
+    let printed = report(args, &variants, &rules, &partings, &plans[results.len()..]);
     let page = page.map_or(Ok(()), |file| {
         file.commit(html::page(&format!("{}, compared", args.input.display()), &variants, &rules).as_bytes())
     });
@@ -160,19 +168,21 @@ fn begins_with_section(path: &Path) -> bool {
     lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';'))).is_some_and(|line| line[0] == b'[')
 }
 
-/// Prints the comparison with the rules that made a difference. `not_run` are the
+/// Prints the comparison with the rules that made a difference. `partings` says which figures are
+/// not known, as the device is not; `not_run` are the
 /// variants that an interrupt kept from running.
 fn report(
     args: &CompareArgs,
     variants: &[Variant<'_>],
     rules: &[RulesBetween],
+    partings: &str,
     not_run: &[(String, Plan)],
 ) -> Result<(), Failure> {
     let options = match args.output_format {
         OutputFormat::Normal => {
             let notes = notes(variants);
             let rules = ablation::text(rules) + &not_kept(variants);
-            return emit_text(&(table(variants) + &notes + &rules + &missing(not_run)));
+            return emit_text(&(table(variants) + partings + &notes + &rules + &missing(not_run)));
         }
         OutputFormat::Json => JsonOptions::default(),
         OutputFormat::JsonPlus => JsonOptions { bins: true, series: true },

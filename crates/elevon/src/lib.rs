@@ -26,6 +26,7 @@ mod execute;
 mod failure;
 mod files;
 mod inspect;
+mod interval;
 mod kernels;
 pub mod lab;
 mod logs;

@@ -44,11 +44,22 @@ impl OwnDevice {
         let file = device::parse(name, text).map_err(Failure::text)?;
         let own = Self { text: text.to_owned(), spec: spec(&file), file };
         let mut errors = own.wrong_parameters();
+        errors.extend(own.ends().iter().flat_map(Self::wrong_parameters));
         if errors.is_empty() {
             errors.extend(own.wrong_limits(rules));
             errors.extend(own.file.sources.iter().filter_map(|source| own.wrong_source(source)).map(InputError::Text));
         }
         if errors.is_empty() { Ok(own) } else { Err(Failure::Input(errors)) }
+    }
+
+    /// Returns the other devices that explain what the file was fitted to: the ends of an interval.
+    pub(crate) fn ends(&self) -> Vec<Self> {
+        let end = |end: &device::DeviceEnd| {
+            let (base, parameters) = (end.base.clone(), end.parameters.clone());
+            let file = DeviceFile { base, parameters, ends: Vec::new(), ..self.file.clone() };
+            Self { text: self.text.clone(), spec: spec(&file), file }
+        };
+        self.file.ends.iter().map(end).collect()
     }
 
     /// Returns the profile that the file is based on; `None` if it is based on a model.

@@ -274,6 +274,14 @@ impl Plan {
         Ok(plan)
     }
 
+    /// Returns the same for each other device that explains what the file of the device was fitted
+    /// to.
+    pub(crate) fn ends(&self) -> Vec<Self> {
+        let ends = self.own.as_ref().map(OwnDevice::ends).unwrap_or_default();
+        let of = |own: OwnDevice| Self { target: Target::Simulated(own.spec.clone()), own: Some(own), ..self.clone() };
+        ends.into_iter().map(of).collect()
+    }
+
     /// Opens the simulated device with its faults.
     pub(crate) fn device(&self) -> Result<Fault<AnyDevice>, Failure> {
         let Target::Simulated(spec) = &self.target else { unreachable!("asked for a simulated device only") };

@@ -10,6 +10,7 @@ use crate::args::{OutputFormat, ReportArgs, RunArgs};
 use crate::console::Console;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, tell};
+use crate::interval::Parting;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::trace::{TraceFile, blktrace_form};
@@ -35,7 +36,11 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     warn(&plan.warnings);
     let mut console = Console::new(label, iostat, json, trace).with_status(plan, &interrupt, json);
-    let (result, outcome) = execute(plan, &mut console, &interrupt)?;
+    let (mut result, outcome) = execute(plan, &mut console, &interrupt)?;
+    if outcome == Ending::Done {
+        let parting = Parting::of(plan, &result, &interrupt)?;
+        result.warnings.extend(parting.iter().flat_map(Parting::lines));
+    }
     // If one output cannot be written, the others still are.
     let watched = console.finish();
     warn(&result.warnings[plan.warnings.len()..]);

@@ -48,18 +48,30 @@ pub(super) fn ends(evidence: &Evidence) -> Vec<Explained> {
 /// Returns the largest difference of the rates of two devices up to a depth, as a logarithm.
 fn difference(one: &Explained, other: &Explained, deepest: u64) -> f64 {
     let depths = std::iter::successors(Some(1_u64), |depth| depth.checked_mul(2)).take_while(|&depth| depth < deepest);
-    let off = |depth: u64| libm::log(one.rate(depth) / other.rate(depth)).abs();
-    depths.chain([deepest]).map(off).fold(0.0, f64::max)
+    depths.chain([deepest]).map(|depth| off(one, other, depth)).fold(0.0, f64::max)
 }
 
-/// Requests that must have met a depth or less for it to be known, and as a share of all.
-const FEWEST: usize = 30;
-const SHARE: usize = 100;
+fn off(one: &Explained, other: &Explained, depth: u64) -> f64 {
+    libm::log(one.rate(depth) / other.rate(depth)).abs()
+}
 
-/// Returns the smallest depth at which the trace shows how the device serves: but a few requests met
-/// it or a larger one.
-pub(super) fn known_from(depths: &[u64]) -> u64 {
+/// Number of requests that must have met a depth or less for it to be known, and as a part of all.
+const FEWEST: usize = 30;
+const PART: usize = 100;
+
+/// Returns the smallest and the largest number of requests in the device for which the requests
+/// show how it serves them; 0 for no bound. `depths` is what each request met.
+pub(super) fn known(best: &Explained, ends: &[Explained], depths: &[u64]) -> [u64; 2] {
+    if ends.is_empty() {
+        return [0; 2];
+    }
+    let most = depths.iter().copied().max().unwrap_or(1);
     let mut depths = depths.to_vec();
-    let at = FEWEST.max(depths.len() / SHARE).min(depths.len().saturating_sub(1));
-    if depths.is_empty() { 1 } else { *depths.select_nth_unstable(at).1 }
+    let at = FEWEST.max(depths.len() / PART).min(depths.len() - 1);
+    let least = *depths.select_nth_unstable(at).1;
+    let parts = |depth: u64| ends.iter().any(|end| off(best, end, depth) >= libm::log(ALIKE));
+    let below = (1..least).any(parts);
+    let above = parts(most.saturating_mul(MORE).min(MOST));
+    let from = if below || !above { least } else { 0 };
+    [from, if above { most } else { 0 }]
 }

@@ -8,8 +8,9 @@
 //! them take, by differential evolution from the profile on, and then one parameter at a time. One
 //! that does not clearly reduce the error keeps the value of the profile.
 //!
-//! Cost: some 3,000 trials, each O(requests) as the device runs them; 280 short ones for a first
-//! look.
+//! Cost: some 1,200 trials of at most [`SEARCHED`] and [`TUNED`] requests, each as the device runs
+//! them; some 500 shorter ones for a first look at all profiles. A second of CPU is about 400,000
+//! requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -71,12 +72,22 @@ pub fn is_fitted(key: &str, has_discards: bool) -> bool {
 /// Factors by which parameters are changed, with the number of rounds.
 const STEPS: [(f64, usize); 5] = [(1.4, 2), (1.2, 2), (1.1, 2), (1.05, 2), (1.02, 2)];
 
-/// Sets of parameters of a generation, and generations.
-const MEMBERS: usize = 40;
-const GENERATIONS: u64 = 60;
-/// Requests and generations of a first look at a profile.
-const FIRST_LOOK: usize = 2_000;
-const FIRST_GENERATIONS: u64 = 6;
+/// How a search goes: requests of a trial, sets of parameters of a generation, and generations.
+#[derive(Clone, Copy)]
+struct Effort {
+    requests: usize,
+    members: usize,
+    generations: u64,
+}
+
+/// Requests of a trial of a search, and while one parameter is changed at a time.
+const SEARCHED: usize = 1_500;
+const TUNED: usize = 4_000;
+const SEARCH: Effort = Effort { requests: SEARCHED, members: 40, generations: 60 };
+/// A first look at all profiles, and a second one at the nearest of them.
+const FIRST_LOOK: Effort = Effort { requests: 400, members: 24, generations: 4 };
+const SECOND_LOOK: Effort = Effort { requests: 1_200, members: 36, generations: 6 };
+const LOOKED_AT_TWICE: usize = 2;
 /// The largest |ln(value / the profile's value)| of a parameter in the first generation.
 const WIDEST: f64 = 1.2;
 /// The same bound for all later generations.
@@ -144,9 +155,11 @@ pub fn fit_like(
     if !served.iter().any(|one| one.kind.has_data()) {
         return None;
     }
-    let short = Observed::of(&served[..looked_at(served)], described);
-    let fitted = search(&short, config, on_trial);
+    let of = |most: usize| Observed::of(&served[..looked_at(served).min(most)], described);
+    let fitted = search(&of(SEARCH.requests), &of(TUNED), config, on_trial);
     let whole = Observed::of(served, described);
+    // What was found for the first requests may be wrong for all.
+    let fitted = if whole.error(&fitted) < whole.error(config) { fitted } else { config.clone() };
     let [(latencies, time), (plain, _)] = [&fitted, config].map(|config| whole.run(config));
     let percent = |latencies: &[u64]| whole.groups.error(latencies)[0] * 100.0;
     Some(LikeFit {
@@ -163,12 +176,21 @@ pub fn fit_like(
     })
 }
 
-/// Returns how far the requests are from a profile after a first look: the error, as a part of 1,
-/// of the best parameters of a few generations for the first requests. As it is, a profile may be
-/// farther from a drive of its own kind than one of another.
-pub fn distance(config: &FlashConfig, described: &Description, served: &[Served]) -> f64 {
-    let observed = Observed::of(&served[..looked_at(served).min(FIRST_LOOK)], described);
-    evolve(&|config| observed.error(config), config, &fitted_rows(served), FIRST_GENERATIONS, &mut |_| {}).1
+/// Returns the profile that requests are nearest to after a look, by its index, and how far they are
+/// from it: the error, as a part of 1, of the best parameters of a few generations for the first
+/// requests. As it is, a profile may be farther from a drive of its own kind than one of another.
+/// Returns `None` if there is no profile.
+pub fn nearest(profiles: &[(&FlashConfig, &Description)], served: &[Served]) -> Option<(usize, f64)> {
+    let far = |at: usize, effort: Effort| {
+        let (config, described) = profiles[at];
+        let observed = Observed::of(&served[..looked_at(served).min(effort.requests)], described);
+        let rows = fitted_rows(served);
+        (at, evolve(&|config| observed.error(config), config, &rows, effort, &mut |_| {}).1)
+    };
+    let mut all: Vec<(usize, f64)> = (0..profiles.len()).map(|at| far(at, FIRST_LOOK)).collect();
+    all.sort_by(|a, b| a.1.total_cmp(&b.1));
+    all.truncate(LOOKED_AT_TWICE);
+    all.into_iter().map(|(at, _)| far(at, SECOND_LOOK)).min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
 /// Returns the number of requests that a trial uses: so many, or so many bytes.
@@ -312,10 +334,20 @@ fn fitted_rows(served: &[Served]) -> Vec<&'static Parameter<FlashConfig>> {
     PARAMETERS.iter().filter(|row| is_fitted(row.key, has_discards)).collect()
 }
 
-fn search(observed: &Observed<'_>, profile: &FlashConfig, on_trial: &mut dyn FnMut(u64)) -> FlashConfig {
+/// Finds parameters for a few requests, and goes on from them for more.
+fn search(
+    few: &Observed<'_>,
+    observed: &Observed<'_>,
+    profile: &FlashConfig,
+    on_trial: &mut dyn FnMut(u64),
+) -> FlashConfig {
     let rows = fitted_rows(observed.served);
-    let cost = |config: &FlashConfig| observed.error(config) * (1.0 + FARTHER * farness(config, profile, &rows));
-    let (mut best, _) = descend(&cost, evolve(&cost, profile, &rows, GENERATIONS, on_trial), &rows);
+    let penalty = |config: &FlashConfig| 1.0 + FARTHER * farness(config, profile, &rows);
+    let cost_of_few = |config: &FlashConfig| few.error(config) * penalty(config);
+    let cost = |config: &FlashConfig| observed.error(config) * penalty(config);
+    let (found, _) = evolve(&cost_of_few, profile, &rows, SEARCH, on_trial);
+    let start = cost(&found);
+    let (mut best, _) = descend(&cost, (found, start), &rows);
     // What hardly matters is as in the profile, what matters least first.
     let mut error = observed.error(&best);
     loop {
@@ -352,9 +384,10 @@ fn evolve(
     cost: &dyn Fn(&FlashConfig) -> f64,
     profile: &FlashConfig,
     rows: &[&'static Parameter<FlashConfig>],
-    generations: u64,
+    effort: Effort,
     on_trial: &mut dyn FnMut(u64),
 ) -> (FlashConfig, f64) {
+    let Effort { members, generations, .. } = effort;
     let mut counter = 0;
     let mut random = |bound: u64| {
         counter += 1;
@@ -364,8 +397,8 @@ fn evolve(
         let error = cost(&with(profile, rows, &factors));
         Member { factors, error }
     };
-    let mut all: Vec<Member> = Vec::with_capacity(MEMBERS);
-    for n in 0..MEMBERS {
+    let mut all: Vec<Member> = Vec::with_capacity(members);
+    for n in 0..members {
         // The first is the profile itself.
         let wide = if n == 0 { 0.0 } else { WIDEST };
         all.push(member(rows.iter().map(|_| (random(2001) as f64 / 1000.0 - 1.0) * wide).collect()));
@@ -373,8 +406,8 @@ fn evolve(
     let best_of = |all: &[Member]| (0..all.len()).min_by(|&a, &b| all[a].error.total_cmp(&all[b].error)).unwrap_or(0);
     for generation in 0..generations {
         on_trial(generation * 100 / generations);
-        for n in 0..MEMBERS {
-            let [a, b] = [0, 1].map(|_| random(MEMBERS as u64) as usize);
+        for n in 0..members {
+            let [a, b] = [0, 1].map(|_| random(members as u64) as usize);
             let (best, far) = (best_of(&all), 0.4 + random(500) as f64 / 1000.0);
             let at = |row: usize| {
                 let [own, best, a, b] = [n, best, a, b].map(|member| all[member].factors[row]);

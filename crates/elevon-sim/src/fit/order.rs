@@ -19,18 +19,22 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use super::depths;
-use super::samples::{Samples, costs_of};
 use super::model::{ByKind, Cost, Kind, Model, Served};
+use super::samples::{Samples, costs_of};
 
 /// Maximum number of requests that a trial uses, and number of stretches that they are taken from.
 const TAKEN: usize = 20_000;
 const STRETCHES: usize = 4;
 /// Maximum number of servers that is tried.
 const MOST_SERVERS: u64 = 1024;
-/// The density of service times is the mean of so many histograms. The bins of the first are as
-/// wide as the median latency, those of each other one a quarter as wide. The widths are the same
-/// for all numbers of servers, so that their likelihoods can be compared.
-const LEVELS: usize = 5;
+/// The density of service times is a mixture of so many histograms at most. The bins of the first
+/// are as wide as the median latency, those of each other one a quarter as wide, down to a part of
+/// the time between two completions. The widths are the same for all numbers of servers, so that
+/// their likelihoods can be compared.
+const LEVELS: usize = 8;
+const FINEST: f64 = 1.0 / 16.0;
+/// How often the shares of the histograms in the mixture are improved.
+const ROUNDS: usize = 6;
 /// Maximum number of bins of a histogram.
 const BINS: usize = 4096;
 /// Share of the requests whose times say nothing.
@@ -39,7 +43,14 @@ const STRAY: f64 = 0.001;
 const TICK: f64 = 1000.0;
 /// By how much less the logarithm of a likelihood may be than the largest for an explanation to be
 /// kept.
-const KEPT: f64 = 12.0;
+const KEPT: f64 = 9.0;
+/// A number of servers beside the best one, by this part of it, explains a trace nearly if a
+/// request's time is less likely by no more than this, as a logarithm.
+const BESIDE: u64 = 12;
+const BLURRED: f64 = 0.05;
+/// By how much more likely a request's time must be than if none waited, as a logarithm, for a
+/// device to be servers beyond doubt.
+const QUEUE: f64 = 0.3;
 /// Of explanations that are less likely by no more than this, as a logarithm, the one with the fewest
 /// servers is the best.
 const AS_GOOD: f64 = 2.0;
@@ -87,12 +98,18 @@ pub(super) struct Evidence {
     pub(super) best: Explained,
     /// All that are kept, the best among them.
     pub(super) kept: Vec<Explained>,
+    /// The fewest and the most servers that explain it, or nearly so: the times that a machine
+    /// notes are not quite those of its device.
+    pub(super) servers: [u64; 2],
     /// For each number of servers that was tried, by how much the logarithm of its likelihood is
     /// less than the best, per request.
     pub(super) by_servers: Vec<(u64, f64)>,
     /// True if the requests are served in the order in which they were issued, as far as the trace
     /// shows.
     pub(super) is_ordered: bool,
+    /// True if that is beyond doubt: requests wait for servers, and each number of them that the
+    /// trace allows makes its times far more likely than if none waited.
+    pub(super) is_queue: bool,
     /// The largest number of servers that was tried: as many as requests were in the device.
     pub(super) most: u64,
 }
@@ -133,12 +150,23 @@ pub(super) fn evidence(served: &[Served]) -> Evidence {
     }
     by_servers.sort_by_key(|one| one.0);
     let best = all.iter().map(|one| one.score).fold(f64::NEG_INFINITY, f64::max);
+    let nearest = all.iter().max_by(|a, b| a.score.total_cmp(&b.score)).map_or(1, |one| one.shape.servers);
+    let is_near = |one: &&Explained| {
+        let is_beside = one.shape.servers.abs_diff(nearest) <= 1.max(nearest / BESIDE);
+        let worse = best - one.score;
+        worse <= KEPT || is_beside && worse <= BLURRED * served.len() as f64
+    };
+    let near = || all.iter().filter(is_near).map(|one| one.shape.servers);
+    let servers = [near().min().unwrap_or(1), near().max().unwrap_or(1)];
     all.retain(|one| one.score >= best - KEPT);
     let simple = |one: &&Explained| (one.shape.servers, one.shape.base as u64);
     let best = *all.iter().filter(|one| one.score >= best - AS_GOOD).min_by_key(simple).expect("one is tried");
+    let is_ordered = is_ordered(&stretches, best.shape);
+    let none_waits = by_servers.last().map_or(best.score, |last| last.1);
+    let is_queue = is_ordered && best.score - none_waits >= QUEUE * served.len() as f64;
     let per_request = |score: f64| (best.score - score) / served.len() as f64;
     let by_servers = by_servers.into_iter().map(|(servers, score)| (servers, per_request(score))).collect();
-    Evidence { best, is_ordered: is_ordered(&stretches, best.shape), kept: all, by_servers, most }
+    Evidence { best, is_ordered, is_queue, kept: all, servers, by_servers, most }
 }
 
 /// A number of servers whose neighbour is less likely by more than this, as a logarithm, is not
@@ -160,12 +188,27 @@ fn shortest(served: &[Served]) -> f64 {
     if all.is_empty() { 0.0 } else { *all.select_nth_unstable(at).1 as f64 }
 }
 
-/// Returns the median latency of each kind.
-fn units(served: &[Served]) -> ByKind<f64> {
+/// What the bins of a kind are made of, in nanoseconds.
+#[derive(Clone, Copy)]
+struct Unit {
+    /// Median latency.
+    latency: f64,
+    /// The width of the narrowest bins.
+    finest: f64,
+}
+
+fn units(served: &[Served]) -> ByKind<Unit> {
+    let (mut until, mut busy) = (0, 0.0);
+    for one in served {
+        busy += one.completed.saturating_sub(one.issued.max(until)) as f64;
+        until = until.max(one.completed);
+    }
+    let finest = (busy / served.len().max(1) as f64 * FINEST).max(TICK);
     Kind::ALL.map(|kind| {
         let mut all: Vec<u64> = served.iter().filter(|one| one.kind == kind).map(Served::latency).collect();
         let middle = all.len() / 2;
-        if all.is_empty() { TICK } else { (*all.select_nth_unstable(middle).1 as f64).max(TICK) }
+        let latency = if all.is_empty() { TICK } else { (*all.select_nth_unstable(middle).1 as f64).max(TICK) };
+        Unit { latency, finest }
     })
 }
 
@@ -240,8 +283,8 @@ struct Histogram {
 }
 
 impl Histogram {
-    fn new(unit: f64) -> Self {
-        let widths = std::array::from_fn(|level| (unit / f64::from(1 << (2 * level))).max(TICK));
+    fn new(Unit { latency: unit, finest }: Unit) -> Self {
+        let widths = std::array::from_fn(|level| (unit / f64::from(1 << (2 * level))).max(finest));
         Self { bins: vec![0; BINS * LEVELS], widths, unit, impossible: 0.0, all: 0.0 }
     }
 
@@ -256,20 +299,47 @@ impl Histogram {
         }
     }
 
-    /// Returns how likely a time is that was added, per nanosecond. It does not count itself, so
-    /// that a time that occurs once is as unlikely as it seems.
-    fn density(&self, time: f64) -> f64 {
-        if time < 0.0 {
-            return (self.impossible + 0.5) / (self.all + 1.0) / self.unit;
-        }
-        let level = |(level, width): (usize, f64)| {
+    /// Returns how likely each histogram makes a time that was added, per nanosecond. It does not
+    /// count itself, so that a time that occurs once is as unlikely as it seems.
+    fn densities(&self, time: f64) -> [f64; LEVELS] {
+        std::array::from_fn(|level| {
+            let width = self.widths[level];
             let (of, at) = (&self.bins[level * BINS..(level + 1) * BINS], bin(time, width));
             let near = f64::from(of[at - 1] + of[at + 1]) / 4.0 + f64::from(of[at]) / 2.0 - 0.5;
             near.max(0.0) / (self.all * width)
+        })
+    }
+
+    /// Returns the logarithm of the likelihood of all times that were added. The shares of the
+    /// histograms are those that make it largest (expectation maximisation).
+    fn likelihood(&self, times: &[f64]) -> f64 {
+        let possible = || times.iter().filter(|time| **time >= 0.0);
+        let all: Vec<([f64; LEVELS], f64)> = possible()
+            .map(|&time| {
+                let far = 1.0 + time / self.unit;
+                (self.densities(time), STRAY / (self.unit * far * far))
+            })
+            .collect();
+        let mut shares = [1.0 / LEVELS as f64; LEVELS];
+        let density = |shares: &[f64; LEVELS], (levels, stray): &([f64; LEVELS], f64)| {
+            stray + levels.iter().zip(shares).map(|(density, share)| density * share).sum::<f64>()
         };
-        let levels: f64 = self.widths.into_iter().enumerate().map(level).sum();
-        let far = 1.0 + time / self.unit;
-        levels / LEVELS as f64 + STRAY / (self.unit * far * far)
+        for _ in 0..ROUNDS {
+            let mut sums = [0.0; LEVELS];
+            for one in &all {
+                let whole = density(&shares, one);
+                for (sum, (level, share)) in sums.iter_mut().zip(one.0.iter().zip(&shares)) {
+                    *sum += level * share / whole;
+                }
+            }
+            let sum: f64 = sums.iter().sum();
+            if sum > 0.0 {
+                shares = sums.map(|own| own / sum);
+            }
+        }
+        let impossible = (self.impossible + 0.5) / (self.all + 1.0) / self.unit;
+        let sum: f64 = all.iter().map(|one| libm::log(density(&shares, one))).sum();
+        sum + self.impossible * libm::log(impossible)
     }
 }
 
@@ -312,23 +382,23 @@ impl Scale {
     }
 }
 
-fn explain(stretches: &[Stretch<'_>], units: &ByKind<f64>, shape: Shape) -> Explained {
+fn explain(stretches: &[Stretch<'_>], units: &ByKind<Unit>, shape: Shape) -> Explained {
     let held = held(stretches, shape);
     let scale = Scale::of(stretches, &held);
-    let served = || stretches.iter().flat_map(|stretch| stretch.served).zip(&held);
-    let mut histograms: ByKind<Option<Histogram>> = Default::default();
-    let (mut sum, count) = (0.0, held.len().max(1) as f64);
-    for (one, held) in served() {
-        let at = one.kind as usize;
-        sum += scale.cost(one);
-        histograms[at].get_or_insert_with(|| Histogram::new(units[at])).add(held.time * scale.factor(one));
-    }
-    let score = served().map(|(one, held)| {
+    let mut times: ByKind<Vec<f64>> = Default::default();
+    let (mut sum, mut factors) = (0.0, 0.0);
+    for (one, held) in stretches.iter().flat_map(|stretch| stretch.served).zip(&held) {
         let factor = scale.factor(one);
-        let density = histograms[one.kind as usize].as_ref().map_or(1.0, |of| of.density(held.time * factor));
-        libm::log(density * factor)
-    });
-    let (score, held) = (score.sum(), sum / count);
+        (sum, factors) = (sum + scale.cost(one), factors + libm::log(factor));
+        times[one.kind as usize].push(held.time * factor);
+    }
+    let of_kind = |(times, &unit): (&Vec<f64>, &Unit)| {
+        let mut histogram = Histogram::new(unit);
+        times.iter().for_each(|&time| histogram.add(time));
+        histogram.likelihood(times)
+    };
+    let score = times.iter().zip(units).filter(|(times, _)| !times.is_empty()).map(of_kind).sum::<f64>() + factors;
+    let held = sum / held.len().max(1) as f64;
     Explained { shape, score, held, alone: held + shape.base, costs: scale.costs }
 }
 

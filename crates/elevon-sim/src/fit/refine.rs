@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use super::model::{ByKind, Kind, Model, Served};
 use super::order;
 use super::samples::{Samples, costs_of, samples};
-use super::model::{ByKind, Kind, Model, Served};
 use crate::device::slots::spread::{PLACES, Quantiles};
 
 /// Minimum number of requests of one kind and size for a group of their own. Requests of rarer
@@ -123,6 +123,8 @@ struct Refine<'a> {
     windows: &'a [(usize, usize)],
     groups: &'a Groups,
     most: u64,
+    /// True if the requests are served in the order in which they were issued.
+    is_ordered: bool,
 }
 
 /// A figure of the model that can be changed.
@@ -147,7 +149,7 @@ pub(super) fn fit(
     groups: &Groups,
 ) -> Model {
     let most = depths.iter().copied().max().unwrap_or(1).max(first.servers);
-    let refine = Refine { served, windows, groups, most };
+    let refine = Refine { served, windows, groups, most, is_ordered };
     if is_ordered { refine.anchored(&first) } else { refine.from(refine.start(first)) }
 }
 
@@ -161,7 +163,7 @@ pub(super) fn may_have_more(
     groups: &Groups,
 ) -> bool {
     let most = depths.iter().copied().max().unwrap_or(1);
-    let refine = Refine { served, windows, groups, most };
+    let refine = Refine { served, windows, groups, most, is_ordered: false };
     let none_waits = refine.anchored(&Model { servers: most, ..*model });
     model.servers >= most || refine.error(&none_waits) * WORTH <= refine.error(model)
 }
@@ -281,7 +283,7 @@ impl Refine<'_> {
 
     /// Returns the model with costs and spread as samples show them.
     fn anchored(&self, model: &Model) -> Model {
-        let samples = samples(self.served, model);
+        let samples = samples(self.served, model, self.is_ordered);
         let costs = costs_of(&samples, model.costs);
         let mut new = Model { costs, ..*model };
         new.base = new.base.min(new.base_limit());

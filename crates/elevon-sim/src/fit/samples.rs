@@ -9,14 +9,18 @@ use super::model::{ByKind, Cost, Kind, Model, Served};
 /// Minimum number of requests of a kind that found a free server; with fewer, the samples of all
 /// requests are used.
 const FEWEST: usize = 30;
+/// The same if the requests are served in order, so that those that waited tell as much. Two that
+/// were issued at the same time may be out of order in the trace.
+const FEWEST_OF_ORDERED: usize = 300;
 
 /// Bytes of requests of one kind, with the nanoseconds that each took.
 pub(super) type Samples = Vec<(u64, f64)>;
 
 /// Returns bytes and service time (with the base) of requests, by kind. Each request gets the
 /// server that was left first, at the time when the request before it on that server completed.
-/// Only requests that found a free server are used, unless a kind has too few of them.
-pub(super) fn samples(served: &[Served], model: &Model) -> ByKind<Samples> {
+/// If the requests are not served in order, that is right on average only. Then only those are used
+/// that found a free server, unless a kind has too few of them.
+pub(super) fn samples(served: &[Served], model: &Model, is_ordered: bool) -> ByKind<Samples> {
     let mut all: ByKind<Vec<(u64, f64, bool)>> = Default::default();
     let mut left: BinaryHeap<Reverse<u64>> = (0..model.servers).map(|_| Reverse(0)).collect();
     let before = model.hand_over - model.base;
@@ -33,7 +37,8 @@ pub(super) fn samples(served: &[Served], model: &Model) -> ByKind<Samples> {
         samples.push((one.bytes, (one.latency() as f64 - waited).max(0.0), at <= one.issued));
     }
     all.map(|samples| {
-        let is_enough = samples.iter().filter(|sample| sample.2).count() >= FEWEST;
+        let fewest = if is_ordered { FEWEST_OF_ORDERED } else { FEWEST };
+        let is_enough = samples.iter().filter(|sample| sample.2).count() >= fewest;
         let taken = samples.into_iter().filter(|sample| sample.2 || !is_enough);
         taken.map(|(bytes, time, _)| (bytes, time)).collect()
     })

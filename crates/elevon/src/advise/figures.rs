@@ -8,7 +8,7 @@ use elevon_trace::replay::{Workload, WorkloadProcess};
 
 /// A figure that is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Figure {
+pub(crate) enum Figure {
     /// I/Os a second.
     Throughput,
     /// Median latency.
@@ -18,10 +18,10 @@ pub(super) enum Figure {
 }
 
 impl Figure {
-    pub(super) const ALL: [Self; 3] = [Self::Throughput, Self::P50, Self::P99];
+    pub(crate) const ALL: [Self; 3] = [Self::Throughput, Self::P50, Self::P99];
 
     /// Its name in a report.
-    pub(super) const fn name(self) -> &'static str {
+    pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Throughput => "throughput",
             Self::P50 => "p50",
@@ -41,7 +41,7 @@ impl Figure {
 
 /// The figures of a process, or of all.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
     /// I/Os that completed, with flushes.
     pub(super) ios: u64,
     /// I/Os a second.
@@ -80,7 +80,7 @@ impl Figures {
 
     /// The figures of a process in a replay, with latency from when an I/O was due: so a process
     /// that sleeps in a submission gains nothing by that.
-    pub(super) fn replayed(job: &JobResult) -> Self {
+    pub(crate) fn replayed(job: &JobResult) -> Self {
         let mixed = summary::mixed(&job.stats);
         Self::of_replay(job, mixed.bytes, summary::shown_latency(&mixed).clone())
     }
@@ -127,7 +127,7 @@ impl Figures {
     }
 
     /// A figure; `None` if there are too few I/Os for it.
-    pub(super) fn get(&self, figure: Figure) -> Option<f64> {
+    pub(crate) fn get(&self, figure: Figure) -> Option<f64> {
         let value = match figure {
             Figure::Throughput => self.per_second,
             Figure::P50 => self.p50,

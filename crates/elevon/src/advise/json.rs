@@ -50,6 +50,10 @@ pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> S
         "span_ns": advice.span,
         "captured": captured,
         "calibration": calibration,
+        "interval": advice.interval.as_ref().map(|([from, to], experiment)| {
+            let depth = |depth: u64| (depth > 0).then_some(depth);
+            json!({ "known_from": depth(*from), "known_to": depth(*to), "experiment": experiment.lines })
+        }),
         "check": check,
         "why_off": advice.why_off.as_ref().map(|(_, reasons)| reasons),
         "tried": advice.tried,
@@ -167,6 +171,7 @@ fn proposal(proposal: &Proposal, advice: &Advice) -> Value {
     all["processes"] = processes(advice, trial);
     let loser = |(at, figure, change): (usize, Figure, f64)| json!({ "process": advice.objective.processes[at].label, "figure": key(figure), "change_percent": rounded(change) });
     all["losers"] = losses(advice, trial).into_iter().map(loser).collect();
+    all["not_known"] = proposal.not_known.clone().into();
     if !proposal.tenants.is_empty() {
         all["tenants"] = proposal.tenants.clone().into();
     }

@@ -14,6 +14,7 @@ use super::summary::summary;
 use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::args::{AdviseArgs, Goal};
+use crate::interval;
 use crate::kernels;
 
 /// Processes that a table has at most.
@@ -40,6 +41,9 @@ pub(super) fn text(args: &AdviseArgs, advice: &Advice) -> String {
             wrapped(&mut out, "   ", &line);
         }
         out.push_str(&proposal.lines.text(3));
+    }
+    if let Some((_, experiment)) = &advice.interval {
+        out.push_str(&experiment.text);
     }
     out
 }
@@ -102,6 +106,14 @@ fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
         None => format!("device: {}", args.device.as_deref().unwrap_or_default()),
     };
     wrapped(out, "", &line);
+    if let Some((known, _)) = advice.interval {
+        let words = interval::not_known(known);
+        wrapped(
+            out,
+            "",
+            &format!("{words}: other devices explain the trace as well, and would serve another load otherwise"),
+        );
+    }
 }
 
 /// A line in pieces of at most 100 columns.
@@ -253,7 +265,7 @@ fn gains(out: &mut String, objective: &Objective, before: &Trial, after: &Trial)
 
 /// Who loses, how sure it is, and what it costs.
 pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
-    let mut lines = Vec::new();
+    let mut lines = proposal.not_known.clone();
     let losers = losses(advice, &proposal.scored.trial);
     lines.push(if losers.is_empty() {
         "who loses: nobody".to_owned()
@@ -331,6 +343,14 @@ pub(super) fn cpu(advice: &Advice, after: &Trial) -> Option<(Nanos, f64)> {
 /// Why nothing is proposed.
 fn nothing(out: &mut String, args: &AdviseArgs, advice: &Advice) {
     let _ = writeln!(out, "\nNo change is worth it, of {} configurations for {}.", advice.tried, goal_words(args));
+    if let Some((known, _)) = advice.interval {
+        let words = interval::not_known(known);
+        wrapped(
+            out,
+            "",
+            &format!("What a change gains that leads elsewhere is {words}; the experiment below would tell."),
+        );
+    }
     let Some((scored, has_failed)) = &advice.runner_up else {
         out.push_str("None of them promises anything.\n");
         return;

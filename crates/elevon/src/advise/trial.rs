@@ -67,6 +67,13 @@ impl<'a> Bench<'a> {
         Ok(Self { cost_model, ..Self::new(workload, self.is_once, &self.base, self.own, self.interrupt, self.bar)? })
     }
 
+    /// The same workload on another device.
+    pub(super) fn on<'b>(&'b self, own: &'b OwnDevice) -> Result<Bench<'b>, Failure> {
+        let (workload, cost_model) = (self.workload.clone(), self.cost_model.clone());
+        let new = Bench::new(workload, self.is_once, &self.base, Some(own), self.interrupt, self.bar)?;
+        Ok(Bench { cost_model, ..new })
+    }
+
     /// Checks options of a stack for the device.
     pub(super) fn check(&self, args: &StackArgs) -> Result<(), Failure> {
         Plan::of_trial(self.replay.clone(), args, self.own.cloned()).map(|_| ())

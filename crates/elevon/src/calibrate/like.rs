@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use elevon_formats::quantity;
 use elevon_sim::device::{Description, Device as _, FlashConfig};
-use elevon_sim::fit::{LikeFit, Served, distance, fit_like, is_fitted};
+use elevon_sim::fit::{LikeFit, Served, fit_like, is_fitted, nearest};
 use elevon_sim::profiles::{self, Profile};
 use elevon_trace::served::{LeftOut, ServedRequests};
 use elevon_trace::{DeviceNumber, Recorded};
@@ -64,25 +64,22 @@ impl Starts {
         Ok(Self(found))
     }
 
-    /// Returns the one that the requests are nearest to after a first look, and how far that is
-    /// from them, in percent.
-    pub(super) fn nearest(self, requests: &[Served]) -> (Start, f64) {
-        let far = |start: Start| {
-            let distance = distance(&start.config, &start.described, requests) * 100.0;
-            (start, distance)
-        };
-        let all = self.0.into_iter().map(far);
-        all.min_by(|one, other| one.1.total_cmp(&other.1)).expect("there is a profile")
+    /// Returns the one that the requests are nearest to after a look, and how far that is from
+    /// them, in percent.
+    pub(super) fn nearest(mut self, requests: &[Served]) -> (Start, f64) {
+        let all: Vec<_> = self.0.iter().map(|start| (&start.config, &start.described)).collect();
+        let (at, distance) = nearest(&all, requests).expect("there is a profile");
+        (self.0.swap_remove(at), distance * 100.0)
     }
 }
 
 /// A profile that was fitted to a trace, and what else the trace says of the device.
 pub(crate) struct Likeness {
-    device: DeviceNumber,
+    pub(super) device: DeviceNumber,
     profile: &'static Profile,
     /// Its parameters, and what they are in the profile.
     parameters: Vec<(&'static str, String, String)>,
-    recorded: Option<Recorded>,
+    pub(super) recorded: Option<Recorded>,
     pub(super) left_out: LeftOut,
     pub(crate) fit: LikeFit,
 }
@@ -117,20 +114,24 @@ impl Likeness {
         self.profile.name
     }
 
+    /// Returns the parameters that differ from those of the profile, as TOML.
+    pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
+        let is_number = |value: &str| value.parse::<u64>().is_ok();
+        let toml = |value: &str| if is_number(value) { value.to_owned() } else { format!("{value:?}") };
+        self.parameters.iter().map(|(key, _, value)| (*key, toml(value))).collect()
+    }
+
     /// Returns the file for `--device @FILE`.
-    pub(super) fn profile(&self, name: &str) -> String {
+    pub(super) fn profile(&self, name: &str, known: &str) -> String {
         let Self { device, profile, parameters, recorded, fit, .. } = self;
         let mut out = format!(
-            "name = \"traced-{}-{}\"\nbase = {:?}\nsummary = {:?}\n\n[parameters]\n",
+            "name = \"traced-{}-{}\"\nbase = {:?}\nsummary = {:?}\n{known}\n[parameters]\n",
             device.major,
             device.minor,
             profile.name,
             format!("device {device} as {name} shows it, {} with other parameters", profile.name)
         );
-        for (key, _, value) in parameters {
-            let is_number = value.parse::<u64>().is_ok();
-            let _ = if is_number { writeln!(out, "{key} = {value}") } else { writeln!(out, "{key} = {value:?}") };
-        }
+        self.rows().iter().for_each(|(key, value)| out.push_str(&format!("{key} = {value}\n")));
         if let Some(recorded) = recorded {
             let limits = hardware::limits(recorded).into_iter().map(|(key, value)| format!("{key} = {value}\n"));
             let _ = write!(out, "\n[limits]\n{}", limits.collect::<String>());
@@ -221,7 +222,6 @@ impl Likeness {
             "time_error_percent": hundredths(fit.time_percent),
             "by_size": by_size,
             "by_depth": by_depth,
-            "profile": self.profile(name),
         })
     }
 }

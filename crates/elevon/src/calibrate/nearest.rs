@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use elevon_sim::fit::Served;
+use elevon_sim::fit::{Kind, Model, Served};
 use elevon_trace::served::ServedRequests;
 use serde_json::Value;
 
@@ -11,6 +11,8 @@ use super::like::{ANY, Likeness, Starts};
 use super::trace::{self, Calibration, hundredths};
 use crate::advise::Check;
 use crate::failure::Failure;
+use crate::interval::{Disk, not_known};
+use crate::kernels::wrapped;
 
 /// In place of a profile for `--like`: servers.
 pub(super) const SERVERS: &str = "slots";
@@ -22,6 +24,9 @@ const HOPEFUL: f64 = 3.0;
 /// (docs/what-if.md): servers take all of its requests for alike. (Of those drives it was at most
 /// 1.4.)
 const NEAR: (f64, f64) = (1.5, 20.0);
+
+/// An error of a fit, in percent, below which it is as good as none.
+const EXACT: f64 = 3.0;
 
 /// Error of a fit, in percent, from which it is worth a word beside a bad prediction.
 const BAD_FIT: f64 = 20.0;
@@ -44,6 +49,21 @@ impl Kinds {
             Some(name) => Starts::named(name).map(Self::Flash),
         }
     }
+}
+
+/// Says what an end of the interval of servers is.
+fn end_words(end: &Model) -> String {
+    let base = if end.base > 0.0 { format!(" and {} on the way", trace::time(end.base)) } else { String::new() };
+    let kind = [Kind::Read, Kind::Write].map(|kind| end.held(kind).latency);
+    format!("{} servers, {} of a read, {} of a write{base}", end.servers, trace::time(kind[0]), trace::time(kind[1]))
+}
+
+/// Another device that explains a trace as well.
+struct End {
+    words: String,
+    base: &'static str,
+    /// Its parameters, as TOML.
+    rows: Vec<(&'static str, String)>,
 }
 
 /// A device model fitted to a trace.
@@ -70,6 +90,22 @@ impl FittedModel {
         match self {
             Self::Servers(found) => found.fit.distribution_percent,
             Self::Flash(found) => found.fit.distribution_percent,
+        }
+    }
+
+    /// Returns the disk that it was fitted to.
+    fn disk(&self) -> Disk {
+        match self {
+            Self::Servers(found) => Disk::of(found.device, found.recorded.as_ref(), None),
+            Self::Flash(found) => Disk::of(found.device, found.recorded.as_ref(), None),
+        }
+    }
+
+    fn end(&self) -> End {
+        let words = self.words();
+        match self {
+            Self::Servers(found) => End { words, base: SERVERS, rows: found.rows() },
+            Self::Flash(found) => End { words, base: found.name(), rows: found.rows() },
         }
     }
 
@@ -129,6 +165,9 @@ impl FittedDevice {
                 let servers = servers();
                 let is_rotational =
                     found.recorded.as_ref().is_some_and(|recorded| recorded.number("queue/rotational") == Some(1));
+                if matches!(&servers, FittedModel::Servers(found) if found.fit.is_queue) {
+                    return only(servers);
+                }
                 let (start, distance) = Starts::all().nearest(&requests);
                 if is_rotational || distance > servers.error_percent() * HOPEFUL {
                     return only(servers);
@@ -143,10 +182,96 @@ impl FittedDevice {
 
     /// Returns the file for `--device @FILE`.
     pub(crate) fn profile(&self, name: &str) -> String {
-        match &self.model {
-            FittedModel::Servers(found) => trace::profile(name, found),
-            FittedModel::Flash(found) => found.profile(name),
+        let [from, to] = self.known();
+        let known = [("known_from", from), ("known_to", to)].into_iter().filter(|(_, depth)| *depth > 0);
+        let known: String = known.map(|(key, depth)| format!("{key} = {depth}\n")).collect();
+        let mut out = match &self.model {
+            FittedModel::Servers(found) => trace::profile(name, found, &known),
+            FittedModel::Flash(found) => found.profile(name, &known),
+        };
+        for End { base, rows, .. } in self.ends() {
+            let _ = write!(out, "\n[[end]]\nbase = {base:?}\n[end.parameters]\n");
+            rows.iter().for_each(|(key, value)| out.push_str(&format!("{key} = {value}\n")));
         }
+        out
+    }
+
+    /// Returns the other devices that explain the trace as well.
+    fn ends(&self) -> Vec<End> {
+        let servers = [Some(&self.model), self.other.as_ref()].into_iter().flatten();
+        let mut ends = Vec::new();
+        for (at, model) in servers.enumerate() {
+            if at == 1 && !self.is_other_near() {
+                continue;
+            }
+            if at == 1 {
+                ends.push(model.end());
+            }
+            if let FittedModel::Servers(found) = model {
+                let words = found.fit.ends.iter().map(end_words);
+                ends.extend(words.zip(found.ends()).map(|(words, rows)| End { words, base: SERVERS, rows }));
+            }
+        }
+        ends
+    }
+
+    /// Returns true if the trace does not show which of two kinds of device it is.
+    fn is_other_near(&self) -> bool {
+        let error = self.model.error_percent();
+        self.other.as_ref().is_some_and(|other| other.error_percent() <= NEAR.1.min(error.max(EXACT) * NEAR.0))
+    }
+
+    /// Returns the smallest and the largest depth at which the devices that explain the trace serve
+    /// alike; 0 for no bound.
+    pub(crate) fn known(&self) -> [u64; 2] {
+        let fit = |model: &FittedModel| match model {
+            FittedModel::Servers(found) => Some((found.fit.known, found.fit.depth)),
+            FittedModel::Flash(_) => None,
+        };
+        let found = fit(&self.model).or_else(|| self.other.as_ref().and_then(fit));
+        match found {
+            Some((known, depth)) if self.is_other_near() => [known[0], depth],
+            Some((known, _)) if matches!(self.model, FittedModel::Servers(_)) => known,
+            _ => [0; 2],
+        }
+    }
+
+    /// Returns true if several devices explain the trace.
+    pub(crate) fn is_open(&self) -> bool {
+        !self.ends().is_empty()
+    }
+
+    /// Says which experiment would tell the devices that explain the trace; empty if there is one.
+    pub(super) fn experiment_text(&self) -> String {
+        if self.is_open() { self.model.disk().experiment_text(self.known()) } else { String::new() }
+    }
+
+    /// Says which devices explain the trace, and where they part.
+    pub(crate) fn interval_words(&self) -> String {
+        let ends = self.ends();
+        let own = match &self.model {
+            FittedModel::Servers(found) => match found.fit.servers {
+                (least, None) => format!("{least} servers or more"),
+                (least, Some(most)) if least == most => format!("{least} servers"),
+                (least, Some(most)) => format!("{least} to {most} servers"),
+            },
+            FittedModel::Flash(_) => self.model.words(),
+        };
+        if ends.is_empty() {
+            let mut out = String::new();
+            let known = "no other device explains the trace that would serve another load otherwise";
+            wrapped(&mut out, "", &format!("interval: {own}; {known}"));
+            return out;
+        }
+        let ends: Vec<String> = ends.into_iter().map(|end| end.words).collect();
+        let mut out = String::new();
+        let not_known = not_known(self.known());
+        wrapped(
+            &mut out,
+            "",
+            &format!("interval: {own}; as likely as the fitted device: {}; {not_known}", ends.join(", ")),
+        );
+        out
     }
 
     /// Describes the fit.
@@ -155,6 +280,7 @@ impl FittedDevice {
             FittedModel::Servers(found) => trace::text(name, found),
             FittedModel::Flash(found) => found.text(name),
         };
+        out.push_str(&self.interval_words());
         if let Some(other) = &self.other {
             let like = if matches!(other, FittedModel::Servers(_)) { SERVERS } else { ANY };
             let _ = writeln!(
@@ -167,12 +293,23 @@ impl FittedDevice {
         out
     }
 
+    /// Returns the devices that explain the trace, and the depths between which they serve alike.
+    pub(crate) fn json_interval(&self) -> Value {
+        let [from, to] = self.known().map(|depth| (depth > 0).then_some(depth));
+        let ends: Vec<String> = self.ends().into_iter().map(|end| end.words).collect();
+        serde_json::json!({ "known_from": from, "known_to": to, "also": ends })
+    }
+
     /// Describes the fit for programs.
     pub(super) fn json(&self, name: &str, check: Option<&Check>) -> String {
         let mut all = match &self.model {
             FittedModel::Servers(found) => trace::json(name, found),
             FittedModel::Flash(found) => found.json(name),
         };
+        let experiment = self.is_open().then(|| self.model.disk().experiment(self.known()));
+        all["experiment"] = experiment.into();
+        all["profile"] = self.profile(name).into();
+        all["interval"] = self.json_interval();
         all["tried"] = self.other.as_ref().map_or(Value::Null, |other| {
             serde_json::json!({
                 "device": other.words(),

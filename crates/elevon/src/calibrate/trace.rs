@@ -63,7 +63,7 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let check = Check::of(path, &served.device.to_string(), &profile, &interrupt)?;
     let report = match is_text {
-        true => found.text(&name) + &check.as_ref().map_or_else(String::new, Check::text),
+        true => found.text(&name) + &check.as_ref().map_or_else(String::new, Check::text) + &found.experiment_text(),
         false => found.json(&name, check.as_ref()),
     };
     let printed = if is_text {
@@ -79,11 +79,11 @@ pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Fai
 
 /// The servers that were fitted to a trace, and what else the trace says of the device.
 pub(crate) struct Calibration {
-    device: DeviceNumber,
+    pub(super) device: DeviceNumber,
     end_sector: u64,
     split_at: Option<u64>,
     pub(super) left_out: LeftOut,
-    recorded: Option<Recorded>,
+    pub(super) recorded: Option<Recorded>,
     pub(crate) fit: Fit,
 }
 
@@ -96,13 +96,28 @@ impl Calibration {
 
     /// Returns the parameters of `slots`.
     fn parameters(&self) -> SlotsParameters {
+        self.on_hardware(self.fit.parameters())
+    }
+
+    /// Returns the parameters of each end of the interval, as TOML.
+    pub(super) fn ends(&self) -> Vec<Vec<(&'static str, String)>> {
+        let models = self.fit.ends.iter();
+        models.map(|model| rows(self.on_hardware(self.fit.parameters_of(model)), self)).collect()
+    }
+
+    /// Returns the parameters of the fitted device, as TOML.
+    pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
+        rows(self.parameters(), self)
+    }
+
+    fn on_hardware(&self, fitted: SlotsParameters) -> SlotsParameters {
         let Hardware { queues, tags, bytes } = Hardware::of(self.recorded.as_ref());
         let size = bytes.unwrap_or(size_of(self.end_sector));
         SlotsParameters {
             size: Bytes::new(size),
             hw_queues: queues.map_or(1, |queues| queues as u16),
             queue_depth: tags.unwrap_or(self.fit.depth.clamp(QUEUE_DEPTH, 65536)) as u32,
-            ..self.fit.parameters()
+            ..fitted
         }
     }
 }
@@ -125,7 +140,7 @@ pub(super) fn served(request: &ServedRequest) -> Served {
 }
 
 /// Formats a time to a tenth of a microsecond, as parameters are written.
-fn time(ns: f64) -> String {
+pub(super) fn time(ns: f64) -> String {
     quantity::text(((ns / 100.0).round() as u64).saturating_mul(100), quantity::TIMES)
 }
 
@@ -145,9 +160,9 @@ fn servers_words(fit: &Fit) -> String {
 const ALWAYS: [&str; 5] = ["slots", "latency", "bandwidth", "size", "queue_depth"];
 
 /// Returns the parameters of `slots` that differ from the defaults, as TOML.
-fn parameters(found: &Calibration) -> Vec<(&'static str, String)> {
+fn rows(parameters: SlotsParameters, found: &Calibration) -> Vec<(&'static str, String)> {
     let keys = |parameters: SlotsParameters| Model::Slots(Box::new(parameters)).keys();
-    let (own, plain) = (keys(found.parameters()), keys(SlotsParameters::default()));
+    let (own, plain) = (keys(parameters), keys(SlotsParameters::default()));
     let pairs = own.into_iter().zip(plain);
     let has_queues = Hardware::of(found.recorded.as_ref()).queues.is_some();
     let is_kept = |key| ALWAYS.contains(&key) || key == "hw_queues" && has_queues;
@@ -157,15 +172,15 @@ fn parameters(found: &Calibration) -> Vec<(&'static str, String)> {
 }
 
 /// Returns the file for `--device @FILE`.
-pub(super) fn profile(name: &str, found: &Calibration) -> String {
+pub(super) fn profile(name: &str, found: &Calibration, known: &str) -> String {
     let quoted = |text: &str| format!("{text:?}");
     let mut out = format!(
-        "name = \"traced-{}-{}\"\nbase = \"slots\"\nsummary = {}\n\n[parameters]\n",
+        "name = \"traced-{}-{}\"\nbase = \"slots\"\nsummary = {}\n{known}\n[parameters]\n",
         found.device.major,
         found.device.minor,
         quoted(&format!("device {} as {name} shows it", found.device))
     );
-    let parameters = parameters(found);
+    let parameters = found.rows();
     for (key, value) in &parameters {
         let _ = writeln!(out, "{key} = {value}");
     }
@@ -342,13 +357,13 @@ pub(super) fn text(name: &str, found: &Calibration) -> String {
     }
     latency_table(&mut out, &fit.by_size, &fit.by_depth);
     let near = |&&(servers, _): &&(u64, f64)| servers.abs_diff(fit.model.servers) <= 3;
-    let tried: Vec<String> = fit
-        .by_servers
-        .iter()
-        .filter(near)
-        .map(|(servers, less)| format!("{servers}: {less:.3}"))
-        .collect();
-    let _ = writeln!(out, "\nHow much less likely a request's time is, by number of servers (logarithm): {}", tried.join(", "));
+    let tried: Vec<String> =
+        fit.by_servers.iter().filter(near).map(|(servers, less)| format!("{servers}: {less:.3}")).collect();
+    let _ = writeln!(
+        out,
+        "\nHow much less likely a request's time is, by number of servers (logarithm): {}",
+        tried.join(", ")
+    );
     out
 }
 
@@ -409,6 +424,7 @@ pub(super) fn json(name: &str, found: &Calibration) -> Value {
         "left_out": left_out_json(&found.left_out),
         "servers": fit.model.servers,
         "servers_is_lower_bound": fit.may_have_more,
+        "servers_interval": [fit.servers.0, fit.servers.1],
         "read": read,
         "write": write,
         "sequential_read": sequential_read,
@@ -425,6 +441,5 @@ pub(super) fn json(name: &str, found: &Calibration) -> Value {
         "fifo_distribution_error_percent": hundredths(fit.fifo_percent),
         "by_size": by_size,
         "by_depth": by_depth,
-        "profile": profile(name, found),
     })
 }

@@ -12,6 +12,7 @@ use crate::args::{CompareArgs, DEFAULT_SEED, OutputFormat};
 use crate::bar::Bar;
 use crate::execute::execute;
 use crate::failure::{Ending, Failure, SweepError, all, emit, emit_text};
+use crate::interval::Parting;
 use crate::output::NewFile;
 use crate::parallel::on_all_cores;
 use crate::plan::Plan;
@@ -64,6 +65,14 @@ pub(super) fn compare(
         let mut found = Said::default();
         of_runs.iter().for_each(|of_run| found.add(of_run));
         warnings.extend(say(label, &found.lines(&Said::default()), &mut said));
+    }
+    for (label, plan) in plans {
+        let plan = Plan { seed: seeds[0], ..plan.clone() };
+        if plan.own.as_ref().is_some_and(|own| !own.file.ends.is_empty()) && interrupt.signal().is_none() {
+            let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;
+            let parting = Parting::of(&plan, &result, interrupt)?;
+            warnings.extend(say(label, &parting.map_or_else(Vec::new, |parting| parting.lines()), &mut said));
+        }
     }
     let (jobs, samples) = collected.finish();
     let names = plans.iter().map(|(label, _)| label.clone()).collect();

@@ -14,6 +14,7 @@ mod hostile_traces;
 mod inspect;
 mod inspect_page;
 mod ioprio;
+mod interval;
 mod replay;
 mod replay_exclusion;
 mod replay_fill;

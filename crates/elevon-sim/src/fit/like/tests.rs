@@ -72,16 +72,16 @@ fn a_drive_is_found_from_a_profile_of_another() {
 fn a_first_look_finds_the_profile_to_begin_with() {
     let truth = config("nvme-consumer", "read_time=200us,write_latency=60us,program_time=3ms");
     let served = served(&truth, 2000);
-    let found = ["sata-ssd-860evo", "ufs-3.1", "ufs-4.0", "nvme-consumer", "nvme-datacenter", "optane"].map(|name| {
-        let (profile, description) = config(name, "");
-        let as_it_is = Observed::of(&served, &description).error(&profile);
-        (name, distance(&profile, &description, &served), as_it_is)
-    });
-    let nearest = |figure: fn(&(&'static str, f64, f64)) -> f64| {
-        found.iter().min_by(|a, b| figure(a).total_cmp(&figure(b))).map(|of| of.0)
+    let names = ["sata-ssd-860evo", "ufs-3.1", "ufs-4.0", "nvme-consumer", "nvme-datacenter", "optane"];
+    let profiles = names.map(|name| config(name, ""));
+    let as_it_is = |at: &usize| {
+        let (profile, description) = &profiles[*at];
+        (Observed::of(&served, description).error(profile) * 1e9) as u64
     };
-    assert_eq!(nearest(|of| of.1), Some("nvme-consumer"), "{found:?}");
-    assert_ne!(nearest(|of| of.2), Some("nvme-consumer"), "{found:?}");
+    let found = nearest(&profiles.each_ref().map(|(profile, description)| (profile, description)), &served);
+    assert_eq!(found.map(|(at, _)| names[at]), Some("nvme-consumer"), "{found:?}");
+    assert_ne!((0..names.len()).min_by_key(as_it_is).map(|at| names[at]), Some("nvme-consumer"));
+    assert_eq!(nearest(&[], &served), None);
 }
 
 /// A drive that is as the profile says is hardly changed.
@@ -92,7 +92,7 @@ fn a_profile_that_fits_stays_what_it_is() {
     assert!(fit.distribution_percent < 12.0 && fit.distribution_percent <= fit.profile_percent, "{fit:?}");
     for row in changed(&truth.0, &fit.config) {
         let [own, of] = [&fit.config, &truth.0].map(|config| (row.get)(config) as f64);
-        assert!((0.6..1.7).contains(&(own / of)), "{}: {of} became {own}", row.key);
+        assert!((0.5..2.0).contains(&(own / of)), "{}: {of} became {own}", row.key);
     }
 }
 
