@@ -473,8 +473,8 @@ fn the_best_is_run_again_with_other_seeds() {
         let [low, high] = ["low_95", "high_95"].map(|end| trial["ratio_of_best"][end].as_f64().expect("an interval"));
         assert!(0.0 < low && low <= high, "{trial}");
     }
-    assert_eq!(json(&["--seeds", "3,5"])["again"]["seeds"], (6..16).collect::<Vec<u64>>().into());
-    assert_eq!(json(&["--seed", "20"])["seeds"], [20, 21, 22].into());
+    assert_eq!(json(&["--seeds", "3,5"])["again"]["seeds"], Value::from((6..16).collect::<Vec<u64>>()));
+    assert_eq!(json(&["--seed", "20"])["seeds"], Value::from([20, 21, 22]));
     let text = bench.stdout(&tune);
     assert!(text.contains("Run again with seeds 4 to 13, which the search did not use"), "{text}");
     let words = text.split_whitespace().collect::<Vec<_>>().join(" ");

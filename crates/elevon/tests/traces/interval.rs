@@ -51,7 +51,7 @@ impl Case {
     fn new(seed: u64) -> Self {
         let mut random = Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let random = &mut random;
-        (0..8).for_each(|_| drop(random.below(2)));
+        (0..8).for_each(|_| _ = random.below(2));
         let is_flash = random.below(5) == 0;
         let servers = between(random, 2.0, 33.0) as u64;
         let latency = between(random, 100.0, 8000.0);
