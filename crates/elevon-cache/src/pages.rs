@@ -96,6 +96,8 @@ pub struct Pages {
     owners: Vec<TenantId>,
     /// Dirty pages by owner.
     owned: Vec<u64>,
+    /// The order of the folio of each frame's page; 0 for frames beyond the end.
+    orders: Vec<u8>,
 }
 
 impl Index<FrameId> for Pages {
@@ -135,6 +137,7 @@ impl Pages {
             mapped: 0,
             owners: Vec::new(),
             owned: Vec::new(),
+            orders: Vec::new(),
         }
     }
 
@@ -163,6 +166,14 @@ impl Pages {
         self.tree.peek(file, index)
     }
 
+    /// Returns the order of the folio of the page at `index` of a file, if cached.
+    pub fn folio_order(&self, file: FileId, index: PageIndex) -> Option<u32> {
+        match self.entry(file, index) {
+            Entry::Page(frame) => Some(self.order(frame)),
+            Entry::Empty | Entry::Shadow(_) => None,
+        }
+    }
+
     /// Returns the first page of a file at or after `from`.
     pub fn next(&self, file: FileId, from: PageIndex) -> Option<(PageIndex, FrameId)> {
         self.tree.next(file, from, None)
@@ -184,6 +195,9 @@ impl Pages {
             self.bits.resize(self.tree.nodes(), [Bits::NONE; WIDTH as usize]);
         }
         *self.at_mut(place) = Bits::NEW;
+        if let Some(order) = self.orders.get_mut(frame.0 as usize) {
+            *order = 0;
+        }
         Some((frame, shadow))
     }
 
@@ -498,6 +512,24 @@ impl Pages {
         if *maps == 0 {
             self.mapped -= 1;
             self.bits_mut(frame).change(Flags::NONE, Flags::MAPPED);
+        }
+    }
+
+    /// Returns the order of a page's folio: two to the power of it pages were read together,
+    /// aligned to their number. Each is a page of its own in all but readahead.
+    #[inline]
+    pub fn order(&self, frame: FrameId) -> u32 {
+        self.orders.get(frame.0 as usize).copied().unwrap_or(0).into()
+    }
+
+    /// Sets the order of a page's folio, at most 255.
+    pub fn set_order(&mut self, frame: FrameId, order: u32) {
+        let at = frame.0 as usize;
+        if at >= self.orders.len() && order > 0 {
+            self.orders.resize(self.frames.len(), 0);
+        }
+        if let Some(of_frame) = self.orders.get_mut(at) {
+            *of_frame = order as u8;
         }
     }
 

@@ -190,6 +190,9 @@ pub struct Rules {
     /// A direct read of at most one file system block through a file system (iomap) is submitted
     /// without a plug, and carries SYNC only if the caller waits for it (7.3+).
     pub iomap_small_reads_are_plain: bool,
+    /// A read leaves the position behind its last byte in the readahead state (5.12+). Before, it
+    /// left the page of its last byte.
+    pub readahead_keeps_position: bool,
     /// Readahead continues from a marker only; a first window that its request fills is half behind
     /// its marker; and no window includes the next (6.11+).
     pub readahead_async_by_marker: bool,
@@ -201,6 +204,17 @@ pub struct Rules {
     pub readahead_ends_on_folio: bool,
     /// A readahead window that reaches the end of the file has a marker (before 7.2).
     pub readahead_marks_end_of_file: bool,
+    /// Pages of the working set that a fault finds around its page do not lower the count of misses
+    /// of the mapping (6.10+).
+    pub working_set_keeps_misses: bool,
+    /// A fault that finds its page while it is read does not lower the count of misses of the
+    /// mapping (6.18+).
+    pub locked_page_keeps_misses: bool,
+    /// A fault that waits for a page that is being read already is a major fault (before 6.7).
+    pub fault_wait_is_major: bool,
+    /// Touches through a mapping with `MADV_RANDOM` do not count as uses of a page (6.4+). Before,
+    /// only those with `MADV_SEQUENTIAL` did not.
+    pub random_mapping_is_no_use: bool,
     /// Reclaim writes dirty file pages itself (before 6.19). After, it activates them and wakes the
     /// flusher.
     pub reclaim_writes_file_pages: bool,
@@ -389,10 +403,15 @@ impl Kernel {
             },
             iomap_reads_are_sync: self.since(V6_18),
             iomap_small_reads_are_plain: self.since(V7_3),
+            readahead_keeps_position: self.since(V5_15),
             readahead_async_by_marker: self.since(V6_12),
             readahead_marks_folio: matches!(self, V6_16),
             readahead_ends_on_folio: self.since(V6_18),
             readahead_marks_end_of_file: !self.since(V7_2),
+            working_set_keeps_misses: self.since(V6_12),
+            locked_page_keeps_misses: self.since(V6_18),
+            fault_wait_is_major: !self.since(V6_12),
+            random_mapping_is_no_use: self.since(V6_6),
             reclaim_writes_file_pages: !self.since(V6_19),
             lru_gen_counts_first_use: self.since(V6_16),
             promote_to_rt: self.since(V6_6),

@@ -1,11 +1,11 @@
 //! Touches of memory through a mapping: page faults.
 
 use super::{
-    Advice, Call, CallDone, CallStep, Entry, FrameId, Instant, Open, OpenId, PageCache, PageFlags, Phase, Progress,
+    Advice, Call, CallDone, CallKind, CallStep, FrameId, Instant, Open, OpenId, PageCache, PageFlags, Phase, Progress,
     Status, Way,
 };
 use crate::Context;
-use crate::fault::{fault_around, hints_active, on_hit, on_miss};
+use crate::fault::{counts_as_use, fault_around, hints_active, on_found, on_miss};
 use elevon_core::units::{Bytes, PageCount, PageIndex};
 
 impl PageCache {
@@ -18,13 +18,13 @@ impl PageCache {
     }
 
     /// Ends a mapping of [`Self::map`]. When a file's last mapping ends, its pages are unmapped, so
-    /// that an invalidation can drop them. A page whose accessed bit was set counts one use, unless
-    /// the mapping was marked sequential or random. Costs a walk of the file's pages.
+    /// that an invalidation can drop them. A page whose accessed bit was set counts one use. Costs
+    /// a walk of the file's pages.
     ///
     /// # Panics
     /// If the file is not mapped.
     pub fn unmap(&mut self, open: OpenId) {
-        let Open { file, ra, .. } = self.opens.as_slice()[open.0 as usize];
+        let file = self.opens.as_slice()[open.0 as usize].file;
         let mappings = &mut self.files[file.0 as usize].mappings;
         *mappings = mappings.checked_sub(1).expect("a file that is not mapped is unmapped");
         if *mappings > 0 {
@@ -38,7 +38,7 @@ impl PageCache {
                 continue;
             }
             pages.unmap(frame);
-            if pages.take_accessed(frame) && hints_active(ra.mapping_advice()) {
+            if pages.take_accessed(frame) {
                 self.resident.access(frame, Context::Read);
             }
         }
@@ -51,30 +51,37 @@ impl PageCache {
             return if at.rebalance { self.pause_store(now, at) } else { CallStep::Done(Status::Ok) };
         }
         if at.phase == Phase::Start {
-            if at.call.offset >= self.files[at.file.0 as usize].size {
-                // Beyond the end of the file: SIGBUS.
-                return CallStep::Done(Status::Invalid);
-            }
             at.pos = at.call.offset.page();
         }
         loop {
-            if at.pos.start() >= self.files[at.file.0 as usize].size {
+            let size = self.files[at.file.0 as usize].size;
+            if at.pos.start() >= size || (at.phase == Phase::Start && at.call.offset >= size) {
+                // Beyond the end of the file: SIGBUS.
                 return CallStep::Done(Status::Invalid);
             }
+            // A call that has slept looks around again, and finds the page that was read.
+            if !write && let Some(frame) = self.map_around(at) {
+                self.copy_within_page(&at.call, frame, way(write));
+                self.map_page(at, frame);
+                return CallStep::Done(Status::Ok);
+            }
             let Some(frame) = self.page_for_fault(now, at) else { return self.starve(now, at) };
-            let pages = self.resident.pages();
-            if !pages.has(frame, PageFlags::UPTODATE) {
-                at.is_major = true;
+            if !self.resident.pages().has(frame, PageFlags::UPTODATE) {
+                at.is_major |= self.config.rules.fault_wait_is_major;
                 match self.wait_readable(at, frame) {
                     Some(step) => return step,
                     None => continue,
                 }
             }
+            if !write && !self.resident.pages().has(frame, PageFlags::READAHEAD | PageFlags::LOCKED) {
+                // The page carried the marker: the fault is tried again.
+                continue;
+            }
             if write && self.must_be_stable(frame) {
                 return CallStep::Page(frame);
             }
             self.copy_within_page(&at.call, frame, way(write));
-            self.map_about(at, frame, write);
+            self.map_page(at, frame);
             return if write { self.store(now, at, frame) } else { CallStep::Done(Status::Ok) };
         }
     }
@@ -83,14 +90,17 @@ impl PageCache {
     /// the accessed bit. Returns `None` if the touch is a fault.
     #[inline]
     pub(super) fn touch(&mut self, call: &Call, write: bool) -> Option<CallDone> {
-        let file = self.opens[call.open.0 as usize].file;
+        let Open { file, ra, .. } = &self.opens[call.open.0 as usize];
+        let (file, advice) = (*file, ra.mapping_advice());
         let place = self.resident.place(file, call.offset.page())?;
         let bits = self.resident.pages().at(place);
         // A clean page is mapped read-only.
         if !bits.has(PageFlags::MAPPED) || (write && !bits.has(PageFlags::DIRTY)) {
             return None;
         }
-        self.resident.access_at(place, Context::Fault);
+        if counts_as_use(advice, &self.config.rules) {
+            self.resident.access_at(place, Context::Fault);
+        }
         self.copy_within_page(call, self.resident.pages().frame(place), way(write));
         self.stats.touches += 1;
         Some(call.done(Bytes::ZERO))
@@ -108,7 +118,7 @@ impl PageCache {
             }
             let mut ra = self.opens[open].ra;
             let pages = self.resident.pages();
-            let cached = |index: PageIndex| matches!(pages.entry(at.file, index), Entry::Page(_));
+            let cached = |index: PageIndex| pages.folio_order(at.file, index);
             let window = on_miss(&mut ra, at.pos, &self.config.rules, cached);
             self.opens[open].ra = ra;
             if window.size > 1 {
@@ -120,12 +130,22 @@ impl PageCache {
             let found = self.resident.find(at.file, at.pos);
             return found.or_else(|| self.read_alone(now, at, context));
         };
-        if is_first {
-            on_hit(&mut self.opens[open].ra);
+        let (is_locked, rules) = (self.resident.pages().has(frame, PageFlags::LOCKED), &self.config.rules);
+        let ra = &mut self.opens[open].ra;
+        // A fault that is tried again is another one, unless it is known to be a major fault.
+        let is_other = is_first || !(rules.fault_wait_is_major || at.is_major);
+        if is_other && !(is_locked && rules.locked_page_keeps_misses) {
+            on_found(ra, 1);
         }
         if self.resident.pages().has(frame, PageFlags::READAHEAD) {
-            at.end = at.pos.next();
+            // A mapping asks for all of a window.
+            at.end = at.pos + PageCount::new(ra.ra_pages().max(1).into());
             self.hit_marker(now, at, frame);
+            // A load is tried again by its caller, which looks around first.
+            let is_store = matches!(at.call.kind, CallKind::Fault { write: true });
+            if is_store && !self.resident.pages().has(frame, PageFlags::READAHEAD) {
+                return self.page_for_fault(now, at);
+            }
         }
         Some(frame)
     }
@@ -135,29 +155,43 @@ impl PageCache {
         if hints_active(advice) { Context::Fault } else { Context::Readahead }
     }
 
-    /// Maps the page and, on a load, the up-to-date pages around it (fault-around). Only the page
-    /// itself counts as accessed.
-    fn map_about(&mut self, at: &Progress, frame: FrameId, write: bool) {
-        if !write {
-            let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.page_ceil());
-            let mut next = first;
-            while let Some((index, near)) = self.resident.pages().next(at.file, next).filter(|&(n, _)| n < end) {
-                next = index.next();
-                let pages = self.resident.pages_mut();
-                let is_busy = pages.has(near, PageFlags::LOCKED | PageFlags::READAHEAD);
-                if near != frame && pages.has(near, PageFlags::UPTODATE) && !is_busy && pages.maps(near) == 0 {
-                    pages.map(near);
-                    self.stats.mapped_around += 1;
-                }
+    /// Maps the up-to-date pages around the fault's page (fault-around), and takes them off the
+    /// misses of the mapping. Only the page itself will count as accessed. Returns it if it can be
+    /// mapped, too.
+    fn map_around(&mut self, at: &Progress) -> Option<FrameId> {
+        let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.page_ceil());
+        let (mut next, mut found, mut own) = (first, 0, None);
+        while let Some((index, near)) = self.resident.pages().next(at.file, next).filter(|&(n, _)| n < end) {
+            next = index.next();
+            let pages = self.resident.pages_mut();
+            if pages.has(near, PageFlags::LOCKED | PageFlags::READAHEAD) || !pages.has(near, PageFlags::UPTODATE) {
+                continue;
+            }
+            let keeps_misses = self.config.rules.working_set_keeps_misses && pages.has(near, PageFlags::WORKINGSET);
+            found += u32::from(!keeps_misses);
+            if index == at.pos {
+                own = Some(near);
+            } else if pages.maps(near) == 0 {
+                pages.map(near);
+                self.stats.mapped_around += 1;
             }
         }
+        on_found(&mut self.opens[at.call.open.0 as usize].ra, found);
+        own
+    }
+
+    /// Maps the fault's page.
+    fn map_page(&mut self, at: &Progress, frame: FrameId) {
         let pages = self.resident.pages_mut();
         assert!(pages.has(frame, PageFlags::UPTODATE), "{frame:?} is mapped before it is readable");
         debug_assert!(!pages.has(frame, PageFlags::LOCKED), "{frame:?} is mapped while it is read");
         if pages.maps(frame) == 0 {
             pages.map(frame);
         }
-        self.resident.access(frame, Context::Fault);
+        let advice = self.opens[at.call.open.0 as usize].ra.mapping_advice();
+        if counts_as_use(advice, &self.config.rules) {
+            self.resident.access(frame, Context::Fault);
+        }
     }
 
     /// Makes the page writable and dirty, which clears the mark of reclaim.

@@ -8,7 +8,46 @@ use crate::Context;
 use crate::pages::LeafEntry;
 use crate::readahead::{Ask, FORCED_PIECE_PAGES, ReadaheadWindow};
 use elevon_core::op::Flags;
-use elevon_core::units::{Bytes, FileOffset, PageIndex};
+use elevon_core::units::{Bytes, FileOffset, PageCount, PageIndex};
+
+/// The folios of a window, from its first page on.
+struct Folios {
+    window: ReadaheadWindow,
+    /// The page after the last that is read.
+    end: PageIndex,
+    /// The first page of the next folio.
+    next: PageIndex,
+    order: u32,
+    /// The current folio carries the window's marker.
+    marked: bool,
+}
+
+impl Folios {
+    /// Returns the order of the folio of the next page. A folio that would hold a cached page, and
+    /// all after it, are single pages.
+    fn order_of(
+        &mut self,
+        index: PageIndex,
+        marker: Option<PageIndex>,
+        cached: impl Fn(PageIndex) -> Option<u32>,
+    ) -> u32 {
+        if index == self.next {
+            self.order = self.window.order_at(index, self.end);
+            if folio(index, self.order).any(|page| cached(page).is_some()) {
+                (self.window.order, self.order) = (0, 0);
+            }
+            self.next = index + PageCount::new(1 << self.order);
+            self.marked = marker.is_some_and(|marker| (index..self.next).contains(&marker));
+        }
+        self.order
+    }
+}
+
+/// Returns the pages of the folio of a page.
+fn folio(page: PageIndex, order: u32) -> impl Iterator<Item = PageIndex> {
+    let first = PageIndex::new(page.get() >> order << order);
+    first.until(first + PageCount::new(1 << order))
+}
 
 impl PageCache {
     /// Completes the usual read: within one page that is cached and up to date. Returns `None` for
@@ -25,10 +64,10 @@ impl PageCache {
         if !bits.has(PageFlags::UPTODATE) || bits.has(PageFlags::READAHEAD) {
             return None;
         }
-        if ra.prev() != Some(index) {
+        if ra.last_page() != Some(index) {
             self.resident.access_at(place, Context::Read);
-            self.opens[call.open.0 as usize].ra.read_ended(index);
         }
+        self.opens[call.open.0 as usize].ra.read_ended(end);
         self.copy_within_page(call, self.resident.pages().frame(place), Way::ToCall);
         self.stats.read_hit();
         Some(call.done(call.bytes))
@@ -46,7 +85,7 @@ impl PageCache {
         while at.pos < at.end {
             if at.pos.start() >= self.files[at.file.0 as usize].size {
                 // The file was truncated while the call slept.
-                return CallStep::Done(Status::Ok);
+                break;
             }
             let Some(place) = self.page_for_read(now, at) else { return self.starve(now, at) };
             if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
@@ -54,14 +93,16 @@ impl PageCache {
                 match self.wait_readable(at, self.resident.pages().frame(place)) {
                     // The call returns the bytes before the page that cannot be read; the next call
                     // will return the error.
-                    Some(CallStep::Done(_)) if !at.bytes.is_zero() => return CallStep::Done(Status::Ok),
+                    Some(CallStep::Done(_)) if !at.bytes.is_zero() => break,
                     Some(step) => return step,
                     None => continue,
                 }
             }
             self.page_read(at, place);
         }
-        self.opens[at.call.open.0 as usize].ra.read_ended(at.end.previous());
+        if !at.bytes.is_zero() {
+            self.opens[at.call.open.0 as usize].ra.read_ended(at.call.offset + at.bytes);
+        }
         CallStep::Done(Status::Ok)
     }
 
@@ -97,7 +138,13 @@ impl PageCache {
         if pages.has(frame, PageFlags::WRITEBACK) {
             return;
         }
-        pages.clear(frame, PageFlags::READAHEAD);
+        for page in folio(at.pos, pages.order(frame)) {
+            if let Entry::Page(frame) = pages.entry(at.file, page)
+                && !pages.has(frame, PageFlags::WRITEBACK)
+            {
+                pages.clear(frame, PageFlags::READAHEAD);
+            }
+        }
         pages.pin(frame);
         self.read_ahead(now, at, true);
         self.resident.pages_mut().unpin(frame);
@@ -106,14 +153,17 @@ impl PageCache {
     fn read_ahead(&mut self, now: Instant, at: &mut Progress, marker: bool) {
         let open = at.call.open.0 as usize;
         let mut ra = self.opens[open].ra;
-        let ask = Ask { index: at.pos, req: at.end - at.pos, marker };
+        let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
         let pages = self.resident.pages();
-        let cached = |index: PageIndex| matches!(pages.entry(at.file, index), Entry::Page(_));
+        // A read goes on from the folio that carries the marker, a fault from its page.
+        let order = if marker && !is_fault { pages.folio_order(at.file, at.pos).unwrap_or(0) } else { 0 };
+        let index = PageIndex::new(at.pos.get() >> order << order);
+        let ask = Ask { index, req: at.end - index, marker };
+        let cached = |index: PageIndex| pages.folio_order(at.file, index);
         let window = ra.decide(ask, &self.config.rules, cached);
         self.opens[open].ra = ra;
         if let Some(window) = window {
             let wanted = if marker { at.pos..at.pos } else { at.pos..at.end };
-            let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
             let context = if is_fault { self.fault_context(at) } else { Context::Readahead };
             let end = self.read_pieces(now, at, window, at.end, wanted, context);
             if !marker {
@@ -137,7 +187,7 @@ impl PageCache {
         let mut piece = window;
         while self.opens[at.call.open.0 as usize].ra.advice() == Advice::Random && piece.end() < end {
             let size = (end - piece.end()).get().min(FORCED_PIECE_PAGES.into()) as u32;
-            piece = ReadaheadWindow { start: piece.end(), size, async_size: 0 };
+            piece = ReadaheadWindow::plain(piece.end(), size);
             self.read_window(now, at, piece, wanted.clone(), context);
         }
         piece.end()
@@ -158,7 +208,9 @@ impl PageCache {
         let end = pages.min(window.end());
         let is_marked = self.config.rules.readahead_marks_end_of_file || window.end() < pages;
         let marker = window.marker().filter(|_| is_marked);
+        let mut folios = Folios { window, end, next: window.start, order: 0, marked: false };
         for index in window.start.until(end) {
+            let order = folios.order_of(index, marker, |page| self.resident.pages().folio_order(at.file, page));
             if self.resident.find(at.file, index).is_some() {
                 self.bios.close();
                 continue;
@@ -173,7 +225,8 @@ impl PageCache {
             else {
                 break;
             };
-            let marked = if marker == Some(index) { PageFlags::READAHEAD } else { PageFlags::NONE };
+            self.resident.pages_mut().set_order(frame, order);
+            let marked = if folios.marked { PageFlags::READAHEAD } else { PageFlags::NONE };
             if self.is_unwritten(at.file, index) {
                 self.resident.pages_mut().set(frame, PageFlags::UPTODATE | marked);
                 self.bios.close();
@@ -236,7 +289,7 @@ impl PageCache {
         debug_assert!(self.resident.pages().at(place).has(PageFlags::UPTODATE), "a page is read before it is there");
         debug_assert!(at.pos < at.end, "{:?} lies behind the call's last page", at.pos);
         let is_first = at.pos == at.call.offset.page();
-        if !is_first || self.opens[at.call.open.0 as usize].ra.prev() != Some(at.pos) {
+        if !is_first || self.opens[at.call.open.0 as usize].ra.last_page() != Some(at.pos) {
             self.resident.access_at(place, Context::Read);
         }
         let size = self.files[at.file.0 as usize].size;
@@ -289,7 +342,7 @@ impl PageCache {
                 let (mut start, end) = (at.call.offset.page(), end.min(size).page_ceil());
                 while start < end {
                     let size = (end - start).get().min(FORCED_PIECE_PAGES.into()) as u32;
-                    let window = ReadaheadWindow { start, size, async_size: 0 };
+                    let window = ReadaheadWindow::plain(start, size);
                     self.read_window(now, at, window, PageIndex::ZERO..PageIndex::ZERO, Context::Readahead);
                     start = window.end();
                 }

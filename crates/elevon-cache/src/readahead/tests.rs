@@ -28,7 +28,7 @@ impl Reader {
 
     fn ask(&mut self, index: u64, req: u64, marker: bool, rules: &Rules) {
         let cached = &self.cached;
-        let is_cached = |page: PageIndex| cached.get(page.get() as usize).copied().unwrap_or(false);
+        let is_cached = |page: PageIndex| cached.get(page.get() as usize).copied().unwrap_or(false).then_some(0);
         let Some(window) =
             self.ra.decide(Ask { index: PageIndex::new(index), req: PageCount::new(req), marker }, rules, is_cached)
         else {
@@ -53,7 +53,7 @@ impl Reader {
                 self.ask(page, left, true, rules);
             }
         }
-        self.ra.read_ended(PageIndex::new(first + pages - 1));
+        self.ra.read_ended(PageIndex::new(first + pages).start());
     }
 }
 
@@ -202,13 +202,13 @@ fn a_cached_run_stands_for_the_lost_state() {
     for rules in [&OLD, &NEW] {
         let mut reader = Reader::new(32, 128, 4096);
         reader.cached[490..500].fill(true);
-        reader.ra.read_ended(PageIndex::new(4000));
+        reader.ra.read_ended(PageIndex::new(4000).start());
         reader.read(500, 1, rules);
         assert_eq!(reader.windows, [(500, 11, Some(510))]);
 
         let mut reader = Reader::new(32, 128, 4096);
         reader.cached[..10].fill(true);
-        reader.ra.read_ended(PageIndex::new(4000));
+        reader.ra.read_ended(PageIndex::new(4000).start());
         reader.read(10, 1, rules);
         assert_eq!(reader.windows, [(10, 21, Some(30))]);
     }

@@ -58,7 +58,7 @@ pub const UNMODELLED: &[Unmodelled] = &[
         since: "7.2",
         says: "in mappings that are read in order or hold programs, faults neither count nor uncount misses, and a miss is \
                uncounted once for each faulted folio that is not of the working set",
-        why: "not built: every miss counts, and every fault that finds its page uncounts one",
+        why: "not built: every miss counts, and every page that a fault finds uncounts one",
     },
     Unmodelled {
         name: "mglru_keeps_dirty_pages",

@@ -11,4 +11,5 @@ mod fio_language;
 mod fio_parity;
 mod kernel_parity;
 mod limits_parity;
+mod readahead_parity;
 mod scheduler_cpu;

@@ -79,7 +79,7 @@ fn windows_of_readahead_as_the_device_sees_them() {
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Write, 38 * PAGE, 2 * PAGE));
     let other = cache.open(FileId(0));
-    cache.opens[other.0 as usize].ra.read_ended(PageIndex::new(39));
+    cache.opens[other.0 as usize].ra.read_ended(PageIndex::new(40).start());
     let ask = |open| call(open, CallKind::Read, 40 * PAGE, PAGE);
     assert_eq!(run(&mut cache, T0, ask(other)).1, [(Op::Read, 40, 4)], "the marker is 41");
     run(&mut cache, T0, call(open, CallKind::Write, 44 * PAGE, 5 * PAGE));
@@ -159,21 +159,84 @@ fn what_a_call_has_read_itself_is_no_hit() {
 }
 
 #[test]
-fn a_fault_that_waits_for_another_s_read_is_major_and_maps_around() {
-    let (mut cache, open) = cache_of(64, 4096);
-    let fault = |task: u32, page: u64| Call {
-        task: TaskId(task),
-        ..call(open, CallKind::Fault { write: false }, page * PAGE, 1)
-    };
-    assert_eq!(cache.call(T0, fault(0, 100)), Called::Wait);
-    assert_eq!(cache.call(T0, fault(1, 101)), Called::Wait);
-    let window = bios(&mut cache, T0);
-    assert_eq!(window.len(), 1, "the second asks for nothing");
-    assert_eq!(window[0].0.origin, Origin::Fault);
-    complete_all(&mut cache, ms(1), &window);
-    let both: Vec<bool> = core::iter::from_fn(|| cache.poll_done()).map(|done| done.is_major).collect();
-    assert_eq!(both, [true, true]);
-    assert_eq!(cache.resident().pages().mapped(), 15);
+fn a_fault_that_waits_for_another_s_read_is_major_before_6_7_and_maps_around() {
+    for (kernel, is_major) in [(Kernel::V6_1, true), (Kernel::V6_6, true), (Kernel::V6_18, false)] {
+        let (mut cache, open) = super::cache(64, 4096, |config| config.rules = kernel.rules());
+        let fault = |task: u32, page: u64| Call {
+            task: TaskId(task),
+            ..call(open, CallKind::Fault { write: false }, page * PAGE, 1)
+        };
+        assert_eq!(cache.call(T0, fault(0, 100)), Called::Wait);
+        assert_eq!(cache.call(T0, fault(1, 101)), Called::Wait);
+        let window = bios(&mut cache, T0);
+        assert_eq!(window.len(), 1, "the second asks for nothing");
+        assert_eq!(window[0].0.origin, Origin::Fault);
+        complete_all(&mut cache, ms(1), &window);
+        let both: Vec<bool> = core::iter::from_fn(|| cache.poll_done()).map(|done| done.is_major).collect();
+        assert_eq!(both, [true, is_major], "{kernel:?}");
+        assert_eq!(cache.resident().pages().mapped(), 15);
+    }
+}
+
+/// Fault-around takes off what a miss has counted, as long as it finds pages that count.
+#[test]
+fn read_around_goes_on_while_faults_find_pages() {
+    for (kernel, working_set, goes_on) in [
+        (Kernel::V6_1, false, true),
+        (Kernel::V6_1, true, true),
+        (Kernel::V6_18, false, true),
+        (Kernel::V6_18, true, false),
+    ] {
+        let (mut cache, open) = super::cache(256, 1 << 16, |config| config.rules = kernel.rules());
+        let mut sizes = Vec::new();
+        for n in 0..300 {
+            let fault = call(open, CallKind::Fault { write: false }, (n * 64 + 20) * PAGE, 1);
+            assert_eq!(cache.call(T0, fault), Called::Wait);
+            let window = bios(&mut cache, T0);
+            let file = cache.opens[open.0 as usize].file;
+            let mut at = PageIndex::ZERO;
+            while let Some((index, frame)) = cache.resident.pages().next(file, at).filter(|_| working_set) {
+                at = index.next();
+                cache.resident.pages_mut().set(frame, PageFlags::WORKINGSET);
+            }
+            sizes.extend(window.iter().map(|&(_, _, pages)| pages));
+            complete_all(&mut cache, T0, &window);
+            assert!(cache.poll_done().is_some_and(|done| done.is_major));
+        }
+        let around = sizes.iter().filter(|&&pages| pages == 32).count();
+        assert_eq!(around, if goes_on { 300 } else { 100 }, "{kernel:?} {working_set}");
+    }
+}
+
+/// Stores have no fault-around: each miss counts, and a page found takes one off.
+#[test]
+fn read_around_of_stores_ends_after_100_misses() {
+    let (mut cache, open) = cache_of(256, 1 << 16);
+    let mut store = |page: u64| run(&mut cache, T0, call(open, CallKind::Fault { write: true }, page * PAGE, 1)).1;
+    let around = (0..300).filter(|n| store(n * 64 + 20)[0].2 == 32).count();
+    assert_eq!(around, 100);
+}
+
+#[test]
+fn touches_through_advised_mappings_count_by_kernel() {
+    for (kernel, advice, counts) in [
+        (Kernel::V6_1, Advice::Normal, true),
+        (Kernel::V6_1, Advice::Random, true),
+        (Kernel::V6_1, Advice::Sequential, false),
+        (Kernel::V6_6, Advice::Random, false),
+        (Kernel::V6_18, Advice::Random, false),
+        (Kernel::V6_18, Advice::Normal, true),
+    ] {
+        let (mut cache, open) = super::cache(64, 4096, |config| config.rules = kernel.rules());
+        run(&mut cache, T0, call(open, CallKind::Madvise(advice), 0, 0));
+        // The first touch is a fault, the second is not.
+        for _ in 0..2 {
+            run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 9 * PAGE, 1));
+            let frame = cache.resident.find(cache.opens[open.0 as usize].file, PageIndex::new(9)).expect("cached");
+            assert_eq!(cache.resident.pages_mut().take_accessed(frame), counts, "{kernel:?} {advice:?}");
+        }
+        assert_eq!(cache.stats().touches, 1);
+    }
 }
 
 #[test]
