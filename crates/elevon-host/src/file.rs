@@ -143,45 +143,43 @@ impl HostFile {
     /// The path is no regular file or block device, is in use, is empty, or cannot be opened as
     /// asked.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
-        let io = |action| move |error| OpenError::Io { path: path.to_owned(), action, error };
-        let existing = match std::fs::metadata(path) {
-            Ok(meta) => Some(meta),
-            Err(error)
-                if error.kind() == std::io::ErrorKind::NotFound
-                    && options.write
-                    && (options.grow_to > 0 || options.fill) =>
-            {
-                None
-            }
-            Err(error) => return Err(io("open it")(error)),
-        };
-        let is_block_device = existing.as_ref().is_some_and(|meta| meta.file_type().is_block_device());
-        if let Some(what) = existing.as_ref().and_then(|meta| unusable(meta.file_type())) {
-            return Err(OpenError::Kind { path: path.to_owned(), what });
+        let is_missing = || std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        let may_create = options.write && (options.grow_to > 0 || options.fill);
+        let created = if may_create && is_missing() { Created::at(path) } else { Ok(None) };
+        let created = created.map_err(|error| OpenError::Io { path: path.to_owned(), action: "create it", error })?;
+        let opened = Self::open_existing(path, options, created.is_some());
+        if let (Err(_), Some(created)) = (&opened, created) {
+            // The error says more than that an incomplete file is left.
+            let _ = created.remove();
         }
-        let created = existing.is_none();
+        opened
+    }
+
+    fn open_existing(path: &Path, options: OpenOptions, is_new: bool) -> Result<Self, OpenError> {
+        let io = |action| move |error| OpenError::Io { path: path.to_owned(), action, error };
+        let usable = |kind| match unusable(kind) {
+            Some(what) => Err(OpenError::Kind { path: path.to_owned(), what }),
+            None => Ok(kind.is_block_device()),
+        };
+        let is_block_device = usable(std::fs::metadata(path).map_err(io("open it"))?.file_type())?;
         let mut notes = Vec::new();
-        let opened = open_as(path, options, created, is_block_device, &mut notes);
+        let opened = open_as(path, options, is_block_device, &mut notes);
         let (file, is_direct) = opened.map_err(|error| match error.raw_os_error() {
             Some(libc::EBUSY) if is_block_device => OpenError::Busy { path: path.to_owned() },
             _ => io("open it")(error),
         })?;
+        // The path may refer to another file by now.
+        if usable(file.metadata().map_err(io("find what it is"))?.file_type())? != is_block_device {
+            return Err(io("open it")(std::io::Error::other("it was replaced meanwhile")));
+        }
         let mut bytes = size_of(&file, is_block_device).map_err(io("find its size"))?;
-        let wanted = match (options.fill && created, options.grow_to) {
+        let wanted = match (options.fill && is_new, options.grow_to) {
             (true, 0) => free_bytes(&file).map_err(io("find what is free"))?,
             (_, wanted) => wanted,
         };
         if !is_block_device && options.write && bytes < wanted {
-            let grown = if options.fill { file.set_len(wanted) } else { grow(&file, wanted) };
-            grown.map_err(|error| {
-                if created {
-                    // Remove an incomplete file.
-                    let _ = std::fs::remove_file(path);
-                } else {
-                    let _ = file.set_len(bytes);
-                }
-                OpenError::Io { path: path.to_owned(), action: "make room for it", error }
-            })?;
+            let grown = if options.fill { file.set_len(wanted) } else { grow(&file, bytes, wanted) };
+            grown.map_err(io("make room for it"))?;
             bytes = wanted;
         }
         let limits = limits_of(&file, is_block_device, is_direct);
@@ -288,10 +286,48 @@ fn unusable(kind: std::fs::FileType) -> Option<&'static str> {
     }
 }
 
+/// A file that this process has created, and may therefore remove.
+struct Created {
+    file: File,
+    path: PathBuf,
+}
+
+impl Created {
+    /// Creates a file. `None`: another process has created it meanwhile, whose it is.
+    fn at(path: &Path) -> std::io::Result<Option<Self>> {
+        let mut path = path.to_owned();
+        for _ in 0..MOST_LINKS {
+            match File::options().write(true).create_new(true).open(&path) {
+                Ok(file) => return Ok(Some(Self { file, path })),
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+                // A symbolic link to a file that is missing is not followed by `create_new`.
+                Err(_) => match std::fs::read_link(&path) {
+                    Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
+                    Err(_) => return Ok(None),
+                },
+            }
+        }
+        Err(std::io::Error::from_raw_os_error(libc::ELOOP))
+    }
+
+    /// Removes the file, unless another has taken its place.
+    fn remove(&self) -> std::io::Result<()> {
+        let is_it = is_same(&std::fs::symlink_metadata(&self.path)?, &self.file.metadata()?);
+        if is_it { std::fs::remove_file(&self.path) } else { Ok(()) }
+    }
+}
+
+/// Maximum length of a chain of symbolic links, as in the kernel.
+const MOST_LINKS: usize = 40;
+
+/// Returns true if both are of one file.
+fn is_same(one: &std::fs::Metadata, other: &std::fs::Metadata) -> bool {
+    (one.dev(), one.ino()) == (other.dev(), other.ino())
+}
+
 fn open_as(
     path: &Path,
     options: OpenOptions,
-    create: bool,
     is_block_device: bool,
     notes: &mut Vec<String>,
 ) -> std::io::Result<(File, bool)> {
@@ -300,9 +336,7 @@ fn open_as(
         // md, no swap.
         let exclusive = if is_block_device && options.write { libc::O_EXCL } else { 0 };
         let flags = libc::O_CLOEXEC | exclusive | if direct { libc::O_DIRECT } else { 0 };
-        // Not `create_new`: a failed open with O_DIRECT may have created the file already.
-        let create = create && options.write;
-        File::options().read(true).write(options.write).create(create).truncate(false).custom_flags(flags).open(path)
+        File::options().read(true).write(options.write).custom_flags(flags).open(path)
     };
     if !options.direct {
         return Ok((open(false)?, false));
@@ -324,9 +358,8 @@ fn open_to_flush(path: &Path, file: &File, write: bool) -> std::io::Result<File>
         return file.try_clone();
     }
     let second = File::options().read(true).write(true).custom_flags(libc::O_CLOEXEC).open(path)?;
-    let (one, other) = (file.metadata()?, second.metadata()?);
     // The path may refer to another file by now.
-    if (one.dev(), one.ino()) == (other.dev(), other.ino()) { Ok(second) } else { file.try_clone() }
+    if is_same(&file.metadata()?, &second.metadata()?) { Ok(second) } else { file.try_clone() }
 }
 
 /// Returns true if the file system of a file is tmpfs or ramfs.
@@ -348,13 +381,35 @@ fn size_of(file: &File, is_block_device: bool) -> std::io::Result<u64> {
     std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0))
 }
 
-/// Reserves the blocks, so that a full disk is detected now and not in the middle of the run.
-fn grow(file: &File, bytes: u64) -> std::io::Result<()> {
-    let len = libc::off_t::try_from(bytes).map_err(|_| std::io::Error::from_raw_os_error(libc::EFBIG))?;
+/// Makes a file longer and reserves its blocks, so that a full disk is detected now and not in the
+/// middle of the run. If that fails, the file is as it was.
+fn grow(file: &File, from: u64, to: u64) -> std::io::Result<()> {
+    let len = libc::off_t::try_from(to).map_err(|_| std::io::Error::from_raw_os_error(libc::EFBIG))?;
     // SAFETY: a valid descriptor and plain numbers.
-    match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len) } {
+    let allocate = |mode| match unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, len) } {
         0 => Ok(()),
-        errno => Err(std::io::Error::from_raw_os_error(errno)),
+        _ => Err(std::io::Error::last_os_error()),
+    };
+    // Its length shows only at the end that the room was there. Neither call shortens a file that
+    // another process has made longer.
+    let grown = allocate(libc::FALLOC_FL_KEEP_SIZE).and_then(|()| allocate(0));
+    match grown {
+        Err(error) if error.raw_os_error() == Some(libc::EOPNOTSUPP) => {
+            // The library writes to each block.
+            // SAFETY: as above.
+            match unsafe { libc::posix_fallocate(file.as_raw_fd(), 0, len) } {
+                0 => Ok(()),
+                errno => Err(std::io::Error::from_raw_os_error(errno)),
+            }
+        }
+        Err(error) => {
+            // What was reserved beyond the end goes.
+            if file.metadata().is_ok_and(|now| now.len() == from) {
+                let _ = file.set_len(from);
+            }
+            Err(error)
+        }
+        Ok(()) => Ok(()),
     }
 }
 
@@ -497,6 +552,40 @@ mod tests {
         let before: u64 = parts[..data].iter().map(|part| part.bytes).sum();
         assert!(4096 + before <= 512 << 10, "{parts:?}");
         assert_eq!(file.allocation(0, 0).next(), None);
+    }
+
+    #[test]
+    fn a_file_that_cannot_grow_is_left_as_it_was_and_only_a_new_one_goes() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (old, new) = (folder.path().join("old"), folder.path().join("new"));
+        std::fs::write(&old, [7; 8192]).expect("written");
+        // No file system has so much room.
+        let options = OpenOptions { write: true, direct: false, grow_to: 1 << 61, fill: false };
+        for path in [&old, &new] {
+            let error = HostFile::open(path, options).expect_err("no room");
+            assert!(matches!(error, OpenError::Io { action: "make room for it", .. }), "{error}");
+        }
+        assert_eq!(std::fs::read(&old).expect("it is there"), [7; 8192]);
+        assert!(!new.exists());
+    }
+
+    #[test]
+    fn a_file_of_another_process_is_neither_taken_for_created_nor_removed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("file");
+        let created = Created::at(&path).expect("a place").expect("it is new");
+        assert!(Created::at(&path).expect("no error").is_none(), "whoever created it has it");
+        std::fs::rename(&path, folder.path().join("moved")).expect("a rename");
+        std::fs::write(&path, "of another").expect("written");
+        created.remove().expect("nothing to do");
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"of another");
+        std::fs::rename(folder.path().join("moved"), &path).expect("a rename");
+        created.remove().expect("removed");
+        assert!(!path.exists());
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("file", &link).expect("a link to nothing");
+        Created::at(&link).expect("a place").expect("it is new").remove().expect("removed");
+        assert!(!path.exists() && link.is_symlink());
     }
 
     #[test]
