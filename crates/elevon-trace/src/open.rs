@@ -5,6 +5,7 @@ mod tests;
 
 use std::fs::File;
 use std::io::{self, Cursor, Read};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::detect::{LOOK_AT, TraceFormat, detect, whole_lines};
@@ -152,10 +153,13 @@ const MAX_SETTINGS: u64 = 1 << 20;
 fn settings_beside(path: &Path) -> Option<Box<Recorded>> {
     let name = path.file_name()?.to_string_lossy().into_owned();
     let names = [Some(name.as_str()), cpu_of(&name).map(|(base, _)| base)];
-    let file = names
-        .into_iter()
-        .flatten()
-        .find_map(|name| File::open(path.with_file_name(format!("{name}.settings"))).ok())?;
+    // It is not named by the user. A pipe of this name must not be waited for.
+    let open = |name| {
+        let path = path.with_file_name(format!("{name}.settings"));
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+        file.metadata().is_ok_and(|found| found.is_file()).then_some(file)
+    };
+    let file = names.into_iter().flatten().find_map(open)?;
     let mut text = Vec::new();
     file.take(MAX_SETTINGS).read_to_end(&mut text).ok()?;
     Some(Box::new(Recorded::of_settings(&String::from_utf8_lossy(&text))))

@@ -50,8 +50,8 @@ impl Recorded {
     /// Notes a value. Line ends and other control characters become blanks.
     pub fn note(&mut self, key: &str, value: &str) {
         let clean = |text: &str| -> String {
-            let text: String = text.trim().chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-            text
+            let text: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            text.trim().to_owned()
         };
         self.notes.push((clean(key), clean(value)));
     }
@@ -110,7 +110,7 @@ impl Recorded {
     }
 
     /// The notes of a file beside a trace. Lines that are no `key:value` are left out.
-    pub(crate) fn of_settings(text: &str) -> Self {
+    pub fn of_settings(text: &str) -> Self {
         let mut recorded = Self::default();
         for line in text.lines().filter(|line| line.len() <= MAX_LINE).take(MAX_LINES) {
             let line = line.trim().trim_start_matches("# ");

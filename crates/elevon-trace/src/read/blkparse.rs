@@ -269,7 +269,7 @@ fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8
         let error = whole_signed(inside).ok_or(ERROR)?;
         // Negative numbers are printed as unsigned 16-bit numbers.
         let error = if (32768..65536).contains(&error) { error - 65536 } else { error };
-        event.error = Some(-i32::try_from(error.abs()).map_err(|_| ERROR)?);
+        event.error = Some(-i32::try_from(error.unsigned_abs()).map_err(|_| ERROR)?);
         return Ok(None);
     }
     Ok(Some(inside))

@@ -226,7 +226,9 @@ impl Requests {
                 }
                 Ok(())
             }
-            TraceKind::Complete => self.complete(event, Status::from_errno(-event.error.unwrap_or(0)), sink),
+            TraceKind::Complete => {
+                self.complete(event, Status::from_errno(event.error.unwrap_or(0).saturating_neg()), sink)
+            }
             TraceKind::Io { response_ns: Some(response) } => self.io(event, response, sink),
             TraceKind::Io { response_ns: None }
             | TraceKind::Queue

@@ -170,3 +170,22 @@ fn the_text_of_a_real_trace_is_its_events() {
         }
     }
 }
+
+/// An error is a number of 32 bits; the end of the range of 64 has no opposite.
+#[test]
+fn an_error_at_the_end_of_its_range_is_an_error_or_refused() {
+    for (error, expected) in [
+        ("-5", Some(-5)),
+        ("65531", Some(-5)),
+        ("2147483647", Some(-2147483647)),
+        ("-2147483647", Some(-2147483647)),
+        ("-2147483648", None),
+        ("-9223372036854775808", None),
+        ("9223372036854775807", None),
+    ] {
+        let text = format!("  8,0 0 1 0.000000001 1 P N [a]\n  8,0 0 2 0.000000002 1 C R 8 + 8 [{error}]\n");
+        let (events, reader) = read_bytes(text);
+        assert_eq!(events.get(1).and_then(|event| event.error), expected, "{error}");
+        assert_eq!(reader.report().skipped_count(), u64::from(expected.is_none()), "{error}");
+    }
+}
