@@ -1,12 +1,12 @@
 //! A device file of the user, `--device @FILE`, checked against the available profiles and models.
 
-use std::io::ErrorKind;
+use std::path::Path;
 
 use elevon_core::kernel::Rules;
 use elevon_core::limits::QueueLimits;
 use elevon_core::nearest::did_you_mean;
 use elevon_formats::device::{self, DeviceFile, DeviceSource, Given};
-use elevon_formats::fio::{Diagnostic, Problem};
+use elevon_formats::fio::{Diagnostic, Problem, SourceError, read_text_file};
 use elevon_sim::device::{Description, Device};
 use elevon_sim::profiles::{self, DeviceError, Profile};
 
@@ -30,12 +30,14 @@ pub(crate) struct OwnDevice {
 impl OwnDevice {
     /// Reads and checks the file that `--device @FILE` or `elevon devices @FILE` names.
     pub(crate) fn load(option: &str, path: &str, rules: &Rules) -> Result<Self, Failure> {
-        let text = std::fs::read(path).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => Failure::named(format!("{option} @{path}"), FileError::NoFile(RIGHT)),
-            _ => Failure::named(format!("{option} @{path}"), error),
+        let text = read_text_file(Path::new(path)).map_err(|error| {
+            let error = match error {
+                SourceError::NotFound => InputError::from(FileError::NoFile(RIGHT)),
+                SourceError::NotText => FileError::NotText.into(),
+                other => InputError::from(other),
+            };
+            Failure::named(format!("{option} @{path}"), error)
         })?;
-        let not_text = |_| Failure::named(format!("{option} @{path}"), FileError::NotText);
-        let text = String::from_utf8(text).map_err(not_text)?;
         Self::of_text(path, &text, rules)
     }
 

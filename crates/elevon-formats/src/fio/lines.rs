@@ -14,6 +14,11 @@ use crate::diagnostic::{Diagnostic, Problem, Span};
 
 /// The maximum depth of nested includes; more is a cycle.
 const INCLUDE_DEPTH: u32 = 16;
+/// The maximum number of includes of all job files of a command; a file counts as often as it is
+/// included. Files that include two others each, sixteen deep, would be 65,536.
+const MOST_INCLUDES: usize = 1024;
+/// The maximum number of bytes of all included files and of all files of patterns, counted alike.
+const MOST_BYTES: usize = 64 << 20;
 
 /// One `key=value` or bare `key`.
 #[derive(Clone, Debug)]
@@ -60,6 +65,27 @@ pub(crate) struct Reader<'a> {
     pub(crate) job_file: String,
     /// What was read of the environment.
     pub(crate) environment: Environment,
+    /// What was read besides the job files.
+    pub(crate) beside: Beside,
+}
+
+/// Includes, and bytes of the files that includes and patterns name.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Beside {
+    includes: usize,
+    bytes: usize,
+}
+
+impl Beside {
+    /// Returns what is too much of it.
+    fn excess(self) -> Option<String> {
+        if self.includes > MOST_INCLUDES {
+            let message = format!("more than {MOST_INCLUDES} includes, counting those of included files");
+            return Some(format!("{message}; put what they say into fewer files"));
+        }
+        let message = format!("more than {} MiB of included files and files of patterns", MOST_BYTES >> 20);
+        (self.bytes > MOST_BYTES).then(|| format!("{message}; name smaller ones, or fewer times"))
+    }
 }
 
 impl Reader<'_> {
@@ -162,19 +188,38 @@ impl Reader<'_> {
         let mut unset = Vec::new();
         let value = value.map(|text| expand(text, self.source, &mut self.environment, &mut unset));
         let pattern = value.as_deref().filter(|_| PATTERNS.contains(&key));
-        let files = self.pattern_files(&at.file, pattern.unwrap_or_default());
+        let files = self.pattern_files(&at, key, pattern.unwrap_or_default());
         section.entries.push(KeyValue { at, value_column, key: key.to_owned(), value, unset, files });
     }
 
     /// Reads the files that a pattern names between single quotes.
-    fn pattern_files(&mut self, file: &str, pattern: &str) -> PatternFiles {
+    fn pattern_files(&mut self, at: &Span, key: &str, pattern: &str) -> PatternFiles {
         let mut files = PatternFiles::new();
         for name in pattern.split('\'').skip(1).step_by(2) {
-            let path = beside(file, name);
+            if files.contains_key(name) || self.is_full() {
+                continue;
+            }
+            let path = beside(&at.file, name);
             let bytes = self.source.read_pattern(&path, &self.job_file);
+            self.count(at, key, Beside { includes: 0, bytes: bytes.as_ref().map_or(0, Vec::len) });
             files.insert(name.to_owned(), bytes.map_err(|why| format!("cannot read `{path}` ({why})")));
         }
         files
+    }
+
+    /// Returns true if no further file may be read besides the job files.
+    fn is_full(&self) -> bool {
+        self.beside.excess().is_some()
+    }
+
+    /// Counts what is read besides the job files, and complains once if it becomes too much.
+    fn count(&mut self, at: &Span, key: &str, more: Beside) {
+        let was_full = self.is_full();
+        self.beside.includes += more.includes;
+        self.beside.bytes += more.bytes;
+        if let Some(message) = self.beside.excess().filter(|_| !was_full) {
+            self.errors.push(at.diagnostic(key, Problem::TooMany.because(message)));
+        }
     }
 
     fn include(&mut self, at: &Span, name: &str, sections: &mut Vec<Section>, depth: u32) {
@@ -191,10 +236,17 @@ impl Reader<'_> {
                 format!("more than {INCLUDE_DEPTH} includes inside one another; a file may not include itself");
             return self.errors.push(at.diagnostic("include", Problem::TooMany.because(message)));
         }
+        self.count(at, "include", Beside { includes: 1, bytes: 0 });
+        if self.is_full() {
+            return;
+        }
         let path = beside(&at.file, name);
         let read = self.source.read_included(&path, &self.job_file);
         match read {
-            Ok(text) => self.text(&path, &text, sections, depth + 1),
+            Ok(text) => {
+                self.count(at, "include", Beside { includes: 0, bytes: text.len() });
+                self.text(&path, &text, sections, depth + 1);
+            }
             Err(why) => {
                 let message = format!("cannot read `{path}` ({why}); the name is relative to the including file");
                 self.errors.push(at.diagnostic("include", Problem::File.because(message)));

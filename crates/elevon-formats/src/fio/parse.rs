@@ -7,7 +7,7 @@
 use super::draft::{Draft, Given};
 use super::engine::WITHOUT_CACHE;
 use super::grammar;
-use super::lines::{KeyValue, Reader, Section};
+use super::lines::{Beside, KeyValue, Reader, Section};
 use super::number::{Scan, Unit, by_direction};
 use super::options::{OptionKind, OptionRow, Status, find, nearest};
 use super::over::JobOption;
@@ -172,7 +172,8 @@ pub fn parse_all_with(
     over: &[JobOption],
 ) -> Result<ParsedJobs, Vec<Diagnostic>> {
     let (job_file, environment) = (String::new(), Environment::new());
-    let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file, environment };
+    let beside = Beside::default();
+    let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file, environment, beside };
     let files: Vec<Vec<Section>> = names.iter().map(|name| reader.sections(name)).collect();
     let (mut jobs, environment) = (0, reader.environment);
     let mut parser = Parser { errors: reader.errors, warnings: reader.warnings, jobs: Vec::new(), places: Vec::new() };

@@ -2,7 +2,10 @@
 //! fuzzer or a server can provide its own environment.
 
 use std::collections::BTreeMap;
+use std::fs::{self, File};
 use std::io::Read;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 /// The numbers that `$pagesize`, `$mb_memory` and `$ncpus` are replaced by.
@@ -35,6 +38,9 @@ pub enum SourceError {
     /// It is not UTF-8.
     #[error("not UTF-8 text")]
     NotText,
+    /// It is no file that holds a text.
+    #[error("{0}, not a regular file")]
+    NotRegular(&'static str),
     /// Stdin was named a second time.
     #[error("stdin can be read once only")]
     ReadTwice,
@@ -141,12 +147,49 @@ fn read_bytes(from: impl Read) -> Result<Vec<u8>, SourceError> {
     if bytes.len() as u64 > LARGEST_TEXT { Err(SourceError::TooLarge) } else { Ok(bytes) }
 }
 
-/// Reads a file as [`read_text`] does.
+/// Reads a file that a user names as [`read_text`] does. Besides a regular file it may be a pipe of
+/// the shell, `<(COMMAND)`, or a terminal.
 ///
 /// # Errors
-/// The reason why it cannot be read, in a few words ("No such file or directory").
+/// The reason why it cannot be read, in a few words ("No such file or directory"). A named pipe is
+/// refused, because reading it may wait for ever for a writer.
 pub fn read_text_file(path: &Path) -> Result<String, SourceError> {
-    read_text(std::fs::File::open(path)?)
+    // Without O_NONBLOCK, opening a named pipe waits for its writer.
+    let file = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    match irregular(&file)? {
+        None => read_text(file),
+        // A pipe of the shell has no name in the file system.
+        Some(PIPE) if fs::canonicalize(path).is_ok() => Err(SourceError::NotRegular(PIPE)),
+        Some(what @ (PIPE | TERMINAL)) => {
+            // The same file, but reading it waits for what comes.
+            let waiting = File::open(own_path(&file)).map_err(|_| SourceError::NotRegular(what))?;
+            read_text(waiting)
+        }
+        Some(what) => Err(SourceError::NotRegular(what)),
+    }
+}
+
+/// What [`irregular`] calls a pipe.
+const PIPE: &str = "a pipe";
+/// What [`irregular`] calls a terminal and the like.
+const TERMINAL: &str = "a character device";
+
+/// Returns what an open file is if it is neither regular nor a folder, of which reading says so.
+fn irregular(file: &File) -> Result<Option<&'static str>, SourceError> {
+    let kind = file.metadata()?.file_type();
+    Ok(match kind {
+        _ if kind.is_file() || kind.is_dir() => None,
+        _ if kind.is_fifo() => Some(PIPE),
+        _ if kind.is_block_device() => Some("a block device"),
+        _ if kind.is_char_device() => Some(TERMINAL),
+        _ => Some("a socket"),
+    })
+}
+
+/// Returns the path by which this process can open a file that it has open again, whatever happened
+/// to the file's name.
+fn own_path(file: &File) -> PathBuf {
+    format!("/proc/self/fd/{}", file.as_raw_fd()).into()
 }
 
 /// The host's environment: its files, and the variables of the process.
@@ -157,21 +200,27 @@ pub struct HostSource {
 }
 
 impl HostSource {
-    /// Returns an error if a job file may not include from `path`.
-    fn permit(&self, path: &str, job_file: &str) -> Result<(), SourceError> {
+    /// Opens a file that a job file names. What is checked is what is opened: nothing that happens
+    /// to the path meanwhile leads elsewhere.
+    fn open_permitted(&self, path: &str, job_file: &str) -> Result<File, SourceError> {
         let own = folder_of(job_file);
         let folders: Vec<&Path> = [Some(own), self.include_folder.as_deref()].into_iter().flatten().collect();
         let base = std::env::current_dir()?;
         if !folders.iter().any(|folder| is_below(Path::new(path), folder, &base)) {
             return Err(outside(own));
         }
+        // O_PATH finds a file without opening it: no pipe waits, and no device notices.
+        let found = File::options().read(true).custom_flags(libc::O_PATH).open(path)?;
         // The target of a symbolic link decides, not its name.
-        let real = std::fs::canonicalize(path)?;
-        let real_folders = folders.iter().filter_map(|folder| std::fs::canonicalize(folder).ok());
+        let real = fs::read_link(own_path(&found))?;
+        let real_folders = folders.iter().filter_map(|folder| fs::canonicalize(folder).ok());
         if !real_folders.into_iter().any(|folder| real.starts_with(folder)) {
             return Err(outside(own));
         }
-        Ok(())
+        match irregular(&found)? {
+            None => Ok(File::open(own_path(&found))?),
+            Some(what) => Err(SourceError::NotRegular(what)),
+        }
     }
 }
 
@@ -213,18 +262,16 @@ impl JobSource for HostSource {
         read_text_file(Path::new(name))
     }
     fn read_included(&mut self, path: &str, job_file: &str) -> Result<String, SourceError> {
-        self.permit(path, job_file)?;
-        self.read(path)
+        read_text(self.open_permitted(path, job_file)?)
     }
     fn read_pattern(&mut self, path: &str, job_file: &str) -> Result<Vec<u8>, SourceError> {
-        self.permit(path, job_file)?;
-        read_bytes(std::fs::File::open(path)?)
+        read_bytes(self.open_permitted(path, job_file)?)
     }
     fn variable(&self, name: &str) -> Option<String> {
         std::env::var(name).ok()
     }
     fn machine(&self) -> Machine {
-        let memory_kb = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
+        let memory_kb = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
             text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok())
         });
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
@@ -246,6 +293,66 @@ mod tests {
         let read = jobs.environment.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
         let expected = [("$mb_memory", Some("16384")), ("$ncpus", Some("8")), ("${A}", None), ("${B}", Some("b"))];
         assert_eq!(read.collect::<Vec<_>>(), expected);
+    }
+
+    /// A folder with a job file, a pipe and links.
+    fn folder() -> tempfile::TempDir {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        fs::create_dir(at("jobs")).expect("a folder");
+        fs::write(at("jobs/options"), "bs=8k\n").expect("written");
+        fs::write(at("outside"), "bs=8k\n").expect("written");
+        for (name, target) in [("link", "options"), ("out", "../outside"), ("null", "/dev/null"), ("gone", "nothing")] {
+            std::os::unix::fs::symlink(target, at("jobs").join(name)).expect("a link");
+        }
+        let made = std::process::Command::new("mkfifo").arg(at("jobs/pipe")).status();
+        assert!(made.expect("mkfifo ran").success());
+        folder
+    }
+
+    #[test]
+    fn only_a_regular_file_below_the_folder_is_included() {
+        let folder = folder();
+        let job_file = folder.path().join("jobs/job.fio");
+        let (job_file, mut source) = (job_file.to_str().expect("UTF-8"), HostSource::default());
+        let mut said = |name: &str| {
+            let path = folder.path().join("jobs").join(name);
+            let path = path.to_str().expect("UTF-8");
+            let text = source.read_included(path, job_file).map_err(|error| error.to_string());
+            let bytes = source.read_pattern(path, job_file).map_err(|error| error.to_string());
+            assert_eq!(text.clone().map(String::into_bytes), bytes, "{name}");
+            text.unwrap_or_else(|error| error)
+        };
+        assert_eq!(
+            (said("options"), said("link"), said("../jobs/options")),
+            ("bs=8k\n".into(), "bs=8k\n".into(), "bs=8k\n".into())
+        );
+        assert_eq!(said("pipe"), "a pipe, not a regular file", "nobody writes it, and nothing waits");
+        assert_eq!(said("gone"), "No such file or directory");
+        for outside in ["out", "null", "../outside"] {
+            assert!(said(outside).starts_with("not below "), "{outside}: {}", said(outside));
+        }
+        assert!(said(".").contains("directory"), "{}", said("."));
+    }
+
+    #[test]
+    fn a_file_that_a_user_names_may_be_a_pipe_of_the_shell_but_has_no_name_for_it() {
+        let folder = folder();
+        let at = |name: &str| folder.path().join("jobs").join(name);
+        assert_eq!(read_text_file(&at("link")).expect("a text"), "bs=8k\n");
+        let error = read_text_file(&at("pipe")).expect_err("nobody writes it, and nothing waits");
+        assert_eq!(error.to_string(), "a pipe, not a regular file");
+        assert_eq!(read_text_file(Path::new("/dev/null")).expect("an empty text"), "");
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let thread = std::thread::spawn(move || {
+            let path = format!("/proc/self/fd/{}", reader.as_raw_fd());
+            let text = read_text_file(Path::new(&path));
+            (reader, text)
+        });
+        // The reader waits for what comes, and for the end.
+        std::io::Write::write_all(&mut writer, b"[a]\n").expect("a reader");
+        drop(writer);
+        assert_eq!(thread.join().expect("it ended").1.expect("a text"), "[a]\n");
     }
 
     #[test]

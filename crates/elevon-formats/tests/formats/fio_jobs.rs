@@ -97,6 +97,41 @@ fn includes_are_relative_nest_and_hold_options_only() {
 }
 
 #[test]
+fn includes_that_multiply_end_with_one_line() {
+    let mut source = MemorySource::one("j", "[a]\ninclude 1\ninclude 1\n");
+    for depth in 1..15 {
+        source.files.insert(depth.to_string(), format!("include {0}\ninclude {0}\n", depth + 1));
+    }
+    source.files.insert("15".into(), "bs=8k\n".into());
+    let said = |source: &mut MemorySource| {
+        let errors = parse(source, "j").expect_err("too much");
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        errors[0].to_string()
+    };
+    let too_many =
+        "include: more than 1024 includes, counting those of included files; put what they say into fewer files";
+    assert_eq!(said(&mut source), format!("14:2:1: {too_many}"));
+    // The same file, over and over; the files of a command count together.
+    let each = |count: usize| format!("[a]\n{}", "include i\n".repeat(count));
+    let mut source = MemorySource::one("j", &each(1025));
+    source.files.insert("i".into(), "iodepth=4\n".into());
+    assert_eq!(said(&mut source), format!("j:1026:1: {too_many}"));
+    source.files.insert("j".into(), each(1024));
+    assert_eq!(parse(&mut source, "j").expect("as many as there may be").jobs[0].iodepth, 4);
+    assert_eq!(parse_all(&mut source, &["j", "j"]).expect_err("too many").len(), 1);
+    // Few, but long.
+    source.files.insert("i".into(), "#".repeat(16 << 20));
+    source.files.insert("j".into(), each(5));
+    let too_long = "more than 64 MiB of included files and files of patterns; name smaller ones, or fewer times";
+    assert_eq!(said(&mut source), format!("j:6:1: include: {too_long}"));
+    source.files.insert("j".into(), format!("[a]\n{}", "buffer_pattern='i'\n".repeat(5)));
+    let errors = parse(&mut source, "j").expect_err("too long");
+    assert!(errors.iter().any(|error| error.to_string() == format!("j:6:1: buffer_pattern: {too_long}")), "{errors:?}");
+    source.files.insert("j".into(), format!("[a]\nbuffer_pattern={}\n", "'i'".repeat(99)));
+    assert_eq!(said(&mut source), "j:2:16: buffer_pattern: is longer than 1048576 bytes; must be 1 to 65536");
+}
+
+#[test]
 fn several_files_run_one_after_the_other() {
     let mut source = MemorySource::one("a.fio", "[global]\nbs=8k\n[a]\n");
     source.files.insert("b.fio".into(), "[b]\n[c]\n".into());

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use elevon_formats::fio::{SourceError, read_text_file};
 use elevon_formats::sweep as file;
 use serde_json::{Map, Value, json};
 
@@ -333,8 +334,10 @@ impl Definition {
 /// Reads a plan.
 fn of_plan(path: &Path) -> Result<Parts, Failure> {
     let name = path.display().to_string();
-    let bytes = std::fs::read(path).map_err(|error| Failure::named(&name, error))?;
-    let text = String::from_utf8(bytes).map_err(|_| Failure::named(&name, SweepError::NoPlan))?;
+    let text = read_text_file(path).map_err(|error| match error {
+        SourceError::NotText => Failure::named(&name, SweepError::NoPlan),
+        error => Failure::named(&name, error),
+    })?;
     let plan = file::parse(&name, &text, &OPTIONS).map_err(Failure::text)?;
     let at = |place: &elevon_formats::fio::Span, error: SweepError| {
         let complaint = elevon_formats::fio::Problem::Malformed.because(error.to_string());

@@ -11,6 +11,8 @@ const LONGEST: usize = 512;
 
 /// The maximum number of bytes with a file: places in a pattern have 16 bits.
 const LONGEST_WITH_FILE: usize = 1 << 16;
+/// A pattern that is longer is not read to its end.
+const MOST_BYTES: usize = 1 << 20;
 
 pub(in super::super) fn buffer_pattern(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (pattern, offsets) = bytes(text, scan)?;
@@ -38,7 +40,14 @@ fn bytes(text: &str, scan: &Scan) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
     if rest.is_empty() {
         return Err(Problem::Missing.because("is empty; must be bytes such as 0xdeadbeef or \"text\""));
     }
+    let longest = if scan.files.is_empty() { LONGEST } else { LONGEST_WITH_FILE };
     while !rest.is_empty() {
+        // A file that is named a thousand times would not fit into memory.
+        if out.len() > MOST_BYTES {
+            return Err(
+                Problem::OutOfRange.because(format!("is longer than {MOST_BYTES} bytes; must be 1 to {longest}"))
+            );
+        }
         if let Some(tail) = rest.strip_prefix('"') {
             let inside;
             (inside, rest) = quoted(tail, '"')?;
@@ -64,7 +73,6 @@ fn bytes(text: &str, scan: &Scan) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
                 .because(format!("`{rest}` is no pattern; must be bytes such as 0xdeadbeef, 123 or \"text\"")));
         }
     }
-    let longest = if scan.files.is_empty() { LONGEST } else { LONGEST_WITH_FILE };
     match out.len() {
         length if (1..=longest).contains(&length) => Ok((out, offsets)),
         length => Err(Problem::OutOfRange.because(format!("is {length} bytes long; must be 1 to {longest}"))),
