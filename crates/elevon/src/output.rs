@@ -92,12 +92,39 @@ impl NewFile {
         let Self { name, to } = self;
         let written = match to {
             Destination::There(mut file) => file.write_all(content),
-            Destination::Beside { mut part, target } => part
-                .as_file_mut()
-                .write_all(content)
-                .and_then(|()| part.persist(target).map(drop).map_err(|error| error.error)),
+            Destination::Beside { mut part, target } => part.as_file_mut().write_all(content).and_then(|()| {
+                durable(part.as_file())?;
+                part.persist(&target).map_err(|error| error.error)?;
+                durable_name(&target)
+            }),
         };
         written.map_err(|error| MachineError::Write { output: name, error }.into())
+    }
+}
+
+/// Moves a file to its place, with the mode of the file that it replaces. What it holds is durable
+/// before it has the name, and the name before this returns: a power cut leaves the old file or the
+/// new one, and never an empty one.
+pub(crate) fn replace(from: &Path, target: &Path) -> io::Result<()> {
+    durable(&File::open(from)?)?;
+    if let Ok(old) = fs::metadata(target) {
+        inherit(from, &old)?;
+    }
+    fs::rename(from, target)?;
+    durable_name(target)
+}
+
+/// Makes the name of a file durable. A folder that may be written and not read cannot be asked.
+fn durable_name(file: &Path) -> io::Result<()> {
+    File::open(folder_of(file)).map_or(Ok(()), |folder| durable(&folder))
+}
+
+/// Makes a file or a folder durable, if its file system can.
+fn durable(file: &File) -> io::Result<()> {
+    match file.sync_all() {
+        // Some file systems have no fsync, of a folder above all.
+        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        done => done,
     }
 }
 
@@ -121,7 +148,7 @@ pub(crate) fn without_path(error: io::Error) -> io::Error {
 
 /// Gives a file the mode of the file that it will replace and, if this process is allowed to, its
 /// owner.
-pub(crate) fn inherit(file: &Path, old: &fs::Metadata) -> io::Result<()> {
+fn inherit(file: &Path, old: &fs::Metadata) -> io::Result<()> {
     // Only root may change the owner. For any other user, both files most likely have the same
     // owner already.
     let _ = std::os::unix::fs::chown(file, Some(old.uid()), Some(old.gid()));

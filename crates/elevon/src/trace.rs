@@ -20,7 +20,7 @@ use tempfile::TempDir;
 use crate::args::{Blktrace, ReportArgs};
 use crate::failure::{Failure, FileError, InputError, Irreplaceable, MachineError, ValueError};
 use crate::files::Files;
-use crate::output::{folder_of, hidden, inherit, target_of, without_path};
+use crate::output::{folder_of, hidden, replace, target_of, without_path};
 
 /// Parts of a blktrace that are checked against the command's other files before the number of CPUs
 /// is known.
@@ -180,14 +180,6 @@ pub(crate) fn blktrace_form(args: &ReportArgs, kernel: Kernel) -> Result<Blktrac
         Blktrace::Version8 => Err(refused("--kernel 6.19 or later, the first to record version 8")),
         Blktrace::Btt => Ok(BlktraceForm::Btt),
     }
-}
-
-/// Moves a finished file to its place, with the mode of the file that it replaces.
-fn replace(from: &Path, target: &Path) -> io::Result<()> {
-    if let Ok(old) = fs::metadata(target) {
-        inherit(from, &old)?;
-    }
-    fs::rename(from, target)
 }
 
 /// Returns the name of a CPU's file of a blktrace.
