@@ -48,8 +48,11 @@ impl Frames {
         let memory = Mapping::new(count * PAGE)?;
         // Hits of a large cache cause TLB misses. Frames are first used in order, so huge pages
         // take no more memory than frames do, except for the last one. A kernel without huge pages
-        // returns an error, which is ignored. SAFETY: the whole mapping that was just made.
-        unsafe { libc::madvise(memory.start().cast(), memory.len(), libc::MADV_HUGEPAGE) };
+        // returns an error, which is ignored. Miri has no madvise.
+        if !cfg!(miri) {
+            // SAFETY: the whole mapping that was just made.
+            unsafe { libc::madvise(memory.start().cast(), memory.len(), libc::MADV_HUGEPAGE) };
+        }
         Ok(Self { memory, in_flight: vec![InFlight::default(); count], bios: Vec::new() })
     }
 
