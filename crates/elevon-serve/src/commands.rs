@@ -4,6 +4,8 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::sync::Arc;
 use std::time::Duration;
 
+use elevon_core::kernel::Rules;
+use elevon_formats::cgroup::Setting;
 use elevon_formats::serve::EVERY_DEVICE;
 use serde_json::{Value, json};
 
@@ -16,7 +18,7 @@ use crate::view::{Observed, unknown_tenant};
 /// The longest command, in bytes.
 const LONGEST: u64 = 64 << 10;
 /// The longest time over which a rate is explained.
-const LONGEST_SPAN: u64 = 60_000;
+pub(crate) const LONGEST_SPAN: u64 = 60_000;
 /// The time over which a rate is explained, in milliseconds, unless another is asked for.
 const SPAN: u64 = 1_000;
 
@@ -42,8 +44,20 @@ pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
 
 /// Answers commands until the other side is done.
 fn serve(socket: Socket, shared: &Arc<Shared>) {
-    let Ok(mut writer) = socket.try_clone() else { return };
-    let mut reader = BufReader::new(socket);
+    let Ok(writer) = socket.try_clone() else { return };
+    lines(BufReader::new(socket), writer, |command| {
+        let answer = Command::of(command, &Control(shared).kernel().rules()).and_then(|asked| answer(asked, shared));
+        log(command, &answer, shared);
+        answer
+    });
+}
+
+/// Answers each line with a line until the other side is done.
+pub(crate) fn lines(
+    mut reader: impl BufRead,
+    mut writer: impl Write,
+    mut answer: impl FnMut(&Value) -> Result<Value, String>,
+) {
     loop {
         let mut line = Vec::new();
         let read = (&mut reader).take(LONGEST).read_until(b'\n', &mut line);
@@ -56,11 +70,7 @@ fn serve(socket: Socket, shared: &Arc<Shared>) {
         }
         let answer = match serde_json::from_slice::<Value>(&line) {
             _ if is_too_long => json!({ "error": format!("a command of more than {LONGEST} bytes") }),
-            Ok(command) => {
-                let answer = answer(&command, shared);
-                log(&command, &answer, shared);
-                answer.unwrap_or_else(|error| json!({ "error": error }))
-            }
+            Ok(command) => answer(&command).unwrap_or_else(|error| json!({ "error": error })),
             Err(error) => json!({ "error": format!("no command in a line of JSON: {error}") }),
         };
         if writer.write_all(format!("{answer}\n").as_bytes()).is_err() {
@@ -100,29 +110,77 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
     }
 }
 
+/// A command that can be carried out if there is what it names.
+#[derive(Debug)]
+pub(crate) enum Command {
+    Exports,
+    Stats,
+    /// Why a tenant has its rate, over so many milliseconds.
+    Explain {
+        tenant: String,
+        span: u64,
+    },
+    /// Settings of a tenant. `named`: the device that they name.
+    Set {
+        tenant: String,
+        settings: Vec<Setting>,
+        named: Option<String>,
+    },
+    /// `None`: all exports.
+    Drain(Option<String>),
+    Resume(Option<String>),
+    Reload,
+    Stop,
+}
+
+impl Command {
+    /// Checks what a line says, without what the server has.
+    ///
+    /// # Errors
+    /// What is wrong, for the answer.
+    pub(crate) fn of(command: &Value, rules: &Rules) -> Result<Self, String> {
+        let name = text(command, "command").unwrap_or_default();
+        match name {
+            "exports" => Ok(Self::Exports),
+            "stats" => Ok(Self::Stats),
+            "explain" => explained(command),
+            "set" => settings(command, rules),
+            "drain" => export(command).map(Self::Drain),
+            "resume" => export(command).map(Self::Resume),
+            "reload" => Ok(Self::Reload),
+            "stop" => Ok(Self::Stop),
+            _ => Err(format!("`{name}` is no command; there are {}", COMMANDS.join(", "))),
+        }
+    }
+}
+
 /// Carries out a command.
-fn answer(command: &Value, shared: &Arc<Shared>) -> Result<Value, String> {
+fn answer(command: Command, shared: &Arc<Shared>) -> Result<Value, String> {
     let control = Control(shared);
-    let name = text(command, "command").unwrap_or_default();
-    match name {
-        "exports" => Ok(json!({ "exports": Observed::of(&control).exports_json() })),
-        "stats" => Ok(Observed::of(&control).json()),
-        "explain" => explain(&control, command),
-        "set" => set(&control, command),
-        "drain" => with_exports(&control, command, |names| control.drain(names)),
-        "resume" => with_exports(&control, command, |names| {
+    match command {
+        Command::Exports => Ok(json!({ "exports": Observed::of(&control).exports_json() })),
+        Command::Stats => Ok(Observed::of(&control).json()),
+        Command::Explain { tenant, span } => explain(&control, &tenant, span),
+        Command::Set { tenant, settings, named } => {
+            if let Some(device) = named.filter(|_| control.devices().count() > 1) {
+                return Err(format!("{device}: {EVERY_DEVICE}"));
+            }
+            let warnings = control.set(&tenant, &settings)?;
+            Ok(json!({ "warnings": warnings }))
+        }
+        Command::Drain(name) => with_exports(&control, name, |names| control.drain(names)),
+        Command::Resume(name) => with_exports(&control, name, |names| {
             control.resume(names);
             Vec::new()
         }),
-        "reload" => match shared.reload_and_log() {
+        Command::Reload => match shared.reload_and_log() {
             Ok(refused) => Ok(json!({ "refused": refused })),
             Err(errors) => Err(errors.join("\n")),
         },
-        "stop" => {
+        Command::Stop => {
             shared.stop();
             Ok(json!({}))
         }
-        _ => Err(format!("`{name}` is no command; there are {}", COMMANDS.join(", "))),
     }
 }
 
@@ -135,14 +193,26 @@ fn text<'a>(command: &'a Value, key: &str) -> Result<&'a str, String> {
     }
 }
 
-fn explain(control: &Control<'_>, command: &Value) -> Result<Value, String> {
-    let tenant = text(command, "tenant")?;
+/// Returns the export that a command names. One that is no name is not taken for none.
+fn export(command: &Value) -> Result<Option<String>, String> {
+    match &command["export"] {
+        Value::Null => Ok(None),
+        _ => text(command, "export").map(|name| Some(name.to_owned())),
+    }
+}
+
+fn explained(command: &Value) -> Result<Command, String> {
+    let tenant = text(command, "tenant")?.to_owned();
     let span = match &command["over_ms"] {
         Value::Null => SPAN,
         given => given.as_u64().filter(|span| (1..=LONGEST_SPAN).contains(span)).ok_or_else(|| {
             format!("over_ms: {given}: expected a whole number of milliseconds from 1 to {LONGEST_SPAN}")
         })?,
     };
+    Ok(Command::Explain { tenant, span })
+}
+
+fn explain(control: &Control<'_>, tenant: &str, span: u64) -> Result<Value, String> {
     let before = Observed::of(control);
     // Said at once, not after the time.
     before.explain(&before, tenant).ok_or_else(|| unknown_tenant(&before.devices, tenant))?;
@@ -151,13 +221,12 @@ fn explain(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     after.explain(&before, tenant).ok_or_else(|| unknown_tenant(&after.devices, tenant))
 }
 
-fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
+fn settings(command: &Value, rules: &Rules) -> Result<Command, String> {
     let (tenant, setting) = (text(command, "tenant")?, text(command, "setting")?);
     let path = elevon_formats::tenants::normal_path(tenant).map_err(|error| format!("{tenant}: {error}"))?;
     // The setting is read as a line of a file of tenants below the tenant's table.
     let file = format!("[tenant.a]\n{setting}\n");
-    let rules = control.kernel().rules();
-    let file = elevon_formats::tenants::parse("", &file, &rules).map_err(|errors| {
+    let file = elevon_formats::tenants::parse("", &file, rules).map_err(|errors| {
         let line = |error: &elevon_formats::fio::Diagnostic| {
             // Text that is no TOML has no key.
             let key = error.key.trim_start_matches("tenant.a.");
@@ -169,28 +238,21 @@ fn set(control: &Control<'_>, command: &Value) -> Result<Value, String> {
     if table.settings.is_empty() || !file.changes.is_empty() || !file.device.is_empty() {
         return Err(format!("`{setting}`: expected settings of a tenant, such as weight = 200"));
     }
-    if let Some(device) = file.named.filter(|_| control.devices().count() > 1) {
-        return Err(format!("{device}: {EVERY_DEVICE}"));
-    }
-    let warnings = control.set(&path, &table.settings)?;
-    Ok(json!({ "warnings": warnings }))
+    Ok(Command::Set { tenant: path, settings: table.settings.clone(), named: file.named })
 }
 
-/// Does something with the export that a command names, or with all of them if it names none. What
-/// is done returns lines to be told.
+/// Does something with the export of a name, or with all of them. What is done returns lines to be
+/// told.
 fn with_exports(
     control: &Control<'_>,
-    command: &Value,
+    name: Option<String>,
     act: impl Fn(&[String]) -> Vec<String>,
 ) -> Result<Value, String> {
     let all: Vec<String> = control.exports().into_iter().map(|view| view.exported.name).collect();
-    let names = match &command["export"] {
-        Value::Null => all,
-        // One that is no name is not taken for none.
-        _ => match text(command, "export")? {
-            name if all.iter().any(|other| other == name) => vec![name.to_owned()],
-            name => return Err(format!("{name}: no such export")),
-        },
+    let names = match name {
+        None => all,
+        Some(name) if all.contains(&name) => vec![name],
+        Some(name) => return Err(format!("{name}: no such export")),
     };
     let warnings = act(&names);
     Ok(json!({ "exports": names, "warnings": warnings }))

@@ -24,7 +24,7 @@ const CLIENTS: usize = 16;
 /// Time for a whole request to come, and for its answer to go.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest head of a request, in bytes.
-const HEAD: usize = 8 << 10;
+pub(crate) const HEAD: usize = 8 << 10;
 /// The most headers of a request.
 const HEADERS: usize = 64;
 /// For this time an answer is made of what was seen before.
@@ -33,7 +33,7 @@ const FRESH: Duration = Duration::from_millis(100);
 /// The time over which a rate is explained, in milliseconds, unless another is asked for.
 const SPAN: u64 = 1_000;
 /// The times that can be asked for: longer than [`FRESH`], and no client's for long.
-const SPANS: std::ops::RangeInclusive<u64> = 200..=5_000;
+pub(crate) const SPANS: std::ops::RangeInclusive<u64> = 200..=5_000;
 const PAGE: &str = "text/html; charset=utf-8";
 /// What a page may do: run its own script and ask its own server.
 const POLICY: &str = "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; \
@@ -48,10 +48,77 @@ struct Site {
 }
 
 /// An answer.
-struct Answer {
+#[derive(Debug)]
+pub(crate) struct Answer {
     status: &'static str,
     content_type: &'static str,
     body: String,
+}
+
+/// A request that can be answered.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// False for HEAD, to which the answer is its head.
+    pub(crate) has_body: bool,
+    pub(crate) of: Resource,
+}
+
+/// What there is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Resource {
+    /// Metrics, in OpenMetrics' form if `open`.
+    Metrics { open: bool },
+    /// The page.
+    Page,
+    /// The JSON that the page draws.
+    Stats,
+    /// Why a tenant has its rate, over so many milliseconds.
+    Explain { tenant: String, span: u64 },
+}
+
+impl Request {
+    /// Parses the head of a request.
+    ///
+    /// # Errors
+    /// The answer to a head that asks for nothing that there is.
+    pub(crate) fn of_head(head: &[u8]) -> Result<Self, Answer> {
+        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
+        let mut request = httparse::Request::new(&mut headers);
+        let is_whole = request.parse(head).is_ok_and(|status| status.is_complete());
+        let (Some(method), Some(target), true) = (request.method, request.path, is_whole) else {
+            return Err(refusal("400 Bad Request", "no request of HTTP/1"));
+        };
+        if !["GET", "HEAD"].contains(&method) {
+            return Err(refusal("405 Method Not Allowed", "only GET and HEAD: nothing can be changed here"));
+        }
+        let (path, query) = target.split_once('?').unwrap_or((target, ""));
+        let accepts = |wanted: &str| {
+            let mut all = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
+            all.any(|header| String::from_utf8_lossy(header.value).contains(wanted))
+        };
+        let of = match path {
+            "/metrics" => Resource::Metrics { open: accepts("application/openmetrics-text") },
+            "/" => Resource::Page,
+            "/api/stats" => Resource::Stats,
+            "/api/explain" => explain(query).map_err(|why| json("400 Bad Request", &json!({ "error": why })))?,
+            _ => {
+                let all = "there are /, /metrics, /api/stats and /api/explain?tenant=PATH";
+                return Err(refusal("404 Not Found", all));
+            }
+        };
+        Ok(Self { has_body: method != "HEAD", of })
+    }
+}
+
+/// Parses the query of `/api/explain`.
+fn explain(query: &str) -> Result<Resource, &'static str> {
+    let tenant = parameter(query, "tenant").ok_or("tenant is missing: expected its path")?;
+    let span = match parameter(query, "over_ms").map(|text| text.parse()) {
+        None => SPAN,
+        Some(Ok(millis)) if SPANS.contains(&millis) => millis,
+        Some(_) => return Err("over_ms: expected a whole number from 200 to 5000"),
+    };
+    Ok(Resource::Explain { tenant, span })
 }
 
 /// Accepts clients until the server has ended.
@@ -87,11 +154,15 @@ impl Site {
     }
 
     fn serve(&self, socket: &mut Socket) -> io::Result<()> {
-        let (answer, has_body) = match head(socket, Instant::now() + PATIENCE)? {
-            Some(head) => self.answer(&head),
-            None => (refusal("400 Bad Request", "no request of HTTP/1 with a head of at most 8 KiB"), true),
+        let deadline = Instant::now() + PATIENCE;
+        let head = head(|buffer| socket.read_until(buffer, deadline))?;
+        let request = match &head {
+            Some(head) => Request::of_head(head),
+            None => Err(refusal("400 Bad Request", "no request of HTTP/1 with a head of at most 8 KiB")),
         };
-        let Answer { status, content_type, body } = answer;
+        let has_body = request.as_ref().map_or(true, |request| request.has_body);
+        let Answer { status, content_type, body } =
+            request.map_or_else(|refused| refused, |request| self.answer(request));
         let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
         let policy = if content_type == PAGE { POLICY } else { "" };
         let mut bytes = format!(
@@ -109,31 +180,13 @@ impl Site {
         Ok(())
     }
 
-    /// Answers a head of a request, and says whether the body is sent.
-    fn answer(&self, head: &[u8]) -> (Answer, bool) {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-        let mut request = httparse::Request::new(&mut headers);
-        let is_whole = request.parse(head).is_ok_and(|status| status.is_complete());
-        let (Some(method), Some(target), true) = (request.method, request.path, is_whole) else {
-            return (refusal("400 Bad Request", "no request of HTTP/1"), true);
-        };
-        let has_body = method != "HEAD";
-        if !["GET", "HEAD"].contains(&method) {
-            return (refusal("405 Method Not Allowed", "only GET and HEAD: nothing can be changed here"), true);
+    fn answer(&self, request: Request) -> Answer {
+        match request.of {
+            Resource::Metrics { open } => self.metrics(open),
+            Resource::Page => Answer { status: "200 OK", content_type: PAGE, body: elevon_report::live::page() },
+            Resource::Stats => json("200 OK", &self.observed().json()),
+            Resource::Explain { tenant, span } => self.explain(&tenant, span),
         }
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let accepts = |wanted: &str| {
-            let mut all = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
-            all.any(|header| String::from_utf8_lossy(header.value).contains(wanted))
-        };
-        let answer = match path {
-            "/metrics" => self.metrics(accepts("application/openmetrics-text")),
-            "/" => Answer { status: "200 OK", content_type: PAGE, body: elevon_report::live::page() },
-            "/api/stats" => json("200 OK", &self.observed().json()),
-            "/api/explain" => self.explain(query),
-            _ => refusal("404 Not Found", "there are /, /metrics, /api/stats and /api/explain?tenant=PATH"),
-        };
-        (answer, has_body)
     }
 
     fn metrics(&self, open: bool) -> Answer {
@@ -143,24 +196,17 @@ impl Site {
         Answer { status: "200 OK", content_type, body }
     }
 
-    /// Answers why a tenant has the rate that it has.
-    fn explain(&self, query: &str) -> Answer {
-        let wrong = |why: &str| json("400 Bad Request", &json!({ "error": why }));
-        let Some(tenant) = parameter(query, "tenant") else { return wrong("tenant is missing: expected its path") };
-        let span = match parameter(query, "over_ms").map(|text| text.parse()) {
-            None => SPAN,
-            Some(Ok(millis)) if SPANS.contains(&millis) => millis,
-            Some(_) => return wrong("over_ms: expected a whole number from 200 to 5000"),
-        };
+    /// Answers why a tenant has the rate that it has, over milliseconds.
+    fn explain(&self, tenant: &str, span: u64) -> Answer {
         let unknown =
-            |seen: &Observed| json("404 Not Found", &json!({ "error": unknown_tenant(&seen.devices, &tenant) }));
+            |seen: &Observed| json("404 Not Found", &json!({ "error": unknown_tenant(&seen.devices, tenant) }));
         let before = self.observed();
-        if before.explain(&before, &tenant).is_none() {
+        if before.explain(&before, tenant).is_none() {
             return unknown(&before);
         }
         std::thread::sleep(Duration::from_millis(span));
         let after = self.observed();
-        match after.explain(&before, &tenant) {
+        match after.explain(&before, tenant) {
             Some(explained) => json("200 OK", &explained),
             None => unknown(&after),
         }
@@ -198,17 +244,17 @@ fn refusal(status: &'static str, why: &str) -> Answer {
 /// Reads the head of a request. `None` if it is too long or ends before it is whole.
 ///
 /// # Errors
-/// The socket failed, or the deadline has passed.
-fn head(socket: &mut Socket, deadline: Instant) -> io::Result<Option<Vec<u8>>> {
+/// What `read` returns, which reads into a buffer as [`io::Read::read`] does.
+pub(crate) fn head(mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<Option<Vec<u8>>> {
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while head.len() < HEAD {
-        let read = socket.read_until(&mut buffer, deadline)?;
-        if read == 0 {
+        let taken = read(&mut buffer)?;
+        if taken == 0 {
             return Ok(None);
         }
         // The end may have come in two parts.
         let from = head.len().saturating_sub(3);
-        head.extend_from_slice(&buffer[..read]);
+        head.extend_from_slice(&buffer[..taken]);
         if head[from..].windows(4).any(|end| end == b"\r\n\r\n") {
             return Ok(Some(head));
         }
