@@ -1,6 +1,5 @@
-//! Properties that must hold for any text of `--cpu-cost` under any scheduler (the first line). The
-//! fuzz target and a test over the corpus share this check; both include the command's
-//! `cpu_cost.rs` at their root.
+//! Properties that must hold for any text of `--cpu-cost` under any scheduler (the first line). A
+//! module of the command has this check.
 
 use elevon_core::sched::SchedulerConfig;
 

@@ -1,6 +1,5 @@
 //! Properties that must hold for any text of `--memory` or `--cache`, followed by lines of `--set`.
-//! The fuzz target and a test over the corpus share this check; both include the command's
-//! `memory.rs` at their root.
+//! A module of the command has this check.
 
 use elevon_cache::page_cache::PageCache;
 use elevon_core::kernel::Kernel;

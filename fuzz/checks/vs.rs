@@ -1,5 +1,5 @@
-//! Properties that must hold for any text of `--vs`. The fuzz target and a test over the corpus
-//! share this check; both include the command's `args.rs` at their root.
+//! Properties that must hold for any text of `--vs`. A module of the command has this
+//! check.
 
 use crate::args::StackArgs;
 

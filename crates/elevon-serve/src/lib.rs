@@ -16,6 +16,8 @@ mod commands;
 mod connection;
 mod device;
 mod disk;
+#[doc(hidden)]
+pub mod fuzzing;
 mod http;
 mod line;
 mod listen;

@@ -5,11 +5,29 @@
 //! cannot pass with skipped tests.
 
 use std::env;
+use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::MetadataExt;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 /// The environment variable that turns a skipped test into a failed one, if its value is `1`.
 pub const REQUIRE_TOOLS: &str = "ELEVON_REQUIRE_TOOLS";
+
+/// The environment variable that names a file to which [`tool`] adds a line for each program that
+/// it is asked for: the program, the test binary, its working directory and the test, with tabs
+/// between them. `cargo xtask hide-tools` reads it.
+pub const TOOLS_LOG: &str = "ELEVON_TOOLS_LOG";
+
+/// Returns true if all of these programs are installed. A test that starts one program names those
+/// that this one starts, too.
+///
+/// # Panics
+///
+/// If one is not installed and [`REQUIRE_TOOLS`] is `1`.
+pub fn tools(names: &[&str]) -> bool {
+    // Each of them is looked for, so that all that are missing are told.
+    names.iter().filter(|name| tool(name).is_none()).count() == 0
+}
 
 /// Returns a command that runs the program `name`, or `None` if it is not installed.
 ///
@@ -17,6 +35,7 @@ pub const REQUIRE_TOOLS: &str = "ELEVON_REQUIRE_TOOLS";
 ///
 /// If the program is not installed and [`REQUIRE_TOOLS`] is `1`.
 pub fn tool(name: &str) -> Option<Command> {
+    log(name);
     // The program counts as installed even if it rejects these arguments.
     let mut probe = Command::new(name);
     probe.arg("--version").stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
@@ -29,6 +48,18 @@ pub fn tool(name: &str) -> Option<Command> {
     }
 }
 
+/// Notes that a test uses a program, if there is a log.
+fn log(name: &str) {
+    let Some(path) = env::var_os(TOOLS_LOG) else { return };
+    let [binary, folder] = [env::current_exe(), env::current_dir()].map(|path| path.expect("this process has one"));
+    // The harness gives the thread of a test its name.
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
+    let line = format!("{name}\t{}\t{}\t{test}\n", binary.display(), folder.display());
+    let file = File::options().append(true).create(true).open(path);
+    file.and_then(|mut file| file.write_all(line.as_bytes())).expect("the log can be written");
+}
+
 /// Prints on stdout that the rest of a test is skipped, and why. The caller then returns.
 ///
 /// # Panics
@@ -39,6 +70,18 @@ pub fn skip(reason: &str) {
     let required = env::var_os(REQUIRE_TOOLS).is_some_and(|value| value == "1");
     assert!(!required, "{REQUIRE_TOOLS}=1 and the test would be skipped: {reason}");
     println!("skipped: {reason}");
+}
+
+/// Sends a process a signal, such as `TERM`. Every shell has `kill`; the program of this name may be
+/// missing.
+///
+/// # Panics
+///
+/// If the signal cannot be sent.
+#[track_caller]
+pub fn signal(process: &Child, name: &str) {
+    let status = Command::new("sh").args(["-c", &format!("kill -{name} {}", process.id())]).status();
+    assert!(status.expect("there is a shell").success());
 }
 
 /// Prints on stdout that the rest of a test is skipped because this machine denies a facility of

@@ -2,6 +2,8 @@
 
 #[path = "../../../fuzz/checks/corpus.rs"]
 mod corpus;
+#[path = "../../../fuzz/checks/recorded.rs"]
+mod recorded;
 #[path = "../../../fuzz/checks/trace.rs"]
 mod trace;
 
@@ -53,4 +55,9 @@ fn the_corpus_of_pages_holds() {
 #[test]
 fn the_corpus_of_mails_holds() {
     corpus::each("mail", 3, 7, &[0xff, b'>'], trace::mail);
+}
+
+#[test]
+fn the_corpus_of_settings_beside_traces_holds() {
+    corpus::each("recorded", 3, 1, b":\n[/\x01", recorded::recorded);
 }

@@ -4,14 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-// Paths are the same for the fuzz target that includes this file.
-#[path = "args/about.rs"]
 mod about;
-#[path = "args/server.rs"]
 mod server;
-#[path = "args/stack.rs"]
 mod stack;
-#[path = "args/usage.rs"]
 mod usage;
 
 pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, TopArgs};

@@ -8,10 +8,6 @@ use elevon_workload::cpu::{CpuCost, SchedulerCost};
 
 use crate::failure::{Failure, ValueError};
 
-#[cfg(test)]
-#[path = "../../../fuzz/checks/cpu_cost.rs"]
-mod check;
-
 /// Default CPU time of the page cache. Measured on the same machine (ext4): a cached read of 4 KiB
 /// takes 1.1 us, one of 128 KiB 0.5 us per page, and a store that faults (tmpfs, one page) 1.4 us.
 /// A read fault that maps sixteen pages took 4.5 us; here it counts as one fault.
@@ -82,14 +78,4 @@ fn wakes(text: &str) -> Result<(Nanos, Nanos), ValueError> {
 fn preempted(text: &str) -> Result<u64, ValueError> {
     let share = quantity::share(text).ok().filter(|&ppm| ppm <= 1_000_000);
     share.ok_or_else(|| ValueError::expected("a share from 0% to 100%"))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_corpus_of_the_fuzzer_holds() {
-        crate::corpus::each("cpu_cost", 6, 1, b"09=,\n", check::cpu_cost);
-    }
 }

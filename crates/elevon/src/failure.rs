@@ -6,12 +6,8 @@ use std::io::Write;
 
 use elevon_formats::fio::{Diagnostic, MOST_ERRORS};
 
-// The paths are explicit, because targets of the fuzzer include this file from another folder.
-#[path = "failure/input.rs"]
 mod input;
-#[path = "failure/machine.rs"]
 mod machine;
-#[path = "failure/sweep.rs"]
 mod sweep;
 
 pub(crate) use input::{

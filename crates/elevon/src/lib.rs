@@ -16,15 +16,14 @@ mod clamped;
 mod compare;
 mod console;
 mod convert;
-#[cfg(test)]
-#[path = "../../../fuzz/checks/corpus.rs"]
-mod corpus;
 mod cpu_cost;
 mod ctl;
 mod device_description;
 mod execute;
 mod failure;
 mod files;
+#[doc(hidden)]
+pub mod fuzzing;
 mod inspect;
 mod interval;
 mod kernels;

@@ -14,10 +14,6 @@ use elevon_workload::buffered::{ActivityControl, CacheCost};
 use crate::failure::{ConflictError, Failure, ValueError};
 use crate::setting;
 
-#[cfg(test)]
-#[path = "../../../fuzz/checks/memory.rs"]
-mod check;
-
 /// Minimum memory that is left to a simulated page cache; with less, the kernel's reserves would
 /// take most of it.
 const LEAST: u64 = 4 << 20;
@@ -256,11 +252,6 @@ fn sizes(text: &str) -> Result<Sizes, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_corpus_of_the_fuzzer_holds() {
-        crate::corpus::each("memory", 10, 1, b"09=,\n", check::memory);
-    }
 
     #[test]
     fn a_real_cache_holds_its_size_and_knows_when_a_write_is_over() {

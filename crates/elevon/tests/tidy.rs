@@ -39,7 +39,14 @@ fn documents() -> Vec<(PathBuf, String)> {
 fn library_crates() -> impl Iterator<Item = String> {
     let folders = fs::read_dir(root().join("crates")).expect("the crates");
     let names = folders.map(|folder| folder.expect("a folder").file_name().into_string().expect("a name"));
-    names.filter_map(|name| name.strip_prefix("elevon-").map(str::to_owned))
+    names.filter(|name| name != "elevon").map(|name| name.trim_start_matches("elevon-").to_owned())
+}
+
+/// Returns the folder of a crate by its name without `elevon-`.
+fn folder_of(krate: &str) -> PathBuf {
+    let crates = root().join("crates");
+    let full = crates.join(format!("elevon-{krate}"));
+    if full.is_dir() { full } else { crates.join(krate) }
 }
 
 #[test]
@@ -59,13 +66,13 @@ fn every_arrow_points_towards_the_core() {
         ("nbd", &[]),
         ("serve", &["core", "cache", "formats", "host", "nbd", "report", "sim", "workload"]),
         ("fairness", &["core", "formats", "sim", "testkit", "workload"]),
+        ("xtask", &["core", "cache", "formats", "nbd", "render", "report", "serve", "sim", "testkit", "trace"]),
     ];
     for krate in library_crates() {
         assert!(rows.iter().any(|(row, _)| *row == krate), "elevon-{krate} has no row of what it may use");
     }
     for (krate, allowed) in rows {
-        let manifest =
-            fs::read_to_string(root().join(format!("crates/elevon-{krate}/Cargo.toml"))).expect("a manifest");
+        let manifest = fs::read_to_string(folder_of(krate).join("Cargo.toml")).expect("a manifest");
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
         let dependencies = dependencies.split("\n[").next().unwrap_or_default();
         for line in dependencies.lines().filter(|line| line.contains('=')) {
@@ -200,7 +207,7 @@ fn comments_say_what_they_mean() {
 #[test]
 fn unsafe_code_lives_in_the_host_crate_only() {
     for krate in library_crates().filter(|krate| krate != "host") {
-        let lib = fs::read_to_string(root().join(format!("crates/elevon-{krate}/src/lib.rs"))).expect("a crate root");
+        let lib = fs::read_to_string(folder_of(&krate).join("src/lib.rs")).expect("a crate root");
         assert!(lib.contains("#![forbid(unsafe_code)]"), "elevon-{krate} must forbid unsafe code");
     }
 }
@@ -208,7 +215,7 @@ fn unsafe_code_lives_in_the_host_crate_only() {
 #[test]
 fn policy_is_no_std_and_knows_no_clock() {
     for krate in ["core", "cache"] {
-        let lib = fs::read_to_string(root().join(format!("crates/elevon-{krate}/src/lib.rs"))).expect("a crate root");
+        let lib = fs::read_to_string(folder_of(&krate).join("src/lib.rs")).expect("a crate root");
         assert!(lib.contains("#![no_std]"), "elevon-{krate} must do without std");
     }
     for (path, text) in sources() {
@@ -357,6 +364,29 @@ fn code_lines(text: &str) -> impl Iterator<Item = &str> {
 fn is_test(path: &Path) -> bool {
     let is_in = |folder: &str| path.components().any(|c| c.as_os_str() == folder);
     path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs") || is_in("tests") || is_in("benches")
+}
+
+/// Programs that tests may start without a look for them: POSIX has them, or Linux cannot be without
+/// them. Every other one is asked for with `elevon_testkit::tool` or `tools`, so that a test skips
+/// if it is missing and `cargo xtask hide-tools` knows who uses it.
+const ALWAYS_THERE: [&str; 8] = ["dd", "env", "ldd", "mkfifo", "mount", "sh", "tar", "umount"];
+
+#[test]
+fn tests_ask_whether_a_program_is_installed() {
+    // CI goes without fio-plot, of which there is no package.
+    let is_known = |name: &&str| ALWAYS_THERE.contains(name) || *name == "fio-plot";
+    let is_bench = |path: &Path| path.components().any(|part| part.as_os_str() == "benches");
+    for (path, text) in sources().into_iter().filter(|(path, _)| is_test(path) && !is_bench(path)) {
+        let started = text.match_indices("Command::new(\"").map(|(at, mark)| &text[at + mark.len()..]);
+        for name in started.filter_map(|rest| rest.split('"').next()).filter(|name| !is_known(name)) {
+            let named = |before: &str| text.matches(&format!("{before}\"{name}\"")).count();
+            assert!(
+                named("") > named("Command::new("),
+                "{}: `{name}` may be missing: ask elevon_testkit::tool",
+                path.display()
+            );
+        }
+    }
 }
 
 /// These functions differ in the last digit between platforms, and so would the results of a random

@@ -9,11 +9,6 @@ use super::IoprioArgs;
 use super::usage::{one_line, utf8};
 use crate::failure::VsError;
 
-// The path is the same for the fuzz target that includes this file.
-#[cfg(test)]
-#[path = "../../../../fuzz/checks/vs.rs"]
-mod check;
-
 /// The scheduler if tenants share the device and nothing says otherwise.
 pub(crate) const TENANTS_SCHEDULER: &str = "flow";
 
@@ -257,11 +252,6 @@ fn split_words(text: &str) -> Result<Vec<String>, VsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_corpus_of_the_fuzzer_holds() {
-        crate::corpus::each("vs", 8, 1, b"-='\n", check::vs);
-    }
 
     fn base() -> StackArgs {
         VsCli::try_parse_from(["--device", "hdd-7200", "--set", "hz=1000"]).expect("good options").stack

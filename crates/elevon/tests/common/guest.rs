@@ -152,7 +152,7 @@ impl GuestImage {
             let Some(path) = module(&unpacked.join("lib/modules"), name) else { continue };
             let to = root.join("modules").join(format!("{name}.ko"));
             if path.extension().is_some_and(|extension| extension == "xz") {
-                let bytes = Command::new("xz").arg("-dc").arg(&path).output().expect("xz ran").stdout;
+                let bytes = tool("xz")?.arg("-dc").arg(&path).output().expect("xz ran").stdout;
                 fs::write(to, bytes).expect("written");
             } else {
                 copy(&path, &to);

@@ -146,8 +146,7 @@ impl Served {
 
     /// The same, and returns its folder.
     pub(crate) fn ended(mut self) -> Bench {
-        let id = self.child.id().to_string();
-        assert!(Command::new("kill").arg(&id).status().expect("kill ran").success());
+        elevon_testkit::signal(&self.child, "TERM");
         let status = self.child.wait().expect("it ended");
         assert_eq!(status.code(), Some(0));
         assert!(!self.bench.path("s").exists(), "the socket is gone");

@@ -369,7 +369,8 @@ fn a_trace_says_which_run_it_is_of() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(stderr.contains("bfq:low_latency=0"), "{name}: {stderr}");
     }
-    if let Ok(blkparse) = Command::new("blkparse").args(["-q", "-i", "a"]).current_dir(bench.path("")).output() {
+    if let Some(mut blkparse) = elevon_testkit::tool("blkparse") {
+        let blkparse = blkparse.args(["-q", "-i", "a"]).current_dir(bench.path("")).output().expect("the tool ran");
         let text = String::from_utf8_lossy(&blkparse.stdout);
         assert!(text.contains(" m ") && text.contains("command: elevon run good.fio"), "{text}");
     }

@@ -61,7 +61,7 @@ fn said(command: &mut Command) -> String {
 /// Unpacked, and run by a user of a namespace who is nobody here, as podman and docker run it.
 #[test]
 fn an_image_runs_as_a_user_without_privileges() {
-    if ["umoci", "skopeo", "bwrap"].map(elevon_testkit::tool).iter().any(Option::is_none) {
+    if !elevon_testkit::tools(&["umoci", "skopeo", "bwrap"]) {
         return;
     }
     let bench = Bench::new();

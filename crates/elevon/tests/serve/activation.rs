@@ -27,12 +27,11 @@ struct Server(Child);
 
 impl Server {
     fn signal(&self, signal: &str) {
-        let id = self.0.id().to_string();
-        assert!(Command::new("kill").args([signal, &id]).status().expect("kill ran").success());
+        elevon_testkit::signal(&self.0, signal);
     }
 
     fn end(mut self) {
-        self.signal("-TERM");
+        self.signal("TERM");
         assert_eq!(self.0.wait().expect("it ended").code(), Some(0));
     }
 }
@@ -60,11 +59,13 @@ fn with_descriptor(bench: &Bench, descriptor: OwnedFd, names: &str, args: &[&str
 fn libnbd_starts_the_server_of_a_file() {
     let bench = bench();
     bench.file("pattern", vec![0x5a; DISK]);
-    let Some(mut nbdinfo) = elevon_testkit::tool("nbdinfo") else { return };
+    if !elevon_testkit::tools(&["nbdinfo", "nbdcopy"]) {
+        return;
+    }
+    let (mut nbdinfo, mut nbdcopy) = (Command::new("nbdinfo"), Command::new("nbdcopy"));
     let server = ["[", env!("CARGO_BIN_EXE_elevon"), "serve", "disk.img", "]"];
     let output = nbdinfo.current_dir(bench.path("")).args(["--size", "--"]).args(server).output().expect("it ran");
     assert_eq!(ok(&output), format!("{DISK}\n"), "nothing else is printed");
-    let mut nbdcopy = elevon_testkit::tool("nbdcopy").expect("a tool of the same package");
     let output =
         nbdcopy.current_dir(bench.path("")).args(["--flush", "--", "pattern"]).args(server).output().expect("it ran");
     ok(&output);
@@ -170,7 +171,7 @@ fn the_service_manager_is_told_what_goes_on() {
     let mut client = Client::open(&bench.path("s"), "a").expect("it listens from then on");
     until(&manager, "STATUS=1 export, 1 connection");
     until(&manager, "WATCHDOG=1");
-    server.signal("-HUP");
+    server.signal("HUP");
     let reloading = until(&manager, "RELOADING=1").pop().expect("a message");
     let time = reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).expect("its time");
     assert!(time.parse::<u64>().is_ok_and(|micros| micros > 0), "{reloading}");

@@ -111,7 +111,10 @@ other.shutdown()
 fn the_disk_is_handed_on_by_qemu_and_by_fuse() {
     let served = Served::start(&["--scheduler", "bfq"]);
     let path = |name: &str| served.bench.path(name).display().to_string();
-    let Some(mut daemon) = elevon_testkit::tool("qemu-storage-daemon") else { return };
+    if !elevon_testkit::tools(&["qemu-storage-daemon", "qemu-io"]) {
+        return;
+    }
+    let mut daemon = Command::new("qemu-storage-daemon");
     let node = format!("driver=nbd,node-name=n,server.type=unix,server.path={},export=disk.img", path("s"));
     let listen = format!("addr.type=unix,addr.path={}", path("q"));
     daemon.args(["--blockdev", &node, "--nbd-server", &listen, "--export", "nbd,id=e,node-name=n,name=x,writable=on"]);
@@ -122,11 +125,11 @@ fn the_disk_is_handed_on_by_qemu_and_by_fuse() {
     ok(&served.qemu_io(&through, &commands).expect("installed"));
     daemon.kill().and_then(|()| daemon.wait()).expect("it ended");
     ok(&served.qemu_io(&served.uri, &["read -P 0 5000 3000", "read -P 7 8000 63001"]).expect("installed"));
-    if std::path::Path::new("/dev/fuse").exists()
-        && let Some(mut fuse) = elevon_testkit::tool("nbdfuse")
-    {
+    // The helper of FUSE mounts for who is not root, and unmounts.
+    if std::path::Path::new("/dev/fuse").exists() && elevon_testkit::tools(&["nbdfuse", "fusermount3"]) {
         fs::create_dir(served.bench.path("mount")).expect("a folder");
-        let mut fuse = fuse.args([&path("mount"), "--unix", &path("s")]).spawn().expect("it started");
+        let mut fuse =
+            Command::new("nbdfuse").args([&path("mount"), "--unix", &path("s")]).spawn().expect("it started");
         let file = served.bench.path("mount/nbd");
         crate::common::nbdkit::until("it is mounted", || file.exists());
         let mut disk = fs::OpenOptions::new().read(true).write(true).open(&file).expect("a file");
@@ -392,6 +395,9 @@ fn nbdkit_hands_a_disk_on() {
     let run = |filters: &[&str], commands: &str| {
         served.client("nbdkit", &[&["-U", "-"], filters, &["nbd", &uri, "--run", commands]].concat())
     };
+    if !elevon_testkit::tools(&["nbdkit", "nbdcopy"]) {
+        return;
+    }
     let Some(output) = run(&[], "nbdcopy --flush pattern \"$uri\" && nbdcopy \"$uri\" back") else { return };
     ok(&output);
     assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == bytes);

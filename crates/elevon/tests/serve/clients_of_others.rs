@@ -39,6 +39,9 @@ fn bytes_come_back_as_they_were_written() {
 
 #[test]
 fn qemu_writes_zeroes_trims_and_verifies() {
+    if !elevon_testkit::tools(&["qemu-io", "qemu-img"]) {
+        return;
+    }
     let served = Served::start(&["--scheduler", "mq-deadline"]);
     let io = |commands: &[&str]| served.qemu_io(&served.uri, commands);
     let Some(output) =

@@ -243,8 +243,7 @@ fn a_reload_changes_what_can_change_and_refuses_the_rest_by_name() {
     drop(a);
     served.bench.file("c.toml", CONFIG.replace("[export.b]\nstart = '2MiB'\ntenant = 'shop/b'\n", ""));
     let mut b = client(&served, "b");
-    let id = served.child.id().to_string();
-    assert!(Command::new("kill").args(["-HUP", &id]).status().expect("kill ran").success());
+    elevon_testkit::signal(&served.child, "HUP");
     assert!(b.answer().is_err(), "it is sent away");
     assert!(Client::open(&served.bench.path("s"), "b").is_err(), "it is no longer there");
     served.end();

@@ -125,7 +125,7 @@ fn with_server(path: &Path, args: &[&str], act: impl FnOnce(&Path)) -> String {
     let mut stdout = std::io::BufReader::new(child.stdout.take().expect("a pipe"));
     std::io::BufRead::read_line(&mut stdout, &mut line).expect("UTF-8");
     act(&bench.path("s"));
-    assert!(Command::new("kill").arg(child.id().to_string()).status().expect("kill ran").success());
+    elevon_testkit::signal(&child, "TERM");
     let output = child.wait_with_output().expect("it ended");
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
     // It ends with a failure if it says that something is lost.

@@ -43,8 +43,7 @@ fn log_of(served: Served) -> String {
     assert_eq!(client.read(2048 * 512, 4096).expect("an answer"), Err(5));
     drop(client);
     served.bench.file("c.toml", CONFIG.replace("unix:s", "unix:t"));
-    let id = served.child.id().to_string();
-    assert!(Command::new("kill").args(["-HUP", &id]).status().expect("kill ran").success());
+    elevon_testkit::signal(&served.child, "HUP");
     let is_reloaded = || fs::read_to_string(served.bench.path("log")).expect("UTF-8").contains("said above");
     while !is_reloaded() {
         std::thread::sleep(std::time::Duration::from_millis(5));

@@ -72,10 +72,13 @@ fn refused(output: &Output, words: &str) {
 
 #[test]
 fn libnbd_copies_through_tls() {
+    if !elevon_testkit::tools(&["nbdinfo", "nbdcopy"]) {
+        return;
+    }
     let served = start(true);
     assert!(served.uri.starts_with("nbds+unix:///open?socket="), "{}", served.uri);
     let alice = uri(&served, "alice", "alice");
-    let Some(info) = served.client("nbdinfo", &["--json", &alice]) else { return };
+    let info = served.client("nbdinfo", &["--json", &alice]).expect("installed");
     let info: serde_json::Value = serde_json::from_str(&ok(&info)).expect("JSON");
     assert_eq!((info["TLS"].as_bool(), info["protocol"].as_str()), (Some(true), Some("newstyle-fixed")));
     let pattern = pattern(2 << 20);
@@ -90,6 +93,9 @@ fn libnbd_copies_through_tls() {
 
 #[test]
 fn qemu_uses_tls() {
+    if !elevon_testkit::tools(&["qemu-io", "qemu-img"]) {
+        return;
+    }
     let served = start(true);
     let io = |client: &str, export: &str, command: &str| {
         let files = served.bench.path(client);
@@ -101,8 +107,7 @@ fn qemu_uses_tls() {
         );
         served.client("qemu-io", &["--object", &object, "--image-opts", &image, "-c", command])
     };
-    let Some(output) = io("bob", "bob", "write -f -P 5 64k 1M") else { return };
-    ok(&output);
+    ok(&io("bob", "bob", "write -f -P 5 64k 1M").expect("installed"));
     ok(&io("bob", "bob", "read -P 5 64k 1M").expect("installed"));
     let files = format!("tls-creds-x509,id=tls,endpoint=client,dir={}", served.bench.path("bob").display());
     let image = format!(

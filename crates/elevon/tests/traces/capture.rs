@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
 use crate::common::Bench;
+use elevon_testkit::signal;
 use serde_json::Value;
 
 /// The single line that a command which must end with status 2 prints.
@@ -248,11 +249,6 @@ fn run(name: &str, args: &[&str], denied: &str) -> Option<Output> {
         return None;
     }
     Some(output)
-}
-
-fn signal(child: &Child, name: &str) {
-    let status = Command::new("kill").args([format!("-{name}"), child.id().to_string()]).status();
-    assert!(status.expect("kill ran").success());
 }
 
 #[test]

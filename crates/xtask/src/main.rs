@@ -1,0 +1,39 @@
+//! `cargo xtask`: what developers run.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use xtask::fuzz::{self, FuzzArgs, WorkerArgs};
+use xtask::hide_tools::{self, HideArgs};
+
+/// What developers of Elevon run.
+#[derive(Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    Fuzz(FuzzArgs),
+    #[command(hide = true)]
+    FuzzWorker(WorkerArgs),
+    HideTools(HideArgs),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().task {
+        Task::Fuzz(args) => fuzz::fuzz(&args),
+        Task::FuzzWorker(args) => fuzz::work(&args),
+        Task::HideTools(args) => hide_tools::hide_tools(&args),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
