@@ -367,8 +367,8 @@ pub(crate) struct CalibrateArgs {
     /// per-CPU files or their base name, or - for the standard input
     #[arg(value_name = "TRACE", conflicts_with_all = ["device", "seconds", "overwrite_data"])]
     pub(crate) input: Option<PathBuf>,
-    /// The device or partition of the trace, by its numbers or by the name that the trace has of it.
-    /// Without it, the device that has nearly all events
+    /// The device or partition of the trace, by its numbers or by the name that the trace has of
+    /// it. Without it, the device that has nearly all events
     #[arg(long, value_name = "MAJ:MIN|NAME", requires = "input")]
     pub(crate) dev: Option<String>,
     /// Change the parameters of this flash profile until it is like the trace's device; any: of the
@@ -451,8 +451,8 @@ pub(crate) struct ConvertArgs {
     /// .perfetto-trace, .iolog, .csv, .parquet; .perfetto and .json are timelines to look at
     #[arg(value_name = "OUT")]
     pub(crate) out: PathBuf,
-    /// Only the events of this device, given by its numbers or its name in the trace, and those that
-    /// name none: plugs and gaps
+    /// Only the events of this device, given by its numbers or its name in the trace, and those
+    /// that name none: plugs and gaps
     #[arg(long, value_name = "MAJ:MIN|NAME")]
     pub(crate) dev: Option<String>,
 }
@@ -470,8 +470,8 @@ pub(crate) struct AdviseArgs {
     /// The trace: a file, or any one of blktrace's per-CPU files or their base name
     #[arg(value_name = "TRACE")]
     pub(crate) input: PathBuf,
-    /// The device or partition of the trace, by its numbers or by the name that the trace has of it.
-    /// Without it, the device that has nearly all events
+    /// The device or partition of the trace, by its numbers or by the name that the trace has of
+    /// it. Without it, the device that has nearly all events
     #[arg(long, value_name = "MAJ:MIN|NAME")]
     pub(crate) dev: Option<String>,
     /// What is to get better

@@ -1,10 +1,10 @@
 //! Parses an event that is printed field by field: `dev=8388608 sector=2048 nr_sector=8 rwbs=R
 //! comm=dd`, or `dev = 8388608, sector = 2048, nr_sector = 8, rwbs = 4, comm = "dd"`.
 //!
-//! The second form is babeltrace's of LTTng's events. `trace-cmd report -R` prints events in the first, and the kernel with its option `fields`, numbers twice:
-//! `sector=0x800 (2048)`. Both trace-cmd and perf do it with events whose format they cannot
-//! interpret, after `[FAILED TO PARSE]`. The fields and their order are those of the kernel's
-//! `events/block/*/format`.
+//! The second form is babeltrace's of LTTng's events. `trace-cmd report -R` prints events in the
+//! first, and the kernel with its option `fields`, numbers twice: `sector=0x800 (2048)`. Both
+//! trace-cmd and perf do it with events whose format they cannot interpret, after `[FAILED TO
+//! PARSE]`. The fields and their order are those of the kernel's `events/block/*/format`.
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;

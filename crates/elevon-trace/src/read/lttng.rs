@@ -1,7 +1,7 @@
 //! Reads events of LTTng's kernel tracer as `babeltrace` and `babeltrace2` print them:
 //!
 //! ```text
-//! [18:58:41.123456789] (+0.000001234) host block_rq_issue: { cpu_id = 0 }, { dev = 8388608, sector = 2048, ... }
+//! [18:58:41.123456789] (+0.000001234) host block_rq_issue: { cpu_id = 0 }, { dev = 8388608, ... }
 //! ```
 //!
 //! Times are of day, with `--clock-date` with the date before them, or seconds with
@@ -130,7 +130,7 @@ impl Lttng {
         Ok(())
     }
 
-    /// Returns the gap of `Tracer discarded 42 events between [18:58:41.1] and [18:58:41.2] in ...`.
+    /// Returns the gap of `Tracer discarded 42 events between [18:58:41.1] and [18:58:41.2] in`.
     fn discarded(&mut self, text: &[u8]) -> Option<Gap> {
         const MARK: &[u8] = b"racer discarded ";
         let rest = &text[memchr::memmem::find(text, MARK)? + MARK.len()..];

@@ -4,8 +4,8 @@
 //! xperf's dumper prints a line of titles for each kind of row, and rows that end with the I/O:
 //!
 //! ```text
-//! DiskRead,  TimeStamp,  Process Name ( PID),  ThreadID,  IrpPtr,  ByteOffset,  IOSize,  ElapsedTime,  DiskNum, ...
-//! DiskRead,  8612,  app.exe (3984),  11844,  0xffffe288b23f1b20,  0x018f0b8000,  0x00001000,  283,  0,  0x060043
+//! DiskRead, TimeStamp, Process Name ( PID), ThreadID, IrpPtr, ByteOffset, IOSize, ElapsedTime, ...
+//! DiskRead, 8612, app.exe (3984), 11844, 0xffffe288b23f1b20, 0x018f0b8000, 0x00001000, 283, 0
 //! ```
 //!
 //! Times are microseconds, offsets and sizes bytes. Other tables are read by their titles, which

@@ -57,7 +57,7 @@ fn the_samples_show_the_same_requests() {
     assert_eq!((named("vda"), named("loop2")), (15, 3));
     let comms: Vec<_> = events.iter().filter_map(|e| e.comm).map(|comm| reader.names().name(comm)).collect();
     assert!(comms.contains(&"Web Content") && comms.contains(&"kworker/u8:2"), "{comms:?}");
-    // libbpf-tools has flags, so a W alone is a write that nobody waits for.
+    // libbpf-tools has flags, so a W alone is a write without any.
     assert!(events.iter().all(|event| event.flags.is_some()));
 }
 
