@@ -163,7 +163,7 @@ pub struct RequestRecord {
     pub allocated: Option<u64>,
     /// When it was inserted.
     pub inserted: Option<u64>,
-    /// When it was last issued.
+    /// When it was issued: last, as far as the trace shows that the driver gave it back before.
     pub issued: Option<u64>,
     /// When it completed.
     pub completed: Option<u64>,
@@ -545,6 +545,7 @@ impl Analysis {
         let is_in_gap = self.collect.watch.is_in_gap;
         let utilisation = self.collect.busy.read(is_in_gap, observed);
         let recorded = self.recorded(reader);
+        self.collect.finish_figures();
         let context = Context {
             processes: &self.collect.processes.all,
             counts: &self.collect.counts,

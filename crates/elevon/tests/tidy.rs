@@ -98,7 +98,6 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("fio/spec.rs default_job", "one struct literal: the defaults of every option"),
     ("src/kernel.rs rules", "one struct literal: the value of every rule"),
     ("html/cache.rs over_time", "a table of plots in code"),
-    ("findings/depth.rs bufferbloat", "the text of a finding: its evidence, figures and advice"),
     ("findings/inversion.rs finding", "the text of a finding: its evidence, figures and advice"),
     ("findings/starvation.rs finding", "the text of a finding: its evidence, figures and advice"),
     ("write/perfetto.rs body", "a table: the fields of each event by its number"),

@@ -40,6 +40,7 @@ pub fn json(found: &Inspection) -> String {
             "request": found.counts.request_merges,
         })),
         "requeues": told.requests.then_some(found.counts.requeues),
+        "requests_given_back": told.requests.then_some(found.counts.given_back),
         "partial_completions": told.requests.then_some(found.counts.partial),
         "errors": told.errors.then_some(found.counts.errors),
         "not_followed": (told.requests || told.errors).then(|| json!({
@@ -193,6 +194,7 @@ fn stages(stages: &Stages) -> Option<Value> {
         ("inserted_to_issued", &stages.inserted_to_issued),
         ("allocated_to_issued", &stages.allocated_to_issued),
         ("issued_to_completed", &stages.issued_to_completed),
+        ("first_issued_to_completed", &stages.first_issued_to_completed),
         ("request_total", &stages.request_total),
         ("bio_total", &stages.bio_total),
     ];
@@ -216,26 +218,26 @@ fn latency(stat: &LatencyStat) -> Value {
 
 fn seeks(seeks: &Seeks) -> Value {
     json!({
-        "count": seeks.count,
+        "count": seeks.distances.count,
         "sequential": seeks.sequential,
         "mean_sectors": seeks.mean(),
-        "median_sectors": (seeks.count > 0).then(|| seeks.distances.percentile(500_000)),
+        "median_sectors": seeks.distances.percentile(500_000),
     })
 }
 
 fn depth(found: &Inspection) -> Value {
-    let rows = (0..DEPTH_ROWS).filter(|&row| found.depths.rows[row].time + found.depths.rows[row].count > 0);
+    let rows = (0..DEPTH_ROWS).filter(|&row| found.depths.rows[row].time + found.depths.rows[row].latency.count > 0);
     let rows: Vec<Value> = rows
         .map(|at| {
             let row = &found.depths.rows[at];
             json!({
                 "depth": depth_row_name(at),
                 "time_ns": row.time,
-                "completed": row.completed,
-                "bytes": row.bytes,
-                "issued": row.count,
+                "completed": row.completed.round() as u64,
+                "bytes": row.bytes.round() as u64,
+                "issued": row.latency.count,
                 "issued_to_completed_mean_ns": row.mean_latency(),
-                "issued_to_completed_p99_ns": (row.count > 0).then(|| row.latency.percentile(990_000)),
+                "issued_to_completed_p99_ns": row.latency.percentile(990_000),
             })
         })
         .collect();

@@ -176,6 +176,7 @@ pub(super) fn stages(out: &mut String, found: &Inspection) {
             inserted_to_issued,
             allocated_to_issued,
             issued_to_completed,
+            first_issued_to_completed,
             request_total,
             bio_total,
         } = &found.stages[group as usize];
@@ -185,6 +186,7 @@ pub(super) fn stages(out: &mut String, found: &Inspection) {
             ("I2D inserted to issued", inserted_to_issued),
             ("G2D allocated to issued", allocated_to_issued),
             ("D2C issued to completed", issued_to_completed),
+            ("D2C from the first issue", first_issued_to_completed),
             ("Q2C of requests", request_total),
             ("Q2C of bios", bio_total),
         ] {
@@ -268,19 +270,18 @@ pub(super) fn depth(out: &mut String, found: &Inspection) {
     table.set_header([&name, "time", "issued", "D2C mean", "D2C p99", "completed/s", "rate"]);
     for at in 0..DEPTH_ROWS {
         let row = &found.depths.rows[at];
-        if row.time + row.count == 0 {
+        if row.time + row.latency.count == 0 {
             continue;
         }
-        let per_second = |value: u64| value as f64 * 1e9 / row.time.max(1) as f64;
-        let has = row.completed > 0 && row.time > 0;
+        let has = row.completed > 0.0 && row.time > 0;
         table.add_row([
             depth_row_name(at),
             percent_or_none(row.time, time),
-            count(row.count),
+            count(row.latency.count),
             row.mean_latency().map_or_else(|| "-".to_owned(), |ns| span(ns as f64)),
-            if row.count > 0 { span(row.latency.percentile(990_000) as f64) } else { "-".to_owned() },
-            if has { format!("{:.0}", per_second(row.completed)) } else { "-".to_owned() },
-            if has { bytes_binary(per_second(row.bytes)) + "/s" } else { "-".to_owned() },
+            percentile(&row.latency, 990_000),
+            if has { format!("{:.0}", row.requests_per_second()) } else { "-".to_owned() },
+            if has { bytes_binary(row.bytes_per_second()) + "/s" } else { "-".to_owned() },
         ]);
     }
     put(out, "", table);

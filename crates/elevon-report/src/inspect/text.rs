@@ -131,10 +131,10 @@ fn shape(out: &mut String, found: &Inspection) {
             let _ = writeln!(
                 out,
                 "sequential as {name}: {} of {}; distance between two: mean {}, median {}",
-                percent(seeks.sequential, seeks.count),
-                grouped(seeks.count),
+                percent(seeks.sequential, seeks.distances.count),
+                grouped(seeks.distances.count),
                 bytes_binary(mean * 512.0),
-                bytes_binary(seeks.distances.percentile(500_000) as f64 * 512.0)
+                bytes_binary(seeks.distances.percentile(500_000).unwrap_or(0) as f64 * 512.0)
             );
         }
     }
@@ -144,8 +144,12 @@ fn shape(out: &mut String, found: &Inspection) {
 fn changes(out: &mut String, counts: &Counts, told: Told) {
     let mut parts = Vec::new();
     if told.requests {
+        let given_back = match counts.given_back {
+            0 => String::new(),
+            requests => format!(" (of {})", counted(requests, "request")),
+        };
         parts.push(format!(
-            "splits {}, merges {} (back {}, front {}, of requests {}), requeues {}, partial completions {}",
+            "splits {}, merges {} (back {}, front {}, of requests {}), requeues {}{given_back}, partial completions {}",
             grouped(counts.splits),
             grouped(counts.back_merges + counts.front_merges + counts.request_merges),
             grouped(counts.back_merges),

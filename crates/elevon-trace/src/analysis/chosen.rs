@@ -220,9 +220,9 @@ impl Collector {
     }
 
     #[inline]
-    pub(super) fn on_allocated(&mut self, request: &Request, now: u64) {
-        self.all.on_allocated(request, now);
-        self.chosen(request.is_selected, |chosen| chosen.on_allocated(request, now));
+    pub(super) fn on_allocated(&mut self, request: &Request, bio: Option<&Bio>, now: u64) {
+        self.all.on_allocated(request, bio, now);
+        self.chosen(request.is_selected, |chosen| chosen.on_allocated(request, bio, now));
     }
 
     #[inline]
@@ -245,9 +245,31 @@ impl Collector {
     }
 
     #[inline]
-    pub(super) fn on_issued(&mut self, request: &Request, is_again: bool, now: u64) {
-        self.all.on_issued(request, is_again, now);
-        self.chosen(request.is_selected, |chosen| chosen.on_issued(request, is_again, now));
+    pub(super) fn on_issued(&mut self, request: &Request, now: u64) {
+        self.all.on_issued(request, now);
+        self.chosen(request.is_selected, |chosen| chosen.on_issued(request, now));
+    }
+
+    pub(super) fn on_issued_again(&mut self, request: &Request, now: u64) {
+        self.all.on_issued_again(request, now);
+        self.chosen(request.is_selected, |chosen| chosen.on_issued_again(request, now));
+    }
+
+    pub(super) fn on_sequence_completed(&mut self, request: &Request, error: Option<i32>, now: u64) {
+        self.all.on_sequence_completed(request, error, now);
+        self.chosen(request.is_selected, |chosen| chosen.on_sequence_completed(request, error, now));
+    }
+
+    pub(super) fn on_error_event(&mut self, event: &TraceEvent, process: u32, now: u64) {
+        self.all.on_error_event(event, process, now);
+        let is_selected = self.selects(event, process);
+        self.chosen(is_selected, |chosen| chosen.on_error_event(event, process, now));
+    }
+
+    /// Completes the figures that are counted late.
+    pub(super) fn finish_figures(&mut self) {
+        self.all.finish_figures();
+        self.chosen(true, collect::Collector::finish_figures);
     }
 
     pub(super) fn on_requeued(&mut self, request: Option<&Request>, now: u64) {

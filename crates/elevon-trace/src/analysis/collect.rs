@@ -3,6 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use elevon_core::ioprio::PrioClass;
 use elevon_core::op::Flags;
 use elevon_core::stats::LatencyStat;
 
@@ -17,9 +18,12 @@ use super::sizes::Sizes;
 use super::sum::add;
 use super::timeline::Timeline;
 use super::utilisation::BusyTime;
-use super::{ABSENT, Group};
+use super::{ABSENT, Group, NOBODY};
 use crate::event::{Gaps, TraceEvent, TraceKind};
 use crate::op::TraceOp;
+
+/// Number of issued requests in which what was in the device when the trace began completes.
+const START: u64 = 4096;
 
 /// State recorded with a request, for figures that compare requests.
 #[derive(Clone, Copy, Debug, Default)]
@@ -35,6 +39,8 @@ pub(super) struct Note {
     pub(super) sectors: u64,
     /// Requests of a worse priority class in the device when it was issued.
     pub(super) worse: u32,
+    /// True if a discard was in the device when it was issued.
+    pub(super) is_beside_discard: bool,
 }
 
 /// Times between the stages of bios and requests of one [`Group`], in nanoseconds.
@@ -49,8 +55,11 @@ pub struct Stages {
     pub inserted_to_issued: LatencyStat,
     /// From allocation to issue, of requests that were never inserted.
     pub allocated_to_issued: LatencyStat,
-    /// From the (last) issue to completion.
+    /// From issue to completion: from the last issue, as far as the trace shows that the driver
+    /// gave the request back before it.
     pub issued_to_completed: LatencyStat,
+    /// From the first issue to completion, of requests that were issued more than once.
+    pub first_issued_to_completed: LatencyStat,
     /// From the queueing of a request's first bio to the request's completion.
     pub request_total: LatencyStat,
     /// From queue to completion of bios.
@@ -80,12 +89,15 @@ pub struct Counts {
     pub front_merges: u64,
     /// Requests merged into others.
     pub request_merges: u64,
-    /// Requeues by the driver.
+    /// How often the driver gave a request back: requeues, and issues of a request that was in the
+    /// device.
     pub requeues: u64,
+    /// Requests that the driver gave back at least once.
+    pub given_back: u64,
     /// Completions of a part of a request.
     pub partial: u64,
-    /// Requests that completed with an error, or of which a part did; bios of devices that have no
-    /// requests.
+    /// Requests that completed with an error, or of which a part did, and bios of which only an
+    /// event of their own tells that they failed.
     pub errors: u64,
     /// Completions of requests that were not seen before, because they started before the trace or
     /// in a gap.
@@ -125,6 +137,10 @@ pub(super) struct Collector {
     /// Requests that completed since they were last passed to a sink; `None` if there is no sink.
     pub(super) records: Option<Vec<super::RequestRecord>>,
     pub(super) bios: Option<BioLog>,
+    /// Since when all requests in the device are known: a trace may begin while some are there.
+    depth_known_from: u64,
+    /// Sectors of the last request that failed.
+    failed: (u64, u64),
 }
 
 /// A whole I/O, of a format with one record per I/O.
@@ -162,6 +178,8 @@ impl Collector {
             free_whole: Vec::new(),
             records: None,
             bios: None,
+            depth_known_from: 0,
+            failed: (0, 0),
         }
     }
 
@@ -177,6 +195,7 @@ impl Collector {
         self.records = before.records.map(|_| Vec::new());
         self.bios = before.bios;
         self.watch.is_in_gap = before.watch.is_in_gap;
+        self.depth_known_from = before.depth_known_from;
         requests.filter(|request| request.is_started).for_each(|request| self.watch.on_started(request));
         self.move_to(now);
     }
@@ -227,6 +246,7 @@ impl Collector {
             neighbours: self.watch.neighbours(request.process),
             sectors: request.sectors,
             worse: 0,
+            is_beside_discard: false,
         }
     }
 
@@ -235,6 +255,7 @@ impl Collector {
     pub(super) fn note_issue(&self, request: &mut Request) {
         request.note.depth = (self.in_device + 1).min(u64::from(u32::MAX)) as u32;
         request.note.worse = self.watch.worse_in_device(request);
+        request.note.is_beside_discard = self.watch.has_discards();
     }
 
     pub(super) fn on_bio_queued(&mut self, bio: &Bio, flags: Option<Flags>, now: u64) {
@@ -380,9 +401,20 @@ impl Collector {
         self.busy.end(now, group);
     }
 
-    pub(super) fn on_allocated(&mut self, request: &Request, now: u64) {
+    /// Returns the number of requests that are allocated and have not completed.
+    #[inline]
+    pub(super) const fn in_progress(&self) -> u64 {
+        self.in_device + self.waiting
+    }
+
+    /// Counts a request that was allocated, for its first bio.
+    pub(super) fn on_allocated(&mut self, request: &Request, bio: Option<&Bio>, now: u64) {
         if let Some(span) = self.span(request.queued, now) {
             self.stages[request.group as usize].queue_to_allocated.add(span);
+            // Later pieces of a bio wait for the earlier ones to be allocated, too.
+            if let Some(bio) = bio.filter(|bio| request.sectors > 0 && bio.pieces == 1) {
+                self.watch.tags.on_allocated(request.process, span, bio.in_progress, now);
+            }
         }
     }
 
@@ -413,13 +445,10 @@ impl Collector {
         }
     }
 
-    pub(super) fn on_issued(&mut self, request: &Request, is_again: bool, now: u64) {
+    pub(super) fn on_issued(&mut self, request: &Request, now: u64) {
         if now == ABSENT {
-            self.counts.issued[request.group as usize] += u64::from(!is_again);
+            self.counts.issued[request.group as usize] += 1;
             self.watch.tails.on_issued(request, now);
-            return;
-        }
-        if is_again {
             return;
         }
         if request.is_started {
@@ -442,9 +471,18 @@ impl Collector {
         self.watch.on_issued(request, self.in_device, now);
     }
 
+    /// Counts a request in the device that is issued once more: the driver gave it back, and the
+    /// trace does not show when.
+    pub(super) fn on_issued_again(&mut self, request: &Request, now: u64) {
+        self.counts.requeues += 1;
+        self.counts.given_back += u64::from(!request.is_requeued);
+        self.watch.requeues.on_requeued(request, now);
+    }
+
     pub(super) fn on_requeued(&mut self, request: Option<&Request>, now: u64) {
         self.counts.requeues += 1;
         if let Some(request) = request {
+            self.counts.given_back += u64::from(!request.is_requeued);
             self.watch.requeues.on_requeued(request, now);
         }
         let Some(request) = request.filter(|request| request.issued != ABSENT && now != ABSENT) else { return };
@@ -469,11 +507,20 @@ impl Collector {
         let bytes = request.issued_sectors.saturating_mul(crate::event::SECTOR_SIZE);
         self.counts.completed[at] += 1;
         add(&mut self.counts.completed_bytes[at], bytes);
-        self.counts.errors += u64::from(error.is_some_and(|error| error != 0));
+        self.on_error(error, request.group, request.process, now);
+        if error.is_some_and(|error| error != 0) {
+            let end = request.start.saturating_add(request.sectors);
+            self.failed = (end.saturating_sub(request.issued_sectors), end);
+        }
         if request.sectors > 0 {
             self.request_sizes.add(request.group, bytes);
         }
-        self.process(request.process).requests[at] += 1;
+        let is_timed = request.allocated != ABSENT && request.first_issued != ABSENT;
+        let waited = if is_timed { request.first_issued.saturating_sub(request.allocated) } else { 0 };
+        let process = self.process(request.process);
+        process.requests[at] += 1;
+        add(&mut process.waited, waited);
+        process.is_idle_class |= request.prio.is_some_and(|prio| prio.class() == PrioClass::Idle);
         if now != ABSENT {
             self.leave(request, bytes, now);
         }
@@ -482,8 +529,16 @@ impl Collector {
         let total = self.span(if is_accounted_only { request.accounted } else { request.queued }, now);
         if let Some(serviced) = serviced {
             self.stages[at].issued_to_completed.add(serviced);
-            self.depths.latency(request.note.depth, serviced);
+            if self.depth_known_from <= request.issued {
+                self.depths.latency(request.note.depth, request.group == Group::Read, serviced);
+            }
             add(&mut self.process(request.process).device_time, serviced);
+            if request.is_requeued
+                && let Some(all) = self.span(request.first_issued, now)
+            {
+                self.stages[at].first_issued_to_completed.add(all);
+                self.watch.requeues.on_completed(all);
+            }
         }
         if let Some(total) = total {
             self.stages[at].request_total.add(total);
@@ -542,11 +597,16 @@ impl Collector {
     }
 
     pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent, now: u64) {
+        self.on_error(event.error, Group::of(event.op), NOBODY, now);
         // The end of a flush sequence does not count as a request.
         if event.bytes == Some(0) && !matches!(Group::of(event.op), Group::Flush | Group::Other) {
             return;
         }
         self.counts.unmatched += 1;
+        if now != ABSENT && self.counts.issued.iter().sum::<u64>() < START {
+            self.depth_known_from = now;
+            self.depths.forget_latencies();
+        }
         self.moved(now, Group::of(event.op), event.bytes.unwrap_or(0), None);
     }
 
@@ -563,12 +623,39 @@ impl Collector {
                 self.watch.flushes.on_bio_completed(bio, total, now);
             }
         }
-        self.watch.tails.on_bio_completed(bio);
+        self.watch.on_bio_completed(bio, now);
+    }
+
+    /// Counts the end of a flush sequence, which is no request of its own.
+    pub(super) fn on_sequence_completed(&mut self, request: &Request, error: Option<i32>, now: u64) {
+        self.on_error(error, request.group, request.process, now);
+    }
+
+    /// Counts an error of a request or bio, if it is one.
+    fn on_error(&mut self, error: Option<i32>, group: Group, process: u32, now: u64) {
+        let Some(errno) = error.filter(|&error| error != 0) else { return };
+        self.counts.errors += 1;
+        self.watch.errors.on_error(errno, group, process, now);
+    }
+
+    /// Counts the completion of a bio that waits for no request: it was queued before the trace, or
+    /// is in a request, whose completion tells the error as well.
+    pub(super) fn on_unknown_bio_completed(&mut self, event: &TraceEvent, now: u64) {
+        let (start, end) = self.failed;
+        let is_in_failed = event.sector.is_some_and(|sector| (start..end).contains(&sector));
+        if !is_in_failed {
+            self.on_error(event.error, Group::of(event.op), NOBODY, now);
+        }
+    }
+
+    /// Counts an event that a request failed, of which a completion may tell as well.
+    pub(super) fn on_error_event(&mut self, event: &TraceEvent, process: u32, now: u64) {
+        self.watch.errors.on_event(event.error, Group::of(event.op), process, now);
     }
 
     /// Counts a completed bio of a device that has no requests.
     pub(super) fn on_bio_without_request(&mut self, bio: &Bio, error: Option<i32>, now: u64) {
-        self.counts.errors += u64::from(error.is_some_and(|error| error != 0));
+        self.on_error(error, bio.group, bio.process, now);
         let total = self.span(bio.queued, now);
         self.moved(now, bio.group, bio.bytes, total);
     }
@@ -589,6 +676,12 @@ impl Collector {
     pub(super) fn skip_to(&mut self, now: u64) {
         self.timeline.skip_to(now);
         self.depths.skip_to(now);
+    }
+
+    /// Completes the figures that are counted late.
+    pub(super) fn finish_figures(&mut self) {
+        self.depths.settle();
+        self.counts.errors += self.watch.errors.untold();
     }
 
     /// Processes the responses of whole I/Os that come after the end of the trace.

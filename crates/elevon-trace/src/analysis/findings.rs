@@ -3,28 +3,40 @@
 //! Each kind of finding is a file with its counters (O(1) per event, bounded memory), its
 //! thresholds with their reasons, and its sentences. A trace without a problem has no finding.
 
+mod bloat;
+mod crowd;
+mod cuts;
 mod depth;
+mod discards;
+mod errors;
 mod flush;
 mod idle;
 mod inversion;
 mod neighbour;
+mod order;
 mod requeues;
 mod starvation;
+mod tags;
 mod tails;
 
+pub(super) use cuts::Cuts;
+pub(super) use discards::Discards;
+pub(super) use errors::Errors;
 pub(super) use flush::Flushes;
 pub(super) use idle::IdleWaits;
 pub(super) use inversion::Inversions;
 pub(super) use neighbour::Neighbours;
+pub(super) use order::{DEEP, MOST as MOST_OVERTAKEN, Order};
 pub(super) use requeues::Requeues;
 pub(super) use starvation::Starvation;
+pub(super) use tags::Tags;
 pub(super) use tails::Tails;
 
 use super::collect::Counts;
 use super::depth::Depths;
 use super::life::{Bio, Request};
 use super::process::ProcessStats;
-use super::{ABSENT, Group};
+use super::{ABSENT, Group, NOBODY};
 use crate::event::DeviceNumber;
 use crate::recorded::Recorded;
 
@@ -43,17 +55,28 @@ pub enum FindingKind {
     ShallowQueue,
     /// The device is idle while requests wait.
     IdleWhileWaiting,
-    /// The device queue is so deep that further depth only adds latency.
+    /// The device queue is so deep that further depth only adds latency, or that a process with few
+    /// requests waits behind another one's.
     DeviceBufferbloat,
     /// One process determines the 99th percentile of all others.
     NoisyNeighbour,
     /// The driver gives many requests back (requeue).
     RequestsGivenBack,
+    /// Requests or bios failed.
+    IoErrors,
+    /// A queue limit cuts bios into many small requests.
+    SmallRequests,
+    /// Reads and writes take much longer beside discards.
+    DiscardStall,
+    /// Bios wait because the queue has few requests (tags).
+    FewTags,
+    /// A process with few requests waits in the scheduler behind another one's many.
+    CrowdedOut,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 14] = [
         Self::SmallTails,
         Self::ReaderStarved,
         Self::PriorityInversion,
@@ -63,6 +86,11 @@ impl FindingKind {
         Self::DeviceBufferbloat,
         Self::NoisyNeighbour,
         Self::RequestsGivenBack,
+        Self::IoErrors,
+        Self::SmallRequests,
+        Self::DiscardStall,
+        Self::FewTags,
+        Self::CrowdedOut,
     ];
 
     /// Returns true if it is about what the device does, which all its partitions together make.
@@ -72,8 +100,16 @@ impl FindingKind {
             | Self::ShallowQueue
             | Self::IdleWhileWaiting
             | Self::DeviceBufferbloat
-            | Self::RequestsGivenBack => true,
-            Self::SmallTails | Self::ReaderStarved | Self::PriorityInversion | Self::NoisyNeighbour => false,
+            | Self::RequestsGivenBack
+            | Self::FewTags
+            | Self::CrowdedOut => true,
+            Self::SmallTails
+            | Self::ReaderStarved
+            | Self::PriorityInversion
+            | Self::NoisyNeighbour
+            | Self::IoErrors
+            | Self::SmallRequests
+            | Self::DiscardStall => false,
         }
     }
 
@@ -89,6 +125,11 @@ impl FindingKind {
             Self::DeviceBufferbloat => "device_bufferbloat",
             Self::NoisyNeighbour => "noisy_neighbour",
             Self::RequestsGivenBack => "requests_given_back",
+            Self::IoErrors => "io_errors",
+            Self::SmallRequests => "small_requests",
+            Self::DiscardStall => "discard_stall",
+            Self::FewTags => "few_tags",
+            Self::CrowdedOut => "crowded_out",
         }
     }
 }
@@ -154,11 +195,19 @@ pub(super) struct ByProcess(Vec<u64>);
 impl ByProcess {
     #[inline]
     pub(super) fn add(&mut self, process: u32, count: u64) {
+        if process == NOBODY {
+            return;
+        }
         let at = process as usize;
         if at >= self.0.len() {
             self.0.resize(at + 1, 0);
         }
         self.0[at] += count;
+    }
+
+    /// Returns the process with the largest count.
+    pub(super) fn first(&self) -> Option<usize> {
+        (0..self.0.len()).max_by_key(|&at| (self.0[at], std::cmp::Reverse(at)))
     }
 
     /// Returns up to three processes with the largest counts.
@@ -216,6 +265,11 @@ pub(super) struct Watchers {
     idle: IdleWaits,
     neighbours: Neighbours,
     pub(super) requeues: Requeues,
+    pub(super) errors: Errors,
+    cuts: Cuts,
+    discards: Discards,
+    pub(super) tags: Tags,
+    pub(super) order: Order,
 }
 
 impl Watchers {
@@ -230,6 +284,24 @@ impl Watchers {
     #[inline]
     pub(super) fn neighbours(&self, process: u32) -> u8 {
         self.neighbours.active(process)
+    }
+
+    /// Returns true if a discard is in the device.
+    #[inline]
+    pub(super) const fn has_discards(&self) -> bool {
+        self.discards.are_in_device()
+    }
+
+    /// Returns the size in bytes at which bios are cut, as splits or the pieces show it.
+    fn limit(&self) -> u64 {
+        if self.tails.limit() > 0 { self.tails.limit() } else { self.cuts.piece() }
+    }
+
+    /// Counts a bio that completed.
+    #[inline]
+    pub(super) fn on_bio_completed(&mut self, bio: &Bio, now: u64) {
+        self.tails.on_bio_completed(bio);
+        self.cuts.on_bio_completed(bio, now);
     }
 
     #[inline]
@@ -262,6 +334,7 @@ impl Watchers {
     pub(super) fn on_issued(&mut self, request: &Request, in_device: u64, now: u64) {
         self.tails.on_issued(request, now);
         self.inversions.on_issued(request, now);
+        self.discards.on_issued(request, now);
         if self.is_in_gap {
             return;
         }
@@ -274,6 +347,7 @@ impl Watchers {
     #[inline]
     pub(super) fn on_left_device(&mut self, request: &Request, in_device: u64, now: u64) {
         self.inversions.on_left(request);
+        self.discards.on_left(request);
         if self.is_in_gap {
             return;
         }
@@ -288,6 +362,7 @@ impl Watchers {
     pub(super) fn on_completed(&mut self, request: &Request, _bytes: u64, serviced: Option<u64>, total: u64, now: u64) {
         self.starvation.on_completed(request, total, now);
         self.inversions.on_completed(request, serviced, now);
+        self.discards.on_completed(request, serviced);
         self.neighbours.on_completed(request, total);
     }
 
@@ -297,6 +372,7 @@ impl Watchers {
         self.flushes.forget();
         self.starvation.forget();
         self.inversions.forget();
+        self.discards.forget();
         self.idle.forget();
         self.neighbours.forget();
     }
@@ -310,9 +386,14 @@ impl Watchers {
             self.flushes.finding(context),
             depth::shallow(context),
             self.idle.finding(context),
-            depth::bufferbloat(context),
+            bloat::bufferbloat(context, self),
             self.neighbours.finding(context),
             self.requeues.finding(context),
+            self.errors.finding(context),
+            self.cuts.finding(context, self.limit()),
+            self.discards.finding(context),
+            self.tags.finding(context),
+            crowd::finding(context),
         ]
         .into_iter()
         .flatten()

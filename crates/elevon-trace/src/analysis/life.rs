@@ -14,6 +14,7 @@
 mod accounting;
 mod appends;
 mod bio_based;
+mod issue;
 mod overdue;
 mod sequences;
 mod under_way;
@@ -26,6 +27,7 @@ use elevon_core::op::Flags;
 use super::bios::BioLog;
 use super::chains::{Chains, Key, NIL};
 use super::chosen::Collector;
+use super::findings::DEEP;
 use super::place::{COMMAND, EMPTY, Place};
 use super::{ABSENT, Group};
 use crate::event::{TraceEvent, TraceKind};
@@ -39,6 +41,10 @@ pub(super) const MOST: usize = 1 << 17;
 /// Maximum number of pieces of bios in requests. Real requests have at most some hundred; a hostile
 /// trace cuts one bio into any number.
 const MOST_PIECES: usize = 1 << 20;
+
+/// The order of the first completions is looked at, and then of one in some.
+const ALL: u64 = 1024;
+const SAMPLED: u64 = 8;
 
 /// A bio in progress.
 #[derive(Clone, Copy, Debug)]
@@ -65,6 +71,8 @@ pub(super) struct Bio {
     live: u32,
     /// True if it completes with the end of a flush sequence.
     is_sequence: bool,
+    /// Requests in progress when it was queued.
+    pub(super) in_progress: u64,
     /// Its number in the log of bios.
     pub(super) number: u32,
     /// Priority of the last of its requests that completed.
@@ -88,8 +96,13 @@ pub(super) struct Request {
     pub(super) inserted: u64,
     /// When its accounting began, which is when it was allocated.
     pub(super) accounted: u64,
-    /// When it was last issued to the driver.
+    /// When it was issued to the driver: last, as far as the trace shows that the driver gave it
+    /// back before.
     pub(super) issued: u64,
+    /// When it was first issued.
+    pub(super) first_issued: u64,
+    /// Number of requests that had completed when it was issued.
+    completed_before: u64,
     pub(super) process: u32,
     /// True if its figures are asked for.
     pub(super) is_selected: bool,
@@ -232,6 +245,7 @@ impl Life {
             }
             TraceKind::IoDone if !self.has_completions => self.account_done(event, place, now, collect),
             TraceKind::BioComplete => self.complete_bio(event, place, now, collect),
+            TraceKind::RequestError => collect.on_error_event(event, process, now),
             _ => {}
         }
     }
@@ -266,6 +280,7 @@ impl Life {
             pieces: 0,
             live: 0,
             is_sequence: place.class & EMPTY != 0 || flags.contains(Flags::PREFLUSH),
+            in_progress: collect.in_progress(),
             number: BioLog::NONE,
             prio: None,
         };
@@ -384,6 +399,8 @@ impl Life {
             inserted: ABSENT,
             accounted: ABSENT,
             issued: ABSENT,
+            first_issued: ABSENT,
+            completed_before: 0,
             process,
             is_selected: collect.selects(event, process),
             prio: event.ioprio,
@@ -446,10 +463,10 @@ impl Life {
             self.sequences.started(id, now);
             collect.on_sequence_started(now);
         }
-        collect.on_allocated(request, now);
-        let first = self.pieces.get(request.first_piece as usize).map(|piece| self.bios[piece.bio as usize].number);
-        if let (Some(log), Some(number)) = (&mut collect.bios, first) {
-            log.allocated(number, now);
+        let first = self.pieces.get(request.first_piece as usize).map(|piece| &self.bios[piece.bio as usize]);
+        collect.on_allocated(request, first, now);
+        if let (Some(log), Some(first)) = (&mut collect.bios, first) {
+            log.allocated(first.number, now);
         }
         id
     }
@@ -533,99 +550,23 @@ impl Life {
         self.by_end.push(into, key);
     }
 
-    /// Returns the request of an event. Of several at one sector, it is the oldest that was issued,
-    /// or not, as the event says; one of the event's length, if it is among the first.
-    #[inline]
-    fn request_at(&self, place: Place, is_issued: bool) -> Option<u32> {
-        let first = self.by_start.first(place.key())?;
-        if place.class & EMPTY != 0 || self.by_start.next(first).is_none() {
-            return Some(first);
-        }
-        let request = |id: u32| &self.requests[id as usize];
-        let found = self.by_start.all(place.key()).take(8).filter(|&id| (request(id).issued != ABSENT) == is_issued);
-        found.clone().find(|&id| request(id).sectors == place.sectors).or(found.clone().next()).or(Some(first))
-    }
-
-    /// Returns the request of an insert or issue event, and adds it if it is not known. One that
-    /// was issued is another if a bio waits there.
-    #[inline]
-    fn find(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
-        let is_other = |&id: &u32| {
-            let is_issued = self.requests[id as usize].issued != ABSENT;
-            is_issued && place.class & EMPTY == 0 && self.waiting.first(place.key()).is_some()
-        };
-        let Some(id) = self.request_at(place, false).filter(|id| !is_other(id)) else {
-            return self.begin(event, place, now, process, collect);
-        };
-        let request = &mut self.requests[id as usize];
-        if event.ioprio.is_some() {
-            request.prio = event.ioprio;
-        }
-        request.flags = event.flags.or(request.flags);
-        if request.sectors < place.sectors {
-            // The request has grown by merges that the trace does not show.
-            let start = request.start.wrapping_add(request.sectors);
-            let rest = Place { start, sectors: place.sectors - request.sectors, class: place.class };
-            request.sectors = place.sectors;
-            request.issued_sectors = place.sectors;
-            self.by_end.remove(id);
-            self.gather(id, rest, process);
-            let request = &self.requests[id as usize];
-            if request.issued == ABSENT {
-                let key = request.end_key();
-                self.by_end.push(id, key);
-            }
-        }
-        id
-    }
-
-    fn insert(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
-        let id = self.find(event, place, now, process, collect);
-        let request = &mut self.requests[id as usize];
-        request.inserted = now;
-        collect.on_inserted(request, now);
-    }
-
-    fn issue(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
-        let id = self.find(event, place, now, process, collect);
-        self.by_end.remove(id);
-        let request = &mut self.requests[id as usize];
-        let is_again = request.issued != ABSENT;
-        request.issued = now;
-        collect.note_issue(request);
-        request.is_overdue = false;
-        collect.on_issued(request, is_again, now);
-        if now != ABSENT {
-            if request.op == Some(TraceOp::Flush) {
-                self.sequences.flush_issued(now);
-            }
-            self.enter_device(id, now);
-        }
-    }
-
-    fn requeue(&mut self, place: Place, now: u64, collect: &mut Collector) {
-        let Some(id) = self.request_at(place, true) else { return collect.on_requeued(None, now) };
-        let request = &mut self.requests[id as usize];
-        let before = *request;
-        request.issued = ABSENT;
-        request.is_requeued = true;
-        collect.on_requeued(Some(&before), now);
-        if before.issued != ABSENT {
-            self.by_end.push(id, before.end_key());
-        }
-    }
-
     fn complete(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
-        let found = self.request_at(place, true).or_else(|| self.append_completed_at(event, place));
+        let found = self.completed_at(place, now, collect).or_else(|| self.append_completed_at(event, place));
         let Some(id) = found else {
             collect.on_completed_unknown(event, now);
             return;
         };
         let request = &self.requests[id as usize];
         if request.is_ended_by(place) {
+            let error = event.error.map(|error| if error == 0 { request.error } else { error });
             // The end of a flush sequence does not count as a request.
-            if !request.is_data_done && (request.class & EMPTY == 0 || request.issued != ABSENT) {
-                let error = event.error.map(|error| if error == 0 { request.error } else { error });
+            if request.is_data_done || request.class & EMPTY != 0 && request.issued == ABSENT {
+                collect.on_sequence_completed(request, error, now);
+            } else {
+                if collect.in_device >= DEEP && (self.completions < ALL || self.completions % SAMPLED == 0) {
+                    let in_device = collect.in_device;
+                    collect.watch.order.on_completed(self.overtaken(id), in_device);
+                }
                 collect.on_completed(request, error, now);
                 if now != ABSENT && request.issued != ABSENT {
                     self.completions += 1;

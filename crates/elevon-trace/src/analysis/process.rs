@@ -35,6 +35,10 @@ pub struct ProcessStats {
     pub latency: [LatencyStat; Group::COUNT],
     /// Nanoseconds that its requests spent in the device, summed over requests.
     pub device_time: u64,
+    /// Nanoseconds from the allocation of its requests to their first issue, summed over requests.
+    pub(super) waited: u64,
+    /// True if its requests have the idle class.
+    pub(super) is_idle_class: bool,
     /// Sector after its last bio plus one; 0 before the first.
     last_end: u64,
 }

@@ -1,12 +1,15 @@
 //! Tests complete sequences of events of bios and requests, in small traces written as text, and in
 //! real ones.
 
+mod again;
+mod errors;
 mod findings;
 mod gaps;
 mod lives;
 mod partitions;
 mod real;
 mod selections;
+mod steady;
 
 use super::*;
 use crate::testing::data;

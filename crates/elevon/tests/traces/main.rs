@@ -9,6 +9,7 @@ mod calibrate;
 mod capture;
 mod compare_traces;
 mod convert;
+mod findings;
 mod formats;
 mod hostile_traces;
 mod inspect;

@@ -1,7 +1,7 @@
 //! Finds one process that determines the 99th percentile of all others: the others' slowest
 //! requests occur while it is active.
 
-use elevon_core::histogram::Histogram;
+use elevon_core::stats::LatencyStat;
 
 use super::super::life::Request;
 use super::super::sum::add;
@@ -25,8 +25,8 @@ struct Slot {
     live: u64,
     /// Latencies of the others' requests that started while this process had most of what was in
     /// progress, and while it had not.
-    with: Histogram,
-    without: Histogram,
+    with: LatencyStat,
+    without: LatencyStat,
 }
 
 /// Counters.
@@ -120,9 +120,10 @@ impl Neighbours {
     }
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
-        let p99 = |histogram: &Histogram| histogram.percentile(990_000);
+        let percentile = |stat: &LatencyStat, millionths| stat.percentile(millionths).unwrap_or(0);
+        let p99 = |stat: &LatencyStat| percentile(stat, 990_000);
         let judged = self.slots.iter().filter_map(|slot| {
-            let (with, without) = (slot.with.total(), slot.without.total());
+            let (with, without) = (slot.with.count, slot.without.count);
             if with < FEWEST || without < FEWEST {
                 return None;
             }
@@ -135,7 +136,7 @@ impl Neighbours {
         let (slot, all, alone) = judged.max_by_key(|&(slot, all, alone)| {
             (u128::from(all) * 1000 / u128::from(alone.max(1)), std::cmp::Reverse(slot.process))
         })?;
-        let (with, without) = (slot.with.total(), slot.without.total());
+        let (with, without) = (slot.with.count, slot.without.count);
         let name = context.label(slot.process);
         let others: u64 = self.bytes.iter().fold(0u64, |sum, &of| sum.saturating_add(of)).saturating_sub(slot.bytes);
         Some(Finding {
@@ -159,9 +160,9 @@ impl Neighbours {
             evidence: vec![format!(
                 "{with} requests of other processes began while {name} had most of the bytes under way: p50 {}, p99 {}; \
                  {without} began while it had not: p50 {}, p99 {}",
-                words::span(slot.with.percentile(500_000)),
+                words::span(percentile(&slot.with, 500_000)),
                 words::span(p99(&slot.with)),
-                words::span(slot.without.percentile(500_000)),
+                words::span(percentile(&slot.without, 500_000)),
                 words::span(alone)
             )],
             advice: vec![

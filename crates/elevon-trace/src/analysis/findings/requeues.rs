@@ -9,7 +9,7 @@ use super::{ByProcess, Context, Finding, FindingKind, When};
 /// gives back a few when others share its host adapter.
 const FEWEST_PERMILLE: u32 = 100;
 /// Minimum number of requests that were given back.
-const FEWEST: u64 = 20;
+const FEWEST: u64 = 4;
 
 /// Counters.
 #[derive(Default)]
@@ -19,6 +19,9 @@ pub(in crate::analysis) struct Requeues {
     requests: u64,
     by_process: ByProcess,
     when: When,
+    /// Times from the first issue to completion.
+    served: u64,
+    time: u128,
 }
 
 impl Requeues {
@@ -31,10 +34,24 @@ impl Requeues {
         self.when.seen(now);
     }
 
+    /// Counts a request that was given back and has completed, with the time since its first issue.
+    pub(in crate::analysis) fn on_completed(&mut self, since_first: u64) {
+        self.served += 1;
+        self.time += u128::from(since_first);
+    }
+
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
         let (issued, weight) = (context.issued(), words::permille(self.requests, context.issued()));
         if self.requests < FEWEST || weight < FEWEST_PERMILLE {
             return None;
+        }
+        let mean = self.time.checked_div(u128::from(self.served)).unwrap_or(0) as u64;
+        let mut evidence = vec![format!(
+            "{} times the driver gave a request back (requeue, or a second issue), {} of {issued} requests",
+            self.times, self.requests
+        )];
+        if self.served > 0 {
+            evidence.push(format!("they took {} from the first issue to completion, on average", words::span(mean)));
         }
         Some(Finding {
             kind: FindingKind::RequestsGivenBack,
@@ -44,11 +61,12 @@ impl Requeues {
             ),
             when: self.when.span(),
             who: self.by_process.top(context),
-            figures: vec![("requeues", self.times), ("requests_given_back", self.requests)],
-            evidence: vec![format!(
-                "{} times the driver gave a request back (requeue), {} of {issued} requests",
-                self.times, self.requests
-            )],
+            figures: vec![
+                ("requeues", self.times),
+                ("requests_given_back", self.requests),
+                ("since_first_issue_mean_ns", mean),
+            ],
+            evidence,
             advice: vec![format!(
                 "a driver gives requests back while the device, or the host adapter that it shares with others, is busy or \
                  out of memory: see the kernel's log, and lower the depth of the device (queue_depth of SCSI, nr_requests{})",

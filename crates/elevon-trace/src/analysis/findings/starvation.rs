@@ -1,7 +1,7 @@
 //! Finds readers starved behind writes: reads take much longer while many writes are in progress
 //! than while few are.
 
-use elevon_core::histogram::Histogram;
+use elevon_core::stats::LatencyStat;
 
 use super::super::depth::{ROWS, row_name, row_of};
 use super::super::life::Request;
@@ -17,30 +17,15 @@ const FEWEST: u64 = 32;
 /// Minimum number of reads among many writes, in thousandths of all reads.
 const FEWEST_PERMILLE: u32 = 50;
 
-#[derive(Clone, Default)]
-struct WaitRow {
-    count: u64,
-    sum: u128,
-    latency: Histogram,
-}
-
-impl WaitRow {
-    fn mean(&self) -> u64 {
-        self.sum.checked_div(u128::from(self.count)).unwrap_or(0) as u64
-    }
-
-    fn merge(&mut self, other: &Self) {
-        self.count += other.count;
-        self.sum += other.sum;
-        self.latency.merge(&other.latency);
-    }
+fn mean(stat: &LatencyStat) -> u64 {
+    stat.sum.checked_div(u128::from(stat.count)).unwrap_or(0) as u64
 }
 
 /// Latencies of reads by the number of writes in progress when they started.
 #[derive(Default)]
 pub(in crate::analysis) struct Starvation {
     writes: u32,
-    rows: [WaitRow; ROWS],
+    rows: [LatencyStat; ROWS],
     /// Readers by row.
     readers: [ByProcess; ROWS],
     when: [When; ROWS],
@@ -78,10 +63,7 @@ impl Starvation {
             _ => return,
         }
         let at = row_of(u64::from(request.note.writes));
-        let row = &mut self.rows[at];
-        row.count += 1;
-        row.sum += u128::from(total);
-        row.latency.add(total);
+        self.rows[at].add(total);
         self.readers[at].add(request.process, 1);
         self.when[at].seen(now);
         if self.worst.is_none_or(|(worst, ..)| total > worst) {
@@ -97,7 +79,7 @@ impl Starvation {
         let low = self.rows.iter().position(|row| row.count >= FEWEST)?;
         // A row with at least four times as many writes.
         let high = low.max(1) + 2;
-        let (mut many, mut when, mut readers) = (WaitRow::default(), When::default(), None);
+        let (mut many, mut when, mut readers) = (LatencyStat::default(), When::default(), None);
         for at in (high..ROWS).filter(|&at| self.rows[at].count > 0) {
             many.merge(&self.rows[at]);
             if let Some((first, last)) = self.when[at].span() {
@@ -109,12 +91,12 @@ impl Starvation {
         let few = &self.rows[low];
         let all: u64 = self.rows.iter().map(|row| row.count).sum();
         let weight = words::permille(many.count, all);
-        if many.count < FEWEST || weight < FEWEST_PERMILLE || many.mean() < few.mean().saturating_mul(TIMES) {
+        if many.count < FEWEST || weight < FEWEST_PERMILLE || mean(&many) < mean(few).saturating_mul(TIMES) {
             return None;
         }
         let busiest = (high..ROWS).max_by_key(|&at| self.rows[at].count).unwrap_or(high);
-        let (few_mean, many_mean) = (few.mean(), many.mean());
-        let p99 = |row: &WaitRow| row.latency.percentile(990_000);
+        let (few_mean, many_mean) = (mean(few), mean(&many));
+        let p99 = |stat: &LatencyStat| stat.percentile(990_000).unwrap_or(0);
         let mut evidence = vec![format!(
             "{} reads began with {} writes under way and took {} on average (p99 {}); {} began with {} or more and took \
              {} (p99 {})",

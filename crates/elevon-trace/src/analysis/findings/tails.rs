@@ -86,6 +86,10 @@ impl Tails {
     }
 
     pub(in crate::analysis) fn on_split(&mut self, bio: &Bio, front: u64, _now: u64) {
+        // Discards have a limit of their own.
+        if !matches!(bio.group, Group::Read | Group::Write) {
+            return;
+        }
         self.limit = self.limit.max(front);
         self.split_bios += u64::from(bio.pieces == 0);
         self.run(bio.process).is_split = true;
@@ -99,12 +103,19 @@ impl Tails {
 
     #[inline]
     pub(in crate::analysis) fn on_issued(&mut self, request: &Request, now: u64) {
-        if request.has_tail && !request.is_requeued && request.sectors < self.limit.div_ceil(2) {
+        let is_data = matches!(request.group, Group::Read | Group::Write);
+        if is_data && request.has_tail && !request.is_requeued && request.sectors < self.limit.div_ceil(2) {
             self.tails += 1;
             add(&mut self.tail_sectors, request.sectors);
             self.by_process.add(request.process, 1);
             self.when.seen(now);
         }
+    }
+
+    /// Returns the queue limit in bytes, as the largest front part of a split shows it; 0 if
+    /// nothing was split.
+    pub(super) const fn limit(&self) -> u64 {
+        self.limit.saturating_mul(SECTOR_SIZE)
     }
 
     pub(in crate::analysis) fn forget(&mut self) {
@@ -186,7 +197,7 @@ fn cost(run: Run, limit: u64) -> (u64, u64) {
 
 /// Returns `max_sectors_kb` if it is not what cut requests to `limit` bytes. Fills go by it, so
 /// that they save nothing unless it is set to what cuts.
-fn larger_setting<'a>(context: &'a Context<'_>, limit: u64) -> Option<&'a str> {
+pub(super) fn larger_setting<'a>(context: &'a Context<'_>, limit: u64) -> Option<&'a str> {
     let soft = context.setting("max_sectors_kb")?;
     let allowed = soft.parse::<u64>().ok()?.saturating_mul(1024);
     // A front part is rounded down to whole blocks, which can make it smaller than max_sectors_kb
@@ -195,7 +206,7 @@ fn larger_setting<'a>(context: &'a Context<'_>, limit: u64) -> Option<&'a str> {
 }
 
 /// Returns what would let requests be larger than `limit` bytes, where they were cut.
-fn larger(context: &Context<'_>, limit: u64) -> String {
+pub(super) fn larger(context: &Context<'_>, limit: u64) -> String {
     let (soft, hard) = (context.setting("max_sectors_kb"), context.setting("max_hw_sectors_kb"));
     if let Some(soft) = larger_setting(context, limit) {
         let segments = context.setting("max_segments").and_then(|count| count.parse::<u64>().ok());

@@ -1,5 +1,6 @@
 //! Completions of bios of devices that have no requests, such as those of the device mapper.
 
+use super::issue::{is_longer, longest_likely};
 use super::{Collector, Key, Life, Place, TraceEvent};
 
 /// Number of bios at one sector that are looked at.
@@ -12,7 +13,9 @@ impl Life {
             self.is_bio_based = true;
             self.index_ends();
         }
-        let Some(id) = self.bio_completed_at(place) else { return };
+        let Some(id) = self.bio_completed_at(place, now, collect) else {
+            return collect.on_unknown_bio_completed(event, now);
+        };
         self.waiting.remove(id);
         self.ends.remove(id);
         let bio = &mut self.bios[id as usize];
@@ -29,11 +32,20 @@ impl Life {
 
     /// Returns the bio that a completion ends. If a bio was split, its front parts are bios of
     /// their own, without events; the completion names the last part, so only its end is the bio's.
-    fn bio_completed_at(&self, place: Place) -> Option<u32> {
+    /// Of several at one place, it is the oldest that is likely to have taken so long: the
+    /// completion of an older one may be missing.
+    fn bio_completed_at(&self, place: Place, now: u64, collect: &Collector) -> Option<u32> {
         let bio = |id: u32| &self.bios[id as usize];
         let at_start = || self.waiting.all(place.key()).take(LOOKED_AT);
         let end = Key { sector: place.end(), class: place.class };
-        let whole = at_start().find(|&id| bio(id).end == end.sector);
+        let alike = at_start().filter(|&id| bio(id).end == end.sector);
+        let is_unlikely = |&id: &u32| {
+            let bound = longest_likely(Some(&collect.stages[bio(id).group as usize].bio_total));
+            is_longer(bio(id).queued, now, bound)
+        };
+        let oldest = alike.clone().next();
+        let has_several = alike.clone().nth(1).is_some();
+        let whole = if has_several { alike.clone().find(|id| !is_unlikely(id)).or(oldest) } else { oldest };
         whole
             .or_else(|| {
                 self.ends.all(end).take(LOOKED_AT).find(|&id| bio(id).start < place.start && self.waiting.has(id))

@@ -3,6 +3,7 @@
 use super::{Life, MOST};
 use crate::analysis::ABSENT;
 use crate::analysis::chosen::Collector;
+use crate::analysis::findings::MOST_OVERTAKEN;
 
 /// A request is overdue if this many requests issued after it have completed, and it has been in
 /// the device for this many times the longest time of any completed request. Recorders lose events
@@ -51,5 +52,16 @@ impl Life {
             }
             self.in_device.pop_front();
         }
+    }
+
+    /// Returns how many requests in the device were issued before this one; `None` if they are too
+    /// many to count.
+    pub(super) fn overtaken(&self, id: u32) -> Option<usize> {
+        let is_there = |&&(id, issued, _): &&(u32, u64, u64)| {
+            self.requests.get(id as usize).is_some_and(|request| request.issued == issued)
+        };
+        // Of entries whose request has completed there are few, if requests complete in order.
+        let entries = self.in_device.iter().take(2 * MOST_OVERTAKEN).filter(is_there);
+        entries.take(MOST_OVERTAKEN).position(|&(other, ..)| other == id)
     }
 }

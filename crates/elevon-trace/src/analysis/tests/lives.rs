@@ -437,7 +437,7 @@ fn whole_ios_are_timed_by_their_response() {
     let stage = &found.stages[READ].bio_total;
     assert_eq!((found.counts.bios[READ], stage.count, stage.max), (4, 3, 150));
     assert_eq!((found.depths.max, found.depths.busy(), found.utilisation.exact.get()), (2, 210, 210));
-    assert_eq!((found.queue_seeks.count, found.queue_seeks.sequential), (3, 3));
+    assert_eq!((found.queue_seeks.distances.count, found.queue_seeks.sequential), (3, 3));
 }
 
 #[test]
@@ -559,7 +559,7 @@ fn passthrough_requests_complete() {
         let commands = events.iter().filter(|event| event.op == Some(TraceOp::Passthrough));
         assert_eq!(commands.count(), 9, "what converts them knows all of them: {issue}");
         // The kernel does not account for it, and it has no place.
-        assert_eq!((found.utilisation.exact.get(), found.issue_seeks.count), (150_000, 2), "{issue}");
+        assert_eq!((found.utilisation.exact.get(), found.issue_seeks.distances.count), (150_000, 2), "{issue}");
     }
 }
 
@@ -672,7 +672,10 @@ fn a_requeued_request_is_sequential_once() {
         script.line(at + 60, "k-2", &format!("rq_complete: 8,0 R () {place} [0]"));
     }
     let found = script.inspect("8:0");
-    assert_eq!((found.issue_seeks.count, found.issue_seeks.sequential, found.counts.issued[READ]), (9, 9, 10));
+    assert_eq!(
+        (found.issue_seeks.distances.count, found.issue_seeks.sequential, found.counts.issued[READ]),
+        (9, 9, 10)
+    );
 }
 
 /// The completion of a zone append names the sector that was written; its bio and request name the
