@@ -210,7 +210,10 @@ impl PageCache {
         match at.call.kind {
             CallKind::FlushBuffers => self.invalidate(at.file, PageIndex::ZERO, PageIndex::MAX),
             CallKind::LastClose => {
-                while let Some((_, frame)) = self.resident.pages().next(at.file, PageIndex::ZERO) {
+                // Looks go on from the last page: leaves before it may hold shadows only.
+                let mut next = PageIndex::ZERO;
+                while let Some((index, frame)) = self.resident.pages().next(at.file, next) {
+                    next = index;
                     self.resident.pages_mut().cancel_dirty(frame);
                     if self.resident.drop_page(frame).is_none() {
                         return Some(CallStep::Page(frame));
