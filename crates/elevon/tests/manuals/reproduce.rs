@@ -132,7 +132,7 @@ fn io_ticks_and_io_throttle_print_what_they_say() {
     let text = reproduce(&["io-ticks"]);
     as_in_the_tour("io-ticks", &text);
     assert!(
-        ["2000, 2004 and 3012 ms", "right in the mean", "job alone cannot do it"]
+        ["2000, 2004 and 3012 ms", "right in the mean", "job alone does not do it here"]
             .iter()
             .all(|part| text.contains(part)),
         "{text}"

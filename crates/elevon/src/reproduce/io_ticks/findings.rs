@@ -103,7 +103,7 @@ pub(super) const HALF_DUTY: [Conclusion<HalfDuty>; 5] = [
 /// Conclusions about the job alone and with others.
 pub(super) const ALONE: [Conclusion<Disk>; 1] = [|disk| {
     disk.alone.iter().all(|percent| *percent > 99.0).then(|| {
-        "The proposal's job alone cannot do it. In a stall of the limiter nothing starts; the next event is an end, and an end adds \
+        "The proposal's job alone does not do it here. In a stall of the limiter nothing starts; the next event is an end, and an end adds \
          all the time since the last look, in every form:"
             .to_owned()
     })
@@ -113,7 +113,7 @@ pub(super) const DISK: [Conclusion<Disk>; 5] = [
     |disk| {
         let [sampled, others @ ..] = disk.both;
         (disk.alone[SAMPLED] > 99.0 && sampled < 90.0 && others.iter().all(|percent| *percent > 99.0)).then(|| {
-            format!("So it takes somebody else: with these starts the sampled form shows {sampled:.1} %, and every other form 100 %.")
+            format!("With the starts of somebody else the sampled form shows {sampled:.1} %, and every other form 100 %.")
         })
     },
     |disk| {

@@ -133,7 +133,7 @@ fn conclusions_of_the_disk_follow_its_figures() {
     };
     let usual = with(&|_| ());
     for (sentence, changed) in [
-        ("job alone cannot do it", with(&|disk| disk.alone[0] = 80.0)),
+        ("job alone does not do it here", with(&|disk| disk.alone[0] = 80.0)),
         ("between 68.0 and 70.0 %; the published 69 lies inside of that", with(&|disk| disk.seeds = vec![70.0, 72.0])),
         ("the sampled form shows 69.0 %, and every other form 100 %", with(&|disk| disk.both[1] = 70.0)),
         ("120 in flight at 4000 a second, 30.0 ms", with(&|disk| disk.mean_ms[0] = 30.0)),
