@@ -16,7 +16,7 @@ use elevon_testkit::{REQUIRE_TOOLS, TOOLS_LOG};
 
 /// Hide each external program in turn, and run the tests that use it
 ///
-/// The tests have to be built and run before with ELEVON_TOOLS_LOG=FILE, in which they note what they use.
+/// The tests have to be run before with ELEVON_TOOLS_LOG=FILE, in which they note what they use.
 /// A test that fails without a program gives exit status 1.
 #[derive(Args, Clone, Debug)]
 pub struct HideArgs {
