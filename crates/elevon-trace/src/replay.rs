@@ -305,8 +305,7 @@ fn build(
             left_out += 1;
             continue;
         };
-        let first = *first.get_or_insert(bio.queued);
-        let at = bio.process as usize;
+        let (first, at) = (*first.get_or_insert(bio.queued), bio.process as usize);
         processes[at].cgroup = processes[at].cgroup.or(bio.cgroup);
         let joins = bio.plug != 0 && bio.plug == plugs[at];
         plugs[at] = bio.plug;
@@ -337,22 +336,27 @@ fn build(
     }
     processes.retain(|process| !process.ios.is_empty());
     writeback::find_buffered(&mut processes);
-    let since = |time: u64| time.saturating_sub(first);
-    let gap = |gap: &Gap| Some((since(gap.from?), since(gap.until.unwrap_or(u64::MAX))));
     Ok(Workload {
         device,
         taken,
         processes,
         bio_ends: joined.bio_ends,
         start: span.map_or(0, |(begin, _)| first.saturating_sub(begin)),
-        duration: span.map_or(0, |(_, last)| since(last)).max(last_io),
+        duration: span.map_or(0, |(_, last)| last.saturating_sub(first)).max(last_io),
         left_out,
-        gaps: reader.report().gaps.iter().filter_map(gap).collect(),
+        gaps: gaps_since(reader.report(), first),
         crowds: Crowds::of(requests, first),
         lost: Lost::of(analysis, recorded.as_ref(), requests),
         recorded,
         report: reader.report().clone(),
     })
+}
+
+/// Returns the gaps of lost events, timed from the first I/O.
+fn gaps_since(report: &ReadReport, first: u64) -> Vec<(u64, u64)> {
+    let since = |time: u64| time.saturating_sub(first);
+    let gap = |gap: &Gap| Some((since(gap.from?), since(gap.until.unwrap_or(u64::MAX))));
+    report.gaps.iter().filter_map(gap).collect()
 }
 
 fn process(row: &ProcessStats, reader: &Reader) -> WorkloadProcess {

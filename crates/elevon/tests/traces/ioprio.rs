@@ -136,5 +136,5 @@ fn advice_begins_with_the_priorities_that_are_given() {
         assert_eq!(is_step, !options.contains("writer-1002=be:6"), "{one}");
     }
     let text = bench.stdout(&args);
-    assert!(text.contains("writer-1002 at best effort 6"), "{text}");
+    assert!(text.replace("\n  ", " ").contains("writer-1002 at best effort 6"), "{text}");
 }
