@@ -52,8 +52,8 @@ impl Window {
         self.start
     }
 
-    /// Moves to an event and returns the time at which the window begins, and that at which it ends,
-    /// if it does so before the event.
+    /// Moves to an event and returns the times at which the window begins and ends, if it does so
+    /// before the event.
     pub(super) fn pass(&mut self, now: u64) -> (Option<u64>, Option<u64>) {
         let start = *self.start.get_or_insert(now);
         let since = now.saturating_sub(start);

@@ -5,7 +5,7 @@ use crate::select::Selection;
 
 const MS: u64 = 1_000_000;
 
-/// A writer with four requests of 10 ms in a device that serves one after another, from 0 to 100 ms,
+/// A writer with four requests of 10 ms in a device that serves one after another, up to 100 ms,
 /// and a reader with one of 1 ms every 20 ms. Times are from the first event, at 1 s.
 fn trace() -> String {
     let mut events: Vec<(u64, String)> = Vec::new();
