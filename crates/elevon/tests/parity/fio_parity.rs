@@ -131,7 +131,7 @@ const CASES: &[Case] = &[
     same("errors-counted", "rw=read\nbs=16k\ncontinue_on_error=all"),
     same("all-of-a-tenth", "rw=read\nbs=16k\nsize=10%\nio_size=100%"),
     same("half-written", "rw=write\nbs=16k\nsize=50%\noffset=25%"),
-    same("random-and-a-bit", "rw=randread\nbs=64k\nsize=1000k\nnorandommap"),
+    same("random-and-a-bit", "rw=randread\nbs=64k\nsize=1000k\nnorandommap=1"),
     same("mapped-and-a-bit", "rw=randread\nbs=64k\nsize=1000k"),
     same("part-of-a-file", "rw=randread\nbs=64k\nsize=500k\nfilesize=4m"),
 ];
