@@ -98,6 +98,9 @@ pub struct Fit {
     /// Smallest and largest number of requests in the device for which the requests show how it
     /// serves them; 0 for no bound. Below and above, the ends part.
     pub known: [u64; 2],
+    /// Smallest and largest number of requests in the device that there was, but for a few that met
+    /// less.
+    pub met: [u64; 2],
     /// Maximum number of requests that were in the device at once.
     pub depth: u64,
     /// True if the number of servers is a lower bound: the requests do not show that any waited for
@@ -171,6 +174,7 @@ pub fn fit(served: &[Served]) -> Option<Fit> {
         by_servers: trial.evidence.by_servers.clone(),
         ends: trial.ends.clone(),
         known: trial.known,
+        met: interval::met(depths),
         servers: trial.servers,
         depth: depths.iter().copied().max().unwrap_or(1),
         may_have_more: trial.may_have_more,
@@ -210,7 +214,8 @@ impl Trial {
             true => interval::has_no_bound(&evidence),
             false => refine::may_have_more(&model, served, &depths, &windows, &groups),
         };
-        let ends = interval::ends(&evidence);
+        // What is not served in order has a likelihood of its own, which is not known.
+        let ends = if is_ordered { interval::ends(&evidence) } else { Vec::new() };
         let known = interval::known(&evidence.best, &ends, &depths);
         let ends = ends.iter().map(|end| refined(end.model())).collect();
         let whole = [(0, served.len())];

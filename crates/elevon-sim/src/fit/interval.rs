@@ -59,16 +59,22 @@ fn off(one: &Explained, other: &Explained, depth: u64) -> f64 {
 const FEWEST: usize = 30;
 const PART: usize = 100;
 
+/// Returns the smallest and the largest number of requests in the device that there was, but for a
+/// few that met less.
+pub(super) fn met(depths: &[u64]) -> [u64; 2] {
+    let mut sorted = depths.to_vec();
+    sorted.sort_unstable();
+    let at = FEWEST.max(sorted.len() / PART).min(sorted.len().saturating_sub(1));
+    [sorted.get(at), sorted.last()].map(|depth| depth.copied().unwrap_or(1))
+}
+
 /// Returns the smallest and the largest number of requests in the device for which the requests
 /// show how it serves them; 0 for no bound. `depths` is what each request met.
 pub(super) fn known(best: &Explained, ends: &[Explained], depths: &[u64]) -> [u64; 2] {
     if ends.is_empty() {
         return [0; 2];
     }
-    let most = depths.iter().copied().max().unwrap_or(1);
-    let mut depths = depths.to_vec();
-    let at = FEWEST.max(depths.len() / PART).min(depths.len() - 1);
-    let least = *depths.select_nth_unstable(at).1;
+    let [least, most] = met(depths);
     let parts = |depth: u64| ends.iter().any(|end| off(best, end, depth) >= libm::log(ALIKE));
     let below = (1..least).any(parts);
     let above = parts(most.saturating_mul(MORE).min(MOST));

@@ -176,8 +176,8 @@ pub fn fit_like(
     })
 }
 
-/// Returns the profile that requests are nearest to after a look, by its index, and how far they are
-/// from it: the error, as a part of 1, of the best parameters of a few generations for the first
+/// Returns the profile that requests are nearest to after a look, by its index, and how far they
+/// are from it: the error, as a part of 1, of the best parameters of a few generations for the first
 /// requests. As it is, a profile may be farther from a drive of its own kind than one of another.
 /// Returns `None` if there is no profile.
 pub fn nearest(profiles: &[(&FlashConfig, &Description)], served: &[Served]) -> Option<(usize, f64)> {

@@ -51,8 +51,8 @@ const BLURRED: f64 = 0.05;
 /// By how much more likely a request's time must be than if none waited, as a logarithm, for a
 /// device to be servers beyond doubt.
 const QUEUE: f64 = 0.3;
-/// Of explanations that are less likely by no more than this, as a logarithm, the one with the fewest
-/// servers is the best.
+/// Of explanations that are less likely by no more than this, as a logarithm, the one with the
+/// fewest servers is the best.
 const AS_GOOD: f64 = 2.0;
 /// Times that occupy no server, as shares of the shortest latency of the trace.
 const BASES: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97];

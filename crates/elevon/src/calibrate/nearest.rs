@@ -215,22 +215,26 @@ impl FittedDevice {
         ends
     }
 
-    /// Returns true if the trace does not show which of two kinds of device it is.
+    /// Returns true if the trace does not show which of two kinds of device it is. A drive that was
+    /// fitted at some depths may serve others otherwise, whatever its error is: servers are held
+    /// against it.
     fn is_other_near(&self) -> bool {
         let error = self.model.error_percent();
-        self.other.as_ref().is_some_and(|other| other.error_percent() <= NEAR.1.min(error.max(EXACT) * NEAR.0))
+        let is_flash = matches!(self.model, FittedModel::Flash(_));
+        is_flash && self.other.is_some()
+            || self.other.as_ref().is_some_and(|other| other.error_percent() <= NEAR.1.min(error.max(EXACT) * NEAR.0))
     }
 
     /// Returns the smallest and the largest depth at which the devices that explain the trace serve
     /// alike; 0 for no bound.
     pub(crate) fn known(&self) -> [u64; 2] {
         let fit = |model: &FittedModel| match model {
-            FittedModel::Servers(found) => Some((found.fit.known, found.fit.depth)),
+            FittedModel::Servers(found) => Some((found.fit.known, found.fit.met)),
             FittedModel::Flash(_) => None,
         };
         let found = fit(&self.model).or_else(|| self.other.as_ref().and_then(fit));
         match found {
-            Some((known, depth)) if self.is_other_near() => [known[0], depth],
+            Some((_, met)) if self.is_other_near() => met,
             Some((known, _)) if matches!(self.model, FittedModel::Servers(_)) => known,
             _ => [0; 2],
         }
@@ -259,7 +263,10 @@ impl FittedDevice {
         };
         if ends.is_empty() {
             let mut out = String::new();
-            let known = "no other device explains the trace that would serve another load otherwise";
+            let known = match &self.model {
+                FittedModel::Servers(found) if found.fit.may_have_more => not_known([0, found.fit.depth]),
+                _ => "no other device explains the trace that would serve another load otherwise".to_owned(),
+            };
             wrapped(&mut out, "", &format!("interval: {own}; {known}"));
             return out;
         }
@@ -269,7 +276,7 @@ impl FittedDevice {
         wrapped(
             &mut out,
             "",
-            &format!("interval: {own}; as likely as the fitted device: {}; {not_known}", ends.join(", ")),
+            &format!("interval: {own}; the trace may be explained by {} as well; {not_known}", ends.join(", ")),
         );
         out
     }

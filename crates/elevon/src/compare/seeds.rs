@@ -66,14 +66,7 @@ pub(super) fn compare(
         of_runs.iter().for_each(|of_run| found.add(of_run));
         warnings.extend(say(label, &found.lines(&Said::default()), &mut said));
     }
-    for (label, plan) in plans {
-        let plan = Plan { seed: seeds[0], ..plan.clone() };
-        if plan.own.as_ref().is_some_and(|own| !own.file.ends.is_empty()) && interrupt.signal().is_none() {
-            let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;
-            let parting = Parting::of(&plan, &result, interrupt)?;
-            warnings.extend(say(label, &parting.map_or_else(Vec::new, |parting| parting.lines()), &mut said));
-        }
-    }
+    warnings.extend(partings(plans, seeds[0], interrupt, &mut said)?);
     let (jobs, samples) = collected.finish();
     let names = plans.iter().map(|(label, _)| label.clone()).collect();
     let results = Results {
@@ -95,6 +88,26 @@ pub(super) fn compare(
         None if failed > 0 => Ending::Failed,
         None => Ending::Done,
     })
+}
+
+/// Runs each plan with one seed on all devices that explain what its device was fitted to. Returns
+/// and tells what is not known.
+fn partings(
+    plans: &[(String, Plan)],
+    seed: u64,
+    interrupt: &Interrupt,
+    said: &mut BTreeSet<String>,
+) -> Result<Vec<String>, Failure> {
+    let mut lines = Vec::new();
+    for (label, plan) in plans {
+        let plan = Plan { seed, ..plan.clone() };
+        if plan.own.as_ref().is_some_and(|own| !own.file.ends.is_empty()) && interrupt.signal().is_none() {
+            let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;
+            let parting = Parting::of(&plan, &result, interrupt)?;
+            lines.extend(say(label, &parting.map_or_else(Vec::new, |parting| parting.lines()), said));
+        }
+    }
+    Ok(lines)
 }
 
 /// Prints the results, and writes the page.
