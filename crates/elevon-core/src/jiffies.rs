@@ -3,8 +3,8 @@
 //!
 //! `Ticks` is for deadlines and slices: a tick is a whole number of nanoseconds. `JiffyClock` is
 //! for io_ticks: a jiffy lasts `1 / hz` seconds on average, even if that is not a whole number of
-//! nanoseconds (300 Hz). Its phase may move ([`TickPhase`]). [`Hz`] is for spans. At the kernel's 100, 250 and 1000 Hz all of them
-//! agree. O(1); both clocks divide only when a new tick begins.
+//! nanoseconds (300 Hz). Its phase may move ([`TickPhase`]). [`Hz`] is for spans. At the kernel's
+//! 100, 250 and 1000 Hz all of them agree. O(1); both clocks divide only when a new tick begins.
 
 use crate::monotonic::Monotonic;
 use crate::units::{Instant, Nanos};

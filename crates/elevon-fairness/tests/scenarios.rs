@@ -32,6 +32,7 @@ const MISSED: &[(&str, usize, &str)] = &[
         0,
         "reads wait for what is collected for writes: see `no_pace_of_writes_leaves_a_reader_its_share`",
     ),
+    ("d-readers-and-writers-emmc-5.1-cq", 0, "0.949 of 0.95: a model of flash that follows more streams of writes"),
     ("f-start-up-sata-ssd-860evo", 0, "see `shares_of_heavy_processes_delay_a_program_on_some_drives`"),
     ("f-start-up-ufs-3.1", 0, "see `shares_of_heavy_processes_delay_a_program_on_some_drives`"),
     ("f-start-up-nvme-consumer", 0, "a write buffer that is full delays the reads of the program"),

@@ -53,6 +53,9 @@ pub struct Fairness {
     pub shares: Vec<Share>,
 }
 
+/// A job that competes: its index, and its claim.
+type Contender<'a> = (usize, &'a JobResult, &'a Claim);
+
 /// Computes the fairness of a run; `None` if no job sets a priority or weight, or if no two jobs
 /// compete.
 pub fn fairness(run: &RunResult) -> Option<Fairness> {
@@ -60,7 +63,7 @@ pub fn fairness(run: &RunResult) -> Option<Fairness> {
     if !claims().any(|claim| claim.given) {
         return None;
     }
-    let mut groups: BTreeMap<(usize, u8), Vec<(usize, &JobResult, &Claim)>> = BTreeMap::new();
+    let mut groups: BTreeMap<(usize, u8), Vec<Contender<'_>>> = BTreeMap::new();
     let contests = contests(&run.jobs);
     for (at, job) in run.jobs.iter().enumerate() {
         let Some(claim) = &job.claim else { continue };
@@ -72,7 +75,7 @@ pub fn fairness(run: &RunResult) -> Option<Fairness> {
 }
 
 /// Returns the shares of jobs that compete with each other.
-fn shares_of(run: &RunResult, rivals: &[(usize, &JobResult, &Claim)]) -> Vec<Share> {
+fn shares_of(run: &RunResult, rivals: &[Contender<'_>]) -> Vec<Share> {
     let limits = limits(run, rivals);
     let limit = |path: &str| limits.get(path).copied().unwrap_or(f64::INFINITY);
     let endless: Vec<Rival<'_>> = rivals.iter().map(|at| Rival { claim: at.2, asked: f64::INFINITY }).collect();
@@ -121,7 +124,7 @@ fn asked(claim: &Claim, got: f64) -> f64 {
 
 /// Returns the bytes per second that the limits of each cgroup of the rivals let it have, at least
 /// those that it got. A limit on I/Os counts them with the mean size of those that were done.
-fn limits<'a>(run: &RunResult, rivals: &[(usize, &JobResult, &'a Claim)]) -> BTreeMap<&'a str, f64> {
+fn limits<'a>(run: &RunResult, rivals: &[Contender<'a>]) -> BTreeMap<&'a str, f64> {
     let mut got: BTreeMap<&str, [(f64, f64); 2]> = BTreeMap::new();
     for (_, job, claim) in rivals {
         for (path, _) in &claim.cgroups {

@@ -72,8 +72,8 @@ pub fn skip(reason: &str) {
     println!("skipped: {reason}");
 }
 
-/// Sends a process a signal, such as `TERM`. Every shell has `kill`; the program of this name may be
-/// missing.
+/// Sends a process a signal, such as `TERM`. Every shell has `kill`; the program of this name may
+/// be missing.
 ///
 /// # Panics
 ///

@@ -85,7 +85,7 @@ impl Selection {
                 return Err(SelectError::NoProcess { wanted: wanted.clone(), meant, known });
             }
         }
-        for &wanted in self.cgroups.iter().filter(|id| !cgroups.contains(id)) {
+        if let Some(&wanted) = self.cgroups.iter().find(|id| !cgroups.contains(id)) {
             if cgroups.is_empty() {
                 return Err(SelectError::NoCgroups { wanted });
             }

@@ -207,8 +207,8 @@ fn a_mapped_reader_faults_around() {
     assert_eq!(ran.bytes(Op::Read), MIB);
     let used = ran.cache_use(0);
     assert_eq!(used.touches + used.fault.calls, 256);
-    // Read-around reads 32 pages, and each fault maps 16 that are cached.
-    assert!((17..=40).contains(&used.fault.calls) && used.fault.major >= 4, "{used:?}");
+    // Read-around reads 32 pages, and each fault maps 16. One that waits for a page is minor.
+    assert!((17..=40).contains(&used.fault.calls) && used.fault.major >= 1, "{used:?}");
     assert_eq!((used.read.calls, used.fault.iowait.count > 0), (0, true));
     assert!(used.fault.iowait.max <= 2 * LATENCY && used.fault.device_ns >= LATENCY * used.fault.iowait.count / 2);
     let cache = ran.cached.cache();

@@ -224,9 +224,7 @@ impl Plan {
         of_simulation_only(args, &target)?;
         let (cpu, cost) = cpu_cost(args.of_jobs.cpu_cost.as_deref(), &scheduler)?;
         let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
-        if let (Some(cache), Some(text)) = (&cache, &args.real_cache.cache) {
-            cache.fits(text, elevon_host::memory::total())?;
-        }
+        fits(cache.as_ref(), args)?;
         let of_cache = cache.is_some().then(|| jobs.with_cache()).transpose().map_err(Failure::text)?;
         let tenants = tenants(&jobs.jobs, args.queue.tenants.as_deref(), kernel, &mut sources)?;
         let mut plan = Self {
@@ -595,6 +593,14 @@ pub(crate) fn kernel_named(what: &str, name: &str) -> Result<Kernel, Failure> {
         let not_modelled = ValueError::NotModelled { known: all.join(", "), instead: Kernel::instead_of(name) };
         Failure::named(format!("{what} {name}"), not_modelled)
     })
+}
+
+/// Refuses a page cache of a real device that the machine's memory cannot hold.
+fn fits(cache: Option<&CachePlan>, args: &StackArgs) -> Result<(), Failure> {
+    match (cache, &args.real_cache.cache) {
+        (Some(cache), Some(text)) => cache.fits(text, elevon_host::memory::total()),
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

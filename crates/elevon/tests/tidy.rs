@@ -214,7 +214,7 @@ fn unsafe_code_lives_in_the_host_crate_only() {
 #[test]
 fn policy_is_no_std_and_knows_no_clock() {
     for krate in ["core", "cache"] {
-        let lib = fs::read_to_string(folder_of(&krate).join("src/lib.rs")).expect("a crate root");
+        let lib = fs::read_to_string(folder_of(krate).join("src/lib.rs")).expect("a crate root");
         assert!(lib.contains("#![no_std]"), "elevon-{krate} must do without std");
     }
     for (path, text) in sources() {
@@ -365,7 +365,7 @@ fn is_test(path: &Path) -> bool {
     path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs") || is_in("tests") || is_in("benches")
 }
 
-/// Programs that tests may start without a look for them: POSIX has them, or Linux cannot be without
+/// Programs that tests may start without a look for them: POSIX has them, or Linux needs
 /// them. Every other one is asked for with `elevon_testkit::tool` or `tools`, so that a test skips
 /// if it is missing and `cargo xtask hide-tools` knows who uses it.
 const ALWAYS_THERE: [&str; 8] = ["dd", "env", "ldd", "mkfifo", "mount", "sh", "tar", "umount"];

@@ -3,8 +3,8 @@
 //!
 //! Each target has a process of its own, so that an input that overflows the stack, takes all
 //! memory or never ends is found as one that panics is. Before a check the process writes its input
-//! to a file; if it dies, the file has the input. Inputs follow from the seed alone, but how many of
-//! them fit into the time does not.
+//! to a file; if it dies, the file has the input. Inputs follow from the seed alone, but how many
+//! of them fit into the time does not.
 
 mod mutation;
 mod worker;

@@ -114,10 +114,10 @@ fn includes_that_multiply_end_with_one_line() {
     // The same file, over and over; the files of a command count together.
     let each = |count: usize| format!("[a]\n{}", "include i\n".repeat(count));
     let mut source = MemorySource::one("j", &each(1025));
-    source.files.insert("i".into(), "iodepth=4\n".into());
+    source.files.insert("i".into(), "bs=8k\n".into());
     assert_eq!(said(&mut source), format!("j:1026:1: {too_many}"));
     source.files.insert("j".into(), each(1024));
-    assert_eq!(parse(&mut source, "j").expect("as many as there may be").jobs[0].iodepth, 4);
+    assert_eq!(parse(&mut source, "j").expect("as many as there may be").jobs[0].block_sizes[0], fixed(8192));
     assert_eq!(parse_all(&mut source, &["j", "j"]).expect_err("too many").len(), 1);
     // Few, but long.
     source.files.insert("i".into(), "#".repeat(16 << 20));

@@ -229,7 +229,7 @@ fn what_cannot_be_opened_is_named_and_left_alone() {
     check(directory.path(), write, "is a directory");
     let missing = directory.path().join("missing");
     check(&missing, read, "cannot open it");
-    check(&directory.path().join("no/such/place"), write, "cannot open it");
+    check(&directory.path().join("no/such/place"), write, "cannot create it");
     assert!(!missing.exists(), "reading makes no file");
     let empty = directory.path().join("empty");
     std::fs::write(&empty, "").expect("a file");

@@ -17,14 +17,6 @@ const STAGE_PERCENTILES: [u32; 6] = [10_000, 500_000, 900_000, 990_000, 999_000,
 pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
     let counters = &run.disk.counters;
-    let mut scheduler = json!({
-        "name": run.scheduler.name,
-        "tunables": strings(&run.scheduler.tunables),
-        "counters": run.scheduler.counters.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>(),
-    });
-    if let Some(note) = &run.scheduler.note {
-        scheduler["note"] = json!(note);
-    }
     let mut out = json!({
         "schema_version": SCHEMA_VERSION,
         "seed": run.seed,
@@ -32,7 +24,7 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         "inputs": run.inputs.iter().map(input).collect::<Vec<_>>(),
         "device": device(run),
         "kernel": run.kernel.name(),
-        "scheduler": scheduler,
+        "scheduler": scheduler(run),
         "config": strings(&run.config),
         "elapsed_ns": run.elapsed.get(),
         "stages": stages(run, options),
@@ -84,6 +76,18 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
             out["series"]["tenants"] = super::over_time::owners("path", &run.owners.tenants);
             out["series"]["jobs"] = super::over_time::owners("name", &run.owners.jobs);
         }
+    }
+    out
+}
+
+fn scheduler(run: &RunResult) -> Value {
+    let mut out = json!({
+        "name": run.scheduler.name,
+        "tunables": strings(&run.scheduler.tunables),
+        "counters": run.scheduler.counters.iter().map(|(k, v)| (k.clone(), json!(v))).collect::<Map<_, _>>(),
+    });
+    if let Some(note) = &run.scheduler.note {
+        out["note"] = json!(note);
     }
     out
 }

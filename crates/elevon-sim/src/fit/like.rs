@@ -158,10 +158,13 @@ pub fn fit_like(
     let of = |most: usize| Observed::of(&served[..looked_at(served).min(most)], described);
     let fitted = search(&of(SEARCH.requests), &of(TUNED), config, on_trial);
     let whole = Observed::of(served, described);
-    // What was found for the first requests may be wrong for all.
-    let fitted = if whole.error(&fitted) < whole.error(config) { fitted } else { config.clone() };
-    let [(latencies, time), (plain, _)] = [&fitted, config].map(|config| whole.run(config));
     let percent = |latencies: &[u64]| whole.groups.error(latencies)[0] * 100.0;
+    let of = |config: &FlashConfig| percent(&whole.run(config).0);
+    // What was found for the first requests may be wrong for all. The profile stays if it is better
+    // by the error that is searched for or by the one that is told.
+    let is_better = whole.error(&fitted) < whole.error(config) && of(&fitted) <= of(config);
+    let fitted = if is_better { fitted } else { config.clone() };
+    let [(latencies, time), (plain, _)] = [&fitted, config].map(|config| whole.run(config));
     Some(LikeFit {
         changed: changed(config, &fitted).map(|row| (row.key, text(row, config), text(row, &fitted))).collect(),
         requests: (served.len() as u64, all),
@@ -177,8 +180,9 @@ pub fn fit_like(
 }
 
 /// Returns the profile that requests are nearest to after a look, by its index, and how far they
-/// are from it: the error, as a part of 1, of the best parameters of a few generations for the first
-/// requests. As it is, a profile may be farther from a drive of its own kind than one of another.
+/// are from it: the error, as a part of 1, of the best parameters of a few generations for the
+/// first requests. As it is, a profile may be farther from a drive of its own kind than one of
+/// another.
 /// Returns `None` if there is no profile.
 pub fn nearest(profiles: &[(&FlashConfig, &Description)], served: &[Served]) -> Option<(usize, f64)> {
     let far = |at: usize, effort: Effort| {

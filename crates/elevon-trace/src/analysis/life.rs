@@ -563,7 +563,7 @@ impl Life {
             if request.is_data_done || request.class & EMPTY != 0 && request.issued == ABSENT {
                 collect.on_sequence_completed(request, error, now);
             } else {
-                if collect.in_device >= DEEP && (self.completions < ALL || self.completions % SAMPLED == 0) {
+                if collect.in_device >= DEEP && (self.completions < ALL || self.completions.is_multiple_of(SAMPLED)) {
                     let in_device = collect.in_device;
                     collect.watch.order.on_completed(self.overtaken(id), in_device);
                 }

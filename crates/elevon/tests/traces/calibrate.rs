@@ -128,7 +128,7 @@ fn discards_keep_the_device_busy() {
         "job.fio",
         "[global]\nioengine=libaio\ndirect=1\nruntime=1\ntime_based\n\
          [rd]\nrw=randread\nbs=4k\niodepth=3\nsize=100m\nthinktime=500\n\
-         [tr]\nrw=randtrim\nbs=64k\niodepth=4\noffset=300m\nsize=200m\n",
+         [tr]\nrw=randtrim\nbs=64k\nnumjobs=4\noffset=300m\nsize=200m\n",
     );
     bench.stdout(&["run", "job.fio", "--device", SLOTS, "--trace", "job.ftrace"]);
     let found = bench.stdout(&["calibrate", "job.ftrace", "--output-format", "json"]);
@@ -139,7 +139,7 @@ fn discards_keep_the_device_busy() {
     let profile = found["profile"].as_str().expect("a file");
     assert!(profile.contains("discard_latency") && !profile.contains("\nwrite_latency"), "{profile}");
     let processes = found["check"]["processes"].as_array().expect("the replay as captured");
-    assert_eq!(processes.len(), 2);
+    assert_eq!(processes.len(), 5);
     for process in processes {
         let error = process["iops"]["error_percent"].as_f64().expect("an error");
         assert!(error.abs() < 3.0, "{process:#}");

@@ -108,7 +108,7 @@ fn steady_problems_are_found() {
             deep,
             &["--device", "slots:slots=8,latency=6667us,queue_depth=256"][..],
             "device_bufferbloat",
-            "w (1001) keeps 127 requests in it, behind which r (1002) waits 10",
+            "w (1001) keeps 126 requests in it, behind which r (1002) waits 10",
         ),
         (
             scan,

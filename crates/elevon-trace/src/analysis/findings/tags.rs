@@ -109,8 +109,7 @@ impl Tags {
     /// the limit may be meant.
     fn protects_others(&self, context: &Context<'_>) -> bool {
         let all: u64 = context.processes.iter().map(|row| row.all_requests()).sum();
-        let own =
-            self.waiters.first().and_then(|at| context.processes.get(at as usize)).map_or(0, |row| row.all_requests());
+        let own = self.waiters.first().and_then(|at| context.processes.get(at)).map_or(0, |row| row.all_requests());
         own * 100 < all * OWN_PERCENT
     }
 

@@ -58,8 +58,8 @@ impl Life {
         let completed =
             if is_issued { served(collect, group) } else { Some(&collect.stages[group as usize].request_total) };
         let bound = longest_likely(completed);
-        let alike = self.requests_at(place, is_issued).filter(|&id| request(id).sectors == request(oldest).sectors);
-        alike.skip_while(|&id| is_longer(since(id), now, bound)).next().or(Some(oldest))
+        let mut alike = self.requests_at(place, is_issued).filter(|&id| request(id).sectors == request(oldest).sectors);
+        alike.find(|&id| !is_longer(since(id), now, bound)).or(Some(oldest))
     }
 
     /// Returns a request in the device at the place of an issue whose completion must be missing in

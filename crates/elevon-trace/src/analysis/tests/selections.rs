@@ -125,7 +125,7 @@ fn a_cgroup_is_selected_by_each_bio() {
 
 #[test]
 fn a_selection_of_nothing_is_an_error() {
-    let error = |selection: &Selection| part(selection).err().expect("nothing is there").to_string();
+    let error = |selection: &Selection| part(selection).map(|_| ()).expect_err("nothing is there").to_string();
     assert_eq!(error(&of("raeder")), "no process raeder (did you mean `reader`?); there are writer-7, reader-8");
     assert_eq!(
         error(&Selection { from: Some(500 * MS), ..Selection::default() }),

@@ -113,7 +113,9 @@ pub(super) const DISK: [Conclusion<Disk>; 5] = [
     |disk| {
         let [sampled, others @ ..] = disk.both;
         (disk.alone[SAMPLED] > 99.0 && sampled < 90.0 && others.iter().all(|percent| *percent > 99.0)).then(|| {
-            format!("With the starts of somebody else the sampled form shows {sampled:.1} %, and every other form 100 %.")
+            format!(
+                "With the starts of somebody else the sampled form shows {sampled:.1} %, and every other form 100 %."
+            )
         })
     },
     |disk| {
