@@ -1,5 +1,5 @@
 //! Reports of `elevon inspect` as text, JSON and HTML: pure functions of an
-//! [`Inspection`](elevon_trace::analysis::Inspection).
+//! [`elevon_trace::analysis::Inspection`].
 
 mod json;
 mod page;

@@ -85,8 +85,9 @@ pub(super) fn time_of_day(text: &[u8]) -> Option<u64> {
     let (hours, minutes, seconds) = (parts.next()?, parts.next()?, parts.next()?);
     let (hours, minutes) = (whole_number(hours)?, whole_number(minutes)?);
     let (seconds, _) = decimal(seconds, SECOND)?;
+    // The sum is made lazily: parts of any size were read.
     (parts.next().is_none() && hours < 24 && minutes < 60 && seconds < 61 * SECOND)
-        .then_some((hours * 60 + minutes) * 60 * SECOND + seconds)
+        .then(|| (hours * 60 + minutes) * 60 * SECOND + seconds)
 }
 
 /// Makes times of day grow on beyond midnight.
