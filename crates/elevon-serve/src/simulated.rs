@@ -9,6 +9,7 @@
 #[cfg(test)]
 mod power_cut;
 
+use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
 
@@ -101,6 +102,10 @@ pub struct SimulatedDisk<D, C> {
     flights: Vec<Flight>,
     bytes: SparseBytes,
     promises: Promises,
+    /// The time that the device has reached.
+    reached: Instant,
+    /// Commands that ended when the device was brought to the time of a new one.
+    ended: VecDeque<Completion>,
     /// What each block was ever told to hold, by the number of the write; kept if the power may be
     /// cut.
     #[cfg(test)]
@@ -121,6 +126,8 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
             flights: Vec::new(),
             bytes: SparseBytes::default(),
             promises: Promises::default(),
+            reached: Instant::ZERO,
+            ended: VecDeque::new(),
             #[cfg(test)]
             writes: None,
             #[cfg(test)]
@@ -190,8 +197,34 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     }
 }
 
+impl<D: Device, C: Clock> SimulatedDisk<D, C> {
+    /// Brings the device to a time before it is told something new. A model looks at events in
+    /// their order, but this clock goes on while the device's thread computes, and the caller may
+    /// have looked at it before the device did. Returns the time that the device has reached.
+    fn catch_up(&mut self, now: Instant) -> Instant {
+        self.reached = self.reached.max(now);
+        while self.device.next_event().is_some_and(|at| at <= self.reached)
+            && let Some(completion) = self.device.poll(self.reached)
+        {
+            let ended = self.end(completion);
+            self.ended.push_back(ended);
+        }
+        self.reached
+    }
+
+    /// Moves the bytes of a command that ended. Returns its completion for the stack.
+    fn end(&mut self, completion: Completion) -> Completion {
+        self.carry_out(&completion);
+        let flight = self.flights.get(completion.request.index());
+        let command = flight.and_then(|flight| flight.command).filter(|of| of.sequence == completion.sequence);
+        let settled = command.map(|command| self.promises.settle(&command, completion.status));
+        Completion { status: settled.unwrap_or(completion.status), ..completion }
+    }
+}
+
 impl<D: Device, C: Clock> Driver for SimulatedDisk<D, C> {
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        let now = self.catch_up(now);
         let accept = self.device.submit(now, command);
         let index = command.request.index();
         if index >= self.flights.len() {
@@ -214,6 +247,7 @@ impl<D: Device, C: Clock> Driver for SimulatedDisk<D, C> {
     }
 
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
+        let now = self.catch_up(now);
         // A command that the device does not abort will complete, and must not be ended here.
         if !self.device.abort(now, command) {
             return TimeoutAction::ResetTimer;
@@ -231,17 +265,17 @@ impl<D: Device, C: Clock> Backend for SimulatedDisk<D, C> {
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {
-        let now = self.clock.now();
-        let completion = self.device.poll(now)?;
-        self.carry_out(&completion);
-        let flight = self.flights.get(completion.request.index());
-        let command = flight.and_then(|flight| flight.command).filter(|of| of.sequence == completion.sequence);
-        let settled = command.map(|command| self.promises.settle(&command, completion.status));
-        Some(Completion { status: settled.unwrap_or(completion.status), ..completion })
+        if let Some(ended) = self.ended.pop_front() {
+            return Some(ended);
+        }
+        self.reached = self.reached.max(self.clock.now());
+        let completion = self.device.poll(self.reached)?;
+        Some(self.end(completion))
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
-        let next = [self.device.next_event(), until].into_iter().flatten().min();
+        let ended = (!self.ended.is_empty()).then_some(self.reached);
+        let next = [ended, self.device.next_event(), until].into_iter().flatten().min();
         self.clock.wait(next) && !self.interrupt.is_set()
     }
 

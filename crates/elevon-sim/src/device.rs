@@ -61,7 +61,8 @@ pub trait Device {
     /// Returns the properties of the device.
     fn description(&self) -> &Description;
 
-    /// Accepts or refuses a command at `now`.
+    /// Accepts or refuses a command at `now`. Before, the device was polled until nothing of it was
+    /// due at `now`.
     fn submit(&mut self, now: Instant, command: &Command) -> Accept;
 
     /// Returns when the device next has work (a completion, or an internal step); `None` if idle.

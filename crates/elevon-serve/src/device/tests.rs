@@ -6,6 +6,7 @@ mod cut;
 mod guarantees;
 mod lab;
 mod memory;
+mod neighbours;
 mod power;
 mod settings;
 mod unaligned;

@@ -37,12 +37,15 @@ use crate::simulated::{Clock, SimulatedDisk};
 #[derive(Debug)]
 pub(super) struct VirtualClock {
     now: Instant,
+    /// What the device's thread has computed since the clock was last read.
+    computed: Rc<Cell<Nanos>>,
     /// When the next client asks again: no wait is longer.
     next_request: Rc<Cell<Instant>>,
 }
 
 impl Clock for VirtualClock {
     fn now(&mut self) -> Instant {
+        self.now = self.now.saturating_add(self.computed.take());
         self.now
     }
     fn wait(&mut self, until: Option<Instant>) -> bool {
@@ -88,9 +91,14 @@ pub(super) struct Wire {
     came: Vec<u8>,
     /// How much data the reply to each request has.
     data: BTreeMap<u64, usize>,
-    /// The data of the last reply.
+    /// The data of the last reply, if it was a simple one.
     pub(super) read: Vec<u8>,
 }
+
+/// Bytes of a simple reply's head, and of that of a chunk of a structured one.
+const HEADS: [usize; 2] = [16, 20];
+/// What a chunk begins with.
+const CHUNK: [u8; 4] = 0x668e_33ef_u32.to_be_bytes();
 
 impl Wire {
     pub(super) fn ask(&mut self, request: &Request, payload: &[u8]) {
@@ -101,7 +109,7 @@ impl Wire {
             Command::Trim => (4, 0),
             Command::Cache => (5, 0),
             Command::WriteZeroes { .. } => (6, 0),
-            _ => unreachable!("no test asks for it"),
+            Command::BlockStatus { .. } => (7, 0),
         };
         self.data.insert(request.cookie, length as usize);
         self.head(u16::from(request.fua), kind, request.cookie, request.offset, request.length as u32);
@@ -160,7 +168,19 @@ impl Wire {
             self.came.extend(&outgoing.heads);
             self.send.send(Message::Sent { client: self.client, outgoing, result: Ok(()) }).expect("it is there");
         }
-        let head: [u8; 16] = self.came.get(..16)?.try_into().expect("16 bytes");
+        while self.came.starts_with(&CHUNK) {
+            let head: [u8; HEADS[1]] = self.came.get(..HEADS[1])?.try_into().expect("20 bytes");
+            let length = u32::from_be_bytes(head[16..].try_into().expect("4 bytes")) as usize;
+            self.came.get(..HEADS[1] + length)?;
+            self.came.drain(..HEADS[1] + length);
+            let (is_last, is_error) = (head[5] & 1 > 0, head[6] & 0x80 > 0);
+            if is_last {
+                let cookie = u64::from_be_bytes(head[8..16].try_into().expect("8 bytes"));
+                self.data.remove(&cookie).expect("an answer to a question");
+                return Some((cookie, !is_error));
+            }
+        }
+        let head: [u8; HEADS[0]] = self.came.get(..HEADS[0])?.try_into().expect("16 bytes");
         let is_ok = head[4..8] == [0; 4];
         let cookie = u64::from_be_bytes(head[8..].try_into().expect("8 bytes"));
         let data = self.data.remove(&cookie).expect("an answer to a question");
@@ -200,6 +220,8 @@ pub(super) struct Lab {
     size: u64,
     /// As [`VirtualClock::next_request`].
     next_request: Rc<Cell<Instant>>,
+    /// As [`VirtualClock::computed`].
+    computed: Rc<Cell<Nanos>>,
 }
 
 /// Returns a page cache for so many bytes of data.
@@ -228,13 +250,21 @@ impl Exports for Disk {
     }
 }
 
-/// Returns a session in which a client that asks for nothing, block sizes neither, has opened a
-/// disk of so many bytes.
-fn session(size: u64) -> Session {
+/// Options of a client that asks what is allocated: STRUCTURED_REPLY, and SET_META_CONTEXT of the
+/// export without a name, with `base:allocation`.
+const ASKS_ALLOCATION: [&[u8]; 2] =
+    [b"IHAVEOPT\0\0\0\x08\0\0\0\0", b"IHAVEOPT\0\0\0\x0a\0\0\0\x1b\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation"];
+
+/// Returns a session in which a client that asks for nothing but these options, block sizes
+/// neither, has opened a disk of so many bytes.
+fn session(size: u64, options: &[&[u8]]) -> Session {
     let disk = Disk(size);
     let mut session = Session::new(SessionConfig::default());
     let flags = [0, 0, 0, 3];
     assert_eq!(session.step(&flags, &disk).1, Step::Continue);
+    for option in options {
+        assert_eq!(session.step(option, &disk), (option.len(), Step::Continue));
+    }
     let export_name = b"IHAVEOPT\0\0\0\x01\0\0\0\0";
     assert!(matches!(session.step(export_name, &disk).1, Step::Opened(_)));
     session.take_output();
@@ -271,7 +301,9 @@ impl Lab {
         stack.control_mut().watch();
         let settings = Settings::new(&mut stack, &tenants, Instant::ZERO).expect("good settings");
         let next_request = Rc::new(Cell::new(Instant::MAX));
-        let clock = VirtualClock { now: Instant::ZERO, next_request: Rc::clone(&next_request) };
+        let computed = Rc::new(Cell::new(Nanos::ZERO));
+        let (next, spent) = (Rc::clone(&next_request), Rc::clone(&computed));
+        let clock = VirtualClock { now: Instant::ZERO, computed: spent, next_request: next };
         let mut disk = SimulatedDisk::new(device, clock);
         if is_cut {
             disk.track_writes();
@@ -285,7 +317,7 @@ impl Lab {
         let block = stack.config().limits.logical_block_size;
         let parts = DeviceParts { stack, block, disk, cache, settings, plan };
         let device = DeviceLoop::new(parts, ErrorLog::new("lab", |_| {}), memory);
-        Self { device, send, receive, clients: Vec::new(), tenants, size, next_request }
+        Self { device, send, receive, clients: Vec::new(), tenants, size, next_request, computed }
     }
 
     pub(super) fn now(&mut self) -> Instant {
@@ -299,6 +331,15 @@ impl Lab {
 
     /// Opens an export that is a range of the device.
     pub(super) fn open_range(&mut self, client: u32, tenant: &str, base: u64, size: u64) -> Wire {
+        self.open_with(client, tenant, (base, size), &[])
+    }
+
+    /// Opens it as a client that may ask what is allocated.
+    pub(super) fn open_asking(&mut self, client: u32, tenant: &str, range: (u64, u64)) -> Wire {
+        self.open_with(client, tenant, range, &ASKS_ALLOCATION)
+    }
+
+    fn open_with(&mut self, client: u32, tenant: &str, (base, size): (u64, u64), options: &[&[u8]]) -> Wire {
         let found = self.tenants.tenants.iter().position(|known| known.path == tenant);
         let tenant = TenantId(found.map_or(0, |index| index as u32 + 1));
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
@@ -308,7 +349,7 @@ impl Lab {
             client,
             String::new(),
             charged,
-            session(size),
+            session(size, options),
             line,
             EndNotice::default(),
             self.device.memory.clone(),
@@ -389,9 +430,31 @@ impl Lab {
         client.wire.ask(&Request { command, fua: false, df: false, cookie, offset, length }, &payload);
     }
 
+    /// Returns the time in which the device had something to do.
+    pub(super) fn busy(&mut self) -> Nanos {
+        let now = self.now();
+        self.device.stack.disk_stats(now).utilisation.exact
+    }
+
+    /// The device's thread computes for a time: nothing else happens meanwhile.
+    pub(super) fn compute(&self, time: Nanos) {
+        self.computed.set(self.computed.get() + time);
+    }
+
+    /// Does what the device can do now. Returns false if there was nothing.
+    pub(super) fn turn(&mut self) -> bool {
+        self.device.turn(&self.receive)
+    }
+
+    /// Waits for what the device does next, or the next request of a client.
+    pub(super) fn wait_until(&mut self, next_request: Instant) -> bool {
+        self.next_request.set(next_request);
+        self.device.wait()
+    }
+
     /// Runs one step, and takes the replies. Returns false if nothing can happen any more.
     pub(super) fn step(&mut self) -> bool {
-        let moved = self.device.turn(&self.receive);
+        let moved = self.turn();
         let now = self.now();
         let (mut has_asked, mut next_request) = (false, Instant::MAX);
         for index in 0..self.clients.len() {
