@@ -4,6 +4,7 @@
 mod common;
 
 mod calibration_manual;
+mod howto;
 mod packaging;
 mod parity_manual;
 mod reproduce;
