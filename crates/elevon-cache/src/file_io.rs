@@ -8,7 +8,7 @@
 //!
 //! Direct I/O goes to the device. If pages of its range are cached, the dirty ones are written back
 //! first; a direct write also drops the cached pages before and after. A discard drops them without
-//! writing them. Before a program reads back
+//! writing them; zeroes, which the device may refuse, do not. Before a program reads back
 //! its writes, its files can be written back and dropped, so that the data comes from the device
 //! and not from memory.
 //!
@@ -56,8 +56,11 @@ pub enum FileOpKind {
     Write,
     /// The I/O writes through a descriptor, and is durable when it has finished (RWF_DSYNC).
     DurableWrite,
-    /// The I/O discards a range, or fills it with zeroes without data. It is always direct.
+    /// The I/O discards a range. It is always direct, and dirty pages of the range are dropped.
     Discard,
+    /// The I/O fills a range with zeroes without data. It is always direct. The device may refuse
+    /// it, so that dirty pages of the range are written first.
+    Zeroes,
     /// The I/O makes all writes to its file durable.
     Sync,
     /// The I/O syncs the range of its file that the program wrote since the last such sync
@@ -433,11 +436,12 @@ impl FileIo {
         let file = if is_sync { op.file.min(running.files.len() - 1) } else { running.file_of(op) };
         let part = running.files[file].part;
         let (id, offset) = (part.file, part.in_file(op.position));
-        let is_direct = running.program.access == Access::Direct || op.kind == FileOpKind::Discard;
+        let is_direct =
+            running.program.access == Access::Direct || matches!(op.kind, FileOpKind::Discard | FileOpKind::Zeroes);
         let state = match op.kind {
             FileOpKind::Sync => FileIoState::Sync,
             FileOpKind::SyncRange => FileIoState::SyncRange,
-            FileOpKind::Discard => FileIoState::DirectInvalidate,
+            FileOpKind::Discard | FileOpKind::Zeroes => FileIoState::DirectInvalidate,
             _ if is_direct => FileIoState::DirectWriteBack,
             _ if running.program.access == Access::Mapping => FileIoState::Fault,
             FileOpKind::Read => FileIoState::Read,

@@ -29,6 +29,7 @@ mod calls;
 mod config;
 mod fault;
 mod flush;
+mod parts;
 mod read;
 mod reclaim;
 mod stats;
@@ -66,6 +67,7 @@ use elevon_core::pool::Pool;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, PAGE_SIZE, PageIndex, Sector, TaskId, TenantId};
 use flush::FlushTurn;
+use parts::{Door, Parts};
 use wait::Waiting;
 
 #[derive(Clone, Debug)]
@@ -132,6 +134,8 @@ struct Progress {
     is_major: bool,
     /// The time since which the call has found no memory.
     starved: Option<Instant>,
+    /// The call was let in at its tenant's door, and has not slept since.
+    is_let_in: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -156,6 +160,8 @@ enum CallStep {
     Page(FrameId),
     /// The call sleeps until memory is free.
     Memory,
+    /// The call sleeps until its tenant holds less.
+    Door(Door),
     /// The task sleeps for this time because of the dirty limit.
     Pause(Nanos),
     /// The call submits an empty flush, and sleeps until it has completed.
@@ -179,6 +185,7 @@ pub struct PageCache {
     /// When a task last slept for the dirty limits.
     dirty_sleep: Option<Instant>,
     domains: Domains,
+    parts: Parts,
     flusher: Flusher,
     turn: Option<FlushTurn>,
     /// The flusher skipped dirty pages because their tenant's flusher task sleeps.
@@ -225,6 +232,7 @@ impl PageCache {
             writers: Vec::new(),
             dirty_sleep: None,
             domains: Domains::new(Domain::new(config.hz, config.dirty)),
+            parts: Parts::new(if config.divides { frames.saturating_sub(marks.high).max(1) } else { 0 }),
             flusher: Flusher::new(config.flusher_times),
             turn: None,
             skipped: false,
@@ -308,7 +316,7 @@ impl PageCache {
         let step = self.step(now, &mut progress);
         let called = match step {
             CallStep::Done(status) => Called::Done(self.end(&progress, status)),
-            CallStep::Page(_) | CallStep::Memory | CallStep::Pause(_) | CallStep::Flush => {
+            CallStep::Page(_) | CallStep::Memory | CallStep::Door(_) | CallStep::Pause(_) | CallStep::Flush => {
                 let id = self.calls.insert(progress);
                 self.sleep(now, id, step);
                 Called::Wait
@@ -373,8 +381,12 @@ impl PageCache {
             }
         }
         self.bios.end(token, frames);
+        if op == Op::Read {
+            self.parts.end_read(tenant, pages as u64);
+        }
         if op == Op::Write {
             self.domains.end_writeback(tenant, pages as u64);
+            self.parts.on_released(tenant, Door::Write);
             self.stats.written += pages as u64;
             self.kswapd_rests = None;
         }
@@ -550,6 +562,7 @@ impl PageCache {
             class: PrioClass::None,
             is_major: false,
             starved: None,
+            is_let_in: false,
         }
     }
 
@@ -590,7 +603,12 @@ impl PageCache {
                     let done = self.end(&progress, status);
                     self.done.push_back(done);
                 }
-                step @ (CallStep::Page(_) | CallStep::Memory | CallStep::Pause(_) | CallStep::Flush) => {
+                step @ (CallStep::Page(_)
+                | CallStep::Memory
+                | CallStep::Door(_)
+                | CallStep::Pause(_)
+                | CallStep::Flush) => {
+                    progress.is_let_in = false;
                     self.calls[id] = progress;
                     self.sleep(now, id, step);
                 }
@@ -644,6 +662,7 @@ impl PageCache {
         }
         assert_eq!(written, pages.writeback(), "a page is under writeback in no bio, or in two");
         self.domains.self_check(written);
+        self.parts.self_check(read);
         for (n, _) in self.files.iter().enumerate() {
             let file = FileId(n as u32);
             let mut at = PageIndex::ZERO;
@@ -658,7 +677,8 @@ impl PageCache {
             }
         }
         assert_eq!(read, 0, "a page is read twice at once");
-        self.waiting.self_check(|frame| pages.has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK));
+        self.waiting
+            .self_check(self.parts.waiting(), |frame| pages.has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK));
         assert_eq!(self.waiting.len(), self.calls.live(), "a call sleeps for nothing");
     }
 }

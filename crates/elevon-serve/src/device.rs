@@ -1,5 +1,6 @@
 //! The thread of a device: its stack, its disk, and the requests of its clients.
 
+mod ahead;
 mod cached;
 mod counts;
 mod edges;
@@ -331,6 +332,7 @@ impl<D: Disk> DeviceLoop<D> {
         }
         if let Some(cache) = &mut self.cache {
             cache.handle_timers(now);
+            moved |= cache.go_on_ahead(now, &self.stack);
             moved |= self.pump_cache();
         }
         moved

@@ -455,6 +455,16 @@ fn a_discard_of_half_a_page_has_the_page_written() {
 }
 
 #[test]
+fn zeroes_that_may_be_refused_have_dirty_pages_written_first() {
+    let mut bed = bed(program(Access::Descriptor), |_| {});
+    assert_eq!(bed.run(FileOpKind::Write, 2, 1), Status::Ok);
+    assert_eq!(bed.begin(0, FileOpKind::Zeroes, 2, 1), DIRECT);
+    assert_eq!(bed.submit(), ["W2+1"]);
+    assert_eq!(bed.complete(Status::Ok), [FileIoEvent::Device { task: T0, token: 0 }]);
+    assert!(!bed.is_cached(2));
+}
+
+#[test]
 fn before_a_verification_with_bytes_all_files_are_written_and_dropped_and_other_ios_wait() {
     let mut bed = bed(program(Access::Descriptor), |config| config.copies = true);
     assert_eq!(bed.run(FileOpKind::Write, 1, 1), Status::Ok);

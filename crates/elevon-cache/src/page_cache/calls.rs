@@ -124,7 +124,8 @@ pub struct CallDone {
     pub token: u64,
     /// Its status.
     pub status: Status,
-    /// Bytes read or written.
+    /// Bytes read or written. For advice to read ahead, the bytes of its range, in whole pages, as
+    /// far as they were looked at; it ended there for want of memory or of its tenant's part.
     pub bytes: Bytes,
     /// Time that the call slept for I/O (iowait).
     pub waited: Nanos,
@@ -133,7 +134,8 @@ pub struct CallDone {
     pub device: Nanos,
     /// Time that the call slept because of the dirty limits.
     pub paused: Nanos,
-    /// Time that the call slept because no memory was free.
+    /// Time that the call slept because no memory was free, or because its tenant held its part of
+    /// it.
     pub starved: Nanos,
     /// The priority class of the bio that ended the call's last sleep for I/O; NONE if it had none.
     pub class: PrioClass,

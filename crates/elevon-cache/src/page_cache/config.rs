@@ -75,6 +75,9 @@ pub struct CacheConfig {
     pub tenant_flushers: u32,
     /// True if the frames hold bytes that must be copied: [`PageCache::poll_copy`].
     pub copies: bool,
+    /// True if tenants have parts of the memory, so that the I/O of one that is held back does not
+    /// hold the memory that others need. As in the kernel, a simulation has none.
+    pub divides: bool,
     /// The length of the time windows in which observers count waits: [`crate::stats::Windows`].
     pub wait_window: Nanos,
 }
@@ -103,6 +106,7 @@ impl CacheConfig {
             flusher,
             tenant_flushers: 0,
             copies: false,
+            divides: false,
             wait_window: Nanos::from_secs(1),
         }
     }

@@ -59,7 +59,8 @@ impl PageCache {
     }
 
     fn next_turn(&mut self, now: Instant) -> Option<FlushTurn> {
-        let over = self.reclaim_wants_clean || self.domains.wants_flusher(&self.counts(), self.resident.pages());
+        let is_awaited = self.reclaim_wants_clean || self.parts.has_writers();
+        let over = is_awaited || self.domains.wants_flusher(&self.counts(), self.resident.pages());
         let Some(chunk) = self.flusher.next_turn(now, over) else {
             self.reclaim_wants_clean = false;
             return None;

@@ -1,8 +1,8 @@
 //! Reads through a descriptor, and the functions that all reads into the cache share.
 
 use super::{
-    Advice, ByteCopy, Call, CallDone, CallKind, CallStep, Entry, FileId, FrameId, Instant, Open, PAGE_SIZE, PageCache,
-    PageFlags, Phase, Progress, Status, Way,
+    Advice, ByteCopy, Call, CallDone, CallKind, CallStep, Door, Entry, FileId, FrameId, Instant, Open, PAGE_SIZE,
+    PageCache, PageFlags, Phase, Progress, Status, Way,
 };
 use crate::Context;
 use crate::pages::LeafEntry;
@@ -87,7 +87,7 @@ impl PageCache {
                 // The file was truncated while the call slept.
                 break;
             }
-            let Some(place) = self.page_for_read(now, at) else { return self.starve(now, at) };
+            let Some(place) = self.page_for_read(now, at) else { return self.wait_for_frame(now, at) };
             if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
                 at.is_miss = true;
                 match self.wait_readable(at, self.resident.pages().frame(place)) {
@@ -113,6 +113,9 @@ impl PageCache {
         let place = match self.resident.place(at.file, at.pos) {
             Some(place) => place,
             None => {
+                if self.must_wait(at, Door::Read) {
+                    return None;
+                }
                 // Only once: a call that waited for memory for its one page reads that page alone.
                 // Otherwise readahead could use up the memory each time.
                 if at.starved.is_none() {
@@ -194,7 +197,8 @@ impl PageCache {
     }
 
     /// Reads the pages of a window that are not cached, under a plug of its own. `wanted`: pages
-    /// that the call itself needs. Stops early if no memory is left.
+    /// that the call itself needs. Stops early if no memory is left, or if the tenant's part is
+    /// used up. Returns the page after the last that it looked at.
     pub(super) fn read_window(
         &mut self,
         now: Instant,
@@ -202,10 +206,11 @@ impl PageCache {
         window: ReadaheadWindow,
         wanted: core::ops::Range<PageIndex>,
         context: Context,
-    ) {
+    ) -> PageIndex {
         let attributes = self.reads_for(&at.call, Flags::RAHEAD);
         let pages = self.files[at.file.0 as usize].size.page_ceil();
         let end = pages.min(window.end());
+        let mut stopped = end;
         let is_marked = self.config.rules.readahead_marks_end_of_file || window.end() < pages;
         let marker = window.marker().filter(|_| is_marked);
         let mut folios = Folios { window, end, next: window.start, order: 0, marked: false };
@@ -215,14 +220,16 @@ impl PageCache {
                 self.bios.close();
                 continue;
             }
+            let is_wanted = wanted.contains(&index);
             // Uses only memory that is available at once: no task waits for memory to read ahead.
-            if !self.make_room(now) {
+            if !self.may_read(at.call.tenant, is_wanted) || !self.make_room(now) {
+                stopped = index;
                 break;
             }
-            let is_wanted = wanted.contains(&index);
             let as_read = is_wanted && context == Context::Readahead && at.call.kind == CallKind::Read;
             let Some(frame) = self.resident.insert(at.file, index, if as_read { Context::Read } else { context })
             else {
+                stopped = index;
                 break;
             };
             self.resident.pages_mut().set_order(frame, order);
@@ -234,10 +241,12 @@ impl PageCache {
             }
             let bits = self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED | marked, PageFlags::NONE);
             let piece = self.piece(at.file, index, frame, bits, is_wanted);
+            self.parts.begin_read(at.call.tenant);
             self.bios.add(&attributes, piece);
         }
         self.bios.close();
         self.bios.end_plug(at.call.task);
+        stopped
     }
 
     /// Reads only the call's current page. Returns `None` if there is no memory for it.
@@ -259,6 +268,7 @@ impl PageCache {
         let bits = self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED, PageFlags::NONE);
         let attributes = self.reads_for(&at.call, Flags::NONE);
         let piece = self.piece(at.file, at.pos, frame, bits, true);
+        self.parts.begin_read(at.call.tenant);
         self.bios.add(&attributes, piece);
         self.bios.close();
         at.read_alone = true;
@@ -277,6 +287,9 @@ impl PageCache {
                 self.opens[at.call.open.0 as usize].ra.read_failed();
             }
             return Some(CallStep::Done(if at.status.is_ok() { Status::IoError } else { at.status }));
+        }
+        if self.must_wait(at, Door::Read) {
+            return Some(CallStep::Door(Door::Read));
         }
         self.issue_alone(at, frame);
         None
@@ -343,8 +356,13 @@ impl PageCache {
                 while start < end {
                     let size = (end - start).get().min(FORCED_PIECE_PAGES.into()) as u32;
                     let window = ReadaheadWindow::plain(start, size);
-                    self.read_window(now, at, window, PageIndex::ZERO..PageIndex::ZERO, Context::Readahead);
-                    start = window.end();
+                    let none = PageIndex::ZERO..PageIndex::ZERO;
+                    let stopped = self.read_window(now, at, window, none, Context::Readahead);
+                    at.bytes += stopped.start() - start.start();
+                    if stopped < window.end() {
+                        break;
+                    }
+                    start = stopped;
                 }
             }
             // Only whole pages of the range are dropped, because the rest of a page is not part of

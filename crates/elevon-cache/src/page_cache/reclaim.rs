@@ -4,7 +4,8 @@
 //! finds no memory sleeps for writeback, at most 100 ms, or for a jiffy if no page is under
 //! writeback, and looks again. An idle program, if one is left, is killed for its memory after
 //! sixteen jiffies without success, or if kswapd may evict nothing because even the oldest
-//! generation is younger than `min_ttl`.
+//! generation is younger than `min_ttl`. A call of a simulation fails after 20 s without memory;
+//! with bytes no call ever fails for want of memory.
 
 use super::{
     BioAttributes, CallStep, CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache, Progress, Status,
@@ -14,8 +15,8 @@ use crate::replace::{Reclaimer, Request};
 use crate::watermark::{Pressure, RECLAIM_BATCH, WRITEBACK_THROTTLE};
 use elevon_core::units::Nanos;
 
-/// The time after which a call that finds no memory fails. (The kernel would kill a running
-/// program.)
+/// The time after which a call that finds no memory fails, in a simulation. (The kernel would kill
+/// a running program.)
 const STARVED_MAX: Nanos = Nanos::from_secs(20);
 /// Attempts without success, a jiffy apart, before an idle program is killed.
 const LOOKS_IN_VAIN: u64 = 16;
@@ -66,7 +67,8 @@ impl PageCache {
     pub(super) fn starve(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         debug_assert!(at.starved.is_none_or(|since| since <= now), "a call starves before it began to");
         let looked_for = now.since(*at.starved.get_or_insert(now));
-        if looked_for > STARVED_MAX {
+        // With bytes the data is somebody's, and memory comes back once the device goes on.
+        if looked_for > STARVED_MAX && !self.config.copies {
             self.stats.out_of_memory += 1;
             return CallStep::Done(Status::NoSpace);
         }
@@ -113,6 +115,7 @@ impl PageCache {
         if self.kswapd.priority().is_some() {
             self.run_kswapd(now);
         }
+        self.open_doors(now);
     }
 
     fn run_kswapd(&mut self, now: Instant) {

@@ -4,6 +4,7 @@ use elevon_core::ioprio::PrioClass;
 
 mod memory;
 mod oracle;
+mod parts;
 mod paths;
 mod tenants;
 
@@ -384,7 +385,7 @@ fn with_its_last_mapping_a_file_can_be_dropped() {
 fn a_blocked_task_submits_nothing() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let advice = call(open, CallKind::Fadvise(Advice::WillNeed), 0, 0);
-    assert_eq!(cache.call(T0, advice), Called::Done(advice.done(Bytes::ZERO)));
+    assert_eq!(cache.call(T0, advice), Called::Done(advice.done(Bytes::new(2 * MIB))));
     cache.task_blocked(TaskId(0));
     assert_eq!(cache.poll_io(T0), None);
     cache.task_unblocked(TaskId(0));

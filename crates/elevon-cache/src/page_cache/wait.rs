@@ -6,7 +6,7 @@ use alloc::collections::{BinaryHeap, VecDeque};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
-use super::{CallStep, FrameId, PageCache, PageFlags};
+use super::{CallStep, Door, FrameId, PageCache, PageFlags};
 use crate::bios::BioAttributes;
 use crate::page_cache::stats::Cause;
 use crate::watermark::WRITEBACK_THROTTLE;
@@ -17,10 +17,11 @@ use elevon_core::units::{Instant, Nanos};
 /// Number of queues in the table.
 const QUEUES: usize = 256;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum For {
+pub(super) enum For {
     Nothing,
     Page(FrameId),
     Memory,
+    Door(Door),
     Pause,
     Flush,
 }
@@ -62,7 +63,7 @@ impl Waiting {
         frame.0 as usize % QUEUES
     }
 
-    fn sleep(&mut self, now: Instant, call: u32, what: For, until: Option<Instant>) {
+    pub(super) fn sleep(&mut self, now: Instant, call: u32, what: For, until: Option<Instant>) {
         let nobody = Sleeper { what: For::Nothing, since: Instant::ZERO, sleep: 0 };
         if self.sleepers.len() <= call as usize {
             self.sleepers.resize(call as usize + 1, nobody);
@@ -108,8 +109,9 @@ impl Waiting {
         self.asleep
     }
 
-    pub(super) fn self_check(&self, is_held: impl Fn(FrameId) -> bool) {
-        let mut listed = self.memory.len();
+    /// `at_doors`: the number of calls at doors.
+    pub(super) fn self_check(&self, at_doors: usize, is_held: impl Fn(FrameId) -> bool) {
+        let mut listed = self.memory.len() + at_doors;
         for &(frame, call) in self.queues.iter().flatten() {
             assert_eq!(self.sleepers[call as usize].what, For::Page(frame));
             assert!(is_held(frame), "call {call} sleeps for {frame:?}, which nobody holds");
@@ -138,6 +140,7 @@ impl PageCache {
                 let span = if is_writing { WRITEBACK_THROTTLE } else { self.config.hz.span(1) };
                 self.waiting.sleep(now, call, For::Memory, Some(now + span));
             }
+            CallStep::Door(door) => self.wait_at_door(now, call, door),
             CallStep::Pause(span) => {
                 self.dirty_sleep = Some(now);
                 self.waiting.sleep(now, call, For::Pause, Some(now + span));
@@ -171,7 +174,7 @@ impl PageCache {
                 progress.device += device.min(slept);
                 progress.class = class.unwrap_or_default();
             }
-            For::Memory => {
+            For::Memory | For::Door(_) => {
                 progress.without_memory += slept;
                 self.stats.slept(Cause::Memory, slept);
             }

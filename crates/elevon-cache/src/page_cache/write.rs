@@ -1,8 +1,8 @@
 //! Writes through a descriptor, and how pages become dirty.
 
 use super::{
-    Call, CallStep, DirtyThrottle, DirtyVerdict, FileId, FrameId, Instant, PAGE_SIZE, PageCache, PageFlags, Phase,
-    Progress, Status, Way, WriteMode,
+    Call, CallStep, DirtyThrottle, DirtyVerdict, Door, FileId, FrameId, Instant, PAGE_SIZE, PageCache, PageFlags,
+    Phase, Progress, Status, Way, WriteMode,
 };
 use crate::Context;
 use elevon_core::units::FileOffset;
@@ -40,7 +40,12 @@ impl PageCache {
 
     /// Writes one page. Returns `Some` if the call sleeps or finishes here.
     fn write_page(&mut self, now: Instant, at: &mut Progress, end: FileOffset) -> Option<CallStep> {
-        let frame = match self.resident.find(at.file, at.pos) {
+        let found = self.resident.find(at.file, at.pos);
+        let is_dirty = found.is_some_and(|frame| self.resident.pages().has(frame, PageFlags::DIRTY));
+        if !is_dirty && self.must_wait(at, Door::Write) {
+            return Some(CallStep::Door(Door::Write));
+        }
+        let frame = match found {
             Some(frame) => frame,
             None => {
                 match self.make_room(now).then(|| self.resident.insert(at.file, at.pos, Context::Write)).flatten() {

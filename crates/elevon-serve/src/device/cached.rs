@@ -3,7 +3,9 @@
 //!
 //! The device is the one file of the cache, and each client a program with a part of it open. A
 //! READ or WRITE that the cache can answer is answered in the turn in which it came. TRIM and
-//! WRITE_ZEROES go to the device, and the cached pages of their range are dropped. A FLUSH writes
+//! WRITE_ZEROES go to the device, and the cached pages of their range are dropped: by TRIM as they
+//! are, and by WRITE_ZEROES, which the device may refuse, once dirty ones are written. CACHE reads
+//! ahead by slices ([`super::ahead`]). A FLUSH writes
 //! back the dirty pages of its export, whichever connection wrote them, and flushes the device; FUA
 //! does the same for the range of its WRITE.
 //!
@@ -26,9 +28,11 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack, Submitted};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
+use elevon_nbd::Command;
 use elevon_workload::buffered::CacheBios;
 
 use super::DeviceLoop;
+use super::ahead::AheadRanges;
 use crate::client::{BUFFERS, Charged};
 use crate::disk::Disk;
 use crate::pieces::Part;
@@ -106,6 +110,7 @@ pub(crate) struct DeviceCache {
     config: (Bytes, WriteMode),
     device: Bytes,
     users: Users,
+    ahead: AheadRanges,
     lost: Option<Status>,
     /// The end of the write-back with which the server ends.
     written_back: Option<Status>,
@@ -142,7 +147,8 @@ impl DeviceCache {
     /// override the configuration.
     pub(crate) fn new(config: CacheConfig, stack: &Stack) -> Self {
         let (kept, size) = ((config.memory, config.write_mode), stack.config().size);
-        let config = CacheConfig { flusher: FLUSHER, tenant_flushers: TENANT_FLUSHERS, copies: true, ..config };
+        let config =
+            CacheConfig { flusher: FLUSHER, tenant_flushers: TENANT_FLUSHERS, copies: true, divides: true, ..config };
         let mut files = FileIo::new(config);
         let device = size.bytes();
         let file = files.cache_mut().add_file(Sector::ZERO, device, device);
@@ -154,6 +160,7 @@ impl DeviceCache {
             config: kept,
             device,
             users: Users::default(),
+            ahead: AheadRanges::default(),
             lost: None,
             written_back: None,
         }
@@ -187,11 +194,38 @@ impl DeviceCache {
         self.users.of_tasks.push(tenant);
     }
 
-    /// Reads a range ahead, as far as there is memory for it.
-    pub(super) fn read_ahead(&mut self, now: Instant, task: TaskId, at: u64, bytes: u64) {
-        let (offset, bytes) = (FileOffset::new(at), Bytes::new(bytes.min(AHEAD_MOST)));
-        let called = self.files.call(now, task, 0, CallKind::Fadvise(Advice::WillNeed), offset, bytes);
-        debug_assert!(called != Called::Wait, "advice does not sleep");
+    /// Lets a range be read ahead, as far as there is memory for it.
+    pub(super) fn read_ahead(&mut self, task: TaskId, at: u64, bytes: u64) {
+        self.ahead.add(self.users.of_tasks[task.index()], task, at, bytes.min(AHEAD_MOST));
+    }
+
+    /// Drops what a client that leaves asked to have read ahead.
+    pub(super) fn forget(&mut self, task: TaskId) {
+        self.ahead.forget(task);
+    }
+
+    /// Reads ahead for the tenants that have room and whose limits hold nothing back. Returns false
+    /// if there was nothing to do.
+    pub(super) fn go_on_ahead(&mut self, now: Instant, stack: &Stack) -> bool {
+        if self.ahead.is_empty() {
+            return false;
+        }
+        let Self { ahead, files, .. } = self;
+        ahead.go_on(|tenant, range| {
+            if !files.cache().may_read_ahead(tenant) || stack.control().holds(tenant).is_some() {
+                return Some(0);
+            }
+            let (at, bytes) = range.slice();
+            let (offset, length) = (FileOffset::new(at), Bytes::new(bytes));
+            let kind = CallKind::Fadvise(Advice::WillNeed);
+            let Called::Done(done) = files.call(now, range.task, 0, kind, offset, length) else {
+                unreachable!("advice does not sleep")
+            };
+            // Pages are looked at as a whole, and the first may begin before the range.
+            let passed = done.bytes.get().saturating_sub(at % PAGE_SIZE).min(bytes);
+            let is_short = passed < bytes && files.cache().reading_of(tenant) == 0;
+            (!is_short).then_some(passed)
+        })
     }
 
     /// Returns how many bytes of a range, from its first on, are in no dirty page, and whether that
@@ -230,13 +264,16 @@ impl DeviceCache {
     }
 
     /// Begins a part of a request at a byte of the device.
-    fn begin(&mut self, now: Instant, task: TaskId, token: u32, part: &Part, at: u64) -> Begun {
+    fn begin(&mut self, now: Instant, task: TaskId, token: u32, (command, part): (Command, &Part), at: u64) -> Begun {
         let kind = match part.op {
             Op::Read => FileOpKind::Read,
             Op::Write if part.fua => FileOpKind::DurableWrite,
             Op::Write => FileOpKind::Write,
             Op::Flush => FileOpKind::Sync,
-            Op::Discard | Op::SecureErase | Op::WriteZeroes | Op::ZoneAppend => FileOpKind::Discard,
+            Op::Discard | Op::SecureErase | Op::WriteZeroes | Op::ZoneAppend => match command {
+                Command::Trim => FileOpKind::Discard,
+                _ => FileOpKind::Zeroes,
+            },
         };
         let (position, bytes) = (DeviceOffset::new(at), Bytes::new(part.length));
         let op = FileOp { task, token, kind, file: 0, position, bytes, is_first_check: false };
@@ -331,10 +368,10 @@ impl<D: Disk> DeviceLoop<D> {
         let now = self.disk.now();
         let client = self.clients[task.index()].as_mut().expect("a client that submits");
         let base = client.charged.base;
-        let (_, part) = client.part(slot);
-        let at = base + part.at;
+        let (pieces, part) = client.part(slot);
+        let (command, at) = (pieces.request.command, base + part.at);
         let cache = self.cache.as_mut().expect("there is a cache");
-        let begun = cache.begin(now, task, slot, &part, at);
+        let begun = cache.begin(now, task, slot, (command, &part), at);
         cache.move_bytes(&mut self.disk);
         match begun {
             Begun::Finished(status) => self.end_cached(now, task, slot, status),

@@ -139,7 +139,7 @@ impl<D: Disk> DeviceLoop<D> {
             Command::Cache => {
                 if let Some(cache) = &mut self.cache {
                     let blocks = ByteRange::of(request).outer(client.block).moved(client.charged.base);
-                    cache.read_ahead(self.disk.now(), task, blocks.start, blocks.length());
+                    cache.read_ahead(task, blocks.start, blocks.length());
                 }
                 self.answer_at_once(task, request);
             }
@@ -513,6 +513,9 @@ impl<D: Disk> DeviceLoop<D> {
         self.tasks.remove(&client.number);
         self.delayed.retain(|(_, delayed)| *delayed != task);
         self.short.retain(|waiting| *waiting != task);
+        if let Some(cache) = &mut self.cache {
+            cache.forget(task);
+        }
         let now = self.disk.now();
         self.stack.handle_exit(now, task);
         if client.has_buffers {

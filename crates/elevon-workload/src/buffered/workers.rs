@@ -28,7 +28,7 @@ impl Workers {
     /// Gives an I/O to a worker if it needs one. Returns false if none is free: the I/O waits.
     pub(super) fn give(&mut self, op: &FileOp) -> bool {
         match op.kind {
-            FileOpKind::Read | FileOpKind::Discard => return true,
+            FileOpKind::Read | FileOpKind::Discard | FileOpKind::Zeroes => return true,
             FileOpKind::Write | FileOpKind::DurableWrite | FileOpKind::Sync | FileOpKind::SyncRange => {}
         }
         if self.free == 0 {

@@ -10,6 +10,8 @@ use super::lab::{Lab, Load, Wire, cache};
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=64MiB,queue_depth=64";
 
+const ZEROES: Command = Command::WriteZeroes { no_hole: false, fast: false };
+
 const FLUSH: Request = Request { command: Command::Flush, fua: false, df: false, cookie: 0, offset: 0, length: 0 };
 
 const fn write(offset: u64, length: u64) -> Request {
@@ -201,4 +203,108 @@ fn a_range_is_read_ahead_and_the_next_client_pays_for_itself() {
     assert!(lab.ask(&mut next, &read(0, 4096), &[]));
     assert_eq!(lab.device.view().cache.expect("a cache").tenants[&TenantId(2)].hits, 1);
     assert!(lab.now() > Instant::ZERO);
+}
+
+/// Returns a disk of so many tenants by text: `held` may read and write 100 kB a second, `free` has
+/// no limit.
+fn beside_a_limit(bytes: u64) -> Lab {
+    let tenants = "[tenant.held]\nlimit = { rbps = 100000, wbps = 100000 }\n[tenant.free]\n";
+    Lab::cached(DISK, &[], "flow", tenants, cache(bytes, WriteMode::Back))
+}
+
+const HALF: u64 = 32 << 20;
+
+/// A limited tenant floods the cache with each command, from several connections. Its neighbour
+/// does as many reads and writes in a second as without it, less a tenth.
+#[test]
+fn a_tenants_limit_takes_no_memory_from_its_neighbour() {
+    let work = |flood: Option<Command>| {
+        let mut lab = beside_a_limit(1 << 20);
+        let mut floods: Vec<Wire> = (1..9).map(|client| lab.open_range(client, "held", 0, HALF)).collect();
+        for (index, wire) in floods.iter_mut().enumerate() {
+            let Some(command) = flood else { break };
+            for cookie in 0..64 {
+                let offset = ((index as u64 * 64 + cookie) * 97 % 200) << 17;
+                let length = if command == Command::Cache { HALF - offset } else { 128 << 10 };
+                let request = Request { command, cookie, ..read(offset, length) };
+                wire.ask(&request, if command == Command::Write { &[1; 128 << 10] } else { &[] });
+            }
+        }
+        lab.wait_for(Nanos::from_millis(100));
+        let mut free = lab.open_range(0, "free", HALF, HALF);
+        let (began, mut done) = (lab.now(), 0_u64);
+        while lab.now().since(began) < Nanos::from_secs(2) {
+            let offset = done * 7919 % (HALF >> 12) << 12;
+            let is_write = done % 4 == 0;
+            let request = if is_write { write(offset, 4096) } else { read(offset, 4096) };
+            assert!(lab.ask(&mut free, &request, if is_write { &[2; 4096] } else { &[] }), "{flood:?}");
+            floods.iter_mut().for_each(|wire| {
+                while wire.answer().is_some_and(|(_, is_ok)| {
+                    assert!(is_ok, "{flood:?} by the held tenant");
+                    true
+                }) {}
+            });
+            done += 1;
+        }
+        done
+    };
+    let alone = work(None);
+    for flood in [Command::Read, Command::Write, Command::Cache, ZEROES, Command::Trim] {
+        let beside = work(Some(flood));
+        assert!(beside * 10 >= alone * 9, "{flood:?}: {beside} requests of {alone}");
+    }
+}
+
+/// A device that stands still for a minute makes requests of every kind wait, and none fails.
+#[test]
+fn requests_wait_for_a_device_that_stands_still() {
+    let faults = ["stall:every=100,for=60s"];
+    for mode in WriteMode::ALL {
+        let mut lab = Lab::cached(DISK, &faults, "none", "", cache(1 << 20, mode));
+        let mut wires: Vec<Wire> = (0..8).map(|client| lab.open(client, "")).collect();
+        for (index, wire) in wires.iter_mut().enumerate() {
+            for cookie in 0..32 {
+                let offset = (index as u64 * 32 + cookie) << 17;
+                let (is_write, is_cache) = (cookie % 4 == 1, cookie % 4 == 2);
+                let command = if is_write {
+                    Command::Write
+                } else if is_cache {
+                    Command::Cache
+                } else {
+                    Command::Read
+                };
+                let payload = if is_write { vec![3; 128 << 10] } else { Vec::new() };
+                wire.ask(&Request { command, cookie, ..read(offset, 128 << 10) }, &payload);
+            }
+        }
+        lab.wait_for(Nanos::from_secs(30));
+        let mut answered = 0;
+        let mut take = |wires: &mut Vec<Wire>| {
+            for wire in wires {
+                while let Some((_, is_ok)) = wire.answer() {
+                    assert!(is_ok, "{mode:?}: a request failed");
+                    answered += 1;
+                }
+            }
+            answered
+        };
+        assert!(take(&mut wires) < 8 * 32, "some wait for the device");
+        for _ in 0..1000 {
+            lab.wait_for(Nanos::from_secs(1));
+            take(&mut wires);
+        }
+        assert_eq!(take(&mut wires), 8 * 32);
+    }
+}
+
+/// Zeroes that the device refuses lose nothing of what was answered before.
+#[test]
+fn zeroes_that_are_refused_leave_what_was_written() {
+    let mut lab = Lab::cached(DISK, &[], "none", "", cache(1 << 20, WriteMode::Back));
+    let mut wire = lab.open(0, "");
+    assert!(lab.ask(&mut wire, &write(0, 4096), &[7; 4096]));
+    let fast = Command::WriteZeroes { no_hole: false, fast: true };
+    assert!(!lab.ask(&mut wire, &Request { command: fast, ..read(0, 4096) }, &[]), "this disk writes zeroes as data");
+    assert!(lab.ask(&mut wire, &read(0, 4096), &[]));
+    assert_eq!(wire.read, [7; 4096]);
 }

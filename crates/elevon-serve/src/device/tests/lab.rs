@@ -112,7 +112,11 @@ impl Wire {
             Command::BlockStatus { .. } => (7, 0),
         };
         self.data.insert(request.cookie, length as usize);
-        self.head(u16::from(request.fua), kind, request.cookie, request.offset, request.length as u32);
+        let of_zeroes = match request.command {
+            Command::WriteZeroes { no_hole, fast } => u16::from(no_hole) << 1 | u16::from(fast) << 4,
+            _ => 0,
+        };
+        self.head(u16::from(request.fua) | of_zeroes, kind, request.cookie, request.offset, request.length as u32);
         self.unsent.extend(payload);
         self.transfer();
     }
