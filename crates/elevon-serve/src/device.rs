@@ -1,6 +1,7 @@
 //! The thread of a device: its stack, its disk, and the requests of its clients.
 
 mod ahead;
+mod block_status;
 mod cached;
 mod counts;
 mod edges;
@@ -38,6 +39,7 @@ use crate::log::Level;
 use crate::pieces::{PART, Pieces};
 use crate::request_memory::RequestMemory;
 use crate::view::{ClientView, DeviceView, WaitingRequests};
+use block_status::StatusBudget;
 pub(crate) use cached::DeviceCache;
 use cached::FLUSHER;
 pub use cached::{CacheUse, CacheView};
@@ -156,6 +158,9 @@ pub(crate) struct DeviceLoop<D> {
     errors: ErrorLog,
     counts: Counts,
     exclusion: Exclusion,
+    /// Clients with a request that waits until fewer of its tenant exclude others.
+    to_exclude: BTreeSet<TaskId>,
+    status: StatusBudget,
     layout: LayoutId,
     /// Clients by task.
     clients: Vec<Option<Client>>,
@@ -201,6 +206,8 @@ impl<D: Disk> DeviceLoop<D> {
             errors,
             counts: Counts::default(),
             exclusion: Exclusion::default(),
+            to_exclude: BTreeSet::new(),
+            status: StatusBudget::default(),
             layout,
             clients: Vec::new(),
             tasks: BTreeMap::new(),

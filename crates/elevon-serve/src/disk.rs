@@ -13,7 +13,7 @@ use crate::log::Level;
 
 /// Extents of a file that are told at once: each takes up to two system calls in the thread of the
 /// device. A client asks for those that follow.
-const EXTENTS: usize = 128;
+const EXTENTS: usize = 32;
 
 /// Which parts of a range are allocated.
 pub enum Allocation {

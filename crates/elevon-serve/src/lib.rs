@@ -28,6 +28,7 @@ mod pieces;
 mod refused;
 mod reporter;
 mod request_memory;
+mod room;
 mod server;
 mod shared;
 pub mod simulated;

@@ -146,6 +146,11 @@ impl Pieces {
         has_some.then(|| ByteRange::of(request).edges(block)).into_iter().flatten()
     }
 
+    /// Returns true if a request changes blocks in part.
+    pub(crate) fn changes_parts(request: &Request, block: u64) -> bool {
+        Self::edges_of(request, block).next().is_some()
+    }
+
     /// Yields the blocks that it changes in part, in bytes of the export.
     pub(crate) fn edges(&self) -> impl Iterator<Item = ByteRange> + Clone + use<> {
         Self::edges_of(&self.request, self.block)

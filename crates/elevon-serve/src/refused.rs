@@ -9,6 +9,8 @@ pub(crate) enum ConnectionRefusal {
     ServerFull,
     /// As many connections as the export may have have it open.
     ExportFull,
+    /// As many connections as the exports of a tenant may have have them open.
+    TenantFull,
     /// As many connections as one client may have have something open.
     ClientFull,
     /// There is no export of the name.
@@ -26,9 +28,10 @@ pub(crate) enum ConnectionRefusal {
 }
 
 impl ConnectionRefusal {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::ServerFull,
         Self::ExportFull,
+        Self::TenantFull,
         Self::ClientFull,
         Self::UnknownExport,
         Self::NotForClient,
@@ -43,6 +46,7 @@ impl ConnectionRefusal {
         match self {
             Self::ServerFull => "max_connections",
             Self::ExportFull => "max_connections_of_export",
+            Self::TenantFull => "max_connections_of_tenant",
             Self::ClientFull => "max_connections_of_client",
             Self::UnknownExport => "unknown_export",
             Self::NotForClient => "not_for_client",

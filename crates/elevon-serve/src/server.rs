@@ -34,6 +34,8 @@ pub struct Exported {
     pub device: usize,
     /// The tenant that its I/O is charged to.
     pub tenant: TenantId,
+    /// The tenant's path, the same on every device; empty for the root.
+    pub tenant_path: String,
     /// The priority of its I/O.
     pub ioprio: IoPrio,
     /// Byte of the device at which it begins; a multiple of its block size.
@@ -42,7 +44,8 @@ pub struct Exported {
     pub told: Export,
     /// The names of those who may open it, as their certificates have them; empty: everybody.
     pub clients: Vec<String>,
-    /// Connections that may have it open, if it has a limit of its own; at least 1.
+    /// Connections that may have it open, if it has a limit of its own; at least 1. Without one it
+    /// has a part of all, and so have all exports of its tenant.
     pub max_connections: Option<u32>,
 }
 

@@ -1,7 +1,7 @@
 //! What the threads of a server share: exports, devices, connections; and what can be changed while
 //! it runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -21,6 +21,7 @@ use crate::listen::Socket;
 use crate::log::{Field, Level, Log, Record, Window};
 use crate::refused::{ConnectionRefusal, RefusedConnections};
 use crate::request_memory::RequestMemory;
+use crate::room;
 use crate::server::{Event, Exported, LOOK};
 use crate::tls::{Identity, Tls};
 use crate::view::{DeviceView, unknown_tenant};
@@ -41,6 +42,7 @@ pub(crate) struct ServedExport {
     pub(crate) name: String,
     pub(crate) device: usize,
     pub(crate) charged: Charged,
+    pub(crate) tenant_path: String,
     pub(crate) told: Export,
     /// The names of those who may open it; empty: everybody.
     pub(crate) clients: Vec<String>,
@@ -61,6 +63,7 @@ impl ServedExport {
                 base: export.start,
                 size: export.told.size,
             },
+            tenant_path: export.tenant_path,
             told: export.told,
             clients: export.clients,
             max_connections: export.max_connections,
@@ -73,6 +76,7 @@ impl ServedExport {
             name: self.name.clone(),
             device: self.device,
             tenant: self.charged.tenant,
+            tenant_path: self.tenant_path.clone(),
             ioprio: self.charged.ioprio,
             start: self.charged.base,
             told: self.told.clone(),
@@ -117,6 +121,8 @@ struct Connected {
     socket: Socket,
     /// The name of the export that it has open.
     export: Option<String>,
+    /// The path of that export's tenant.
+    tenant: String,
     /// Who has opened it.
     client: Arc<Identity>,
 }
@@ -202,7 +208,7 @@ impl Shared {
             oldest.socket.shutdown(Shutdown::Both);
             self.refused.count(ConnectionRefusal::TooManyUnopened);
         }
-        all.insert(name, Connected { socket, export: None, client: Arc::default() });
+        all.insert(name, Connected { socket, export: None, tenant: String::new(), client: Arc::default() });
         Some(name)
     }
 
@@ -265,6 +271,7 @@ impl Shared {
         }
         self.has_room(all, &known, client)?;
         let connected = all.get_mut(&name).ok_or(NotOpened::Unknown)?;
+        connected.tenant.clone_from(&known.tenant_path);
         (connected.export, connected.client) = (Some(known.name.clone()), Arc::clone(client));
         Ok(known)
     }
@@ -284,6 +291,21 @@ impl Shared {
             if let Some(limit) = limit.filter(|limit| count >= *limit as usize) {
                 return Err(NotOpened::Full { limit, key, why });
             }
+        }
+        if known.max_connections.is_some() {
+            return Ok(());
+        }
+        let (most, exports) = (limits.all as usize, self.exports());
+        let names = open().filter_map(|connected| connected.export.as_deref());
+        let full = |key, why, count: usize| Err(NotOpened::Full { limit: count as u32, key, why });
+        if !room::has_room(most, exports.len(), &known.name, names) {
+            return full("the export's part of max_connections", ConnectionRefusal::ExportFull, of_export);
+        }
+        let tenants: BTreeSet<&str> = exports.iter().map(|export| &*export.tenant_path).collect();
+        let paths = || open().map(|connected| &*connected.tenant);
+        if !room::has_room(most, tenants.len(), &known.tenant_path, paths()) {
+            let of_tenant = paths().filter(|path| *path == known.tenant_path).count();
+            return full("its tenant's part of max_connections", ConnectionRefusal::TenantFull, of_tenant);
         }
         Ok(())
     }

@@ -221,6 +221,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     let request_memory = args.request_memory.as_deref().map_or(Ok(REQUEST_MEMORY), parse)?;
     let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args, device), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
+    let tenant_path = args.tenant.clone().unwrap_or_default();
     // Without jobs, every tenant of the file seems to be without a use.
     warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
@@ -235,8 +236,17 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     let watch = Watch::new(opened.file.iter().map(|file| (device.clone(), file.clone())));
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
     let clients = args.clients.clone();
-    let export =
-        Exported { name, device: 0, tenant, ioprio: IoPrio::NONE, start: 0, told, clients, max_connections: None };
+    let export = Exported {
+        name,
+        device: 0,
+        tenant,
+        tenant_path,
+        ioprio: IoPrio::NONE,
+        start: 0,
+        told,
+        clients,
+        max_connections: None,
+    };
     let named = named(&export, tls.as_ref());
     server.add_export(export);
     if let Some(path) = &args.control {

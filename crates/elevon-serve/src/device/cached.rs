@@ -48,7 +48,7 @@ const TENANT_FLUSHERS: u32 = 255;
 const AHEAD_MOST: u64 = 32 << 20;
 
 /// Dirty pages that an answer to BLOCK_STATUS tells of at most: looking for them takes time.
-const DIRTY_TOLD: u32 = 1024;
+const DIRTY_TOLD: u32 = 256;
 
 /// What a tenant's requests found in the page cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Requests that change a part of a block: when they begin, and what is written.
 
 use elevon_core::units::{PAGE_SIZE, TaskId};
-use elevon_nbd::Command;
+use elevon_nbd::{Command, Request};
 
 use super::DeviceLoop;
 use super::exclusion::{Change, RequestId};
@@ -36,8 +36,24 @@ impl<D: Disk> DeviceLoop<D> {
         self.clients[task.index()].as_mut().expect("a client with a request").start(index);
     }
 
+    /// Returns true if a request that came may be taken: it excludes no others, or its tenant has
+    /// few that do. Otherwise it is looked at again once one of these has ended.
+    pub(super) fn may_exclude(&mut self, task: TaskId, request: &Request) -> bool {
+        let client = self.clients[task.index()].as_ref().expect("a client with a request");
+        let is_past_cache =
+            self.cache.is_some() && matches!(request.command, Command::Trim | Command::WriteZeroes { .. });
+        if (is_past_cache || Pieces::changes_parts(request, client.block))
+            && !self.exclusion.has_room(client.charged.tenant)
+        {
+            self.to_exclude.insert(task);
+            return false;
+        }
+        true
+    }
+
     /// Starts the requests that waited for one that has changed something.
     pub(super) fn end_change(&mut self, id: RequestId) {
+        std::mem::take(&mut self.to_exclude).into_iter().for_each(|task| self.look_at(task));
         let mut begun = Vec::new();
         self.exclusion.leave(id, |id| begun.push(id));
         for (task, index) in begun {
@@ -58,7 +74,7 @@ fn change_of(client: &Client, index: usize, pieces: &Pieces, is_cached: bool) ->
         let mut edges = pieces.edges().map(|edge| edge.moved(base));
         [edges.next(), edges.next()]
     };
-    Some(Change { id: (client.task, index), blocks, exclusive })
+    Some(Change { id: (client.task, index), tenant: client.charged.tenant, blocks, exclusive })
 }
 
 /// Takes the bytes that a part has read into its buffer: those of a READ stay there, and of a block

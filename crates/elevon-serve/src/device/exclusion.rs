@@ -7,20 +7,31 @@
 //! undo them. Requests that conflict in this way are carried out in the order in which they came.
 //! Other requests never exclude each other, and reads are not excluded.
 //!
-//! Cost: one comparison for a request while no request excludes others. Otherwise O(requests under
-//! way that change something) for the begin and the end of each.
+//! A tenant has at most [`MOST`] requests under way that exclude others. Its next ones wait in their
+//! connections, before they are taken.
+//!
+//! Cost: one comparison for a request while no request excludes others. Otherwise a request that
+//! excludes none costs O(requests that exclude others), for its begin and its end. One that does
+//! exclude others costs O(requests under way that change something).
 
-use elevon_core::units::TaskId;
+use std::collections::BTreeMap;
+
+use elevon_core::units::{TaskId, TenantId};
 
 use crate::byte_range::ByteRange;
 
 /// The number of a request: the task of its client, and the client's index of it.
 pub(super) type RequestId = (TaskId, usize);
 
+/// Requests of a tenant that may exclude others at a time.
+pub(super) const MOST: u32 = 64;
+
 /// A request that changes something, in bytes of the device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Change {
     pub(super) id: RequestId,
+    /// The tenant that pays for it.
+    pub(super) tenant: TenantId,
     /// The blocks that it writes.
     pub(super) blocks: ByteRange,
     /// What nothing else may change meanwhile: the blocks that it changes in part, among others.
@@ -43,21 +54,45 @@ impl Change {
 /// the last such request.
 #[derive(Debug, Default)]
 pub(super) struct Exclusion {
-    /// In the order in which they came, each with the number of those before it that it waits for.
-    changes: Vec<(Change, u32)>,
+    /// In the order in which they came, by number, each with the number of those before it that it
+    /// waits for.
+    changes: BTreeMap<u64, (Change, u32)>,
+    /// Those among them that exclude others.
+    excluding: BTreeMap<u64, Change>,
+    /// The number of each.
+    numbers: BTreeMap<RequestId, u64>,
+    next: u64,
+    /// How many requests of each tenant exclude others.
+    of_tenants: BTreeMap<TenantId, u32>,
 }
 
 impl Exclusion {
     /// Returns true if no request is under way that excludes others. Then one that does not either
     /// need not enter.
-    pub(super) const fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.changes.is_empty()
+    }
+
+    /// Returns true if a tenant may have one request more that excludes others.
+    pub(super) fn has_room(&self, tenant: TenantId) -> bool {
+        self.of_tenants.get(&tenant).is_none_or(|count| *count < MOST)
     }
 
     /// Adds a request. Returns true if it can begin; otherwise [`Self::leave`] tells when.
     pub(super) fn enter(&mut self, change: Change) -> bool {
-        let before = self.changes.iter().filter(|(other, _)| other.conflicts(&change)).count() as u32;
-        self.changes.push((change, before));
+        let before = if change.excludes() {
+            self.changes.values().filter(|(other, _)| other.conflicts(&change)).count()
+        } else {
+            self.excluding.values().filter(|other| other.conflicts(&change)).count()
+        };
+        let number = self.next;
+        self.next += 1;
+        if change.excludes() {
+            self.excluding.insert(number, change);
+            *self.of_tenants.entry(change.tenant).or_default() += 1;
+        }
+        self.numbers.insert(change.id, number);
+        self.changes.insert(number, (change, before as u32));
         before == 0
     }
 
@@ -66,18 +101,36 @@ impl Exclusion {
     /// # Panics
     /// If it never entered.
     pub(super) fn leave(&mut self, id: RequestId, mut begin: impl FnMut(RequestId)) {
-        let at = self.changes.iter().position(|(change, _)| change.id == id).expect("it entered");
-        let (gone, _) = self.changes.remove(at);
-        for (change, before) in &mut self.changes[at..] {
+        let number = self.numbers.remove(&id).expect("it entered");
+        let (gone, _) = self.changes.remove(&number).expect("it is numbered");
+        let mut lets_go = |(change, before): &mut (Change, u32)| {
             if gone.conflicts(change) {
                 *before -= 1;
                 if *before == 0 {
                     begin(change.id);
                 }
             }
+        };
+        if self.excluding.remove(&number).is_some() {
+            self.leaves(gone.tenant);
+            self.changes.range_mut(number..).for_each(|(_, other)| lets_go(other));
+        } else {
+            let later = self.excluding.range(number..);
+            later.for_each(|(later, _)| lets_go(self.changes.get_mut(later).expect("it is under way")));
         }
-        if !self.changes.iter().any(|(change, _)| change.excludes()) {
+        if self.excluding.is_empty() {
             self.changes.clear();
+            self.numbers.clear();
+        }
+    }
+
+    /// A request of a tenant excludes others no more.
+    fn leaves(&mut self, tenant: TenantId) {
+        if let Some(count) = self.of_tenants.get_mut(&tenant) {
+            *count -= 1;
+            if *count == 0 {
+                self.of_tenants.remove(&tenant);
+            }
         }
     }
 }
@@ -93,7 +146,7 @@ mod tests {
     fn change(number: usize, bytes: ByteRange) -> Change {
         let mut edges = bytes.edges(BLOCK);
         let exclusive = [edges.next(), edges.next()];
-        Change { id: (TaskId(7), number), blocks: bytes.outer(BLOCK), exclusive }
+        Change { id: (TaskId(7), number), tenant: TenantId(0), blocks: bytes.outer(BLOCK), exclusive }
     }
 
     /// Random requests: at no time do two run of which one has a block in part that the other

@@ -8,14 +8,13 @@ use elevon_core::stack::Io;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId};
 use elevon_host::{Incoming, Outgoing};
-use elevon_nbd::{Close, Command, Export, Exports, Extent, NbdError, Refusal, Request, Step};
+use elevon_nbd::{Close, Command, Export, Exports, Refusal, Request, Step};
 
-use super::errors::Owner;
-use super::{DeviceCache, DeviceLoop, Question};
+use super::DeviceLoop;
 use crate::backpressure::IN_FLIGHT;
 use crate::byte_range::ByteRange;
 use crate::client::{Admission, BUFFERS, Charged, Client};
-use crate::disk::{Allocation, Disk};
+use crate::disk::Disk;
 use crate::line::{self, Line, ToWriter};
 use crate::pieces::{PART, Part, Pieces};
 
@@ -130,7 +129,11 @@ impl<D: Disk> DeviceLoop<D> {
             self.look_for_idle.get_or_insert(self.disk.now() + IDLE);
         }
         client.uses_buffers = true;
-        if !self.admit(task, request) {
+        let is_due = match request.command {
+            Command::BlockStatus { .. } => self.may_tell_allocation(task),
+            _ => self.may_exclude(task, request),
+        };
+        if !is_due || !self.admit(task, request) {
             return false;
         }
         let client = client_of(&mut self.clients, task);
@@ -146,17 +149,7 @@ impl<D: Disk> DeviceLoop<D> {
             Command::Trim if ByteRange::of(request).inner(client.block).is_empty() => {
                 self.answer_at_once(task, request);
             }
-            Command::BlockStatus { .. } => {
-                let arrived = self.disk.now();
-                let blocks = ByteRange::of(request).outer(client.block).moved(client.charged.base);
-                match allocation(&mut self.disk, self.cache.as_deref(), blocks) {
-                    Allocation::Known(extents) => self.tell_allocation(task, request, arrived, Ok(extents)),
-                    Allocation::Asked(number) => {
-                        client.questions += 1;
-                        self.questions.insert(number, Question { task, request: *request, arrived });
-                    }
-                }
-            }
+            Command::BlockStatus { .. } => self.find_allocation(task, request),
             _ => {
                 let arrived = self.disk.now();
                 let (disk, block) = (&self.disk, client.block);
@@ -212,31 +205,6 @@ impl<D: Disk> DeviceLoop<D> {
         let client = client_of(&mut self.clients, task);
         client.answer_without_data(request, |format, heads| format.done(heads, request));
         self.counts.take(client.charged.tenant, request, Status::Ok, Nanos::ZERO);
-    }
-
-    /// Answers a BLOCK_STATUS by the extents of the blocks of its range.
-    pub(super) fn tell_allocation(
-        &mut self,
-        task: TaskId,
-        request: &Request,
-        arrived: Instant,
-        found: Result<Vec<Extent>, Status>,
-    ) {
-        let now = self.disk.now();
-        let client = client_of(&mut self.clients, task);
-        let client_block = client.block;
-        let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
-        self.counts.take(client.charged.tenant, request, status, now.since(arrived));
-        let tenant = self.tenants.path(client.charged.tenant);
-        let owner = Owner { client: client.number, export: &client.export, tenant };
-        self.errors.take(now, request, status, &owner);
-        client.answer_without_data(request, |format, heads| match found {
-            Ok(mut extents) => {
-                drop_front(&mut extents, request.offset % client_block);
-                format.extents(heads, request, &extents);
-            }
-            Err(status) => format.error(heads, request, NbdError::from_errno(status.errno()), ""),
-        });
     }
 
     /// Takes bytes of a payload out of what came. Returns true if it is complete.
@@ -535,32 +503,10 @@ impl<D: Disk> DeviceLoop<D> {
     }
 }
 
-/// Drops so many bytes at the front of extents, fewer than they have.
-fn drop_front(extents: &mut Vec<Extent>, mut bytes: u64) {
-    while let Some(first) = extents.first_mut()
-        && bytes > 0
-    {
-        let dropped = bytes.min(first.length);
-        (first.length, bytes) = (first.length - dropped, bytes - dropped);
-        if first.length == 0 {
-            extents.remove(0);
-        }
-    }
-}
-
 /// Gives back the memory of a client's buffers.
 fn give_back(disk: &mut impl Disk, task: TaskId) {
     // Without memory for none the old ones are gone, too.
     let _ = disk.make_buffers(task, 0, 0);
-}
-
-/// Returns which parts of a range are allocated, those among them whose pages are dirty.
-fn allocation(disk: &mut impl Disk, cache: Option<&DeviceCache>, range: ByteRange) -> Allocation {
-    let (at, bytes) = (range.start, range.length());
-    match cache.map_or((bytes, true), |cache| cache.clean_then_dirty(at, bytes)) {
-        (bytes, true) => disk.allocation(at, bytes),
-        (length, false) => Allocation::Known(vec![Extent { length, hole: false, zero: false }]),
-    }
 }
 
 /// Returns the I/O of a part.

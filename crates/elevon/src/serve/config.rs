@@ -194,6 +194,7 @@ pub(super) fn exported(
         name: table.name.clone(),
         device: table.device,
         tenant: tenant_id(tenants, &table.tenant),
+        tenant_path: table.tenant.clone(),
         ioprio: IoPrio::NONE,
         start: table.start,
         told: opened.told(bytes, table.read_only, description),
