@@ -214,8 +214,8 @@ impl TenantControl {
 
     /// Returns the time by which a tenant's reserve came short while it waited for an exact limit
     /// of a tenant above it: for each second of it, what the reserve is in a second.
-    pub fn reserve_missed(&self, tenant: TenantId) -> Nanos {
-        self.exact.reserve_missed(tenant)
+    pub fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Nanos {
+        self.exact.reserve_missed(now, tenant)
     }
 
     /// Returns true if a tenant above this one has an exact limit, which those below it share by

@@ -318,9 +318,9 @@ impl AnyScheduler {
 
     /// Returns the time by which a tenant's floor came short (see [`Flow::reserve_missed`]); `None`
     /// without a floor, or if the scheduler keeps none.
-    pub fn reserve_missed(&self, tenant: TenantId) -> Option<Nanos> {
+    pub fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Option<Nanos> {
         match self {
-            Self::Flow(s) => s.reserve_missed(tenant),
+            Self::Flow(s) => s.reserve_missed(now, tenant),
             Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) | Self::Bfq(_) => None,
         }
     }

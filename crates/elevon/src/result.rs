@@ -275,7 +275,7 @@ fn tenants_of(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<TenantResult> {
                 path: tenant.path.clone(),
                 settings: settings_of(tenant),
                 limits: collect::limits_of(control, id),
-                missed_below_limits: control.reserve_missed(id),
+                missed_below_limits: control.reserve_missed(sources.now, id),
                 time,
             },
         )

@@ -40,7 +40,7 @@ mod vrate;
 pub use model::{Coefficients, Model, Preset, Qos, QosError, RANDOM_DISTANCE};
 
 use debt::{Delay, Forgiveness};
-use hweight::{ROOT_SLOT, Shares, stretch};
+use hweight::{ROOT_SLOT, Shares, virtual_cost};
 use period::AutoPreset;
 use vrate::{Clock, SPEED_ONE, Seen, VrateControl};
 
@@ -427,7 +427,7 @@ impl IoCost {
     /// it.
     #[inline]
     fn need(&mut self, slot: u32, cost: u64, now: i64) -> i64 {
-        let need = stretch(cost, self.shares.of(slot).1) as i64;
+        let need = virtual_cost(cost, self.shares.of(slot).1);
         let (active, in_use) = self.shares.weights(slot);
         if in_use >= active || self.groups[slot as usize].debt > 0 {
             return need;
@@ -439,7 +439,7 @@ impl IoCost {
     fn need_of_lender(&mut self, slot: u32, cost: u64, now: i64, mut need: i64) -> i64 {
         let low = self.margin(20);
         let group = &mut self.groups[slot as usize];
-        let margin = now - group.vtime - need;
+        let margin = now.saturating_sub(group.vtime).saturating_sub(need);
         if margin >= low || margin >= group.saved_margin {
             group.saved_margin = margin;
             return need;
@@ -447,11 +447,11 @@ impl IoCost {
         let vtime = group.vtime;
         loop {
             let (active, in_use) = self.shares.weights(slot);
-            if in_use >= active || vtime + need <= now {
+            if in_use >= active || vtime.saturating_add(need) <= now {
                 return need;
             }
             self.shares.set_in_use(slot, in_use + active.div_ceil(4));
-            need = stretch(cost, self.shares.of(slot).1) as i64;
+            need = virtual_cost(cost, self.shares.of(slot).1);
         }
     }
 
@@ -468,10 +468,10 @@ impl IoCost {
         }
         let need = self.need(slot, cost, vnow);
         let group = &mut self.groups[slot as usize];
-        if group.vtime + need > vnow {
+        if group.vtime.saturating_add(need) > vnow {
             return false;
         }
-        group.vtime += need;
+        group.vtime = group.vtime.saturating_add(need);
         group.pay(cost);
         true
     }
@@ -486,10 +486,10 @@ impl IoCost {
             let Some(&waiter) = self.groups[slot as usize].waiting.front() else { break };
             let need = self.need(slot, waiter.cost, vnow);
             let group = &mut self.groups[slot as usize];
-            if group.vtime + need > vnow {
+            if group.vtime.saturating_add(need) > vnow {
                 break;
             }
-            group.vtime += need;
+            group.vtime = group.vtime.saturating_add(need);
             group.pay(waiter.cost);
             group.passed += 1;
             self.release_front(now, slot);
@@ -516,8 +516,8 @@ impl IoCost {
             group.wake_at = None;
             return;
         };
-        let need = if group.debt > 0 { stretch(group.debt, share.0) } else { stretch(head.cost, share.1) };
-        let at = self.clock.when(group.vtime.saturating_add(need as i64));
+        let (cost, share) = if group.debt > 0 { (group.debt, share.0) } else { (head.cost, share.1) };
+        let at = self.clock.when(group.vtime.saturating_add(virtual_cost(cost, share)));
         if group.wake_at != Some(at) {
             group.wake_at = Some(at);
             self.wakeups.push(Reverse((at, slot)));

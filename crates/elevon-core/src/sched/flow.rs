@@ -1,7 +1,8 @@
 //! `flow`: shares by weight at full throughput. Not in Linux.
 //!
-//! Each process has a queue for each of its priority classes. Seven parts decide:
+//! Each process has a queue for each of its priority classes. Eight parts decide:
 //!
+//! - `overdue`: a queue that has waited for too long goes before everything else.
 //! - `floors`: a tenant that gets less than the rate that was reserved for it goes first.
 //! - `shares` selects the queue that is served next: weighted fair queueing over the hierarchy of
 //!   tenants and processes. What somebody leaves unused belongs to the others at once.
@@ -30,6 +31,7 @@ use alloc::vec::Vec;
 
 mod by_sector;
 mod charges;
+mod checks;
 mod cost;
 mod decisions;
 mod depth;
@@ -38,6 +40,7 @@ mod holds;
 mod kinds;
 mod learning;
 mod occupancy;
+mod overdue;
 mod queue;
 mod shares;
 mod slot;
@@ -50,6 +53,7 @@ mod tests;
 
 pub use decisions::{Decisions, GroupClass, WaitingQueue};
 pub use floors::Reserve;
+pub use shares::WaitingMember;
 pub use tunables::INFO;
 
 use by_sector::BySector;
@@ -61,6 +65,7 @@ use floors::Floors;
 use holds::{HOLDS, Hold, Thinker};
 use kinds::Kinds;
 use occupancy::Occupancy;
+use overdue::Overdue;
 use queue::{Mean, Queue, QueueId};
 use shares::{BEST_EFFORT, GroupId, MemberId, Shares};
 use slot::{Place, Slot};
@@ -112,6 +117,8 @@ pub struct Flow {
     /// Those in queues of a class above best effort.
     urgent: u32,
     in_flight: u32,
+    /// Requests that were in flight when an overdue one had to wait; 0 if none has.
+    overdue_room: u32,
     /// Writes among them.
     writes_in_flight: u32,
     /// What requests take: alone, or on a disk each after the one before.
@@ -189,6 +196,7 @@ impl Flow {
             waiting: 0,
             urgent: 0,
             in_flight: 0,
+            overdue_room: 0,
             writes_in_flight: 0,
             costs: CostModel::new(),
             occupancy: Occupancy::new(),
@@ -441,6 +449,14 @@ impl Flow {
         }
         self.end_holds();
         self.shares.sweep(now);
+        match self.overdue() {
+            Overdue::Nothing => {}
+            Overdue::Serve(q, id) => return Some(self.serve_overdue(q, id)),
+            Overdue::Wait => return None,
+        }
+        if self.occupancy.has_looked_enough(now) {
+            self.end_look();
+        }
         if self.occupancy.looks_at().is_some() {
             if let Some(id) = self.next_in_look() {
                 return Some(id);
@@ -755,40 +771,6 @@ impl Scheduler for Flow {
     }
 
     fn self_check(&self, view: View<'_>) {
-        let mut waiting = self.lists.self_check(self.at_head) as u32;
-        let (active, mut urgent, mut unsorted) = (self.shares.self_check(), 0, 0);
-        for (index, queue) in self.queues.iter().enumerate() {
-            let q = QueueId(index as u32);
-            if self.free.contains(&q) {
-                continue;
-            }
-            assert_eq!(self.lists.self_check(queue.fifo), queue.queued as usize, "requests of queue {index}");
-            self.by_sector.self_check(&self.lists, queue);
-            unsorted += queue.unsorted;
-            for id in self.lists.iter(queue.fifo) {
-                let slot = &self.slots[id.index()];
-                assert_eq!((slot.place, slot.queue), (Place::Queued, Some(q)), "request {}", id.0);
-                let request = &view.requests[id];
-                assert_eq!((slot.sector, slot.sectors), (request.sector, request.sectors.get()), "{} is", id.0);
-            }
-            assert_eq!(active.contains(&queue.member), queue.queued > 0, "whether queue {index} waits");
-            if let Some(cell) = self.occupancy.looks_at() {
-                assert_eq!(self.fronts.contains(index), self.is_front(q, cell), "what is first in queue {index}");
-            }
-            urgent += if queue.class < BEST_EFFORT { queue.queued } else { 0 };
-            let in_device = |slot: &&Slot| slot.place == Place::InDevice && slot.queue == Some(q);
-            assert_eq!(self.slots.iter().filter(in_device).count(), queue.in_device as usize);
-            waiting += queue.queued;
-        }
-        assert_eq!(unsorted, self.by_sector.unsorted(), "requests that are not filed by sector");
-        assert_eq!((waiting, urgent), (self.waiting, self.urgent), "requests that wait, and urgent ones");
-        for cell in 0..occupancy::CELLS as u8 {
-            let is_present = |slot: &&Slot| slot.place != Place::Unknown && slot.cell == cell;
-            let count = self.slots.iter().filter(is_present).count();
-            assert_eq!(count, self.occupancy.present(cell) as usize, "requests of cell {cell}");
-        }
-        let in_device = self.slots.iter().filter(|slot| slot.place == Place::InDevice).count();
-        assert_eq!(in_device, self.in_flight as usize, "requests in the device");
-        self.elevator.self_check(view, |id| self.slots[id.index()].place == Place::Queued);
+        self.check_all(view);
     }
 }

@@ -172,7 +172,7 @@ impl Tenants {
                 path: known.path.clone(),
                 settings: known.in_force.texts(),
                 limits: collect::limits_of(control, id),
-                missed_below_limits: control.reserve_missed(id),
+                missed_below_limits: control.reserve_missed(now, id),
                 time: now.since(Instant::ZERO),
             },
         });

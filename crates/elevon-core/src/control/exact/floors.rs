@@ -69,10 +69,14 @@ impl Exact {
     }
 
     /// Returns the time by which a tenant's reserve came short while it waited for a limit of a
-    /// tenant above it: for each second of it, what the reserve is in a second. Zero without a
-    /// reserve.
-    pub fn reserve_missed(&self, tenant: TenantId) -> Nanos {
-        self.floors.iter().find(|floor| floor.tenant == tenant).map_or(Nanos::ZERO, |floor| floor.missed)
+    /// tenant above it: for each second of it, what the reserve is in a second. What waits now is
+    /// counted until now. Zero without a reserve.
+    pub fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Nanos {
+        let missed = |floor: &Floor| {
+            let late = if floor.waiting > 0 { now.get().saturating_sub(floor.due()).saturating_sub(SPAN) } else { 0 };
+            floor.missed + Nanos::new(late)
+        };
+        self.floors.iter().find(|floor| floor.tenant == tenant).map_or(Nanos::ZERO, missed)
     }
 
     /// Panics unless every reserve counts what waits.

@@ -404,7 +404,7 @@ fn reserves_hold_among_those_that_wait_for_a_parents_limit() {
             let due = 10 * expected;
             assert!(got.abs_diff(due) <= 20 + due / 100, "{got} I/Os, {due} expected: {limits:?} {of:?}");
         }
-        let missed = rig.stage.reserve_missed(tenants[0]);
+        let missed = rig.stage.reserve_missed(rig.now, tenants[0]);
         assert_eq!(missed > Nanos::from_millis(7000), is_missed, "{missed:?}");
         assert!(is_missed || missed.is_zero(), "{missed:?}");
     }

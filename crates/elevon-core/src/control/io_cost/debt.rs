@@ -5,7 +5,7 @@
 //! so that they cannot increase it. On a device that is not fully used, debts are forgiven step by
 //! step.
 
-use super::hweight::{mul_div, stretch};
+use super::hweight::{mul_div, stretch, virtual_cost};
 use super::{IoCost, SPEED_ONE};
 use crate::units::{Instant, Nanos};
 
@@ -51,7 +51,7 @@ impl IoCost {
         if group.debt == 0 {
             group.indebt_since = now;
         }
-        group.debt += cost;
+        group.debt = group.debt.saturating_add(cost);
         group.pay(cost);
         self.debtors_use_nothing(slot);
         self.set_delay(now, slot);
@@ -68,13 +68,13 @@ impl IoCost {
     pub(super) fn pay_debt(&mut self, now: Instant, vnow: i64, slot: u32) {
         let share = self.shares.of(slot).0;
         let group = &mut self.groups[slot as usize];
-        let budget = u64::try_from(vnow - group.vtime).unwrap_or(0);
+        let budget = u64::try_from(vnow.saturating_sub(group.vtime)).unwrap_or(0);
         let pays = mul_div(budget, share, super::hweight::WHOLE).min(group.debt);
         if pays == group.debt {
-            group.vtime += stretch(pays, share) as i64;
+            group.vtime = group.vtime.saturating_add(virtual_cost(pays, share));
             self.forget_debt(now, slot);
         } else {
-            group.vtime += stretch(pays, share) as i64;
+            group.vtime = group.vtime.saturating_add(virtual_cost(pays, share));
             group.debt -= pays;
         }
     }

@@ -59,6 +59,12 @@ pub(super) fn stretch(cost: u64, share: u64) -> u64 {
     }
 }
 
+/// Returns the virtual time that a cost takes at a share, as it is added to a tenant's: one that
+/// no tenant can pay for stays one.
+pub(super) fn virtual_cost(cost: u64, share: u64) -> i64 {
+    i64::try_from(stretch(cost, share)).unwrap_or(i64::MAX)
+}
+
 impl Shares {
     pub(super) fn new() -> Self {
         let mut shares = Self { nodes: Vec::new(), generation: 1 };

@@ -183,7 +183,8 @@ impl Model {
 
     #[inline]
     fn total(line: &Line, base: u64, bytes: u64) -> Nanos {
-        Nanos::new((base + (bytes / PAGE_SIZE).max(1) * line.page).div_ceil(1000))
+        let pages = (bytes / PAGE_SIZE).max(1);
+        Nanos::new(base.saturating_add(pages.saturating_mul(line.page)).div_ceil(1000))
     }
 }
 

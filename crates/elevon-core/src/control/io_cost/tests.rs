@@ -2,6 +2,7 @@ extern crate alloc;
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
+use super::hweight::stretch;
 use super::*;
 use crate::jiffies::Hz;
 use crate::kernel::Kernel;
@@ -708,5 +709,26 @@ fn shares_follow_weights_and_no_time_is_wasted() {
             let due = 5_000 * MS / rest[index];
             assert!(served[index].abs_diff(due) <= 1, "seed {seed}: a modest tenant waited: {served:?} {rest:?}");
         }
+    }
+}
+
+/// What no tenant can ever pay for is not free.
+#[test]
+fn a_cost_beyond_any_budget_is_never_paid() {
+    for share in [1, 1 << 20, 1 << 31] {
+        assert_eq!(virtual_cost(u64::MAX, share), i64::MAX, "at a share of {share}");
+    }
+    assert_eq!(virtual_cost(1 << 40, 1 << 20), 1 << 52);
+    for (rbps, bytes) in [(1, 1 << 20), (1, 1 << 30), (1, 1 << 40), (1 << 10, 1 << 40)] {
+        let mut bed = Bed::fixed();
+        bed.cost.set_model(bed.now, Coefficients { rbps, ..PLAIN });
+        let (a, b) = (bed.tenant(ROOT, 1), bed.tenant(ROOT, 10_000));
+        bed.activate(&[a, b]);
+        for _ in 0..4 {
+            let charge = BioCost { bytes, ..bed.charge(a) };
+            assert_ne!(bed.submit(&charge).1, StageVerdict::Pass, "{bytes} bytes at {rbps} bytes a second");
+        }
+        bed.now = at(100_000 * MS);
+        assert_eq!(bed.release(), [], "100 s are too short for {bytes} bytes at {rbps} bytes a second");
     }
 }

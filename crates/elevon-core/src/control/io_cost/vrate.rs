@@ -30,12 +30,12 @@ impl Clock {
     #[inline]
     pub(super) fn now(&self, now: Instant) -> i64 {
         let passed = u128::from(now.since(self.at).get()) * u128::from(self.speed);
-        self.value + (passed >> 20) as i64
+        self.value.saturating_add(i64::try_from(passed >> 20).unwrap_or(i64::MAX))
     }
 
     /// Returns when virtual time reaches a value.
     pub(super) fn when(&self, value: i64) -> Instant {
-        let missing = (value - self.value).max(0).unsigned_abs();
+        let missing = value.saturating_sub(self.value).max(0).unsigned_abs();
         let span = (u128::from(missing) << 20).div_ceil(u128::from(self.speed));
         self.at.saturating_add(Nanos::new(u64::try_from(span).unwrap_or(u64::MAX)))
     }

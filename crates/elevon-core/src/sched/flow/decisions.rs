@@ -4,7 +4,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
-use super::{Flow, Queue, turn};
+use super::{Flow, Queue, WaitingMember, turn};
 use crate::units::{Instant, Nanos};
 
 /// A queue that has requests waiting.
@@ -49,9 +49,13 @@ pub struct Decisions {
     pub from_head: u64,
     /// Requests that the driver refused: until then more may have been allowed than it takes.
     pub refused: u64,
+    /// Requests that went first because their queue, or a tenant of it, was overdue.
+    pub overdue: u64,
     /// Requests that were not chosen among all that waited: because of a limit of writes, of a
     /// look, or of a floor.
     pub constrained: u64,
+    /// The members of every group that wait, and for how long.
+    pub members: Vec<WaitingMember>,
     /// How long a class waits before it is served once.
     pub patience: Nanos,
     /// True if queues are served by turns.
@@ -67,6 +71,7 @@ pub struct Decisions {
 pub(super) struct Counts {
     pub(super) from_head: u64,
     pub(super) refused: u64,
+    pub(super) overdue: u64,
     pub(super) constrained: u64,
     /// Stretches that have begun.
     pub(super) stretches: u64,
@@ -89,7 +94,9 @@ impl Flow {
             most: self.occupancy.looks_at().is_none().then_some([limit, limit + (limit / 8).max(1)]),
             from_head: self.counts.from_head,
             refused: self.counts.refused,
+            overdue: self.counts.overdue,
             constrained: self.counts.constrained,
+            members: self.shares.waiting_members().collect(),
             patience: self.shares.patience,
             has_turns: self.rotational,
             queues: self.queues.iter().filter(|queue| queue.queued > 0).map(waiting).collect(),

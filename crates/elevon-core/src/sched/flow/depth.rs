@@ -351,9 +351,11 @@ impl Depth {
         self.probe.is_some_and(|probe| probe.way == Way::Solo)
     }
 
-    /// Ends the look at the first requests of a device: one neither reads nor writes.
-    pub(super) fn end_first_solo(&mut self) {
-        if self.is_first_solo() {
+    /// A request has ended that neither reads nor writes. Ends the look at the first requests of a
+    /// device, and another one that such requests alone would make last.
+    pub(super) fn end_solo_without_data(&mut self, now: Instant) {
+        let is_long = self.probe.is_some_and(|probe| probe.way == Way::Solo && now.since(probe.since) >= SOLO_LONG);
+        if self.is_first_solo() || is_long {
             self.end();
         }
     }

@@ -131,8 +131,11 @@ impl Floors {
     /// Returns the time by which the floor of a group came short: of every second of it, a second's
     /// worth of the rate was not served although the tenant had requests waiting. `None` without a
     /// floor.
-    pub(super) fn missed(&self, group: GroupId) -> Option<Nanos> {
-        self.all.iter().find(|floor| floor.group == group).map(|floor| floor.missed)
+    /// What it comes short by now is a part of it if it `waits`.
+    pub(super) fn missed(&self, now: Instant, group: GroupId, waits: bool) -> Option<Nanos> {
+        let floor = self.all.iter().find(|floor| floor.group == group)?;
+        let late = self.clock(now).saturating_sub(floor.due()).saturating_sub(SPAN);
+        Some(if waits { floor.missed + Nanos::new(late) } else { floor.missed })
     }
 
     /// Notes that a group which had no requests waiting has one; until `until` it had some in the
@@ -172,6 +175,13 @@ impl Floors {
     /// Returns the group that is owed service and has waited for it the longest; `waits` tells
     /// which have requests that may go. `patience` is how long those wait that are owed nothing.
     pub(super) fn owed(&mut self, now: Instant, patience: Nanos, waits: impl Fn(GroupId) -> bool) -> Option<GroupId> {
+        let group = self.first_due(now, waits)?;
+        (now.since(self.others_at) < patience).then_some(group)
+    }
+
+    /// Returns the group that is owed service and has waited for it the longest. What those that
+    /// wait are late by beyond [`SPAN`] is counted.
+    fn first_due(&mut self, now: Instant, waits: impl Fn(GroupId) -> bool) -> Option<GroupId> {
         let clock = self.clock(now);
         let first = self.all.iter().filter(|floor| waits(floor.group)).min_by_key(|floor| floor.due());
         let (group, due) = first.map(|floor| (floor.group, floor.due())).filter(|(_, due)| *due <= clock)?;
@@ -181,7 +191,7 @@ impl Floors {
                 floor.missed += Nanos::new(late);
             }
         }
-        (now.since(self.others_at) < patience).then_some(group)
+        Some(group)
     }
 }
 
@@ -196,8 +206,9 @@ impl Flow {
 
     /// Returns the time by which a tenant's floor came short while it had requests waiting: for
     /// each second of it, what the floor is in a second. `None` if it has no floor.
-    pub fn reserve_missed(&self, tenant: TenantId) -> Option<Nanos> {
-        self.floors.missed(self.tenants.get(tenant.index()).copied().flatten()?)
+    pub fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Option<Nanos> {
+        let group = self.tenants.get(tenant.index()).copied().flatten()?;
+        self.floors.missed(now, group, !self.shares.kinds_in(group).is_empty())
     }
 
     /// Notes that a flow which had no requests waiting has one. Returns true if a floor of its
@@ -229,7 +240,10 @@ impl Flow {
             return;
         }
         if !is_owed {
-            self.floors.others_at = self.now;
+            let Self { floors, shares, now, .. } = self;
+            // Also what was not asked before this decision.
+            floors.first_due(*now, |group| !shares.kinds_in(group).is_empty());
+            floors.others_at = *now;
         }
         let bytes = Sectors::new(self.slots[id.index()].sectors).bytes().get();
         self.shares.groups_above(member).for_each(|group| self.floors.count(self.now, group, bytes));
@@ -287,9 +301,9 @@ mod tests {
         floors.set(at(0), GROUPS[0], iops(100));
         floors.set(at(0), GROUPS[1], Reserve { iops: 50, bps: 300 * 4096 });
         assert_eq!(served(&mut floors, 1_000, 10_000_000), [1_000, 3_000], "of both rates the higher holds");
-        assert_eq!(floors.missed(GROUPS[0]), Some(Nanos::ZERO));
+        assert_eq!(floors.missed(at(10_000_000), GROUPS[0], true), Some(Nanos::ZERO));
         floors.set(at(10_000_000), GROUPS[0], Reserve::NONE);
-        assert_eq!(floors.missed(GROUPS[0]), None);
+        assert_eq!(floors.missed(at(10_000_000), GROUPS[0], true), None);
     }
 
     #[test]
@@ -301,7 +315,7 @@ mod tests {
         let [a, b] = served(&mut floors, 2_500, 10_000_000);
         assert_eq!((a + b, 4_000 - a - b), (3_961, 39));
         assert!(b.abs_diff(3 * a) <= 6, "{a} and {b}");
-        let missed = floors.missed(GROUPS[0]).expect("a floor");
+        let missed = floors.missed(at(10_000_000), GROUPS[0], false).expect("a floor");
         assert!(missed.get().abs_diff(Nanos::from_millis(8_900).get()) < 50_000_000, "9/10 of the time: {missed:?}");
     }
 
@@ -338,10 +352,24 @@ mod tests {
             assert!(!floors.is_due(at(52_000), GROUPS[0], 51 - n, 4096), "request {n}");
             floors.count(at(52_000), GROUPS[0], 4096);
         }
-        assert_eq!(floors.missed(GROUPS[0]), Some(Nanos::ZERO));
+        assert_eq!(floors.missed(at(52_000), GROUPS[0], true), Some(Nanos::ZERO));
         // No more than a span is kept.
         assert!(floors.begin(at(1_000_000), at(1_000_000), GROUPS[0]));
-        assert_eq!(floors.missed(GROUPS[0]), Some(Nanos::from_millis(1_000 - 52 - 100)));
+        assert_eq!(floors.missed(at(1_000_000), GROUPS[0], false), Some(Nanos::from_millis(1_000 - 52 - 100)));
+    }
+
+    /// Also while no decision is made, as if the device or another scheduler stood in the way.
+    #[test]
+    fn what_waits_comes_short_while_it_waits() {
+        let mut floors = Floors::default();
+        floors.set(at(0), GROUPS[0], iops(1_000));
+        for ms in [50, 1_000, 25_000] {
+            let missed = floors.missed(at(ms * 1_000), GROUPS[0], true).expect("a floor");
+            assert_eq!(missed, Nanos::from_millis(ms.saturating_sub(100)), "after {ms} ms");
+            assert_eq!(floors.missed(at(ms * 1_000), GROUPS[0], false), Some(Nanos::ZERO), "it asks for nothing");
+        }
+        assert!(floors.owed(at(25_000_000), PATIENCE, |_| true).is_none(), "others are served once");
+        assert_eq!(floors.missed(at(25_000_000), GROUPS[0], true), Some(Nanos::from_millis(24_900)), "counted once");
     }
 
     #[test]

@@ -121,8 +121,7 @@ impl Flow {
     pub(super) fn learn(&mut self, slot: &Slot, issued: Instant) {
         let now = self.now;
         if slot.direction == Direction::NoData {
-            self.depth.end_first_solo();
-            return;
+            return self.learn_of_no_data(slot);
         }
         if issued < slot.dispatched {
             return;
@@ -229,6 +228,15 @@ impl Flow {
             let direction = |is_write: bool| if is_write { Direction::Write } else { Direction::Read };
             occupancy.on_new_costs(|is_write, sectors| costs.of(direction(is_write), sectors, false));
         }
+    }
+
+    /// Learns what a request that moves no data keeps from others: the time from the end of the
+    /// request before it, as far as it was in the device then. A device may take no time for it, but
+    /// the driver and the processor do.
+    fn learn_of_no_data(&mut self, slot: &Slot) {
+        self.depth.end_solo_without_data(self.now);
+        let time = self.now.since(slot.dispatched.max(self.ended)).get();
+        self.costs.learn(Direction::NoData, slot.sectors, false, time, Quiet::Probably);
     }
 
     /// Learns how long a disk was occupied by a request that ends: it does one at a time.

@@ -27,6 +27,9 @@ use crate::units::{Instant, Nanos};
 
 /// Cells: two directions, requests that follow one another or do not, eight sizes.
 pub(super) const CELLS: usize = 32;
+/// The cell of requests that move no data. They are never looked at: what such a request keeps from
+/// others is the time until it has ended, from the end of the request before.
+pub(super) const NO_DATA: u8 = CELLS as u8;
 /// Requests of a cell that must wait or be in the device for a look to begin.
 const FEWEST: u32 = 4;
 /// Requests that are looked at one at a time first.
@@ -63,6 +66,9 @@ const SCALES: (u64, u64) = ((1 << SHIFT) * 3 / 4, (1 << SHIFT) * 4 / 3);
 /// Returns the cell of a request. `follows`: it begins where the one before of its process ends.
 #[inline]
 pub(super) fn cell(direction: Direction, sectors: u64, follows: bool) -> u8 {
+    if direction == Direction::NoData {
+        return NO_DATA;
+    }
     let size = (sectors | 1).ilog2().saturating_sub(2).min(7) as u8;
     u8::from(direction.is_write()) << 4 | u8::from(follows) << 3 | size
 }
@@ -139,6 +145,8 @@ struct Look {
 #[derive(Clone, Debug)]
 pub(super) struct Occupancy {
     cells: [Cell; CELLS],
+    /// Requests that wait or are in the device and move no data.
+    no_data: u32,
     /// The cells whose part is known: a bit each.
     with_part: u32,
     /// Those that are charged by what requests of other sizes occupy.
@@ -181,6 +189,7 @@ impl Occupancy {
         };
         Self {
             cells: core::array::from_fn(|at| Cell { most: most_of(at as u8), ..cell }),
+            no_data: 0,
             with_part: 0,
             by_sizes: 0,
             parts: [1 << SHIFT; CELLS],
@@ -201,24 +210,29 @@ impl Occupancy {
     /// Counts a request that has arrived.
     #[inline]
     pub(super) fn enter(&mut self, cell: u8) {
-        self.cells[usize::from(cell)].present += 1;
+        *self.present_mut(cell) += 1;
     }
 
     /// Counts a request that has ended, or is no longer one of this cell.
     #[inline]
     pub(super) fn leave(&mut self, cell: u8) {
-        self.cells[usize::from(cell)].present -= 1;
+        *self.present_mut(cell) -= 1;
+    }
+
+    #[inline]
+    fn present_mut(&mut self, cell: u8) -> &mut u32 {
+        self.cells.get_mut(usize::from(cell)).map_or(&mut self.no_data, |cell| &mut cell.present)
     }
 
     /// Returns how many requests of a cell wait or are in the device.
-    pub(super) const fn present(&self, cell: u8) -> u32 {
-        self.cells[cell as usize].present
+    pub(super) fn present(&self, cell: u8) -> u32 {
+        self.cells.get(usize::from(cell)).map_or(self.no_data, |cell| cell.present)
     }
 
     /// Returns what a request occupies that takes `alone` nanoseconds alone, at least 1.
     #[inline]
     pub(super) fn of(&self, cell: u8, alone: u64) -> u64 {
-        let part = self.parts[usize::from(cell)];
+        let Some(&part) = self.parts.get(usize::from(cell)) else { return alone.max(1) };
         (((u128::from(alone) * u128::from(part)) >> SHIFT) as u64).max(1)
     }
 
@@ -243,6 +257,12 @@ impl Occupancy {
     #[inline]
     pub(super) fn looks_at(&self) -> Option<u8> {
         self.look.map(|look| look.cell)
+    }
+
+    /// Returns true if a look has had its time, whatever has ended in it.
+    #[inline]
+    pub(super) fn has_looked_enough(&self, now: Instant) -> bool {
+        self.look.is_some_and(|look| now.since(look.since) >= LONGEST)
     }
 
     /// Returns true if one request is to be in flight at a time.

@@ -26,8 +26,11 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 mod class_tree;
+mod overdue;
 
 use class_tree::ClassTree;
+use overdue::Wait;
+pub use overdue::WaitingMember;
 
 use super::decisions::GroupClass;
 use super::kinds::{KINDS, Kinds, Waits};
@@ -110,6 +113,8 @@ pub(super) struct Member {
     finish: u64,
     /// Cost of its next request in nanoseconds; of a group, of its last one.
     cost: u64,
+    /// How long it has waited.
+    wait: Wait,
 }
 
 impl Member {
@@ -163,6 +168,13 @@ pub(super) struct Shares {
     trees: FinishTrees,
     /// Members whose last request has just left the device, by that time.
     lingering: Root,
+    /// The entries of members by the times at which they are overdue: of all that are not yet, and
+    /// the earliest of those times, or an earlier one.
+    due_times: FinishTrees,
+    pending: Root,
+    next_due: Instant,
+    /// Members that are overdue.
+    overdue: u32,
     /// How long a class waits before it is served once.
     pub(super) patience: Nanos,
     /// Members are served by turns, each of which moves V far: who returns may be owed as much.
@@ -186,6 +198,10 @@ impl Shares {
             places: Places::default(),
             trees: FinishTrees::default(),
             lingering: Root::EMPTY,
+            due_times: FinishTrees::default(),
+            pending: Root::EMPTY,
+            next_due: Instant::MAX,
+            overdue: 0,
             patience,
             has_turns: false,
         }
@@ -230,6 +246,7 @@ impl Shares {
             start,
             finish: start,
             cost: 0,
+            wait: Wait::NONE,
         };
         match self.free.pop() {
             Some(key) => {
@@ -240,6 +257,7 @@ impl Shares {
                 self.members.push(member);
                 self.places.grow(self.members.len() * KINDS);
                 self.trees.grow(self.members.len());
+                self.due_times.grow(self.members.len());
                 MemberId((self.members.len() - 1) as u32)
             }
         }
@@ -256,6 +274,7 @@ impl Shares {
             }
             Place::Away(_) => {}
         }
+        self.forget_wait(id);
         self.groups[group.index()].classes[usize::from(class)].members -= 1;
         self.members[id.index()].place = Place::Away(Instant::ZERO);
         self.free.push(id.0);
@@ -357,9 +376,13 @@ impl Shares {
             } else if member.kinds.has(kind) {
                 break;
             }
+            let begins = member.kinds.is_empty();
             group.file(&mut self.places, id, member, kind);
             at = group.member;
             cost = at.map_or(0, |above| self.members[above.index()].cost.max(1));
+            if begins {
+                self.begin_wait(now, id);
+            }
         }
         is_short
     }
@@ -422,6 +445,7 @@ impl Shares {
 
     /// Files a member that has left a tree and has no requests waiting.
     fn settle(&mut self, now: Instant, id: MemberId) {
+        self.end_wait(id);
         let Member { group, class, start, weight, in_device, left, .. } = self.members[id.index()];
         let tree = &mut self.groups[group.index()].classes[usize::from(class)];
         self.members[id.index()].place = if later(start, tree.time) {
@@ -553,7 +577,9 @@ impl Shares {
     fn choose_member(&self, group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
         let group = &self.groups[group.index()];
         let class = self.class_of(now, group, kinds)?;
-        group.classes[class].best(&self.places, kinds).map(|(_, id)| id)
+        let tree = &group.classes[class];
+        let overdue = self.first_overdue(tree).filter(|id| self.members[id.index()].kinds.has_any(kinds));
+        overdue.or_else(|| tree.best(&self.places, kinds).map(|(_, id)| id))
     }
 
     /// Serves a flow that was chosen among those with requests of the kinds `among`: its request
@@ -583,12 +609,16 @@ impl Shares {
             (at, member.in_device, member.cost) = (*above, member.in_device + 1, next_cost);
             let tree = &mut classes[class];
             let is_free = is_owed && later(member.start, tree.time);
-            let (before, cost) = if is_free { (tree.time, 0) } else { (tree.jump(&self.places, among), cost) };
+            // Others may be owed service that have nothing waiting at the moment.
+            let is_early = is_free || member.wait.is_overdue();
+            let before = if is_early { tree.time } else { tree.jump(&self.places, among) };
+            let cost = if is_free { 0 } else { cost };
             let scaled = (cost << SHIFT) + tree.rest;
             tree.rest = scaled % tree.weights;
             tree.time = before.wrapping_add(scaled / tree.weights);
             (tree.waits_since, tree.served, tree.in_device) = (now, tree.served + 1, tree.in_device + 1);
             tree.note(now, cost);
+            tree.pace.note(now);
             let own = delta(cost, u64::from(member.weight));
             // One that was held back by the limit of its kind is owed no more than another.
             if later(before.wrapping_sub(CREDIT * own), member.start) {
@@ -621,6 +651,8 @@ impl Shares {
             let has_ahead = !tree.ahead.is_empty();
             if kinds.is_empty() {
                 self.settle(now, id);
+            } else {
+                self.begin_wait(now, id);
             }
             if has_ahead {
                 self.forget(now, group, class);
@@ -696,6 +728,7 @@ impl Shares {
 
     /// Checks costly invariants, for tests. Returns the flows that wait, in no order.
     pub(super) fn self_check(&self) -> Vec<MemberId> {
+        self.check_waits();
         let mut waiting = Vec::new();
         for (index, group) in self.groups.iter().enumerate() {
             for (class, tree) in group.classes.iter().enumerate() {

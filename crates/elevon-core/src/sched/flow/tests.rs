@@ -248,7 +248,7 @@ fn a_floor_holds_for_one_request_at_a_time() {
         let [served, _] = device.served_in_last_of(4, classes);
         assert!(served >= least, "floor {floor}: {served}");
         // Of 5,000 the process can have 1,000.
-        let missed = device.bed.scheduler.reserve_missed(device.tenants[0]).expect("a floor");
+        let missed = device.bed.scheduler.reserve_missed(device.bed.now, device.tenants[0]).expect("a floor");
         assert_eq!(missed >= Nanos::from_secs(3), floor == 5_000, "floor {floor}: {missed:?}");
     }
 }

@@ -50,6 +50,13 @@ pub(super) struct Turn {
     pub(super) until: Option<Instant>,
 }
 
+impl Turn {
+    /// Goes on with a turn in which another queue had a request, which has moved the head.
+    pub(super) fn resume(&mut self, before: Self) {
+        *self = Self { end: self.end, ..before };
+    }
+}
+
 /// What the turn asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Next {
@@ -69,7 +76,7 @@ impl Flow {
         if self.has_turn_ended() && (queue.queued > 0 || !self.is_owed(queue)) {
             return Next::Any;
         }
-        let other = self.shares.choose(self.now, Kinds::ALL);
+        let other = self.shares.choose_by_shares(self.now);
         let other = other.map(|member| self.queue(self.of_member[member.index()]));
         // A less urgent class is chosen over one with requests if it has waited for too long.
         if other.is_some_and(|other| other.class < queue.class || (other.class > queue.class && queue.queued > 0)) {

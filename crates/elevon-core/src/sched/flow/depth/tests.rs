@@ -233,7 +233,7 @@ fn what_is_not_known_is_looked_at() {
     const ALONE: u64 = 100_000;
     let looked_at = |is_unknown: bool, is_unfair: bool, waits: u64| {
         let (mut depth, mut now, mut alone) = (Depth::new(true), Instant::ZERO, 0);
-        depth.end_first_solo();
+        depth.end_solo_without_data(Instant::ZERO);
         let wants = Wants { is_unfair, is_binding: true, is_unknown };
         let load = Load { wants, may_shrink: false, ..load_of(true, false, 1 << 16) };
         while now < Instant::ZERO + SOLO_PAUSE.0 + SOLO_PAUSE.0 {

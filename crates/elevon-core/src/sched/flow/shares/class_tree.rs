@@ -1,5 +1,6 @@
 //! The members of one class of a group: virtual time, and who is served next.
 
+use super::overdue::Pace;
 use super::{CREDIT, MEMORY, Member, MemberId, Place, delta};
 use crate::sched::finish_tree::{Root, later};
 use crate::sched::flow::kinds::{KINDS, Kinds};
@@ -29,6 +30,8 @@ pub(super) struct ClassTree {
     pub(super) largest: [u64; 2],
     /// When this stretch began.
     pub(super) began: Instant,
+    /// How fast its members are served, and which are overdue.
+    pub(super) pace: Pace,
 }
 
 impl ClassTree {
@@ -44,6 +47,7 @@ impl ClassTree {
         in_device: 0,
         largest: [0; 2],
         began: Instant::ZERO,
+        pace: Pace::NONE,
     };
 
     /// Notes a cost that is served.
