@@ -28,6 +28,10 @@ cp "$root"/README.md "$root"/CHANGELOG.md "$root"/LICENSE-* "$stage/usr/share/do
 cat "$root/LICENSE-MIT" >"$stage/usr/share/doc/elevon/copyright"
 install -D -m 644 -t "$stage/usr/lib/systemd/system" "$root"/packaging/elevon-serve@.service "$root"/packaging/elevon-serve@.socket
 cp -r "$root/docs" "$stage/usr/share/doc/elevon/docs"
+install -D -m 644 "$root/packaging/elevon.sysusers" "$stage/usr/lib/sysusers.d/elevon.conf"
+install -D -m 644 "$root/packaging/example.toml" "$stage/etc/elevon/example.toml"
+echo /etc/elevon/example.toml >"$stage/DEBIAN/conffiles"
+for script in postinst prerm postrm; do install -m 755 "$root/packaging/debian/$script" "$stage/DEBIAN/$script"; done
 
 libc=$(ldd --version | sed -n '1s/.* //p')
 cat >"$stage/DEBIAN/control" <<CONTROL
@@ -36,7 +40,7 @@ Version: $version
 Architecture: $architecture
 Maintainer: The Elevon developers <elevon@localhost>
 Installed-Size: $(du -sk "$stage/usr" | cut -f1)
-Depends: libc6 (>= $libc), libgcc-s1
+Depends: libc6 (>= $libc), libgcc-s1, passwd
 Section: utils
 Priority: optional
 Description: The Linux block layer as a user-space system

@@ -260,6 +260,18 @@ impl PageCache {
         FileId((self.files.len() - 1) as u32)
     }
 
+    /// Makes a file that ends with a whole page longer: `size` is its new size, and what it may grow
+    /// to. Programs keep the ranges that they were given.
+    ///
+    /// # Panics
+    /// If that is less than its size, or the file ends within a page.
+    pub fn grow_file(&mut self, file: FileId, size: Bytes) {
+        let (file, size) = (&mut self.files[file.0 as usize], FileOffset::ZERO + size);
+        let is_whole = file.size.get().is_multiple_of(PAGE_SIZE);
+        assert!(is_whole && size >= file.size, "a file of {:?} to {size:?}", file.size);
+        (file.size, file.capacity) = (size, size);
+    }
+
     /// Marks a file as allocated and unwritten: it reads as zeroes without I/O. Only for a
     /// simulation; with bytes, the content is that of the device.
     pub fn set_unwritten(&mut self, file: FileId) {

@@ -40,7 +40,7 @@ use crate::sched::{AnyScheduler, Reserve, Scheduler, SchedulerError, View};
 use crate::split::page_room;
 use crate::status::Status;
 use crate::tags::TagMap;
-use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, TaskId, TenantId};
+use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
 use crate::wbt::Wbt;
 pub use dispatch::WORKER_DELAY;
 
@@ -539,6 +539,15 @@ impl Stack {
     /// The limits in force.
     pub fn limits(&self) -> &QueueLimits {
         &self.limits
+    }
+
+    /// Sets the size of a device that has grown.
+    ///
+    /// # Panics
+    /// If that is less than it was: I/O beyond the end may be in flight.
+    pub fn grow(&mut self, size: Sectors) {
+        assert!(size >= self.config.size, "a device of {:?} to {size:?}", self.config.size);
+        self.config.size = size;
     }
 
     /// The configuration that the stack was built from.

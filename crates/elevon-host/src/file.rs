@@ -33,6 +33,31 @@ pub fn may_write(path: &Path) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// What makes two paths those of one file or one block device, whatever links and nodes name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum FileIdentity {
+    /// A file, by its file system's device number and its inode.
+    File(u64, u64),
+    /// A block device, by its number.
+    BlockDevice(u64),
+}
+
+impl FileIdentity {
+    /// Returns the identity of the file or block device that a path leads to; `None` if it leads to
+    /// nothing that can be looked at.
+    pub fn of(path: &Path) -> Option<Self> {
+        std::fs::metadata(path).ok().map(|metadata| Self::of_metadata(&metadata))
+    }
+
+    fn of_metadata(metadata: &std::fs::Metadata) -> Self {
+        if metadata.file_type().is_block_device() {
+            Self::BlockDevice(metadata.rdev())
+        } else {
+            Self::File(metadata.dev(), metadata.ino())
+        }
+    }
+}
+
 /// Options for opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenOptions {
@@ -208,6 +233,18 @@ impl HostFile {
     /// The process has no descriptor left.
     pub fn try_clone(&self) -> std::io::Result<File> {
         self.flush_file.try_clone()
+    }
+
+    /// Returns what it is, whatever its path leads to by now; `None` if it cannot be looked at.
+    pub fn identity(&self) -> Option<FileIdentity> {
+        self.file.metadata().ok().map(|metadata| FileIdentity::of_metadata(&metadata))
+    }
+
+    /// Returns the size as it is now, in whole logical blocks.
+    pub(crate) fn size_now(&self) -> std::io::Result<Sectors> {
+        // Of another open file: no two threads move one position.
+        let bytes = size_of(&self.flush_file, self.is_block_device)?;
+        Ok(Bytes::new(bytes - bytes % u64::from(self.limits.logical_block_size)).sectors_floor())
     }
 
     /// Takes a lock on a regular file for as long as it is open: one server may have it `alone`, or

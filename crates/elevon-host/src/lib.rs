@@ -22,7 +22,7 @@ mod uring;
 
 pub use alarm::Alarm;
 pub use disk::disk_of;
-pub use file::{Allocation, HostFile, OpenError, OpenOptions};
+pub use file::{Allocation, FileIdentity, HostFile, OpenError, OpenOptions};
 pub use mapping::Mapping;
 pub use promise::Promises;
 pub use sockets::{
@@ -38,7 +38,7 @@ use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, PAGE_SIZE, TaskId};
+use elevon_core::units::{Bytes, Instant, PAGE_SIZE, Sectors, TaskId};
 use elevon_workload::backend::Backend;
 
 use buffers::{Buffers, Span};
@@ -276,6 +276,14 @@ impl Host {
     /// Returns the file.
     pub const fn file(&self) -> &HostFile {
         &self.file
+    }
+
+    /// Returns the size of the file or block device as it is now, in whole logical blocks.
+    /// [`HostFile::size`] is no less afterwards. `None` if it cannot be found.
+    pub fn grown(&mut self) -> Option<Sectors> {
+        let size = self.file.size_now().ok()?;
+        self.file.size = self.file.size.max(size);
+        Some(size)
     }
 
     /// Returns true if sockets can be served by the ring that carries out the file's I/O.

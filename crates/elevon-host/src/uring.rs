@@ -25,9 +25,12 @@ const BATCH: usize = 64;
 /// Waits of less than this set a timer of their own.
 const SHORT: Duration = Duration::from_micros(100);
 
-/// How often to try to submit a full queue, or a command that the kernel returns without starting
-/// it, before the ring or the command counts as failed.
+/// How often to submit a command that the kernel returns without starting it, before the command
+/// counts as failed.
 const TRIES: u32 = 10_000;
+
+/// How long the thread sleeps after the kernel had no memory for what it was given.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// Key of the poll of another engine's alarm among the results; the keys of commands are their
 /// indices in the table.
@@ -64,6 +67,9 @@ pub(crate) struct Uring {
     free: Vec<u32>,
     in_flight: usize,
     unsubmitted: usize,
+    /// Entries for which the submission queue has no place, the first first: the kernel has no
+    /// memory, or waits for results to be taken.
+    backlog: VecDeque<squeue::Entry>,
     registered: RegisteredTable,
     /// Results taken from the ring and not yet passed on.
     results: VecDeque<(u32, i32)>,
@@ -78,7 +84,13 @@ pub(crate) struct Uring {
     timespec: Box<types::Timespec>,
     /// Another engine's alarm, and whether a poll for it is in the ring.
     alarm: Option<(RawFd, bool)>,
+    /// True if the alarm has rung since the last wait began: what it rang for may have come after
+    /// the caller has looked for it.
+    has_rung: bool,
     busy_poll: BusyPoll,
+    /// Calls of the kernel that are to fail with ENOMEM.
+    #[cfg(test)]
+    fails: u32,
 }
 
 impl Uring {
@@ -92,6 +104,11 @@ impl Uring {
             .build(entries)
             // Kernels before 6.1 do not support all of these flags; they only save interrupts.
             .or_else(|_| IoUring::new(entries))?;
+        Self::of(ring)
+    }
+
+    /// Returns an engine with this ring.
+    fn of(ring: IoUring) -> std::io::Result<Self> {
         waits_with_a_limit(ring.params().is_feature_ext_arg())?;
         Ok(Self {
             ring,
@@ -99,6 +116,7 @@ impl Uring {
             free: Vec::new(),
             in_flight: 0,
             unsubmitted: 0,
+            backlog: VecDeque::new(),
             registered: RegisteredTable::default(),
             results: VecDeque::new(),
             sockets: Vec::new(),
@@ -107,7 +125,10 @@ impl Uring {
             timer: None,
             timespec: Box::default(),
             alarm: None,
+            has_rung: false,
             busy_poll: BusyPoll::new(Duration::ZERO),
+            #[cfg(test)]
+            fails: 0,
         })
     }
 
@@ -175,45 +196,75 @@ impl Uring {
         self.push_entry(&sqe);
     }
 
-    /// Puts an entry on the submission queue. If that is full, it is submitted first. If there is
-    /// still no place, the ring counts as failed.
+    /// Puts an entry on the submission queue. If that is full, it is submitted first. An entry for
+    /// which there is no place even then is submitted by a later call.
     fn push_entry(&mut self, sqe: &squeue::Entry) {
-        for _ in 0..TRIES {
-            // SAFETY: the buffers stay where they are until the completion (their slots count as in
-            // flight), and the iovecs live in the table entry, whose key is not used again before
-            // that.
-            if unsafe { self.ring.submission().push(sqe) }.is_ok() {
-                self.unsubmitted += 1;
-                if self.unsubmitted >= BATCH {
-                    self.submit();
-                }
-                return;
+        if self.backlog.is_empty() && self.places(sqe) {
+            if self.unsubmitted >= BATCH {
+                self.submit();
             }
-            self.submit();
-            if self.broken.is_some() {
-                return;
-            }
-            // The kernel may need room for results before it accepts more.
-            self.reap();
-            std::thread::yield_now();
+            return;
         }
-        self.broken = Some(std::io::Error::other("the kernel does not take what is in the submission queue"));
+        self.backlog.push_back(sqe.clone());
+        self.submit();
     }
 
+    /// Puts an entry on the submission queue. Returns false if that is full.
+    fn places(&mut self, sqe: &squeue::Entry) -> bool {
+        // SAFETY: the buffers stay where they are until the completion (their slots count as in
+        // flight), and the iovecs live in the table entry, whose key is not used again before
+        // that.
+        let is_placed = unsafe { self.ring.submission().push(sqe) }.is_ok();
+        self.unsubmitted += usize::from(is_placed);
+        is_placed
+    }
+
+    /// Submits what was collected, as far as the kernel takes it.
     fn submit(&mut self) {
-        self.unsubmitted = 0;
-        let result = self.ring.submit();
-        self.note(result);
+        loop {
+            self.unsubmitted = 0;
+            let result = self.enter_kernel(|ring| ring.submit());
+            self.note(result);
+            if !self.refill() {
+                return;
+            }
+        }
     }
 
-    /// Records a permanent error as the failure of the ring.
-    fn note(&mut self, result: std::io::Result<usize>) {
+    /// Puts entries of the backlog on the submission queue. Returns false if there was no place, or
+    /// no entry.
+    fn refill(&mut self) -> bool {
+        let mut any = false;
+        while let Some(sqe) = self.backlog.pop_front() {
+            if !self.places(&sqe) {
+                self.backlog.push_front(sqe);
+                break;
+            }
+            any = true;
+        }
+        any
+    }
+
+    /// Calls the kernel.
+    fn enter_kernel(&mut self, call: impl FnOnce(&IoUring) -> std::io::Result<usize>) -> std::io::Result<usize> {
+        #[cfg(test)]
+        if self.fails > 0 {
+            self.fails -= 1;
+            return Err(std::io::Error::from_raw_os_error(libc::ENOMEM));
+        }
+        call(&self.ring)
+    }
+
+    /// Records a permanent error as the failure of the ring. Returns true if the kernel took
+    /// nothing for now: it has no memory, or results have to be taken first.
+    fn note(&mut self, result: std::io::Result<usize>) -> bool {
         const PASSING: [i32; 5] = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN, libc::ENOMEM];
-        if let Err(error) = result
-            && !error.raw_os_error().is_some_and(|errno| PASSING.contains(&errno))
-        {
+        let Err(error) = result else { return false };
+        let errno = error.raw_os_error().unwrap_or_default();
+        if !PASSING.contains(&errno) {
             self.broken.get_or_insert(error);
         }
+        matches!(errno, libc::EBUSY | libc::EAGAIN | libc::ENOMEM)
     }
 
     /// Takes results out of the ring.
@@ -224,6 +275,7 @@ impl Uring {
                 ALARM => {
                     if let Some((fd, is_watched)) = alarm {
                         *is_watched = false;
+                        self.has_rung = true;
                         crate::alarm::reset(*fd);
                     }
                 }
@@ -359,7 +411,10 @@ impl Uring {
             let sqe = opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build().user_data(ALARM);
             self.push_entry(&sqe);
         }
-        if !(self.results.is_empty() && self.of_sockets.is_empty()) {
+        // Without DEFER_TASKRUN an entry of the alarm may be taken at any time, also after the
+        // caller has looked for what it rang for.
+        let has_rung = std::mem::take(&mut self.has_rung);
+        if has_rung || !(self.results.is_empty() && self.of_sockets.is_empty()) {
             self.submit();
             return true;
         }
@@ -413,12 +468,18 @@ impl Uring {
 
     /// Submits what was collected, and sleeps until there is a result, or for so long.
     fn sleep(&mut self, limit: Option<Duration>) {
+        let sets_no_timer = limit.filter(|limit| !self.sets_timer(*limit));
         self.unsubmitted = 0;
-        let result = match limit {
-            Some(limit) if !self.sets_timer(limit) => self.enter(limit),
-            _ => self.ring.submit_and_wait(1),
+        let result = match sets_no_timer {
+            Some(limit) => self.enter(limit),
+            None if self.backlog.is_empty() => self.enter_kernel(|ring| ring.submit_and_wait(1)),
+            // A part of it only can be submitted now; the rest follows what is done.
+            None => self.enter(PAUSE),
         };
-        self.note(result);
+        if self.note(result) {
+            std::thread::sleep(PAUSE);
+        }
+        self.refill();
     }
 
     /// Makes sure that a result comes after this time at the latest, by one timer that stays in the
@@ -446,9 +507,9 @@ impl Uring {
     /// Submits what was collected, and waits for a result for so long. A result is requested even
     /// if there is no time to wait: the kernel posts completions only to a task that waits for
     /// them.
-    fn enter(&self, limit: Duration) -> std::io::Result<usize> {
+    fn enter(&mut self, limit: Duration) -> std::io::Result<usize> {
         let timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
-        self.ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&timespec))
+        self.enter_kernel(|ring| ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&timespec)))
     }
 }
 
@@ -469,7 +530,7 @@ impl InFlight {
     /// Evaluates a result: done, failed, or short and to be continued.
     fn settle(&mut self, result: i32) -> Settled {
         match result {
-            _ if result == -libc::EAGAIN || result == -libc::EINTR => {
+            _ if [-libc::EAGAIN, -libc::EINTR, -libc::ENOMEM].contains(&result) => {
                 // Nothing was done. A flush or FUA write is still not retried: the error that it
                 // would have reported may be lost.
                 self.tries += 1;

@@ -162,7 +162,7 @@ fn answer(command: Command, shared: &Arc<Shared>) -> Result<Value, String> {
         Command::Stats => Ok(Observed::of(&control).json()),
         Command::Explain { tenant, span } => explain(&control, &tenant, span),
         Command::Set { tenant, settings, named } => {
-            if let Some(device) = named.filter(|_| control.devices().count() > 1) {
+            if let Some(device) = named.filter(|_| control.devices().len() > 1) {
                 return Err(format!("{device}: {EVERY_DEVICE}"));
             }
             let warnings = control.set(&tenant, &settings)?;

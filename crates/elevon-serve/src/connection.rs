@@ -244,7 +244,8 @@ impl Reader {
 
     /// Gives the connection to the thread of the export's device.
     fn give(self, socket: Socket, left: EndNotice, shared: &Shared, export: ServedExport) {
-        let device = shared.devices[export.device].clone();
+        // A device that was removed meanwhile drops the connection, which ends it.
+        let Some(device) = shared.devices.get(export.device) else { return };
         let Self { number, session, input, secure, .. } = self;
         let (export, charged, of_client) = (export.name, export.charged, device.clone());
         let opened = Opened { number, export, charged, session, socket, secure, input, left, device: of_client };

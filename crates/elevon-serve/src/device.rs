@@ -23,7 +23,7 @@ use elevon_core::layout::Layout;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, LayoutId, Nanos, TaskId, TenantId};
+use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
 use elevon_nbd::{Request, Session};
@@ -83,6 +83,9 @@ pub(crate) enum Message {
     Set { tenant: Option<String>, settings: Vec<Setting>, answer: Sender<Result<Vec<&'static str>, String>> },
     /// Asks if these settings could be set for a tenant.
     Check { tenant: String, settings: Vec<Setting>, answer: Sender<Result<(), String>> },
+    /// Makes the device as large as its disk is now, and answers with its bytes before and after
+    /// that; `None` if the disk has not grown.
+    Grow { answer: Sender<Result<Option<(u64, u64)>, String>> },
     /// Makes these the tenants, with these settings.
     Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
     /// Receives what has come from these clients, as far as they are there, and nothing after it.
@@ -371,6 +374,7 @@ impl<D: Disk> DeviceLoop<D> {
                 let replaced = self.tenants.replace(&mut self.stack, &mut self.settings, now, &tenants);
                 drop(answer.send(replaced));
             }
+            Message::Grow { answer } => drop(answer.send(self.grow())),
             Message::Finish { clients } => {
                 let tasks: Vec<TaskId> = clients.iter().filter_map(|client| self.tasks.get(client).copied()).collect();
                 tasks.into_iter().for_each(|task| self.finish(task));
@@ -391,6 +395,22 @@ impl<D: Disk> DeviceLoop<D> {
                 }
             }
         }
+    }
+
+    /// Makes the device as large as its disk is now, in whole blocks. Returns its bytes before and
+    /// after that; `None` if the disk has not grown. Clients that are there keep their sizes.
+    fn grow(&mut self) -> Result<Option<(u64, u64)>, String> {
+        let block = u64::from(self.block);
+        let was = self.stack.config().size.bytes().get() / block * block;
+        let Some(now) = self.disk.grown().map(|size| size.bytes().get() / block * block).filter(|now| *now > was)
+        else {
+            return Ok(None);
+        };
+        if let Some(cache) = &mut self.cache {
+            cache.grow(was, now)?;
+        }
+        self.stack.grow(Bytes::new(now).sectors_floor());
+        Ok(Some((was, now)))
     }
 
     /// Returns the kernel whose rules its stack follows.

@@ -4,7 +4,7 @@ use std::io;
 
 use elevon_core::op::Op;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, TaskId};
+use elevon_core::units::{Bytes, Sectors, TaskId};
 use elevon_host::{Alarm, Host};
 use elevon_nbd::Extent;
 use elevon_workload::backend::Backend;
@@ -66,6 +66,12 @@ pub trait Disk: Backend {
         None
     }
 
+    /// Returns the size of the disk as it is now, if it can grow while it is served. I/O may reach
+    /// all of it from then on.
+    fn grown(&mut self) -> Option<Sectors> {
+        None
+    }
+
     /// Returns why I/O no longer reaches the device, if that is so.
     fn failure(&self) -> Option<String> {
         None
@@ -113,6 +119,10 @@ impl Disk for Host {
 
     fn host(&mut self) -> Option<&mut Host> {
         Some(self)
+    }
+
+    fn grown(&mut self) -> Option<Sectors> {
+        Self::grown(self)
     }
 
     fn failure(&self) -> Option<String> {

@@ -15,6 +15,7 @@ mod client;
 mod commands;
 mod connection;
 mod device;
+mod devices;
 mod disk;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -39,6 +40,7 @@ mod view;
 
 pub use backpressure::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use device::{CacheUse, CacheView, DeviceParts};
+pub use devices::Devices;
 pub use disk::Disk;
 pub use listen::{Address, AddressError};
 pub use log::{Field, Level, Log, Record};

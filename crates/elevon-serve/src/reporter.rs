@@ -25,7 +25,7 @@ struct Watchdog {
     every: Duration,
     asked: Option<Instant>,
     /// The answers that are due.
-    answers: Vec<Receiver<()>>,
+    answers: Vec<(usize, Receiver<()>)>,
 }
 
 impl Reporter {
@@ -57,7 +57,7 @@ impl Watchdog {
     fn look(&mut self, shared: &Shared) {
         let was_waiting = !self.answers.is_empty();
         // A thread that has ended never answers.
-        self.answers.retain(|answer| answer.try_recv().is_err());
+        self.answers.retain(|(device, answer)| answer.try_recv().is_err() && shared.devices.contains(*device));
         if !self.answers.is_empty() {
             return;
         }
@@ -66,12 +66,12 @@ impl Watchdog {
         }
         if self.asked.is_none_or(|at| at.elapsed() >= self.every) {
             self.asked = Some(Instant::now());
-            let ask = |device: &crate::device::DeviceHandle| {
+            let ask = |(number, device): (usize, crate::device::DeviceHandle)| {
                 let (answer, answered) = channel();
                 device.send(Message::Ping { answer });
-                answered
+                (number, answered)
             };
-            self.answers = shared.devices.iter().map(ask).collect();
+            self.answers = shared.devices.all().into_iter().map(ask).collect();
         }
     }
 }
@@ -87,6 +87,7 @@ mod tests {
 
     use super::*;
     use crate::device::DeviceHandle;
+    use crate::devices::Devices;
     use crate::request_memory::RequestMemory;
     use crate::shared::ConnectionLimits;
 
@@ -109,7 +110,9 @@ mod tests {
         };
         let limits = ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY };
         let memory = RequestMemory::new(REQUEST_MEMORY);
-        let shared = Arc::new(Shared::new(Vec::new(), vec![device], (None, limits, memory), None, count, |_| {}));
+        let devices = Devices::new(memory.clone(), |_| {});
+        devices.insert(device, std::thread::spawn(|| true));
+        let shared = Arc::new(Shared::new(Vec::new(), devices, (None, limits, memory), None, count, |_| {}));
         let mut reporter = Reporter::new(Some(Duration::ZERO));
         let mut alive = || {
             reporter.report(&shared);

@@ -3,7 +3,6 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -13,10 +12,9 @@ use elevon_host::passed::Passed;
 use elevon_nbd::Export;
 
 use crate::connection;
-use crate::device::{DeviceHandle, DeviceLoop, DeviceParts, ErrorLog, Message};
-use crate::disk::Disk;
+use crate::devices::Devices;
 use crate::listen::{Address, Listener};
-use crate::log::{Field, Level, Log, Record};
+use crate::log::{Level, Log, Record};
 use crate::reporter::Reporter;
 use crate::request_memory::RequestMemory;
 use crate::shared::{ConnectionLimits, Reload, ServedExport, Shared};
@@ -30,7 +28,7 @@ pub(crate) const LOOK: Duration = Duration::from_millis(20);
 pub struct Exported {
     /// Its name; a client that names none gets the first export.
     pub name: String,
-    /// Index of its device, in the order of [`Server::add_device`].
+    /// The number of its device ([`Devices::add`]).
     pub device: usize,
     /// The tenant that its I/O is charged to.
     pub tenant: TenantId,
@@ -101,7 +99,7 @@ pub struct Hooks<'a> {
 
 /// A server that is set up.
 pub struct Server {
-    devices: Vec<(DeviceHandle, JoinHandle<bool>)>,
+    devices: Devices,
     exports: Vec<Exported>,
     listeners: Vec<Listener>,
     commands: Vec<Listener>,
@@ -116,53 +114,23 @@ impl Server {
     /// Creates a server without devices, in which so many connections may have exports open. `log`
     /// takes records of what goes wrong and what is done.
     pub fn new(limits: ConnectionLimits, log: Log) -> Self {
+        let memory = RequestMemory::new(limits.request_memory);
         Self {
-            devices: Vec::new(),
+            devices: Devices::new(memory.clone(), log),
             exports: Vec::new(),
             listeners: Vec::new(),
             commands: Vec::new(),
             http: Vec::new(),
             tls: None,
-            memory: RequestMemory::new(limits.request_memory),
+            memory,
             limits,
             log,
         }
     }
 
-    /// Starts the thread of a device, which opens it by `open`: an io_uring belongs to the thread
-    /// that made it. The plan is the one that the settings were made of. Returns what `open` says
-    /// besides.
-    ///
-    /// # Errors
-    /// Those of `open`, and a thread that cannot be started.
-    pub fn add_device<D: Disk, T: Send + 'static, E: From<ServeError> + Send + 'static>(
-        &mut self,
-        name: &str,
-        open: impl FnOnce() -> Result<(DeviceParts<D>, T), E> + Send + 'static,
-    ) -> Result<T, E> {
-        let (messages, received) = channel();
-        let (tell, told) = channel();
-        let (errors, memory) = (ErrorLog::new(name, self.log), self.memory.clone());
-        let work = move || {
-            let opened = open().and_then(|(mut parts, said)| {
-                let alarm = parts.disk.alarm().map_err(ServeError::Thread)?;
-                Ok((DeviceLoop::new(parts, errors, memory), alarm, said))
-            });
-            match opened {
-                Ok((device, alarm, said)) => {
-                    tell.send(Ok((alarm, device.kernel(), said))).is_err() || device.run(&received)
-                }
-                Err(error) => {
-                    // Without a server nobody asks.
-                    drop(tell.send(Err(error)));
-                    true
-                }
-            }
-        };
-        let thread = std::thread::Builder::new().name("device".into()).spawn(work).map_err(ServeError::Thread)?;
-        let (alarm, kernel, said) = told.recv().map_err(|_| ServeError::Ended)??;
-        self.devices.push((DeviceHandle { name: name.to_owned(), kernel, messages, alarm }, thread));
-        Ok(said)
+    /// Returns its devices. A device is added before its exports.
+    pub fn devices(&self) -> &Devices {
+        &self.devices
     }
 
     /// Adds an export.
@@ -170,7 +138,7 @@ impl Server {
     /// # Panics
     /// If its device was not added, or its sizes are not what the protocol allows.
     pub fn add_export(&mut self, export: Exported) {
-        assert!(export.device < self.devices.len() && export.told.is_valid(), "{export:?}");
+        assert!(self.devices.contains(export.device) && export.told.is_valid(), "{export:?}");
         self.exports.push(export);
     }
 
@@ -229,11 +197,16 @@ impl Server {
     pub fn serve(self, hooks: Hooks<'_>) -> Result<bool, ServeError> {
         // A connection takes two descriptors. A system that refuses leaves what there is.
         let _ = elevon_host::raise_descriptor_limit();
-        let (handles, threads): (Vec<_>, Vec<_>) = self.devices.into_iter().unzip();
         let exports = self.exports.into_iter().map(ServedExport::of).collect();
         let (reload, notify) = (hooks.reload, hooks.notify);
-        let shared =
-            Arc::new(Shared::new(exports, handles, (self.tls, self.limits, self.memory), reload, notify, self.log));
+        let shared = Arc::new(Shared::new(
+            exports,
+            self.devices,
+            (self.tls, self.limits, self.memory),
+            reload,
+            notify,
+            self.log,
+        ));
         for (name, listeners, accept) in [
             ("accept", &self.listeners, accept as fn(&Listener, &Arc<Shared>)),
             ("commands", &self.commands, crate::commands::accept),
@@ -249,7 +222,7 @@ impl Server {
         shared.notify(Event::Ready);
         let mut reporter = Reporter::new(hooks.watchdog);
         let mut reload: Option<JoinHandle<()>> = None;
-        while !(hooks.stop)() && !shared.is_stopping() && !threads.iter().any(JoinHandle::is_finished) {
+        while !(hooks.stop)() && !shared.is_stopping() && !shared.devices.has_ended() {
             // It waits for clients that have to leave, and what comes meanwhile is one more.
             if reload.as_ref().is_none_or(JoinHandle::is_finished) && (hooks.reload_wanted)() {
                 reload = start_reload(&shared);
@@ -262,19 +235,7 @@ impl Server {
         drop((self.listeners, self.commands, self.http));
         shared.end();
         shared.tell_unwarned(true);
-        for device in &shared.devices {
-            device.send(Message::Stop);
-        }
-        let mut is_whole = true;
-        for (device, thread) in shared.devices.iter().zip(threads) {
-            is_whole &= thread.join().unwrap_or_else(|_| {
-                let message = format!("device {}: its thread ended by a panic", device.name);
-                let fields = [("device", Field::Text(&device.name))];
-                shared.log(&Record { level: Level::Error, target: "server", message: &message, fields: &fields });
-                false
-            });
-        }
-        Ok(is_whole)
+        Ok(shared.devices.end())
     }
 }
 
@@ -337,14 +298,14 @@ mod tests {
     use elevon_host::Alarm;
 
     use super::*;
+    use crate::device::DeviceHandle;
 
     fn server(threads: Vec<fn() -> bool>) -> Server {
-        let mut server =
-            Server::new(ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY }, |_| {});
+        let server = Server::new(ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY }, |_| {});
         for work in threads {
             let alarm = Alarm::new().expect("a descriptor");
             let handle = DeviceHandle { name: "d".to_owned(), kernel: Kernel::DEFAULT, messages: channel().0, alarm };
-            server.devices.push((handle, std::thread::spawn(work)));
+            server.devices.insert(handle, std::thread::spawn(work));
         }
         server
     }

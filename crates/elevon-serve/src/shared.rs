@@ -17,6 +17,7 @@ use elevon_workload::tenants::Tenant;
 
 use crate::client::Charged;
 use crate::device::{DeviceHandle, Message};
+use crate::devices::Devices;
 use crate::listen::Socket;
 use crate::log::{Field, Level, Log, Record, Window};
 use crate::refused::{ConnectionRefusal, RefusedConnections};
@@ -135,7 +136,7 @@ pub(crate) struct Shared {
     tls: RwLock<Option<Arc<Tls>>>,
     limits: RwLock<ConnectionLimits>,
     memory: RequestMemory,
-    pub(crate) devices: Vec<DeviceHandle>,
+    pub(crate) devices: Devices,
     pub(crate) refused: RefusedConnections,
     /// `None` once the server has ended.
     connections: Mutex<Option<Connections>>,
@@ -153,7 +154,7 @@ const LOCK: &str = "no thread panics with the lock";
 impl Shared {
     pub(crate) fn new(
         exports: Vec<ServedExport>,
-        devices: Vec<DeviceHandle>,
+        devices: Devices,
         (tls, limits, memory): (Option<Tls>, ConnectionLimits, RequestMemory),
         reload: Option<Reload>,
         notify: fn(Event<'_>),
@@ -363,7 +364,7 @@ impl Shared {
         }
         drop(connections);
         if !of_devices.is_empty() {
-            for device in &self.devices {
+            for (_, device) in self.devices.all() {
                 device.send(Message::Finish { clients: of_devices.clone() });
             }
         }
@@ -398,7 +399,7 @@ impl Shared {
         };
         // Connections and their requests, by export.
         let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
-        for device in &self.devices {
+        for (_, device) in self.devices.all() {
             let clients = cut.keys().copied().collect();
             for (name, requests) in device.ask(|answer| Message::Cut { clients, answer }).unwrap_or_default() {
                 let of_export = counts.entry(&cut[&name]).or_default();
@@ -475,21 +476,23 @@ impl Control<'_> {
     /// Returns the exports.
     pub fn exports(&self) -> Vec<ExportView> {
         let connections = self.0.connections.lock().expect(LOCK);
-        let clients_of = |name: &str| {
-            let all = connections.iter().flatten();
-            all.filter(|(_, connected)| connected.export.as_deref() == Some(name)).map(|(&name, _)| name).collect()
-        };
+        let mut clients = BTreeMap::<&str, Vec<u32>>::new();
+        for (&number, connected) in connections.iter().flatten() {
+            if let Some(export) = &connected.export {
+                clients.entry(export).or_default().push(number);
+            }
+        }
         let view = |known: &ServedExport| ExportView {
             exported: known.exported(),
-            clients: clients_of(&known.name),
+            clients: clients.get(&*known.name).cloned().unwrap_or_default(),
             is_drained: known.is_drained,
         };
         self.0.exports().iter().map(view).collect()
     }
 
-    /// Returns the names of the devices.
-    pub fn devices(&self) -> impl Iterator<Item = &str> {
-        self.0.devices.iter().map(|device| device.name.as_str())
+    /// Returns the names of the devices by their numbers.
+    pub fn devices(&self) -> BTreeMap<usize, String> {
+        self.0.devices.all().into_iter().map(|(number, device)| (number, device.name)).collect()
     }
 
     /// Returns the number of open connections.
@@ -499,16 +502,16 @@ impl Control<'_> {
 
     /// Returns what every device is doing.
     pub fn views(&self) -> Vec<DeviceView> {
-        let view = |device: &DeviceHandle| {
+        let view = |(_, device): (usize, DeviceHandle)| {
             let view = device.ask(|answer| Message::View { answer })?;
-            Some(DeviceView { name: device.name.clone(), ..view })
+            Some(DeviceView { name: device.name, ..view })
         };
-        self.0.devices.iter().filter_map(view).collect()
+        self.0.devices.all().into_iter().filter_map(view).collect()
     }
 
     /// Returns the kernel whose rules settings follow.
     pub(crate) fn kernel(&self) -> Kernel {
-        self.0.devices.first().map_or(Kernel::DEFAULT, |device| device.kernel)
+        self.0.devices.all().first().map_or(Kernel::DEFAULT, |(_, device)| device.kernel)
     }
 
     /// Applies settings of a tenant on every device that has it, if none of them refuses one.
@@ -523,7 +526,8 @@ impl Control<'_> {
         if names.is_empty() {
             return Err(unknown_tenant(&views, tenant));
         }
-        let devices = || self.0.devices.iter().filter(|device| names.contains(&&*device.name));
+        let all = self.0.devices.all();
+        let devices = || all.iter().map(|(_, device)| device).filter(|device| names.contains(&&*device.name));
         for device in devices() {
             let (tenant, settings) = (tenant.to_owned(), settings.to_vec());
             answer_of(device, device.ask(|answer| Message::Check { tenant, settings, answer }))?;
@@ -537,30 +541,57 @@ impl Control<'_> {
         Ok(warnings)
     }
 
-    /// Makes these the tenants of a device, with these settings. Returns their numbers.
+    /// Makes these the tenants of the device of a number, with these settings. Returns their numbers.
     ///
     /// # Errors
     /// A setting is refused; the line says which.
     pub fn set_tenants(&self, device: usize, tenants: Vec<Tenant>) -> Result<Vec<TenantId>, String> {
-        let answer = self.0.devices[device].ask(|answer| Message::Tenants { tenants, answer });
+        let device = self.0.devices.get(device);
+        let answer = device.and_then(|device| device.ask(|answer| Message::Tenants { tenants, answer }));
         answer.unwrap_or_else(|| Err("the device's thread has ended".to_owned()))
     }
 
-    /// Adds an export, or replaces the one of its name for clients that open it from now on.
-    pub fn put_export(&self, export: Exported) {
+    /// Returns the devices.
+    pub fn all_devices(&self) -> &Devices {
+        &self.0.devices
+    }
+
+    /// Adds exports, or replaces those of their names for clients that open them from now on.
+    pub fn put_exports(&self, new: Vec<Exported>) {
         self.0.change(|exports| {
-            let known = ServedExport::of(export);
-            match exports.iter_mut().find(|other| other.name == known.name) {
-                Some(other) => *other = ServedExport { is_drained: other.is_drained, ..known },
-                None => exports.push(known),
+            let mut places: BTreeMap<String, usize> =
+                exports.iter().enumerate().map(|(at, known)| (known.name.clone(), at)).collect();
+            for known in new.into_iter().map(ServedExport::of) {
+                match places.get(&known.name) {
+                    Some(&at) => exports[at] = ServedExport { is_drained: exports[at].is_drained, ..known },
+                    None => {
+                        places.insert(known.name.clone(), exports.len());
+                        exports.push(known);
+                    }
+                }
             }
         });
+    }
+
+    /// Replaces exports by those of their names on other devices. Clients that have one open are
+    /// answered and sent away before that, all at a time: they would see other bytes. Returns the
+    /// lines of [`Self::drain`].
+    pub fn move_exports(&self, new: Vec<Exported>) -> Vec<String> {
+        let names: BTreeSet<&str> = new.iter().map(|export| &*export.name).collect();
+        let exports = self.0.exports();
+        let open = exports.iter().filter(|known| !known.is_drained && names.contains(&*known.name));
+        let open: Vec<String> = open.map(|known| known.name.clone()).collect();
+        let lines = self.drain(&new.iter().map(|export| export.name.clone()).collect::<Vec<_>>());
+        self.put_exports(new);
+        self.resume(&open);
+        lines
     }
 
     /// Puts the exports in the order of these names; others follow. A client that names no export
     /// gets the first that it may open.
     pub fn order_exports(&self, names: &[String]) {
-        let place = |known: &ServedExport| names.iter().position(|name| *name == known.name).unwrap_or(names.len());
+        let places: BTreeMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (&**name, at)).collect();
+        let place = |known: &ServedExport| places.get(&*known.name).copied().unwrap_or(names.len());
         self.0.change(|exports| exports.sort_by_cached_key(place));
     }
 
@@ -580,12 +611,15 @@ impl Control<'_> {
         self.0.finish_all(&|export, client| export.is_some_and(|export| is_out(export, client)))
     }
 
-    /// Makes this the number of connections that may have an export open. Those that have it open
-    /// keep it.
-    pub fn set_max_connections(&self, name: &str, max_connections: Option<u32>) {
+    /// Makes these the numbers of connections that may have each export open. Those that have it
+    /// open keep it.
+    pub fn set_max_connections(&self, new: &BTreeMap<String, Option<u32>>) {
         self.0.change(|exports| {
-            let found = exports.iter_mut().filter(|export| export.name == name);
-            found.for_each(|export| export.max_connections = max_connections);
+            for export in exports {
+                if let Some(max_connections) = new.get(&export.name) {
+                    export.max_connections = *max_connections;
+                }
+            }
         });
     }
 
@@ -610,7 +644,8 @@ impl Control<'_> {
     /// of [`Self::drain`].
     pub fn remove_exports(&self, names: &[String]) -> Vec<String> {
         let lines = self.drain(names);
-        self.0.change(|exports| exports.retain(|export| !names.contains(&export.name)));
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        self.0.change(|exports| exports.retain(|export| !names.contains(&*export.name)));
         lines
     }
 
@@ -618,7 +653,8 @@ impl Control<'_> {
     /// sends them away, all at a time. Returns a line for each export of which some were cut.
     pub fn drain(&self, names: &[String]) -> Vec<String> {
         self.mark(names, true);
-        self.0.finish_all(&|export, _| export.is_some_and(|export| names.iter().any(|name| name == export)))
+        let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+        self.0.finish_all(&|export, _| export.is_some_and(|export| names.contains(export)))
     }
 
     /// Lets clients open these exports again.
@@ -628,7 +664,8 @@ impl Control<'_> {
 
     fn mark(&self, names: &[String], is_drained: bool) {
         self.0.change(|exports| {
-            let found = exports.iter_mut().filter(|export| names.contains(&export.name));
+            let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
+            let found = exports.iter_mut().filter(|export| names.contains(&*export.name));
             found.for_each(|export| export.is_drained = is_drained);
         });
     }

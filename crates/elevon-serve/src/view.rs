@@ -76,8 +76,8 @@ pub struct ClientView {
 /// Everything that a server does, at one time.
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
-    /// The names of all devices; exports have indices of it.
-    names: Vec<String>,
+    /// The names of all devices by their numbers, which exports have.
+    names: BTreeMap<usize, String>,
     /// The devices whose threads have not ended.
     pub(crate) devices: Vec<DeviceView>,
     pub(crate) exports: Vec<ExportView>,
@@ -92,7 +92,7 @@ pub(crate) struct Observed {
 impl Observed {
     pub(crate) fn of(control: &Control<'_>) -> Self {
         Self {
-            names: control.devices().map(str::to_owned).collect(),
+            names: control.devices(),
             devices: control.views(),
             exports: control.exports(),
             connections: control.connections(),
@@ -103,7 +103,7 @@ impl Observed {
 
     /// Returns the name of an export's device.
     pub(crate) fn device_of(&self, view: &ExportView) -> &str {
-        &self.names[view.exported.device]
+        self.names.get(&view.exported.device).map_or("", String::as_str)
     }
 
     /// Returns the path of the tenant that pays for an export.

@@ -114,10 +114,15 @@ impl<'a> TenantsByPath<'a> {
         Self(tenants.iter().zip(1..).map(|(tenant, id)| (tenant.path.as_str(), TenantId(id))).collect())
     }
 
+    /// Returns the tenant of a path; 0 for the root, and for one that is not there.
+    pub fn get(&self, path: &str) -> TenantId {
+        self.0.get(path).copied().unwrap_or(TenantId(0))
+    }
+
     /// Returns the tenant of a job; 0 for a job without a cgroup.
     pub fn of(&self, spec: &JobSpec) -> TenantId {
         let path = names(spec).collect::<Vec<_>>().join("/");
-        self.0.get(path.as_str()).copied().unwrap_or(TenantId(0))
+        self.get(&path)
     }
 }
 

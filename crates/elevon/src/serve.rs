@@ -4,12 +4,14 @@ mod config;
 mod log;
 mod notify;
 mod open;
+mod payers;
 mod reload;
 mod tls;
 mod watch;
 
 use std::cell::RefCell;
 use std::path::Path;
+use std::sync::{Arc, Mutex};
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::{did_you_mean, nearest};
@@ -30,7 +32,7 @@ use crate::plan::{Plan, Target, target};
 use config::{Setup, overlapping};
 use log::warn;
 use open::{Opened, Planned};
-use reload::{Running, reload_of};
+use reload::{Running, ServedDevice, reload_of};
 use watch::Watch;
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Ending, Failure> {
@@ -94,12 +96,15 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     }
     let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
     let mut server = Server::new(config::connection_limits(&setup.file), log::log);
-    let mut opened = Vec::new();
+    let (mut opened, mut served) = (Vec::new(), Vec::new());
     let files = config::bare_files(&setup);
     for (index, planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
         let table = &setup.file.devices[index];
         setup.tenants.push(planned.plan.tenants.clone());
-        opened.push(open::add(&mut server, &table.name, planned).map_err(|failure| config::placed(table, failure))?);
+        let added = open::add(server.devices(), &table.name, planned);
+        let (number, device) = added.map_err(|failure| config::placed(table, failure))?;
+        served.push(ServedDevice { number, table: table.clone(), opened: device.clone() });
+        opened.push(device);
     }
     let exports = exports_of(&setup, path, &opened)?;
     let warnings = [std::mem::take(&mut setup.warnings), overlapping(&setup.file.exports, &exports)].concat();
@@ -109,9 +114,8 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         let listening = server.listen_for_commands(Path::new(&control.value));
         listening.map_err(|error| config::wrong(control, error.to_string()))?;
     }
-    let named = setup.file.devices.iter().zip(&opened);
-    let watch = Watch::new(named.filter_map(|(table, opened)| Some((table.name.clone(), opened.file.clone()?))));
-    let running = Running { path: path.clone(), file: setup.file, opened, files, warnings };
+    let running = Running::new(path.clone(), setup.file, served, files, warnings);
+    let watch = Watch::new(running.watched());
     let addresses = Addresses { nbd: setup.addresses, metrics: setup.metrics, passed };
     set_tls(&mut server, setup.tls);
     run(server, addresses, &names, &interrupt, (watch, Some(reload_of(running))))
@@ -231,9 +235,10 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
     let planned = Planned { plan, read_only: args.read_only, direct: args.direct, busy_poll, is_watched };
     let device = default_name(&args.file);
-    let opened = open::add(&mut server, &device, planned)?;
+    let (_, opened) = open::add(server.devices(), &device, planned)?;
     warn(&opened.notes);
-    let watch = Watch::new(opened.file.iter().map(|file| (device.clone(), file.clone())));
+    let files = opened.file.iter().map(|file| (device.clone(), file.clone())).collect();
+    let watch = Watch::new(Arc::new(Mutex::new(files)));
     let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
     let clients = args.clients.clone();
     let export = Exported {

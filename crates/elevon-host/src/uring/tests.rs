@@ -174,3 +174,54 @@ fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
     drop(ring);
     drop(copy);
 }
+
+/// Linux 5.11 to 6.0 have no DEFER_TASKRUN: the entry of an alarm is there without a wait, and may
+/// be taken after the caller has looked for what the alarm rang for.
+#[test]
+fn an_alarm_that_was_taken_between_waits_ends_the_next_wait() {
+    let ring = match IoUring::new(8).and_then(Uring::of) {
+        Ok(ring) => ring,
+        Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
+    };
+    let (mut ring, mut buffers) = (ring, Buffers::default());
+    let alarm = crate::Alarm::new().expect("a descriptor");
+    ring.watch(alarm.fd());
+    for _ in 0..3 {
+        // The poll of the alarm gets into the ring.
+        assert!(ring.wait(Some(Duration::ZERO), true));
+        alarm.ring();
+        while !ring.has_rung {
+            assert!(ring.poll_socket(&mut buffers).is_none());
+        }
+        // Nothing rings any more: a wait that sleeps never ends.
+        assert!(ring.wait(None, true));
+    }
+}
+
+#[test]
+fn a_ring_outlasts_a_kernel_without_memory() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20, fill: false };
+    let file = HostFile::open(&directory.path().join("file"), options).expect("a file");
+    let mut ring = match Uring::new(8) {
+        Ok(ring) => ring,
+        Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
+    };
+    let (mut buffers, count) = (Buffers::default(), 100);
+    ring.fails = 150;
+    // More than the submission queue has places for.
+    for sequence in 0..count {
+        assert_eq!(ring.queue(&file, &mut buffers, &command(sequence, Op::Flush, Flags::NONE), &NoPieces), Accept::Ok);
+    }
+    assert!(!ring.backlog.is_empty() && ring.fails > 0, "it fails for longer than it takes to queue them");
+    let mut ended = Vec::new();
+    while ended.len() < count as usize {
+        match ring.poll(&file, &mut buffers) {
+            Some(finished) => ended.push((finished.command.sequence, finished.status)),
+            None => assert!(ring.wait(None, false)),
+        }
+    }
+    assert!(ring.failure().is_none() && ring.fails == 0 && ring.backlog.is_empty());
+    ended.sort_by_key(|(sequence, _)| *sequence);
+    assert!(ended.iter().zip(0..count).all(|((ended, status), sequence)| *ended == sequence && *status == Status::Ok));
+}

@@ -166,6 +166,22 @@ impl DeviceCache {
         }
     }
 
+    /// Makes the device larger, from `was` bytes to `now`.
+    ///
+    /// # Errors
+    /// The last page has bytes beyond the old end, which were not read.
+    pub(super) fn grow(&mut self, was: u64, now: u64) -> Result<(), String> {
+        if !was.is_multiple_of(PAGE_SIZE) {
+            return Err(format!(
+                "its cached size of {was} bytes ends within a page of {PAGE_SIZE}; more takes a restart"
+            ));
+        }
+        self.device = Bytes::new(now);
+        self.files.cache_mut().grow_file(FileId(0), self.device);
+        self.bios.grow(Sector::ZERO + self.device.sectors_floor());
+        Ok(())
+    }
+
     pub(super) fn view(&self) -> CacheView {
         let ((memory, mode), reading) = (self.config, self.files.cache().reading());
         CacheView { memory, mode, reading, lost: self.lost, tenants: self.users.uses.clone() }

@@ -1,6 +1,8 @@
 //! The tenants of a device: their names, what is in force for each, and changes while I/O is in
 //! flight.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, TenantId};
 use elevon_formats::cgroup::Setting;
@@ -15,6 +17,7 @@ use elevon_workload::tenants::{Tenant, TenantPlan};
 #[derive(Debug, Default)]
 pub(super) struct Tenants {
     known: Vec<KnownTenant>,
+    by_path: BTreeMap<String, TenantId>,
 }
 
 /// A tenant. One that the last list does not have keeps its number and what was counted of it.
@@ -48,12 +51,12 @@ impl Tenants {
             in_force: InForce::of(&tenant.settings),
             is_listed: true,
         };
-        Self { known: plan.tenants.iter().map(known).collect() }
+        let by_path = plan.tenants.iter().zip(1..).map(|(tenant, id)| (tenant.path.clone(), TenantId(id))).collect();
+        Self { known: plan.tenants.iter().map(known).collect(), by_path }
     }
 
     pub(super) fn find(&self, path: &str) -> Option<TenantId> {
-        let index = self.known.iter().position(|known| known.path == path)?;
-        Some(TenantId(index as u32 + 1))
+        self.by_path.get(path).copied()
     }
 
     fn get(&self, tenant: TenantId) -> Option<&KnownTenant> {
@@ -131,7 +134,8 @@ impl Tenants {
                     let parent = parent.unwrap_or(TenantId(0));
                     let id = settings.add_tenant(stack, now, parent).map_err(|error| error.to_string())?;
                     let (path, in_force) = (tenant.path.clone(), InForce::default());
-                    self.known.push(KnownTenant { path, in_force, is_listed: true });
+                    self.known.push(KnownTenant { path: path.clone(), in_force, is_listed: true });
+                    self.by_path.insert(path, TenantId(self.known.len() as u32));
                     id
                 }
             };
@@ -141,9 +145,10 @@ impl Tenants {
             ids.push(id);
         }
         // What the list no longer has loses its settings.
+        let listed: BTreeSet<&str> = tenants.iter().map(|tenant| &*tenant.path).collect();
         for index in 0..self.known.len() {
             let known = &mut self.known[index];
-            known.is_listed = tenants.iter().any(|tenant| tenant.path == known.path);
+            known.is_listed = listed.contains(&*known.path);
             if !known.is_listed {
                 let changes = known.in_force.changes(&InForce::default());
                 self.set(stack, settings, now, TenantId(index as u32 + 1), &changes)?;
@@ -176,8 +181,11 @@ impl Tenants {
                 time: now.since(Instant::ZERO),
             },
         });
+        let mut used: Vec<&str> = in_use.iter().map(|&id| self.path(id)).collect();
+        used.sort_unstable();
+        used.dedup();
         for (known, result) in self.known.iter().zip(&mut all[1..]) {
-            let is_in_use = || in_use.iter().any(|&id| is_at_or_above(&known.path, self.path(id)));
+            let is_in_use = || used.iter().any(|path| is_at_or_above(&known.path, path));
             result.removed |= !known.is_listed && result.in_flight == 0 && !is_in_use();
         }
         all

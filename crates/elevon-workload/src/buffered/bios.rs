@@ -33,6 +33,11 @@ struct Plug {
 }
 
 impl CacheBios {
+    /// Sets the end of a device that has grown.
+    pub const fn grow(&mut self, device_end: Sector) {
+        self.device_end = device_end;
+    }
+
     /// Returns the state for a device of this size and this number of tasks.
     pub fn new(device_end: Sector, tasks: usize) -> Self {
         Self { layouts: Vec::new(), plugs: vec![Plug::default(); tasks], device_end }

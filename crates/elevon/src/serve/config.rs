@@ -1,20 +1,22 @@
 //! A server of a configuration: its devices as plans, its exports as ranges of these.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use elevon_core::ioprio::{IoPrio, PrioPolicy};
-use elevon_core::sched::{Reads, SchedulerInfo};
-use elevon_core::units::{Bytes, TenantId};
+use elevon_core::ioprio::IoPrio;
+use elevon_core::units::Bytes;
 use elevon_formats::cgroup::{Limit, Setting};
 use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
 use elevon_formats::quantity::memory_text;
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
-use elevon_formats::tenants::{TenantTable, TenantsFile, is_at_or_above};
+use elevon_formats::tenants::TenantTable;
+use elevon_host::FileIdentity;
 use elevon_serve::{Address, ConnectionLimits, Exported, ServerTlsFiles, Tls};
-use elevon_workload::tenants::TenantPlan;
+use elevon_workload::tenants::{TenantPlan, TenantsByPath};
 
 use super::open::{Opened, Planned};
+use super::payers::{classes_in_vain, tenants, without_export};
 use crate::args::{QueueArgs, RealCacheArgs, StackArgs, TENANTS_SCHEDULER};
 use crate::failure::{Failure, InputError};
 use crate::plan::{Plan, Target, limited_once, weights_in_vain};
@@ -93,8 +95,9 @@ impl Setup {
     pub(super) fn exports(&self, opened: &[Opened]) -> Result<(Vec<Exported>, Vec<String>), Failure> {
         let mut errors = Vec::new();
         let mut exports: Vec<Exported> = Vec::new();
+        let tenants: Vec<_> = self.tenants.iter().map(|plan| TenantsByPath::new(&plan.tenants)).collect();
         for table in &self.file.exports {
-            match exported(table, &opened[table.device], &self.tenants[table.device], false) {
+            match exported(table, &opened[table.device], &tenants[table.device]) {
                 Ok(export) => exports.push(export),
                 Err(error) => errors.push(error),
             }
@@ -160,31 +163,22 @@ fn path_of(address: &str) -> PathBuf {
     }
 }
 
-/// Returns the path of a tenant in a plan as its number there.
-fn tenant_id(tenants: &TenantPlan, path: &str) -> TenantId {
-    let found = tenants.tenants.iter().position(|tenant| tenant.path == path);
-    TenantId(found.map_or(0, |index| index as u32 + 1))
-}
-
-/// Returns an export on its device, which is open; `tenants` are the device's. `is_served`: the
-/// device was opened earlier, and may have grown since.
+/// Returns an export on its device, which is open; `tenants` are the device's.
 pub(super) fn exported(
     table: &ExportTable,
     opened: &Opened,
-    tenants: &TenantPlan,
-    is_served: bool,
+    tenants: &TenantsByPath<'_>,
 ) -> Result<Exported, Diagnostic> {
     let (size, block) = (opened.size.get(), u64::from(opened.block));
     let key = format!("export.{}", table.name);
     let wrong = |message: String| Err(table.range.diagnostic(&key, Problem::OutOfRange.because(message)));
-    let has = if is_served { "when it was opened (more takes a restart) the device had" } else { "the device has" };
     if table.start >= size {
-        return wrong(format!("begins at byte {}; {has} {size} bytes", table.start));
+        return wrong(format!("begins at byte {}; the device has {size} bytes", table.start));
     }
     let bytes = table.size.unwrap_or(size - table.start);
     if bytes > size - table.start {
         let left = size - table.start;
-        return wrong(format!("{bytes} bytes from byte {} on; {has} {left} there", table.start));
+        return wrong(format!("{bytes} bytes from byte {} on; the device has {left} there", table.start));
     }
     if !table.start.is_multiple_of(block) || !bytes.is_multiple_of(block) {
         return wrong(format!("start and size are multiples of the device's blocks of {block} bytes"));
@@ -193,7 +187,7 @@ pub(super) fn exported(
     Ok(Exported {
         name: table.name.clone(),
         device: table.device,
-        tenant: tenant_id(tenants, &table.tenant),
+        tenant: tenants.get(&table.tenant),
         tenant_path: table.tenant.clone(),
         ioprio: IoPrio::NONE,
         start: table.start,
@@ -209,21 +203,32 @@ pub(super) fn connection_limits(file: &ServeFile) -> ConnectionLimits {
     ConnectionLimits { all: file.max_connections, of_client, request_memory: file.request_memory }
 }
 
-/// Returns a warning for each pair of exports that share bytes of which one can be written.
+/// Returns a warning for each export that shares bytes with one before it, if one of both can be
+/// written. Costs O(exports * log exports), and a step for each such pair.
 pub(super) fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<String> {
-    let mut lines = Vec::new();
-    for (index, one) in exports.iter().enumerate() {
-        let Some(table) = tables.iter().find(|table| table.name == one.name) else { continue };
-        for other in &exports[..index] {
-            let ends = |export: &Exported| export.start + export.told.size;
-            let shares = one.device == other.device && one.start < ends(other) && other.start < ends(one);
-            if shares && !(one.told.flags.read_only && other.told.flags.read_only) {
-                let (file, line) = (&table.range.file, table.range.line);
-                lines.push(format!("{file}:{line}: export.{}: shares bytes with export.{}", one.name, other.name));
+    let mut by_place: Vec<usize> = (0..exports.len()).collect();
+    by_place.sort_by_key(|&at| (exports[at].device, exports[at].start));
+    // By export, the first before it that it shares bytes with, and how many there are.
+    let mut shared: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
+    for (place, &one) in by_place.iter().enumerate() {
+        let (first, end) = (&exports[one], exports[one].start + exports[one].told.size);
+        let follow = by_place[place + 1..].iter().map(|&other| (other, &exports[other]));
+        for (other, export) in follow.take_while(|(_, other)| other.device == first.device && other.start < end) {
+            if !(first.told.flags.read_only && export.told.flags.read_only) {
+                let (before, after) = (one.min(other), one.max(other));
+                let of = shared.entry(after).or_insert((before, 0));
+                *of = (of.0.min(before), of.1 + 1);
             }
         }
     }
-    lines
+    let tables: BTreeMap<&str, &ExportTable> = tables.iter().map(|table| (&*table.name, table)).collect();
+    let line = |(one, (other, count)): (usize, (usize, usize))| {
+        let (one, other) = (&exports[one].name, &exports[other].name);
+        let (file, line) = tables.get(&**one).map(|table| (&table.range.file, table.range.line))?;
+        let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
+        Some(format!("{file}:{line}: export.{one}: shares bytes with export.{other}{more}"))
+    };
+    shared.into_iter().filter_map(line).collect()
 }
 
 /// Returns the names of devices that are files without a slash in their names.
@@ -261,76 +266,6 @@ fn limits_of_nothing(file: &ServeFile) -> Vec<String> {
         format!("{name}:{line}: tenant.{path}: limit has no effect: it has no rate, such as bps or iops")
     };
     tables.map(say).collect()
-}
-
-/// Returns a warning for each class of a tenant of a device that no other I/O there meets where
-/// classes count: in a scheduler that serves by class, which those with weights do within a tenant
-/// only, or at a limit.
-fn classes_in_vain(file: &ServeFile, device: usize, scheduler: &SchedulerInfo) -> Vec<String> {
-    let is_below = |path: &str, other: &str| path != other && is_at_or_above(other, path);
-    let has_limit = |table: &TenantTable| table.settings.iter().any(is_limit);
-    let pays = |is_payer: &dyn Fn(&str) -> bool| {
-        file.exports.iter().any(|export| export.device == device && is_payer(&export.tenant))
-    };
-    let why = |table: &TenantTable| {
-        let path = table.path.as_str();
-        let has_others = pays(&|payer| is_below(payer, path));
-        let meets_at_limit = file
-            .tenants
-            .iter()
-            .any(|other| has_limit(other) && (is_below(path, &other.path) || (other.path == path && has_others)));
-        let is_priority = |reads: &Reads| matches!(reads, Reads::Priority | Reads::PriorityClass);
-        let (name, serves_by_class) = (scheduler.name, scheduler.reads.iter().any(is_priority));
-        if !pays(&|payer| payer == path) {
-            Some("a class is that of a tenant's own I/O, and it pays for no export itself".to_owned())
-        } else if meets_at_limit || (serves_by_class && (has_others || scheduler.divides_as.is_none())) {
-            None
-        } else if serves_by_class {
-            Some(format!("{name} serves by class within a tenant, and none below it pays for an export"))
-        } else {
-            Some(format!("{name} does not serve by class; mq-deadline does, and within a tenant flow and bfq do"))
-        }
-    };
-    let is_class = |setting: &Setting| matches!(setting, Setting::Class(policy) if *policy != PrioPolicy::NoChange);
-    let has_class =
-        |table: &&TenantTable| table.settings.iter().any(is_class) && pays(&|payer| is_at_or_above(&table.path, payer));
-    let say = |table: &TenantTable| {
-        let (name, line, path) = (&table.place.file, table.place.line, &table.path);
-        Some(format!("{name}:{line}: tenant.{path}: class has no effect: {}", why(table)?))
-    };
-    file.tenants.iter().filter(has_class).filter_map(say).collect()
-}
-
-/// Returns true if a setting holds I/O at a rate.
-const fn is_limit(setting: &Setting) -> bool {
-    matches!(
-        setting,
-        Setting::IoMax(_) | Setting::Flat(..) | Setting::Limit(_) | Setting::Bandwidth(_) | Setting::Iops(_)
-    )
-}
-
-/// Returns a warning for each table of a tenant that pays for no export.
-fn without_export(file: &ServeFile) -> Vec<String> {
-    let is_idle = |table: &&TenantTable| !file.exports.iter().any(|export| is_at_or_above(&table.path, &export.tenant));
-    let say = |table: &TenantTable| {
-        let (name, line, path) = (&table.place.file, table.place.line, &table.path);
-        format!("{name}:{line}: tenant.{path}: pays for no export; an export's tenant is its name, or its key tenant")
-    };
-    file.tenants.iter().filter(is_idle).map(say).collect()
-}
-
-/// Returns the tenants of a device: those that pay for its exports, and their ancestors.
-fn tenants(file: &ServeFile, index: usize) -> TenantsFile {
-    let exports = || file.exports.iter().filter(move |export| export.device == index && !export.tenant.is_empty());
-    let is_of_device = |table: &&TenantTable| exports().any(|export| is_at_or_above(&table.path, &export.tenant));
-    let mut tables: Vec<TenantTable> = file.tenants.iter().filter(is_of_device).cloned().collect();
-    for export in exports() {
-        if !tables.iter().any(|table| table.path == export.tenant) {
-            let (path, place) = (export.tenant.clone(), export.place.clone());
-            tables.push(TenantTable { path, place, settings: Vec::new() });
-        }
-    }
-    TenantsFile { device: file.devices[index].settings.clone(), tenants: tables, ..TenantsFile::default() }
 }
 
 /// Returns the plan of a device. `before` are those of the devices before it, `files` the names
@@ -403,11 +338,11 @@ fn reach(table: &DeviceTable, target: &mut Target) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns true if both are the same file, block device or disk of a server.
+/// Returns true if both are the same file, block device or disk of a server, by whatever names.
 fn is_same(one: &Target, other: &Target) -> bool {
     match (one, other) {
         (Target::Real(one), Target::Real(other)) => {
-            one.canonicalize().is_ok_and(|one| other.canonicalize().is_ok_and(|other| one == other))
+            FileIdentity::of(one).is_some_and(|one| FileIdentity::of(other) == Some(one))
         }
         (Target::Nbd(one), Target::Nbd(other)) => one.is_same_export(other),
         (Target::Simulated(_) | Target::Real(_) | Target::Nbd(_), _) => false,

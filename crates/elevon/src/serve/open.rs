@@ -7,10 +7,10 @@ use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Nanos, PAGE_SIZE, SECTOR_SIZE};
 use elevon_formats::serve::BUSY_POLL;
 use elevon_host::interrupt::Interrupt;
-use elevon_host::{Host, HostFile, OpenError, OpenOptions};
+use elevon_host::{FileIdentity, Host, HostFile, OpenError, OpenOptions};
 use elevon_nbd::Export;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
-use elevon_serve::{DeviceParts, Disk, Server, Upstream};
+use elevon_serve::{DeviceParts, Devices, Disk, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
@@ -59,6 +59,8 @@ pub(super) struct Opened {
     pub(super) notes: Vec<String>,
     /// The regular file that it is.
     pub(super) file: Option<Arc<ServedFile>>,
+    /// The file or block device that it is.
+    pub(super) identity: Option<FileIdentity>,
 }
 
 impl Opened {
@@ -77,12 +79,12 @@ impl Opened {
 /// A device that is open.
 type OpenDevice<D> = (DeviceParts<D>, Opened);
 
-/// Adds a device to a server, under this name.
-pub(super) fn add(server: &mut Server, name: &str, planned: Planned) -> Result<Opened, Failure> {
+/// Adds a device to those of a server, under this name. Returns its number there.
+pub(super) fn add(devices: &Devices, name: &str, planned: Planned) -> Result<(usize, Opened), Failure> {
     match planned.plan.target {
-        Target::Real(_) => server.add_device(name, move || let_go(&planned)),
-        Target::Simulated(_) => server.add_device(name, move || simulated(&planned)),
-        Target::Nbd(_) => server.add_device(name, move || upstream(&planned)),
+        Target::Real(_) => devices.add(name, move || let_go(&planned)),
+        Target::Simulated(_) => devices.add(name, move || simulated(&planned)),
+        Target::Nbd(_) => devices.add(name, move || upstream(&planned)),
     }
 }
 
@@ -130,9 +132,9 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
     let description = device_description::of_host(path, &host);
     let notes = host.warnings().to_vec();
-    let file = ServedFile::of(host.file());
+    let (file, identity) = (ServedFile::of(host.file()), host.file().identity());
     let mut device = finish(planned, (host, SECTOR), &description, notes)?;
-    device.1.file = file;
+    (device.1.file, device.1.identity) = (file, identity);
     Ok(device)
 }
 
@@ -190,6 +192,7 @@ fn finish<D: Disk>(
         can_discard: !limits.max_hw_discard_sectors.is_zero(),
         notes,
         file: None,
+        identity: None,
     };
     let cache = plan.cache.as_ref().map(|cache| cache.config(&config));
     if let Some(cache) = &cache {

@@ -1,27 +1,46 @@
-//! Reads a configuration again while it is served: tenants and exports change, devices, addresses
-//! and the kernel's rules do not.
+//! Reads a configuration again while it is served: tenants, exports and devices change; addresses,
+//! the kernel's rules and the keys of a device that is served do not.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
 
-use elevon_core::units::TenantId;
+use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::device::Given;
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile};
-use elevon_serve::{Control, Exported, Reload};
+use elevon_host::FileIdentity;
+use elevon_serve::{Control, ExportView, Exported, Level, Record, Reload};
+use elevon_workload::tenants::{TenantPlan, TenantsByPath};
 
-use super::config::{Setup, connection_limits, exported, overlapping};
-use super::log::warn;
-use super::open::Opened;
+use super::config::{Setup, bare_files, connection_limits, exported, overlapping, placed, wrong};
+use super::log::{log, warn};
+use super::open::{Opened, Planned, add};
+use super::watch::ServedFiles;
 use crate::failure::Failure;
+use crate::plan::Target;
+
+/// A device that is served.
+#[derive(Clone, Debug)]
+pub(super) struct ServedDevice {
+    /// Its number in the server.
+    pub(super) number: usize,
+    /// The table that it was opened by.
+    pub(super) table: DeviceTable,
+    pub(super) opened: Opened,
+}
 
 /// What is served.
 pub(super) struct Running {
-    pub(super) path: PathBuf,
-    pub(super) file: ServeFile,
-    pub(super) opened: Vec<Opened>,
+    path: PathBuf,
+    /// The configuration that was read at the start: its addresses and kernel are in force.
+    file: ServeFile,
+    /// By their names.
+    devices: BTreeMap<String, ServedDevice>,
     /// The names of devices that are files without a slash in their names.
-    pub(super) files: Vec<String>,
+    files: Vec<String>,
     /// The warnings about the configuration, which are not repeated.
-    pub(super) warnings: Vec<String>,
+    warnings: Vec<String>,
+    watched: ServedFiles,
 }
 
 /// Returns what reads a configuration again.
@@ -29,7 +48,33 @@ pub(super) fn reload_of(mut running: Running) -> Reload {
     Box::new(move |control| running.reload(control))
 }
 
+/// An export of a new file, with its table there.
+type Known<'a> = (&'a ExportTable, Exported);
+
 impl Running {
+    pub(super) fn new(
+        path: PathBuf,
+        file: ServeFile,
+        devices: Vec<ServedDevice>,
+        files: Vec<String>,
+        warnings: Vec<String>,
+    ) -> Self {
+        let devices = devices.into_iter().map(|device| (device.table.name.clone(), device)).collect();
+        let running = Self { path, file, devices, files, warnings, watched: Arc::new(Mutex::default()) };
+        running.watch();
+        running
+    }
+
+    /// Returns the files that are served, which [`super::watch::Watch`] looks at.
+    pub(super) fn watched(&self) -> ServedFiles {
+        Arc::clone(&self.watched)
+    }
+
+    fn watch(&self) {
+        let files = self.devices.iter().filter_map(|(name, device)| Some((name.clone(), device.opened.file.clone()?)));
+        *self.watched.lock().expect("no thread panics with the lock") = files.collect();
+    }
+
     fn reload(&mut self, control: &Control<'_>) -> Result<Vec<String>, Vec<String>> {
         let mut setup = Setup::read(&self.path, &self.files).map_err(|failure| lines(&failure))?;
         let tls = setup.tls.take();
@@ -37,97 +82,197 @@ impl Running {
             return Err(vec![format!("{}: {why}", self.path.display())]);
         }
         let mut refused = self.refused(&setup.file);
-        refused.extend(self.differences());
-        let known = self.on_open_devices(&setup, &mut refused)?;
+        let plans: Vec<TenantPlan> = setup.devices.iter().map(|planned| planned.plan.tenants.clone()).collect();
+        let files = bare_files(&setup);
+        let added = self.open_new(control, &mut setup)?;
+        refused.extend(self.grow(control));
+        let known = self.exports(&setup.file, &plans).inspect_err(|_| self.close(control, &added, &mut refused))?;
         // The files may be others under the same names: certificates are renewed.
         control.set_tls(tls);
         control.set_connection_limits(connection_limits(&setup.file));
         control.set_clients(&known.iter().map(|(_, export)| (export.name.clone(), export.clients.clone())).collect());
-        for (table, planned) in setup.file.devices.iter().zip(&setup.devices) {
-            let Some(device) = self.index_of(table) else { continue };
-            match control.set_tenants(device, planned.plan.tenants.tenants.clone()) {
-                Ok(ids) => {
-                    let of_device = known.iter().filter(|(_, export)| export.device == device);
-                    of_device.for_each(|(table, export)| refused.extend(self.renew(control, &ids, table, export)));
-                }
-                Err(error) => refused.push(format!("device.{}: {error}", table.name)),
-            }
-        }
+        self.apply(control, &setup.file, known, &plans, &mut refused);
         let names: Vec<String> = setup.file.exports.iter().map(|table| table.name.clone()).collect();
+        let kept: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let open = control.exports().into_iter().map(|view| view.exported.name);
-        control.remove_exports(&open.filter(|name| !names.contains(name)).collect::<Vec<_>>());
+        control.remove_exports(&open.filter(|name| !kept.contains(&**name)).collect::<Vec<_>>());
         control.order_exports(&names);
+        let listed: BTreeSet<&str> = setup.file.devices.iter().map(|table| &*table.name).collect();
+        let gone: Vec<String> = self.devices.keys().filter(|name| !listed.contains(&***name)).cloned().collect();
+        self.close(control, &gone, &mut refused);
+        self.files.extend(files);
+        self.watch();
         let exports: Vec<Exported> = control.exports().into_iter().map(|view| view.exported).collect();
         let warnings = [setup.warnings, overlapping(&setup.file.exports, &exports)].concat();
-        warn(&warnings.iter().filter(|line| !self.warnings.contains(line)).cloned().collect::<Vec<_>>());
+        let known: BTreeSet<&String> = self.warnings.iter().collect();
+        warn(&warnings.iter().filter(|line| !known.contains(line)).cloned().collect::<Vec<_>>());
         self.warnings = warnings;
         Ok(refused)
     }
 
-    /// Returns a line for each file that is not as it was when it was opened.
-    fn differences(&self) -> impl Iterator<Item = String> {
-        let (file, devices) = (self.path.display(), self.file.devices.iter().zip(&self.opened));
-        devices.filter_map(move |(table, opened)| {
-            let words = opened.file.as_ref()?.difference()?;
-            Some(format!("{file}: device.{}.device: {words}", table.name))
-        })
+    /// Opens the devices of a new file that are not served yet. Returns their names.
+    ///
+    /// # Errors
+    /// One of them cannot be opened. None was added then.
+    fn open_new(&mut self, control: &Control<'_>, setup: &mut Setup) -> Result<Vec<String>, Vec<String>> {
+        let planned = std::mem::take(&mut setup.devices);
+        let new = setup.file.devices.iter().zip(planned).filter(|(table, _)| !self.devices.contains_key(&table.name));
+        let new: Vec<(&DeviceTable, Planned)> = new.collect();
+        let mut added = Vec::new();
+        for (table, planned) in new {
+            match self.open(control, &setup.file, table, planned) {
+                Ok(device) => {
+                    said(&format!("device {}: added", table.name));
+                    let name = self.path.display().to_string();
+                    let notes = device.opened.notes.iter().map(|note| super::config::said_of(&name, table, note));
+                    warn(&notes.collect::<Vec<_>>());
+                    self.devices.insert(table.name.clone(), device);
+                    added.push(table.name.clone());
+                }
+                Err(failure) => {
+                    self.close(control, &added, &mut Vec::new());
+                    return Err(lines(&placed(table, failure)));
+                }
+            }
+        }
+        Ok(added)
     }
 
-    /// Returns the number of the open device that a table names.
-    fn index_of(&self, table: &DeviceTable) -> Option<usize> {
-        self.file.devices.iter().position(|old| old.name == table.name)
+    fn open(
+        &self,
+        control: &Control<'_>,
+        file: &ServeFile,
+        table: &DeviceTable,
+        planned: Planned,
+    ) -> Result<ServedDevice, Failure> {
+        if file.kernel != self.file.kernel {
+            return Err(wrong(&table.device, "a device can be added once kernel is as it was at the start".to_owned()));
+        }
+        let identity = match &planned.plan.target {
+            Target::Real(path) => FileIdentity::of(path),
+            Target::Simulated(_) | Target::Nbd(_) => None,
+        };
+        let is_upstream = matches!(planned.plan.target, Target::Nbd(_));
+        let is_same = |other: &ServedDevice| {
+            let has_name = is_upstream && other.table.device.value == table.device.value;
+            has_name || identity.is_some_and(|identity| other.opened.identity == Some(identity))
+        };
+        if let Some(name) = self.devices.iter().find(|(_, other)| is_same(other)).map(|(name, _)| name) {
+            let words = format!("is device.{name}, which is served; remove that by a reload before this one");
+            return Err(wrong(&table.device, words));
+        }
+        let (number, opened) = add(control.all_devices(), &table.name, planned)?;
+        Ok(ServedDevice { number, table: table.clone(), opened })
     }
 
-    /// Returns the exports of a new file on devices that are open. The others are refused: those
-    /// that are there stay on their devices.
+    /// Removes devices of which no export is left.
+    fn close(&mut self, control: &Control<'_>, names: &[String], refused: &mut Vec<String>) {
+        for name in names {
+            let Some(device) = self.devices.remove(name) else { continue };
+            if control.all_devices().remove(device.number) {
+                said(&format!("device {name}: removed"));
+            } else {
+                refused.push(format!("device {name}: removed, and still writes back what is cached"));
+            }
+        }
+    }
+
+    /// Serves what files and block devices have grown by. Returns a line for each that differs from
+    /// what is served.
+    fn grow(&mut self, control: &Control<'_>) -> Vec<String> {
+        let (file, mut refused) = (self.path.display(), Vec::new());
+        for (name, device) in &mut self.devices {
+            match control.all_devices().grow(device.number) {
+                Ok(grown) => {
+                    if let Some((was, now)) = grown {
+                        said(&format!("device {name}: has grown from {was} bytes to {now}"));
+                        device.opened.size = Bytes::new(now);
+                    }
+                    if let Some(file) = &device.opened.file {
+                        file.take_size();
+                    }
+                }
+                Err(why) => refused.push(format!("{file}: device.{name}.device: {why}")),
+            }
+            let words = device.opened.file.as_ref().and_then(|file| file.difference());
+            refused.extend(words.map(|words| format!("{file}: device.{name}.device: {words}")));
+        }
+        refused
+    }
+
+    /// Returns the exports of a new file, whose devices are open.
     ///
     /// # Errors
     /// Ranges that their devices do not have.
-    fn on_open_devices<'a>(
-        &self,
-        setup: &'a Setup,
-        refused: &mut Vec<String>,
-    ) -> Result<Vec<(&'a ExportTable, Exported)>, Vec<String>> {
+    fn exports<'a>(&self, file: &'a ServeFile, plans: &[TenantPlan]) -> Result<Vec<Known<'a>>, Vec<String>> {
+        let tenants: Vec<_> = plans.iter().map(|plan| TenantsByPath::new(&plan.tenants)).collect();
         let (mut known, mut errors) = (Vec::new(), Vec::new());
-        for table in &setup.file.exports {
-            let of_file = &setup.file.devices[table.device];
-            let Some(device) = self.index_of(of_file) else {
-                let why = format!("takes a restart, as its device, device.{}, does", of_file.name);
-                refused.push(line(table, &why));
-                continue;
-            };
-            match exported(table, &self.opened[device], &setup.devices[table.device].plan.tenants, true) {
-                Ok(export) => known.push((table, Exported { device, ..export })),
+        for table in &file.exports {
+            let device = &self.devices[&file.devices[table.device].name];
+            match exported(table, &device.opened, &tenants[table.device]) {
+                Ok(export) => known.push((table, Exported { device: device.number, ..export })),
                 Err(error) => errors.push(error.to_string()),
             }
         }
         if errors.is_empty() { Ok(known) } else { Err(errors) }
     }
 
-    /// Applies an export of a device whose tenants have these numbers now. Returns what is refused.
-    fn renew(&self, control: &Control<'_>, ids: &[TenantId], table: &ExportTable, export: &Exported) -> Vec<String> {
-        let tenant = export.tenant.index().checked_sub(1).map_or(export.tenant, |at| ids[at]);
-        let export = Exported { tenant, ..export.clone() };
-        let mut refused = Vec::new();
-        if self.opened[export.device].for_reading && !table.read_only {
-            refused.push(line(table, "takes a restart to be written: its device was opened for reading only"));
-        }
-        let views = control.exports();
-        let old = views.iter().find(|view| view.exported.name == export.name);
-        control.set_max_connections(&export.name, export.max_connections);
-        match old {
-            Some(view) if is_same(&view.exported, &export) => {}
-            Some(view) if !view.clients.is_empty() => {
-                let have = match view.clients.len() {
-                    1 => "1 connection has".to_owned(),
-                    clients => format!("{clients} connections have"),
-                };
-                let why = format!("{have} it open as it was; drain it first");
-                refused.push(line(table, &why));
+    /// Applies tenants and exports.
+    fn apply(
+        &self,
+        control: &Control<'_>,
+        file: &ServeFile,
+        known: Vec<Known<'_>>,
+        plans: &[TenantPlan],
+        refused: &mut Vec<String>,
+    ) {
+        let mut ids: BTreeMap<usize, Vec<TenantId>> = BTreeMap::new();
+        for (table, plan) in file.devices.iter().zip(plans) {
+            let number = self.devices[&table.name].number;
+            match control.set_tenants(number, plan.tenants.clone()) {
+                Ok(of_device) => _ = ids.insert(number, of_device),
+                Err(error) => refused.push(format!("device.{}: {error}", table.name)),
             }
-            _ => control.put_export(export),
         }
-        refused
+        control.set_max_connections(
+            &known.iter().map(|(_, export)| (export.name.clone(), export.max_connections)).collect(),
+        );
+        let views = control.exports();
+        let views: BTreeMap<&str, &ExportView> = views.iter().map(|view| (&*view.exported.name, view)).collect();
+        let (mut put, mut moved) = (Vec::new(), Vec::new());
+        for (table, export) in known {
+            let Some(ids) = ids.get(&export.device) else { continue };
+            let tenant = export.tenant.index().checked_sub(1).map_or(export.tenant, |at| ids[at]);
+            let (export, opened) =
+                (Exported { tenant, ..export }, &self.devices[&file.devices[table.device].name].opened);
+            if opened.for_reading && !table.read_only {
+                refused.push(line(table, "takes a restart to be written: its device was opened for reading only"));
+            }
+            match views.get(&*export.name) {
+                Some(view) if is_same(&view.exported, &export) => {}
+                Some(view) if view.exported.device != export.device => moved.push(export),
+                Some(view) if !view.clients.is_empty() && !has_grown(&view.exported, &export) => {
+                    let why = format!("{} it open as it was; drain it first", have(view.clients.len()));
+                    refused.push(line(table, &why));
+                }
+                Some(view) => {
+                    if has_grown(&view.exported, &export) {
+                        said(&grown_in_words(&export, view));
+                    }
+                    put.push(export);
+                }
+                None => put.push(export),
+            }
+        }
+        control.put_exports(put);
+        for export in &moved {
+            said(&format!("export {}: moved to device {}", export.name, self.name_of(export.device)));
+        }
+        control.move_exports(moved);
+    }
+
+    fn name_of(&self, number: usize) -> &str {
+        self.devices.iter().find(|(_, device)| device.number == number).map_or("", |(name, _)| name)
     }
 
     /// Returns a line for each key that differs and takes a restart.
@@ -147,10 +292,7 @@ impl Running {
         compare("kernel", old.kernel != new.kernel);
         for table in &new.devices {
             let name = |key: &str| format!("device.{}{key}", table.name);
-            let Some(was) = old.devices.iter().find(|was| was.name == table.name) else {
-                compare(&name(" (new)"), true);
-                continue;
-            };
+            let Some(was) = self.devices.get(&table.name).map(|device| &device.table) else { continue };
             compare(&name(".device"), was.device.value != table.device.value);
             compare(&name(".scheduler"), value(&was.scheduler) != value(&table.scheduler));
             compare(&name(".set"), values(&was.set) != values(&table.set));
@@ -163,9 +305,6 @@ impl Running {
             compare(&name(".connections"), connections(was) != connections(table));
             compare(&name(".tls"), tls(was) != tls(table));
             compare(&name(" (its control files)"), was.settings != table.settings);
-        }
-        for was in old.devices.iter().filter(|was| new.devices.iter().all(|table| table.name != was.name)) {
-            compare(&format!("device.{} (removed)", was.name), true);
         }
         let file = self.path.display();
         keys.into_iter().map(|key| format!("{file}: {key}: takes a restart; it stays as it was")).collect()
@@ -187,6 +326,34 @@ fn tls(table: &DeviceTable) -> Option<[Option<&str>; 5]> {
 fn is_same(one: &Exported, other: &Exported) -> bool {
     let of = |export: &Exported| (export.device, export.tenant, export.start, export.told.clone());
     of(one) == of(other)
+}
+
+/// Returns true if an export is as it was but for its end, which is further.
+fn has_grown(was: &Exported, export: &Exported) -> bool {
+    let mut told = export.told.clone();
+    told.size = was.told.size;
+    export.told.size > was.told.size && is_same(was, &Exported { told, ..export.clone() })
+}
+
+fn grown_in_words(export: &Exported, view: &ExportView) -> String {
+    let (name, was, now) = (&export.name, view.exported.told.size, export.told.size);
+    let rest = match view.clients.len() {
+        0 => String::new(),
+        clients => format!("; {} the old size until a new connection", have(clients)),
+    };
+    format!("export {name}: has grown from {was} bytes to {now}{rest}")
+}
+
+fn have(connections: usize) -> String {
+    match connections {
+        1 => "1 connection has".to_owned(),
+        connections => format!("{connections} connections have"),
+    }
+}
+
+/// Logs what a reload did.
+fn said(line: &str) {
+    log(&Record::new(Level::Info, "reload", line));
 }
 
 fn lines(failure: &Failure) -> Vec<String> {

@@ -8,6 +8,7 @@ mod activation;
 mod clients;
 mod clients_of_others;
 mod control;
+mod devices;
 mod durable;
 mod guest;
 mod guest_systemd;

@@ -1,0 +1,160 @@
+//! The devices of a server, which come and go while it runs. Each has a thread.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::channel;
+use std::sync::{Mutex, RwLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use crate::device::{DeviceHandle, DeviceLoop, DeviceParts, ErrorLog, Message};
+use crate::disk::Disk;
+use crate::log::{Field, Level, Log, Record};
+use crate::request_memory::RequestMemory;
+use crate::server::{LOOK, ServeError};
+
+const LOCK: &str = "no thread panics with the lock";
+
+/// How long [`Devices::remove`] waits for a thread that writes back what is cached.
+const LEAVING: Duration = Duration::from_secs(10);
+
+/// The devices of a server. A device has a number, which no later device gets again.
+pub struct Devices {
+    all: RwLock<All>,
+    /// The threads of removed devices that had not ended when they were waited for.
+    leaving: Mutex<Vec<(String, JoinHandle<bool>)>>,
+    /// True if something that was written did not reach a device that was removed.
+    has_lost: AtomicBool,
+    memory: RequestMemory,
+    log: Log,
+}
+
+#[derive(Default)]
+struct All {
+    next: usize,
+    devices: BTreeMap<usize, (DeviceHandle, JoinHandle<bool>)>,
+}
+
+impl Devices {
+    pub(crate) fn new(memory: RequestMemory, log: Log) -> Self {
+        let (all, leaving, has_lost) = (RwLock::default(), Mutex::default(), AtomicBool::new(false));
+        Self { all, leaving, has_lost, memory, log }
+    }
+
+    /// Starts the thread of a device, which opens it by `open`: an io_uring belongs to the thread
+    /// that made it. The plan is the one that the settings were made of. Returns the number of the
+    /// device, which counts from 0, and what `open` returns besides.
+    ///
+    /// # Errors
+    /// Those of `open`, and a thread that cannot be started.
+    pub fn add<D: Disk, T: Send + 'static, E: From<ServeError> + Send + 'static>(
+        &self,
+        name: &str,
+        open: impl FnOnce() -> Result<(DeviceParts<D>, T), E> + Send + 'static,
+    ) -> Result<(usize, T), E> {
+        let (messages, received) = channel();
+        let (tell, told) = channel();
+        let (errors, memory) = (ErrorLog::new(name, self.log), self.memory.clone());
+        let work = move || {
+            let opened = open().and_then(|(mut parts, said)| {
+                let alarm = parts.disk.alarm().map_err(ServeError::Thread)?;
+                Ok((DeviceLoop::new(parts, errors, memory), alarm, said))
+            });
+            match opened {
+                Ok((device, alarm, said)) => {
+                    tell.send(Ok((alarm, device.kernel(), said))).is_err() || device.run(&received)
+                }
+                Err(error) => {
+                    // Without a server nobody asks.
+                    drop(tell.send(Err(error)));
+                    true
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("device".into()).spawn(work).map_err(ServeError::Thread)?;
+        let (alarm, kernel, said) = told.recv().map_err(|_| ServeError::Ended)??;
+        Ok((self.insert(DeviceHandle { name: name.to_owned(), kernel, messages, alarm }, thread), said))
+    }
+
+    /// Adds a device whose thread runs, and returns its number.
+    pub(crate) fn insert(&self, device: DeviceHandle, thread: JoinHandle<bool>) -> usize {
+        let mut all = self.all.write().expect(LOCK);
+        let number = all.next;
+        all.next += 1;
+        all.devices.insert(number, (device, thread));
+        number
+    }
+
+    /// Removes a device, of which no export may be left. Its thread answers the clients that it
+    /// still has, writes back what is cached, and closes the device. Returns false if the thread
+    /// has not ended after [`LEAVING`]; it goes on, and the end of the server waits for it.
+    pub fn remove(&self, number: usize) -> bool {
+        let Some((device, thread)) = self.all.write().expect(LOCK).devices.remove(&number) else { return true };
+        device.send(Message::Stop);
+        let began = Instant::now();
+        while !thread.is_finished() {
+            if began.elapsed() >= LEAVING {
+                self.leaving.lock().expect(LOCK).push((device.name, thread));
+                return false;
+            }
+            std::thread::sleep(LOOK / 10);
+        }
+        if !self.join(&device.name, thread) {
+            self.has_lost.store(true, Ordering::Relaxed);
+        }
+        true
+    }
+
+    /// Makes a device as large as its file or block device is now, if that has grown. Returns its
+    /// bytes before and after that; `None` if it has not grown.
+    ///
+    /// # Errors
+    /// It has grown, and cannot be served in its new size.
+    pub fn grow(&self, number: usize) -> Result<Option<(u64, u64)>, String> {
+        let Some(device) = self.get(number) else { return Ok(None) };
+        device.ask(|answer| Message::Grow { answer }).unwrap_or(Ok(None))
+    }
+
+    /// Returns true if a device has this number.
+    pub fn contains(&self, number: usize) -> bool {
+        self.all.read().expect(LOCK).devices.contains_key(&number)
+    }
+
+    pub(crate) fn get(&self, number: usize) -> Option<DeviceHandle> {
+        self.all.read().expect(LOCK).devices.get(&number).map(|(device, _)| device.clone())
+    }
+
+    /// Returns the devices with their numbers, in the order in which they were added.
+    pub(crate) fn all(&self) -> Vec<(usize, DeviceHandle)> {
+        let all = self.all.read().expect(LOCK);
+        all.devices.iter().map(|(&number, (device, _))| (number, device.clone())).collect()
+    }
+
+    /// Returns true if the thread of a device that was not removed has ended.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.all.read().expect(LOCK).devices.values().any(|(_, thread)| thread.is_finished())
+    }
+
+    /// Ends all devices, and waits for that. Returns false if something that was written did not
+    /// reach its device, or a thread panicked.
+    pub(crate) fn end(&self) -> bool {
+        let devices = std::mem::take(&mut self.all.write().expect(LOCK).devices);
+        for (device, _) in devices.values() {
+            device.send(Message::Stop);
+        }
+        let leaving = std::mem::take(&mut *self.leaving.lock().expect(LOCK));
+        let threads = devices.into_values().map(|(device, thread)| (device.name, thread)).chain(leaving);
+        let is_whole = threads.fold(true, |is_whole, (name, thread)| self.join(&name, thread) && is_whole);
+        is_whole && !self.has_lost.load(Ordering::Relaxed)
+    }
+
+    /// Waits for the end of a thread, and returns what it says; false if it panicked.
+    fn join(&self, name: &str, thread: JoinHandle<bool>) -> bool {
+        thread.join().unwrap_or_else(|_| {
+            let message = format!("device {name}: its thread ended by a panic");
+            let fields = [("device", Field::Text(name))];
+            (self.log)(&Record { level: Level::Error, target: "server", message: &message, fields: &fields });
+            false
+        })
+    }
+}
