@@ -77,7 +77,12 @@ pub const KNOBS: &[Knob] = &[
     rate("limit.bps", RATE, BPS, "bytes of both together"),
     rate("limit.riops", IOS, IOPS, "reads"),
     rate("limit.wiops", IOS, IOPS, "writes"),
-    rate("limit.iops", IOS, IOPS, "I/Os of both together; a request to a served disk counts one for each 256 KiB begun"),
+    rate(
+        "limit.iops",
+        IOS,
+        IOPS,
+        "I/Os of both together; a request to a served disk counts one for each 256 KiB begun",
+    ),
     Knob {
         name: "limit.burst",
         takes: "\"1MiB\" or 1048576",

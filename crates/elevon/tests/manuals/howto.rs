@@ -10,12 +10,15 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use elevon_testkit::{signal, tools};
 
 /// A server that a page started, and its output.
-struct Server(Child, BufReader<ChildStdout>);
+struct Server {
+    child: Child,
+    _stdout: BufReader<ChildStdout>,
+}
 
 impl Drop for Server {
     fn drop(&mut self) {
-        signal(&self.0, "TERM");
-        let _ = self.0.wait();
+        signal(&self.child, "TERM");
+        let _ = self.child.wait();
     }
 }
 
@@ -50,7 +53,7 @@ fn run(block: &str, folder: &Path) -> Option<Server> {
     stdout.read_line(&mut address).expect("the server's first line");
     assert!(address.starts_with("nbd+unix://"), "{block}\n{address}");
     // Who closes it would end the server, which prints an address for each export.
-    Some(Server(server, stdout))
+    Some(Server { child: server, _stdout: stdout })
 }
 
 /// Runs all blocks of a page.

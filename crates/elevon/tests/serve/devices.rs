@@ -178,7 +178,9 @@ fn thousands_of_exports_are_reloaded_at_once() {
     for _ in 1..5000 {
         served.line();
     }
-    for (round, text) in [config(100), config(200), config(300).replace("'512B'", "'512B'\nread_only = true")].iter().enumerate() {
+    for (round, text) in
+        [config(100), config(200), config(300).replace("'512B'", "'512B'\nread_only = true")].iter().enumerate()
+    {
         let began = Instant::now();
         reloads(&served, text);
         // It takes 0.2 s; what is quadratic takes 23 s.
