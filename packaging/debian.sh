@@ -29,6 +29,7 @@ cat "$root/LICENSE-MIT" >"$stage/usr/share/doc/elevon/copyright"
 install -D -m 644 -t "$stage/usr/lib/systemd/system" "$root"/packaging/elevon-serve@.service "$root"/packaging/elevon-serve@.socket
 cp -r "$root/docs" "$stage/usr/share/doc/elevon/docs"
 install -D -m 644 "$root/packaging/elevon.sysusers" "$stage/usr/lib/sysusers.d/elevon.conf"
+install -D -m 644 "$root/packaging/elevon.tmpfiles" "$stage/usr/lib/tmpfiles.d/elevon.conf"
 install -D -m 644 "$root/packaging/example.toml" "$stage/etc/elevon/example.toml"
 echo /etc/elevon/example.toml >"$stage/DEBIAN/conffiles"
 for script in postinst prerm postrm; do install -m 755 "$root/packaging/debian/$script" "$stage/DEBIAN/$script"; done

@@ -260,8 +260,8 @@ impl PageCache {
         FileId((self.files.len() - 1) as u32)
     }
 
-    /// Makes a file that ends with a whole page longer: `size` is its new size, and what it may grow
-    /// to. Programs keep the ranges that they were given.
+    /// Makes a file that ends with a whole page longer: `size` is its new size, and what it may
+    /// grow to. Programs keep the ranges that they were given.
     ///
     /// # Panics
     /// If that is less than its size, or the file ends within a page.

@@ -32,6 +32,7 @@ use crate::tenants::{TenantTable, TenantsFile, normal_path, path_names, settings
 use crate::toml_reader::{self, Given, Reader, TomlEntry, Value, whole_number};
 use crate::toml_text::quoted;
 
+mod pool;
 #[cfg(test)]
 mod tests;
 
@@ -58,7 +59,8 @@ pub struct ServeFile {
     pub request_memory: Bytes,
     /// The kernel whose rules every device's stack follows.
     pub kernel: Kernel,
-    /// The devices, in the file's order; at least one.
+    /// The devices and pools, in the file's order; at least one. A device that is in a pool is a
+    /// part of that.
     pub devices: Vec<DeviceTable>,
     /// The exports, in the file's order; at least one.
     pub exports: Vec<ExportTable>,
@@ -129,6 +131,18 @@ pub struct DeviceTable {
     pub tls: Option<DeviceTlsTable>,
     /// Control files of the device, in the file's order.
     pub settings: Vec<Setting>,
+    /// The devices of a pool: files and block devices that share its scheduler. None if it is not a
+    /// `[pool.NAME]`; then `device` is what is served.
+    pub parts: Vec<PoolPart>,
+}
+
+/// One `[device.NAME]` that is in a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolPart {
+    /// Its name, by which exports name it.
+    pub name: String,
+    /// The path of the file or block device.
+    pub device: Given,
 }
 
 impl DeviceTable {
@@ -151,6 +165,7 @@ impl DeviceTable {
             connections: None,
             tls: None,
             settings: Vec::new(),
+            parts: Vec::new(),
         }
     }
 }
@@ -162,8 +177,10 @@ pub struct ExportTable {
     pub name: String,
     /// The place of the table.
     pub place: Span,
-    /// Index of its device in [`ServeFile::devices`].
+    /// Index of its device, or of the pool of that, in [`ServeFile::devices`].
     pub device: usize,
+    /// The name of its device, if that is in a pool.
+    pub part: Option<String>,
     /// First byte of the device.
     pub start: u64,
     /// Bytes; the rest of the device if not given.
@@ -231,11 +248,13 @@ struct Draft {
     request_memory: Option<Bytes>,
     kernel: Kernel,
     devices: Vec<DeviceTable>,
+    /// Pools, each with the names of its devices.
+    pools: Vec<(DeviceTable, Vec<Given>)>,
     exports: Vec<(ExportTable, Option<Given>)>,
     tenants: TenantsFile,
 }
 
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "listen",
     "control",
     "metrics",
@@ -244,12 +263,14 @@ const KEYS: [&str; 10] = [
     "request_memory",
     "kernel",
     "device",
+    "pool",
     "export",
     "tenant",
 ];
 const TLS_KEYS: [&str; 6] = ["certificates", "certificate", "key", "client_ca", "required", "max_connections"];
 const DEVICE_KEYS: [&str; 10] =
     ["device", "scheduler", "set", "fault", "seed", "direct", "cache", "busy_poll", "connections", "tls"];
+const POOL_KEYS: [&str; 5] = ["devices", "scheduler", "set", "direct", "busy_poll"];
 const DEVICE_TLS_KEYS: [&str; 5] = ["certificates", "ca", "certificate", "key", "hostname"];
 
 /// The most connections to another server.
@@ -338,6 +359,11 @@ impl Draft {
                 }
                 self.devices.sort_by_key(|device| (device.place.line, device.place.column));
             }
+            ("pool", Value::Table(table)) => {
+                for entry in toml_reader::entries(table) {
+                    self.take_pool(reader, &entry);
+                }
+            }
             ("export", Value::Table(table)) => {
                 for entry in toml_reader::entries(table) {
                     self.take_export(reader, &entry);
@@ -351,7 +377,7 @@ impl Draft {
                 }
                 self.tenants.tenants.sort_by_key(|tenant| (tenant.place.line, tenant.place.column));
             }
-            ("device" | "export" | "tenant", _) => {
+            ("device" | "pool" | "export" | "tenant", _) => {
                 let message = format!("expected tables: [{}.NAME]", entry.name);
                 reader.complain(entry.at.start, entry.name, message);
             }
@@ -408,10 +434,28 @@ impl Draft {
         let Value::Table(table) = entry.value else {
             return reader.complain(entry.key.start, &scope, "expected a table: [device.NAME]");
         };
-        let place = reader.place(entry.key.start);
-        let (mut device, mut rest) = (None, Vec::new());
-        let mut found = DeviceTable::empty(entry.name, place);
         let before = reader.complaints.len();
+        let (found, device) = self.device_table(reader, entry, table, &scope);
+        match device {
+            Some(device) => self.devices.push(DeviceTable { device, ..found }),
+            None if reader.complaints.len() > before => {}
+            None => {
+                let message = "device is missing: what is served, such as device = \"./disk.img\" or \"hdd-7200\"";
+                reader.complain(entry.key.start, &scope, Problem::Missing.because(message));
+            }
+        }
+    }
+
+    /// Reads the keys of a device. Returns it without what is served, and that.
+    fn device_table(
+        &self,
+        reader: &mut Reader<'_>,
+        entry: &TomlEntry<'_>,
+        table: &toml::de::DeTable<'_>,
+        scope: &str,
+    ) -> (DeviceTable, Option<Given>) {
+        let (mut device, mut rest) = (None, Vec::new());
+        let mut found = DeviceTable::empty(entry.name, reader.place(entry.key.start));
         for inner in toml_reader::flattened(toml_reader::entries(table)) {
             let key = format!("{scope}.{}", quoted(inner.full_name()));
             match inner.full_name() {
@@ -422,14 +466,7 @@ impl Draft {
                 "seed" => found.seed = reader.number(&key, &inner).unwrap_or_default(),
                 "direct" => found.direct = reader.flag(&key, &inner),
                 "cache" => found.cache = reader.text(&key, &inner),
-                "busy_poll" => {
-                    if let Some(given) = reader.text(&key, &inner) {
-                        match busy_poll(&given.value) {
-                            Ok(time) => found.busy_poll = time,
-                            Err(error) => reader.complain(inner.at.start, &key, error.to_string()),
-                        }
-                    }
-                }
+                "busy_poll" => read_busy_poll(reader, &key, &inner, &mut found),
                 "connections" => match reader.number(&key, &inner) {
                     None => {}
                     Some(count @ 1..=CONNECTIONS_MAX) => {
@@ -447,17 +484,41 @@ impl Draft {
         }
         // Its lines name this device, whatever those of others name.
         let others = std::mem::take(&mut reader.devices);
+        found.settings = settings(reader, &self.kernel.rules(), scope, Some(FileOwner::Device), rest);
+        reader.one_device();
+        reader.devices = others;
+        (found, device)
+    }
+
+    fn take_pool(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
+        let scope = format!("pool.{}", quoted(entry.name));
+        let Value::Table(table) = entry.value else {
+            return reader.complain(entry.key.start, &scope, "expected a table: [pool.NAME]");
+        };
+        let before = reader.complaints.len();
+        let mut found = DeviceTable::empty(entry.name, reader.place(entry.key.start));
+        let (mut names, mut rest) = (None, Vec::new());
+        for inner in toml_reader::flattened(toml_reader::entries(table)) {
+            let key = format!("{scope}.{}", quoted(inner.full_name()));
+            match inner.full_name() {
+                "devices" => names = Some(reader.texts(&key, &inner)),
+                "scheduler" => found.scheduler = reader.text(&key, &inner),
+                "set" => found.set = reader.texts(&key, &inner),
+                "direct" => found.direct = reader.flag(&key, &inner),
+                "busy_poll" => read_busy_poll(reader, &key, &inner, &mut found),
+                name if crate::cgroup::find(name).is_some() => rest.push(inner),
+                _ => reader.unknown(&key, &inner, &POOL_KEYS),
+            }
+        }
+        let others = std::mem::take(&mut reader.devices);
         found.settings = settings(reader, &self.kernel.rules(), &scope, Some(FileOwner::Device), rest);
         reader.one_device();
         reader.devices = others;
-        match device {
-            Some(device) => {
-                found.device = device;
-                self.devices.push(found);
-            }
-            None if reader.complaints.len() > before => {}
-            None => {
-                let message = "device is missing: what is served, such as device = \"./disk.img\" or \"hdd-7200\"";
+        match names {
+            Some(names) if !names.is_empty() => self.pools.push((found, names)),
+            _ if reader.complaints.len() > before => {}
+            _ => {
+                let message = "devices is missing: the names of its devices, such as devices = [\"a\", \"b\"]";
                 reader.complain(entry.key.start, &scope, Problem::Missing.because(message));
             }
         }
@@ -478,6 +539,7 @@ impl Draft {
             range: place.clone(),
             place,
             device: 0,
+            part: None,
             start: 0,
             size: None,
             read_only: false,
@@ -534,9 +596,21 @@ impl Draft {
     }
 
     fn finish(self, mut reader: Reader<'_>) -> Result<ServeFile, Vec<Diagnostic>> {
-        let Self { listen, control, metrics, tls, max_connections, request_memory, kernel, devices, exports, tenants } =
-            self;
+        let Self {
+            listen,
+            control,
+            metrics,
+            tls,
+            max_connections,
+            request_memory,
+            kernel,
+            pools,
+            exports,
+            tenants,
+            ..
+        } = self;
         let mut complaints = std::mem::take(&mut reader.complaints);
+        let devices = pool::joined(self.devices, pools, &mut complaints);
         let is_listen_wrong = complaints.iter().any(|complaint| complaint.key == "listen");
         let mut missing = |key: &str, message: &str| {
             complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
@@ -554,7 +628,7 @@ impl Draft {
         let exports: Vec<ExportTable> = exports
             .into_iter()
             .filter_map(|(export, device)| match device_of(&export, device, &devices) {
-                Ok(device) => Some(ExportTable { device, ..export }),
+                Ok((device, part)) => Some(ExportTable { device, part, ..export }),
                 Err(complaint) => {
                     complaints.push(complaint);
                     None
@@ -587,6 +661,14 @@ impl Draft {
         }
         complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
         Err(complaints)
+    }
+}
+
+fn read_busy_poll(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, found: &mut DeviceTable) {
+    let Some(given) = reader.text(key, entry) else { return };
+    match busy_poll(&given.value) {
+        Ok(time) => found.busy_poll = time,
+        Err(error) => reader.complain(entry.at.start, key, error.to_string()),
     }
 }
 
@@ -623,18 +705,25 @@ fn device_tls(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry<'_>) -> Op
     None
 }
 
-/// Returns the index of an export's device: the only one, if the export names none.
-fn device_of(export: &ExportTable, given: Option<Given>, devices: &[DeviceTable]) -> Result<usize, Diagnostic> {
+/// Returns the index of an export's device: the only one, if the export names none. Of one in a
+/// pool it is that of the pool, with the name of the device.
+fn device_of(
+    export: &ExportTable,
+    given: Option<Given>,
+    devices: &[DeviceTable],
+) -> Result<(usize, Option<String>), Diagnostic> {
     let key = format!("export.{}.device", quoted(&export.name));
-    let names = || devices.iter().map(|device| device.name.as_str());
+    let names = || devices.iter().flat_map(pool::names);
     match given {
-        Some(given) => names().position(|name| name == given.value).ok_or_else(|| {
+        Some(given) => pool::find(devices, &given.value).ok_or_else(|| {
             let meant = did_you_mean(&given.value, names());
             let message =
                 format!("{}: no such device{meant}; there is no [device.{}]", given.value, quoted(&given.value));
             given.place.diagnostic(&key, Problem::Unknown.because(message))
         }),
-        None if devices.len() <= 1 => Ok(0),
+        None if names().count() <= 1 => {
+            Ok((0, devices.first().and_then(|only| Some(only.parts.first()?.name.clone()))))
+        }
         None => {
             let message = format!("which device? There are {}", names().collect::<Vec<_>>().join(", "));
             Err(export.place.diagnostic(&key, Problem::Missing.because(message)))

@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use elevon_core::limits::QueueLimits;
-use elevon_core::units::{Bytes, Sectors};
+use elevon_core::units::{Bytes, SECTOR_SIZE, Sector, Sectors};
 
 /// Calls a function while files and sockets that the process creates can be opened by their owner
 /// alone: the mask is that of all its threads.
@@ -83,8 +83,10 @@ pub struct HostFile {
     pub(crate) flush_file: File,
     /// The path as the user gave it.
     pub path: PathBuf,
-    /// Size.
+    /// Size; of a pool that of its address space.
     pub size: Sectors,
+    /// Size of this file alone.
+    pub(crate) own_size: Sectors,
     /// Whether it is a block device.
     pub is_block_device: bool,
     /// Whether O_DIRECT is in use.
@@ -96,6 +98,8 @@ pub struct HostFile {
     pub limits: QueueLimits,
     /// Notes for the user.
     pub notes: Vec<String>,
+    /// The parts of a pool after this one, which is the first ([`Self::joined`]).
+    pub(crate) others: Vec<Self>,
 }
 
 /// Why a path cannot be used.
@@ -222,7 +226,19 @@ impl HostFile {
         let flush_file = open_to_flush(path, &file, options.write).map_err(io("open it a second time"))?;
         let is_in_memory = !is_block_device && is_in_memory(&file);
         let path = path.to_owned();
-        Ok(Self { file, flush_file, path, size, is_block_device, is_direct, is_in_memory, limits, notes })
+        Ok(Self {
+            file,
+            flush_file,
+            path,
+            size,
+            is_block_device,
+            is_direct,
+            is_in_memory,
+            limits,
+            notes,
+            own_size: size,
+            others: Vec::new(),
+        })
     }
 }
 
@@ -240,6 +256,11 @@ impl HostFile {
         self.file.metadata().ok().map(|metadata| FileIdentity::of_metadata(&metadata))
     }
 
+    /// Returns its bytes in whole logical blocks; of the first part if it is a pool.
+    pub fn bytes(&self) -> u64 {
+        self.own_size.bytes().get()
+    }
+
     /// Returns the size as it is now, in whole logical blocks.
     pub(crate) fn size_now(&self) -> std::io::Result<Sectors> {
         // Of another open file: no two threads move one position.
@@ -254,13 +275,13 @@ impl HostFile {
     /// # Errors
     /// Another has a lock beside which this one cannot be.
     pub fn lock(&self, alone: bool) -> Result<(), OpenError> {
-        let lock = || if alone { self.file.try_lock() } else { self.file.try_lock_shared() };
-        match lock() {
-            Err(TryLockError::WouldBlock) if !self.is_block_device => {
-                Err(OpenError::Served { path: self.path.clone() })
+        for part in self.parts() {
+            let locked = if alone { part.file.try_lock() } else { part.file.try_lock_shared() };
+            if matches!(locked, Err(TryLockError::WouldBlock)) && !part.is_block_device {
+                return Err(OpenError::Served { path: part.path.clone() });
             }
-            _ => Ok(()),
         }
+        Ok(())
     }
 }
 
@@ -277,16 +298,18 @@ impl HostFile {
     /// Yields which parts of a range are allocated, one after the other from `offset` on. Of a
     /// block device, and of a file whose file system cannot tell, all of it is.
     pub fn allocation(&self, offset: u64, bytes: u64) -> impl Iterator<Item = Allocation> {
+        let (part, first) = self.part_at(Sector::ZERO + Bytes::new(offset).sectors_floor());
+        let offset = first + offset % SECTOR_SIZE;
         let (mut at, end) = (offset, offset.saturating_add(bytes));
         std::iter::from_fn(move || {
             if at >= end {
                 return None;
             }
-            let (next, is_hole) = match self.seek(at, libc::SEEK_DATA) {
+            let (next, is_hole) = match part.seek(at, libc::SEEK_DATA) {
                 // No data follows.
                 Err(libc::ENXIO) => (end, true),
                 Ok(data) if data > at => (data, true),
-                Ok(_) => (self.seek(at, libc::SEEK_HOLE).unwrap_or(end), false),
+                Ok(_) => (part.seek(at, libc::SEEK_HOLE).unwrap_or(end), false),
                 Err(_) => (end, false),
             };
             let next = next.clamp(at + 1, end);

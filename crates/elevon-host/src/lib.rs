@@ -11,6 +11,7 @@ mod disk;
 pub mod file;
 mod frames;
 pub mod interrupt;
+mod joined;
 mod mapping;
 pub mod memory;
 pub mod passed;
@@ -23,6 +24,7 @@ mod uring;
 pub use alarm::Alarm;
 pub use disk::disk_of;
 pub use file::{Allocation, FileIdentity, HostFile, OpenError, OpenOptions};
+pub use joined::{MOST_PARTS, SLOT};
 pub use mapping::Mapping;
 pub use promise::Promises;
 pub use sockets::{
@@ -43,6 +45,7 @@ use elevon_workload::backend::Backend;
 
 use buffers::{Buffers, Span};
 use interrupt::Interrupt;
+use joined::Unflushed;
 use threads::Work;
 
 /// How I/O is submitted to the kernel.
@@ -70,6 +73,7 @@ pub struct Host {
     pool: Option<threads::Threads>,
     buffers: Buffers,
     file: HostFile,
+    unflushed: Unflushed,
     depth: u32,
     /// True if [`Self::is_done_at_once`] says what is carried out when it is queued.
     is_at_once: bool,
@@ -109,9 +113,10 @@ impl Host {
     pub fn new(file: HostFile, depth: u32, method: Option<Method>, interrupt: Interrupt) -> std::io::Result<Self> {
         let mut warnings = file.notes.clone();
         let mut alarm = None;
+        let unflushed = Unflushed::of(&file);
         let mut threads = || {
             let alarm = alarm.insert(Alarm::new()?).clone();
-            threads::Threads::new(&file, depth, alarm)
+            threads::Threads::new(&file, &unflushed, depth, alarm)
         };
         let engine = match method {
             Some(Method::IoUring) => Engine::Uring(Box::new(uring::Uring::new(depth)?)),
@@ -140,6 +145,7 @@ impl Host {
             is_called: false,
             pool: None,
             buffers: Buffers::default(),
+            unflushed,
             file,
             depth,
             is_at_once: false,
@@ -156,7 +162,7 @@ impl Host {
     /// handed to one all the same: meanwhile the caller receives the next. A run that measures such
     /// a file does not want it: nothing would be in flight.
     pub const fn carry_out_at_once(&mut self) {
-        self.is_at_once = self.file.is_in_memory;
+        self.is_at_once = self.file.is_in_memory && self.file.others.is_empty();
     }
 
     /// From now on [`Backend::wait`] polls the ring for so long before the thread sleeps, while
@@ -268,7 +274,7 @@ impl Host {
     fn pool(&mut self) -> std::io::Result<&mut threads::Threads> {
         if self.pool.is_none() {
             let alarm = self.watched_alarm()?;
-            self.pool = Some(threads::Threads::new(&self.file, self.depth, alarm)?);
+            self.pool = Some(threads::Threads::new(&self.file, &self.unflushed, self.depth, alarm)?);
         }
         Ok(self.pool.as_mut().expect("made above"))
     }
@@ -279,8 +285,11 @@ impl Host {
     }
 
     /// Returns the size of the file or block device as it is now, in whole logical blocks.
-    /// [`HostFile::size`] is no less afterwards. `None` if it cannot be found.
+    /// [`HostFile::size`] is no less afterwards. `None` if it cannot be found, and of a pool.
     pub fn grown(&mut self) -> Option<Sectors> {
+        if !self.file.others.is_empty() {
+            return None;
+        }
         let size = self.file.size_now().ok()?;
         self.file.size = self.file.size.max(size);
         Some(size)
@@ -393,14 +402,17 @@ impl Driver for Host {
         }
         if self.is_at_once && self.is_done_at_once(command) {
             let mut work = Work::new(std::mem::take(&mut self.spare), &mut self.buffers, command, pieces);
-            work.carry_out(&self.file.file, &self.file.flush_file, false);
+            work.carry_out_at_once(&self.file.file, &self.file.flush_file);
             let (finished, spans) = work.end(&mut self.buffers);
             self.spare = spans;
             self.finished.push_back(finished);
             return Accept::Ok;
         }
-        let is_discard = self.file.is_block_device && matches!(command.op, Op::Discard | Op::SecureErase);
-        let is_for_pool = is_discard || (command.flags.contains(Flags::ATOMIC) && is_merged(pieces));
+        let is_block_device = || self.file.part_at(command.sector).0.is_block_device;
+        let is_discard = matches!(command.op, Op::Discard | Op::SecureErase) && is_block_device();
+        // A flush of several files is several system calls.
+        let is_of_several = command.op == Op::Flush && !self.file.others.is_empty();
+        let is_for_pool = is_discard || is_of_several || (command.flags.contains(Flags::ATOMIC) && is_merged(pieces));
         if is_for_pool && matches!(self.engine, Engine::Uring(_)) {
             if let Err(error) = self.pool() {
                 return Accept::Error(error.raw_os_error().map_or(Status::IoError, Status::from_errno));
@@ -454,7 +466,10 @@ impl Backend for Host {
         let finished = self.finished.pop_front().or_else(of_engine);
         let of_pool = || self.pool.as_mut()?.poll(&mut self.buffers);
         let Finished { command, status, bytes } = finished.or_else(of_pool)?;
-        let settled = match self.file.is_block_device {
+        if command.op.is_write() {
+            self.unflushed.wrote(command.sector);
+        }
+        let settled = match self.file.part_at(command.sector).0.is_block_device {
             true => self.promises.settle(&command, status),
             false => self.promises.settle_of_regular_file(&command, status),
         };

@@ -15,6 +15,7 @@ use elevon_core::units::Bytes;
 
 use crate::alarm::Alarm;
 use crate::buffers::{Buffers, Span};
+use crate::joined::{SLOT, Unflushed};
 use crate::promise::is_promise;
 use crate::{Finished, HostFile};
 
@@ -45,10 +46,22 @@ impl Work {
         Self { command: *command, spans, status: Status::Ok, moved: 0 }
     }
 
-    /// Carries it out with as many system calls as needed.
-    pub(crate) fn carry_out(&mut self, file: &File, flush_file: &File, is_block_device: bool) {
+    /// Carries it out with as many system calls as needed, on a regular file that is no pool.
+    pub(crate) fn carry_out_at_once(&mut self, file: &File, flush_file: &File) {
+        let offset = self.command.sector.byte_offset().get();
         self.status =
-            carry_out(file, flush_file, is_block_device, self).map_or_else(Status::from_errno, |()| Status::Ok);
+            carry_out((file, flush_file, false), offset, self).map_or_else(Status::from_errno, |()| Status::Ok);
+    }
+
+    /// The same on the parts of a pool, or on the one file of what is none.
+    fn carry_out(&mut self, hand: &Hand) {
+        let place = self.command.sector.byte_offset().get();
+        let done = match (&hand.files[..], self.command.op) {
+            ([_, _, ..], Op::Flush) => hand.unflushed.flush(|part| carry_out(hand.files[part].get(), 0, self)),
+            ([only], _) => carry_out(only.get(), place, self),
+            (parts, _) => carry_out(parts[(place / SLOT) as usize].get(), place % SLOT, self),
+        };
+        self.status = done.map_or_else(Status::from_errno, |()| Status::Ok);
     }
 
     /// Ends it, and returns the list of spans.
@@ -68,14 +81,32 @@ struct WorkQueue {
     ready: Condvar,
 }
 
+/// A file for threads.
+struct OpenFile {
+    file: File,
+    /// As [`HostFile::flush_file`].
+    flush_file: File,
+    is_block_device: bool,
+}
+
+impl OpenFile {
+    fn of(file: &HostFile) -> std::io::Result<Self> {
+        let (of, flush_file) = (file.file.try_clone()?, file.flush_file.try_clone()?);
+        Ok(Self { file: of, flush_file, is_block_device: file.is_block_device })
+    }
+
+    const fn get(&self) -> (&File, &File, bool) {
+        (&self.file, &self.flush_file, self.is_block_device)
+    }
+}
+
 /// The data that a thread needs.
 #[derive(Clone)]
 struct Hand {
     queue: Arc<WorkQueue>,
-    file: Arc<File>,
-    /// As [`HostFile::flush_file`].
-    flush_file: Arc<File>,
-    is_block_device: bool,
+    /// The parts of a pool, or the one file of what is none.
+    files: Arc<Vec<OpenFile>>,
+    unflushed: Unflushed,
     results: Sender<Work>,
     alarm: Alarm,
 }
@@ -100,14 +131,13 @@ impl Threads {
     /// # Errors
     ///
     /// No thread or no descriptor can be created.
-    pub(crate) fn new(file: &HostFile, depth: u32, alarm: Alarm) -> std::io::Result<Self> {
+    pub(crate) fn new(file: &HostFile, unflushed: &Unflushed, depth: u32, alarm: Alarm) -> std::io::Result<Self> {
         let (sender, results) = channel();
         let queue = Arc::new(WorkQueue::default());
         let hand = Hand {
             queue: Arc::clone(&queue),
-            file: Arc::new(file.file.try_clone()?),
-            flush_file: Arc::new(file.flush_file.try_clone()?),
-            is_block_device: file.is_block_device,
+            files: Arc::new(file.parts().map(OpenFile::of).collect::<std::io::Result<_>>()?),
+            unflushed: unflushed.clone(),
             results: sender,
             alarm: alarm.clone(),
         };
@@ -191,7 +221,7 @@ fn serve(hand: &Hand) {
             }
         };
         drop(waiting);
-        work.carry_out(&hand.file, &hand.flush_file, hand.is_block_device);
+        work.carry_out(hand);
         if hand.results.send(work).is_err() {
             return;
         }
@@ -199,10 +229,13 @@ fn serve(hand: &Hand) {
     }
 }
 
-/// Carries a command out. Returns an errno on failure.
-fn carry_out(file: &File, flush_file: &File, is_block_device: bool, work: &mut Work) -> Result<(), i32> {
-    let fd = file.as_raw_fd();
-    let (offset, bytes) = (work.command.sector.byte_offset().get(), work.command.bytes.get());
+/// Carries a command out, at this byte of a file. Returns an errno on failure.
+fn carry_out(
+    (file, flush_file, is_block_device): (&File, &File, bool),
+    offset: u64,
+    work: &mut Work,
+) -> Result<(), i32> {
+    let (fd, bytes) = (file.as_raw_fd(), work.command.bytes.get());
     let allocate = |mode: i32| {
         let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
         // SAFETY: a valid descriptor and plain numbers.
@@ -214,7 +247,7 @@ fn carry_out(file: &File, flush_file: &File, is_block_device: bool, work: &mut W
         checked(unsafe { libc::ioctl(fd, request, range.as_ptr()) } as isize).map(|_| ())
     };
     match work.command.op {
-        Op::Read | Op::Write | Op::ZoneAppend => move_data(fd, work),
+        Op::Read | Op::Write | Op::ZoneAppend => move_data(fd, offset, work),
         // Called once, without a retry: see `Promises`. SAFETY: a valid descriptor.
         Op::Flush => checked(unsafe { libc::fdatasync(flush_file.as_raw_fd()) } as isize).map(|_| ()),
         Op::Discard if is_block_device => discard(BLKDISCARD),
@@ -230,9 +263,8 @@ pub(crate) fn rw_flags(command: &Command) -> libc::c_int {
     flag(Flags::FUA, libc::RWF_DSYNC) | flag(Flags::ATOMIC, libc::RWF_ATOMIC)
 }
 
-fn move_data(fd: i32, work: &mut Work) -> Result<(), i32> {
+fn move_data(fd: i32, start: u64, work: &mut Work) -> Result<(), i32> {
     let flags = rw_flags(&work.command);
-    let start = work.command.sector.byte_offset().get();
     for span in &work.spans {
         let mut done = 0;
         while done < span.len {

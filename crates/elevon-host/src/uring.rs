@@ -550,19 +550,19 @@ impl InFlight {
     }
 
     fn sqe(&mut self, file: &HostFile) -> squeue::Entry {
-        let fd = types::Fd(file.file.as_raw_fd());
-        let offset = self.command.sector.byte_offset() + Bytes::new(self.moved);
+        let (file, offset) = file.part_at(self.command.sector);
+        let (fd, offset) = (types::Fd(file.file.as_raw_fd()), offset + self.moved);
         match self.command.op {
-            Op::Read | Op::Write | Op::ZoneAppend => self.data_sqe(fd, offset.get()),
+            Op::Read | Op::Write | Op::ZoneAppend => self.data_sqe(fd, offset),
             Op::Flush => {
                 opcode::Fsync::new(types::Fd(file.flush_file.as_raw_fd())).flags(types::FsyncFlags::DATASYNC).build()
             }
             Op::Discard | Op::SecureErase => opcode::Fallocate::new(fd, self.command.bytes.get())
-                .offset(offset.get())
+                .offset(offset)
                 .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
             Op::WriteZeroes => opcode::Fallocate::new(fd, self.command.bytes.get())
-                .offset(offset.get())
+                .offset(offset)
                 .mode(libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE)
                 .build(),
         }

@@ -135,16 +135,22 @@ impl Devices {
         self.all.read().expect(LOCK).devices.values().any(|(_, thread)| thread.is_finished())
     }
 
-    /// Ends all devices, and waits for that. Returns false if something that was written did not
-    /// reach its device, or a thread panicked.
-    pub(crate) fn end(&self) -> bool {
+    /// Ends all devices, and waits for that, with a call of `waits` from time to time. Returns
+    /// false if something that was written did not reach its device, or a thread panicked.
+    pub(crate) fn end(&self, mut waits: impl FnMut()) -> bool {
         let devices = std::mem::take(&mut self.all.write().expect(LOCK).devices);
         for (device, _) in devices.values() {
             device.send(Message::Stop);
         }
         let leaving = std::mem::take(&mut *self.leaving.lock().expect(LOCK));
         let threads = devices.into_values().map(|(device, thread)| (device.name, thread)).chain(leaving);
-        let is_whole = threads.fold(true, |is_whole, (name, thread)| self.join(&name, thread) && is_whole);
+        let is_whole = threads.fold(true, |is_whole, (name, thread)| {
+            while !thread.is_finished() {
+                waits();
+                std::thread::sleep(LOOK / 10);
+            }
+            self.join(&name, thread) && is_whole
+        });
         is_whole && !self.has_lost.load(Ordering::Relaxed)
     }
 

@@ -102,7 +102,8 @@ impl Disk for Host {
 
     fn zero(&self, no_hole: bool) -> Option<Op> {
         // A hole of a file reads as zeroes; what a block device discards may not.
-        Some(if !self.file().is_block_device && !no_hole { Op::Discard } else { Op::WriteZeroes })
+        let is_file = self.file().parts().all(|part| !part.is_block_device);
+        Some(if is_file && !no_hole { Op::Discard } else { Op::WriteZeroes })
     }
 
     fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {

@@ -44,7 +44,7 @@ pub use devices::Devices;
 pub use disk::Disk;
 pub use listen::{Address, AddressError};
 pub use log::{Field, Level, Log, Record};
-pub use server::{Event, Exported, Hooks, ServeError, Server};
+pub use server::{Event, Exported, Hooks, PoolPart, ServeError, Server};
 pub use shared::{ConnectionLimits, Control, ExportView, Reload};
 pub use tls::{ServerTlsFiles, Tls, TlsError, TlsFiles};
 pub use upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls};

@@ -23,6 +23,15 @@ use crate::tls::Tls;
 /// How often the end is looked for.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
 
+/// A file or block device of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolPart {
+    /// Its name.
+    pub name: String,
+    /// Byte of the pool at which it begins.
+    pub base: u64,
+}
+
 /// An export of a server.
 #[derive(Clone, Debug)]
 pub struct Exported {
@@ -36,8 +45,10 @@ pub struct Exported {
     pub tenant_path: String,
     /// The priority of its I/O.
     pub ioprio: IoPrio,
-    /// Byte of the device at which it begins; a multiple of its block size.
+    /// Byte of the device, or of its part, at which it begins; a multiple of the block size.
     pub start: u64,
+    /// The part of the device that it is on, if that is a pool.
+    pub part: Option<PoolPart>,
     /// Size, block sizes and abilities, as clients are told.
     pub told: Export,
     /// The names of those who may open it, as their certificates have them; empty: everybody.
@@ -45,6 +56,13 @@ pub struct Exported {
     /// Connections that may have it open, if it has a limit of its own; at least 1. Without one it
     /// has a part of all, and so have all exports of its tenant.
     pub max_connections: Option<u32>,
+}
+
+impl Exported {
+    /// Returns the byte of the device, which may be a pool, at which it begins.
+    pub fn base(&self) -> u64 {
+        self.part.as_ref().map_or(0, |part| part.base) + self.start
+    }
 }
 
 /// Why a server cannot be set up.
@@ -235,7 +253,15 @@ impl Server {
         drop((self.listeners, self.commands, self.http));
         shared.end();
         shared.tell_unwarned(true);
-        Ok(shared.devices.end())
+        // A page cache may take longer to be written back than a watchdog waits.
+        let mut told = Instant::now();
+        let alive = || {
+            if hooks.watchdog.is_some_and(|every| told.elapsed() >= every) {
+                shared.notify(Event::Alive);
+                told = Instant::now();
+            }
+        };
+        Ok(shared.devices.end(alive))
     }
 }
 

@@ -23,7 +23,7 @@ use crate::log::{Field, Level, Log, Record, Window};
 use crate::refused::{ConnectionRefusal, RefusedConnections};
 use crate::request_memory::RequestMemory;
 use crate::room;
-use crate::server::{Event, Exported, LOOK};
+use crate::server::{Event, Exported, LOOK, PoolPart};
 use crate::tls::{Identity, Tls};
 use crate::view::{DeviceView, unknown_tenant};
 
@@ -44,6 +44,8 @@ pub(crate) struct ServedExport {
     pub(crate) device: usize,
     pub(crate) charged: Charged,
     pub(crate) tenant_path: String,
+    /// The part of a pool that it is on.
+    pub(crate) part: Option<PoolPart>,
     pub(crate) told: Export,
     /// The names of those who may open it; empty: everybody.
     pub(crate) clients: Vec<String>,
@@ -55,16 +57,13 @@ pub(crate) struct ServedExport {
 
 impl ServedExport {
     pub(crate) fn of(export: Exported) -> Self {
+        let base = export.base();
         Self {
             name: export.name,
             device: export.device,
-            charged: Charged {
-                tenant: export.tenant,
-                ioprio: export.ioprio,
-                base: export.start,
-                size: export.told.size,
-            },
+            charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base, size: export.told.size },
             tenant_path: export.tenant_path,
+            part: export.part,
             told: export.told,
             clients: export.clients,
             max_connections: export.max_connections,
@@ -79,7 +78,8 @@ impl ServedExport {
             tenant: self.charged.tenant,
             tenant_path: self.tenant_path.clone(),
             ioprio: self.charged.ioprio,
-            start: self.charged.base,
+            start: self.charged.base - self.part.as_ref().map_or(0, |part| part.base),
+            part: self.part.clone(),
             told: self.told.clone(),
             clients: self.clients.clone(),
             max_connections: self.max_connections,
@@ -541,7 +541,8 @@ impl Control<'_> {
         Ok(warnings)
     }
 
-    /// Makes these the tenants of the device of a number, with these settings. Returns their numbers.
+    /// Makes these the tenants of the device of a number, with these settings. Returns their
+    /// numbers.
     ///
     /// # Errors
     /// A setting is refused; the line says which.

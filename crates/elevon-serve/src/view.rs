@@ -119,6 +119,7 @@ impl Observed {
             json!({
                 "name": view.exported.name,
                 "device": self.device_of(view),
+                "part": view.exported.part.as_ref().map(|part| part.name.clone()),
                 "tenant": self.tenant_of(view),
                 "start": view.exported.start,
                 "size": view.exported.told.size,

@@ -142,8 +142,12 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
         let table = &setup.file.devices[index];
         opened.push(open::look(&planned).map_err(|failure| config::placed(table, failure))?);
         if let (Target::Real(device), true) = (&planned.plan.target, is_written) {
-            let refused = |error| format!("{}: cannot be written: {error}", table.device.value);
-            elevon_host::file::may_write(device).map_err(|error| config::wrong(&table.device, refused(error)))?;
+            let parts = table.parts.iter().map(|part| (&part.device, Path::new(&part.device.value)));
+            let own = table.parts.is_empty().then_some((&table.device, &**device));
+            for (given, path) in own.into_iter().chain(parts) {
+                let refused = |error| format!("{}: cannot be written: {error}", given.value);
+                elevon_host::file::may_write(path).map_err(|error| config::wrong(given, refused(error)))?;
+            }
         }
     }
     for export in exports_of(setup, path, &opened)? {
@@ -233,7 +237,15 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     let limits = ConnectionLimits { all, of_client: None, request_memory };
     let mut server = Server::new(limits, log::log);
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
-    let planned = Planned { plan, read_only: args.read_only, direct: args.direct, busy_poll, is_watched };
+    let planned = Planned {
+        plan,
+        parts: Vec::new(),
+        names: Vec::new(),
+        read_only: args.read_only,
+        direct: args.direct,
+        busy_poll,
+        is_watched,
+    };
     let device = default_name(&args.file);
     let (_, opened) = open::add(server.devices(), &device, planned)?;
     warn(&opened.notes);
@@ -248,6 +260,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         tenant_path,
         ioprio: IoPrio::NONE,
         start: 0,
+        part: None,
         told,
         clients,
         max_connections: None,

@@ -11,7 +11,7 @@ use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file}
 use elevon_formats::quantity::memory_text;
 use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
 use elevon_formats::tenants::TenantTable;
-use elevon_host::FileIdentity;
+use elevon_host::{FileIdentity, MOST_PARTS};
 use elevon_serve::{Address, ConnectionLimits, Exported, ServerTlsFiles, Tls};
 use elevon_workload::tenants::{TenantPlan, TenantsByPath};
 
@@ -119,11 +119,12 @@ fn clashes(file: &ServeFile, devices: &[Planned]) -> Vec<Diagnostic> {
         let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok();
         path.canonicalize().ok().or_else(|| Some(folder?.join(name?))).unwrap_or_else(|| path.to_owned())
     };
-    let of_device = |(table, planned): (&DeviceTable, &Planned)| match &planned.plan.target {
-        Target::Real(path) => Some((place_of(path), table.device.key.clone())),
-        Target::Simulated(_) | Target::Nbd(_) => None,
+    let of_device = |(table, planned): (&DeviceTable, &Planned)| {
+        let keys = table.parts.iter().map(|part| &part.device.key).chain([&table.device.key]);
+        let places = planned.paths().zip(keys).map(|(path, key)| (place_of(path), key.clone()));
+        places.collect::<Vec<_>>()
     };
-    let mut taken: Vec<(PathBuf, String)> = file.devices.iter().zip(devices).filter_map(of_device).collect();
+    let mut taken: Vec<(PathBuf, String)> = file.devices.iter().zip(devices).flat_map(of_device).collect();
     let mut errors = Vec::new();
     let control = file.control.iter().map(|given| (given, PathBuf::from(&given.value)));
     // The system chooses a port for each port 0.
@@ -169,8 +170,18 @@ pub(super) fn exported(
     opened: &Opened,
     tenants: &TenantsByPath<'_>,
 ) -> Result<Exported, Diagnostic> {
-    let (size, block) = (opened.size.get(), u64::from(opened.block));
     let key = format!("export.{}", table.name);
+    let (part, size) = match &table.part {
+        None => (None, opened.size.get()),
+        Some(name) => match opened.parts.iter().find(|(part, _)| part.name == *name) {
+            Some((part, size)) => (Some(part.clone()), *size),
+            None => {
+                let message = format!("device.{name} comes into its pool, or into another, by a restart");
+                return Err(table.place.diagnostic(&key, Problem::Conflict.because(message)));
+            }
+        },
+    };
+    let block = u64::from(opened.block);
     let wrong = |message: String| Err(table.range.diagnostic(&key, Problem::OutOfRange.because(message)));
     if table.start >= size {
         return wrong(format!("begins at byte {}; the device has {size} bytes", table.start));
@@ -191,6 +202,7 @@ pub(super) fn exported(
         tenant_path: table.tenant.clone(),
         ioprio: IoPrio::NONE,
         start: table.start,
+        part,
         told: opened.told(bytes, table.read_only, description),
         clients: table.clients.iter().map(|given| given.value.clone()).collect(),
         max_connections: table.max_connections,
@@ -207,13 +219,13 @@ pub(super) fn connection_limits(file: &ServeFile) -> ConnectionLimits {
 /// written. Costs O(exports * log exports), and a step for each such pair.
 pub(super) fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<String> {
     let mut by_place: Vec<usize> = (0..exports.len()).collect();
-    by_place.sort_by_key(|&at| (exports[at].device, exports[at].start));
+    by_place.sort_by_key(|&at| (exports[at].device, exports[at].base()));
     // By export, the first before it that it shares bytes with, and how many there are.
     let mut shared: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for (place, &one) in by_place.iter().enumerate() {
-        let (first, end) = (&exports[one], exports[one].start + exports[one].told.size);
+        let (first, end) = (&exports[one], exports[one].base() + exports[one].told.size);
         let follow = by_place[place + 1..].iter().map(|&other| (other, &exports[other]));
-        for (other, export) in follow.take_while(|(_, other)| other.device == first.device && other.start < end) {
+        for (other, export) in follow.take_while(|(_, other)| other.device == first.device && other.base() < end) {
             if !(first.told.flags.read_only && export.told.flags.read_only) {
                 let (before, after) = (one.min(other), one.max(other));
                 let of = shared.entry(after).or_insert((before, 0));
@@ -234,9 +246,12 @@ pub(super) fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<S
 /// Returns the names of devices that are files without a slash in their names.
 pub(super) fn bare_files(setup: &Setup) -> Vec<String> {
     let of_file = setup.file.devices.iter().zip(&setup.devices);
-    let bare = of_file
-        .filter(|(table, planned)| matches!(planned.plan.target, Target::Real(_)) && !table.device.value.contains('/'));
-    bare.map(|(table, _)| table.device.value.clone()).collect()
+    let real = of_file.filter(|(_, planned)| matches!(planned.plan.target, Target::Real(_)));
+    let all = real.flat_map(|(table, _)| {
+        let own = table.parts.is_empty().then_some(&table.device);
+        own.into_iter().chain(table.parts.iter().map(|part| &part.device))
+    });
+    all.filter(|given| !given.value.contains('/')).map(|given| given.value.clone()).collect()
 }
 
 /// Returns without an error if the folders of all sockets are there.
@@ -282,16 +297,24 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
         tenants: None,
     };
     let (seed, cache) = (table.seed, table.cache.as_ref().map(|given| given.value.clone()));
-    let name = &table.device.value;
-    let name = if files.contains(name) { format!("./{name}") } else { name.clone() };
+    let path_of = |name: &String| if files.contains(name) { format!("./{name}") } else { name.clone() };
+    let name = path_of(table.parts.first().map_or(&table.device.value, |part| &part.device.value));
+    let mut parts = Vec::new();
+    for part in &table.parts {
+        match crate::plan::target(&path_of(&part.device.value)) {
+            Ok(Target::Real(path)) if parts.len() < MOST_PARTS => parts.push(path),
+            Ok(Target::Real(_)) => {
+                return Err(wrong(&table.device, format!("a pool has at most {MOST_PARTS} devices")));
+            }
+            Ok(_) => return Err(wrong(&part.device, "a pool has files and block devices only".to_owned())),
+            Err(failure) => return Err(failure),
+        }
+    }
     let args =
         StackArgs { queue, seed, real_cache: RealCacheArgs { cache }, is_served: true, ..StackArgs::of_device(&name) };
     let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
     reach(table, &mut plan.target)?;
-    if let Some(other) = before.iter().position(|other| is_same(&other.plan.target, &plan.target)) {
-        let other = &file.devices[other].name;
-        return Err(wrong(&table.device, format!("is device.{other} already; let exports of it share it")));
-    }
+    distinct(table, (&plan.target, &parts), file, before)?;
     plan.tenants = TenantPlan::new(&[], Some(&tenants(file, index))).map_err(Failure::text)?;
     plan.warnings.extend(weights_in_vain(&plan));
     if seed != DeviceTable::SEED && !matches!(plan.target, Target::Simulated(_)) {
@@ -299,7 +322,43 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     }
     limited_once(&plan)?;
     let read_only = file.exports.iter().all(|export| export.device != index || export.read_only);
-    Ok(Planned { plan, read_only, direct: table.direct, busy_poll: table.busy_poll, is_watched: true })
+    let names = table.parts.iter().map(|part| part.name.clone()).collect();
+    Ok(Planned { plan, parts, names, read_only, direct: table.direct, busy_poll: table.busy_poll, is_watched: true })
+}
+
+/// Returns without an error if what a device or a pool is of is served once: no two paths of it are
+/// those of one file, and no device before it is the same.
+fn distinct(
+    table: &DeviceTable,
+    (target, parts): (&Target, &[PathBuf]),
+    file: &ServeFile,
+    before: &[Planned],
+) -> Result<(), Failure> {
+    let refused = |given: &Given, other: &str| {
+        Err(wrong(given, format!("is device.{other} already; let exports of it share it")))
+    };
+    let mut known: BTreeMap<FileIdentity, &str> = BTreeMap::new();
+    for (other, planned) in file.devices.iter().zip(before) {
+        let names = other.parts.iter().map(|part| &*part.name).chain([&*other.name]);
+        known.extend(planned.paths().zip(names).filter_map(|(path, name)| Some((FileIdentity::of(path)?, name))));
+        if let (Target::Nbd(one), Target::Nbd(new)) = (&planned.plan.target, target)
+            && one.is_same_export(new)
+        {
+            return refused(&table.device, &other.name);
+        }
+    }
+    let own = match target {
+        Target::Real(path) if parts.is_empty() => Some((&table.device, &*table.name, path)),
+        Target::Real(_) | Target::Simulated(_) | Target::Nbd(_) => None,
+    };
+    let of_pool = table.parts.iter().zip(parts).map(|(part, path)| (&part.device, &*part.name, path));
+    for (given, name, path) in own.into_iter().chain(of_pool) {
+        let Some(identity) = FileIdentity::of(path) else { continue };
+        if let Some(other) = known.insert(identity, name) {
+            return refused(given, other);
+        }
+    }
+    Ok(())
 }
 
 /// Takes the keys that say how a disk of another server is reached.
@@ -336,17 +395,6 @@ fn reach(table: &DeviceTable, target: &mut Target) -> Result<(), Failure> {
         tls.hostname = Some(hostname.value.clone());
     }
     Ok(())
-}
-
-/// Returns true if both are the same file, block device or disk of a server, by whatever names.
-fn is_same(one: &Target, other: &Target) -> bool {
-    match (one, other) {
-        (Target::Real(one), Target::Real(other)) => {
-            FileIdentity::of(one).is_some_and(|one| FileIdentity::of(other) == Some(one))
-        }
-        (Target::Nbd(one), Target::Nbd(other)) => one.is_same_export(other),
-        (Target::Simulated(_) | Target::Real(_) | Target::Nbd(_), _) => false,
-    }
 }
 
 /// Returns an error about a key, at its value.

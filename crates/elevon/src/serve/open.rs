@@ -1,5 +1,6 @@
 //! Opens a device in the thread that will own it: stack, disk, and the settings of its tenants.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,10 +8,10 @@ use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Nanos, PAGE_SIZE, SECTOR_SIZE};
 use elevon_formats::serve::BUSY_POLL;
 use elevon_host::interrupt::Interrupt;
-use elevon_host::{FileIdentity, Host, HostFile, OpenError, OpenOptions};
+use elevon_host::{FileIdentity, Host, HostFile, OpenError, OpenOptions, SLOT};
 use elevon_nbd::Export;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
-use elevon_serve::{DeviceParts, Devices, Disk, Upstream};
+use elevon_serve::{DeviceParts, Devices, Disk, PoolPart, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
@@ -33,6 +34,10 @@ const HELD: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) struct Planned {
     pub(super) plan: Plan,
+    /// The files and block devices of a pool; none if it is not one.
+    pub(super) parts: Vec<PathBuf>,
+    /// The names of these.
+    pub(super) names: Vec<String>,
     /// It is not opened for writing.
     pub(super) read_only: bool,
     /// O_DIRECT.
@@ -41,6 +46,17 @@ pub(super) struct Planned {
     pub(super) busy_poll: Nanos,
     /// Statistics of tenants are kept, even if none has a setting.
     pub(super) is_watched: bool,
+}
+
+impl Planned {
+    /// Yields the paths of the files and block devices that it is of.
+    pub(super) fn paths(&self) -> impl Iterator<Item = &Path> {
+        let own = match &self.plan.target {
+            Target::Real(path) if self.parts.is_empty() => Some(&**path),
+            Target::Real(_) | Target::Simulated(_) | Target::Nbd(_) => None,
+        };
+        own.into_iter().chain(self.parts.iter().map(|path| &**path))
+    }
 }
 
 /// What the thread of a device says once it is open.
@@ -59,8 +75,10 @@ pub(super) struct Opened {
     pub(super) notes: Vec<String>,
     /// The regular file that it is.
     pub(super) file: Option<Arc<ServedFile>>,
-    /// The file or block device that it is.
-    pub(super) identity: Option<FileIdentity>,
+    /// The files and block devices that it is of.
+    pub(super) identities: Vec<FileIdentity>,
+    /// The parts of a pool, with their bytes.
+    pub(super) parts: Vec<(PoolPart, u64)>,
 }
 
 impl Opened {
@@ -126,15 +144,26 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let Target::Real(path) = &planned.plan.target else { unreachable!("asked for a real device only") };
     let direct = planned.direct || planned.plan.cache.is_some();
     let options = OpenOptions { write: !planned.read_only, direct, grow_to: 0, fill: false };
-    let file = HostFile::open(path, options).map_err(Failure::input)?;
+    let open = |path: &Path| HostFile::open(path, options).map_err(Failure::input);
+    let file = match &planned.parts[..] {
+        [] => open(path)?,
+        parts => HostFile::joined(parts.iter().map(|path| open(path)).collect::<Result<_, _>>()?),
+    };
     let mut host = Host::new(file, DEPTH, None, Interrupt::new()).map_err(MachineError::StartIo)?;
     host.carry_out_at_once();
     host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
     let description = device_description::of_host(path, &host);
     let notes = host.warnings().to_vec();
-    let (file, identity) = (ServedFile::of(host.file()), host.file().identity());
+    let file = if planned.parts.is_empty() { ServedFile::of(host.file()) } else { None };
+    let identities = host.file().parts().filter_map(HostFile::identity).collect();
+    let sizes: Vec<u64> = host.file().parts().map(HostFile::bytes).collect();
     let mut device = finish(planned, (host, SECTOR), &description, notes)?;
-    (device.1.file, device.1.identity) = (file, identity);
+    (device.1.file, device.1.identities) = (file, identities);
+    let block = u64::from(device.1.block);
+    let of_part = |(at, (name, size)): (u64, (&String, u64))| {
+        (PoolPart { name: name.clone(), base: at * SLOT }, size / block * block)
+    };
+    device.1.parts = (0..).zip(planned.names.iter().zip(sizes)).map(of_part).collect();
     Ok(device)
 }
 
@@ -192,7 +221,8 @@ fn finish<D: Disk>(
         can_discard: !limits.max_hw_discard_sectors.is_zero(),
         notes,
         file: None,
-        identity: None,
+        identities: Vec::new(),
+        parts: Vec::new(),
     };
     let cache = plan.cache.as_ref().map(|cache| cache.config(&config));
     if let Some(cache) = &cache {

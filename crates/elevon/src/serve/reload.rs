@@ -148,14 +148,11 @@ impl Running {
         if file.kernel != self.file.kernel {
             return Err(wrong(&table.device, "a device can be added once kernel is as it was at the start".to_owned()));
         }
-        let identity = match &planned.plan.target {
-            Target::Real(path) => FileIdentity::of(path),
-            Target::Simulated(_) | Target::Nbd(_) => None,
-        };
+        let identities: Vec<FileIdentity> = planned.paths().filter_map(FileIdentity::of).collect();
         let is_upstream = matches!(planned.plan.target, Target::Nbd(_));
         let is_same = |other: &ServedDevice| {
             let has_name = is_upstream && other.table.device.value == table.device.value;
-            has_name || identity.is_some_and(|identity| other.opened.identity == Some(identity))
+            has_name || identities.iter().any(|identity| other.opened.identities.contains(identity))
         };
         if let Some(name) = self.devices.iter().find(|(_, other)| is_same(other)).map(|(name, _)| name) {
             let words = format!("is device.{name}, which is served; remove that by a reload before this one");
@@ -294,6 +291,9 @@ impl Running {
             let name = |key: &str| format!("device.{}{key}", table.name);
             let Some(was) = self.devices.get(&table.name).map(|device| &device.table) else { continue };
             compare(&name(".device"), was.device.value != table.device.value);
+            let paths =
+                |table: &DeviceTable| table.parts.iter().map(|part| part.device.value.clone()).collect::<Vec<_>>();
+            compare(&name(".device (of its devices)"), paths(was) != paths(table));
             compare(&name(".scheduler"), value(&was.scheduler) != value(&table.scheduler));
             compare(&name(".set"), values(&was.set) != values(&table.set));
             compare(&name(".fault"), values(&was.fault) != values(&table.fault));
@@ -324,7 +324,7 @@ fn tls(table: &DeviceTable) -> Option<[Option<&str>; 5]> {
 }
 
 fn is_same(one: &Exported, other: &Exported) -> bool {
-    let of = |export: &Exported| (export.device, export.tenant, export.start, export.told.clone());
+    let of = |export: &Exported| (export.device, export.tenant, export.base(), export.told.clone());
     of(one) == of(other)
 }
 

@@ -1,7 +1,8 @@
 //! The Debian package: it is built of the command under test, and holds what a user expects of one;
 //! and so is the container image, which is unpacked and run.
 
-use std::path::Path;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::common::Bench;
@@ -27,6 +28,9 @@ fn a_debian_package_has_pages_and_completions() {
         "./usr/share/fish/vendor_completions.d/elevon.fish",
         "./usr/lib/systemd/system/elevon-serve@.service",
         "./usr/lib/systemd/system/elevon-serve@.socket",
+        "./usr/lib/sysusers.d/elevon.conf",
+        "./usr/lib/tmpfiles.d/elevon.conf",
+        "./etc/elevon/example.toml",
         "./usr/share/doc/elevon/copyright",
         "./usr/share/doc/elevon/docs/sweep.md",
     ] {
@@ -39,6 +43,89 @@ fn a_debian_package_has_pages_and_completions() {
     assert!(unpacked.expect("dpkg-deb").success());
     let version = Command::new(root.join("usr/bin/elevon")).arg("--version").output().expect("the packaged command");
     assert!(String::from_utf8_lossy(&version.stdout).starts_with("elevon "));
+}
+
+/// The script is a service of the Debian, which is switched off after it.
+const SERVICE: &str = "\
+[Unit]
+After=basic.target
+[Service]
+Type=oneshot
+ExecStart=/bin/sh /out/debian.sh
+ExecStopPost=/bin/systemctl --no-block poweroff
+";
+
+/// Returns a folder with an unpacked Debian (`.ci/run` makes it), if this process can boot it.
+fn debian() -> Option<PathBuf> {
+    if std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() != 0) {
+        elevon_testkit::denied("only root can boot a container");
+        return None;
+    }
+    elevon_testkit::tool("systemd-nspawn").and(elevon_testkit::tool("dpkg-deb"))?;
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debian");
+    if !root.join("usr/lib/systemd/systemd").exists() {
+        elevon_testkit::skip("target/debian is no Debian with systemd: debootstrap makes one, see .ci/run");
+        return None;
+    }
+    Some(root)
+}
+
+/// Makes a package of a later version of another.
+fn upgrade(bench: &Bench, package: &str) {
+    let (root, control) = (bench.path("unpacked"), bench.path("unpacked/DEBIAN/control"));
+    let unpacked = Command::new("dpkg-deb").args(["--raw-extract", package]).arg(&root).status().expect("dpkg-deb");
+    let text = std::fs::read_to_string(&control).expect("a control file").replacen("\nArch", "+1\nArch", 1);
+    std::fs::write(&control, text).expect("written");
+    let mut build = Command::new("dpkg-deb");
+    build.args(["--root-owner-group", "--build"]).arg(&root).arg(bench.path("out/upgrade.deb"));
+    let built = build.env("DPKG_DEB_COMPRESSOR_TYPE", "none").output().expect("dpkg-deb");
+    assert!(unpacked.success() && built.status.success());
+}
+
+/// A virtual machine's user, who is in the group `disk`, is served from the installation on, and
+/// loses no disk by an upgrade.
+#[test]
+fn the_package_serves_a_virtual_machine_in_a_booted_debian() {
+    let (Some(root), Some(mut boot)) = (debian(), elevon_testkit::tool("timeout")) else { return };
+    let bench = Bench::new();
+    let out = bench.path("out");
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/debian.sh");
+    let mut build = Command::new(script);
+    build.arg(env!("CARGO_BIN_EXE_elevon")).arg(&out);
+    let built = build.env("DPKG_DEB_COMPRESSOR_TYPE", "none").output().expect("bash");
+    let package = String::from_utf8(built.stdout).expect("a path").trim().to_owned();
+    std::fs::rename(&package, out.join("elevon.deb")).expect("renamed");
+    upgrade(&bench, &out.join("elevon.deb").display().to_string());
+    bench.file("out/debian.sh", include_str!("debian.sh"));
+    bench.file("test.service", SERVICE);
+    boot.args(["300", "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit", "--volatile=overlay"]);
+    boot.arg("--directory").arg(root).arg("--bind").arg(format!("{}:/out", out.display()));
+    let unit = "/etc/systemd/system/multi-user.target.wants/test.service";
+    boot.arg("--bind-ro").arg(format!("{}:{unit}", bench.path("test.service").display()));
+    let console = boot.stdin(std::process::Stdio::null()).output().expect("systemd-nspawn ran");
+    let read = |name: &str| std::fs::read_to_string(out.join(name)).unwrap_or_default();
+    let (said, log) = (read("said"), read("log"));
+    let size = 64 << 20;
+    let expected = [
+        "user elevon disk".to_owned(),
+        "folder drwxrwx--- elevon:disk".to_owned(),
+        "example is right".to_owned(),
+        format!("start active {size} {size} {size}"),
+        "socket elevon:disk elevon:disk".to_owned(),
+        "nobody else".to_owned(),
+        format!("restart {size}"),
+        "reload 3".to_owned(),
+        format!("upgrade {}+1 {size}", env!("CARGO_PKG_VERSION")),
+        format!("upgraded {size}"),
+        format!("activation {size} {size} {size} 660 disk"),
+        format!("again {size}"),
+        "bad 2 0".to_owned(),
+        "purge inactive inactive ".to_owned(),
+        "left ".to_owned(),
+        "disks example.img".to_owned(),
+    ];
+    let said: Vec<&str> = said.lines().collect();
+    assert_eq!(said, expected, "{log}{}", String::from_utf8_lossy(&console.stdout));
 }
 
 /// Builds an image of the command under test, and returns the bytes of its archive.

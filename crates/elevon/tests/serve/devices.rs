@@ -161,6 +161,125 @@ fn an_export_moves_to_another_device() {
     served.end();
 }
 
+const POOL: &str = "\
+listen = 'unix:s'
+control = 'ctl'
+[pool.ssd]
+devices = ['one', 'two']
+[device.one]
+device = './disk.img'
+[device.two]
+device = 'two.img'
+[export.a]
+device = 'one'
+tenant = 't'
+[export.b]
+device = 'two'
+start = '64KiB'
+tenant = 't'
+[tenant.t]
+limit = { iops = 100, burst_ios = 1 }
+";
+
+fn pool(config: &str) -> Served {
+    let bench = crate::common::Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    bench.file("two.img", vec![2; 1 << 20]);
+    bench.file("c.toml", config);
+    Served::run(bench, &["c.toml"])
+}
+
+/// The disks of a pool have one scheduler and one tree of tenants, and each has its own bytes.
+#[test]
+fn a_tenant_has_one_limit_over_the_disks_of_a_pool() {
+    let served = pool(POOL);
+    let all =
+        [("a".to_owned(), "ssd".to_owned(), DISK as u64), ("b".to_owned(), "ssd".to_owned(), (1 << 20) - (64 << 10))];
+    assert_eq!(exports(&served), all);
+    let (mut a, mut b) = (client(&served, "a"), client(&served, "b"));
+    let began = Instant::now();
+    for block in 0..40 {
+        let sent = a.send(0, 1, block * 4096, 4096, &[7; 4096]).expect("sent");
+        assert_eq!(b.write(0, block * 4096, &[8; 4096]).expect("an answer"), 0);
+        assert_eq!(a.answer().expect("an answer"), (sent, 0));
+    }
+    // Two limits would let them have it in half of the time.
+    assert!(began.elapsed() >= Duration::from_millis(700), "{:?}", began.elapsed());
+    let stats = json(&served, &["stats"]);
+    assert_eq!(stats["devices"].as_array().map(Vec::len), Some(1));
+    let tenant = &stats["devices"][0]["tenants"][1];
+    assert_eq!((tenant["path"].clone(), tenant["ios"]["write"].as_u64()), ("t".into(), Some(80)));
+    assert_eq!(json(&served, &["exports"])["exports"][1]["part"], "two");
+    assert_eq!((a.flush().expect("an answer"), b.flush().expect("an answer")), (0, 0));
+    // A range of the second file reads as zeroes, and the first keeps its bytes.
+    for command in [4, 6] {
+        let sent = b.send(0, command, 0, 4096, &[]).expect("sent");
+        assert_eq!(b.answer().expect("an answer"), (sent, 0));
+    }
+    assert_eq!(b.read(0, 4096).expect("an answer"), Ok(vec![0; 4096]));
+    assert_ne!(b.write(0, (1 << 20) - (64 << 10), &[1; 4096]).expect("an answer"), 0, "beyond its end");
+    let bench = served.ended();
+    let (one, two) = (fs::read(bench.path("disk.img")), fs::read(bench.path("two.img")));
+    let (one, two) = (one.expect("the disk"), two.expect("the other"));
+    assert!(one.len() == DISK && one[..40 * 4096].iter().all(|byte| *byte == 7) && one[40 * 4096] == 0);
+    assert_eq!((two.len(), two[65535], two[65536], two[69632], two[1 << 19]), (1 << 20, 2, 0, 8, 2));
+}
+
+/// What is not limited is served at full depth, through threads as through a ring.
+#[test]
+fn a_pool_serves_without_io_uring() {
+    let bench = crate::common::Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    bench.file("two.img", vec![2; 1 << 20]);
+    bench.file("c.toml", POOL.replace("limit = { iops = 100, burst_ios = 1 }", "weight = 100"));
+    let Some(mut strace) = elevon_testkit::tool("strace") else { return };
+    strace.args(["-f", "-qq", "-o", "/dev/null", "-e", "inject=io_uring_setup:error=EPERM"]);
+    strace.args([env!("CARGO_BIN_EXE_elevon"), "serve", "c.toml"]);
+    let served = Served::of_command(bench, strace);
+    for (export, byte) in [("a", 3), ("b", 4)] {
+        let mut client = client(&served, export);
+        assert_eq!(client.write(1, 0, &[byte; 8192]).expect("an answer"), 0);
+        assert_eq!(client.read(0, 8192).expect("an answer"), Ok(vec![byte; 8192]));
+        assert_eq!(client.flush().expect("an answer"), 0);
+    }
+    assert_eq!(fs::read(served.bench.path("two.img")).expect("the other")[65536], 4);
+    assert_eq!(ctl(&served, &["stop"]).0, Some(0));
+}
+
+#[test]
+fn what_is_wrong_with_a_pool_is_said_in_a_line() {
+    let bench = crate::common::Bench::new();
+    bench.file("disk.img", vec![0; DISK]);
+    bench.file("two.img", vec![2; 1 << 20]);
+    fs::hard_link(bench.path("disk.img"), bench.path("hard.img")).expect("a link");
+    for (config, words) in [
+        (POOL.replace("'two']", "'three']"), "c.toml:4:19: pool.ssd.devices: three: no such device"),
+        (POOL.replace("['one', 'two']", "['one', 'one']"), "pool.ssd.devices: one: is in a pool already"),
+        (POOL.replace("['one', 'two']", "[]"), "pool.ssd: devices is missing"),
+        (
+            POOL.replace("'two.img'", "'two.img'\nscheduler = 'bfq'"),
+            "device.two: a device of a pool has the key device alone",
+        ),
+        (POOL.replace("'two.img'", "'hdd-7200'"), "device.two.device: a pool has files and block devices only"),
+        (POOL.replace("'two.img'", "'./hard.img'"), "device.two.device: is device.one already"),
+        (POOL.replace("device = 'two'\n", "device = 'ssd'\n"), "export.b.device: ssd: no such device"),
+        (POOL.replace("'two.img'", "'none/two.img'"), "none/two.img"),
+        (POOL.replace("[pool.ssd]", "[pool.ssd]\ncache = '1MiB'"), "pool.ssd.cache: no such key"),
+        (
+            POOL.replace("start = '64KiB'", "start = '1MiB'"),
+            "export.b: begins at byte 1048576; the device has 1048576 bytes",
+        ),
+    ] {
+        bench.file("c.toml", &config);
+        for check in [&["--check"][..], &[]] {
+            let output = bench.elevon(&[&["serve", "c.toml"], check].concat()).output().expect("it ran");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let lines = stderr.lines().filter(|line| line.contains(words)).count();
+            assert!(output.status.code() == Some(2) && lines == 1, "{words}: {stderr}");
+        }
+    }
+}
+
 /// Each part of a reload costs little more than in proportion to the exports.
 #[test]
 fn thousands_of_exports_are_reloaded_at_once() {
@@ -179,7 +298,9 @@ fn thousands_of_exports_are_reloaded_at_once() {
         served.line();
     }
     for (round, text) in
-        [config(100), config(200), config(300).replace("'512B'", "'512B'\nread_only = true")].iter().enumerate()
+        [config(100), config(200), config(300).replace("size = '512B'", "read_only = true\nsize = '512B'")]
+            .iter()
+            .enumerate()
     {
         let began = Instant::now();
         reloads(&served, text);
