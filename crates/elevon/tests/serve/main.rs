@@ -16,6 +16,7 @@ mod log;
 mod metrics;
 mod operations;
 mod page;
+mod soak;
 mod systemd_unit;
 mod tls;
 mod top;
