@@ -181,6 +181,8 @@ pub(crate) struct DeviceLoop<D> {
     look_for_idle: Option<Instant>,
     /// The memory of all clients' buffers.
     memory: RequestMemory,
+    /// The same for each tenant's.
+    memories: BTreeMap<TenantId, RequestMemory>,
     /// [`RequestMemory::waits`] when buffers were last given back.
     waits: u64,
     /// Clients with a request for which there was too little of it, the longest waiting first.
@@ -221,6 +223,7 @@ impl<D: Disk> DeviceLoop<D> {
             look_for_idle: None,
             waits: memory.waits(),
             memory,
+            memories: BTreeMap::new(),
             short: Vec::new(),
             look_for_memory: None,
             parts: Vec::new(),
@@ -496,12 +499,18 @@ impl<D: Disk> DeviceLoop<D> {
         }
         match Line::open(number, socket, secure, &input, self.disk.host(), device) {
             Ok(line) => {
-                let memory = self.memory.clone();
+                let memory = self.memory_of(charged.tenant);
                 self.add(Client::new(number, export, charged, session, line, left, memory));
             }
             // Its socket is closed, which is all that it is told.
             Err(error) => left.error = Some(error),
         }
+    }
+
+    /// Returns the memory for the requests of a tenant's clients.
+    fn memory_of(&mut self, tenant: TenantId) -> RequestMemory {
+        let memory = &self.memory;
+        self.memories.entry(tenant).or_insert_with(|| memory.for_tenant()).clone()
     }
 
     /// Adds a client.

@@ -334,7 +334,10 @@ impl Scrape {
         to.counters("elevon_tenant_cache_hits", help, None, uses().map(|(labels, of)| (labels, of.hits)))?;
         let help = "Time that writes were held because of the tenant's dirty pages.";
         let paused = uses().map(|(labels, of)| (labels, seconds(of.paused)));
-        to.counters("elevon_tenant_dirty_pause", help, Some(Unit::Seconds), paused)
+        to.counters("elevon_tenant_dirty_pause", help, Some(Unit::Seconds), paused)?;
+        let help = "Time that reads and writes were held until memory of the page cache was free for the tenant.";
+        let starved = uses().map(|(labels, of)| (labels, seconds(of.starved)));
+        to.counters("elevon_tenant_cache_starved", help, Some(Unit::Seconds), starved)
     }
 }
 

@@ -2,7 +2,9 @@
 //!
 //! Every client may have [`OWN`] bytes whatever others have, so that requests of the usual length
 //! never wait for memory. What a client has beyond that comes out of one amount for all of them. A
-//! client takes at most half of what is free, so that something is left for those that come, and a
+//! client takes at most half of what is free, so that something is left for those that come. All
+//! clients of a tenant have at most [`OF_TENANT`] times what they leave free, so that requests of a
+//! tenant that its limit holds back leave some to other tenants, however many its clients are. A
 //! request for which there is not enough waits in its client's socket. That one waits is told to
 //! the threads of all devices: each sends away those of its clients that keep memory and stand
 //! still.
@@ -20,9 +22,16 @@ pub(crate) const OWN: u64 = 512 << 10;
 // If nobody else has any, half of the least is enough for the longest request and its copy.
 const _: () = assert!(REQUEST_MEMORY_MIN.get() / 2 >= 2 * (Export::PAYLOAD as u64 + 2 * (64 << 10)) - OWN);
 
-/// The memory of all clients beyond what each may have.
+/// The clients of a tenant may have so many times what they leave free: alone, 7 of 8 parts.
+const OF_TENANT: u64 = 7;
+
+/// The memory of all clients beyond what each may have, as the clients of one tenant share it.
 #[derive(Clone, Debug)]
-pub(crate) struct RequestMemory(Arc<Amounts>);
+pub(crate) struct RequestMemory {
+    all: Arc<Amounts>,
+    /// How much of it clients of the tenant have.
+    of_tenant: Arc<AtomicU64>,
+}
 
 #[derive(Debug)]
 struct Amounts {
@@ -33,34 +42,42 @@ struct Amounts {
 
 impl RequestMemory {
     pub(crate) fn new(limit: Bytes) -> Self {
-        Self(Arc::new(Amounts { limit: limit.get().into(), taken: AtomicU64::new(0), waits: AtomicU64::new(0) }))
+        let all = Amounts { limit: limit.get().into(), taken: AtomicU64::new(0), waits: AtomicU64::new(0) };
+        Self { all: Arc::new(all), of_tenant: Arc::default() }
+    }
+
+    /// Returns the same memory for the clients of another tenant.
+    pub(crate) fn for_tenant(&self) -> Self {
+        Self { all: Arc::clone(&self.all), of_tenant: Arc::default() }
     }
 
     /// Changes how much there is. What was taken stays taken.
     pub(crate) fn set_limit(&self, limit: Bytes) {
-        self.0.limit.store(limit.get(), Relaxed);
+        self.all.limit.store(limit.get(), Relaxed);
     }
 
     /// Tells all devices that a request waits for memory. It tells so again each time that it is
     /// refused.
     pub(crate) fn tell_wait(&self) {
-        self.0.waits.fetch_add(1, Relaxed);
+        self.all.waits.fetch_add(1, Relaxed);
     }
 
     /// Returns how often that was told.
     pub(crate) fn waits(&self) -> u64 {
-        self.0.waits.load(Relaxed)
+        self.all.waits.load(Relaxed)
     }
 
     /// Returns how much of it clients have.
     #[cfg(test)]
     pub(crate) fn taken(&self) -> u64 {
-        self.0.taken.load(Relaxed)
+        self.all.taken.load(Relaxed)
     }
 
     /// Counts what a client has in any case.
     fn add(&self, from: u64, to: u64) {
-        self.0.taken.fetch_add(to.saturating_sub(OWN) - from.saturating_sub(OWN), Relaxed);
+        let more = to.saturating_sub(OWN) - from.saturating_sub(OWN);
+        self.all.taken.fetch_add(more, Relaxed);
+        self.of_tenant.fetch_add(more, Relaxed);
     }
 
     /// Lets a client that has `from` bytes have `to`. Returns false if there is not enough for
@@ -70,13 +87,23 @@ impl RequestMemory {
         if to <= from {
             // Most requests change nothing, and the amount is of all devices' threads.
             if to < from {
-                self.0.taken.fetch_sub(from - to, Relaxed);
+                self.all.taken.fetch_sub(from - to, Relaxed);
+                self.of_tenant.fetch_sub(from - to, Relaxed);
             }
             return true;
         }
-        let limit = self.0.limit.load(Relaxed);
-        let take = |taken: u64| (to - from <= limit.saturating_sub(taken) / 2).then_some(taken + to - from);
-        self.0.taken.fetch_update(Relaxed, Relaxed, take).is_ok()
+        let (limit, more) = (self.all.limit.load(Relaxed), to - from);
+        // Only the thread of the tenant's device changes this amount.
+        let of_tenant = self.of_tenant.load(Relaxed) + more;
+        let take = |taken: u64| {
+            let free = limit.saturating_sub(taken);
+            (more <= free / 2 && of_tenant <= OF_TENANT * (free - more)).then_some(taken + more)
+        };
+        let has_enough = self.all.taken.fetch_update(Relaxed, Relaxed, take).is_ok();
+        if has_enough {
+            self.of_tenant.store(of_tenant, Relaxed);
+        }
+        has_enough
     }
 }
 
@@ -205,6 +232,23 @@ mod tests {
         assert!(other.expect(16 * MIB));
         memory.set_limit(Bytes::new(128 * MIB));
         assert!(greedy.expect(20 * MIB));
+    }
+
+    /// However many clients a tenant has, a client of another one finds some.
+    #[test]
+    fn one_tenant_leaves_something_to_others() {
+        let memory = memory();
+        let all: Vec<Holding> = (0..100).map(|_| Holding::new(memory.for_tenant(), 1)).collect();
+        assert_eq!(memory.taken(), 0);
+        drop(all);
+        let of_one = memory.for_tenant();
+        let mut greedy: Vec<Holding> = (0..100).map(|_| Holding::new(of_one.clone(), 1)).collect();
+        while greedy.iter_mut().any(|holding| holding.expect(MIB)) {}
+        assert!((54 * MIB..=56 * MIB).contains(&memory.taken()), "7 of 8 parts: {}", memory.taken());
+        let mut other = Holding::new(memory.for_tenant(), 1);
+        assert!(other.expect(4 * MIB) && !other.expect(4 * MIB));
+        drop((greedy, other));
+        assert_eq!(memory.taken(), 0);
     }
 
     /// A buffer that was used keeps its memory until it is given back.

@@ -199,9 +199,9 @@ impl Shared {
     /// Takes a connection, and returns its number; `None` if the server has ended. A client that
     /// opens connections and does nothing on them can only cut others that do nothing.
     pub(crate) fn connected(&self, socket: Socket) -> Option<u32> {
-        let name = self.next.fetch_add(1, Ordering::Relaxed);
         let mut connections = self.connections.lock().expect(LOCK);
         let all = connections.as_mut()?;
+        let name = next_number(&self.next, |number| all.contains_key(&number));
         let mut negotiating = all.values().filter(|connected| connected.export.is_none());
         if let Some(oldest) = negotiating.next()
             && negotiating.count() + 1 >= NEGOTIATING
@@ -451,6 +451,17 @@ impl Shared {
     }
 }
 
+/// Returns the number of the next connection: the one after the last that no connection has.
+/// Numbers begin again after 2^32 connections.
+fn next_number(next: &AtomicU32, is_used: impl Fn(u32) -> bool) -> u32 {
+    loop {
+        let number = next.fetch_add(1, Ordering::Relaxed);
+        if !is_used(number) {
+            return number;
+        }
+    }
+}
+
 /// Returns what a device answered, with its name before an error.
 fn answer_of<T>(device: &DeviceHandle, answer: Option<Result<T, String>>) -> Result<T, String> {
     let answer = answer.unwrap_or_else(|| Err("the device's thread has ended".to_owned()));
@@ -669,5 +680,17 @@ impl Control<'_> {
             let found = exports.iter_mut().filter(|export| names.contains(&*export.name));
             found.for_each(|export| export.is_drained = is_drained);
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_connections_have_a_number_when_these_begin_again() {
+        let next = AtomicU32::new(u32::MAX - 1);
+        let is_used = |number| [u32::MAX, 0, 1].contains(&number);
+        assert_eq!([next_number(&next, is_used), next_number(&next, is_used)], [u32::MAX - 1, 2]);
     }
 }

@@ -216,10 +216,27 @@ impl DeviceView {
             "reserve_missed_ns": tenant.reserve_missed.map(Nanos::get),
             "cache": self.cache.as_ref().map(|_| use_json(&self.cache_use(tenant))),
             "requests": self.requests.of(tenant.id).map(|(op, counts)| (op.to_owned(), requests(counts))).collect::<serde_json::Map<_, _>>(),
+            "client": self.client_json(tenant),
             "latency_ns": { "total": tenant.latency.total(), "p50": latency(500_000), "p99": latency(990_000), "p99_9": latency(999_000) },
             "latency_bins": tenant.latency.iter().map(|(value, count)| json!([value, count])).collect::<Vec<_>>(),
             "explain": self.explain_json(tenant),
         })
+    }
+
+    /// Returns the latency that clients of a tenant and of those below it see, with how many
+    /// requests were answered.
+    fn client_json(&self, tenant: &TenantResult) -> Value {
+        let latency = self.requests.latency_of(|id| self.is_in(tenant, id));
+        let of = |millionths| (latency.total() > 0).then(|| latency.percentile(millionths));
+        json!({
+            "latency_ns": { "total": latency.total(), "p50": of(500_000), "p99": of(990_000), "p99_9": of(999_000) },
+            "latency_bins": latency.iter().map(|(value, count)| json!([value, count])).collect::<Vec<_>>(),
+        })
+    }
+
+    /// Returns how many requests clients of a tenant and of those below it were answered.
+    fn answered(&self, tenant: &TenantResult) -> u64 {
+        self.requests.latency_of(|id| self.is_in(tenant, id)).total()
     }
 
     fn explain_json(&self, tenant: &TenantResult) -> Vec<Value> {
@@ -294,6 +311,7 @@ impl DeviceView {
             "ns": span.get(),
             "iops": rate(tenant.io.all_ios()),
             "bytes_per_second": rate(tenant.io.all_bytes()),
+            "requests_per_second": rate(self.answered(tenant) - before.answered(tenant)),
             "in_flight": tenant.in_flight,
             "waiting": new.waiting_json(tenant),
             "settings": tenant.settings.iter().map(|(name, text)| format!("{name} = {text}")).collect::<Vec<_>>(),

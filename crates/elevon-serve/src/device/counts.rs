@@ -1,8 +1,9 @@
 //! Counts of the requests that clients were answered, by tenant and operation. A request costs
-//! O(log(tenants × operations)).
+//! O(log(tenants × operations)), and a view of them O(tenants).
 
 use std::collections::BTreeMap;
 
+use elevon_core::histogram::Histogram;
 use elevon_core::status::Status;
 use elevon_core::units::{Nanos, TenantId};
 use elevon_nbd::{Command, NbdError, Reason, Request};
@@ -28,6 +29,9 @@ pub(crate) struct Counts {
     answered: BTreeMap<(TenantId, &'static str), RequestCounts>,
     /// Those that were refused before the device saw them, by operation and reason.
     refused: BTreeMap<(TenantId, &'static str, Reason), u64>,
+    /// The latency that the clients of each tenant see: the time from a request's arrival to its
+    /// reply, in nanoseconds, what limits hold it included. CACHE and BLOCK_STATUS do not count.
+    latency: BTreeMap<TenantId, Histogram>,
 }
 
 /// Answered requests of one kind.
@@ -52,6 +56,9 @@ impl Counts {
         counts.count += 1;
         counts.time += took;
         counts.buckets[BUCKETS.partition_point(|&bound| bound < took.get())] += 1;
+        if !matches!(request.command, Command::Cache | Command::BlockStatus { .. }) {
+            self.latency.entry(tenant).or_default().add(took.get());
+        }
         match status.errno() {
             0 => counts.bytes += request.length,
             errno => *counts.errors.entry(errno_name(NbdError::from_errno(errno))).or_default() += 1,
@@ -67,6 +74,13 @@ impl Counts {
     pub(crate) fn refused_of(&self, tenant: TenantId) -> impl Iterator<Item = (&'static str, Reason, u64)> {
         let all = self.refused.range((tenant, "", Reason::Command)..).take_while(move |((of, ..), _)| *of == tenant);
         all.map(|((_, op, reason), count)| (*op, *reason, *count))
+    }
+
+    /// Returns the latency that clients of the tenants see that `is_of` chooses.
+    pub(crate) fn latency_of(&self, is_of: impl Fn(TenantId) -> bool) -> Histogram {
+        let mut sum = Histogram::new();
+        self.latency.iter().filter(|(tenant, _)| is_of(**tenant)).for_each(|(_, of)| sum.merge(of));
+        sum
     }
 
     /// Returns what was counted for a tenant, by the name of the operation.
@@ -124,5 +138,9 @@ mod tests {
         assert_eq!((of.count, of.bytes, of.buckets[0], of.buckets[1]), (6, 5 * 4096, 3, 1));
         assert_eq!((of.buckets[18], of.buckets[19], of.errors.get("EIO")), (1, 1, Some(&1)));
         assert_eq!(counts.of(TenantId(0)).count(), 0);
+        counts.take(TenantId(1), &Request { command: Command::Cache, ..request }, Status::Ok, Nanos::new(1));
+        let latency = counts.latency_of(|tenant| tenant == TenantId(1));
+        assert_eq!((latency.total(), latency.percentile(1_000)), (6, 0));
+        assert_eq!(counts.latency_of(|_| true).total(), 7);
     }
 }

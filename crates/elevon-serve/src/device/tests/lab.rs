@@ -349,6 +349,7 @@ impl Lab {
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
         let ((reader, memory), (writer, written)) = (channel(), channel());
         let line = (Line::Threads { reader, writer, socket: None }, Incoming::new(256 << 10).expect("memory"));
+        let requests = self.device.memory_of(charged.tenant);
         self.device.add(Client::new(
             client,
             String::new(),
@@ -356,7 +357,7 @@ impl Lab {
             session(size, options),
             line,
             EndNotice::default(),
-            self.device.memory.clone(),
+            requests,
         ));
         let (send, data) = (self.send.clone(), BTreeMap::new());
         Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data, read: Vec::new() }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use elevon_cache::page_cache::WriteMode;
-use elevon_core::units::Nanos;
+use elevon_core::units::{Nanos, TenantId};
 use elevon_nbd::{Command, Request};
 use elevon_testkit::Rng;
 
@@ -261,4 +261,39 @@ fn the_tenant_pays_for_the_blocks_that_are_read() {
     }
     let took = lab.now().since(began);
     assert!(took > Nanos::from_secs(1), "22 reads of blocks and 10 a second took {took:?}");
+}
+
+/// A tenant floods a block with writes of parts, from many connections. Few of them are under way
+/// at a time, all are answered, and a neighbour's requests do not wait for them.
+#[test]
+fn writes_of_parts_are_bounded_by_tenant() {
+    let tenants = "[tenant.held]\nlimit = { wiops = 100 }\n[tenant.free]\n";
+    let mut lab = Lab::new(DISKS[0], &[], "flow", tenants);
+    let mut wires: Vec<Wire> = (1..9).map(|client| lab.open_range(client, "held", 0, 1 << 20)).collect();
+    for wire in &mut wires {
+        for cookie in 0..32 {
+            let offset = cookie * 8192 + 1;
+            wire.ask(&Request { command: Command::Write, fua: false, df: false, cookie, offset, length: 5 }, &[1; 5]);
+        }
+    }
+    for _ in 0..20 {
+        for wire in &mut wires {
+            wire.transfer();
+        }
+        lab.wait_for(Nanos::from_micros(100));
+    }
+    assert!(!lab.device.exclusion.has_room(TenantId(1)), "the tenant has as many as it may");
+    assert!(!lab.device.to_exclude.is_empty() && lab.device.exclusion.has_room(TenantId(2)));
+    let (mut free, began) = (lab.open_range(0, "free", 1 << 20, 1 << 20), lab.now());
+    let part = Request { command: Command::Write, fua: false, df: false, cookie: 1, offset: 3, length: 5 };
+    assert!(lab.ask(&mut free, &part, &[2; 5]));
+    assert!(lab.now().since(began) < Nanos::from_millis(10));
+    let mut answered = 0;
+    while answered < 8 * 32 {
+        for wire in &mut wires {
+            answered += std::iter::from_fn(|| wire.answer()).inspect(|(_, is_ok)| assert!(is_ok)).count();
+        }
+        assert!(lab.step());
+    }
+    assert!(lab.device.exclusion.is_idle() && lab.device.exclusion.has_room(TenantId(1)));
 }
