@@ -187,13 +187,27 @@ fn device(device: &Value) -> String {
     if let Some(line) = cache_line(&device["cache"]) {
         let _ = writeln!(out, "{line}");
     }
-    let heads = ["tenant", "reads", "writes", "read", "written", "in flight", "p50", "p99", "settings"];
+    let heads = [
+        "tenant",
+        "requests",
+        "reads",
+        "writes",
+        "read",
+        "written",
+        "in flight",
+        "client p50",
+        "client p99",
+        "device p50",
+        "device p99",
+        "settings",
+    ];
     let mut rows = vec![heads.map(str::to_owned).to_vec()];
     for tenant in list(&device["tenants"]) {
-        let latency = &tenant["latency_ns"];
         let bytes = |key: &str| number::bytes_decimal(number_of(&tenant["bytes"][key]) as f64);
         // There is none of a tenant without I/O.
-        let time = |key: &str| latency[key].as_u64().map_or_else(|| "-".to_owned(), |ns| number::span(ns as f64));
+        let (client, device) = (&tenant["client"]["latency_ns"], &tenant["latency_ns"]);
+        let time =
+            |of: &Value, key: &str| of[key].as_u64().map_or_else(|| "-".to_owned(), |ns| number::span(ns as f64));
         let settings: Vec<String> = tenant["settings"]
             .as_object()
             .into_iter()
@@ -202,17 +216,21 @@ fn device(device: &Value) -> String {
             .collect();
         rows.push(vec![
             word(&tenant["path"]).to_owned(),
+            number_of(&client["total"]).to_string(),
             number_of(&tenant["ios"]["read"]).to_string(),
             number_of(&tenant["ios"]["write"]).to_string(),
             bytes("read"),
             bytes("write"),
             number_of(&tenant["in_flight"]).to_string(),
-            time("p50"),
-            time("p99"),
+            time(client, "p50"),
+            time(client, "p99"),
+            time(device, "p50"),
+            time(device, "p99"),
             settings.join("; "),
         ]);
     }
-    out + &columns(&rows, &[false, true, true, true, true, true, true, true, false])
+    let is_number: [bool; 12] = std::array::from_fn(|at| at > 0 && at < 11);
+    out + &columns(&rows, &is_number)
 }
 
 /// Returns what a page cache does, if there is one.
@@ -269,6 +287,11 @@ fn explained(device: &Value) -> String {
     let iops = number::significant(device["iops"].as_f64().unwrap_or_default(), 4);
     let in_flight = number_of(&device["in_flight"]);
     let mut out = format!("{tenant} on device {name}, over {span}: {iops} IOPS, {rate}/s, {in_flight} in flight\n");
+    // With a page cache requests may need no I/O.
+    let answered = device["requests_per_second"].as_f64().filter(|rate| *rate > 0.0);
+    if let Some(answered) = answered {
+        let _ = writeln!(out, "  {} requests/s of its clients were answered", number::significant(answered, 4));
+    }
     for setting in strings(&device["settings"]) {
         let _ = writeln!(out, "  in force: {setting}");
     }
@@ -285,7 +308,8 @@ fn explained(device: &Value) -> String {
     }
     let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
     if causes.is_empty() && of_cache.is_empty() && waiting.is_none() {
-        out.push_str("  nothing of it waited: it had no I/O\n");
+        let words = if answered.is_some() { "its requests needed no I/O" } else { "it had no I/O" };
+        let _ = writeln!(out, "  nothing of it waited: {words}");
     }
     for cause in causes {
         let share = cause["share"].as_f64().unwrap_or_default();
@@ -321,12 +345,19 @@ mod tests {
 
     #[test]
     fn a_tenant_without_io_has_no_latency() {
-        let tenant = |path: &str, p50: Value| json!({ "path": path, "latency_ns": { "p50": p50, "p99": p50 } });
+        let tenant = |path: &str, p50: Value| {
+            json!({ "path": path, "latency_ns": { "p50": p50, "p99": p50 },
+            "client": { "latency_ns": { "total": 3, "p50": 9_000, "p99": p50 } } })
+        };
         let tenants = [tenant("a", json!(1_500)), tenant("b", Value::Null)];
         let answer = json!({ "devices": [{ "name": "d", "at_ns": 1_000_000_000_u64, "tenants": tenants }] });
         let lines = text(&CtlCommand::Stats, &answer);
-        let last = |line: &str| line.split_whitespace().rev().take(2).map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(lines.lines().skip(2).map(last).collect::<Vec<_>>(), [["1.50us", "1.50us"], ["-", "-"]], "{lines}");
+        let last = |line: &str| line.split_whitespace().rev().take(4).map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(
+            lines.lines().skip(2).map(last).collect::<Vec<_>>(),
+            [["1.50us", "1.50us", "1.50us", "9.00us"], ["-", "-", "-", "9.00us"]],
+            "{lines}"
+        );
     }
 
     #[test]

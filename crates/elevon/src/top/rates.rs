@@ -33,6 +33,9 @@ pub(super) struct DeviceRates {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct TenantRates {
     pub(super) path: String,
+    /// Requests of its clients that were answered, a second. With a page cache these may need no
+    /// I/O.
+    pub(super) requests: f64,
     /// I/Os a second.
     pub(super) iops: f64,
     /// Bytes a second.
@@ -40,9 +43,11 @@ pub(super) struct TenantRates {
     /// Bytes a second.
     pub(super) written: f64,
     pub(super) in_flight: u64,
-    /// Latency of the I/O that ended, in nanoseconds: median and the 99th percentile.
-    pub(super) p50: Option<u64>,
-    pub(super) p99: Option<u64>,
+    /// Latency that its clients saw, from a request's arrival to its answer, in nanoseconds: median
+    /// and the 99th percentile. The time that limits held requests counts.
+    pub(super) client: [Option<u64>; 2],
+    /// Latency of the I/O that ended, from its release by limits, likewise.
+    pub(super) device: [Option<u64>; 2],
     /// The mean number of its I/Os that were at the device.
     pub(super) at_device: f64,
     /// What its I/O waited for, the longest first, in percent.
@@ -94,24 +99,28 @@ fn device_rates(before: &Value, now: &Value) -> Option<DeviceRates> {
         failure: now["failure"].as_str().map(str::to_owned),
         cache: CacheRates::between(&before["cache"], &now["cache"], seconds),
         // The root has only what no tenant pays for, which is nothing, most often.
-        tenants: rates.filter(|tenant| is_alone || tenant.path != "/" || tenant.iops > 0.0).collect(),
+        tenants: rates
+            .filter(|tenant| is_alone || tenant.path != "/" || tenant.iops > 0.0 || tenant.requests > 0.0)
+            .collect(),
     })
 }
 
 fn tenant_rates(before: &Value, now: &Value, seconds: f64) -> TenantRates {
     let of = |path: &str| since(before, now, path) / seconds;
-    let bins = new_bins(before, now);
+    let (bins, of_clients) = (new_bins(before, now), new_bins(&before["client"], &now["client"]));
+    let percentiles = |bins: &[(u64, u64)]| [0.5, 0.99].map(|share| percentile(bins, share));
     let waits = waits(before, now);
     let all: f64 = waits.iter().map(|(_, nanos)| nanos).sum();
     let settings = now["settings"].as_object().into_iter().flatten();
     TenantRates {
         path: text(&now["path"]),
+        requests: of("/client/latency_ns/total"),
         iops: of("/ios/read") + of("/ios/write") + of("/ios/discard"),
         read: of("/bytes/read"),
         written: of("/bytes/write"),
         in_flight: now["in_flight"].as_u64().unwrap_or_default(),
-        p50: percentile(&bins, 0.5),
-        p99: percentile(&bins, 0.99),
+        client: percentiles(&of_clients),
+        device: percentiles(&bins),
         at_device: waits.iter().find(|(words, _)| words == "device").map_or(0.0, |(_, nanos)| nanos / seconds / 1e9),
         causes: waits.into_iter().map(|(words, nanos)| (words, nanos * 100.0 / all)).collect(),
         waiting: waiting_line(&now["waiting"]),
@@ -152,8 +161,20 @@ fn waits(before: &Value, now: &Value) -> Vec<(String, f64)> {
 }
 
 /// The heads of the table of tenants.
-pub(super) const HEADS: [&str; 9] =
-    ["tenant", "IOPS", "read/s", "written/s", "in flight", "at device", "p50", "p99", "what held it"];
+pub(super) const HEADS: [&str; 12] = [
+    "tenant",
+    "requests/s",
+    "IOPS",
+    "read/s",
+    "written/s",
+    "in flight",
+    "at device",
+    "client p50",
+    "client p99",
+    "device p50",
+    "device p99",
+    "what held it",
+];
 
 impl DeviceRates {
     /// Returns what a device does as a line.
@@ -188,13 +209,16 @@ impl TenantRates {
         held.extend(longest.or_else(|| self.waiting.clone()));
         vec![
             self.path.clone(),
+            number::significant(self.requests, 4),
             number::significant(self.iops, 4),
             number::bytes_decimal(self.read),
             number::bytes_decimal(self.written),
             self.in_flight.to_string(),
             number::significant(self.at_device, 3),
-            time(self.p50),
-            time(self.p99),
+            time(self.client[0]),
+            time(self.client[1]),
+            time(self.device[0]),
+            time(self.device[1]),
             if held.is_empty() { "-".to_owned() } else { held.join("; ") },
         ]
     }
@@ -204,7 +228,7 @@ impl TenantRates {
 pub(super) fn table(device: &DeviceRates) -> String {
     let mut rows = vec![HEADS.map(str::to_owned).to_vec()];
     rows.extend(device.tenants.iter().map(TenantRates::row));
-    let is_number = [false, true, true, true, true, true, true, true, false];
+    let is_number: [bool; HEADS.len()] = std::array::from_fn(|at| at > 0 && at + 1 < HEADS.len());
     let lines: String = device.lines().map(|line| line + "\n").collect();
     lines + &columns(&rows, &is_number)
 }
@@ -218,6 +242,7 @@ pub(super) mod tests {
     fn tenant(path: &str, ios: u64, explain: &Value, bins: &Value) -> Value {
         json!({ "path": path, "ios": { "read": ios, "write": 0, "discard": 0 },
             "bytes": { "read": ios * 4096, "write": 0 }, "in_flight": 3, "settings": { "io.weight": "default 300" },
+            "client": { "latency_ns": { "total": ios * 3 }, "latency_bins": [[9000, ios * 3]] },
             "explain": explain, "latency_bins": bins })
     }
 
@@ -282,9 +307,9 @@ pub(super) mod tests {
         insta::assert_snapshot!(rates(&before, &now).iter().map(table).collect::<String>(), @r"
         device fast: 25.0 % busy, 1.50 in flight, 1000 IOPS, 4096kB/s
         page cache, write-back: 4194kB of 67.1MB, 1049kB dirty, 1049kB/s written back, 100.0 % of 524kB/s read was there
-        tenant  IOPS  read/s  written/s  in flight  at device     p50     p99  what held it
-        db      1000  4096kB         0B          3      0.500  5.00us  5.00us  1.50 held by its dirty pages; 75.0 % own limit iops=1000
-        batch      0      0B         0B          3          0       -       -  -
+        tenant  requests/s  IOPS  read/s  written/s  in flight  at device  client p50  client p99  device p50  device p99  what held it
+        db            3000  1000  4096kB         0B          3      0.500      9.00us      9.00us      5.00us      5.00us  1.50 held by its dirty pages; 75.0 % own limit iops=1000
+        batch            0     0      0B         0B          3          0           -           -           -           -  -
         ");
     }
 
@@ -294,11 +319,11 @@ pub(super) mod tests {
         let all = rates(&before, &now);
         insta::assert_snapshot!(all.iter().map(table).collect::<String>(), @r"
         device fast: 25.0 % busy, 1.50 in flight, 1000 IOPS, 4096kB/s
-        tenant  IOPS  read/s  written/s  in flight  at device     p50     p99  what held it
-        db      1000  4096kB         0B          3      0.500  5.00us  5.00us  75.0 % own limit iops=1000
-        batch      0      0B         0B          3          0       -       -  -
+        tenant  requests/s  IOPS  read/s  written/s  in flight  at device  client p50  client p99  device p50  device p99  what held it
+        db            3000  1000  4096kB         0B          3      0.500      9.00us      9.00us      5.00us      5.00us  75.0 % own limit iops=1000
+        batch            0     0      0B         0B          3          0           -           -           -           -  -
         ");
-        assert_eq!((all[0].busy, all[0].tenants[0].p99), (0.25, Some(5000)));
+        assert_eq!((all[0].busy, all[0].tenants[0].device[1]), (0.25, Some(5000)));
         assert!(rates(&now, &before).is_empty(), "a server that was started again");
         assert!(rates(&json!({}), &now).is_empty());
     }

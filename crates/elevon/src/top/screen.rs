@@ -15,11 +15,11 @@ use crate::failure::printable;
 const DETAILS: u16 = 8;
 
 /// Widths of the columns after the name; the last takes what is left.
-const WIDTHS: [u16; 8] = [7, 8, 9, 9, 9, 7, 7, 12];
+const WIDTHS: [u16; 11] = [10, 7, 8, 9, 9, 9, 10, 10, 10, 10, 12];
 
 /// Columns in the order in which they give way where the terminal is too narrow for all: a number
 /// that is cut would read as another. What held the chosen tenant stands below the table, too.
-const GIVE_WAY: [usize; 7] = [5, 4, 6, 8, 7, 3, 2];
+const GIVE_WAY: [usize; 10] = [6, 5, 9, 7, 10, 11, 2, 8, 4, 3];
 
 /// What is on the screen.
 #[derive(Debug)]
@@ -146,7 +146,8 @@ fn explained(device: &DeviceRates, tenant: &TenantRates) -> Paragraph<'static> {
     let mut lines: Vec<String> = tenant.causes.iter().map(|(words, share)| format!("{share:>5.1} % {words}")).collect();
     lines.splice(0..0, tenant.cache.iter().filter_map(CacheUse::line).chain(tenant.waiting.clone()));
     if lines.is_empty() {
-        lines.push("nothing of it waited: it had no I/O".to_owned());
+        let words = if tenant.requests > 0.0 { "its requests needed no I/O" } else { "it had no request" };
+        lines.push(format!("nothing of it waited: {words}"));
     }
     if !tenant.settings.is_empty() {
         lines.insert(0, format!("in force: {}", tenant.settings.join("; ")));
@@ -180,11 +181,11 @@ mod tests {
         screen.take(rates(&before, &now));
         insta::assert_snapshot!(drawn(&screen, 132, 14), @r#"
         "elevon top: ctl   arrows choose a tenant, q ends                                                                                    "
-        "tenant    IOPS   read/s written/s in flight at device     p50     p99 what held it                                                  "
+        "tenant requests/s    IOPS   read/s written/s in flight at device client p50 client p99 device p50 device p99 what held it           "
         "device fast: 25.0 % busy, 1.50 in flight, 1000 IOPS, 4096kB/s                                                                       "
         "page cache, write-back: 4194kB of 67.1MB, 1049kB dirty, 1049kB/s written back, 100.0 % of 524kB/s read was there                    "
-        "db        1000   4096kB        0B         3     0.500  5.00us  5.00us 1.50 held by its dirty pages; 75.0 % own limit iops=1000      "
-        "batch        0       0B        0B         3         0       -       - -                                                             "
+        "db           3000    1000   4096kB        0B         3     0.500     9.00us     9.00us     5.00us     5.00us 1.50 held by its dirty "
+        "batch           0       0       0B        0B         3         0          -          -          -          - -                      "
         "┌ db on device fast ───────────────────────────────────────────────────────────────────────────────────────────────────────────────┐"
         "│in force: io.weight = default 300                                                                                                 │"
         "│page cache: 50.0 % of its reads were there, 1.50 held by its dirty pages                                                          │"
@@ -204,10 +205,10 @@ mod tests {
         screen.take(rates(&before, &now));
         insta::assert_snapshot!(drawn(&screen, 112, 14), @r#"
         "elevon top: ctl   arrows choose a tenant, q ends                                                                "
-        "tenant    IOPS   read/s written/s in flight at device     p50     p99 what held it                              "
+        "tenant requests/s    IOPS   read/s written/s in flight client p50 client p99 device p50 device p99 what held it "
         "device fast: 25.0 % busy, 1.50 in flight, 1000 IOPS, 4096kB/s                                                   "
-        "db        1000   4096kB        0B         3     0.500  5.00us  5.00us 75.0 % own limit iops=1000                "
-        "batch        0       0B        0B         3         0       -       - -                                         "
+        "db           3000    1000   4096kB        0B         3     9.00us     9.00us     5.00us     5.00us 75.0 % own li"
+        "batch           0       0       0B        0B         3          -          -          -          - -            "
         "                                                                                                                "
         "┌ db on device fast ───────────────────────────────────────────────────────────────────────────────────────────┐"
         "│in force: io.weight = default 300                                                                             │"
@@ -220,15 +221,15 @@ mod tests {
         "#);
         // Where not all columns have room, some are left out, and none is cut.
         for (width, shown) in [
-            (80, "tenant    IOPS   read/s written/s in flight     p50     p99 what held it"),
-            (60, "tenant    IOPS   read/s written/s     p99 what held it"),
-            (40, "tenant    IOPS   read/s written/s"),
-            (20, "tenant    IOPS"),
+            (80, "tenant requests/s    IOPS   read/s written/s client p99 device p99 what held it"),
+            (60, "tenant requests/s    IOPS   read/s written/s client p99"),
+            (40, "tenant requests/s   read/s written/s"),
+            (20, "tenant requests/s"),
         ] {
             let text = drawn(&screen, width, 14);
             let lines: Vec<&str> = text.lines().map(|line| line.trim_matches('"').trim_end()).collect();
             assert_eq!(lines[1], shown);
-            assert!(lines[3].starts_with("db        1000"), "{text}");
+            assert!(lines[3].starts_with("db           3000"), "{text}");
         }
         screen.on_key(KeyCode::Down);
         screen.on_key(KeyCode::Down);
