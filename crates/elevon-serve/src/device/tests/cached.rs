@@ -234,7 +234,7 @@ fn a_tenants_limit_takes_no_memory_from_its_neighbour() {
         let mut free = lab.open_range(0, "free", HALF, HALF);
         let (began, mut done) = (lab.now(), 0_u64);
         while lab.now().since(began) < Nanos::from_secs(2) {
-            let offset = done * 7919 % (HALF >> 12) << 12;
+            let offset = (done * 7919 % (HALF >> 12)) << 12;
             let is_write = done % 4 == 0;
             let request = if is_write { write(offset, 4096) } else { read(offset, 4096) };
             assert!(lab.ask(&mut free, &request, if is_write { &[2; 4096] } else { &[] }), "{flood:?}");
