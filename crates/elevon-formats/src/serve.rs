@@ -127,6 +127,9 @@ pub struct DeviceTable {
     pub busy_poll: Nanos,
     /// Connections to the server whose disk it is, with the place of the key.
     pub connections: Option<(u32, Span)>,
+    /// For how long requests are held if that server is gone, with the place of the key; 0: they
+    /// fail.
+    pub on_loss: Option<(Nanos, Span)>,
     /// TLS towards that server.
     pub tls: Option<DeviceTlsTable>,
     /// Control files of the device, in the file's order.
@@ -163,6 +166,7 @@ impl DeviceTable {
             cache: None,
             busy_poll: BUSY_POLL,
             connections: None,
+            on_loss: None,
             tls: None,
             settings: Vec::new(),
             parts: Vec::new(),
@@ -268,8 +272,8 @@ const KEYS: [&str; 11] = [
     "tenant",
 ];
 const TLS_KEYS: [&str; 6] = ["certificates", "certificate", "key", "client_ca", "required", "max_connections"];
-const DEVICE_KEYS: [&str; 10] =
-    ["device", "scheduler", "set", "fault", "seed", "direct", "cache", "busy_poll", "connections", "tls"];
+const DEVICE_KEYS: [&str; 11] =
+    ["device", "scheduler", "set", "fault", "seed", "direct", "cache", "busy_poll", "connections", "on_loss", "tls"];
 const POOL_KEYS: [&str; 5] = ["devices", "scheduler", "set", "direct", "busy_poll"];
 const DEVICE_TLS_KEYS: [&str; 5] = ["certificates", "ca", "certificate", "key", "hostname"];
 
@@ -290,6 +294,34 @@ pub const BUSY_POLL_MAX: Nanos = Nanos::from_millis(1);
 pub fn busy_poll(text: &str) -> Result<Nanos, BusyPollError> {
     quantity::time(text).ok().filter(|time| *time <= BUSY_POLL_MAX).ok_or(BusyPollError)
 }
+
+/// For how long requests are held whose server is gone, unless told otherwise.
+pub const HOLD: Nanos = Nanos::from_secs(10);
+
+/// The longest time that can be asked for: a day.
+pub const HOLD_MAX: Nanos = Nanos::from_secs(24 * 3600);
+
+/// Parses what becomes of requests if the server is gone whose disk it is: `error`, `hold` or
+/// `hold=TIME`. Returns for how long they are held.
+///
+/// # Errors
+/// The text is none of these, or the time is 0 or longer than [`HOLD_MAX`].
+pub fn on_loss(text: &str) -> Result<Nanos, OnLossError> {
+    match text.split_once('=') {
+        None if text == "error" => Ok(Nanos::ZERO),
+        None if text == "hold" => Ok(HOLD),
+        Some(("hold", time)) => {
+            let time = quantity::time(time).ok().filter(|time| (Nanos::new(1)..=HOLD_MAX).contains(time));
+            time.ok_or(OnLossError)
+        }
+        _ => Err(OnLossError),
+    }
+}
+
+/// A text that does not say what becomes of requests if a server is gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected error, hold or hold=TIME, a time up to 24h with its unit, such as hold=60s")]
+pub struct OnLossError;
 
 /// A text that does not say for how long to poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -477,6 +509,14 @@ impl Draft {
                         reader.complain(inner.at.start, &key, Problem::OutOfRange.because(message));
                     }
                 },
+                "on_loss" => {
+                    if let Some(given) = reader.text(&key, &inner) {
+                        match on_loss(&given.value) {
+                            Ok(time) => found.on_loss = Some((time, reader.place(inner.at.start))),
+                            Err(error) => reader.complain(inner.at.start, &key, error.to_string()),
+                        }
+                    }
+                }
                 "tls" => found.tls = device_tls(reader, &key, &inner),
                 name if crate::cgroup::find(name).is_some() => rest.push(inner),
                 _ => reader.unknown(&key, &inner, &DEVICE_KEYS),

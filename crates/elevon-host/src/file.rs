@@ -22,11 +22,15 @@ pub fn of_owner<T>(make: impl FnOnce() -> T) -> T {
     made
 }
 
-/// Returns without an error if the process may write a file. It is not opened.
+/// Returns without an error if the process may write a file. It is not opened for writing.
 ///
 /// # Errors
 /// Why not.
 pub fn may_write(path: &Path) -> io::Result<()> {
+    let is_block_device = std::fs::metadata(path)?.file_type().is_block_device();
+    if is_block_device && is_read_only(&File::open(path)?) {
+        return Err(io::Error::other("it is a read-only block device"));
+    }
     let path = CString::new(path.as_os_str().as_bytes())?;
     // SAFETY: a text with its end.
     let result = unsafe { libc::access(path.as_ptr(), libc::W_OK) };
@@ -122,6 +126,12 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
+    /// A block device that cannot be written was opened for writing.
+    #[error("{}: is a read-only block device (blockdev --getro says 1); use it read-only, or make it writable", .path.display())]
+    ReadOnly {
+        /// The path.
+        path: PathBuf,
+    },
     /// Another server has the file, and one of both writes it through a page cache.
     #[error(
         "{}: another server has it, and one of both writes it through a page cache, which the other does not see; end that \
@@ -200,6 +210,9 @@ impl HostFile {
         // The path may refer to another file by now.
         if usable(file.metadata().map_err(io("find what it is"))?.file_type())? != is_block_device {
             return Err(io("open it")(std::io::Error::other("it was replaced meanwhile")));
+        }
+        if is_block_device && options.write && is_read_only(&file) {
+            return Err(OpenError::ReadOnly { path: path.to_owned() });
         }
         let mut bytes = size_of(&file, is_block_device).map_err(io("find its size"))?;
         let wanted = match (options.fill && is_new, options.grow_to) {
@@ -421,6 +434,17 @@ fn open_to_flush(path: &Path, file: &File, write: bool) -> std::io::Result<File>
     // The path may refer to another file by now.
     if is_same(&file.metadata()?, &second.metadata()?) { Ok(second) } else { file.try_clone() }
 }
+
+/// Returns true if a block device takes no writes, although it can be opened for writing.
+fn is_read_only(device: &File) -> bool {
+    let mut answer: libc::c_int = 0;
+    // SAFETY: a valid descriptor, and memory for the answer.
+    let result = unsafe { libc::ioctl(device.as_raw_fd(), BLKROGET, &raw mut answer) };
+    result == 0 && answer != 0
+}
+
+/// Asks whether a block device is read-only: `_IO(0x12, 94)` of linux/fs.h.
+const BLKROGET: libc::Ioctl = 0x125e;
 
 /// Returns true if the file system of a file is tmpfs or ramfs.
 fn is_in_memory(file: &File) -> bool {

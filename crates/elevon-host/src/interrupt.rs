@@ -74,6 +74,7 @@ impl Interrupt {
     }
 
     fn stop_on(&self, signals: &[i32]) -> std::io::Result<()> {
+        ignore_file_size_signal();
         for &signal in signals {
             if signal == SIGHUP && is_ignored(signal) {
                 continue;
@@ -174,6 +175,13 @@ fn clock() -> Instant {
     // SAFETY: a valid place for the answer. An error leaves zero.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
     Instant::new(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+/// Lets a write beyond the limit of file sizes (`RLIMIT_FSIZE`) fail with EFBIG in place of ending
+/// the process.
+fn ignore_file_size_signal() {
+    // SAFETY: no handler is given, and a signal that is ignored runs nothing.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 /// Returns true if a signal is currently ignored.

@@ -6,6 +6,7 @@
 mod alarm;
 mod buffers;
 mod busy_poll;
+mod connect;
 pub mod cpu;
 mod disk;
 pub mod file;
@@ -22,6 +23,7 @@ mod threads;
 mod uring;
 
 pub use alarm::Alarm;
+pub use connect::{connect_tcp, connect_unix};
 pub use disk::disk_of;
 pub use file::{Allocation, FileIdentity, HostFile, OpenError, OpenOptions};
 pub use joined::{MOST_PARTS, SLOT};

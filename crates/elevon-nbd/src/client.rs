@@ -22,7 +22,7 @@ const ANSWERS_MAX: u32 = 1024;
 /// A disk that a server offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Remote {
-    /// Bytes.
+    /// Bytes, below 2^63.
     pub size: u64,
     /// Nothing can be written.
     pub read_only: bool,
@@ -51,7 +51,8 @@ pub struct Remote {
 
 /// What follows from the bytes that were given. The answer to a request has any number of
 /// [`Self::Data`], [`Self::Zeroes`] and [`Self::Extents`], and one [`Self::Reply`], which is the
-/// last.
+/// last. An answer that contradicts the protocol, or lacks something, fails its request alone, as
+/// long as it is known where the next one begins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClientStep {
     /// More bytes are needed.
@@ -126,6 +127,12 @@ enum Phase {
         /// The request that has finished after that.
         ends: Option<u64>,
     },
+    /// Bytes of a chunk that is of no use.
+    Skipped {
+        left: u32,
+        /// The request that has finished after that.
+        ends: Option<u64>,
+    },
     /// A request has finished.
     End(u64),
 }
@@ -191,7 +198,8 @@ impl Client {
     /// If no export is open, the cookie is in use, or the command is BLOCK_STATUS and
     /// [`Remote::allocation`] false.
     pub fn request(&mut self, cookie: u64, command: Command, offset: u64, length: u32, fua: bool) -> [u8; 28] {
-        let is_open = matches!(self.phase, Phase::Transmission | Phase::Payload { .. } | Phase::End(_));
+        use Phase::{End, Payload, Skipped, Transmission};
+        let is_open = matches!(self.phase, Transmission | Payload { .. } | Skipped { .. } | End(_));
         assert!(is_open, "no export is open");
         let (number, flags) = match command {
             Command::Read => (command::READ, 0),
@@ -252,7 +260,8 @@ impl Client {
             Phase::Greeting => self.greeting(input),
             Phase::Option(asked) => self.answer(asked, input),
             Phase::Transmission => self.reply(input),
-            Phase::End(cookie) => Ok((0, self.end(cookie)?)),
+            Phase::Skipped { left, ends } => Ok(self.skipped(left, ends, input)),
+            Phase::End(cookie) => Ok((0, self.end(cookie))),
             Phase::StartTls => panic!("the TLS handshake comes first"),
             Phase::Payload { .. } => panic!("the payload comes first"),
         }
@@ -402,6 +411,10 @@ fn remote(size: u64, flags: u16, sizes: Option<(u32, u32, u32)>) -> Result<Remot
         && (payload == u32::MAX || (payload >= block && payload.is_multiple_of(block)));
     if !is_valid {
         return Err(ClientError::Broken("its block sizes are not valid"));
+    }
+    // As the kernel's offsets.
+    if size > i64::MAX as u64 {
+        return Err(ClientError::Broken("its export has 2^63 bytes or more"));
     }
     let has = |bit| flags & bit != 0;
     Ok(Remote {

@@ -23,10 +23,10 @@ pub(crate) const LONGEST_SPAN: u64 = 60_000;
 const SPAN: u64 = 1_000;
 
 /// Every command, for the answer to an unknown one.
-const COMMANDS: [&str; 8] = ["exports", "stats", "explain", "set", "drain", "resume", "reload", "stop"];
+const COMMANDS: [&str; 9] = ["exports", "stats", "explain", "set", "drain", "resume", "reopen", "reload", "stop"];
 
 /// Those that change something, but for `reload`, which is logged by who carries it out.
-const CHANGES: [&str; 4] = ["set", "drain", "resume", "stop"];
+const CHANGES: [&str; 5] = ["set", "drain", "resume", "reopen", "stop"];
 
 /// Accepts connections that command, until the server has ended.
 pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
@@ -129,6 +129,8 @@ pub(crate) enum Command {
     /// `None`: all exports.
     Drain(Option<String>),
     Resume(Option<String>),
+    /// The disk of a device is opened again.
+    Reopen(String),
     Reload,
     Stop,
 }
@@ -147,6 +149,7 @@ impl Command {
             "set" => settings(command, rules),
             "drain" => export(command).map(Self::Drain),
             "resume" => export(command).map(Self::Resume),
+            "reopen" => text(command, "device").map(|name| Self::Reopen(name.to_owned())),
             "reload" => Ok(Self::Reload),
             "stop" => Ok(Self::Stop),
             _ => Err(format!("`{name}` is no command; there are {}", COMMANDS.join(", "))),
@@ -173,6 +176,7 @@ fn answer(command: Command, shared: &Arc<Shared>) -> Result<Value, String> {
             control.resume(names);
             Vec::new()
         }),
+        Command::Reopen(device) => control.reopen(&device).map(|()| json!({})),
         Command::Reload => match shared.reload_and_log() {
             Ok(refused) => Ok(json!({ "refused": refused })),
             Err(errors) => Err(errors.join("\n")),

@@ -15,6 +15,8 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::slice;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_cache::page_cache::CacheConfig;
@@ -94,6 +96,8 @@ pub(crate) enum Message {
     /// Cut these clients off, as far as they are there. The answer is how many requests each of
     /// them had that were not answered; they are not carried out.
     Cut { clients: Vec<u32>, answer: Sender<Vec<(u32, usize)>> },
+    /// Open the disk again. The answer says how that ended.
+    Reopen { answer: Sender<Result<(), String>> },
     /// The server ends: serve until every client has left, without limits.
     Stop,
 }
@@ -107,9 +111,16 @@ pub(crate) struct DeviceHandle {
     pub(crate) kernel: Kernel,
     pub(crate) messages: Sender<Message>,
     pub(crate) alarm: Alarm,
+    /// Its thread has ended by a fault of its own.
+    pub(crate) has_failed: Arc<AtomicBool>,
 }
 
 impl DeviceHandle {
+    /// Returns true if its thread has ended by a fault of its own.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
+
     /// Sends a message. Returns false if the device's thread has ended.
     pub(crate) fn send(&self, message: Message) -> bool {
         let is_sent = self.messages.send(message).is_ok();
@@ -390,8 +401,15 @@ impl<D: Disk> DeviceLoop<D> {
                     cut.into_iter().map(|(client, task)| (client, self.cut(task, io::ErrorKind::BrokenPipe.into())));
                 drop(answer.send(cut.collect()));
             }
+            Message::Reopen { answer } => {
+                if self.disk.reopen(answer) {
+                    self.errors.reopened();
+                    self.cache.iter_mut().for_each(|cache| cache.forget_loss());
+                }
+            }
             Message::Stop => {
                 self.is_stopping = true;
+                self.disk.stop();
                 let now = self.disk.now();
                 if let Err(error) = self.tenants.replace(&mut self.stack, &mut self.settings, now, &[]) {
                     self.errors.limits_stay(&error);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::sync::{Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -73,7 +73,8 @@ impl Devices {
         };
         let thread = std::thread::Builder::new().name("device".into()).spawn(work).map_err(ServeError::Thread)?;
         let (alarm, kernel, said) = told.recv().map_err(|_| ServeError::Ended)??;
-        Ok((self.insert(DeviceHandle { name: name.to_owned(), kernel, messages, alarm }, thread), said))
+        let (name, has_failed) = (name.to_owned(), Arc::default());
+        Ok((self.insert(DeviceHandle { name, kernel, messages, alarm, has_failed }, thread), said))
     }
 
     /// Adds a device whose thread runs, and returns its number.
@@ -130,9 +131,19 @@ impl Devices {
         all.devices.iter().map(|(&number, (device, _))| (number, device.clone())).collect()
     }
 
-    /// Returns true if the thread of a device that was not removed has ended.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.all.read().expect(LOCK).devices.values().any(|(_, thread)| thread.is_finished())
+    /// Returns the devices that were not removed and whose threads have ended since this was asked
+    /// the last time. They are failed from now on.
+    pub(crate) fn take_failed(&self) -> Vec<(usize, DeviceHandle)> {
+        let all = self.all.read().expect(LOCK);
+        let ended = all.devices.iter().filter(|(_, (_, thread))| thread.is_finished());
+        let is_new = |device: &DeviceHandle| !device.has_failed.swap(true, Ordering::Relaxed);
+        ended.filter(|(_, (device, _))| is_new(device)).map(|(&number, (device, _))| (number, device.clone())).collect()
+    }
+
+    /// Returns true if there are devices, and all of them are failed.
+    pub(crate) fn have_all_failed(&self) -> bool {
+        let devices = &self.all.read().expect(LOCK).devices;
+        !devices.is_empty() && devices.values().all(|(device, _)| device.has_failed())
     }
 
     /// Ends all devices, and waits for that, with a call of `waits` from time to time. Returns

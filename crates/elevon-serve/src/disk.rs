@@ -1,6 +1,7 @@
 //! What a server needs of a device besides a clock and I/O.
 
 use std::io;
+use std::sync::mpsc::Sender;
 
 use elevon_core::op::Op;
 use elevon_core::status::Status;
@@ -81,6 +82,18 @@ pub trait Disk: Backend {
     fn is_lost(&self) -> bool {
         false
     }
+
+    /// Opens the disk again, and forgets that a flush has failed. Tells how that ended. Returns
+    /// false if it cannot be opened again.
+    fn reopen(&mut self, answer: Sender<Result<(), String>>) -> bool {
+        let words = "only a disk of another server can be opened again; start the server again";
+        // Whoever asked may be gone by now.
+        drop(answer.send(Err(words.to_owned())));
+        false
+    }
+
+    /// The server ends: what waits for a disk that is gone has not much time left.
+    fn stop(&mut self) {}
 
     /// Returns the next line about what became of the disk, and how grave it is.
     fn poll_news(&mut self) -> Option<(Level, String)> {

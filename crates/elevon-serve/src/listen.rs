@@ -100,6 +100,10 @@ impl fmt::Display for Address {
 /// neither side sleeps within one.
 const SEND_BUFFER: i32 = 1 << 20;
 
+/// How long the server of a socket that is in the way has to accept a connection, which shows that
+/// it is there.
+const PROBE: Duration = Duration::from_secs(1);
+
 /// A socket that accepts connections. A socket in the file system is removed when who made it is
 /// dropped.
 pub(crate) enum Listener {
@@ -123,7 +127,7 @@ impl Listener {
                 let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
                 // Any other error may be that of a server that is there.
                 let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-                if is_socket && UnixStream::connect(path).is_err_and(is_refused) {
+                if is_socket && elevon_host::connect_unix(path, PROBE).is_err_and(is_refused) {
                     std::fs::remove_file(path)?;
                 }
                 let listener = UnixListener::bind(path)?;

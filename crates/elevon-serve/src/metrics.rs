@@ -253,6 +253,12 @@ impl Scrape {
 
     /// Devices behind their schedulers.
     fn devices(&self, to: &mut Families<'_, '_>) -> fmt::Result {
+        let help = "1 if the device's thread has ended by a fault of the server; its clients are cut.";
+        let failed = self.observed.names.values().map(|name| {
+            let is_there = self.observed.devices.iter().any(|view| view.name == *name);
+            (vec![("device", name.as_str())], i64::from(!is_there))
+        });
+        to.gauges("elevon_device_failed", help, None, failed)?;
         let all = || self.observed.devices.iter().map(|view| (vec![("device", view.name.as_str())], view));
         let groups = || {
             all().flat_map(|(labels, view)| {

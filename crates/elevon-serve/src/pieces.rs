@@ -18,6 +18,11 @@ pub(crate) const MOST_BUFFERS: u32 = (Export::PAYLOAD as u64 / PART) as u32 + 3;
 /// Parts of zeroes that a request writes at a time where the device cannot make them otherwise.
 const ZEROES: u32 = 8;
 
+/// The most bytes of a part without data, and the parts of a request that are submitted at a time:
+/// the stack cuts each to what the device takes, and others have their turn between them.
+const PLAIN_PART: u64 = 1 << 30;
+const PLAIN_PARTS: u32 = 8;
+
 /// What is done for a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Work {
@@ -274,7 +279,7 @@ impl Pieces {
             Work::Write | Work::WriteZeroData => {
                 Part { op: Op::Write, at, length: left.min(PART), fua: self.request.fua }
             }
-            Work::Plain(op) => Part { op, at, length: left, fua: false },
+            Work::Plain(op) => Part { op, at, length: left.min(PLAIN_PART), fua: false },
         };
         // There is one flush.
         self.submitted += part.length.max(1);
@@ -287,6 +292,7 @@ impl Pieces {
         match (self.stage, self.work) {
             (Stage::Blocks, Work::Flush) => self.submitted == 0,
             (Stage::Blocks, Work::WriteZeroData) if self.parts >= ZEROES => false,
+            (Stage::Blocks, Work::Plain(_)) if self.parts >= PLAIN_PARTS => false,
             (Stage::Blocks, _) => self.status.is_ok() && self.submitted < self.blocks.length(),
             _ => self.status.is_ok() && self.submitted < self.edges().count() as u64,
         }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use elevon_report::number::counted;
 
-use crate::device::Message;
+use crate::device::{DeviceHandle, Message};
 use crate::server::Event;
 use crate::shared::{Control, Shared};
 
@@ -24,6 +24,8 @@ pub(crate) struct Reporter {
 struct Watchdog {
     every: Duration,
     asked: Option<Instant>,
+    /// It was not told yet that all have answered.
+    is_asked: bool,
     /// The answers that are due.
     answers: Vec<(usize, Receiver<()>)>,
 }
@@ -31,7 +33,7 @@ struct Watchdog {
 impl Reporter {
     /// `watchdog` is how often it has to be told that threads are alive.
     pub(crate) fn new(watchdog: Option<Duration>) -> Self {
-        let watchdog = watchdog.map(|every| Watchdog { every, asked: None, answers: Vec::new() });
+        let watchdog = watchdog.map(|every| Watchdog { every, asked: None, is_asked: false, answers: Vec::new() });
         Self { watchdog, status: String::new(), at: None }
     }
 
@@ -55,10 +57,12 @@ impl Reporter {
 
 impl Watchdog {
     fn look(&mut self, shared: &Shared) {
-        let was_waiting = !self.answers.is_empty();
-        // A thread that has ended never answers.
-        self.answers.retain(|(device, answer)| answer.try_recv().is_err() && shared.devices.contains(*device));
+        let was_waiting = std::mem::take(&mut self.is_asked);
+        // A thread that has ended never answers. That of a device that has failed is not asked.
+        let is_due = |number: usize| shared.devices.get(number).is_some_and(|device| !device.has_failed());
+        self.answers.retain(|(device, answer)| answer.try_recv().is_err() && is_due(*device));
         if !self.answers.is_empty() {
+            self.is_asked = true;
             return;
         }
         if was_waiting {
@@ -66,12 +70,15 @@ impl Watchdog {
         }
         if self.asked.is_none_or(|at| at.elapsed() >= self.every) {
             self.asked = Some(Instant::now());
-            let ask = |(number, device): (usize, crate::device::DeviceHandle)| {
+            let ask = |(number, device): (usize, DeviceHandle)| {
                 let (answer, answered) = channel();
                 device.send(Message::Ping { answer });
                 (number, answered)
             };
-            self.answers = shared.devices.all().into_iter().map(ask).collect();
+            self.answers =
+                shared.devices.all().into_iter().filter(|(_, device)| !device.has_failed()).map(ask).collect();
+            // There is none to wait for if all have failed, which ends the server.
+            self.is_asked = true;
         }
     }
 }
@@ -86,7 +93,6 @@ mod tests {
     use elevon_host::Alarm;
 
     use super::*;
-    use crate::device::DeviceHandle;
     use crate::devices::Devices;
     use crate::request_memory::RequestMemory;
     use crate::shared::ConnectionLimits;
@@ -107,6 +113,7 @@ mod tests {
             kernel: Kernel::DEFAULT,
             messages,
             alarm: Alarm::new().expect("a descriptor"),
+            has_failed: Arc::default(),
         };
         let limits = ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY };
         let memory = RequestMemory::new(REQUEST_MEMORY);
@@ -124,5 +131,8 @@ mod tests {
         assert_eq!((alive(), alive()), (1, 1));
         drop(received);
         assert_eq!((alive(), alive()), (1, 1), "its thread has ended");
+        shared.devices.get(0).expect("it was added").has_failed.store(true, Ordering::Relaxed);
+        let (before, after) = (alive(), alive());
+        assert!(after > before, "the others serve on");
     }
 }

@@ -206,9 +206,10 @@ impl Server {
         bind(address, &mut self.http)
     }
 
-    /// Serves until it is told to stop, or the thread of a device has ended. Then no connection is
-    /// accepted, requests in flight are answered, and devices are closed. Returns false if a thread
-    /// ended before that, or something that was written did not reach its device; the log has why.
+    /// Serves until it is told to stop, or the threads of all devices have ended. Then no connection
+    /// is accepted, requests in flight are answered, and devices are closed. Returns false if a
+    /// thread ended before that, or something that was written did not reach its device; the log has
+    /// why. A device whose thread ends is failed: its clients are cut, and the others are served on.
     ///
     /// # Errors
     /// A thread cannot be started.
@@ -240,7 +241,7 @@ impl Server {
         shared.notify(Event::Ready);
         let mut reporter = Reporter::new(hooks.watchdog);
         let mut reload: Option<JoinHandle<()>> = None;
-        while !(hooks.stop)() && !shared.is_stopping() && !shared.devices.has_ended() {
+        while !(hooks.stop)() && !shared.is_stopping() && !shared.have_devices_ended() {
             // It waits for clients that have to leave, and what comes meanwhile is one more.
             if reload.as_ref().is_none_or(JoinHandle::is_finished) && (hooks.reload_wanted)() {
                 reload = start_reload(&shared);
@@ -330,7 +331,8 @@ mod tests {
         let server = Server::new(ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY }, |_| {});
         for work in threads {
             let alarm = Alarm::new().expect("a descriptor");
-            let handle = DeviceHandle { name: "d".to_owned(), kernel: Kernel::DEFAULT, messages: channel().0, alarm };
+            let (name, messages, has_failed) = ("d".to_owned(), channel().0, Arc::default());
+            let handle = DeviceHandle { name, kernel: Kernel::DEFAULT, messages, alarm, has_failed };
             server.devices.insert(handle, std::thread::spawn(work));
         }
         server
@@ -342,11 +344,21 @@ mod tests {
 
     /// Nobody stops these servers.
     #[test]
-    fn a_server_ends_with_the_thread_of_a_device() {
+    fn a_server_ends_with_the_threads_of_all_devices() {
         let ends = |work: fn() -> bool| server(vec![work]).serve(hooks(&|| false, &|| false)).expect("threads");
         assert!(!ends(|| false), "something was not written");
         assert!(!ends(|| panic!("as a device may")));
         assert!(ends(|| true));
+        // The first is failed, and the server goes on with the second.
+        static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+        let slow = || {
+            BEGAN.get_or_init(Instant::now);
+            std::thread::sleep(10 * LOOK);
+            true
+        };
+        let is_whole = server(vec![|| panic!("as a device may"), slow]).serve(hooks(&|| false, &|| false));
+        assert!(!is_whole.expect("threads"));
+        assert!(BEGAN.get().expect("it began").elapsed() >= 10 * LOOK);
     }
 
     #[test]

@@ -267,7 +267,7 @@ impl Shared {
         let all = connections.as_mut().ok_or(NotOpened::Unknown)?;
         // Under the lock, so that a drain either finds the connection or is found here.
         let known = find(&self.exports(), export, client).ok_or(NotOpened::Unknown)?.clone();
-        if known.is_drained {
+        if known.is_drained || self.devices.get(known.device).is_some_and(|device| device.has_failed()) {
             return Err(NotOpened::Drained);
         }
         self.has_room(all, &known, client)?;
@@ -309,6 +309,20 @@ impl Shared {
             return full("its tenant's part of max_connections", ConnectionRefusal::TenantFull, of_tenant);
         }
         Ok(())
+    }
+
+    /// Returns true if the threads of all devices have ended. Cuts the clients of those whose thread
+    /// has ended by a fault of its own.
+    pub(crate) fn have_devices_ended(&self) -> bool {
+        for (number, device) in self.devices.take_failed() {
+            let message = format!("device {}: failed: its thread has ended; its clients are cut", device.name);
+            let fields = [("device", Field::Text(&device.name))];
+            self.log(&Record { level: Level::Error, target: "device", message: &message, fields: &fields });
+            let exports = self.exports();
+            let is_of_device = |name: &str| exports.iter().any(|export| export.name == name && export.device == number);
+            self.shut(Shutdown::Both, &|export, _| export.is_some_and(is_of_device));
+        }
+        self.devices.have_all_failed()
     }
 
     pub(crate) fn stop(&self) {
@@ -509,6 +523,22 @@ impl Control<'_> {
     /// Returns the number of open connections.
     pub(crate) fn connections(&self) -> usize {
         self.0.connections.lock().expect(LOCK).as_ref().map_or(0, BTreeMap::len)
+    }
+
+    /// Opens the disk of a device again: it connects anew to its server, and flushes may succeed
+    /// again.
+    ///
+    /// # Errors
+    /// There is no such device, its disk cannot be opened again, or its server is not there.
+    pub fn reopen(&self, name: &str) -> Result<(), String> {
+        let mut devices = self.0.devices.all().into_iter().map(|(_, device)| device);
+        let device = devices.find(|device| device.name == name).ok_or_else(|| {
+            let all: Vec<String> = self.devices().into_values().collect();
+            format!("{name}: no such device; there are {}", all.join(", "))
+        })?;
+        let ended = || Err("its thread has ended".to_owned());
+        let reopened = device.ask(|answer| Message::Reopen { answer }).unwrap_or_else(ended);
+        reopened.map_err(|why| format!("device {name}: {why}"))
     }
 
     /// Returns what every device is doing.

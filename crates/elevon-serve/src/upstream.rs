@@ -1,20 +1,28 @@
 //! A disk of another NBD server as a device: the stack stands before it as before a file.
 //!
 //! The device's thread hands requests to a thread that sends them ([`link`]), and takes answers
-//! from those that receive. What was in flight when a connection is lost fails, on all of them;
-//! later requests connect again. No request is sent twice: whether a write that was not answered
-//! was carried out is not known.
+//! from those that receive. If the connections are lost, they are made again. What was in flight
+//! is held until then and sent again, for as long as [`Upstream::hold`] says, or fails.
 //!
 //! What was answered and not flushed may be lost together with a connection, since the server may
-//! have been started again. Then no later flush succeeds, as after one that failed.
+//! have been started again. So it is kept ([`unflushed`]), and sent again before anything else. If
+//! not all of it was kept, no later flush succeeds, as after one that failed.
+//!
+//! Sending again changes nothing that a client has seen: changes of the same bytes are sent one
+//! after the other, so that what is sent again was never overwritten by an answered change.
 
 mod address;
 mod allocation;
+mod backoff;
+mod connection;
+mod held;
 mod link;
+mod unflushed;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
-use std::sync::mpsc::Receiver;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender};
 
 use elevon_cache::FrameId;
 use elevon_cache::page_cache::ByteCopy;
@@ -32,7 +40,9 @@ use crate::disk::{Allocation, Disk};
 use crate::log::Level;
 use crate::simulated::{Clock, RealClock};
 use crate::slots::Slots;
-use link::{Answer, Ask, Link};
+use held::{Away, Held};
+use link::{Answer, Link};
+use unflushed::{Change, Unflushed};
 
 pub use address::{UpstreamAddress, UpstreamAddressError, UpstreamTls};
 pub use link::UpstreamError;
@@ -46,18 +56,29 @@ const PLAIN: Sectors = Sectors::new(1 << 22);
 const STATUS: u64 = 1 << 31;
 /// The bit by which questions about the allocation differ from commands.
 const QUESTION: u64 = 1 << 63;
+/// The bit of changes that are sent again.
+const AGAIN: u64 = 1 << 62;
 /// After this time without an answer to a question the server is taken for lost.
 const QUESTION_TIME: Nanos = Nanos::from_secs(30);
 
 /// Lines about the connections that are kept for whoever tells them.
 const NEWS: usize = 16;
 
-/// A request at the server.
+/// A request that the server has not answered.
 struct Flight {
     command: Command,
     pieces: Vec<Piece>,
-    /// Writes that were answered when a flush was sent.
+    held: Held,
+    /// The last change that was answered when a flush was sent.
     answered: u64,
+    /// The server had its time to answer.
+    is_overdue: bool,
+}
+
+/// A question about the allocation that has no answer.
+struct Question {
+    asked: Instant,
+    held: Held,
 }
 
 /// A disk of another server.
@@ -74,10 +95,10 @@ pub struct Upstream {
     /// What became of the connections, to be told; no more than [`NEWS`] lines.
     news: VecDeque<(Level, String)>,
     answers: Receiver<Answer>,
-    /// What is at the server, by the sequence numbers of commands.
+    /// What the server has not answered, by the sequence numbers of commands.
     flights: BTreeMap<u64, Flight>,
-    /// When each question about the allocation was asked that has no answer, by its number.
-    questions: BTreeMap<u64, Instant>,
+    /// Questions about the allocation, by their numbers.
+    questions: BTreeMap<u64, Question>,
     next_question: u64,
     /// The answers that were not taken.
     found: VecDeque<(u64, Result<Vec<Extent>, Status>)>,
@@ -85,9 +106,12 @@ pub struct Upstream {
     notes: Vec<String>,
     slots: Slots,
     promises: Promises,
-    /// Writes without FUA that were answered, and how many of them a flush covered.
-    answered: u64,
-    flushed: u64,
+    unflushed: Unflushed,
+    away: Away,
+    /// Requests that failed without an answer.
+    failed: VecDeque<u64>,
+    /// Whoever waits until the connections are made anew.
+    reopening: Vec<Sender<Result<(), String>>>,
 }
 
 impl Upstream {
@@ -104,13 +128,20 @@ impl Upstream {
         let mut clock = RealClock::new().map_err(UpstreamError::Machine)?;
         let alarm = clock.alarm().map_err(UpstreamError::Machine)?;
         let (link, remote, answers, notes) = Link::open(address.clone(), alarm)?;
-        let (export, Remote { block, payload, .. }) = (address.to_string(), remote);
+        let (export, Remote { block, payload, size, .. }) = (address.to_string(), remote);
         if block > largest_blocks {
             return Err(UpstreamError::Blocks { export, block, most: largest_blocks });
         }
         if u64::from(payload) < PAGE_SIZE {
             return Err(UpstreamError::Payload { export, payload });
         }
+        let block = block.max(SECTOR_SIZE as u32);
+        if size < block.into() {
+            return Err(UpstreamError::Small { export, bytes: size, block });
+        }
+        let tail = size % u64::from(block);
+        let note = format!("{export}: its last {tail} bytes fill no block of {block} and are left alone");
+        let notes = notes.into_iter().chain((tail > 0).then_some(note)).collect();
         Ok(Self {
             clock,
             interrupt,
@@ -128,9 +159,17 @@ impl Upstream {
             notes,
             slots: Slots::default(),
             promises: Promises::default(),
-            answered: 0,
-            flushed: 0,
+            unflushed: Unflushed::default(),
+            away: Away::default(),
+            failed: VecDeque::new(),
+            reopening: Vec::new(),
         })
+    }
+
+    /// Holds what is asked of the disk for so long after the connections were lost, in place of
+    /// letting it fail at once.
+    pub const fn hold(&mut self, time: Nanos) {
+        self.away.most = time;
     }
 
     /// Returns what the server says of the disk.
@@ -170,26 +209,12 @@ impl Upstream {
             max_hw_discard_sectors: if_has(self.remote.trim),
             discard_granularity: if self.remote.trim { block } else { 0 },
             max_write_zeroes_sectors: if_has(self.remote.write_zeroes),
-            write_cache: self.remote.flush,
-            fua: self.remote.flush && self.remote.fua,
+            // Without a cache a stack drops FUA.
+            write_cache: self.remote.flush || self.remote.fua,
+            fua: self.remote.fua,
             rotational: self.remote.rotational,
             nowait: false,
             ..QueueLimits::default()
-        }
-    }
-
-    /// Handles the loss of the connections.
-    fn on_lost(&mut self) {
-        let lost = format!("{}: the connection was lost", self.address);
-        self.tell(Level::Error, format!("{lost}, and what was in flight failed"));
-        self.failure = Some(lost);
-        let unflushed = self.answered - self.flushed;
-        if unflushed > 0 && self.promises.broken().is_none() {
-            self.promises.break_with(Status::IoError);
-            let message = format!(
-                "{unflushed} writes were answered and not flushed before that, so the server may have lost them"
-            );
-            self.tell(Level::Error, message);
         }
     }
 
@@ -212,18 +237,36 @@ impl Upstream {
                 rest = others;
             });
         }
-        if status.is_ok() {
-            let is_durable = self.remote.fua && command.flags.contains(Flags::FUA);
+        if status.is_ok() && self.remote.flush {
             match command.op {
-                Op::Flush => self.flushed = self.flushed.max(flight.answered),
+                Op::Flush => self.unflushed.flush(flight.answered),
                 Op::Read => {}
-                _ if is_durable => {}
-                _ => self.answered += 1,
+                _ => self.unflushed.push(flight.held.change.clone()),
             }
         }
         // What came before the byte that failed is good for those whose bytes it is.
         let bytes = if status.is_ok() { command.bytes } else { Bytes::new(data.len() as u64) };
         Completion::of(command, self.promises.settle(command, status), bytes)
+    }
+
+    /// Ends a request that has no answer. Of a flush, and of a write with FUA, it does not say that
+    /// something was lost.
+    fn fail(&mut self, flight: &Flight) -> Completion {
+        Completion::of(&flight.command, Status::IoError, Bytes::ZERO)
+    }
+
+    /// Takes the answer to a request, unless it is about one that is sent again.
+    fn on_answer(&mut self, cookie: u64, status: Status, data: &[u8]) -> Option<Completion> {
+        if cookie & AGAIN != 0 {
+            self.on_sent_again(cookie, status);
+            return None;
+        }
+        let flight = self.flights.remove(&cookie)?;
+        let completion = self.end(&flight, status, data);
+        if flight.command.op != Op::Read && self.away.waiting > 0 {
+            self.send_held();
+        }
+        Some(completion)
     }
 }
 
@@ -270,16 +313,24 @@ impl Driver for Upstream {
             }
         }
         let is_flush = command.op == Op::Flush;
-        self.link.send(Ask {
-            cookie: command.sequence,
+        let is_change = held::is_change(command.op);
+        let held = Held::new(Change {
             request,
             offset: if is_flush { 0 } else { command.sector.byte_offset().get() },
             length: if is_flush { 0 } else { command.bytes.get() as u32 },
-            fua: self.remote.fua && command.flags.contains(Flags::FUA),
-            payload,
+            // Nothing else makes a change durable if there is no FLUSH.
+            fua: self.remote.fua && (command.flags.contains(Flags::FUA) || !self.remote.flush) && is_change,
+            payload: Arc::new(payload),
         });
-        let flight = Flight { command: *command, pieces: all, answered: self.answered };
+        let flight =
+            Flight { command: *command, pieces: all, held, answered: self.unflushed.last(), is_overdue: false };
         self.flights.insert(command.sequence, flight);
+        if is_flush && !self.remote.flush {
+            // What it answers is durable.
+            self.failed.push_back(command.sequence);
+        } else {
+            self.send_or_hold(command.sequence);
+        }
         Accept::Ok
     }
 
@@ -288,17 +339,20 @@ impl Driver for Upstream {
         false
     }
 
-    /// A server that does not answer is as good as none: the connection is cut, and everything in
-    /// flight fails by that.
-    fn handle_timeout(&mut self, _now: Instant, _command: &Command) -> TimeoutAction {
-        self.link.cut();
+    /// A server that does not answer is as good as none: the connection is cut. The request has had
+    /// its time, and is not sent again.
+    fn handle_timeout(&mut self, _now: Instant, command: &Command) -> TimeoutAction {
+        if let Some(flight) = self.flights.get_mut(&command.sequence).filter(|flight| flight.held.is_sent) {
+            flight.is_overdue = true;
+            self.link.cut();
+        }
         TimeoutAction::ResetTimer
     }
 }
 
 impl Drop for Upstream {
     fn drop(&mut self) {
-        if !self.flights.is_empty() || !self.questions.is_empty() {
+        if !self.flights.is_empty() || !self.questions.is_empty() || self.away.since.is_some() {
             // Its thread must not wait for a server that does not answer.
             self.link.cut();
         }
@@ -311,42 +365,42 @@ impl Backend for Upstream {
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {
-        if self.questions.first_key_value().is_some_and(|(_, asked)| *asked + QUESTION_TIME <= self.clock.now()) {
-            self.link.cut();
-        }
+        self.look_at_time();
         loop {
+            if let Some(sequence) = self.failed.pop_front() {
+                let flight = self.flights.remove(&sequence).expect("it has not ended");
+                let is_done = flight.command.op == Op::Flush && !self.remote.flush;
+                return Some(if is_done { self.end(&flight, Status::Ok, &[]) } else { self.fail(&flight) });
+            }
             match self.answers.try_recv().ok()? {
                 Answer::Of { cookie, status, extents, .. } if cookie & QUESTION != 0 => {
-                    self.questions.remove(&cookie);
-                    let block = self.block().into();
-                    let found = if status.is_ok() { Ok(allocation::aligned(&extents, block)) } else { Err(status) };
-                    self.found.push_back((cookie, found));
+                    if self.questions.remove(&cookie).is_some() {
+                        let block = self.block().into();
+                        let found = if status.is_ok() { Ok(allocation::aligned(&extents, block)) } else { Err(status) };
+                        self.found.push_back((cookie, found));
+                    }
                 }
                 Answer::Of { cookie, status, data, .. } => {
-                    let flight = self.flights.remove(&cookie).expect("a request at the server");
-                    return Some(self.end(&flight, status, &data));
+                    if let Some(completion) = self.on_answer(cookie, status, &data) {
+                        return Some(completion);
+                    }
                 }
                 Answer::Lost => self.on_lost(),
-                Answer::Away(why) => {
-                    if self.failure.as_ref() != Some(&why) {
-                        self.tell(Level::Error, format!("no connection is made again: {why}"));
-                    }
-                    self.failure = Some(why);
-                }
-                Answer::Back => {
-                    self.failure = None;
-                    self.tell(Level::Info, format!("{}: connected again", self.address));
-                }
+                Answer::Away(why) => self.on_away(why),
+                Answer::Back(epoch) => self.on_back(epoch),
             }
         }
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
+        if !self.failed.is_empty() {
+            return !self.interrupt.is_set();
+        }
         if self.flights.is_empty() && until.is_none() && !self.is_called {
             return false;
         }
-        let answer = self.questions.first_key_value().map(|(_, asked)| *asked + QUESTION_TIME);
-        self.clock.wait([until, answer].into_iter().flatten().min()) && !self.interrupt.is_set()
+        let times = [until, self.next_answer_due(), self.away.ends()];
+        self.clock.wait(times.into_iter().flatten().min()) && !self.interrupt.is_set()
     }
 
     fn interrupted(&self) -> bool {
@@ -383,10 +437,11 @@ impl Disk for Upstream {
         }
         let cookie = self.next_question;
         self.next_question += 1;
-        self.questions.insert(cookie, self.clock.now());
         let length = bytes.min(STATUS) as u32;
         let request = NbdCommand::BlockStatus { one: false };
-        self.link.send(Ask { cookie, request, offset, length, fua: false, payload: Vec::new() });
+        let held = Held::new(Change { request, offset, length, fua: false, payload: Arc::default() });
+        self.questions.insert(cookie, Question { asked: self.clock.now(), held });
+        self.ask_or_hold(cookie);
         Allocation::Asked(cookie)
     }
 
@@ -422,5 +477,16 @@ impl Disk for Upstream {
 
     fn poll_news(&mut self) -> Option<(Level, String)> {
         self.news.pop_front()
+    }
+
+    fn reopen(&mut self, answer: Sender<Result<(), String>>) -> bool {
+        self.promises = Promises::default();
+        self.reopening.push(answer);
+        self.link.reopen();
+        true
+    }
+
+    fn stop(&mut self) {
+        self.away.stop(self.clock.now());
     }
 }

@@ -77,7 +77,7 @@ pub struct ClientView {
 #[derive(Clone, Debug)]
 pub(crate) struct Observed {
     /// The names of all devices by their numbers, which exports have.
-    names: BTreeMap<usize, String>,
+    pub(crate) names: BTreeMap<usize, String>,
     /// The devices whose threads have not ended.
     pub(crate) devices: Vec<DeviceView>,
     pub(crate) exports: Vec<ExportView>,

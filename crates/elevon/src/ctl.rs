@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Write as _};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
@@ -50,6 +49,7 @@ fn command(command: &CtlCommand) -> Result<Value, Failure> {
         CtlCommand::Set { tenant, setting } => json!({ "command": "set", "tenant": tenant, "setting": setting }),
         CtlCommand::Drain { export } => json!({ "command": "drain", "export": export }),
         CtlCommand::Resume { export } => json!({ "command": "resume", "export": export }),
+        CtlCommand::Reopen { device } => json!({ "command": "reopen", "device": device }),
         CtlCommand::Reload => json!({ "command": "reload" }),
         CtlCommand::Stop => json!({ "command": "stop" }),
         CtlCommand::Unknown(words) => {
@@ -71,7 +71,7 @@ const LONG_PATIENCE: Duration = Duration::from_secs(120);
 /// Returns how long the answer to a command may take.
 fn patience(command: &Value) -> Duration {
     match command["command"].as_str() {
-        Some("drain" | "reload") => LONG_PATIENCE,
+        Some("drain" | "reload" | "reopen") => LONG_PATIENCE,
         _ => PATIENCE + Duration::from_millis(number_of(&command["over_ms"])),
     }
 }
@@ -89,12 +89,15 @@ pub(crate) fn ask(socket: &Path, command: &Value) -> Result<Value, Failure> {
         _ => failed(error),
     };
     let nobody = |error: io::Error| {
+        if error.kind() == io::ErrorKind::TimedOut {
+            return failed(error);
+        }
         let words = format!(
             "{error}; no server has its control socket there: name the path of --control, or of the key control"
         );
         failed(io::Error::new(error.kind(), words))
     };
-    let mut stream = UnixStream::connect(socket).map_err(nobody)?;
+    let mut stream = elevon_host::connect_unix(socket, PATIENCE).map_err(nobody)?;
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     stream.write_all(format!("{command}\n").as_bytes()).map_err(waited)?;
     let mut line = String::new();
@@ -124,6 +127,7 @@ fn text(command: &CtlCommand, answer: &Value) -> String {
         CtlCommand::Set { .. }
         | CtlCommand::Drain { .. }
         | CtlCommand::Resume { .. }
+        | CtlCommand::Reopen { .. }
         | CtlCommand::Reload
         | CtlCommand::Stop
         | CtlCommand::Unknown(_) => String::new(),

@@ -11,13 +11,17 @@ mod watch;
 
 use std::cell::RefCell;
 use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::{did_you_mean, nearest};
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
-use elevon_formats::serve::{BUSY_POLL, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, request_memory};
+use elevon_formats::serve::{
+    BUSY_POLL, HOLD, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, on_loss, request_memory,
+};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
 use elevon_serve::{
@@ -174,7 +178,7 @@ fn set_tls(server: &mut Server, tls: Option<Tls>) {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 22] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 23] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--control", args.control.is_some()),
@@ -192,6 +196,7 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 22] {
         ("--direct", args.direct),
         ("--cache", args.cache.is_some()),
         ("--busy-poll", args.busy_poll.is_some()),
+        ("--on-loss", args.on_loss.is_some()),
         ("--scheduler", args.queue.scheduler.is_some()),
         ("--kernel", args.queue.kernel.is_some()),
         ("--set", !args.queue.set.is_empty()),
@@ -237,6 +242,11 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     let limits = ConnectionLimits { all, of_client: None, request_memory };
     let mut server = Server::new(limits, log::log);
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
+    let parse = |text: &str| on_loss(text).map_err(|error| Failure::named(format!("--on-loss {text}"), error));
+    let hold = args.on_loss.as_deref().map_or(Ok(HOLD), parse)?;
+    if args.on_loss.is_some() && !matches!(plan.target, Target::Nbd(_)) {
+        return Err(Failure::named("--on-loss", ValueError::expected("a disk of another server, nbd://HOST/EXPORT")));
+    }
     let planned = Planned {
         plan,
         parts: Vec::new(),
@@ -244,6 +254,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         read_only: args.read_only,
         direct: args.direct,
         busy_poll,
+        hold,
         is_watched,
     };
     let device = default_name(&args.file);
@@ -298,19 +309,20 @@ fn run(
     let bound = addresses.nbd.iter().map(|address| server.listen(address)).collect::<Result<Vec<_>, _>>()?;
     addresses.passed.into_iter().for_each(|(name, socket)| server.adopt(&name, socket));
     let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
+    let mut lines = String::new();
     for address in &bound {
-        for (name, scheme) in exports {
-            emit_text(&format!("{}\n", address.uri(scheme, name)))?;
-        }
+        exports.iter().for_each(|(name, scheme)| lines += &format!("{}\n", address.uri(scheme, name)));
     }
     match metrics {
-        Some(Address::Tcp(place)) => emit_text(&format!("metrics: http://{place}/metrics\n"))?,
-        Some(address @ Address::Unix(_)) => emit_text(&format!("metrics: {address}\n"))?,
+        Some(Address::Tcp(place)) => lines += &format!("metrics: http://{place}/metrics\n"),
+        Some(address @ Address::Unix(_)) => lines += &format!("metrics: {address}\n"),
         None => {}
     }
+    let printed = print(lines)?;
     // It is asked often.
     let stop = || {
         watch.borrow_mut().look();
+        notify::tell_again();
         if let (true, Some(signal), false) = (interrupt.is_set(), interrupt.signal(), is_text) {
             let message =
                 "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
@@ -323,7 +335,31 @@ fn run(
     let watchdog = notify::watchdog();
     let hooks = Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify: notify::notify, watchdog };
     // A server ends when it is told to, by a signal or a command.
-    Ok(if server.serve(hooks)? { Ending::Done } else { Ending::Failed })
+    let ending = if server.serve(hooks)? { Ending::Done } else { Ending::Failed };
+    // What is not read by now is not waited for.
+    let _ = printed.recv_timeout(LAST_LINES);
+    Ok(ending)
+}
+
+/// How long the end of the server waits until the addresses are printed.
+const LAST_LINES: Duration = Duration::from_millis(200);
+
+/// Prints lines to stdout in a thread of its own: whoever has it may not read, or may be gone, and
+/// clients are served all the same. What is returned says when that is over.
+fn print(lines: String) -> Result<Receiver<()>, Failure> {
+    let (done, is_done) = channel();
+    let work = move || {
+        match emit_text(&lines) {
+            Err(failure) if !failure.is_broken_pipe() => {
+                let message = format!("the addresses could not be printed: {failure}");
+                log::log(&Record::new(Level::Warning, "server", message.trim_end()));
+            }
+            _ => {}
+        }
+        drop(done);
+    };
+    std::thread::Builder::new().name("stdout".into()).spawn(work).map_err(MachineError::StartIo)?;
+    Ok(is_done)
 }
 
 /// Returns the options of a run on the same device.

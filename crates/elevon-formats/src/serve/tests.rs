@@ -76,6 +76,10 @@ fn a_mistake_is_a_line_with_its_place() {
             "{}{}busy_poll = '2ms'\n[export.x]",
             &["c.toml:4:13: device.d.busy_poll: expected a time from 0 to 1ms with its unit, such as 50us"],
         ),
+        (
+            "{}{}on_loss = 'wait'\n[export.x]",
+            &["c.toml:4:11: device.d.on_loss: expected error, hold or hold=TIME, a time up to 24h"],
+        ),
         ("{}{}[export.x]\ndevice = 'e'", &["c.toml:5:10: export.x.device: e: no such device"]),
         ("{}{}[device.e]\ndevice = './e'\n[export.x]", &["c.toml:6:9: export.x.device: which device? There are d, e"]),
         (
@@ -115,6 +119,23 @@ fn a_mistake_is_a_line_with_its_place() {
         let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
         assert_eq!(errors.len(), expected.len(), "{text}: {errors:#?}");
         assert!(errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)), "{text}: {errors:#?}");
+    }
+}
+
+#[test]
+fn requests_are_held_for_a_time_if_their_server_is_gone() {
+    for (text, time) in [
+        ("error", Some(Nanos::ZERO)),
+        ("hold", Some(HOLD)),
+        ("hold=90s", Some(Nanos::from_secs(90))),
+        ("hold=24h", Some(HOLD_MAX)),
+        ("hold=25h", None),
+        ("hold=0s", None),
+        ("hold=5", None),
+        ("error=5s", None),
+        ("", None),
+    ] {
+        assert_eq!(on_loss(text).ok(), time, "{text}");
     }
 }
 

@@ -7,8 +7,11 @@ use crate::reply::Extent;
 use crate::request::Command;
 use crate::wire::{CHUNK, Fields, NbdError, SIMPLE_REPLY, chunk};
 
-/// The longest chunk without data: as many extents as other servers tell at once.
+/// The longest chunk whose payload is looked at: as many extents as other servers tell at once.
 const CHUNK_MAX: u32 = 16 << 20;
+/// The longest chunk that is skipped: no answer to a request has more. What claims to be longer is
+/// no chunk.
+const SKIPPED_MAX: u32 = 64 << 20;
 /// Extents of an answer that are kept; of those behind them another request can ask.
 const EXTENTS_MAX: usize = 64 << 10;
 
@@ -37,17 +40,36 @@ impl Awaited {
         u32::try_from(at).ok().filter(|at| *at < self.length)
     }
 
-    /// Takes a part of a READ, and returns where it begins within the request.
-    fn take(&mut self, offset: u64, length: u32) -> Result<u32, ClientError> {
-        let wrong = ClientError::Broken("data that was not asked for");
-        let at = self.place(offset).filter(|_| self.command == Command::Read).ok_or(wrong.clone())?;
-        let end = at.checked_add(length).filter(|end| *end <= self.length && length > 0).ok_or(wrong)?;
+    /// Takes a part of a READ, and returns where it begins within the request; `None` if it was not
+    /// asked for, or came before.
+    fn take(&mut self, offset: u64, length: u32) -> Option<u32> {
+        let at = self.place(offset).filter(|_| self.command == Command::Read)?;
+        let end = at.checked_add(length).filter(|end| *end <= self.length && length > 0)?;
         let before = self.parts.range(..end).next_back();
         if before.is_some_and(|(_, other)| *other > at) {
-            return Err(ClientError::Broken("the same data twice"));
+            return None;
         }
         self.parts.insert(at, end);
-        Ok(at)
+        Some(at)
+    }
+
+    /// The answer contradicts the protocol. Where it ends is known all the same, so that its request
+    /// alone fails. None of its bytes is good.
+    fn spoil(&mut self) {
+        self.error.get_or_insert(NbdError::Io);
+        self.bad = Some(0);
+    }
+
+    /// Takes an error that the server tells in a chunk.
+    fn fail(&mut self, kind: u16, payload: &[u8]) {
+        let mut fields = Fields(payload);
+        let Some(error) = fields.u32() else { return self.spoil() };
+        self.error.get_or_insert(NbdError::from_code(error));
+        let text = fields.u16().and_then(|text| fields.bytes(text.into()));
+        let place = text.and_then(|_| fields.u64()).filter(|_| kind == chunk::ERROR_OFFSET);
+        // Without a place it may be about any byte.
+        let bad = place.and_then(|offset| self.place(offset)).unwrap_or(0);
+        self.bad = Some(self.bad.map_or(bad, |other| other.min(bad)));
     }
 
     /// Returns how many bytes came from the first on.
@@ -73,26 +95,25 @@ impl Client {
         }
     }
 
-    fn awaited(&mut self, cookie: u64) -> Result<&mut Awaited, ClientError> {
-        self.in_flight.get_mut(&cookie).ok_or(ClientError::Broken("a reply to no request"))
-    }
-
     fn simple(&mut self, input: &[u8]) -> Result<(usize, ClientStep), ClientError> {
         let mut fields = Fields(&input[4..]);
         let (Some(error), Some(cookie)) = (fields.u32(), fields.u64()) else { return Ok((0, ClientStep::More)) };
-        let awaited = self.awaited(cookie)?;
-        if !awaited.parts.is_empty() || awaited.has_extents {
-            return Err(ClientError::Broken("a simple reply behind chunks"));
-        }
+        let Some(awaited) = self.in_flight.get_mut(&cookie) else {
+            // Without chunks it may be that of a READ, whose data follows.
+            return match error != 0 || self.structured {
+                true => Ok((16, ClientStep::Continue)),
+                false => Err(ClientError::Broken("a reply to no request")),
+            };
+        };
         if error != 0 {
             awaited.error = Some(NbdError::from_code(error));
         } else if awaited.command == Command::Read && awaited.length > 0 {
             let (offset, length) = (awaited.offset, awaited.length);
-            let at = awaited.take(offset, length)?;
+            let at = awaited.take(offset, length).ok_or(ClientError::Broken("a simple reply behind chunks"))?;
             self.phase = Phase::Payload { left: length, ends: Some(cookie) };
             return Ok((16, ClientStep::Data { cookie, at, length }));
         }
-        Ok((16, self.end(cookie)?))
+        Ok((16, self.end(cookie)))
     }
 
     /// Takes a chunk, as far as a caller has not to take its data.
@@ -103,90 +124,104 @@ impl Client {
         else {
             return Ok((0, ClientStep::More));
         };
-        let is_last = flags & chunk::DONE != 0;
-        let awaited = self.awaited(cookie)?;
-        if kind == chunk::OFFSET_DATA {
-            let Some(offset) = fields.u64() else { return Ok((0, ClientStep::More)) };
-            let length = length.checked_sub(8).ok_or(ClientError::Broken("a chunk of a wrong length"))?;
-            let at = awaited.take(offset, length)?;
-            self.phase = Phase::Payload { left: length, ends: is_last.then_some(cookie) };
-            return Ok((28, ClientStep::Data { cookie, at, length }));
-        }
-        if length > CHUNK_MAX {
+        if length > SKIPPED_MAX {
             return Err(ClientError::Broken("a chunk of a wrong length"));
         }
-        let Some(payload) = fields.bytes(length as usize) else { return Ok((0, ClientStep::More)) };
-        let mut fields = Fields(payload);
-        let wrong = || ClientError::Broken("a chunk of a wrong length");
-        let step = match kind {
-            chunk::NONE if payload.is_empty() && is_last => return Ok((20, self.end(cookie)?)),
-            chunk::OFFSET_HOLE => {
-                let (offset, length) = fields.u64().zip(fields.u32()).ok_or_else(wrong)?;
-                ClientStep::Zeroes { cookie, at: awaited.take(offset, length)?, length }
+        // What is said of no request, or of one whose answer came before, is of no use.
+        let Some(awaited) = self.in_flight.get_mut(&cookie) else { return Ok((20, self.skip(length, None))) };
+        let ends = (flags & chunk::DONE != 0).then_some(cookie);
+        if kind == chunk::OFFSET_DATA && length >= 8 {
+            let Some(offset) = fields.u64() else { return Ok((0, ClientStep::More)) };
+            if let Some(at) = awaited.take(offset, length - 8) {
+                self.phase = Phase::Payload { left: length - 8, ends };
+                return Ok((28, ClientStep::Data { cookie, at, length: length - 8 }));
             }
-            chunk::BLOCK_STATUS => {
-                let is_asked = matches!(awaited.command, Command::BlockStatus { .. });
-                if !is_asked || std::mem::replace(&mut awaited.has_extents, true) {
-                    return Err(ClientError::Broken("extents that were not asked for"));
-                }
-                if fields.u32() != self.context {
-                    return Err(ClientError::Broken("extents of a context that was not chosen"));
-                }
-                ClientStep::Extents { cookie, extents: extents(fields.0)? }
-            }
-            _ if kind & chunk::IS_ERROR != 0 => {
-                let error = NbdError::from_code(fields.u32().ok_or_else(wrong)?);
-                let text = fields.u16().ok_or_else(wrong)?;
-                fields.bytes(text.into()).ok_or_else(wrong)?;
-                if kind == chunk::ERROR_OFFSET {
-                    let offset = fields.u64().ok_or_else(wrong)?;
-                    let bad = awaited.place(offset).ok_or(ClientError::Broken("an error elsewhere"))?;
-                    awaited.bad = Some(awaited.bad.map_or(bad, |other| other.min(bad)));
-                } else {
-                    // It may be about any byte.
-                    awaited.bad = Some(0);
-                }
-                awaited.error.get_or_insert(error);
-                ClientStep::Continue
-            }
-            _ => return Err(ClientError::Broken("a chunk of a kind that it must not send")),
-        };
-        if is_last {
-            self.phase = Phase::End(cookie);
         }
+        if kind == chunk::OFFSET_DATA || length > CHUNK_MAX {
+            awaited.spoil();
+            return Ok((20, self.skip(length, ends)));
+        }
+        let Some(payload) = fields.bytes(length as usize) else { return Ok((0, ClientStep::More)) };
+        let step = awaited.say(self.context, cookie, (kind, ends.is_some()), payload);
+        self.phase = ends.map_or(Phase::Transmission, Phase::End);
         Ok((20 + payload.len(), step))
     }
 
-    /// Ends a request.
-    pub(super) fn end(&mut self, cookie: u64) -> Result<ClientStep, ClientError> {
+    /// Lets the bytes of a chunk that is of no use be skipped.
+    fn skip(&mut self, left: u32, ends: Option<u64>) -> ClientStep {
+        self.phase = Phase::Skipped { left, ends };
+        ClientStep::Continue
+    }
+
+    /// Skips what came of such a chunk.
+    pub(super) fn skipped(&mut self, left: u32, ends: Option<u64>, input: &[u8]) -> (usize, ClientStep) {
+        let used = input.len().min(left as usize);
+        let left = left - used as u32;
+        self.phase = match left {
+            0 => ends.map_or(Phase::Transmission, Phase::End),
+            _ => Phase::Skipped { left, ends },
+        };
+        (used, if left == 0 { ClientStep::Continue } else { ClientStep::More })
+    }
+
+    /// Ends a request. One whose answer lacks something has failed.
+    pub(super) fn end(&mut self, cookie: u64) -> ClientStep {
         self.phase = Phase::Transmission;
-        let awaited = self.in_flight.remove(&cookie).ok_or(ClientError::Broken("a reply to no request"))?;
+        let Some(awaited) = self.in_flight.remove(&cookie) else { return ClientStep::Continue };
+        let came = awaited.came();
         let Awaited { command, length, has_extents, error, bad, .. } = awaited;
-        let good = bad.map_or(0, |bad| bad.min(awaited.came()));
-        match command {
-            _ if error.is_some() => {}
-            Command::Read if awaited.came() < length => {
-                return Err(ClientError::Broken("a READ has finished without all of its data"));
-            }
-            Command::BlockStatus { .. } if !has_extents => {
-                return Err(ClientError::Broken("BLOCK_STATUS has finished without extents"));
-            }
-            _ => {}
+        let is_short = match command {
+            Command::Read => came < length,
+            Command::BlockStatus { .. } => !has_extents,
+            _ => false,
+        };
+        match error {
+            None if is_short => ClientStep::Reply { cookie, error: Some(NbdError::Io), good: came },
+            error => ClientStep::Reply { cookie, error, good: bad.map_or(0, |bad| bad.min(came)) },
         }
-        Ok(ClientStep::Reply { cookie, error, good })
     }
 }
 
-/// Reads extents; at least one.
-fn extents(bytes: &[u8]) -> Result<Vec<Extent>, ClientError> {
-    let wrong = ClientError::Broken("extents of a wrong length");
+impl Awaited {
+    /// Takes a chunk without data, of this kind, that is or is not the last.
+    fn say(&mut self, context: Option<u32>, cookie: u64, (kind, is_last): (u16, bool), payload: &[u8]) -> ClientStep {
+        let mut fields = Fields(payload);
+        match kind {
+            chunk::NONE if payload.is_empty() && is_last => {}
+            chunk::OFFSET_HOLE if payload.len() == 12 => {
+                let (offset, length) = fields.u64().zip(fields.u32()).expect("12 bytes");
+                match self.take(offset, length) {
+                    Some(at) => return ClientStep::Zeroes { cookie, at, length },
+                    None => self.spoil(),
+                }
+            }
+            chunk::BLOCK_STATUS => {
+                let is_asked = matches!(self.command, Command::BlockStatus { .. }) && !self.has_extents;
+                let number = fields.u32();
+                match extents(fields.0).filter(|_| is_asked && number.is_some() && number == context) {
+                    Some(extents) => {
+                        self.has_extents = true;
+                        return ClientStep::Extents { cookie, extents };
+                    }
+                    None => self.spoil(),
+                }
+            }
+            _ if kind & chunk::IS_ERROR != 0 => self.fail(kind, payload),
+            _ => self.spoil(),
+        }
+        ClientStep::Continue
+    }
+}
+
+/// Reads extents; at least one. `None` if they are no such list.
+fn extents(bytes: &[u8]) -> Option<Vec<Extent>> {
     if bytes.is_empty() || !bytes.len().is_multiple_of(8) {
-        return Err(wrong);
+        return None;
     }
     let read = |bytes: &[u8]| {
         let mut fields = Fields(bytes);
         let (length, flags) = fields.u32().zip(fields.u32()).filter(|(length, _)| *length > 0)?;
         Some(Extent { length: length.into(), hole: flags & 1 != 0, zero: flags & 2 != 0 })
     };
-    bytes.chunks(8).take(EXTENTS_MAX).map(read).collect::<Option<_>>().ok_or(wrong)
+    bytes.chunks(8).take(EXTENTS_MAX).map(read).collect()
 }

@@ -285,29 +285,6 @@ fn chunks_of_a_read_come_in_any_order() {
     ] {
         assert_eq!(read(&chunks).expect("the protocol"), wanted);
     }
-    for (chunks, words) in [
-        (vec![data(0, 4096, 512), chunk(1, chunk::NONE, b"")], "without all of its data"),
-        (vec![data(0, 4096, 512), data(1, 4608, 512)], "without all of its data"),
-        (vec![data(0, 4096, 512), data(1, 4600, 512)], "the same data twice"),
-        (vec![data(0, 4608, 512), hole(1, 4096, 1024)], "the same data twice"),
-        (vec![data(1, 8000, 200)], "not asked for"),
-        (vec![data(1, 4000, 200)], "not asked for"),
-        (vec![hole(1, 4096, 0)], "not asked for"),
-        (vec![chunk(0, chunk::NONE, b"")], "a kind that it must not send"),
-        (vec![chunk(1, chunk::OFFSET_HOLE, b"1")], "wrong length"),
-        (vec![chunk(1, chunk::OFFSET_DATA, b"12345678")], "not asked for"),
-        (vec![chunk(1, chunk::ERROR, &[0, 0, 0, 5, 0, 9])], "wrong length"),
-        (vec![failed(1, Some(9000))], "an error elsewhere"),
-        (vec![chunk(1, 77, b"")], "a kind that it must not send"),
-        (vec![chunk(1, chunk::BLOCK_STATUS, &[0; 12])], "extents that were not asked for"),
-        (
-            vec![data(0, 4096, 512), [&SIMPLE_REPLY.to_be_bytes()[..], &[0; 4], &1_u64.to_be_bytes()].concat()],
-            "behind chunks",
-        ),
-    ] {
-        let error = read(&chunks).expect_err(words);
-        assert!(error.to_string().contains(words), "{words}: {error}");
-    }
     // A kind of error that is not known is an error.
     assert_eq!(read(&[chunk(1, 0x8077, &[0, 0, 0, 28, 0, 0])]).expect("the protocol").len(), 1);
 }
@@ -325,18 +302,93 @@ fn extents_are_those_of_the_context_that_was_chosen() {
     let data = Extent { length: 1 << 20, hole: false, zero: false };
     let done = ClientStep::Reply { cookie: 1, error: None, good: 0 };
     assert_eq!(told, [ClientStep::Extents { cookie: 1, extents: vec![hole, data] }, done]);
-    for (payload, complaint) in [
-        (words(&[8, 4096, 3]), "a context that was not chosen"),
-        (words(&[9]), "wrong length"),
-        (words(&[9, 0, 3]), "wrong length"),
-        (words(&[9, 4096]), "wrong length"),
-    ] {
-        let error = status(&[chunk(1, chunk::BLOCK_STATUS, &payload)]).expect_err(complaint);
-        assert!(error.to_string().contains(complaint), "{error}");
-    }
-    assert!(status(&[chunk(1, chunk::NONE, b"")]).expect_err("no extents").to_string().contains("without extents"));
     opened(true, None);
     opened(false, None);
+}
+
+/// What contradicts the protocol, and has an end that is known, fails its request, and no other.
+#[test]
+fn a_bad_answer_fails_its_request_alone() {
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let simple = |error: u32| [words(&[SIMPLE_REPLY, error]), 1_u64.to_be_bytes().to_vec()].concat();
+    let read = Command::Read;
+    let status = Command::BlockStatus { one: false };
+    for (command, chunks, good) in [
+        (read, vec![chunk(1, chunk::NONE, b"")], 0),
+        (read, vec![data(0, 4096, 512), chunk(1, chunk::NONE, b"")], 512),
+        (read, vec![data(0, 4096, 512), data(1, 4608, 512)], 1024),
+        (read, vec![data(1, 4608, 3584)], 0),
+        (read, vec![hole(1, 4096, 512)], 512),
+        (read, vec![data(0, 4096, 512), data(1, 4600, 512)], 0),
+        (read, vec![data(0, 4608, 512), hole(1, 4096, 1024)], 0),
+        (read, vec![data(0, 4096, 4096), data(1, 4096, 4096)], 0),
+        (read, vec![data(1, 8000, 200)], 0),
+        (read, vec![data(1, 4000, 200)], 0),
+        (read, vec![data(1, u64::MAX - 100, 200)], 0),
+        (read, vec![hole(1, 4096, 0)], 0),
+        (read, vec![hole(1, 4096, u32::MAX)], 0),
+        (read, vec![data(0, 4096, 4096), data(1, 4096, 0)], 0),
+        (read, vec![data(0, 4096, 4096), chunk(0, chunk::NONE, b""), chunk(1, chunk::NONE, b"")], 0),
+        (read, vec![chunk(1, chunk::NONE, b"text")], 0),
+        (read, vec![chunk(1, chunk::OFFSET_HOLE, b"1")], 0),
+        (read, vec![chunk(1, chunk::OFFSET_HOLE, &[0; 13])], 0),
+        (read, vec![chunk(1, chunk::OFFSET_DATA, b"1234567")], 0),
+        (read, vec![chunk(1, chunk::OFFSET_DATA, b"12345678")], 0),
+        (read, vec![chunk(1, chunk::ERROR, b"")], 0),
+        (read, vec![chunk(1, chunk::ERROR, &[0, 0, 0])], 0),
+        (read, vec![chunk(1, chunk::ERROR, &[0, 0, 0, 5, 0, 9])], 0),
+        (read, vec![chunk(1, chunk::ERROR_OFFSET, &[0, 0, 0, 5, 0, 0, 1])], 0),
+        (read, vec![chunk(1, chunk::ERROR, &[0; 6])], 0),
+        (read, vec![failed(1, Some(9000))], 0),
+        (read, vec![data(0, 4096, 4096), chunk(1, 77, b"x")], 0),
+        (read, vec![chunk(1, chunk::BLOCK_STATUS, &[0; 12])], 0),
+        (read, vec![data(0, 4096, 512), simple(5)], 0),
+        (status, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[8, 4096, 3]))], 0),
+        (status, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[9]))], 0),
+        (status, vec![chunk(1, chunk::BLOCK_STATUS, &[])], 0),
+        (status, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[9, 0, 3]))], 0),
+        (status, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[9, 4096]))], 0),
+        (status, vec![chunk(1, chunk::NONE, b"")], 0),
+        (status, vec![simple(0)], 0),
+        (status, vec![data(1, 4096, 512)], 0),
+        (status, vec![hole(1, 4096, 512)], 0),
+        (Command::Flush, vec![data(1, 4096, 512)], 0),
+        (Command::Write, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[9, 4096, 3]))], 0),
+    ] {
+        let mut client = opened(true, Some(9));
+        client.request(1, command, 4096, 4096, false);
+        client.request(2, Command::Flush, 0, 0, false);
+        // What is said of requests that have their answer is of no use.
+        let again = [data(0, 4096, 512), chunk(1, chunk::NONE, b""), simple(5), simple(0)];
+        let other = [words(&[SIMPLE_REPLY, 0]), 2_u64.to_be_bytes().to_vec()].concat();
+        let bytes = [chunks.concat(), again.concat(), other].concat();
+        let said = steps(&mut client, &bytes).unwrap_or_else(|error| panic!("{chunks:?}: {error}"));
+        let replies: Vec<_> = said.iter().filter(|step| matches!(step, ClientStep::Reply { .. })).cloned().collect();
+        let bad = ClientStep::Reply { cookie: 1, error: Some(NbdError::Io), good };
+        assert_eq!(replies, [bad, ClientStep::Reply { cookie: 2, error: None, good: 0 }], "{chunks:?}");
+        assert_eq!(client.in_flight(), 0);
+    }
+}
+
+/// Where the next answer begins is not known; whose answer was on its way stays in flight.
+#[test]
+fn answers_out_of_step_are_an_error() {
+    let simple = |cookie: u64| [&SIMPLE_REPLY.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat();
+    let mut long = chunk(1, chunk::OFFSET_DATA, b"12345678");
+    long[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
+    for (is_structured, bytes, words) in [
+        (true, [data(0, 4096, 512), simple(1)].concat(), "behind chunks"),
+        (true, long, "a chunk of a wrong length"),
+        (false, simple(5), "a reply to no request"),
+        (false, chunk(1, chunk::NONE, b""), "no reply"),
+        (true, vec![7; 20], "no reply"),
+    ] {
+        let mut client = opened(is_structured, None);
+        client.request(1, Command::Read, 4096, 4096, false);
+        let error = steps(&mut client, &bytes).expect_err(words);
+        assert!(error.to_string().contains(words), "{words}: {error}");
+        assert_eq!(client.take_in_flight(), [1]);
+    }
 }
 
 #[test]
@@ -363,7 +415,8 @@ fn nothing_is_said_in_the_clear_where_tls_is_wanted() {
 fn a_server_that_breaks_the_protocol_is_left() {
     let greeting = [greeting(), told_of(option::STRUCTURED_REPLY, answer::UNSUPPORTED, b"")].concat();
     let told = |kind: u32, payload: &[u8]| told_of(option::GO, kind, payload);
-    let export = told(answer::INFO, &[&[0, 0][..], &(1_u64 << 20).to_be_bytes(), &[0, 1]].concat());
+    let sized = |size: u64| told(answer::INFO, &[&[0, 0][..], &size.to_be_bytes(), &[0, 1]].concat());
+    let export = sized(1 << 20);
     let sizes = |block: u32, preferred: u32, payload: u32| {
         let bytes = [block, preferred, payload].map(u32::to_be_bytes).concat();
         told(answer::INFO, &[&[0, 3][..], &bytes].concat())
@@ -381,7 +434,9 @@ fn a_server_that_breaks_the_protocol_is_left() {
         ([greeting.clone(), told(answer::INFO, &[0, 0, 1])].concat(), "wrong length"),
         ([greeting.clone(), export.clone(), sizes(3, 4096, 1 << 20), ack.clone()].concat(), "block sizes"),
         ([greeting.clone(), export.clone(), sizes(4096, 512, 1 << 20), ack.clone()].concat(), "block sizes"),
-        ([greeting.clone(), export.clone(), sizes(4096, 4096, 1000), ack].concat(), "block sizes"),
+        ([greeting.clone(), export.clone(), sizes(4096, 4096, 1000), ack.clone()].concat(), "block sizes"),
+        ([greeting.clone(), sized(1 << 63), ack.clone()].concat(), "2^63 bytes"),
+        ([greeting.clone(), sized(u64::MAX), ack].concat(), "2^63 bytes"),
         ([greeting.clone(), told(answer::TLS_REQUIRED, b"")].concat(), "it requires TLS"),
         ([greeting, told(answer::POLICY, b"not on sundays\n")].concat(), "not for this client (not on sundays)"),
         ([self::greeting(), told_of(option::STRUCTURED_REPLY, answer::TLS_REQUIRED, b"")].concat(), "it requires TLS"),

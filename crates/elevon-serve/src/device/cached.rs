@@ -301,6 +301,11 @@ impl DeviceCache {
         self.files.on_device_done(now, done.task, done.token as u32, done.status, &mut self.users)
     }
 
+    /// Flushes may succeed again.
+    pub(super) const fn forget_loss(&mut self) {
+        self.lost = None;
+    }
+
     /// Handles a bio that the stack completed. Returns how many bytes were lost if it was a
     /// write-back that failed.
     pub(super) fn on_bio_done(&mut self, now: Instant, bio: u32, done: &Done) -> u64 {

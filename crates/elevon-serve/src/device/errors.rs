@@ -110,9 +110,14 @@ impl ErrorLog {
         }
         let device = &self.device;
         let message = format!(
-            "device {device}: no flush succeeds until the server is started again: what was not flushed may not be durable"
+            "device {device}: no flush succeeds until the server is started again, or a disk of another server is opened again (`elevon ctl reopen`): what was not flushed may not be durable"
         );
         self.error(&message, &[("device", Field::Text(device))]);
+    }
+
+    /// Lets it be told again that no flush succeeds.
+    pub(super) const fn reopened(&mut self) {
+        self.has_told_lost = false;
     }
 
     /// Tells what became of the device.

@@ -3,7 +3,8 @@
 use elevon_nbd::Extent;
 
 /// Returns extents of whole blocks: a block is a hole, or zero, if all of it is. The rest of a
-/// block behind the last extent is left out, and one block is told at least.
+/// block behind the last extent is left out. One block is told at least: as data, if nothing was
+/// said of a part of it.
 pub(super) fn aligned(extents: &[Extent], block: u64) -> Vec<Extent> {
     let mut all: Vec<Extent> = Vec::new();
     let mut add = |extent: Extent| match all.last_mut() {
@@ -29,7 +30,7 @@ pub(super) fn aligned(extents: &[Extent], block: u64) -> Vec<Extent> {
         begun = Extent { length: left % block, ..*extent };
     }
     if all.is_empty() {
-        all.push(Extent { length: block, ..begun });
+        all.push(Extent { length: block, hole: false, zero: false });
     }
     all
 }
@@ -55,7 +56,8 @@ mod tests {
         assert_eq!(of(&[(512, true), (512, true)]), [(1024, true)]);
         // A part of a block behind the last is not told, unless there is nothing else.
         assert_eq!(of(&[(512, true), (100, false)]), [(512, true)]);
-        assert_eq!(of(&[(100, true)]), [(512, true)]);
+        assert_eq!(of(&[(100, true)]), [(512, false)]);
+        assert_eq!(of(&[(511, true)]), [(512, false)]);
         assert_eq!(of(&[(100, true), (100, false)]), [(512, false)]);
     }
 }

@@ -11,7 +11,7 @@ use elevon_core::setting::SettingError;
 use elevon_core::stack::BuildError;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::{Diagnostic, SourceError};
-use elevon_formats::serve::{BusyPollError, RequestMemoryError};
+use elevon_formats::serve::{BusyPollError, OnLossError, RequestMemoryError};
 use elevon_host::OpenError;
 use elevon_serve::{AddressError, ServeError, TlsError, UpstreamAddressError, UpstreamError};
 use elevon_sim::device::text::TextError;
@@ -42,6 +42,7 @@ fn of_a_job(error: &OpenError) -> &'static str {
         OpenError::Kind { .. }
         | OpenError::Busy { .. }
         | OpenError::Served { .. }
+        | OpenError::ReadOnly { .. }
         | OpenError::Small { .. }
         | OpenError::Io { .. } => "",
     }
@@ -96,6 +97,9 @@ pub(crate) enum InputError {
     /// For how long a thread is to poll.
     #[error(transparent)]
     BusyPoll(#[from] BusyPollError),
+    /// What becomes of requests if a server is gone.
+    #[error(transparent)]
+    OnLoss(#[from] OnLossError),
     /// Memory for the data of requests.
     #[error(transparent)]
     RequestMemory(#[from] RequestMemoryError),

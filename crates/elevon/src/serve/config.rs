@@ -9,7 +9,7 @@ use elevon_formats::cgroup::{Limit, Setting};
 use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
 use elevon_formats::quantity::memory_text;
-use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile, parse};
+use elevon_formats::serve::{DeviceTable, ExportTable, HOLD, ServeFile, parse};
 use elevon_formats::tenants::TenantTable;
 use elevon_host::{FileIdentity, MOST_PARTS};
 use elevon_serve::{Address, ConnectionLimits, Exported, ServerTlsFiles, Tls};
@@ -323,7 +323,9 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     limited_once(&plan)?;
     let read_only = file.exports.iter().all(|export| export.device != index || export.read_only);
     let names = table.parts.iter().map(|part| part.name.clone()).collect();
-    Ok(Planned { plan, parts, names, read_only, direct: table.direct, busy_poll: table.busy_poll, is_watched: true })
+    let hold = table.on_loss.as_ref().map_or(HOLD, |(time, _)| *time);
+    let (direct, busy_poll) = (table.direct, table.busy_poll);
+    Ok(Planned { plan, parts, names, read_only, direct, busy_poll, hold, is_watched: true })
 }
 
 /// Returns without an error if what a device or a pool is of is served once: no two paths of it are
@@ -369,10 +371,11 @@ fn reach(table: &DeviceTable, target: &mut Target) -> Result<(), Failure> {
             let words = "only a disk of another server has it, such as device = \"nbd://HOST/EXPORT\"";
             Failure::text(vec![place.diagnostic(&key(name), Problem::Conflict.because(words))])
         };
-        return match (&table.connections, &table.tls) {
-            (Some((_, place)), _) => Err(complaint(place, "connections")),
-            (None, Some(_)) => Err(complaint(&table.place, "tls")),
-            (None, None) => Ok(()),
+        return match (&table.connections, &table.on_loss, &table.tls) {
+            (Some((_, place)), ..) => Err(complaint(place, "connections")),
+            (_, Some((_, place)), _) => Err(complaint(place, "on_loss")),
+            (.., Some(_)) => Err(complaint(&table.place, "tls")),
+            (None, None, None) => Ok(()),
         };
     };
     if let Some((connections, _)) = table.connections {

@@ -44,6 +44,8 @@ pub(super) struct Planned {
     pub(super) direct: bool,
     /// For how long the thread of a file or a block device polls before it sleeps.
     pub(super) busy_poll: Nanos,
+    /// For how long requests are held if the server of the disk is gone.
+    pub(super) hold: Nanos,
     /// Statistics of tenants are kept, even if none has a setting.
     pub(super) is_watched: bool,
 }
@@ -176,7 +178,8 @@ fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, Re
 
 fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
     let Target::Nbd(address) = &planned.plan.target else { unreachable!("asked for a disk of a server only") };
-    let disk = Upstream::open(address, Upstream::LARGEST_BLOCKS, Interrupt::new()).map_err(Failure::input)?;
+    let mut disk = Upstream::open(address, Upstream::LARGEST_BLOCKS, Interrupt::new()).map_err(Failure::input)?;
+    disk.hold(planned.hold);
     let description = device_description::of_upstream(address, &disk);
     let is_read_only = disk.remote().read_only;
     let notes = disk.notes().iter().cloned().chain(in_vain(planned)).collect();

@@ -303,6 +303,8 @@ impl Running {
             compare(&name(".busy_poll"), was.busy_poll != table.busy_poll);
             let connections = |table: &DeviceTable| table.connections.as_ref().map(|(count, _)| *count);
             compare(&name(".connections"), connections(was) != connections(table));
+            let on_loss = |table: &DeviceTable| table.on_loss.as_ref().map(|(time, _)| *time);
+            compare(&name(".on_loss"), on_loss(was) != on_loss(table));
             compare(&name(".tls"), tls(was) != tls(table));
             compare(&name(" (its control files)"), was.settings != table.settings);
         }

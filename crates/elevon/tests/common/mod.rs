@@ -4,6 +4,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod exposition;
+pub(crate) mod faulty;
 pub(crate) mod guest;
 pub(crate) mod http;
 pub(crate) mod nbd;

@@ -70,7 +70,10 @@ fn before(read: impl Fn(&Request) -> Done + Send + Sync + 'static) -> Served {
         }
     });
     let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
-    Served::run(bench, &[&address, "--name", "disk.img", "--listen", "unix:s", "--scheduler", "none"])
+    Served::run(
+        bench,
+        &[&address, "--name", "disk.img", "--listen", "unix:s", "--scheduler", "none", "--on-loss", "error"],
+    )
 }
 
 /// Returns a chunk of the answer to a request.
