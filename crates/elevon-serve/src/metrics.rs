@@ -253,12 +253,6 @@ impl Scrape {
 
     /// Devices behind their schedulers.
     fn devices(&self, to: &mut Families<'_, '_>) -> fmt::Result {
-        let help = "1 if the device's thread has ended by a fault of the server; its clients are cut.";
-        let failed = self.observed.names.values().map(|name| {
-            let is_there = self.observed.devices.iter().any(|view| view.name == *name);
-            (vec![("device", name.as_str())], i64::from(!is_there))
-        });
-        to.gauges("elevon_device_failed", help, None, failed)?;
         let all = || self.observed.devices.iter().map(|view| (vec![("device", view.name.as_str())], view));
         let groups = || {
             all().flat_map(|(labels, view)| {
@@ -289,13 +283,12 @@ impl Scrape {
         let waiting =
             all().map(|(labels, view)| (labels, view.clients.iter().map(|client| client.requests as u64).sum::<u64>()));
         to.gauges("elevon_device_requests_waiting", help, None, waiting)?;
-        let help = "1 if I/O no longer reaches the device.";
-        to.gauges(
-            "elevon_device_failed",
-            help,
-            None,
-            all().map(|(labels, view)| (labels, u64::from(view.failure.is_some()))),
-        )?;
+        let help = "1 if I/O no longer reaches the device, or its thread has ended by a fault of the server.";
+        let failed = self.observed.names.values().map(|name| {
+            let view = self.observed.devices.iter().find(|view| view.name == *name);
+            (vec![("device", name.as_str())], u64::from(view.is_none_or(|view| view.failure.is_some())))
+        });
+        to.gauges("elevon_device_failed", help, None, failed)?;
         let help = "1 if no flush succeeds until the server is started again: one failed, or a connection was lost.";
         let lost = all().map(|(labels, view)| (labels, u64::from(view.is_lost)));
         to.gauges("elevon_device_lost", help, None, lost)

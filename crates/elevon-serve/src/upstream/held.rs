@@ -171,16 +171,8 @@ impl Upstream {
             }
         }
         let lost = format!("{}: the connection was lost", self.address);
-        let what = match (over.len(), self.flights.len() - over.len()) {
-            (0, 0) => String::new(),
-            (failed, 0) => format!(", and {} in flight failed", counted(failed as u64, "request")),
-            (0, held) => format!(", and {} are sent again once it is made again", counted(held as u64, "request")),
-            (failed, held) => format!(
-                ", {} in flight failed, and {held} are sent again once it is made again",
-                counted(failed as u64, "request")
-            ),
-        };
-        self.tell(Level::Error, format!("{lost}{what}"));
+        let (failed, held) = (over.len(), self.flights.len() - over.len());
+        self.tell(Level::Error, format!("{lost}; in flight: {failed} failed, {held} held"));
         self.failure = Some(lost);
         self.failed.extend(over);
         if !self.unflushed.is_whole() {
@@ -216,7 +208,7 @@ impl Upstream {
         let count = self.away.again.len() as u64;
         let again = match count {
             0 => String::new(),
-            _ => format!(", and {} that no flush covers are sent again", counted(count, "change")),
+            _ => format!("; sent again, since no flush covers it: {}", counted(count, "change")),
         };
         self.tell(Level::Info, format!("{}: connected again{again}", self.address));
         self.send_again();

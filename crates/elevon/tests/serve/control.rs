@@ -93,7 +93,7 @@ fn what_cannot_be_done_is_said_in_a_line() {
         (&["explain", "none"], 2, "none: no such tenant"),
         (&["explain", "shop/bb"], 2, "shop/bb: no such tenant (did you mean `shop/b`?)"),
         (&["explain", "a", "--seconds", "100"], 2, "--seconds 100: expected a time from 0.001 to 60"),
-        (&["foo"], 2, "`foo`: expected a command: exports, stats, explain, set, drain, resume, reload, stop"),
+        (&["foo"], 2, "`foo`: expected a command: exports, stats, explain, set, drain, resume, reopen, reload, stop"),
         (&["drai", "a"], 2, "(did you mean `drain`?)"),
         (&["drain", "none"], 2, "none: no such export"),
         (&["resume", "none"], 2, "none: no such export"),

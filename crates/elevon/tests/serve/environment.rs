@@ -2,7 +2,7 @@
 //! read-only file systems, refused system calls, and readers that do not read. `UPDATE_DOCS=1 cargo
 //! test -p elevon --test serve environment` writes the table of `docs/evidence/environment.md`.
 
-use std::os::unix::net::UnixDatagram;
+use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,8 @@ fn outcome(script: &str) -> String {
     let child = shell(script).current_dir(bench.path("")).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let mut child = child.expect("a shell");
     let began = Instant::now();
-    while !bench.path("s").exists() && child.try_wait().expect("its state").is_none() {
+    // The socket is there before it is listened at.
+    while UnixStream::connect(bench.path("s")).is_err() && child.try_wait().expect("its state").is_none() {
         assert!(began.elapsed() < Duration::from_secs(60), "{script}: neither serves nor ends");
         std::thread::sleep(Duration::from_millis(5));
     }
