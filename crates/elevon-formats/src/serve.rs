@@ -32,9 +32,13 @@ use crate::tenants::{TenantTable, TenantsFile, normal_path, path_names, settings
 use crate::toml_reader::{self, Given, Reader, TomlEntry, Value, whole_number};
 use crate::toml_text::quoted;
 
+mod access;
 mod pool;
 #[cfg(test)]
 mod tests;
+
+use access::mode;
+pub use access::{SocketModeError, is_owner, socket_mode};
 
 /// The longest name of an export, in bytes; every client can use such a name.
 pub const NAME_MAX: usize = 255;
@@ -47,6 +51,10 @@ pub struct ServeFile {
     /// Addresses to listen at, in the file's order; none if the key is not given, for a server that
     /// is started with its sockets.
     pub listen: Vec<Given>,
+    /// The mode of Unix sockets at which disks are served, up to 0o777.
+    pub socket_mode: Option<u32>,
+    /// The group of these sockets, by its name or its number.
+    pub socket_group: Option<Given>,
     /// Path of the control socket, if there is one.
     pub control: Option<Given>,
     /// Address at which metrics are served, if there is one.
@@ -197,9 +205,12 @@ pub struct ExportTable {
     pub tenant: String,
     /// A text for people, which clients are told.
     pub description: Option<String>,
-    /// The names of the clients that may open it, as their certificates have them; empty:
-    /// everybody.
+    /// The clients that may open it: names as their certificates have them, or `uid:` and `gid:`
+    /// with the user or the group of a process; empty: everybody.
     pub clients: Vec<Given>,
+    /// Addresses at which it is reached, and nothing else is; empty: those of
+    /// [`ServeFile::listen`].
+    pub listen: Vec<Given>,
     /// Connections that may have it open; up to [`ServeFile::max_connections`] if not given.
     pub max_connections: Option<u32>,
 }
@@ -245,6 +256,8 @@ pub const EVERY_DEVICE: &str = "a tenant's setting holds on every device of the 
 #[derive(Default)]
 struct Draft {
     listen: Option<Vec<Given>>,
+    socket_mode: Option<u32>,
+    socket_group: Option<Given>,
     control: Option<Given>,
     metrics: Option<Given>,
     tls: Option<TlsTable>,
@@ -258,8 +271,10 @@ struct Draft {
     tenants: TenantsFile,
 }
 
-const KEYS: [&str; 11] = [
+const KEYS: [&str; 13] = [
     "listen",
+    "socket_mode",
+    "socket_group",
     "control",
     "metrics",
     "tls",
@@ -327,8 +342,8 @@ pub struct OnLossError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected a time from 0 to 1ms with its unit, such as 50us")]
 pub struct BusyPollError;
-const EXPORT_KEYS: [&str; 8] =
-    ["device", "start", "size", "read_only", "tenant", "description", "clients", "max_connections"];
+const EXPORT_KEYS: [&str; 9] =
+    ["device", "start", "size", "read_only", "tenant", "description", "clients", "listen", "max_connections"];
 
 /// Connections that may have exports open, of all clients, unless told otherwise.
 pub const MAX_CONNECTIONS: u32 = 1024;
@@ -373,6 +388,8 @@ impl Draft {
     fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
         match (entry.name, entry.value) {
             ("listen", _) => self.listen = Some(reader.texts("listen", entry)),
+            ("socket_mode", _) => self.socket_mode = mode(reader, entry),
+            ("socket_group", _) => self.socket_group = reader.text("socket_group", entry),
             ("control", _) => self.control = reader.text("control", entry),
             ("metrics", _) => self.metrics = reader.text("metrics", entry),
             ("tls", Value::Table(table)) => self.take_tls(reader, entry, table),
@@ -586,6 +603,7 @@ impl Draft {
             tenant: String::new(),
             description: None,
             clients: Vec::new(),
+            listen: Vec::new(),
             max_connections: None,
         };
         let (mut device, mut tenant, mut start) = (None, None, None);
@@ -608,12 +626,10 @@ impl Draft {
                 "tenant" => tenant = reader.text(&key, &inner).map(|given| (given, inner.at.start)),
                 "description" => found.description = description(reader, &key, &inner),
                 "clients" => {
-                    found.clients = reader.texts(&key, &inner);
-                    if matches!(inner.value, Value::Array(all) if all.is_empty()) {
-                        let message = "nobody could open it; leave the key out for everybody";
-                        reader.complain(inner.at.start, &key, Problem::OutOfRange.because(message));
-                    }
+                    let none = "nobody could open it; leave the key out for everybody";
+                    found.clients = some_texts(reader, &key, &inner, none);
                 }
+                "listen" => found.listen = some_texts(reader, &key, &inner, UNREACHABLE),
                 "max_connections" => found.max_connections = max_connections(reader, &key, &inner),
                 _ => reader.unknown(&key, &inner, &EXPORT_KEYS),
             }
@@ -676,7 +692,8 @@ impl Draft {
             })
             .collect();
         let knows_clients = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some() || tls.certificates.is_some());
-        for given in exports.iter().filter_map(|export| export.clients.first()).filter(|_| !knows_clients) {
+        let named = exports.iter().filter_map(|export| export.clients.iter().find(|given| !is_owner(&given.value)));
+        for given in named.filter(|_| !knows_clients) {
             let message = "names of clients come from their certificates; give client_ca in [tls]";
             complaints.push(given.place.diagnostic(&given.key, Problem::Missing.because(message)));
         }
@@ -688,6 +705,8 @@ impl Draft {
             let (listen, tenants) = (listen.unwrap_or_default(), tenants.tenants);
             return Ok(ServeFile {
                 listen,
+                socket_mode: self.socket_mode,
+                socket_group: self.socket_group,
                 control,
                 metrics,
                 tls,
@@ -769,6 +788,18 @@ fn device_of(
             Err(export.place.diagnostic(&key, Problem::Missing.because(message)))
         }
     }
+}
+
+/// What an empty list of addresses of an export means.
+const UNREACHABLE: &str = "it could not be reached; leave the key out for the server's own addresses";
+
+/// Returns the texts of a key, of which there has to be one; `none` says what an empty list means.
+fn some_texts(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, none: &str) -> Vec<Given> {
+    let texts = reader.texts(key, entry);
+    if matches!(entry.value, Value::Array(all) if all.is_empty()) {
+        reader.complain(entry.at.start, key, Problem::OutOfRange.because(none));
+    }
+    texts
 }
 
 /// Returns a number of connections.

@@ -142,6 +142,16 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
+    /// A program that keeps to QEMU's locks of images has the file and does not share it.
+    #[error(
+        "{}: QEMU, or another program that locks images as it does, has it and does not share it; end that one. Two \
+         writers would destroy the image",
+        .path.display()
+    )]
+    InUse {
+        /// The path.
+        path: PathBuf,
+    },
     /// The file is empty.
     #[error(
         "{}: has size 0; name a file with content (`truncate -s 1GiB FILE` makes one of zeroes)",

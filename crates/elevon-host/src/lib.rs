@@ -11,11 +11,13 @@ pub mod cpu;
 mod disk;
 pub mod file;
 mod frames;
+mod image;
 pub mod interrupt;
 mod joined;
 mod mapping;
 pub mod memory;
 pub mod passed;
+mod peers;
 mod promise;
 mod registered;
 mod sockets;
@@ -28,10 +30,11 @@ pub use disk::disk_of;
 pub use file::{Allocation, FileIdentity, HostFile, OpenError, OpenOptions};
 pub use joined::{MOST_PARTS, SLOT};
 pub use mapping::Mapping;
+pub use peers::{Credentials, group_id, peer_credentials, user_id};
 pub use promise::Promises;
 pub use sockets::{
     Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, has_hung_up, keep_alive, linger, raise_descriptor_limit,
-    set_send_buffer, shut_socket, unsent,
+    set_send_buffer, shut_socket, unread, unsent,
 };
 
 use std::collections::VecDeque;
@@ -330,6 +333,15 @@ impl Host {
     pub fn unread(&mut self, socket: SocketId) -> u64 {
         let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
         ring.unread(socket)
+    }
+
+    /// Returns a second handle of a socket of the ring.
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn clone_socket(&mut self, socket: SocketId) -> std::io::Result<OwnedFd> {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.clone_socket(socket)
     }
 
     /// Takes a socket out of the ring.

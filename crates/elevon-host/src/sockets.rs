@@ -79,7 +79,7 @@ pub fn has_hung_up(socket: &impl AsRawFd) -> bool {
 }
 
 /// Returns how many bytes have come to a socket and were not received yet.
-fn unread(socket: &impl AsRawFd) -> u64 {
+pub fn unread(socket: &impl AsRawFd) -> u64 {
     let mut bytes: libc::c_int = 0;
     // SAFETY: an open descriptor, and memory for the number. An error leaves 0.
     unsafe { libc::ioctl(socket.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
@@ -501,6 +501,11 @@ impl Socket {
     /// Returns how many bytes have come and were not received yet.
     pub(crate) fn unread(&self) -> u64 {
         unread(&self.fd)
+    }
+
+    /// Returns a second descriptor of it.
+    pub(crate) fn clone_fd(&self) -> io::Result<OwnedFd> {
+        self.fd.try_clone()
     }
 
     /// Returns its descriptor.

@@ -350,6 +350,10 @@ impl Uring {
         self.socket(id).unread()
     }
 
+    pub(crate) fn clone_socket(&mut self, id: SocketId) -> std::io::Result<OwnedFd> {
+        self.socket(id).clone_fd()
+    }
+
     /// Returns the descriptor of a socket, which has nothing in the ring, and forgets it.
     pub(crate) fn remove_socket(&mut self, id: SocketId) -> OwnedFd {
         let socket = self.sockets[id.0 as usize].take().expect("a socket of the ring");

@@ -143,6 +143,13 @@ pub trait Exports {
     /// Returns the names that are listed, each of up to 4096 bytes.
     fn names(&self) -> Vec<String>;
 
+    /// Returns the first export that is listed at a place or behind it, with its place and its
+    /// name; `None` behind the last. A server with many exports does this without making the
+    /// whole list.
+    fn listed(&self, from: usize) -> Option<(usize, String)> {
+        self.names().into_iter().nth(from).map(|name| (from, name))
+    }
+
     /// Returns an export; the empty name asks for the default one.
     ///
     /// # Errors

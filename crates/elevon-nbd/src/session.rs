@@ -14,8 +14,11 @@ const BASE: &str = "base:";
 const OPTION_HEAD: usize = 16;
 /// The longest payload of an option that is read. A longer one is read past and refused.
 const OPTION_MAX: u32 = 64 << 10;
-/// Options before the transmission, after which a client is sent away.
-const OPTIONS_MAX: u32 = 1024;
+/// Bytes of options before the transmission, after which a client is sent away. A client that asks
+/// for all that is known of each of 65,536 exports needs less.
+const OPTION_BYTES_MAX: u64 = 256 << 20;
+/// Bytes of a list that are put out at a time. The rest waits until these have been sent.
+const LISTED: usize = 64 << 10;
 /// The answer to a payload of names that cannot be read.
 const MALFORMED: &[u8] = b"a length does not fit the payload, or a name is not UTF-8 or too long or has a NUL";
 
@@ -93,7 +96,7 @@ pub enum Close {
     #[error("plain bytes behind STARTTLS")]
     PlainBehindTls,
     /// It asked for too much without opening anything.
-    #[error("more than {OPTIONS_MAX} options")]
+    #[error("more than {} MiB of options", OPTION_BYTES_MAX >> 20)]
     ManyOptions,
     /// The payload is longer than [`SessionConfig::drain`], or of unknown length.
     #[error("a payload of a length that no request has")]
@@ -108,6 +111,10 @@ enum Phase {
     SkipOption {
         left: u64,
         option: u32,
+    },
+    /// Exports from this place on are still to be listed.
+    List {
+        from: usize,
     },
     StartTls,
     Transmission,
@@ -134,7 +141,8 @@ pub struct Session {
     no_zeroes: bool,
     is_tls: bool,
     was_refused_without_tls: bool,
-    options: u32,
+    /// Bytes of options that came.
+    option_bytes: u64,
     structured: bool,
     extended: bool,
     /// The export whose context was chosen.
@@ -158,7 +166,7 @@ impl Session {
             no_zeroes: false,
             is_tls: false,
             was_refused_without_tls: false,
-            options: 0,
+            option_bytes: 0,
             structured: false,
             extended: false,
             context: None,
@@ -238,6 +246,7 @@ impl Session {
                 answer_option(&mut self.output, option, answer::TOO_BIG, b"this option is too long");
                 (used, Step::Continue)
             }
+            Phase::List { from } => (0, self.list_from(from, exports)),
             Phase::Transmission => self.request(input),
             Phase::SkipPayload { left, header, why } => {
                 let (used, left) = skip(input, left);
@@ -279,7 +288,7 @@ impl Session {
         if magic != IHAVEOPT {
             return self.close(0, Close::BadMagic);
         }
-        if self.options >= OPTIONS_MAX {
+        if self.option_bytes + u64::from(length) > OPTION_BYTES_MAX {
             return self.close(0, Close::ManyOptions);
         }
         if !self.is_fixed && kind != option::EXPORT_NAME {
@@ -290,13 +299,13 @@ impl Session {
             if kind == option::EXPORT_NAME {
                 return self.close(0, Close::ExportName(Refusal::Unknown));
             }
-            self.options += 1;
+            self.option_bytes += u64::from(length) + OPTION_HEAD as u64;
             self.phase = Phase::SkipOption { left: length.into(), option: kind };
             return (OPTION_HEAD, Step::Continue);
         }
         let Some(payload) = fields.bytes(length as usize) else { return (0, Step::More) };
-        self.options += 1;
         let used = OPTION_HEAD + payload.len();
+        self.option_bytes += used as u64;
         let step = self.answer(kind, payload, exports);
         if step == Step::StartTls && used < input.len() {
             return self.close(used, Close::PlainBehindTls);
@@ -357,12 +366,23 @@ impl Session {
         if !payload.is_empty() {
             return self.reply(option::LIST, answer::INVALID, b"LIST has no payload");
         }
-        for name in exports.names() {
+        self.list_from(0, exports)
+    }
+
+    /// Lists exports from a place on, so many that what is put out stays bounded.
+    fn list_from(&mut self, mut from: usize, exports: &dyn Exports) -> Step {
+        while let Some((place, name)) = exports.listed(from) {
             let mut server = Vec::new();
             server.string(&name);
             server.extend_from_slice(exports.description(&name).as_bytes());
             self.reply(option::LIST, answer::SERVER, &server);
+            from = place + 1;
+            if self.output.len() >= LISTED {
+                self.phase = Phase::List { from };
+                return Step::Continue;
+            }
         }
+        self.phase = Phase::Options;
         self.reply(option::LIST, answer::ACK, b"")
     }
 

@@ -440,9 +440,11 @@ impl Client {
         self.requests.iter().flatten().map(|pieces| pieces.arrived).min()
     }
 
-    /// Returns true if it can be forgotten: nothing of it is under way.
+    /// Returns true if it can be forgotten: nothing of it is under way. A thread that waits for
+    /// more of a client that was asked to end ends with its socket.
     pub(crate) const fn has_ended(&self) -> bool {
         let is_silent = self.sending.is_none() && (self.is_cut || self.out.is_empty());
-        self.is_closing && is_silent && self.input.is_some() && self.requests() == 0
+        let waits_in_vain = self.last_bytes.is_some() && matches!(self.line, Line::Threads { .. });
+        self.is_closing && is_silent && (self.input.is_some() || waits_in_vain) && self.requests() == 0
     }
 }

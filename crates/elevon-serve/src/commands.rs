@@ -11,8 +11,9 @@ use serde_json::{Value, json};
 
 use crate::listen::{Listener, Socket};
 use crate::log::{Level, Record};
+use crate::peer::Peer;
 use crate::server::LOOK;
-use crate::shared::{Control, Shared};
+use crate::shared::{ConnectionView, Control, Shared};
 use crate::view::{Observed, unknown_tenant};
 
 /// The longest command, in bytes.
@@ -23,10 +24,23 @@ pub(crate) const LONGEST_SPAN: u64 = 60_000;
 const SPAN: u64 = 1_000;
 
 /// Every command, for the answer to an unknown one.
-const COMMANDS: [&str; 9] = ["exports", "stats", "explain", "set", "drain", "resume", "reopen", "reload", "stop"];
+const COMMANDS: [&str; 12] = [
+    "exports",
+    "connections",
+    "stats",
+    "explain",
+    "set",
+    "fault",
+    "drain",
+    "resume",
+    "disconnect",
+    "reopen",
+    "reload",
+    "stop",
+];
 
 /// Those that change something, but for `reload`, which is logged by who carries it out.
-const CHANGES: [&str; 5] = ["set", "drain", "resume", "reopen", "stop"];
+const CHANGES: [&str; 7] = ["set", "fault", "drain", "resume", "disconnect", "reopen", "stop"];
 
 /// Accepts connections that command, until the server has ended.
 pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
@@ -85,7 +99,7 @@ fn log(command: &Value, answer: &Result<Value, String>, shared: &Shared) {
     if !CHANGES.contains(&name) {
         return;
     }
-    let words = ["export", "tenant", "setting"].iter().filter_map(|key| command[key].as_str());
+    let words = ["export", "tenant", "setting", "whom", "device"].iter().filter_map(|key| command[key].as_str());
     let command = words.fold(name.to_owned(), |words, word| format!("{words} {word}"));
     let lines = answer.iter().flat_map(|answer| answer["warnings"].as_array()).flatten().count();
     let (level, end) = match (answer, lines) {
@@ -114,17 +128,27 @@ fn skip_line(reader: &mut impl BufRead) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) enum Command {
     Exports,
+    Connections,
+    /// Those of a number, an address, a process, a name or an export.
+    Disconnect(String),
     Stats,
     /// Why a tenant has its rate, over so many milliseconds.
     Explain {
         tenant: String,
         span: u64,
     },
-    /// Settings of a tenant. `named`: the device that they name.
+    /// Settings of a tenant. `named`: the device that they name; `is_part`: they name single keys
+    /// of tables, and the others stay.
     Set {
         tenant: String,
         settings: Vec<Setting>,
         named: Option<String>,
+        is_part: bool,
+    },
+    /// The rules of a device's faults.
+    Fault {
+        device: String,
+        rules: Vec<String>,
     },
     /// `None`: all exports.
     Drain(Option<String>),
@@ -144,9 +168,12 @@ impl Command {
         let name = text(command, "command").unwrap_or_default();
         match name {
             "exports" => Ok(Self::Exports),
+            "connections" => Ok(Self::Connections),
+            "disconnect" => text(command, "whom").map(|whom| Self::Disconnect(whom.to_owned())),
             "stats" => Ok(Self::Stats),
             "explain" => explained(command),
             "set" => settings(command, rules),
+            "fault" => faults(command),
             "drain" => export(command).map(Self::Drain),
             "resume" => export(command).map(Self::Resume),
             "reopen" => text(command, "device").map(|name| Self::Reopen(name.to_owned())),
@@ -162,15 +189,26 @@ fn answer(command: Command, shared: &Arc<Shared>) -> Result<Value, String> {
     let control = Control(shared);
     match command {
         Command::Exports => Ok(json!({ "exports": Observed::of(&control).exports_json() })),
+        Command::Connections => {
+            let all: Vec<Value> = control.connection_views().iter().map(connection).collect();
+            Ok(json!({ "connections": all }))
+        }
+        Command::Disconnect(whom) => match control.disconnect(&whom) {
+            (ended, _) if ended.is_empty() => {
+                Err(format!("{whom}: no connection has this number, address, name or export"))
+            }
+            (ended, warnings) => Ok(json!({ "connections": ended, "warnings": warnings })),
+        },
         Command::Stats => Ok(Observed::of(&control).json()),
         Command::Explain { tenant, span } => explain(&control, &tenant, span),
-        Command::Set { tenant, settings, named } => {
+        Command::Set { tenant, settings, named, is_part } => {
             if let Some(device) = named.filter(|_| control.devices().len() > 1) {
                 return Err(format!("{device}: {EVERY_DEVICE}"));
             }
-            let warnings = control.set(&tenant, &settings)?;
+            let warnings = control.set(&tenant, &settings, is_part)?;
             Ok(json!({ "warnings": warnings }))
         }
+        Command::Fault { device, rules } => control.set_faults(&device, &rules).map(|()| json!({})),
         Command::Drain(name) => with_exports(&control, name, |names| control.drain(names)),
         Command::Resume(name) => with_exports(&control, name, |names| {
             control.resume(names);
@@ -188,6 +226,23 @@ fn answer(command: Command, shared: &Arc<Shared>) -> Result<Value, String> {
     }
 }
 
+/// Returns a connection as JSON.
+fn connection(view: &ConnectionView) -> Value {
+    let mut value = json!({
+        "connection": view.number,
+        "peer": view.peer.to_string(),
+        "names": view.names,
+        "export": view.export,
+        "age_ns": u64::try_from(view.age.as_nanos()).unwrap_or(u64::MAX),
+    });
+    if let Peer::Process(of) = &view.peer {
+        for (key, number) in [("pid", of.pid), ("uid", of.uid), ("gid", of.gid)] {
+            value[key] = json!(number);
+        }
+    }
+    value
+}
+
 /// Returns a text of a command, or says that it is missing.
 fn text<'a>(command: &'a Value, key: &str) -> Result<&'a str, String> {
     match &command[key] {
@@ -203,6 +258,14 @@ fn export(command: &Value) -> Result<Option<String>, String> {
         Value::Null => Ok(None),
         _ => text(command, "export").map(|name| Some(name.to_owned())),
     }
+}
+
+/// Returns the rules of a command, of which there may be none.
+fn faults(command: &Value) -> Result<Command, String> {
+    let device = text(command, "device")?.to_owned();
+    let Value::Array(rules) = &command["rules"] else { return Err("rules: expected a list of texts".to_owned()) };
+    let rule = |rule: &Value| rule.as_str().map(str::to_owned).ok_or_else(|| format!("rules: {rule}: expected a text"));
+    Ok(Command::Fault { device, rules: rules.iter().map(rule).collect::<Result<_, _>>()? })
 }
 
 fn explained(command: &Value) -> Result<Command, String> {
@@ -242,7 +305,15 @@ fn settings(command: &Value, rules: &Rules) -> Result<Command, String> {
     if table.settings.is_empty() || !file.changes.is_empty() || !file.device.is_empty() {
         return Err(format!("`{setting}`: expected settings of a tenant, such as weight = 200"));
     }
-    Ok(Command::Set { tenant: path, settings: table.settings.clone(), named: file.named })
+    let is_part = setting.lines().any(names_part);
+    Ok(Command::Set { tenant: path, settings: table.settings.clone(), named: file.named, is_part })
+}
+
+/// Returns true if a line sets a single key of a table: `limit.iops = 100`.
+fn names_part(line: &str) -> bool {
+    let key = line.split('=').next().unwrap_or_default();
+    let table = key.split_once('.').map(|(table, _)| table.trim().trim_matches(['"', '\'']));
+    table.is_some_and(|table| ["limit", "reserve"].contains(&table))
 }
 
 /// Does something with the export of a name, or with all of them. What is done returns lines to be

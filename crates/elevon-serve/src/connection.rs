@@ -20,8 +20,10 @@ use crate::tls::{Channel, Identity, Tls, Unprotected};
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;
-/// How long a client may take to open an export.
+/// How long a client may take for an option, or to take its answer.
 const NEGOTIATION: Duration = Duration::from_secs(60);
+/// How long it may take to open an export, however many options it asks for.
+const LONGEST_NEGOTIATION: Duration = Duration::from_secs(600);
 /// How long a client may take for the handshake of TLS.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 
@@ -58,17 +60,20 @@ impl<'a> Seen<'a> {
 
 impl Exports for Seen<'_> {
     fn names(&self) -> Vec<String> {
-        let seen = self.exports.iter().filter(|export| self.client.is_one_of(&export.clients));
+        let seen = self.exports.iter().filter(|export| export.is_for(self.client));
         seen.map(|export| export.name.clone()).collect()
+    }
+    fn listed(&self, from: usize) -> Option<(usize, String)> {
+        let mut seen = self.exports.iter().enumerate().skip(from);
+        let (place, export) = seen.find(|(_, export)| export.is_for(self.client))?;
+        Some((place, export.name.clone()))
     }
     fn export(&self, name: &str) -> Result<Export, Refusal> {
         match find(&self.exports, name, self.client) {
             Some(known) if known.is_drained => Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown)),
             Some(known) => Ok(known.told.clone()),
             None if self.exports.iter().any(|export| export.name == name) => {
-                let names = self.client.names.join(", ");
-                let who = if names.is_empty() { "a client without a certificate" } else { &names };
-                self.deny(name, format!("is not for {who}"));
+                self.deny(name, format!("is not for {}", self.client.in_words()));
                 Err(self.refuse(ConnectionRefusal::NotForClient, Refusal::Unknown))
             }
             None => Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown)),
@@ -102,7 +107,7 @@ impl Exports for Seen<'_> {
 
 /// Speaks with a client until it has opened an export, and gives the connection to the device's
 /// thread, or until either side ends it.
-pub(crate) fn negotiate(number: u32, socket: Socket, shared: &Arc<Shared>) {
+pub(crate) fn negotiate(number: u32, socket: Socket, client: Arc<Identity>, shared: &Arc<Shared>) {
     let of_left = Arc::clone(shared);
     let mut left = EndNotice::new(move |error| of_left.left(number, error));
     let tls = shared.tls();
@@ -112,10 +117,10 @@ pub(crate) fn negotiate(number: u32, socket: Socket, shared: &Arc<Shared>) {
         Some(_) => Mode::Offered,
     };
     let session = Session::new(SessionConfig { tls: mode, ..SessionConfig::default() });
-    let until = Instant::now() + NEGOTIATION;
-    let client = Arc::new(Identity::default());
+    let began = Instant::now();
+    let until = began + NEGOTIATION;
     let (input, secure, refused, was_denied) = (Vec::new(), None, None, false);
-    let mut reader = Reader { number, session, input, client, secure, refused, was_denied, until };
+    let mut reader = Reader { number, session, input, client, secure, refused, was_denied, began, until };
     let opened = reader.negotiate(&socket, shared, tls.as_deref());
     if !matches!(opened, Ok(Some(_)))
         && let Some(why) = reader.refusal()
@@ -145,7 +150,8 @@ struct Reader {
     refused: Option<ConnectionRefusal>,
     /// It asked for an export that it may not have.
     was_denied: bool,
-    /// When an export has to be open.
+    began: Instant,
+    /// When it has to have come on.
     until: Instant,
 }
 
@@ -175,7 +181,8 @@ impl Reader {
                 sent => sent?,
             }
             match step {
-                Step::Continue => {}
+                // It comes on: a list of many exports, and what is asked of each, takes its time.
+                Step::Continue => self.until = (Instant::now() + NEGOTIATION).min(self.began + LONGEST_NEGOTIATION),
                 Step::More => match self.read_more(&mut timed) {
                     Ok(0) => return Ok(None),
                     Err(error) if has_left(&error) => return Ok(None),
@@ -210,15 +217,17 @@ impl Reader {
             return;
         }
         let names = self.client.names.join(", ");
-        let message = format!("connection {}: {why}", self.number);
+        let peer = self.client.peer.to_string();
+        let message = format!("connection {}: {why}; it is that of {}", self.number, self.client.who());
         let client = ("client", Field::Number(self.number.into()));
-        let fields = [client, ("export", Field::Text(export.unwrap_or_default())), ("names", Field::Text(&names))];
+        let export = ("export", Field::Text(export.unwrap_or_default()));
+        let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];
         shared.warn(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
     }
 
     fn start_tls(&mut self, socket: &Socket, tls: &Tls) -> io::Result<()> {
         let until = self.until.min(Instant::now() + HANDSHAKE);
-        let accepted = Channel::accept(tls.config(), &mut Timed::new(socket, until));
+        let accepted = Channel::accept(tls, &mut Timed::new(socket, until));
         let (channel, client) = accepted.map_err(|error| io::Error::new(error.kind(), format!("TLS: {error}")))?;
         let channel = Arc::new(channel);
         // The session has closed connections of which it had bytes left, so none of these are
@@ -226,7 +235,8 @@ impl Reader {
         assert!(self.input.is_empty(), "nothing that came in the clear is left");
         let incoming = Unprotected::new(Arc::clone(&channel));
         self.secure = Some(Secure { channel, incoming });
-        self.client = Arc::new(client);
+        let (peer, place) = (self.client.peer.clone(), self.client.place.clone());
+        self.client = Arc::new(Identity { peer, place, ..client });
         self.session.on_tls();
         Ok(())
     }
@@ -234,11 +244,11 @@ impl Reader {
     /// Logs that an export is open.
     fn log_opened(&self, shared: &Shared, export: &ServedExport) {
         let names = self.client.names.join(", ");
-        let by = if names.is_empty() { String::new() } else { format!(", by {names}") };
-        let message = format!("connection {}: opened export {}{by}", self.number, export.name);
-        let client = ("client", Field::Number(self.number.into()));
-        let fields = [client, ("export", Field::Text(&export.name)), ("names", Field::Text(&names))];
-        let fields = if names.is_empty() { &fields[..2] } else { &fields };
+        let message = format!("connection {}: opened export {}, by {}", self.number, export.name, self.client.who());
+        let (client, peer) = (("client", Field::Number(self.number.into())), self.client.peer.to_string());
+        let export = ("export", Field::Text(&export.name));
+        let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];
+        let fields = if names.is_empty() { &fields[..3] } else { &fields };
         shared.log(&Record { level: Level::Debug, target: "connection", message: &message, fields });
     }
 

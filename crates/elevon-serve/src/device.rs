@@ -82,9 +82,17 @@ pub(crate) enum Message {
     View { answer: Sender<DeviceView> },
     /// Sets something of a tenant, or with no tenant something of the device. The answer says what
     /// of it has no effect.
-    Set { tenant: Option<String>, settings: Vec<Setting>, answer: Sender<Result<Vec<&'static str>, String>> },
-    /// Asks if these settings could be set for a tenant.
-    Check { tenant: String, settings: Vec<Setting>, answer: Sender<Result<(), String>> },
+    Set {
+        tenant: Option<String>,
+        settings: Vec<Setting>,
+        /// A table changes only what the settings name of it.
+        is_part: bool,
+        answer: Sender<Result<Vec<&'static str>, String>>,
+    },
+    /// Asks if these settings could be set so for a tenant.
+    Check { tenant: String, settings: Vec<Setting>, is_part: bool, answer: Sender<Result<(), String>> },
+    /// Makes these the rules of the device's faults.
+    Faults { rules: Vec<String>, answer: Sender<Result<(), String>> },
     /// Makes the device as large as its disk is now, and answers with its bytes before and after
     /// that; `None` if the disk has not grown.
     Grow { answer: Sender<Result<Option<(u64, u64)>, String>> },
@@ -378,11 +386,14 @@ impl<D: Disk> DeviceLoop<D> {
             // Whoever asked may be gone by now.
             Message::Ping { answer } => drop(answer.send(())),
             Message::View { answer } => drop(answer.send(self.view())),
-            Message::Set { tenant, settings, answer } => drop(answer.send(self.set(tenant.as_deref(), &settings))),
-            Message::Check { tenant, settings, answer } => {
-                let id = self.find(&tenant);
-                drop(answer.send(id.and_then(|id| self.tenants.check(&self.stack, id, &settings))));
+            Message::Set { tenant, settings, is_part, answer } => {
+                drop(answer.send(self.set(tenant.as_deref(), &settings, is_part)));
             }
+            Message::Check { tenant, settings, is_part, answer } => {
+                let id = self.find(&tenant);
+                drop(answer.send(id.and_then(|id| self.tenants.check(&self.stack, id, &settings, is_part))));
+            }
+            Message::Faults { rules, answer } => drop(answer.send(self.disk.set_faults(&rules))),
             Message::Tenants { tenants, answer } => {
                 let now = self.disk.now();
                 let replaced = self.tenants.replace(&mut self.stack, &mut self.settings, now, &tenants);
@@ -462,13 +473,13 @@ impl<D: Disk> DeviceLoop<D> {
         self.tenants.find(path).ok_or_else(|| format!("{path}: no such tenant"))
     }
 
-    fn set(&mut self, tenant: Option<&str>, new: &[Setting]) -> Result<Vec<&'static str>, String> {
+    fn set(&mut self, tenant: Option<&str>, new: &[Setting], is_part: bool) -> Result<Vec<&'static str>, String> {
         let id = match tenant {
             None => TenantId(0),
             Some(path) => self.find(path)?,
         };
         let now = self.disk.now();
-        self.tenants.replace_tables(&mut self.stack, &mut self.settings, now, id, new)?;
+        self.tenants.take(&mut self.stack, &mut self.settings, now, id, (new, is_part))?;
         let control = self.stack.control();
         let divides = control.io_cost().qos().enable || control.shares_a_limit(id);
         Ok(in_vain(self.stack.config().scheduler.info(), divides, new))
@@ -498,6 +509,7 @@ impl<D: Disk> DeviceLoop<D> {
             disk: self.stack.disk_stats(now),
             in_flight: self.stack.ios_in_flight(),
             failure: self.disk.failure(),
+            faults: self.disk.faults(),
             is_lost: self.disk.is_lost() || cache.as_ref().is_some_and(|cache| cache.lost.is_some()),
             clients,
             tenants: self.tenants.view(&mut self.stack, now, &in_use),

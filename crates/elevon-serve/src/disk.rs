@@ -1,5 +1,6 @@
 //! What a server needs of a device besides a clock and I/O.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::sync::mpsc::Sender;
 
@@ -44,6 +45,9 @@ pub trait Disk: Backend {
     /// Returns the operation that makes a range read as zeroes; `no_hole`: it stays allocated.
     /// `None`: zeroes are to be written as data.
     fn zero(&self, no_hole: bool) -> Option<Op>;
+
+    /// Returns true if [`Self::zero`] is faster than data of that length, or fails at once.
+    fn zeroes_fast(&self) -> bool;
 
     /// Makes `slots` buffers of `bytes` each for a client's task, in place of those that it has,
     /// with tokens `0..slots`. None of them is in use.
@@ -94,6 +98,19 @@ pub trait Disk: Backend {
 
     /// The server ends: what waits for a disk that is gone has not much time left.
     fn stop(&mut self) {}
+    /// Returns how often each fault of the device has happened, by its name; nothing of a device
+    /// that has none.
+    fn faults(&self) -> BTreeMap<&'static str, u64> {
+        BTreeMap::new()
+    }
+
+    /// Makes these the rules of the device's faults.
+    ///
+    /// # Errors
+    /// A rule is none, or the device has no faults.
+    fn set_faults(&mut self, _rules: &[String]) -> Result<(), String> {
+        Err("only simulated devices have faults".to_owned())
+    }
 
     /// Returns the next line about what became of the disk, and how grave it is.
     fn poll_news(&mut self) -> Option<(Level, String)> {
@@ -117,6 +134,11 @@ impl Disk for Host {
         // A hole of a file reads as zeroes; what a block device discards may not.
         let is_file = self.file().parts().all(|part| !part.is_block_device);
         Some(if is_file && !no_hole { Op::Discard } else { Op::WriteZeroes })
+    }
+
+    fn zeroes_fast(&self) -> bool {
+        // The kernel writes zeroes as data to a block device that cannot make them.
+        !self.file().parts().any(|part| part.is_block_device)
     }
 
     fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {

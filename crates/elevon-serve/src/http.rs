@@ -5,6 +5,8 @@
 //! hostile one cannot take more than that. Devices are looked at ten times a second at most,
 //! however many clients ask.
 
+mod request;
+
 use std::io;
 use std::net::Shutdown;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -18,6 +20,7 @@ use crate::metrics;
 use crate::server::LOOK;
 use crate::shared::{Control, Shared};
 use crate::view::{Observed, unknown_tenant};
+pub(crate) use request::{Request, Resource, SPANS};
 
 /// Clients at a time; a further one is closed at once.
 const CLIENTS: usize = 16;
@@ -25,15 +28,8 @@ const CLIENTS: usize = 16;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// The longest head of a request, in bytes.
 pub(crate) const HEAD: usize = 8 << 10;
-/// The most headers of a request.
-const HEADERS: usize = 64;
 /// For this time an answer is made of what was seen before.
 const FRESH: Duration = Duration::from_millis(100);
-
-/// The time over which a rate is explained, in milliseconds, unless another is asked for.
-const SPAN: u64 = 1_000;
-/// The times that can be asked for: longer than [`FRESH`], and no client's for long.
-pub(crate) const SPANS: std::ops::RangeInclusive<u64> = 200..=5_000;
 const PAGE: &str = "text/html; charset=utf-8";
 /// What a page may do: run its own script and ask its own server.
 const POLICY: &str = "Content-Security-Policy: default-src 'none'; script-src 'unsafe-inline'; \
@@ -53,72 +49,6 @@ pub(crate) struct Answer {
     status: &'static str,
     content_type: &'static str,
     body: String,
-}
-
-/// A request that can be answered.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Request {
-    /// False for HEAD, to which the answer is its head.
-    pub(crate) has_body: bool,
-    pub(crate) of: Resource,
-}
-
-/// What there is.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Resource {
-    /// Metrics, in OpenMetrics' form if `open`.
-    Metrics { open: bool },
-    /// The page.
-    Page,
-    /// The JSON that the page draws.
-    Stats,
-    /// Why a tenant has its rate, over so many milliseconds.
-    Explain { tenant: String, span: u64 },
-}
-
-impl Request {
-    /// Parses the head of a request.
-    ///
-    /// # Errors
-    /// The answer to a head that asks for nothing that there is.
-    pub(crate) fn of_head(head: &[u8]) -> Result<Self, Answer> {
-        let mut headers = [httparse::EMPTY_HEADER; HEADERS];
-        let mut request = httparse::Request::new(&mut headers);
-        let is_whole = request.parse(head).is_ok_and(|status| status.is_complete());
-        let (Some(method), Some(target), true) = (request.method, request.path, is_whole) else {
-            return Err(refusal("400 Bad Request", "no request of HTTP/1"));
-        };
-        if !["GET", "HEAD"].contains(&method) {
-            return Err(refusal("405 Method Not Allowed", "only GET and HEAD: nothing can be changed here"));
-        }
-        let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let accepts = |wanted: &str| {
-            let mut all = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
-            all.any(|header| String::from_utf8_lossy(header.value).contains(wanted))
-        };
-        let of = match path {
-            "/metrics" => Resource::Metrics { open: accepts("application/openmetrics-text") },
-            "/" => Resource::Page,
-            "/api/stats" => Resource::Stats,
-            "/api/explain" => explain(query).map_err(|why| json("400 Bad Request", &json!({ "error": why })))?,
-            _ => {
-                let all = "there are /, /metrics, /api/stats and /api/explain?tenant=PATH";
-                return Err(refusal("404 Not Found", all));
-            }
-        };
-        Ok(Self { has_body: method != "HEAD", of })
-    }
-}
-
-/// Parses the query of `/api/explain`.
-fn explain(query: &str) -> Result<Resource, &'static str> {
-    let tenant = parameter(query, "tenant").ok_or("tenant is missing: expected its path")?;
-    let span = match parameter(query, "over_ms").map(|text| text.parse()) {
-        None => SPAN,
-        Some(Ok(millis)) if SPANS.contains(&millis) => millis,
-        Some(_) => return Err("over_ms: expected a whole number from 200 to 5000"),
-    };
-    Ok(Resource::Explain { tenant, span })
 }
 
 /// Accepts clients until the server has ended.
@@ -155,18 +85,28 @@ impl Site {
 
     fn serve(&self, socket: &mut Socket) -> io::Result<()> {
         let deadline = Instant::now() + PATIENCE;
-        let head = head(|buffer| socket.read_until(buffer, deadline))?;
+        let mut has_ended = false;
+        let head = head(|buffer| {
+            let read = socket.read_until(buffer, deadline)?;
+            has_ended |= read == 0;
+            Ok(read)
+        })?;
         let request = match &head {
             Some(head) => Request::of_head(head),
-            None => Err(refusal("400 Bad Request", "no request of HTTP/1 with a head of at most 8 KiB")),
+            None if has_ended => Err(refusal("400 Bad Request", "no request of HTTP/1: its head ends early")),
+            None => Err(refusal("431 Request Header Fields Too Large", "a head has at most 8 KiB")),
         };
-        let has_body = request.as_ref().map_or(true, |request| request.has_body);
+        let has_body = !head.as_deref().is_some_and(request::is_head);
+        let is_metrics = matches!(request, Ok(Request { of: Resource::Metrics { .. }, .. }));
         let Answer { status, content_type, body } =
             request.map_or_else(|refused| refused, |request| self.answer(request));
         let allow = if status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
         let policy = if content_type == PAGE { POLICY } else { "" };
+        let vary = if is_metrics { "Vary: Accept\r\n" } else { "" };
+        let date = httpdate::fmt_http_date(SystemTime::now());
         let mut bytes = format!(
-            "HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n{allow}{policy}Cache-Control: no-store\r\n\
+            "HTTP/1.1 {status}\r\nDate: {date}\r\nContent-Type: {content_type}\r\nContent-Length: {}\r\n\
+             {allow}{policy}{vary}Cache-Control: no-store\r\n\
              X-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n",
             body.len()
         );
@@ -230,13 +170,6 @@ fn json(status: &'static str, value: &Value) -> Answer {
     Answer { status, content_type: "application/json", body: format!("{value}\n") }
 }
 
-/// Returns the value of a parameter of a query.
-fn parameter(query: &str, key: &str) -> Option<String> {
-    let value = query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))?;
-    let value = value.replace('+', " ");
-    Some(percent_encoding::percent_decode_str(&value).decode_utf8_lossy().into_owned())
-}
-
 fn refusal(status: &'static str, why: &str) -> Answer {
     Answer { status, content_type: "text/plain; charset=utf-8", body: format!("{why}\n") }
 }
@@ -260,16 +193,4 @@ pub(crate) fn head(mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::
         }
     }
     Ok(None)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_parameter_is_decoded() {
-        assert_eq!(parameter("over_ms=5&tenant=shop%2Fb+%22c%22", "tenant").as_deref(), Some("shop/b \"c\""));
-        assert_eq!(parameter("tenant=%2", "tenant").as_deref(), Some("%2"));
-        assert_eq!((parameter("tenants=a", "tenant"), parameter("", "tenant")), (None, None));
-    }
 }

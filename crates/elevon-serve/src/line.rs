@@ -5,6 +5,7 @@
 use std::io::{self, Read};
 use std::net::Shutdown;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
@@ -13,7 +14,7 @@ use elevon_host::{Host, Incoming, Outgoing, SocketId};
 
 use crate::device::{DeviceHandle, Message};
 use crate::listen::Socket;
-use crate::tls::{Channel, Inlet, Outlet, Unprotected};
+use crate::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
 
 /// Bytes that are taken from a socket of the ring at a time, besides those that go to the buffers
 /// of I/O. What a client sends ahead is taken in one call, so that a client that sleeps until its
@@ -68,6 +69,8 @@ pub(crate) enum Line {
         writer: Sender<ToWriter>,
         /// `None` in tests.
         socket: Option<Arc<Socket>>,
+        /// What the thread that reads still takes.
+        last: Arc<LastBytes>,
     },
 }
 
@@ -99,9 +102,10 @@ impl Line {
         let writes = Writes { number, outlet, device: device.clone() };
         let speaks = writer.clone();
         std::thread::Builder::new().name("write".into()).spawn(move || writes.run(&to_write))?;
-        let inlet = Inlet { socket: Arc::clone(&socket), protected: incoming };
+        let last = Arc::new(LastBytes::new());
+        let inlet = Inlet { socket: Arc::clone(&socket), protected: incoming, last: Arc::clone(&last) };
         let reads = Reads { number, inlet, device, speaks };
-        let line = Self::Threads { reader, writer, socket: Some(socket) };
+        let line = Self::Threads { reader, writer, socket: Some(socket), last };
         std::thread::Builder::new().name("read".into()).spawn(move || reads.run(&to_read))?;
         Ok((line, with(input, IN_THREAD)?))
     }
@@ -128,6 +132,14 @@ pub(crate) fn close(socket: OwnedFd, left: EndNotice) {
     };
     // Without a thread it is closed now.
     let _ = std::thread::Builder::new().name("close".into()).spawn(wait);
+}
+
+/// Takes what comes of a client of the ring that was asked to end, until its connection is closed,
+/// in a thread: a client that sends before it reads its answers would wait for ever.
+pub(crate) fn drain(socket: OwnedFd) {
+    let work = move || crate::tls::waste(&mut &UnixStream::from(socket));
+    // Without a thread it waits until the connection is closed.
+    let _ = std::thread::Builder::new().name("drain".into()).spawn(work);
 }
 
 /// Returns memory for what comes, with the bytes that came already.
@@ -159,7 +171,7 @@ impl Reads {
             let has_ended = !matches!(read, Ok(1..));
             self.device.send(Message::Received { client: self.number, input, result: read });
             if has_ended {
-                return;
+                return self.inlet.drain();
             }
         }
     }

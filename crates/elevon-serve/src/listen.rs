@@ -5,12 +5,13 @@ use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{Duration, Instant};
 
+use crate::peer::Peer;
 use elevon_host::passed::Passed;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode, utf8_percent_encode};
 
@@ -111,6 +112,25 @@ pub(crate) enum Listener {
     Tcp(TcpListener),
 }
 
+/// Who may connect to a socket in the file system, besides what the process's mask allows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SocketAccess {
+    /// Its mode, up to 0o777.
+    pub mode: Option<u32>,
+    /// Its group.
+    pub group: Option<u32>,
+}
+
+impl SocketAccess {
+    /// Gives a socket its group and its mode, which only its owner can open until then.
+    fn apply(self, path: &Path) -> io::Result<()> {
+        std::os::unix::fs::chown(path, None, self.group)?;
+        // With a group alone, its members can connect.
+        let mode = self.mode.unwrap_or(0o660);
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))
+    }
+}
+
 /// Device and inode of a socket in the file system: what tells it from another at the same path.
 type Inode = (u64, u64);
 
@@ -133,6 +153,19 @@ impl Listener {
                 let listener = UnixListener::bind(path)?;
                 Ok(Self::Unix(listener, path.clone(), inode(path).ok()))
             }
+        }
+    }
+
+    /// Listens at an address to which those may connect that are given.
+    pub(crate) fn bind_for(address: &Address, access: SocketAccess) -> io::Result<Self> {
+        match address {
+            Address::Unix(path) if access != SocketAccess::default() => {
+                // Not taken away afterwards: whoever connects before stays connected.
+                let listener = elevon_host::file::of_owner(|| Self::bind(address))?;
+                access.apply(path)?;
+                Ok(listener)
+            }
+            address => Self::bind(address),
         }
     }
 
@@ -204,6 +237,14 @@ impl Socket {
             Self::Unix(stream) => Self::Unix(stream.try_clone()?),
             Self::Tcp(stream) => Self::Tcp(stream.try_clone()?),
         })
+    }
+
+    /// Returns who is at the other end.
+    pub(crate) fn peer(&self) -> Peer {
+        match self {
+            Self::Unix(stream) => elevon_host::peer_credentials(stream).map_or(Peer::Unknown, Peer::Process),
+            Self::Tcp(stream) => stream.peer_addr().map_or(Peer::Unknown, Peer::Address),
+        }
     }
 
     /// Sets how long a read or a write may wait from now on.

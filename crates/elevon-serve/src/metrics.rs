@@ -17,6 +17,7 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::device::{BUCKETS, RequestCounts};
+use crate::shared::ConnectionView;
 use crate::view::{DeviceView, Observed};
 
 /// The content type of each format.
@@ -135,6 +136,15 @@ impl Scrape {
         let connections = self.observed.connections as u64;
         let help = "Connections of NBD that are open.";
         to.gauges("elevon_connections", help, None, [(Vec::new(), connections)].into_iter())?;
+        let number = |of: &ConnectionView| of.number.to_string();
+        let all: Vec<_> = self.observed.all.iter().filter(|of| of.export.is_some()).collect();
+        let texts: Vec<_> = all.iter().map(|of| [number(of), of.peer.to_string(), of.names.join(", ")]).collect();
+        let samples = all.iter().zip(&texts).map(|(of, [number, peer, names])| {
+            let export = of.export.as_deref().unwrap_or_default();
+            let labels: Labels<'_> = vec![("connection", number), ("export", export), ("peer", peer), ("names", names)];
+            (labels, 1_u64)
+        });
+        to.gauges("elevon_connection_info", "A connection that has an export open.", None, samples)?;
         let refused = self.observed.refused.iter().map(|(why, count)| (vec![("reason", *why)], *count));
         let help = "Connections that opened no export because they were refused, by the last reason.";
         to.counters("elevon_connections_refused", help, None, refused)?;
@@ -289,6 +299,12 @@ impl Scrape {
             (vec![("device", name.as_str())], u64::from(view.is_none_or(|view| view.failure.is_some())))
         });
         to.gauges("elevon_device_failed", help, None, failed)?;
+        let faults = self.observed.devices.iter().flat_map(|view| {
+            let labels = |name| vec![("device", view.name.as_str()), ("fault", name)];
+            view.faults.iter().map(move |(name, count)| (labels(*name), *count))
+        });
+        let help = "Faults of a simulated device that have happened.";
+        to.counters("elevon_device_faults", help, None, faults)?;
         let help = "1 if no flush succeeds until the server is started again: one failed, or a connection was lost.";
         let lost = all().map(|(labels, view)| (labels, u64::from(view.is_lost)));
         to.gauges("elevon_device_lost", help, None, lost)

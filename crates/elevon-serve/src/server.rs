@@ -13,12 +13,12 @@ use elevon_nbd::Export;
 
 use crate::connection;
 use crate::devices::Devices;
-use crate::listen::{Address, Listener};
+use crate::listen::{Address, Listener, SocketAccess};
 use crate::log::{Level, Log, Record};
 use crate::reporter::Reporter;
 use crate::request_memory::RequestMemory;
 use crate::shared::{ConnectionLimits, Reload, ServedExport, Shared};
-use crate::tls::Tls;
+use crate::tls::{Identity, Tls};
 
 /// How often the end is looked for.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -51,8 +51,12 @@ pub struct Exported {
     pub part: Option<PoolPart>,
     /// Size, block sizes and abilities, as clients are told.
     pub told: Export,
-    /// The names of those who may open it, as their certificates have them; empty: everybody.
+    /// Those who may open it: names as their certificates have them, and `uid:N` and `gid:N` of
+    /// processes that connect to a Unix socket; empty: everybody.
     pub clients: Vec<String>,
+    /// The addresses at which alone it is reached, as they are shown; empty: those of the server
+    /// ([`Server::listen`]).
+    pub listen: Vec<String>,
     /// Connections that may have it open, if it has a limit of its own; at least 1. Without one it
     /// has a part of all, and so have all exports of its tenant.
     pub max_connections: Option<u32>,
@@ -119,7 +123,8 @@ pub struct Hooks<'a> {
 pub struct Server {
     devices: Devices,
     exports: Vec<Exported>,
-    listeners: Vec<Listener>,
+    /// Each with its address, if that belongs to certain exports.
+    listeners: Vec<(Listener, Option<Arc<str>>)>,
     commands: Vec<Listener>,
     http: Vec<Listener>,
     tls: Option<Tls>,
@@ -169,19 +174,31 @@ impl Server {
     ///
     /// # Errors
     /// The address cannot be listened at.
-    pub fn listen(&mut self, address: &Address) -> Result<Address, ServeError> {
-        bind(address, &mut self.listeners)
+    pub fn listen(&mut self, address: &Address, access: SocketAccess) -> Result<Address, ServeError> {
+        let (listener, bound) = bind(address, access)?;
+        self.listeners.push((listener, None));
+        Ok(bound)
+    }
+
+    /// The same for an address that belongs to the exports that name it.
+    ///
+    /// # Errors
+    /// As of [`Self::listen`].
+    pub fn listen_for_exports(&mut self, address: &Address, access: SocketAccess) -> Result<Address, ServeError> {
+        let (listener, bound) = bind(address, access)?;
+        self.listeners.push((listener, Some(address.to_string().into())));
+        Ok(bound)
     }
 
     /// Listens at a socket that was passed to the process. One named `control` takes commands, one
     /// named `metrics` serves metrics, and any other serves disks.
     pub fn adopt(&mut self, name: &str, socket: Passed) {
-        let listeners = match name {
-            "control" => &mut self.commands,
-            "metrics" => &mut self.http,
-            _ => &mut self.listeners,
-        };
-        listeners.push(Listener::of_passed(socket));
+        let listener = Listener::of_passed(socket);
+        match name {
+            "control" => self.commands.push(listener),
+            "metrics" => self.http.push(listener),
+            _ => self.listeners.push((listener, None)),
+        }
     }
 
     /// Listens for commands at a path of the file system, which only its owner can open.
@@ -203,7 +220,9 @@ impl Server {
     /// # Errors
     /// The address cannot be listened at.
     pub fn listen_for_http(&mut self, address: &Address) -> Result<Address, ServeError> {
-        bind(address, &mut self.http)
+        let (listener, bound) = bind(address, SocketAccess::default())?;
+        self.http.push(listener);
+        Ok(bound)
     }
 
     /// Serves until it is told to stop, or the threads of all devices have ended. Then no connection
@@ -226,9 +245,14 @@ impl Server {
             notify,
             self.log,
         ));
+        for (listener, place) in &self.listeners {
+            let (listener, place) = (listener.try_clone().map_err(ServeError::Thread)?, place.clone());
+            let shared = Arc::clone(&shared);
+            let work = move || accept(&listener, place.as_ref(), &shared);
+            std::thread::Builder::new().name("accept".into()).spawn(work).map_err(ServeError::Thread)?;
+        }
         for (name, listeners, accept) in [
-            ("accept", &self.listeners, accept as fn(&Listener, &Arc<Shared>)),
-            ("commands", &self.commands, crate::commands::accept),
+            ("commands", &self.commands, crate::commands::accept as fn(&Listener, &Arc<Shared>)),
             ("http", &self.http, crate::http::accept),
         ] {
             for listener in listeners {
@@ -281,7 +305,7 @@ fn start_reload(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
 const SILENCE: Duration = Duration::from_secs(10);
 
 /// Accepts connections until the server has ended.
-fn accept(listener: &Listener, shared: &Arc<Shared>) {
+fn accept(listener: &Listener, place: Option<&Arc<str>>, shared: &Arc<Shared>) {
     let mut said: Option<Instant> = None;
     loop {
         let accepted = listener.accept().and_then(|socket| Ok((socket.try_clone()?, socket)));
@@ -298,9 +322,11 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
                 continue;
             }
         };
-        let Some(name) = shared.connected(second) else { return };
+        let client = Arc::new(Identity { peer: socket.peer(), place: place.cloned(), ..Identity::default() });
+        let Some(name) = shared.connected(second, &client) else { return };
         let of_thread = Arc::clone(shared);
-        let thread = std::thread::Builder::new().spawn(move || connection::negotiate(name, socket, &of_thread));
+        let work = move || connection::negotiate(name, socket, client, &of_thread);
+        let thread = std::thread::Builder::new().spawn(work);
         if let Err(error) = thread {
             shared.left(name, Some(error));
         }
@@ -308,12 +334,11 @@ fn accept(listener: &Listener, shared: &Arc<Shared>) {
 }
 
 /// Listens at an address, and returns it with the port that was chosen for port 0.
-fn bind(address: &Address, listeners: &mut Vec<Listener>) -> Result<Address, ServeError> {
+fn bind(address: &Address, access: SocketAccess) -> Result<(Listener, Address), ServeError> {
     let fail = |error| ServeError::Listen { address: address.clone(), error };
-    let listener = Listener::bind(address).map_err(fail)?;
+    let listener = Listener::bind_for(address, access).map_err(fail)?;
     let bound = listener.address().map_err(fail)?;
-    listeners.push(listener);
-    Ok(bound)
+    Ok((listener, bound))
 }
 
 #[cfg(test)]

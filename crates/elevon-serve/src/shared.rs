@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::time::{Duration, Instant};
 
 use elevon_core::kernel::Kernel;
+use elevon_core::nearest::did_you_mean;
 use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_nbd::Export;
@@ -20,6 +21,7 @@ use crate::device::{DeviceHandle, Message};
 use crate::devices::Devices;
 use crate::listen::Socket;
 use crate::log::{Field, Level, Log, Record, Window};
+use crate::peer::{Peer, is_owner};
 use crate::refused::{ConnectionRefusal, RefusedConnections};
 use crate::request_memory::RequestMemory;
 use crate::room;
@@ -47,8 +49,10 @@ pub(crate) struct ServedExport {
     /// The part of a pool that it is on.
     pub(crate) part: Option<PoolPart>,
     pub(crate) told: Export,
-    /// The names of those who may open it; empty: everybody.
+    /// Those who may open it; empty: everybody.
     pub(crate) clients: Vec<String>,
+    /// The addresses at which alone it is reached; empty: those of the server.
+    pub(crate) listen: Vec<String>,
     /// Connections that may have it open, if it has a limit of its own.
     pub(crate) max_connections: Option<u32>,
     /// Nobody may open it.
@@ -66,9 +70,15 @@ impl ServedExport {
             part: export.part,
             told: export.told,
             clients: export.clients,
+            listen: export.listen,
             max_connections: export.max_connections,
             is_drained: false,
         }
+    }
+
+    /// Returns true if a client may open it, where it has connected.
+    pub(crate) fn is_for(&self, client: &Identity) -> bool {
+        client.is_at_one_of(&self.listen) && client.is_one_of(&self.clients)
     }
 
     fn exported(&self) -> Exported {
@@ -82,6 +92,7 @@ impl ServedExport {
             part: self.part.clone(),
             told: self.told.clone(),
             clients: self.clients.clone(),
+            listen: self.listen.clone(),
             max_connections: self.max_connections,
         }
     }
@@ -113,19 +124,44 @@ pub(crate) enum NotOpened {
 /// Returns the export of a name among those that a client may open. The empty name is that of the
 /// first, unless one has it.
 pub(crate) fn find<'a>(exports: &'a [ServedExport], name: &str, client: &Identity) -> Option<&'a ServedExport> {
-    let open = || exports.iter().filter(|export| client.is_one_of(&export.clients));
+    let open = || exports.iter().filter(|export| export.is_for(client));
     open().find(|export| export.name == name).or_else(|| open().next().filter(|_| name.is_empty()))
 }
 
 /// A connection.
 struct Connected {
+    /// Its number.
+    number: u32,
     socket: Socket,
+    since: Instant,
     /// The name of the export that it has open.
     export: Option<String>,
     /// The path of that export's tenant.
     tenant: String,
     /// Who has opened it.
     client: Arc<Identity>,
+}
+
+impl Connected {
+    /// Returns true if it has one of these exports open.
+    fn has_open(&self, names: &[String]) -> bool {
+        self.export.as_ref().is_some_and(|export| names.contains(export))
+    }
+}
+
+/// A connection that is open.
+#[derive(Clone, Debug)]
+pub struct ConnectionView {
+    /// Its number.
+    pub number: u32,
+    /// The other end.
+    pub peer: Peer,
+    /// The names in the client's certificate.
+    pub names: Vec<String>,
+    /// The export that it has open.
+    pub export: Option<String>,
+    /// For how long it has been there.
+    pub age: Duration,
 }
 
 type Connections = BTreeMap<u32, Connected>;
@@ -198,7 +234,7 @@ impl Shared {
 
     /// Takes a connection, and returns its number; `None` if the server has ended. A client that
     /// opens connections and does nothing on them can only cut others that do nothing.
-    pub(crate) fn connected(&self, socket: Socket) -> Option<u32> {
+    pub(crate) fn connected(&self, socket: Socket, client: &Arc<Identity>) -> Option<u32> {
         let mut connections = self.connections.lock().expect(LOCK);
         let all = connections.as_mut()?;
         let name = next_number(&self.next, |number| all.contains_key(&number));
@@ -209,15 +245,18 @@ impl Shared {
             oldest.socket.shutdown(Shutdown::Both);
             self.refused.count(ConnectionRefusal::TooManyUnopened);
         }
-        all.insert(name, Connected { socket, export: None, tenant: String::new(), client: Arc::default() });
+        let (since, client) = (Instant::now(), Arc::clone(client));
+        let connected = Connected { number: name, socket, since, export: None, tenant: String::new(), client };
+        all.insert(name, connected);
         Some(name)
     }
 
     /// A connection has ended, with an error or as it should.
     pub(crate) fn left(&self, name: u32, error: Option<io::Error>) {
         let left = self.connections.lock().expect(LOCK).as_mut().and_then(|all| all.remove(&name));
+        let who = left.as_ref().map_or_else(String::new, |connected| connected.client.who());
         let (level, message) = match error {
-            Some(error) => (Level::Warning, format!("connection {name}: {error}")),
+            Some(error) => (Level::Warning, format!("connection {name}: {error}; it is that of {who}")),
             None => (Level::Debug, format!("connection {name}: ended")),
         };
         let export = left.and_then(|connected| connected.export);
@@ -361,12 +400,10 @@ impl Shared {
         result
     }
 
-    /// Ends the sockets of connections that `which` chooses by their export and their client, and
-    /// returns how many there are.
-    fn shut(&self, how: Shutdown, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> usize {
+    /// Ends the sockets of connections that `which` chooses, and returns how many there are.
+    fn shut(&self, how: Shutdown, which: &dyn Fn(&Connected) -> bool) -> usize {
         let connections = self.connections.lock().expect(LOCK);
-        let is_chosen = |connected: &Connected| which(connected.export.as_deref(), &connected.client);
-        let chosen = connections.iter().flatten().filter(|(_, connected)| is_chosen(connected));
+        let chosen = connections.iter().flatten().filter(|(_, connected)| which(connected));
         let (mut count, mut of_devices) = (0, Vec::new());
         for (&name, connected) in chosen {
             count += 1;
@@ -387,7 +424,7 @@ impl Shared {
 
     /// Ends the sockets of connections, and waits until they have left, for [`GRACE`] at most.
     /// Returns how many are still there.
-    fn shut_and_wait(&self, how: Shutdown, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> usize {
+    fn shut_and_wait(&self, how: Shutdown, which: &dyn Fn(&Connected) -> bool) -> usize {
         let began = Instant::now();
         loop {
             let left = self.shut(how, which);
@@ -401,14 +438,14 @@ impl Shared {
     /// Asks connections to end: nothing more is read, and what came is answered. Waits until they
     /// have, or for [`GRACE`], after which they are cut, and their requests are not carried out.
     /// Returns, and logs, a line for each export of which some were cut.
-    fn finish(&self, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> Vec<String> {
+    fn finish(&self, which: &dyn Fn(&Connected) -> bool) -> Vec<String> {
         if self.shut_and_wait(Shutdown::Read, which) == 0 {
             return Vec::new();
         }
         self.shut(Shutdown::Both, which);
         let cut: BTreeMap<u32, String> = {
             let connections = self.connections.lock().expect(LOCK);
-            let all = connections.iter().flatten().filter(|(_, of)| which(of.export.as_deref(), &of.client));
+            let all = connections.iter().flatten().filter(|(_, of)| which(of));
             all.filter_map(|(&name, of)| Some((name, of.export.clone()?))).collect()
         };
         // Connections and their requests, by export.
@@ -436,7 +473,7 @@ impl Shared {
 
     /// Does as [`Self::finish`], and waits until those that were cut have left: what their device
     /// has begun ends, and so does, behind a page cache, what their limits hold.
-    fn finish_all(&self, which: &dyn Fn(Option<&str>, &Identity) -> bool) -> Vec<String> {
+    fn finish_all(&self, which: &dyn Fn(&Connected) -> bool) -> Vec<String> {
         let mut lines = self.finish(which);
         if !lines.is_empty() {
             let left = self.shut_and_wait(Shutdown::Both, which);
@@ -452,7 +489,7 @@ impl Shared {
 
     /// Ends every connection.
     pub(crate) fn end(&self) {
-        self.finish(&|_, _| true);
+        self.finish(&|_| true);
         *self.connections.lock().expect(LOCK) = None;
     }
 
@@ -474,6 +511,21 @@ fn next_number(next: &AtomicU32, is_used: impl Fn(u32) -> bool) -> u32 {
             return number;
         }
     }
+}
+
+/// Returns true if a text means a connection.
+fn is_meant(whom: &str, of: &Connected) -> bool {
+    let is_peer = match &of.client.peer {
+        Peer::Unknown => false,
+        Peer::Address(address) => {
+            whom.strip_prefix("tcp:").unwrap_or(whom) == address.to_string() || whom == address.ip().to_string()
+        }
+        Peer::Process(process) => whom == format!("pid:{}", process.pid),
+    };
+    let is_name = of.client.names.iter().any(|name| name.eq_ignore_ascii_case(whom));
+    let whom_alone = [whom.to_owned()];
+    let is_number = whom.parse() == Ok(of.number);
+    is_number || is_peer || is_name || of.has_open(&whom_alone) || is_owner(&whom_alone, &of.client.peer)
 }
 
 /// Returns what a device answered, with its name before an error.
@@ -555,12 +607,13 @@ impl Control<'_> {
         self.0.devices.all().first().map_or(Kernel::DEFAULT, |(_, device)| device.kernel)
     }
 
-    /// Applies settings of a tenant on every device that has it, if none of them refuses one.
-    /// Returns a line for each device where one has no effect.
+    /// Applies settings of a tenant on every device that has it, if none of them refuses one. A
+    /// table replaces the one that is in force, unless the settings are parts of tables
+    /// (`is_part`). Returns a line for each device where one has no effect.
     ///
     /// # Errors
     /// No device has it, or one refuses a setting; the line says which. Then nothing was applied.
-    pub fn set(&self, tenant: &str, settings: &[Setting]) -> Result<Vec<String>, String> {
+    pub fn set(&self, tenant: &str, settings: &[Setting], is_part: bool) -> Result<Vec<String>, String> {
         let is_there = |view: &DeviceView| view.tenant(tenant).is_some();
         let views = self.views();
         let names: Vec<&str> = views.iter().filter(|view| is_there(view)).map(|view| &*view.name).collect();
@@ -571,15 +624,29 @@ impl Control<'_> {
         let devices = || all.iter().map(|(_, device)| device).filter(|device| names.contains(&&*device.name));
         for device in devices() {
             let (tenant, settings) = (tenant.to_owned(), settings.to_vec());
-            answer_of(device, device.ask(|answer| Message::Check { tenant, settings, answer }))?;
+            answer_of(device, device.ask(|answer| Message::Check { tenant, settings, is_part, answer }))?;
         }
         let mut warnings = Vec::new();
         for device in devices() {
             let (tenant, settings) = (Some(tenant.to_owned()), settings.to_vec());
-            let in_vain = answer_of(device, device.ask(|answer| Message::Set { tenant, settings, answer }))?;
+            let in_vain = answer_of(device, device.ask(|answer| Message::Set { tenant, settings, is_part, answer }))?;
             warnings.extend(in_vain.into_iter().map(|line| format!("device {}: {line}", device.name)));
         }
         Ok(warnings)
+    }
+
+    /// Makes these the rules of the faults of a device.
+    ///
+    /// # Errors
+    /// There is no such device, it is none with faults, or a rule is none.
+    pub fn set_faults(&self, device: &str, rules: &[String]) -> Result<(), String> {
+        let all = self.0.devices.all();
+        let Some((_, found)) = all.iter().find(|(_, known)| known.name == device) else {
+            let meant = did_you_mean(device, all.iter().map(|(_, known)| &*known.name));
+            return Err(format!("{device}: no such device{meant}"));
+        };
+        let rules = rules.to_vec();
+        answer_of(found, found.ask(|answer| Message::Faults { rules, answer }))
     }
 
     /// Makes these the tenants of the device of a number, with these settings. Returns their
@@ -650,7 +717,7 @@ impl Control<'_> {
         });
         let is_out =
             |export: &str, client: &Identity| new.get(export).is_some_and(|clients| !client.is_one_of(clients));
-        self.0.finish_all(&|export, client| export.is_some_and(|export| is_out(export, client)))
+        self.0.finish_all(&|of| of.export.as_ref().is_some_and(|export| is_out(export, &of.client)))
     }
 
     /// Makes these the numbers of connections that may have each export open. Those that have it
@@ -696,7 +763,34 @@ impl Control<'_> {
     pub fn drain(&self, names: &[String]) -> Vec<String> {
         self.mark(names, true);
         let names: BTreeSet<&str> = names.iter().map(String::as_str).collect();
-        self.0.finish_all(&|export, _| export.is_some_and(|export| names.contains(export)))
+        self.0.finish_all(&|of| of.export.as_deref().is_some_and(|export| names.contains(export)))
+    }
+
+    /// Returns every connection.
+    pub fn connection_views(&self) -> Vec<ConnectionView> {
+        let connections = self.0.connections.lock().expect(LOCK);
+        let view = |of: &Connected| ConnectionView {
+            number: of.number,
+            peer: of.client.peer.clone(),
+            names: of.client.names.clone(),
+            export: of.export.clone(),
+            age: of.since.elapsed(),
+        };
+        connections.iter().flatten().map(|(_, of)| view(of)).collect()
+    }
+
+    /// Answers what came from connections, and ends them: that of a number, or those of an address,
+    /// of `pid:N`, `uid:N` or `gid:N`, of a name in a certificate, or of an export. They may come
+    /// again. Returns their numbers, and a line for each export of which some were cut.
+    pub fn disconnect(&self, whom: &str) -> (Vec<u32>, Vec<String>) {
+        let is_meant = |of: &Connected| is_meant(whom, of);
+        let chosen: Vec<u32> = {
+            let connections = self.0.connections.lock().expect(LOCK);
+            connections.iter().flatten().filter(|(_, of)| is_meant(of)).map(|(&number, _)| number).collect()
+        };
+        // Those that come meanwhile stay.
+        let lines = self.0.finish_all(&|of| chosen.contains(&of.number));
+        (chosen, lines)
     }
 
     /// Lets clients open these exports again.

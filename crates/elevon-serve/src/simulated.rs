@@ -9,7 +9,7 @@
 #[cfg(test)]
 mod power_cut;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use elevon_core::op::Op;
 use elevon_core::units::{Bytes, Instant, TaskId};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Alarm, Promises};
-use elevon_sim::device::fault::Silent;
+use elevon_sim::device::fault::{Rule, Silent};
 use elevon_sim::device::{Device, Fault};
 use elevon_workload::backend::Backend;
 
@@ -117,7 +117,8 @@ pub struct SimulatedDisk<D, C> {
 
 impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     /// Creates a disk that reads as zeroes.
-    pub fn new(device: Fault<D>, clock: C) -> Self {
+    pub fn new(mut device: Fault<D>, clock: C) -> Self {
+        device.expect_changes();
         Self {
             device,
             clock,
@@ -307,6 +308,21 @@ impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
 
     fn zero(&self, _no_hole: bool) -> Option<Op> {
         Some(Op::WriteZeroes)
+    }
+
+    fn faults(&self) -> BTreeMap<&'static str, u64> {
+        self.device.fired_by_name()
+    }
+
+    fn set_faults(&mut self, rules: &[String]) -> Result<(), String> {
+        let parse = |text: &String| Rule::parse(text).map_err(|error| format!("{text}: {error}"));
+        let rules = rules.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let now = self.clock.now();
+        self.device.replace(now, rules).map_err(|error| error.to_string())
+    }
+
+    fn zeroes_fast(&self) -> bool {
+        true
     }
 
     fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {

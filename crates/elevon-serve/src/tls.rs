@@ -7,6 +7,8 @@
 
 mod channel;
 mod ends;
+mod keys;
+mod limits;
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -18,17 +20,22 @@ use std::time::SystemTime;
 
 use rustls::crypto::ring;
 use rustls::pki_types::pem::{Error as PemError, PemObject};
-use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
+use rustls::sign::CertifiedKey;
 use rustls::{CertificateError, ClientConfig, RootCertStore, ServerConfig};
 use x509_cert::certificate::{CertificateInner, Raw};
 use x509_cert::der::Decode;
 use x509_cert::der::oid::db::rfc4519::COMMON_NAME;
-use x509_cert::ext::pkix::SubjectAltName;
+use x509_cert::der::oid::db::rfc5280::{ANY_EXTENDED_KEY_USAGE, ID_KP_SERVER_AUTH};
 use x509_cert::ext::pkix::name::{DirectoryString, GeneralName};
+use x509_cert::ext::pkix::{ExtendedKeyUsage, SubjectAltName};
 
+use crate::peer::{Owner, Peer, is_owner};
 pub(crate) use channel::{Channel, Unprotected};
-pub(crate) use ends::{Inlet, Outlet};
+pub(crate) use ends::{Inlet, LastBytes, Outlet, waste};
+use keys::private_key;
+use limits::Limits;
 
 /// The files that TLS needs, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -89,9 +96,10 @@ impl ServerTlsFiles {
             .with_root_certificates(roots(&self.ca)?);
         Ok(Arc::new(match &self.certificate {
             None => builder.with_no_client_auth(),
-            Some((certificate, key)) => builder
-                .with_client_auth_cert(certificates(certificate)?, private_key(key)?)
-                .map_err(|error| of_own(certificate, key, error))?,
+            Some((certificate, key)) => {
+                let (chain, own) = own(certificate, key)?;
+                builder.with_client_auth_cert(chain, own).map_err(|error| of_own(certificate, key, error))?
+            }
         }))
     }
 }
@@ -122,6 +130,14 @@ pub enum TlsError {
         path: PathBuf,
         /// What is needed.
         what: &'static str,
+    },
+    /// A key cannot be used.
+    #[error("{}: {why}", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// Its kind, and which kinds can be used.
+        why: String,
     },
     /// A certificate cannot be used.
     #[error("{}: {}", path.display(), of_certificate_in_words(error))]
@@ -157,6 +173,7 @@ impl TlsError {
         match self {
             Self::File { path, .. }
             | Self::Nothing { path, .. }
+            | Self::Key { path, .. }
             | Self::Certificate { path, .. }
             | Self::Authorities { path, .. }
             | Self::OtherKey { key: path, .. } => path,
@@ -198,9 +215,26 @@ fn of_certificate_in_words(error: &rustls::Error) -> String {
 pub struct Tls {
     certificate: PathBuf,
     expires: Option<SystemTime>,
+    spans: Vec<Validity>,
+    is_for_clients: bool,
     config: Arc<ServerConfig>,
     is_required: bool,
     client_ca: Option<PathBuf>,
+    roots: Arc<RootCertStore>,
+}
+
+/// When a certificate is valid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Validity {
+    /// The file that it stands in.
+    pub file: PathBuf,
+    /// True for an authority of clients, false for the server's own certificate or one of those
+    /// that lead from it to an authority.
+    pub is_of_clients: bool,
+    /// Its first instant.
+    pub from: SystemTime,
+    /// Its last instant.
+    pub until: SystemTime,
 }
 
 impl Tls {
@@ -209,9 +243,11 @@ impl Tls {
     /// # Errors
     /// One cannot be read, has no PEM, or does not fit the others.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
-        let chain = certificates(&files.certificate)?;
-        let expires = chain.iter().filter_map(expires).min();
-        let key = private_key(&files.key)?;
+        let (chain, key) = own(&files.certificate, &files.key)?;
+        let mut spans: Vec<_> = chain.iter().filter_map(|of| validity(of, &files.certificate, false)).collect();
+        let expires = spans.iter().map(|span| span.until).min();
+        let is_for_clients = chain.first().is_some_and(is_for_clients);
+        let mut authorities = Arc::new(RootCertStore::empty());
         let provider = Arc::new(ring::default_provider());
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_safe_default_protocol_versions()
@@ -219,7 +255,9 @@ impl Tls {
         let builder = match &files.client_ca {
             None => builder.with_no_client_auth(),
             Some(path) => {
-                let verifier = WebPkiClientVerifier::builder_with_provider(roots(path)?.into(), provider).build();
+                authorities = Arc::new(roots(path)?);
+                spans.extend(certificates(path)?.iter().filter_map(|of| validity(of, path, true)));
+                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&authorities), provider).build();
                 builder.with_client_cert_verifier(
                     verifier.map_err(|error| TlsError::Authorities { path: path.clone(), error })?,
                 )
@@ -232,7 +270,8 @@ impl Tls {
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let TlsFiles { certificate, client_ca, required: is_required, .. } = files.clone();
-        Ok(Self { certificate, expires, config: Arc::new(config), is_required, client_ca })
+        let (config, roots) = (Arc::new(config), authorities);
+        Ok(Self { certificate, expires, spans, is_for_clients, config, is_required, client_ca, roots })
     }
 
     /// Returns the file of the server's certificate.
@@ -243,6 +282,26 @@ impl Tls {
     /// Returns until when the server's certificate and those after it in its file are all valid.
     pub const fn expires(&self) -> Option<SystemTime> {
         self.expires
+    }
+
+    /// Returns when the certificates are valid: the server's, and those of the authorities of
+    /// clients.
+    pub fn spans(&self) -> &[Validity] {
+        &self.spans
+    }
+
+    /// Returns true if the server's certificate says that it is not one for servers (extended key
+    /// usage).
+    pub const fn is_for_clients(&self) -> bool {
+        self.is_for_clients
+    }
+
+    /// Returns who a client is that showed these certificates, its own first.
+    fn identify(&self, chain: &[CertificateDer<'_>]) -> Identity {
+        let Some(own) = chain.first() else { return Identity::default() };
+        let algorithms = self.config.crypto_provider().signature_verification_algorithms;
+        let limits = Limits::of_chain(chain, &self.roots, &algorithms, UnixTime::now());
+        Identity::of(own).within(limits.as_ref())
     }
 
     /// Returns true if a client has to use it.
@@ -271,12 +330,19 @@ fn of_own(certificate: &Path, key: &Path, error: rustls::Error) -> TlsError {
     }
 }
 
-/// Returns the key of a file.
-fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    PrivateKeyDer::from_pem_file(path).map_err(|error| match error {
-        PemError::NoItemsFound => TlsError::Nothing { path: path.to_owned(), what: "private key" },
-        error => TlsError::File { path: path.to_owned(), error },
-    })
+/// Returns the own certificate with those that lead from it to an authority, and its key.
+fn own(certificate: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+    let (chain, own) = (certificates(certificate)?, private_key(key)?);
+    // Tried before it is used, since an error tells only here what it is about.
+    let loaded = ring::default_provider().key_provider.load_private_key(own.clone_key());
+    let signs = loaded.map_err(|_| TlsError::Key { path: key.to_owned(), why: keys::unusable(&own) })?;
+    match CertifiedKey::new(chain.clone(), signs).keys_match() {
+        Err(error @ rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
+            Err(of_own(certificate, key, error))
+        }
+        // Any other error is one of the certificate, and told when it is used.
+        _ => Ok((chain, own)),
+    }
 }
 
 /// Returns the authorities of a file.
@@ -298,10 +364,23 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     Ok(all)
 }
 
-/// Returns until when a certificate is valid; `None` if it cannot be read.
-fn expires(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
+/// Returns when a certificate of a file is valid; `None` if it cannot be read.
+fn validity(certificate: &CertificateDer<'_>, file: &Path, is_of_clients: bool) -> Option<Validity> {
     let certificate = CertificateInner::<Raw>::from_der(certificate).ok()?;
-    Some(certificate.tbs_certificate().validity().not_after.to_system_time())
+    let validity = certificate.tbs_certificate().validity();
+    let (from, until) = (validity.not_before.to_system_time(), validity.not_after.to_system_time());
+    Some(Validity { file: file.to_owned(), is_of_clients, from, until })
+}
+
+/// Returns true if a certificate says what it is for, and servers are not among that.
+fn is_for_clients(certificate: &CertificateDer<'_>) -> bool {
+    let Ok(certificate) = CertificateInner::<Raw>::from_der(certificate) else { return false };
+    match certificate.tbs_certificate().get_extension::<ExtendedKeyUsage>() {
+        Ok(Some((_, ExtendedKeyUsage(usages)))) => {
+            !usages.iter().any(|usage| [ID_KP_SERVER_AUTH, ANY_EXTENDED_KEY_USAGE].contains(usage))
+        }
+        Ok(None) | Err(_) => false,
+    }
 }
 
 /// Who a client is.
@@ -309,6 +388,13 @@ fn expires(certificate: &CertificateDer<'_>) -> Option<SystemTime> {
 pub(crate) struct Identity {
     /// The names in its certificate; none without one.
     pub(crate) names: Vec<String>,
+    /// Names in its certificate that the authority that issued it may not issue. They open
+    /// nothing.
+    pub(crate) outside: Vec<String>,
+    /// The other end of its connection.
+    pub(crate) peer: Peer,
+    /// The address that it connected to, if that belongs to certain exports.
+    pub(crate) place: Option<Arc<str>>,
 }
 
 impl Identity {
@@ -330,11 +416,50 @@ impl Identity {
                 _ => None,
             }));
         }
-        Self { names }
+        Self { names, ..Self::default() }
+    }
+
+    /// Leaves the names that authorities with these limits may issue. Without limits that can be
+    /// evaluated none is left.
+    fn within(self, limits: Option<&Limits>) -> Self {
+        let is_allowed = |name: &String| limits.is_some_and(|limits| limits.allow(name));
+        let (names, outside) = self.names.into_iter().partition(is_allowed);
+        Self { names, outside, ..Self::default() }
+    }
+
+    /// Returns who it is, and where it is.
+    pub(crate) fn who(&self) -> String {
+        match self.names.is_empty() {
+            true => self.peer.to_string(),
+            false => format!("{} ({})", self.names.join(", "), self.peer),
+        }
+    }
+
+    /// Returns who it is, for somebody who asks why it may not open an export.
+    pub(crate) fn in_words(&self) -> String {
+        let (names, outside) = (self.names.join(", "), self.outside.join(", "));
+        match (names.is_empty(), outside.is_empty()) {
+            (true, true) => format!("a client without a certificate, {}", self.peer),
+            (false, true) => names,
+            (true, false) => format!("a client whose authority may not issue its name, {outside}"),
+            (false, false) => format!("{names}, whose authority may not issue {outside}"),
+        }
     }
 
     /// Returns true if it is one of the clients that are given; if none are, it need not be.
     pub(crate) fn is_one_of(&self, clients: &[String]) -> bool {
-        clients.is_empty() || self.names.iter().any(|name| clients.iter().any(|it| it.eq_ignore_ascii_case(name)))
+        let is_named = |name: &String| clients.iter().any(|it| it.eq_ignore_ascii_case(name));
+        // A name in a certificate is nobody's user.
+        let mut names = self.names.iter().filter(|name| Owner::of_text(name).is_none());
+        clients.is_empty() || names.any(is_named) || is_owner(clients, &self.peer)
+    }
+
+    /// Returns true if an export that is reached at these addresses alone is reached where it has
+    /// connected. Without any it is reached at the server's own.
+    pub(crate) fn is_at_one_of(&self, addresses: &[String]) -> bool {
+        match &self.place {
+            None => addresses.is_empty(),
+            Some(place) => addresses.iter().any(|address| **address == **place),
+        }
     }
 }

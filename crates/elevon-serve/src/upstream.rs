@@ -454,6 +454,11 @@ impl Disk for Upstream {
         (!no_hole).then_some(Op::WriteZeroes)
     }
 
+    fn zeroes_fast(&self) -> bool {
+        // Its server may write them as data.
+        false
+    }
+
     fn make_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) -> io::Result<()> {
         self.slots.prepare(task, slots, bytes)
     }

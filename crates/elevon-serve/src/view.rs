@@ -14,7 +14,7 @@ use elevon_report::tenants::explain;
 use serde_json::{Value, json};
 
 use crate::device::{CacheUse, CacheView, Counts, RequestCounts};
-use crate::shared::{Control, ExportView};
+use crate::shared::{ConnectionView, Control, ExportView};
 
 /// A device at one time.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct DeviceView {
     pub in_flight: usize,
     /// Why I/O no longer reaches the device, if that is so.
     pub failure: Option<String>,
+    /// How often each fault of a simulated device has happened, by its name.
+    pub faults: BTreeMap<&'static str, u64>,
     /// True if no flush succeeds any more until the server is started again.
     pub is_lost: bool,
     /// Every tenant, each with those below it, by number. The first is the root.
@@ -83,6 +85,8 @@ pub(crate) struct Observed {
     pub(crate) exports: Vec<ExportView>,
     /// Connections that are open, those that have not chosen an export among them.
     pub(crate) connections: usize,
+    /// Each of them.
+    pub(crate) all: Vec<ConnectionView>,
     /// Connections that were refused, by the name of the reason.
     pub(crate) refused: Vec<(&'static str, u64)>,
     /// Until when the server's certificate is valid, if it has one.
@@ -96,6 +100,7 @@ impl Observed {
             devices: control.views(),
             exports: control.exports(),
             connections: control.connections(),
+            all: control.connection_views(),
             refused: control.0.refused.all(),
             expires: control.0.tls().and_then(|tls| tls.expires()),
         }
@@ -194,6 +199,7 @@ impl DeviceView {
             "depth_ns": disk.in_flight_integral as f64,
             "in_flight": self.in_flight,
             "failure": self.failure,
+            "faults": self.faults,
             "lost": self.is_lost,
             "cache": self.cache.as_ref().map(cache_json),
             "tenants": self.tenants.iter().filter(|tenant| !tenant.removed).map(|tenant| self.tenant_json(tenant)).collect::<Vec<_>>(),

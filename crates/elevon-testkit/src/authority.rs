@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
-    KeyUsagePurpose,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa,
+    KeyPair, KeyUsagePurpose, NameConstraints,
 };
 
 /// An authority that signs certificates.
@@ -21,6 +21,20 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let key = KeyPair::generate().expect("a key");
         Self(CertifiedIssuer::self_signed(params, key).expect("a certificate"))
+    }
+
+    /// Creates an authority below this one that may issue names below a domain only.
+    ///
+    /// # Panics
+    /// If there are no random numbers.
+    pub fn limited(&self, name: &str, domain: &str) -> Self {
+        let mut params = named(name, &[]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
+        let permitted_subtrees = vec![GeneralSubtree::DnsName(domain.to_owned())];
+        params.name_constraints = Some(NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() });
+        let key = KeyPair::generate().expect("a key");
+        Self(CertifiedIssuer::signed_by(params, key, &self.0).expect("a certificate"))
     }
 
     /// Returns its certificate in PEM.

@@ -23,7 +23,11 @@ const LONGEST: f64 = 60.0;
 
 pub(crate) fn ctl(args: &CtlArgs) -> Result<Ending, Failure> {
     let command = command(&args.command)?;
-    let answer = ask(&args.socket, &command)?;
+    let mut stream = connect(&args.socket)?;
+    let answer = ask_over(&mut stream, &args.socket, &command)?;
+    if let CtlCommand::Stop { wait: true } = args.command {
+        wait_for_end(stream, &args.socket)?;
+    }
     let refused = strings(&answer["refused"]);
     if args.output_format == TextOrJson::Json {
         emit_text(&format!("{answer:#}\n"))?;
@@ -38,6 +42,8 @@ pub(crate) fn ctl(args: &CtlArgs) -> Result<Ending, Failure> {
 fn command(command: &CtlCommand) -> Result<Value, Failure> {
     Ok(match command {
         CtlCommand::Exports => json!({ "command": "exports" }),
+        CtlCommand::Connections => json!({ "command": "connections" }),
+        CtlCommand::Disconnect { whom } => json!({ "command": "disconnect", "whom": whom }),
         CtlCommand::Stats => json!({ "command": "stats" }),
         CtlCommand::Explain { tenant, seconds } => {
             if !(0.001..=LONGEST).contains(seconds) {
@@ -47,11 +53,15 @@ fn command(command: &CtlCommand) -> Result<Value, Failure> {
             json!({ "command": "explain", "tenant": tenant, "over_ms": (seconds * 1000.0) as u64 })
         }
         CtlCommand::Set { tenant, setting } => json!({ "command": "set", "tenant": tenant, "setting": setting }),
+        CtlCommand::Fault { device, rules } => {
+            let rules: Vec<&String> = rules.iter().filter(|rule| *rule != "off").collect();
+            json!({ "command": "fault", "device": device, "rules": rules })
+        }
         CtlCommand::Drain { export } => json!({ "command": "drain", "export": export }),
         CtlCommand::Resume { export } => json!({ "command": "resume", "export": export }),
         CtlCommand::Reopen { device } => json!({ "command": "reopen", "device": device }),
         CtlCommand::Reload => json!({ "command": "reload" }),
-        CtlCommand::Stop => json!({ "command": "stop" }),
+        CtlCommand::Stop { .. } => json!({ "command": "stop" }),
         CtlCommand::Unknown(words) => {
             let all = CtlArgs::augment_args(clap::Command::new("ctl"));
             let names: Vec<&str> = all.get_subcommands().map(clap::Command::get_name).collect();
@@ -71,13 +81,41 @@ const LONG_PATIENCE: Duration = Duration::from_secs(120);
 /// Returns how long the answer to a command may take.
 fn patience(command: &Value) -> Duration {
     match command["command"].as_str() {
-        Some("drain" | "reload" | "reopen") => LONG_PATIENCE,
+        Some("drain" | "disconnect" | "reload" | "reopen") => LONG_PATIENCE,
         _ => PATIENCE + Duration::from_millis(number_of(&command["over_ms"])),
     }
 }
 
 /// Sends a command to a server, and returns its answer.
 pub(crate) fn ask(socket: &Path, command: &Value) -> Result<Value, Failure> {
+    ask_over(&mut connect(socket)?, socket, command)
+}
+
+/// Waits until the server has ended, however long that takes: its process closes the connection.
+fn wait_for_end(mut stream: UnixStream, socket: &Path) -> Result<(), Failure> {
+    let failed = |error| MachineError::Server { socket: socket.display().to_string(), error };
+    stream.set_read_timeout(None).map_err(failed)?;
+    match io::copy(&mut stream, &mut io::sink()) {
+        Err(error) if error.kind() != io::ErrorKind::ConnectionReset => Err(failed(error).into()),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn connect(socket: &Path) -> Result<UnixStream, Failure> {
+    let nobody = |error: io::Error| {
+        if error.kind() == io::ErrorKind::TimedOut {
+            return MachineError::Server { socket: socket.display().to_string(), error };
+        }
+        let words = format!(
+            "{error}; no server has its control socket there: name the path of --control, or of the key control"
+        );
+        let error = io::Error::new(error.kind(), words);
+        MachineError::Server { socket: socket.display().to_string(), error }
+    };
+    Ok(elevon_host::connect_unix(socket, PATIENCE).map_err(nobody)?)
+}
+
+fn ask_over(stream: &mut UnixStream, socket: &Path, command: &Value) -> Result<Value, Failure> {
     let failed = |error| MachineError::Server { socket: socket.display().to_string(), error };
     let patience = patience(command);
     let waited = |error: io::Error| match error.kind() {
@@ -88,16 +126,6 @@ pub(crate) fn ask(socket: &Path, command: &Value) -> Result<Value, Failure> {
         io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => failed(io::Error::new(error.kind(), ENDED)),
         _ => failed(error),
     };
-    let nobody = |error: io::Error| {
-        if error.kind() == io::ErrorKind::TimedOut {
-            return failed(error);
-        }
-        let words = format!(
-            "{error}; no server has its control socket there: name the path of --control, or of the key control"
-        );
-        failed(io::Error::new(error.kind(), words))
-    };
-    let mut stream = elevon_host::connect_unix(socket, PATIENCE).map_err(nobody)?;
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
     stream.write_all(format!("{command}\n").as_bytes()).map_err(waited)?;
     let mut line = String::new();
@@ -122,14 +150,17 @@ fn strings(value: &Value) -> Vec<String> {
 fn text(command: &CtlCommand, answer: &Value) -> String {
     match command {
         CtlCommand::Exports => exports(&answer["exports"]),
+        CtlCommand::Connections => connections(&answer["connections"]),
         CtlCommand::Stats => list(&answer["devices"]).map(device).collect(),
         CtlCommand::Explain { .. } => list(&answer["devices"]).map(explained).collect(),
         CtlCommand::Set { .. }
+        | CtlCommand::Fault { .. }
         | CtlCommand::Drain { .. }
         | CtlCommand::Resume { .. }
         | CtlCommand::Reopen { .. }
+        | CtlCommand::Disconnect { .. }
         | CtlCommand::Reload
-        | CtlCommand::Stop
+        | CtlCommand::Stop { .. }
         | CtlCommand::Unknown(_) => String::new(),
     }
 }
@@ -179,6 +210,19 @@ fn exports(all: &Value) -> String {
     columns(&rows, &[false, false, false, true, true, true, false])
 }
 
+fn connections(all: &Value) -> String {
+    let mut rows = vec![["connection", "export", "client", "names", "age"].map(str::to_owned).to_vec()];
+    for of in list(all) {
+        // One that has opened nothing yet has no export.
+        let export = of["export"].as_str().unwrap_or("-").to_owned();
+        let (number, age) = (number_of(&of["connection"]), number_of(&of["age_ns"]));
+        let names = strings(&of["names"]).join(", ");
+        let names = if names.is_empty() { "-".to_owned() } else { names };
+        rows.push(vec![number.to_string(), export, word(&of["peer"]).to_owned(), names, number::span(age as f64)]);
+    }
+    columns(&rows, &[true, false, false, false, true])
+}
+
 fn device(device: &Value) -> String {
     let at = number_of(&device["at_ns"]);
     let busy = number_of(&device["busy_ns"]) as f64 * 100.0 / at.max(1) as f64;
@@ -188,6 +232,11 @@ fn device(device: &Value) -> String {
         let _ = write!(out, "; {failure}");
     }
     out.push('\n');
+    let faults = device["faults"].as_object().into_iter().flatten();
+    let faults: Vec<String> = faults.map(|(name, count)| format!("{name} {count}")).collect();
+    if !faults.is_empty() {
+        let _ = writeln!(out, "faults that happened: {}", faults.join(", "));
+    }
     if let Some(line) = cache_line(&device["cache"]) {
         let _ = writeln!(out, "{line}");
     }

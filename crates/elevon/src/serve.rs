@@ -20,12 +20,14 @@ use elevon_core::nearest::{did_you_mean, nearest};
 use elevon_core::units::TenantId;
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::serve::{
-    BUSY_POLL, HOLD, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, on_loss, request_memory,
+    BUSY_POLL, HOLD, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, is_owner, on_loss, request_memory,
+    socket_mode,
 };
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
 use elevon_serve::{
-    Address, ConnectionLimits, Exported, Field, Hooks, Level, Record, Reload, Server, Tls, UpstreamAddress,
+    Address, ConnectionLimits, Exported, Field, Hooks, Level, Owner, Record, Reload, Server, SocketAccess, Tls,
+    UpstreamAddress,
 };
 
 use elevon_sim::profiles;
@@ -89,13 +91,13 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     let mut setup = Setup::read(path, &[])?;
     warn(&setup.warnings);
     if args.check {
-        if setup.addresses.is_empty() {
+        if setup.addresses.is_empty() && setup.of_exports.is_empty() {
             let name = path.display();
             warn(&[format!("{name}: no key listen: only sockets that the server is started with are served")]);
         }
         return check(&mut setup, path);
     }
-    if setup.addresses.is_empty() && !has_disks(&passed) {
+    if setup.addresses.is_empty() && setup.of_exports.is_empty() && !has_disks(&passed) {
         return Err(Failure::named(path.display().to_string(), ConflictError::NoAddress));
     }
     let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
@@ -112,7 +114,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     }
     let exports = exports_of(&setup, path, &opened)?;
     let warnings = [std::mem::take(&mut setup.warnings), overlapping(&setup.file.exports, &exports)].concat();
-    let names: Vec<_> = exports.iter().map(|export| named(export, setup.tls.as_ref())).collect();
+    let names: Vec<Named> = exports.iter().map(|export| named(export, setup.tls.as_ref())).collect();
     exports.into_iter().for_each(|export| server.add_export(export));
     if let Some(control) = &setup.file.control {
         let listening = server.listen_for_commands(Path::new(&control.value));
@@ -120,7 +122,8 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     }
     let running = Running::new(path.clone(), setup.file, served, files, warnings);
     let watch = Watch::new(running.watched());
-    let addresses = Addresses { nbd: setup.addresses, metrics: setup.metrics, passed };
+    let (nbd, of_exports) = (setup.addresses, setup.of_exports);
+    let addresses = Addresses { nbd, of_exports, access: setup.access, metrics: setup.metrics, passed };
     set_tls(&mut server, setup.tls);
     run(server, addresses, &names, &interrupt, (watch, Some(reload_of(running))))
 }
@@ -178,9 +181,11 @@ fn set_tls(server: &mut Server, tls: Option<Tls>) {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 23] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 25] {
     [
         ("--listen", !args.listen.is_empty()),
+        ("--socket-mode", args.socket_mode.is_some()),
+        ("--socket-group", args.socket_group.is_some()),
         ("--control", args.control.is_some()),
         ("--metrics", args.metrics.is_some()),
         ("--tls-certificates", args.tls_certificates.is_some()),
@@ -220,8 +225,9 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         .as_deref()
         .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
     let tls = tls::of_args(args)?;
-    warn(&tls.as_ref().and_then(tls::expiry_warning).into_iter().collect::<Vec<_>>());
-    let addresses = Addresses { nbd, metrics: metrics.transpose()?, passed };
+    warn(&tls.as_ref().map(tls::warnings).unwrap_or_default());
+    let of_exports = Vec::new();
+    let addresses = Addresses { nbd, of_exports, access: access(args)?, metrics: metrics.transpose()?, passed };
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
     if name.len() > NAME_MAX || name.contains(char::is_control) {
         let expected = format!("at most {NAME_MAX} bytes and no control characters");
@@ -262,8 +268,8 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     warn(&opened.notes);
     let files = opened.file.iter().map(|file| (device.clone(), file.clone())).collect();
     let watch = Watch::new(Arc::new(Mutex::new(files)));
-    let told = opened.told(opened.size.get(), args.read_only, args.file.display().to_string());
-    let clients = args.clients.clone();
+    let told = opened.told(opened.size.get(), args.read_only, String::new());
+    let clients = clients(args)?;
     let export = Exported {
         name,
         device: 0,
@@ -274,6 +280,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         part: None,
         told,
         clients,
+        listen: Vec::new(),
         max_connections: None,
     };
     let named = named(&export, tls.as_ref());
@@ -285,9 +292,35 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     run(server, addresses, &[named], &interrupt, (watch, None))
 }
 
+/// Returns who may connect to the sockets of options.
+fn access(args: &ServeArgs) -> Result<SocketAccess, Failure> {
+    let mode = args
+        .socket_mode
+        .as_deref()
+        .map(|text| socket_mode(text).map_err(|error| Failure::named(format!("--socket-mode {text}"), error)));
+    let group = args.socket_group.as_deref().map(|text| {
+        let unknown =
+            || Failure::named(format!("--socket-group {text}"), ValueError::expected("a group of the system"));
+        config::group_of(text).ok_or_else(unknown)
+    });
+    Ok(SocketAccess { mode: mode.transpose()?, group: group.transpose()? })
+}
+
+/// Returns the clients of options.
+fn clients(args: &ServeArgs) -> Result<Vec<String>, Failure> {
+    let checked = |client: &String| match Owner::of_text(client) {
+        Some(Err(why)) => Err(Failure::named("--client", ValueError::expected(why))),
+        Some(Ok(_)) | None => Ok(config::owner_text(client)),
+    };
+    args.clients.iter().map(checked).collect()
+}
+
 /// Where a server listens.
 struct Addresses {
     nbd: Vec<Address>,
+    /// Those that belong to the exports that name them.
+    of_exports: Vec<Address>,
+    access: SocketAccess,
     metrics: Option<Address>,
     passed: PassedSockets,
 }
@@ -296,7 +329,7 @@ struct Addresses {
 fn run(
     mut server: Server,
     addresses: Addresses,
-    exports: &[(String, &str)],
+    exports: &[Named],
     interrupt: &Interrupt,
     (watch, reload): (Watch, Option<Reload>),
 ) -> Result<Ending, Failure> {
@@ -306,13 +339,21 @@ fn run(
     if !is_text {
         interrupt.silence();
     }
-    let bound = addresses.nbd.iter().map(|address| server.listen(address)).collect::<Result<Vec<_>, _>>()?;
+    let access = addresses.access;
+    let mut lines = Vec::new();
+    for address in &addresses.nbd {
+        let bound = server.listen(address, access)?;
+        let here = exports.iter().filter(|export| export.listen.is_empty());
+        lines.extend(here.map(|export| bound.uri(export.scheme, &export.name)));
+    }
+    for address in &addresses.of_exports {
+        let bound = server.listen_for_exports(address, access)?;
+        let here = exports.iter().filter(|export| export.listen.contains(&address.to_string()));
+        lines.extend(here.map(|export| bound.uri(export.scheme, &export.name)));
+    }
     addresses.passed.into_iter().for_each(|(name, socket)| server.adopt(&name, socket));
     let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
-    let mut lines = String::new();
-    for address in &bound {
-        exports.iter().for_each(|(name, scheme)| lines += &format!("{}\n", address.uri(scheme, name)));
-    }
+    let mut lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     match metrics {
         Some(Address::Tcp(place)) => lines += &format!("metrics: http://{place}/metrics\n"),
         Some(address @ Address::Unix(_)) => lines += &format!("metrics: {address}\n"),
@@ -399,8 +440,14 @@ fn address(text: &str) -> Result<Address, Failure> {
 
 /// Returns the tenant of a path in the file of `--tenants`.
 fn tenant(plan: &Plan, path: Option<&str>) -> Result<TenantId, Failure> {
-    let Some(path) = path else { return Ok(TenantId(0)) };
     let tenants = &plan.tenants.tenants;
+    let Some(path) = path else {
+        // What is served would be the root's, and none of their settings would hold.
+        let names = tenants.iter().map(|tenant| tenant.path.as_str()).collect::<Vec<_>>().join(", ");
+        let is_none = tenants.is_empty();
+        let error = ConflictError::WhichTenant { names };
+        return if is_none { Ok(TenantId(0)) } else { Err(Failure::named("--tenants", error)) };
+    };
     let found = tenants.iter().position(|tenant| tenant.path == path);
     found.map(|index| TenantId(index as u32 + 1)).ok_or_else(|| {
         let meant = did_you_mean(path, tenants.iter().map(|tenant| tenant.path.as_str()));
@@ -421,9 +468,20 @@ fn default_name(file: &Path) -> String {
     name.trim_start_matches('@').to_owned()
 }
 
-/// Returns the name of an export, and the scheme of its addresses: `nbds` asks clients to use TLS,
-/// without which nobody has a name among the export's clients.
-fn named(export: &Exported, tls: Option<&Tls>) -> (String, &'static str) {
-    let takes_tls = tls.is_some_and(Tls::is_required) || !export.clients.is_empty();
-    (export.name.clone(), if takes_tls { "nbds" } else { "nbd" })
+/// An export as its addresses are printed.
+struct Named {
+    name: String,
+    /// `nbd`, or `nbds` for clients that have to use TLS.
+    scheme: &'static str,
+    /// The addresses at which alone it is reached.
+    listen: Vec<String>,
+}
+
+/// Returns an export as its addresses are printed: `nbds` asks clients to use TLS, without which no
+/// client has a name among the export's clients.
+fn named(export: &Exported, tls: Option<&Tls>) -> Named {
+    let by_name = export.clients.iter().all(|client| !is_owner(client)) && !export.clients.is_empty();
+    let takes_tls = tls.is_some_and(Tls::is_required) || by_name;
+    let scheme = if takes_tls { "nbds" } else { "nbd" };
+    Named { name: export.name.clone(), scheme, listen: export.listen.clone() }
 }

@@ -8,7 +8,7 @@ use elevon_core::stack::Io;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId};
 use elevon_host::{Incoming, Outgoing};
-use elevon_nbd::{Close, Command, Export, Exports, Refusal, Request, Step};
+use elevon_nbd::{Close, Command, Export, Exports, NbdError, Refusal, Request, Step};
 
 use super::DeviceLoop;
 use crate::backpressure::IN_FLIGHT;
@@ -146,6 +146,9 @@ impl<D: Disk> DeviceLoop<D> {
                 }
                 self.answer_at_once(task, request);
             }
+            Command::WriteZeroes { fast: true, .. } if !self.disk.zeroes_fast() => {
+                self.refuse_at_once(task, request, Status::NotSupported);
+            }
             Command::Trim if ByteRange::of(request).inner(client.block).is_empty() => {
                 self.answer_at_once(task, request);
             }
@@ -207,6 +210,14 @@ impl<D: Disk> DeviceLoop<D> {
         self.counts.take(client.charged.tenant, request, Status::Ok, Nanos::ZERO);
     }
 
+    /// Answers a request that cannot be done as it was asked for.
+    fn refuse_at_once(&mut self, task: TaskId, request: &Request, status: Status) {
+        let client = client_of(&mut self.clients, task);
+        let error = NbdError::from_errno(status.errno());
+        client.answer_without_data(request, |format, heads| format.error(heads, request, error, ""));
+        self.counts.take(client.charged.tenant, request, status, Nanos::ZERO);
+    }
+
     /// Takes bytes of a payload out of what came. Returns true if it is complete.
     fn take_payload(&mut self, task: TaskId) -> bool {
         let client = client_of(&mut self.clients, task);
@@ -238,8 +249,7 @@ impl<D: Disk> DeviceLoop<D> {
     fn receive(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
         if client.has_last_request() {
-            client.close(None);
-            return self.look_at(task);
+            return self.end_input(task);
         }
         let Some(input) = client.input.take() else { return };
         match &client.line {
@@ -300,7 +310,21 @@ impl<D: Disk> DeviceLoop<D> {
         let client = self.client(task);
         client.input = Some(input);
         if client.is_closing || client.has_last_request() {
-            client.close(None);
+            return self.end_input(task);
+        }
+        self.look_at(task);
+    }
+
+    /// Takes no more of a client that was asked to end. What it still sends does not keep it from
+    /// its answers.
+    fn end_input(&mut self, task: TaskId) {
+        let client = client_of(&mut self.clients, task);
+        client.close(None);
+        let waits = client.requests() > 0 || client.sending.is_some() || !client.out.is_empty();
+        if let (Line::Ring(socket), true) = (&client.line, waits && client.last_bytes.is_some()) {
+            let socket = *socket;
+            let copy = self.disk.host().and_then(|host| host.clone_socket(socket).ok());
+            copy.into_iter().for_each(line::drain);
         }
         self.look_at(task);
     }
@@ -321,9 +345,21 @@ impl<D: Disk> DeviceLoop<D> {
                 self.look_at(task);
             }
             Line::Ring(_) => {}
-            Line::Threads { socket, .. } => {
-                socket.iter().for_each(|socket| socket.shutdown(std::net::Shutdown::Read));
+            // The rest of a payload is waited for: whoever asks asks again.
+            Line::Threads { socket: Some(socket), last, .. }
+                if client.last_bytes.is_none() && client.payload.is_none() =>
+            {
+                let bytes = elevon_host::unread(&**socket);
+                last.set(bytes);
+                client.last_bytes = Some(bytes);
+                // With TLS there are fewer bytes of requests than of the socket: its thread tells
+                // the end.
+                if bytes == 0 && client.input.is_none() {
+                    client.close(None);
+                }
+                self.look_at(task);
             }
+            Line::Threads { .. } => {}
         }
     }
 

@@ -68,29 +68,32 @@ impl Tenants {
         self.get(tenant).map_or("/", |known| &known.path)
     }
 
-    /// Returns without an error if [`Self::replace_tables`] can apply settings of a tenant.
-    pub(super) fn check(&self, stack: &Stack, tenant: TenantId, new: &[Setting]) -> Result<(), String> {
+    /// Returns without an error if [`Self::take`] can apply settings of a tenant.
+    pub(super) fn check(&self, stack: &Stack, tenant: TenantId, new: &[Setting], is_part: bool) -> Result<(), String> {
         let Some(mut known) = self.get(tenant).cloned() else { return Ok(()) };
         for setting in new {
             known.check(stack, setting)?;
-            known.in_force.replace(setting).iter().for_each(|setting| known.in_force.take(setting));
+            let whole = if is_part { vec![*setting] } else { known.in_force.replace(setting) };
+            whole.iter().for_each(|setting| known.in_force.take(setting));
         }
         Ok(())
     }
 
     /// Applies settings of a tenant as its file would have them: a table replaces the one in force
-    /// ([`InForce::replace`]). If [`Self::check`] has an error, none is applied.
-    pub(super) fn replace_tables(
+    /// ([`InForce::replace`]), unless they are parts of tables. If [`Self::check`] has an error,
+    /// none is applied.
+    pub(super) fn take(
         &mut self,
         stack: &mut Stack,
         settings: &mut Settings,
         now: Instant,
         tenant: TenantId,
-        new: &[Setting],
+        (new, is_part): (&[Setting], bool),
     ) -> Result<(), String> {
-        self.check(stack, tenant, new)?;
+        self.check(stack, tenant, new, is_part)?;
         for setting in new {
-            let whole = self.get(tenant).map_or_else(|| vec![*setting], |known| known.in_force.replace(setting));
+            let known = self.get(tenant).filter(|_| !is_part);
+            let whole = known.map_or_else(|| vec![*setting], |known| known.in_force.replace(setting));
             self.set(stack, settings, now, tenant, &whole)?;
         }
         Ok(())

@@ -4,9 +4,9 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConnection};
 
-use super::Identity;
+use super::{Identity, Tls};
 
 /// Bytes that are protected at a time, while the other direction waits.
 const PROTECTED: usize = 64 << 10;
@@ -22,11 +22,10 @@ impl Channel {
     ///
     /// # Errors
     /// The socket failed, or the client is not who it has to be.
-    pub(crate) fn accept(config: Arc<ServerConfig>, socket: &mut (impl Read + Write)) -> io::Result<(Self, Identity)> {
-        let connection = ServerConnection::new(config).map_err(io::Error::other)?;
+    pub(crate) fn accept(tls: &Tls, socket: &mut (impl Read + Write)) -> io::Result<(Self, Identity)> {
+        let connection = ServerConnection::new(tls.config()).map_err(io::Error::other)?;
         let connection = shake_hands(connection.into(), socket)?;
-        let certificate = connection.peer_certificates().and_then(<[_]>::first);
-        let identity = certificate.map(Identity::of).unwrap_or_default();
+        let identity = tls.identify(connection.peer_certificates().unwrap_or_default());
         Ok((Self(Mutex::new(connection)), identity))
     }
 

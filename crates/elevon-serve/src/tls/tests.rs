@@ -21,12 +21,38 @@ fn a_client_is_who_its_certificate_names() {
     assert_eq!(names("backup", &[]), ["backup"]);
     assert_eq!(names("häuser", &["a.example", "b.example", "10.0.0.1"]), ["häuser", "a.example", "b.example"]);
     assert_eq!(Identity::of(&CertificateDer::from(vec![1, 2, 3])), Identity::default());
-    let client = Identity { names: names("backup", &["a.example"]) };
+    let client = Identity { names: names("backup", &["a.example"]), ..Identity::default() };
     let is_one_of =
         |clients: &[&str]| client.is_one_of(&clients.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
     assert!(is_one_of(&[]) && is_one_of(&["x", "A.Example"]) && is_one_of(&["backup"]));
     assert!(!is_one_of(&["backup2"]) && !is_one_of(&["back"]) && !is_one_of(&["*.example"]));
     assert!(!Identity::default().is_one_of(&["backup".to_owned()]), "without a certificate");
+}
+
+/// OpenSSL takes the second certificate: it looks at common names only if there is no other name.
+#[test]
+fn names_outside_the_limits_of_their_authority_open_nothing() {
+    let (folder, ours) = (tempfile::tempdir().expect("a folder"), Authority::new("ours"));
+    ours.fill(folder.path(), "server", "localhost", &["localhost"]);
+    let tls = Tls::load(&TlsFiles::of_folder(folder.path(), true)).expect("good files");
+    let lab = ours.limited("lab", "lab.test");
+    let der = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("PEM");
+    let who = |authority: &Authority, common_name: &str, names: &[&str]| {
+        let chain = [der(&authority.sign(common_name, names).0), der(&lab.certificate())];
+        let identity = tls.identify(&chain);
+        (identity.names, identity.outside)
+    };
+    let texts = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
+    assert_eq!(who(&lab, "backup.example", &[]), (texts(&[]), texts(&["backup.example"])));
+    assert_eq!(who(&lab, "backup.example", &["a.lab.test"]), (texts(&["a.lab.test"]), texts(&["backup.example"])));
+    assert_eq!(who(&lab, "b.lab.test", &[]), (texts(&["b.lab.test"]), texts(&[])));
+    // The other certificates that a client sends limit nothing of what the root signed.
+    assert_eq!(who(&ours, "backup.example", &[]), (texts(&["backup.example"]), texts(&[])));
+    // No path: what was verified by the handshake has one.
+    assert_eq!(who(&Authority::new("another"), "a.lab.test", &[]).0, texts(&[]));
+    let below = lab.limited("desk", "desk.lab.test");
+    let chain = [der(&below.sign("x.lab.test", &[]).0), der(&below.certificate()), der(&lab.certificate())];
+    assert_eq!(tls.identify(&chain).outside, ["x.lab.test"], "every authority has its say");
 }
 
 #[test]
@@ -127,7 +153,7 @@ fn flow_at_once(version: &'static rustls::SupportedProtocolVersion) {
         stream.flush().expect("sent");
         (back, stream.read(&mut [0; 1]).expect("the end is protected, too"))
     });
-    let (channel, identity) = Channel::accept(tls.config(), &mut Timed::new(&socket, soon())).expect("a handshake");
+    let (channel, identity) = Channel::accept(&tls, &mut Timed::new(&socket, soon())).expect("a handshake");
     assert_eq!(identity.names, ["tester"]);
     let channel = Arc::new(channel);
     let (sending, mut out) = (Arc::clone(&channel), socket.try_clone().expect("a handle"));
@@ -168,7 +194,7 @@ fn a_handshake_has_an_end() {
             theirs.shutdown(Shutdown::Write).expect("an open socket");
         }
         let until = if kind == io::ErrorKind::TimedOut { Instant::now() + Duration::from_millis(30) } else { soon() };
-        let error = Channel::accept(tls.config(), &mut Timed::new(&socket, until)).err().expect("no handshake");
+        let error = Channel::accept(&tls, &mut Timed::new(&socket, until)).err().expect("no handshake");
         assert_eq!(error.kind(), kind, "{bytes:?}: {error}");
     }
 }
@@ -187,7 +213,7 @@ fn bytes_that_are_not_protected_end_the_connection() {
         plain.write_all(b"\x17\x03\x03\x00\x08in clear").expect("sent");
         stream
     });
-    let (channel, _) = Channel::accept(tls.config(), &mut Timed::new(&socket, soon())).expect("a handshake");
+    let (channel, _) = Channel::accept(&tls, &mut Timed::new(&socket, soon())).expect("a handshake");
     let channel = Arc::new(channel);
     let (mut incoming, mut socket, mut buffer) = (Unprotected::new(Arc::clone(&channel)), socket, [0; 100]);
     assert_eq!(incoming.read(&mut socket, &mut buffer).expect("protected"), 9);

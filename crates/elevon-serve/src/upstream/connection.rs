@@ -17,7 +17,7 @@ use rustls::pki_types::ServerName;
 use super::UpstreamAddress;
 use super::link::{Answer, Answers, Ask, Connector, LOCK, ToSender, UpstreamError};
 use crate::listen::{Address, Socket, Timed};
-use crate::tls::{Channel, Inlet, Outlet, Unprotected};
+use crate::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;
@@ -64,7 +64,7 @@ impl Connection {
             let (shared, answers, sockets) =
                 (Arc::clone(&shared), connector.answers.clone(), connector.sockets.clone());
             let look: Sender<ToSender> = connector.messages.clone();
-            let mut inlet = Inlet { socket, protected };
+            let mut inlet = Inlet { socket, protected, last: Arc::new(LastBytes::new()) };
             let work = move || {
                 receive(&mut inlet, &shared, input, &answers);
                 inlet.socket.shutdown(Shutdown::Both);

@@ -133,6 +133,8 @@ pub struct Fault<D> {
     log: Vec<Fired>,
     /// How often each rule has fired.
     fired: Vec<u64>,
+    /// The same of rules that were replaced, by their names.
+    replaced: BTreeMap<&'static str, u64>,
     content: Option<Content>,
 }
 
@@ -144,14 +146,8 @@ impl<D: Device> Fault<D> {
 
     /// Wraps a device with rules. The same random seed gives the same faults.
     pub fn new(inner: D, seed: u64, rules: Vec<Rule>) -> Self {
-        let bad = rules.iter().filter_map(|rule| match *rule {
-            Rule::Latent { sectors: Some(SectorRange { first, last }), .. } => {
-                Some((first.get(), last.get().saturating_add(1)))
-            }
-            _ => None,
-        });
         Self {
-            bad: bad.collect(),
+            bad: bad_from_the_start(&rules),
             fired: vec![0; rules.len()],
             clock: Clock::new(&rules),
             inner,
@@ -163,6 +159,7 @@ impl<D: Device> Fault<D> {
             submissions: 0,
             tries: 0,
             log: Vec::new(),
+            replaced: BTreeMap::new(),
             content: None,
         }
     }
@@ -191,6 +188,41 @@ impl<D: Device> Fault<D> {
         self.rules.clear();
         self.is_plain = self.content.is_none();
         self.bad.clear();
+    }
+
+    /// Lets rules be replaced later ([`Self::replace`]). Must be called before the first command.
+    pub fn expect_changes(&mut self) {
+        self.is_plain = false;
+    }
+
+    /// Follows other rules from `now` on, in place of those that there are. Bad sectors that rules
+    /// found are readable again. Commands in flight keep the fault planned for them, and time lost
+    /// by the clock remains lost. Times of rules count from the start of the device.
+    ///
+    /// # Panics
+    /// If [`Self::expect_changes`] was not called.
+    ///
+    /// # Errors
+    /// A rule names sectors beyond the device. Then nothing is changed.
+    pub fn replace(&mut self, now: Instant, rules: Vec<Rule>) -> Result<(), TextError> {
+        assert!(!self.is_plain, "changes were not expected");
+        let size = self.inner.description().size.get();
+        rules.iter().try_for_each(|rule| rule.check_size(size))?;
+        self.replaced = self.fired_by_name();
+        self.fired = vec![0; rules.len()];
+        self.bad = bad_from_the_start(&rules);
+        self.clock.replace(now, &rules);
+        self.rules = rules;
+        Ok(())
+    }
+
+    /// Returns how often rules have fired, by their names, those that were replaced among them.
+    pub fn fired_by_name(&self) -> BTreeMap<&'static str, u64> {
+        let mut all = self.replaced.clone();
+        for (rule, fired) in self.rules.iter().zip(&self.fired) {
+            *all.entry(rule.name()).or_default() += fired;
+        }
+        all
     }
 
     /// Returns the silent fault of a command in flight, which takes effect if the command ends with
@@ -420,6 +452,17 @@ impl<D: Device> Fault<D> {
             }
         }
     }
+}
+
+/// Returns the sectors that rules say cannot be read.
+fn bad_from_the_start(rules: &[Rule]) -> BTreeMap<u64, u64> {
+    let bad = rules.iter().filter_map(|rule| match *rule {
+        Rule::Latent { sectors: Some(SectorRange { first, last }), .. } => {
+            Some((first.get(), last.get().saturating_add(1)))
+        }
+        _ => None,
+    });
+    bad.collect()
 }
 
 fn end(command: &Command) -> Sector {

@@ -14,6 +14,7 @@ Examples:
   elevon ctl /run/elevon/ctl.sock explain db             why it has the rate that it has, over a second
   elevon ctl /run/elevon/ctl.sock set db 'weight = 400'  as in a file of tenants, until the next reload
   elevon ctl /run/elevon/ctl.sock set db 'limit = { bps = \"10MB\", burst = \"64MiB\" }'
+  elevon ctl /run/elevon/ctl.sock set db 'limit.iops = 100'  this key alone; the rest of the limit stays
   elevon ctl /run/elevon/ctl.sock drain db               nobody may open it; who has it open is answered and sent away
 
 The path is the server's `control` key, or --control. docs/serve.md has what programs write to the socket and read from it.
@@ -39,6 +40,13 @@ pub(crate) struct ServeArgs {
     /// Where to listen: unix:PATH or tcp:HOST:PORT; NBD's port is 10809 (repeatable)
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) listen: Vec<String>,
+    /// Mode of the Unix sockets of --listen, such as 0660 [default: as the umask has it, or 0660
+    /// with --socket-group]
+    #[arg(long, value_name = "MODE")]
+    pub(crate) socket_mode: Option<String>,
+    /// Group of these sockets, by its name or its number
+    #[arg(long, value_name = "GROUP")]
+    pub(crate) socket_group: Option<String>,
     /// Path of a socket at which the server takes commands (`elevon ctl`)
     #[arg(long, value_name = "PATH")]
     pub(crate) control: Option<PathBuf>,
@@ -68,9 +76,10 @@ pub(crate) struct ServeArgs {
     /// Ask clients for a certificate that this authority signed (PEM)
     #[arg(long, value_name = "FILE", requires = "tls_certificate")]
     pub(crate) tls_client_ca: Option<PathBuf>,
-    /// A client that may open the export, by a name in its certificate; to others the export does
-    /// not exist (repeatable) [default: everybody]
-    #[arg(long = "client", value_name = "NAME", requires = "tls")]
+    /// A client that may open the export: a name in its certificate, or uid:USER or gid:GROUP of a
+    /// process that connects to a Unix socket; to others the export does not exist (repeatable)
+    /// [default: everybody]
+    #[arg(long = "client", value_name = "NAME")]
     pub(crate) clients: Vec<String>,
     /// With TLS, refuse clients that do not use it [default: true]
     #[arg(long, value_name = "true|false", num_args = 0..=1, require_equals = true, default_missing_value = "true", requires = "tls")]
@@ -155,6 +164,15 @@ pub(crate) struct TopArgs {
 pub(crate) enum CtlCommand {
     /// List the exports, and how many connections have each open
     Exports,
+    /// List the connections: who each is, by its address or its process and the names in its
+    /// certificate, and which export it has open
+    Connections,
+    /// Answer what a client has asked for and end its connections; it may come again
+    Disconnect {
+        /// A connection's number, an address, pid:N, uid:N or gid:N, a name in a certificate, or an
+        /// export
+        whom: String,
+    },
     /// What every tenant did since the server started
     Stats,
     /// Why a tenant has the rate that it has
@@ -171,6 +189,14 @@ pub(crate) enum CtlCommand {
         tenant: String,
         /// A line as below the tenant's table in a file of tenants (docs/tenants.md)
         setting: String,
+    },
+    /// Change the faults of a simulated device: these rules in place of those that it has
+    Fault {
+        /// The device's name
+        device: String,
+        /// Rules as --fault takes them (`elevon faults`), or `off` for none
+        #[arg(required = true)]
+        rules: Vec<String>,
     },
     /// Let nobody open an export, or any; answer who has it open, and send them away
     Drain {
@@ -191,7 +217,11 @@ pub(crate) enum CtlCommand {
     /// Read the configuration again, as SIGHUP does
     Reload,
     /// End the server, as SIGTERM does
-    Stop,
+    Stop {
+        /// Wait until it has ended: clients have their answers, and a page cache is written back
+        #[arg(long)]
+        wait: bool,
+    },
     /// Words that are no command, so that the answer has those that there are.
     #[command(external_subcommand)]
     Unknown(Vec<String>),

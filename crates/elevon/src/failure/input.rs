@@ -11,7 +11,7 @@ use elevon_core::setting::SettingError;
 use elevon_core::stack::BuildError;
 use elevon_core::units::Nanos;
 use elevon_formats::fio::{Diagnostic, SourceError};
-use elevon_formats::serve::{BusyPollError, OnLossError, RequestMemoryError};
+use elevon_formats::serve::{BusyPollError, OnLossError, RequestMemoryError, SocketModeError};
 use elevon_host::OpenError;
 use elevon_serve::{AddressError, ServeError, TlsError, UpstreamAddressError, UpstreamError};
 use elevon_sim::device::text::TextError;
@@ -28,6 +28,12 @@ use elevon_workload::settings::TenantSettingError;
 
 use super::SweepError;
 
+/// Returns words about a name that looks like that of a file: there is none.
+fn no_file(device: &str) -> &'static str {
+    let is_like_file = std::path::Path::new(device).extension().is_some();
+    if is_like_file { "No such file or directory, and " } else { "" }
+}
+
 /// Returns what a job can do besides about a device that cannot be opened.
 fn of_a_job(error: &OpenError) -> &'static str {
     match error {
@@ -43,6 +49,7 @@ fn of_a_job(error: &OpenError) -> &'static str {
         | OpenError::Busy { .. }
         | OpenError::Served { .. }
         | OpenError::ReadOnly { .. }
+        | OpenError::InUse { .. }
         | OpenError::Small { .. }
         | OpenError::Io { .. } => "",
     }
@@ -94,6 +101,9 @@ pub(crate) enum InputError {
     /// A list of `key=value`: of a fault, a memory model or a page cache.
     #[error(transparent)]
     Parameters(#[from] TextError),
+    /// A mode of sockets that is none.
+    #[error(transparent)]
+    SocketMode(#[from] SocketModeError),
     /// For how long a thread is to poll.
     #[error(transparent)]
     BusyPoll(#[from] BusyPollError),
@@ -194,7 +204,7 @@ pub(crate) enum InputError {
     #[error("--device {error}{more}", error = .0, more = of_a_job(.0))]
     Open(#[from] OpenError),
     /// A `--device` that is neither a known name nor a path.
-    #[error("--device {device}: {error}; for a file in this directory write ./{device}")]
+    #[error("--device {device}: {}{error}; for a file in this directory write ./{device}", no_file(device))]
     NoDevice {
         /// The text.
         device: String,
@@ -477,6 +487,12 @@ pub(crate) enum ConflictError {
     SaysOtherwise {
         /// The other option and its value.
         other: String,
+    },
+    /// A file of `--tenants` with tenants, and none of them is said to pay for what is served.
+    #[error("which tenant pays for what is served? Add --tenant with one of {names}")]
+    WhichTenant {
+        /// The paths of the tenants.
+        names: String,
     },
     /// A tenant that the file of `--tenants` does not have.
     #[error("the file of --tenants has no such tenant{meant}")]

@@ -12,7 +12,7 @@ use elevon_formats::quantity::memory_text;
 use elevon_formats::serve::{DeviceTable, ExportTable, HOLD, ServeFile, parse};
 use elevon_formats::tenants::TenantTable;
 use elevon_host::{FileIdentity, MOST_PARTS};
-use elevon_serve::{Address, ConnectionLimits, Exported, ServerTlsFiles, Tls};
+use elevon_serve::{Address, ConnectionLimits, Exported, Owner, ServerTlsFiles, SocketAccess, Tls};
 use elevon_workload::tenants::{TenantPlan, TenantsByPath};
 
 use super::open::{Opened, Planned};
@@ -26,6 +26,10 @@ use crate::plan::{Plan, Target, limited_once, weights_in_vain};
 pub(super) struct Setup {
     pub(super) file: ServeFile,
     pub(super) addresses: Vec<Address>,
+    /// Addresses that belong to the exports that name them.
+    pub(super) of_exports: Vec<Address>,
+    /// Who may connect to the sockets.
+    pub(super) access: SocketAccess,
     /// Where metrics are served.
     pub(super) metrics: Option<Address>,
     pub(super) tls: Option<Tls>,
@@ -48,11 +52,24 @@ impl Setup {
             Failure::Input(more) => errors.extend(more),
             other => errors.push(InputError::Read(std::io::Error::other(other.to_string()))),
         };
-        let mut addresses = Vec::new();
-        for given in &file.listen {
+        let (mut addresses, mut of_exports) = (Vec::new(), Vec::new());
+        let own = file.listen.iter().map(|given| (given, false));
+        for (given, is_of_export) in own.chain(listens(&file.exports).map(|given| (given, true))) {
             match given.value.parse::<Address>() {
-                Ok(address) => addresses.push(address),
+                Ok(address) if !is_of_export => addresses.push(address),
+                // Exports may share one.
+                Ok(address) if of_exports.contains(&address) => {}
+                Ok(address) => of_exports.push(address),
                 Err(error) => take(wrong(given, format!("{}: {error}", given.value))),
+            }
+        }
+        let access = access(&file).unwrap_or_else(|failure| {
+            take(failure);
+            SocketAccess::default()
+        });
+        for given in file.exports.iter().flat_map(|export| &export.clients) {
+            if let Some(Err(why)) = Owner::of_text(&given.value) {
+                take(wrong(given, why));
             }
         }
         let mut metrics = None;
@@ -68,7 +85,8 @@ impl Setup {
         });
         let (mut devices, mut warnings) = (Vec::new(), without_export(&file));
         warnings.extend(limits_of_nothing(&file));
-        warnings.extend(tls.as_ref().and_then(super::tls::expiry_warning).map(|line| format!("{name}: {line}")));
+        let of_tls = tls.as_ref().map(super::tls::warnings).unwrap_or_default();
+        warnings.extend(of_tls.into_iter().map(|line| format!("{name}: {line}")));
         for (index, table) in file.devices.iter().enumerate() {
             match device(&file, index, &devices, files) {
                 Ok(planned) => {
@@ -82,10 +100,11 @@ impl Setup {
         }
         if errors.is_empty() {
             let caches = caches_beyond(&file, &devices, elevon_host::memory::total());
-            errors.extend(clashes(&file, &devices).into_iter().chain(caches).map(InputError::Text));
+            let own = file.devices.iter().zip(&devices).filter_map(|(table, planned)| own_bytes(path, table, planned));
+            errors.extend(clashes(&file, &devices).into_iter().chain(caches).chain(own).map(InputError::Text));
         }
         if errors.is_empty() {
-            Ok(Self { file, addresses, metrics, tls, devices, tenants: Vec::new(), warnings })
+            Ok(Self { file, addresses, of_exports, access, metrics, tls, devices, tenants: Vec::new(), warnings })
         } else {
             Err(Failure::Input(errors))
         }
@@ -110,6 +129,24 @@ impl Setup {
     }
 }
 
+/// Returns the addresses of exports.
+fn listens(exports: &[ExportTable]) -> impl Iterator<Item = &Given> {
+    exports.iter().flat_map(|export| &export.listen)
+}
+
+/// Returns who may connect to the sockets.
+fn access(file: &ServeFile) -> Result<SocketAccess, Failure> {
+    let group = file.socket_group.as_ref().map(|given| {
+        group_of(&given.value).ok_or_else(|| wrong(given, format!("{}: the system knows no such group", given.value)))
+    });
+    Ok(SocketAccess { mode: file.socket_mode, group: group.transpose()? })
+}
+
+/// Returns the number of a group.
+pub(super) fn group_of(group: &str) -> Option<u32> {
+    group.parse().ok().or_else(|| elevon_host::group_id(group))
+}
+
 /// Returns an error for each address at which another key's listens, and for each that is the file
 /// of a device.
 fn clashes(file: &ServeFile, devices: &[Planned]) -> Vec<Diagnostic> {
@@ -128,7 +165,15 @@ fn clashes(file: &ServeFile, devices: &[Planned]) -> Vec<Diagnostic> {
     let mut errors = Vec::new();
     let control = file.control.iter().map(|given| (given, PathBuf::from(&given.value)));
     // The system chooses a port for each port 0.
-    let others = file.listen.iter().chain(&file.metrics).filter(|given| !given.value.ends_with(":0"));
+    // Exports may share an address.
+    let mut of_exports: Vec<&Given> = Vec::new();
+    for given in listens(&file.exports) {
+        if of_exports.iter().all(|other| other.value != given.value) {
+            of_exports.push(given);
+        }
+    }
+    let others = file.listen.iter().chain(&file.metrics).chain(of_exports);
+    let others = others.filter(|given| !given.value.ends_with(":0"));
     for (given, path) in others.map(|given| (given, path_of(&given.value))).chain(control) {
         let place = place_of(&path);
         if let Some((_, key)) = taken.iter().find(|(other, _)| *other == place) {
@@ -138,6 +183,14 @@ fn clashes(file: &ServeFile, devices: &[Planned]) -> Vec<Diagnostic> {
         taken.push((place, given.key.clone()));
     }
     errors
+}
+
+/// Returns an error if a device is the configuration itself.
+fn own_bytes(path: &Path, table: &DeviceTable, planned: &Planned) -> Option<Diagnostic> {
+    let Target::Real(device) = &planned.plan.target else { return None };
+    let is_it = device.canonicalize().ok()? == path.canonicalize().ok()?;
+    let words = format!("{}: is this configuration; clients would read and write it", table.device.value);
+    is_it.then(|| table.device.place.diagnostic(&table.device.key, Problem::Conflict.because(words)))
 }
 
 /// Returns an error if the page caches of all devices take more than the machine's memory, at the
@@ -204,9 +257,24 @@ pub(super) fn exported(
         start: table.start,
         part,
         told: opened.told(bytes, table.read_only, description),
-        clients: table.clients.iter().map(|given| given.value.clone()).collect(),
+        clients: table.clients.iter().map(|given| owner_text(&given.value)).collect(),
+        // As an address is shown.
+        listen: table
+            .listen
+            .iter()
+            .filter_map(|given| Some(given.value.parse::<Address>().ok()?.to_string()))
+            .collect(),
         max_connections: table.max_connections,
     })
+}
+
+/// Returns a client with the number of its user or group in place of the name.
+pub(super) fn owner_text(client: &str) -> String {
+    match Owner::of_text(client) {
+        Some(Ok(Owner::User(uid))) => format!("uid:{uid}"),
+        Some(Ok(Owner::Group(gid))) => format!("gid:{gid}"),
+        Some(Err(_)) | None => client.to_owned(),
+    }
 }
 
 /// Returns how many connections may have exports open, and their memory.
@@ -257,7 +325,10 @@ pub(super) fn bare_files(setup: &Setup) -> Vec<String> {
 /// Returns without an error if the folders of all sockets are there.
 pub(super) fn check_folders(file: &ServeFile) -> Result<(), Failure> {
     let control = file.control.iter().map(|given| (given, PathBuf::from(&given.value)));
-    let sockets = file.listen.iter().chain(&file.metrics).filter_map(|given| match given.value.parse() {
+    let sockets = file.listen.iter().chain(&file.metrics).chain(listens(&file.exports)).filter_map(|given| match given
+        .value
+        .parse()
+    {
         Ok(Address::Unix(path)) => Some((given, path)),
         _ => None,
     });
@@ -265,6 +336,9 @@ pub(super) fn check_folders(file: &ServeFile) -> Result<(), Failure> {
         let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             return Err(wrong(given, format!("{}: {} is no folder", given.value, folder.display())));
+        }
+        if let Err(error) = std::os::unix::net::SocketAddr::from_pathname(&path) {
+            return Err(wrong(given, format!("{}: {error}", given.value)));
         }
     }
     Ok(())

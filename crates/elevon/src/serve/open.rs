@@ -92,6 +92,8 @@ impl Opened {
         let mut told = Export { block, preferred: self.preferred, description, ..Export::new(bytes) };
         let read_only = read_only || self.read_only || self.for_reading;
         (told.flags.read_only, told.flags.rotational, told.flags.trim) = (read_only, self.rotational, self.can_discard);
+        // A device on which zeroes are no faster than data says so at once.
+        told.flags.fast_zero = true;
         told
     }
 }
@@ -119,8 +121,9 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
 
 /// Opens a file or a block device, which may be held for a moment.
 fn let_go(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
-    let is_held =
-        |error: &InputError| matches!(error, InputError::Open(OpenError::Busy { .. } | OpenError::Served { .. }));
+    let is_held = |error: &InputError| {
+        matches!(error, InputError::Open(OpenError::Busy { .. } | OpenError::Served { .. } | OpenError::InUse { .. }))
+    };
     let began = Instant::now();
     loop {
         match locked(planned) {
@@ -138,7 +141,9 @@ fn locked(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     let mut device = real(planned)?;
     device.1.for_reading = planned.read_only;
     let alone = planned.plan.cache.is_some() && !planned.read_only;
-    device.0.disk.file().lock(alone).map_err(Failure::input)?;
+    let file = device.0.disk.file();
+    file.lock(alone).map_err(Failure::input)?;
+    file.parts().try_for_each(|part| part.lock_as_qemu(!planned.read_only, alone)).map_err(Failure::input)?;
     Ok(device)
 }
 
@@ -155,7 +160,11 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     host.carry_out_at_once();
     host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
     let description = device_description::of_host(path, &host);
-    let notes = host.warnings().to_vec();
+    let image = host.file().parts().filter_map(|part| {
+        let (path, format) = (part.path.display(), part.image_format()?);
+        Some(format!("{path}: is an image of {format}, and its own bytes are served, not the disk in it"))
+    });
+    let notes = host.warnings().iter().cloned().chain(image).collect();
     let file = if planned.parts.is_empty() { ServedFile::of(host.file()) } else { None };
     let identities = host.file().parts().filter_map(HostFile::identity).collect();
     let sizes: Vec<u64> = host.file().parts().map(HostFile::bytes).collect();

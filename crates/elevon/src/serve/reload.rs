@@ -284,6 +284,13 @@ impl Running {
             }
         };
         compare("listen", values(&old.listen) != values(&new.listen));
+        compare("socket_mode", old.socket_mode != new.socket_mode);
+        compare("socket_group", value(&old.socket_group) != value(&new.socket_group));
+        let listens = |file: &ServeFile| {
+            let all = file.exports.iter().flat_map(|export| &export.listen);
+            all.map(|given| given.value.clone()).collect::<std::collections::BTreeSet<_>>()
+        };
+        compare("listen of exports (addresses that are new or gone)", listens(old) != listens(new));
         compare("control", value(&old.control) != value(&new.control));
         compare("metrics", value(&old.metrics) != value(&new.metrics));
         compare("kernel", old.kernel != new.kernel);
@@ -326,7 +333,8 @@ fn tls(table: &DeviceTable) -> Option<[Option<&str>; 5]> {
 }
 
 fn is_same(one: &Exported, other: &Exported) -> bool {
-    let of = |export: &Exported| (export.device, export.tenant, export.base(), export.told.clone());
+    let of =
+        |export: &Exported| (export.device, export.tenant, export.base(), export.told.clone(), export.listen.clone());
     of(one) == of(other)
 }
 

@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use elevon_formats::device::Given;
 use elevon_formats::fio::Problem;
-use elevon_formats::serve::{ServeFile, TlsTable};
-use elevon_serve::{Tls, TlsError, TlsFiles};
+use elevon_formats::serve::{ServeFile, TlsTable, is_owner};
+use elevon_serve::{Tls, TlsError, TlsFiles, Validity};
 
 use crate::args::ServeArgs;
 use crate::failure::{ConflictError, Failure};
@@ -25,7 +25,8 @@ pub(super) fn of_file(file: &ServeFile) -> Result<Option<Tls>, Failure> {
         },
     };
     let tls = Tls::load(&files).map_err(|error| placed(table, &error))?;
-    let named = file.exports.iter().find_map(|export| export.clients.first());
+    let is_name = |given: &&Given| !is_owner(&given.value);
+    let named = file.exports.iter().find_map(|export| export.clients.iter().find(is_name));
     match (named, &table.certificates) {
         (Some(clients), Some(folder)) if tls.client_ca().is_none() => {
             let message = format!("names of clients come from their certificates; {} has no ca-cert.pem", folder.value);
@@ -58,23 +59,44 @@ pub(super) fn refused(old: Option<&Tls>, new: Option<&Tls>) -> Option<String> {
 const NEAR: Duration = Duration::from_secs(14 * DAY);
 const DAY: u64 = 24 * 3600;
 
-/// Returns a warning about a certificate of the server that has expired, or will soon.
-pub(super) fn expiry_warning(tls: &Tls) -> Option<String> {
-    let words = expiry_in_words(tls.expires()?, SystemTime::now())?;
-    Some(format!("{}: the server's certificate {words}", tls.certificate().display()))
+/// Returns a warning for each certificate that is not valid now, or not for long, and for one that
+/// is not for servers.
+pub(super) fn warnings(tls: &Tls) -> Vec<String> {
+    let now = SystemTime::now();
+    let of_span = |span: &Validity| {
+        let (whose, then) = match span.is_of_clients {
+            true => ("a certificate of an authority for clients", "make a new one, and new ones of its clients"),
+            false => ("the server's certificate", "clients refuse it"),
+        };
+        let words = span_in_words(span, now, then)?;
+        Some(format!("{}: {whose} {words}", span.file.display()))
+    };
+    let for_clients = tls.is_for_clients().then(|| {
+        let words = "the server's certificate is not for servers (extended key usage): clients refuse it";
+        format!("{}: {words}", tls.certificate().display())
+    });
+    let mut all: Vec<String> = tls.spans().iter().filter_map(of_span).chain(for_clients).collect();
+    all.dedup();
+    all
 }
 
-/// Returns what is to be said of a certificate that expires at a time.
-fn expiry_in_words(expires: SystemTime, now: SystemTime) -> Option<String> {
+/// Returns what is to be said of a certificate now, and what follows from it if it is not valid.
+fn span_in_words(span: &Validity, now: SystemTime, then: &str) -> Option<String> {
     let days = |span: Duration| match span.as_secs() / DAY {
         0 => "less than a day".to_owned(),
         1 => "1 day".to_owned(),
         days => format!("{days} days"),
     };
-    match expires.duration_since(now) {
+    if let Ok(early) = span.from.duration_since(now)
+        && !early.is_zero()
+    {
+        let then = if span.is_of_clients { String::new() } else { format!(": {then} until then") };
+        return Some(format!("is not valid yet, but in {}{then}", days(early)));
+    }
+    match span.until.duration_since(now) {
         Ok(left) if left >= NEAR => None,
         Ok(left) => Some(format!("expires in {}", days(left))),
-        Err(past) => Some(format!("expired {} ago: clients refuse it", days(past.duration()))),
+        Err(past) => Some(format!("expired {} ago: {then}", days(past.duration()))),
     }
 }
 
@@ -87,10 +109,14 @@ pub(super) fn of_args(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
             let (certificate, key, client_ca) = (certificate.clone(), key.clone(), args.tls_client_ca.clone());
             ("--tls-certificate", TlsFiles { certificate, key, client_ca, required })
         }
-        _ => return Ok(None),
+        _ => {
+            let name = args.clients.iter().find(|name| !is_owner(name));
+            let error = ConflictError::NoClientAuthority { folder: None };
+            return name.map_or(Ok(None), |name| Err(Failure::named(format!("--client {name}"), error)));
+        }
     };
     let load = Tls::load(&files);
-    if let (Ok(tls), Some(name)) = (&load, args.clients.first())
+    if let (Ok(tls), Some(name)) = (&load, args.clients.iter().find(|name| !is_owner(name)))
         && tls.client_ca().is_none()
     {
         let error = ConflictError::NoClientAuthority { folder: args.tls_certificates.clone() };
@@ -121,16 +147,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_certificate_is_warned_of_from_two_weeks_before_its_end() {
+    fn a_certificate_is_warned_of_outside_its_time_and_from_two_weeks_before_its_end() {
         let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1000 * DAY);
-        let says = |days: i64, expected: Option<&str>| {
+        let at = |days: i64| {
             let span = Duration::from_secs(days.unsigned_abs() * DAY);
-            let expires = if days < 0 { now - span } else { now + span };
-            assert_eq!(expiry_in_words(expires, now).as_deref(), expected, "{days} days");
+            if days < 0 { now - span } else { now + span }
         };
-        says(14, None);
-        says(13, Some("expires in 13 days"));
-        says(0, Some("expires in less than a day"));
-        says(-1, Some("expired 1 day ago: clients refuse it"));
+        let says = |from: i64, until: i64, expected: Option<&str>| {
+            let span = Validity { file: PathBuf::new(), is_of_clients: false, from: at(from), until: at(until) };
+            assert_eq!(span_in_words(&span, now, "clients refuse it").as_deref(), expected, "{from} to {until}");
+        };
+        says(-1, 14, None);
+        says(0, 13, Some("expires in 13 days"));
+        says(-1, 0, Some("expires in less than a day"));
+        says(-2, -1, Some("expired 1 day ago: clients refuse it"));
+        says(2, 400, Some("is not valid yet, but in 2 days: clients refuse it until then"));
     }
 }

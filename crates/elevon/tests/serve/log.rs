@@ -88,6 +88,13 @@ fn a_record_of_json_says_what_it_is_about() {
         let time = object.remove("time").expect("a time");
         let digits = time.as_str().expect("a text").replace(|c: char| c.is_ascii_digit(), "0");
         assert_eq!(digits, "0000-00-00T00:00:00.000000Z");
+        // The number of this process.
+        if let Some(peer) = object.remove("peer") {
+            let peer = peer.as_str().expect("a text");
+            assert!(peer.starts_with(&format!("pid {} of uid ", std::process::id())), "{peer}");
+            let message = object["message"].as_str().expect("a text").strip_suffix(&format!(", by {peer}"));
+            object["message"] = message.expect("it ends with who it is").into();
+        }
     }
     // A connection ends when it is noticed.
     records.sort_by_key(|record| record["message"] == "connection 0: ended");
@@ -167,6 +174,6 @@ fn a_log_that_nobody_reads_keeps_no_client_waiting() {
     });
     served.end();
     let text = text.join().expect("no panic").expect("UTF-8");
-    assert!(text.contains("connection 0: opened export a\n"), "the first are there");
+    assert!(text.contains("connection 0: opened export a, by pid "), "the first are there");
     assert!(text.contains(" records of the log: nobody read it in time\n"), "{}", &text[text.len() - 2000..]);
 }

@@ -4,6 +4,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod access;
 mod activation;
 mod clients;
 mod clients_of_others;

@@ -207,7 +207,9 @@ fn a_reserve_is_kept_beside_heavier_tenants() {
         let file = parse("", &format!("[tenant.a]\n{setting}"), &rules).expect("a good setting");
         let (answer, answered) = std::sync::mpsc::channel();
         let settings = file.tenants[0].settings.clone();
-        lab.send.send(Message::Set { tenant: Some("a".to_owned()), settings, answer }).expect("the device is there");
+        lab.send
+            .send(Message::Set { tenant: Some("a".to_owned()), settings, is_part: false, answer })
+            .expect("the device is there");
         // A look at one kind of request may fall into the time.
         lab.run(Nanos::from_secs(5));
         assert_eq!(answered.try_recv().expect("an answer"), Ok(Vec::new()));
@@ -241,7 +243,7 @@ fn changes_lose_no_request() {
         let file = parse("", &format!("[tenant.a]\n{setting}"), &rules).expect("a good setting");
         let (answer, answered) = std::sync::mpsc::channel();
         let (tenant, settings) = (Some(tenant.to_owned()), file.tenants[0].settings.clone());
-        lab.send.send(Message::Set { tenant, settings, answer }).expect("the device is there");
+        lab.send.send(Message::Set { tenant, settings, is_part: false, answer }).expect("the device is there");
         answers.push(answered);
     }
     lab.run(Nanos::from_secs(2));

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_cache::page_cache::{CacheConfig, WriteMode};
@@ -32,6 +33,7 @@ use crate::disk::Disk as _;
 use crate::line::{EndNotice, Line, ToWriter};
 use crate::request_memory::RequestMemory;
 use crate::simulated::{Clock, SimulatedDisk};
+use crate::tls::LastBytes;
 
 /// A clock that only a wait moves.
 #[derive(Debug)]
@@ -348,7 +350,10 @@ impl Lab {
         let tenant = TenantId(found.map_or(0, |index| index as u32 + 1));
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
         let ((reader, memory), (writer, written)) = (channel(), channel());
-        let line = (Line::Threads { reader, writer, socket: None }, Incoming::new(256 << 10).expect("memory"));
+        let line = (
+            Line::Threads { reader, writer, socket: None, last: Arc::new(LastBytes::new()) },
+            Incoming::new(256 << 10).expect("memory"),
+        );
         let requests = self.device.memory_of(charged.tenant);
         self.device.add(Client::new(
             client,

@@ -53,13 +53,17 @@ fn a_table_that_a_command_sets_replaces_the_old_one() {
     for (setting, limit, expected) in [
         ("limit = { iops = 400 }", Some("{ iops = 400 }"), Some(400)),
         ("limit = { wiops = 20, burst_ios = 5 }", Some("{ wiops = 20, burst_ios = 5 }"), Some(20)),
+        // A key with its table's name changes that key alone.
+        ("limit.iops = 15", Some("{ wiops = 20, iops = 15, burst_ios = 5 }"), Some(15)),
+        ("limit.wiops = 'max'", Some("{ iops = 15, burst_ios = 5 }"), Some(15)),
         ("limit = 'max'", None, None),
         ("limit = { iops = 200 }", Some("{ iops = 200 }"), Some(200)),
     ] {
         let file = parse("", &format!("[tenant.a]\n{setting}"), &rules).expect("a good setting");
         let (answer, answered) = channel();
         let (tenant, settings) = (Some("a".to_owned()), file.tenants[0].settings.clone());
-        lab.send.send(Message::Set { tenant, settings, answer }).expect("the device is there");
+        let is_part = setting.starts_with("limit.");
+        lab.send.send(Message::Set { tenant, settings, is_part, answer }).expect("the device is there");
         assert_eq!(told(&mut lab).as_deref(), limit, "{setting}");
         assert_eq!(answered.try_recv().expect("an answer"), Ok(Vec::new()));
         let got = rate(&mut lab);

@@ -41,6 +41,17 @@ impl Clock {
         Self { windows: windows.collect(), warped, ..Self::default() }
     }
 
+    /// Follows other rules from `now` on. The time that was lost remains lost.
+    pub(super) fn replace(&mut self, now: Instant, rules: &[Rule]) {
+        if self.warped {
+            self.inner(now);
+        } else {
+            (self.outer, self.inner) = (now.get(), now.get());
+        }
+        let new = Self::new(rules);
+        (self.windows, self.warped) = (new.windows, self.warped || new.warped);
+    }
+
     /// Returns how many times slower the clock runs at `outer` (0: it is stopped), and until when.
     fn pace(&self, outer: u64) -> (u64, u64) {
         if outer < self.stalled_until {
