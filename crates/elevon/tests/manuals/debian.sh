@@ -14,7 +14,7 @@ say user "$(id -nG elevon)"
 say folder "$(stat -c '%A %U:%G' /var/lib/elevon)"
 # A disk of root.
 truncate -s 64M /var/lib/elevon/example.img
-elevon serve --check /etc/elevon/example.toml && say example is right
+(cd /var/lib/elevon && elevon serve --check /etc/elevon/example.toml) && say example is right
 systemctl enable --now elevon-serve@example
 say start "$(systemctl is-active elevon-serve@example) $(of_vm) $(of_vm) $(of_vm)"
 say socket "$(stat -c '%U:%G' /run/elevon/example.nbd) $(stat -c '%U:%G' /var/lib/elevon/example.img)"
