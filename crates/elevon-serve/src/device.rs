@@ -7,12 +7,13 @@ mod counts;
 mod edges;
 mod errors;
 mod exclusion;
+mod rounds;
 mod served;
 mod tenants;
 #[cfg(test)]
 mod tests;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::slice;
 use std::sync::Arc;
@@ -50,7 +51,12 @@ use edges::take_read;
 pub(crate) use errors::ErrorLog;
 use errors::Owner;
 use exclusion::Exclusion;
+use rounds::Rounds;
 use tenants::Tenants;
+
+/// Time after which the clients that are left wait until completions and messages were looked at:
+/// what came meanwhile may be of another tenant.
+const TURN: Nanos = Nanos::from_millis(1);
 
 /// A connection that has opened an export.
 pub(crate) struct Opened {
@@ -191,7 +197,7 @@ pub(crate) struct DeviceLoop<D> {
     /// The client of each socket of the ring.
     sockets: Vec<TaskId>,
     /// Clients to be looked at: something has come for them.
-    queue: VecDeque<TaskId>,
+    queue: Rounds,
     /// Clients whose I/O the device does not take before an instant.
     delayed: BTreeSet<(Instant, TaskId)>,
     /// What clients asked of the allocation and the disk has to find out, by the disk's number.
@@ -236,7 +242,7 @@ impl<D: Disk> DeviceLoop<D> {
             clients: Vec::new(),
             tasks: BTreeMap::new(),
             sockets: Vec::new(),
-            queue: VecDeque::new(),
+            queue: Rounds::default(),
             delayed: BTreeSet::new(),
             questions: BTreeMap::new(),
             look_for_idle: None,
@@ -289,11 +295,19 @@ impl<D: Disk> DeviceLoop<D> {
             }
             moved = true;
         }
-        // A client that is queued again has its turn after completions and messages.
+        // A client that is queued again has its turn after completions and messages, and so have
+        // all that are left if there are many.
+        let began = self.disk.now();
+        let mut before = began;
         for _ in 0..self.queue.len() {
-            let Some(task) = self.queue.pop_front() else { break };
+            let Some((tenant, task)) = self.queue.pop() else { break };
             self.serve(task);
-            moved = true;
+            let now = self.disk.now();
+            self.queue.charge(tenant, now.since(before));
+            (before, moved) = (now, true);
+            if now.since(began) >= TURN {
+                break;
+            }
         }
         moved
     }
@@ -569,7 +583,7 @@ impl<D: Disk> DeviceLoop<D> {
         if let Some(client) = &mut self.clients[task.index()]
             && !std::mem::replace(&mut client.is_queued, true)
         {
-            self.queue.push_back(task);
+            self.queue.push(client.charged.tenant, task);
         }
     }
 
