@@ -316,6 +316,15 @@ impl AnyScheduler {
         }
     }
 
+    /// Returns the device time by which a tenant has less than its share (see
+    /// [`Flow::shares_missed`]); `None` if the scheduler does not say.
+    pub fn shares_missed(&self, tenant: TenantId) -> Option<Nanos> {
+        match self {
+            Self::Flow(s) => Some(s.shares_missed(tenant)),
+            Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) | Self::Bfq(_) => None,
+        }
+    }
+
     /// Returns the time by which a tenant's floor came short (see [`Flow::reserve_missed`]); `None`
     /// without a floor, or if the scheduler keeps none.
     pub fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Option<Nanos> {

@@ -78,6 +78,7 @@ pub fn all_tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Name
                 usage: usage[id.index()],
                 vrate_ppm: (id == TenantId(0)).then_some(*vrate_ppm),
             }),
+            shares_missed: sources.scheduler.shares_missed(id),
             reserve_missed: sources.scheduler.reserve_missed(now, id).map(|missed| missed + missed_below_limits),
             pressure: pressure.map(|pressure| pressure.read(now, id)),
             explain: breakdown.of(id).to_vec(),

@@ -347,6 +347,10 @@ pub struct TenantResult {
     /// Time by which the scheduler kept less than the tenant's `reserve` while its I/O was waiting:
     /// for every second of it, what the reserve is in a second. `None` without one.
     pub reserve_missed: Option<Nanos>,
+    /// Device time that the tenant was owed by its weight and did not get, because all of its
+    /// requests were in the device, which orders them by itself; `None` if the scheduler does not
+    /// say.
+    pub shares_missed: Option<Nanos>,
     /// What the tenant's I/O waited for; each cause occurs once.
     pub explain: Vec<(Cause, Wait)>,
 }

@@ -258,7 +258,10 @@ impl Scrape {
         let missed =
             all().filter_map(|(view, tenant)| Some((labels_of(view, tenant), seconds(tenant.reserve_missed?))));
         let help = "Time by which the tenant's reserve came short while its I/O was waiting.";
-        to.counters("elevon_tenant_reserve_missed", help, Some(Unit::Seconds), missed)
+        to.counters("elevon_tenant_reserve_missed", help, Some(Unit::Seconds), missed)?;
+        let missed = all().filter_map(|(view, tenant)| Some((labels_of(view, tenant), seconds(tenant.shares_missed?))));
+        let help = "Device time that the tenant's weight was due and that it did not get.";
+        to.counters("elevon_tenant_shares_missed", help, Some(Unit::Seconds), missed)
     }
 
     /// Devices behind their schedulers.

@@ -220,6 +220,7 @@ impl DeviceView {
             "in_flight": tenant.in_flight,
             "waiting": self.waiting_json(tenant),
             "reserve_missed_ns": tenant.reserve_missed.map(Nanos::get),
+            "shares_missed_ns": tenant.shares_missed.map(Nanos::get),
             "cache": self.cache.as_ref().map(|_| use_json(&self.cache_use(tenant))),
             "requests": self.requests.of(tenant.id).map(|(op, counts)| (op.to_owned(), requests(counts))).collect::<serde_json::Map<_, _>>(),
             "client": self.client_json(tenant),
@@ -293,6 +294,8 @@ impl DeviceView {
             // A reserve that was set anew counts anew.
             tenant.reserve_missed =
                 tenant.reserve_missed.map(|new| new.saturating_sub(old.reserve_missed.unwrap_or_default()));
+            tenant.shares_missed =
+                tenant.shares_missed.map(|new| new.saturating_sub(old.shares_missed.unwrap_or_default()));
             for (cause, wait) in &mut tenant.explain {
                 subtract(wait, &old.explain, *cause);
             }
@@ -323,6 +326,7 @@ impl DeviceView {
             "settings": tenant.settings.iter().map(|(name, text)| format!("{name} = {text}")).collect::<Vec<_>>(),
             "causes": new.explain_json(tenant),
             "reserve_missed_ns": tenant.reserve_missed.map(Nanos::get),
+            "shares_missed_ns": tenant.shares_missed.map(Nanos::get),
             "cache": new.cache.as_ref().map(|_| use_json(&new.cache_use(tenant))),
         }))
     }

@@ -82,6 +82,8 @@ use crate::merge::MergeKind;
 use crate::request::Request;
 use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
 
+/// The weight of a tenant that was given none.
+const DEFAULT_WEIGHT: u32 = 100;
 /// What happened within this time counts as the present.
 const RECENT: Nanos = Nanos::from_millis(100);
 
@@ -158,6 +160,8 @@ pub struct Flow {
     /// it was owed, the floor of its tenant was due, or there were less urgent requests there.
     unfair_at: Option<Instant>,
     rotational: bool,
+    /// A tenant was given another weight than the default.
+    has_weights: bool,
     /// How many requests may be in flight, if that is not found: on a disk, and where the tunable
     /// says it; else 0.
     fixed: u32,
@@ -219,6 +223,7 @@ impl Flow {
             kick: Instant::MAX,
             unfair_at: None,
             rotational: false,
+            has_weights: false,
             fixed: 0,
         }
     }
@@ -228,6 +233,10 @@ impl Flow {
     /// tenant never changes.
     pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
         let weight = u32::from(weight);
+        if tenant != TenantId(0) && weight != DEFAULT_WEIGHT {
+            self.has_weights = true;
+            self.renew_preference();
+        }
         match self.tenants.get(tenant.index()).copied().flatten() {
             Some(group) => {
                 if let Some(member) = self.shares.member_of(group) {
@@ -244,6 +253,12 @@ impl Flow {
                 self.tasks.iter_mut().for_each(|task| task.last = None);
             }
         }
+    }
+
+    /// Returns the device time that a tenant was owed by its weight and did not get, because all of
+    /// its requests were in the device while its turn came: the device orders those by itself.
+    pub fn shares_missed(&self, tenant: TenantId) -> Nanos {
+        self.shares.lost_by(self.group_of(tenant))
     }
 
     fn group_of(&self, tenant: TenantId) -> GroupId {

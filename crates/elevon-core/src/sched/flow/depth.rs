@@ -30,6 +30,7 @@
 //!
 //! Cost: O(1) for each completion.
 
+mod compare;
 mod order;
 mod pace;
 mod sums;
@@ -37,6 +38,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
+use compare::{compare, do_not_wait, is_costly};
 use order::Order;
 use pace::Pace;
 use sums::Sums;
@@ -88,6 +90,10 @@ const GAINS: i64 = 20;
 const LOSES: i64 = 10;
 /// The part of the throughput that all steps to smaller depths together leave, at least.
 const KEPT: (u64, u64) = (15, 16);
+/// The same if shares come before throughput; and the time without anybody below its share after
+/// which a larger depth is tried then.
+const KEPT_FOR_SHARES: (u64, u64) = (4, 5);
+const FAIR_FOR: Nanos = Nanos::from_secs(8);
 /// Waiting times between refused probes.
 const UP_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_millis(500));
 const DOWN_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_secs(4));
@@ -265,6 +271,9 @@ pub(super) struct Depth {
     solo_pause: Nanos,
     up: Pace,
     down: Pace,
+    /// Shares come before throughput, and when somebody last got less than its share.
+    prefers_shares: bool,
+    unfair_at: Option<Instant>,
 }
 
 impl Depth {
@@ -298,7 +307,19 @@ impl Depth {
             solo_pause: SOLO_PAUSE.0,
             up: Pace::new(UP_PAUSE),
             down: Pace::new(DOWN_PAUSE),
+            prefers_shares: false,
+            unfair_at: None,
         }
+    }
+
+    /// Says whether shares come before the last fifth of the throughput.
+    pub(super) const fn prefer_shares(&mut self, are_preferred: bool) {
+        self.prefers_shares = are_preferred;
+    }
+
+    /// Returns true if a larger depth may let somebody have less than its share who is to have it.
+    fn keeps_shares(&self, now: Instant) -> bool {
+        self.prefers_shares && self.unfair_at.is_some_and(|at| now.since(at) < FAIR_FOR)
     }
 
     /// Bounds the limit by the number of commands that the driver takes at a time. What is
@@ -469,6 +490,9 @@ impl Depth {
         if let Some(probe) = self.probe {
             return self.learn_in_probe(now, probe, sample, load());
         }
+        if wants.is_unfair {
+            self.unfair_at = Some(now);
+        }
         let depth = sample.area * FRACTION / sample.time;
         if !self.follow_load(now, depth) {
             return Event::None;
@@ -600,7 +624,7 @@ impl Depth {
         }
         let Wants { is_unfair, is_binding, is_unknown } = load.wants;
         let may_go_down = is_unfair && self.reached() > 1;
-        let is_too_deep = may_go_down && self.queues_inside();
+        let is_too_deep = may_go_down && (self.prefers_shares || self.queues_inside());
         // Requests that do not wait show what they take alone, once costs were right.
         let is_first = self.solo_pause == SOLO_PAUSE.0;
         let may_be_solo = is_unknown || (may_go_down && (is_first || is_too_deep));
@@ -619,7 +643,12 @@ impl Depth {
             let guess = if self.refused == 0 { busy.clamp(1, step) } else { guess };
             let depth = if self.down.step < 8 || self.is_verified { step } else { guess };
             self.begin(now, Way::Down, depth, load);
-        } else if is_binding && !is_too_deep && now >= self.up.next && self.usable < self.most {
+        } else if is_binding
+            && !is_too_deep
+            && !self.keeps_shares(now)
+            && now >= self.up.next
+            && self.usable < self.most
+        {
             let deeper = self.usable + (self.usable / self.up.step).max(1);
             self.begin(now, Way::Up, deeper.min(self.most), load);
         }
@@ -698,8 +727,9 @@ impl Depth {
                 let is_low = matches!(verdict, Verdict::Low | Verdict::Even { is_low: true });
                 // Each step may cost little, and many of them too much.
                 let before = self.delivered_before.unwrap_or_else(|| self.baseline.delivered(load.rest));
-                let is_enough = probe.sums.delivered(load.rest) * KEPT.1 >= before * KEPT.0;
-                self.decide(now, probe, load.rest, helps && is_low && is_enough)
+                let kept = if self.prefers_shares { KEPT_FOR_SHARES } else { KEPT };
+                let is_enough = probe.sums.delivered(load.rest) * kept.1 >= before * kept.0;
+                self.decide(now, probe, load.rest, is_enough && (self.prefers_shares || (helps && is_low)))
             }
         }
     }
@@ -741,52 +771,4 @@ impl Depth {
         }
         Event::Probe
     }
-}
-
-/// Returns true if requests do not wait for each other in the device: with more in flight their
-/// times are as with fewer, and not much longer than what they take alone. Times are compared with
-/// what is expected of them, because a probe may see more of the long ones.
-fn do_not_wait(fewer: &Sums, more: &Sums) -> bool {
-    let [t, e, t_of_fewer, e_of_fewer] = [more.time, more.alone, fewer.time, fewer.alone].map(u128::from);
-    t * e_of_fewer * 15 <= t_of_fewer * e * 16 && t * 4 <= e * 5
-}
-
-/// Returns true if a smaller depth clearly costs more than a quarter of the throughput.
-fn is_costly(fewer: &Sums, more: &Sums, rest: u64) -> bool {
-    fewer.delivered(rest) * 4 < more.delivered(rest) * 3 && compare(fewer, more, rest, LOSES, false) == Verdict::High
-}
-
-/// Compares the elasticity from the smaller to the larger depth with a threshold in percent.
-fn compare(small: &Sums, large: &Sums, rest: u64, threshold: i64, must_decide: bool) -> Verdict {
-    let gain = |few: u64, many: u64| log2(many) - log2(few);
-    let (deeper, faster) = (gain(small.depth(), large.depth()), gain(small.delivered(rest), large.delivered(rest)));
-    let excess = faster - deeper * threshold / 100;
-    // Two standard errors of a quotient; the logarithm changes by 1/ln 2 of a relative change.
-    let relative = 2 * ((small.error() + large.error()) * 1_000_000).isqrt() as i64;
-    let error = relative * OCTAVE / 693_147;
-    match () {
-        () if excess > error => Verdict::High,
-        () if excess < -error => Verdict::Low,
-        () if must_decide => Verdict::Even { is_low: excess < 0 },
-        () => Verdict::Unclear,
-    }
-}
-
-/// Unit of logarithms.
-const OCTAVE: i64 = 1 << 16;
-
-/// Returns the logarithm to the base 2, in 1/65536; that of 0 is as of 1.
-fn log2(value: u64) -> i64 {
-    let value = value.max(1);
-    let whole = value.ilog2();
-    // From 1 to below 2, in 1/2^31; squared, what exceeds 2 is the next digit.
-    let mut rest = if whole > 31 { value >> (whole - 31) } else { value << (31 - whole) };
-    let mut digits = 0;
-    for _ in 0..16 {
-        rest = (rest * rest) >> 31;
-        let digit = rest >> 32;
-        digits = 2 * digits + digit as i64;
-        rest >>= digit;
-    }
-    i64::from(whole) * OCTAVE + digits
 }

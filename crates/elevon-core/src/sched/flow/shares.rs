@@ -26,6 +26,7 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 mod class_tree;
+mod lost;
 mod overdue;
 
 use class_tree::ClassTree;
@@ -115,6 +116,8 @@ pub(super) struct Member {
     cost: u64,
     /// How long it has waited.
     wait: Wait,
+    /// Device time that it was owed and lost while all that it had was in the device.
+    lost: Nanos,
 }
 
 impl Member {
@@ -125,7 +128,7 @@ impl Member {
             Place::Active | Place::Ahead => self.start,
             Place::Away(since) if now.since(since) > MEMORY => tree.time,
             Place::Served | Place::Lingering | Place::Away(_) if has_turns => {
-                latest(self.start, tree.oldest(tree.time, cost, self.weight_next))
+                latest(self.start, tree.oldest(tree.time, cost, self.weight_next, has_turns))
             }
             Place::Served | Place::Lingering | Place::Away(_) => {
                 latest(self.start, tree.time.wrapping_sub(delta(CREDIT * cost, u64::from(self.weight_next))))
@@ -247,6 +250,7 @@ impl Shares {
             finish: start,
             cost: 0,
             wait: Wait::NONE,
+            lost: Nanos::ZERO,
         };
         match self.free.pop() {
             Some(key) => {
@@ -358,6 +362,9 @@ impl Shares {
                 let tree = &mut classes[class];
                 let start = member.start_on_return(now, tree, cost, self.has_turns);
                 is_short |= later(start, member.start);
+                if member.place == Place::Served {
+                    member.lose(start);
+                }
                 match member.place {
                     Place::Ahead => self.trees.remove(&mut tree.ahead, id.0),
                     Place::Lingering => self.trees.remove(&mut self.lingering, id.0),
@@ -622,7 +629,7 @@ impl Shares {
             let own = delta(cost, u64::from(member.weight));
             // One that was held back by the limit of its kind is owed no more than another.
             if later(before.wrapping_sub(CREDIT * own), member.start) {
-                member.start = latest(member.start, tree.oldest(before, cost, member.weight));
+                member.start = latest(member.start, tree.oldest(before, cost, member.weight, self.has_turns));
             }
             member.start = member.start.wrapping_add(own);
             let had = core::mem::replace(&mut member.kinds, kinds);

@@ -3,6 +3,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+use super::compare::{OCTAVE, log2};
 use super::*;
 
 /// What a request was seen to occupy, in nanoseconds.

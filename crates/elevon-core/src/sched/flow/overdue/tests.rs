@@ -183,8 +183,9 @@ impl Rig {
     }
 
     /// Returns the time for which the victim waits at most, if shares are equal.
-    fn bound(&self) -> Nanos {
-        let few = Nanos::from_millis(if self.device.is_disk { 250 } else { 20 }).get();
+    fn bound(&self, tenants: u64) -> Nanos {
+        let of_turns = 6 * 200 * tenants;
+        let few = Nanos::from_millis(if self.device.is_disk { of_turns } else { 20 }).get();
         Nanos::new(if self.device.is_disk { few } else { few.max(50 * self.largest) })
     }
 }
@@ -244,8 +245,8 @@ fn no_request_waits_beyond_the_bound_whatever_others_send() {
         let hostile: Vec<Hostile> = (0..count).map(|_| draw(&mut rng, 250 / count as usize)).collect();
         let think = Nanos::from_micros([0, 100, 2_000, 40_000][rng.below(4) as usize]);
         let mut rig = Rig::new(device, 100, &hostile, seed);
-        rig.run(think, &hostile, 1);
-        let bound = rig.bound();
+        rig.run(think, &hostile, if device.is_disk { 8 } else { 1 });
+        let bound = rig.bound(1 + count);
         assert!(rig.served > 2, "random seed {seed}: {device:?} {hostile:?}");
         assert!(rig.longest <= bound, "random seed {seed}: {:?} of {bound:?}; {device:?} {hostile:?}", rig.longest);
     }

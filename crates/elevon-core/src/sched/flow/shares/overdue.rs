@@ -10,7 +10,7 @@
 //!
 //! - 20 ms; on a disk that rotates 250 ms, which is its whole bound where few members wait;
 //! - the time of [`REQUESTS`] requests, as they leave the scheduler;
-//! - [`TIMES`] the time in which the member's share comes to one request. Otherwise many members
+//! - [`TIMES`] the time in which the member's share comes to one request, or one turn of a disk. Otherwise many members
 //!   would all be overdue, and their order would be that of their bounds.
 //!
 //! Cost: O(1) for each service, and O(log m) once in the bound of each of m members. A service
@@ -27,10 +27,10 @@ const SHORTEST: [u64; 2] = [Nanos::from_millis(20).get(), Nanos::from_millis(250
 /// The number of requests in whose time a member is served.
 const REQUESTS: u64 = 50;
 /// The number of its turns by shares in whose time a member is served, on both kinds of device.
-const TIMES: [u64; 2] = [3, 2];
-/// The time of a request on a disk, at least: that of a seek. Requests that follow one another say
-/// nothing about what it takes to serve another member.
-const SEEK: u64 = Nanos::from_millis(8).get();
+const TIMES: [u64; 2] = [3, 6];
+/// On a disk members are served by turns of this time: if turns were cut short more often than
+/// shares let them come, seeks would take what is shared.
+const TURN: u64 = Nanos::from_millis(200).get();
 /// A longer time between two services does not count as it is.
 const LONGEST: u64 = Nanos::from_secs(1).get();
 /// The largest number of requests' times that the cost of a request counts for: what is learned of
@@ -87,6 +87,11 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) const NONE: Self = Self { overdue: Root::EMPTY, waiting: 0, served: None, each: 0 };
 
+    /// Returns the number of members that wait.
+    pub(super) const fn waiting(&self) -> u64 {
+        self.waiting
+    }
+
     /// Notes that a member is served.
     pub(super) fn note(&mut self, now: Instant) {
         if let Some(served) = self.served {
@@ -102,7 +107,7 @@ impl ClassTree {
     fn bound(&self, weight: u32, cost: u64, is_disk: bool) -> Nanos {
         let each = self.pace.each;
         let (few, own) = if is_disk {
-            (SHORTEST[1], each.max(SEEK))
+            (SHORTEST[1], each.max(TURN))
         } else {
             (SHORTEST[0].max(REQUESTS * each), cost.clamp(each, each * LARGEST))
         };
