@@ -359,7 +359,7 @@ impl Shared {
             self.log(&Record { level: Level::Error, target: "device", message: &message, fields: &fields });
             let exports = self.exports();
             let is_of_device = |name: &str| exports.iter().any(|export| export.name == name && export.device == number);
-            self.shut(Shutdown::Both, &|export, _| export.is_some_and(is_of_device));
+            self.shut(Shutdown::Both, &|connected| connected.export.as_deref().is_some_and(is_of_device));
         }
         self.devices.have_all_failed()
     }

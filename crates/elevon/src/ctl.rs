@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::{self, BufRead, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
