@@ -128,7 +128,7 @@ impl Member {
             Place::Active | Place::Ahead => self.start,
             Place::Away(since) if now.since(since) > MEMORY => tree.time,
             Place::Served | Place::Lingering | Place::Away(_) if has_turns => {
-                latest(self.start, tree.oldest(tree.time, cost, self.weight_next, has_turns))
+                latest(self.start, tree.oldest(tree.time, cost, self.weight_next))
             }
             Place::Served | Place::Lingering | Place::Away(_) => {
                 latest(self.start, tree.time.wrapping_sub(delta(CREDIT * cost, u64::from(self.weight_next))))
@@ -629,7 +629,7 @@ impl Shares {
             let own = delta(cost, u64::from(member.weight));
             // One that was held back by the limit of its kind is owed no more than another.
             if later(before.wrapping_sub(CREDIT * own), member.start) {
-                member.start = latest(member.start, tree.oldest(before, cost, member.weight, self.has_turns));
+                member.start = latest(member.start, tree.oldest(before, cost, member.weight));
             }
             member.start = member.start.wrapping_add(own);
             let had = core::mem::replace(&mut member.kinds, kinds);

@@ -61,10 +61,8 @@ impl ClassTree {
     /// Returns the oldest start of a member of this weight that is served, if V is `time`: it is
     /// owed [`CREDIT`] requests of `cost` at most, or what it lost when the largest request of
     /// another was served before its own.
-    pub(super) fn oldest(&self, time: u64, cost: u64, weight: u32, has_turns: bool) -> u64 {
-        // An overdue member is served in the turn of another: turns of all others may lie between.
-        let turns = if has_turns { self.pace.waiting().max(1) } else { 1 };
-        let largest = self.largest[0].max(self.largest[1]).saturating_mul(turns).min(1 << 40);
+    pub(super) fn oldest(&self, time: u64, cost: u64, weight: u32) -> u64 {
+        let largest = self.largest[0].max(self.largest[1]);
         let weight = u64::from(weight);
         let lost = delta(cost, weight) + delta(largest, self.weights.max(weight));
         time.wrapping_sub(delta(CREDIT * cost, weight).max(lost))

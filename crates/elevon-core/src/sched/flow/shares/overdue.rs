@@ -87,11 +87,6 @@ pub(super) struct Pace {
 impl Pace {
     pub(super) const NONE: Self = Self { overdue: Root::EMPTY, waiting: 0, served: None, each: 0 };
 
-    /// Returns the number of members that wait.
-    pub(super) const fn waiting(&self) -> u64 {
-        self.waiting
-    }
-
     /// Notes that a member is served.
     pub(super) fn note(&mut self, now: Instant) {
         if let Some(served) = self.served {
