@@ -335,7 +335,7 @@ pub fn on_loss(text: &str) -> Result<Nanos, OnLossError> {
 
 /// A text that does not say what becomes of requests if a server is gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected error, hold or hold=TIME, a time up to 24h with its unit, such as hold=60s")]
+#[error("expected error, hold or hold=TIME, a time up to 86400s with its unit, such as hold=60s")]
 pub struct OnLossError;
 
 /// A text that does not say for how long to poll.

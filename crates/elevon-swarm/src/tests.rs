@@ -45,7 +45,7 @@ fn a_small_swarm() {
 #[test]
 fn hashes_depend_on_the_seed_alone() {
     const HASHES: [(u64, u64); 4] =
-        [(0, 0xdf0f2353251131dc), (1, 0xd81d944d7d1236b1), (4, 0x25a3125f474db47d), (7, 0x8b3dceb829b0f2f4)];
+        [(0, 0xdf0f2353251131dc), (1, 0x0633871eacfbee89), (4, 0x7a4eae7587ee2f81), (7, 0x8b3dceb829b0f2f4)];
     let found = HASHES.map(|(seed, _)| (seed, run_plan(&Plan::new(seed)).expect("no violation").hash));
     assert_eq!(found, HASHES, "{found:#x?}");
 }

@@ -6,12 +6,13 @@
 //! tenant's door*, before it takes a frame. It goes on when a bio of its tenant has completed, in
 //! the order in which calls came. It never fails.
 //!
-//! The parts are a dynamic threshold. All tenants may hold [`SHARED`] tenths of the frames, of which
-//! `free` are held by none. A tenant may be reading into `free / 8` frames, and may have `free`
-//! frames dirty. So a tenant alone reads into at most a ninth of the shared frames. Busy tenants
-//! have equal parts, and leave some to those that come. Every tenant may hold [`Parts::least`]
-//! frames for each of reads and writes, whatever others hold. Readahead takes half of a part, and
-//! none while a call of its tenant is at the door: it is the first to be dropped.
+//! The parts are a dynamic threshold. All tenants may hold [`SHARED`] tenths of the frames. Of
+//! these `free` are held by none. A tenant may be reading into `free / 8` frames, and may have
+//! `free` frames dirty. So a tenant alone reads into at most a ninth of the shared frames. Busy
+//! tenants have equal parts, and leave some to those that come. Every tenant may hold
+//! [`Parts::least`] frames for each of reads and writes, whatever others hold. Readahead takes
+//! half of a part, and none while a call of its tenant is at the door: it is the first to be
+//! dropped.
 //!
 //! Cost: O(1) per page.
 

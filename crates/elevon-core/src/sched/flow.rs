@@ -82,8 +82,6 @@ use crate::merge::MergeKind;
 use crate::request::Request;
 use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
 
-/// The weight of a tenant that was given none.
-const DEFAULT_WEIGHT: u32 = 100;
 /// What happened within this time counts as the present.
 const RECENT: Nanos = Nanos::from_millis(100);
 
@@ -160,8 +158,6 @@ pub struct Flow {
     /// it was owed, the floor of its tenant was due, or there were less urgent requests there.
     unfair_at: Option<Instant>,
     rotational: bool,
-    /// A tenant was given another weight than the default.
-    has_weights: bool,
     /// How many requests may be in flight, if that is not found: on a disk, and where the tunable
     /// says it; else 0.
     fixed: u32,
@@ -223,7 +219,6 @@ impl Flow {
             kick: Instant::MAX,
             unfair_at: None,
             rotational: false,
-            has_weights: false,
             fixed: 0,
         }
     }
@@ -233,10 +228,6 @@ impl Flow {
     /// tenant never changes.
     pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
         let weight = u32::from(weight);
-        if tenant != TenantId(0) && weight != DEFAULT_WEIGHT {
-            self.has_weights = true;
-            self.renew_preference();
-        }
         match self.tenants.get(tenant.index()).copied().flatten() {
             Some(group) => {
                 if let Some(member) = self.shares.member_of(group) {

@@ -31,7 +31,7 @@ fn blocks(page: &str) -> Vec<&str> {
 fn shell(block: &str, folder: &Path) -> Command {
     let binary = Path::new(env!("CARGO_BIN_EXE_elevon")).parent().expect("a folder");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
-    let mut shell = Command::new("bash");
+    let mut shell = Command::new("sh");
     shell.args(["-ec", block]).env("PATH", path).current_dir(folder).stdin(Stdio::null());
     shell
 }

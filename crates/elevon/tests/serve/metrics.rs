@@ -260,7 +260,7 @@ fn clients_that_are_silent_or_do_not_read_hurt_no_one_for_long() {
     }
     // They are sent away when their time is over, though they are still there.
     let began = Instant::now();
-    let request = "GET /metrics HTTP/1.1\r\n\r\n";
+    let request = "GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n";
     while send(&path, request).is_none_or(|answer| answer.status != 200) {
         assert!(began.elapsed() < Duration::from_secs(60), "there is room again");
         std::thread::sleep(Duration::from_millis(20));
@@ -279,7 +279,7 @@ fn a_single_disk_has_metrics_at_a_port() {
     let line = served.line();
     let place = line.strip_prefix("metrics: http://").and_then(|rest| rest.strip_suffix("/metrics")).expect("a place");
     let mut stream = TcpStream::connect(place).expect("it listens");
-    stream.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").expect("sent");
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").expect("sent");
     let metrics = Exposition::read(&Answer::read(&mut stream).expect("an answer").body, false);
     let export = [("export", "disk.img"), ("device", "disk.img"), ("tenant", "/")];
     assert_eq!(metrics.value("elevon_export_connections", &export), 0.0);

@@ -421,7 +421,7 @@ fn files_of_tls_are_checked_before_anything_is_served() {
         (&["--tls-certificate", "server/server-cert.pem", "--tls-key", "none"], "--tls-key: none: No such file"),
         (&["--tls-certificate", "text.pem"], "--tls-key"),
         (&["--tls-required"], "--tls-cert"),
-        (&["--client", "alice"], "--tls-cert"),
+        (&["--client", "alice"], "--tls-client-ca"),
         (
             &["--client", "bob", "--tls-certificates", "nobody"],
             "--client bob: names of clients come from their certificates; nobody has no ca-cert.pem",

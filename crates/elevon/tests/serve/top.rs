@@ -34,10 +34,11 @@ fn without_a_terminal_a_table_is_printed() {
         for args in [&["top", "ctl", "--interval", "0.5"][..], &["top", "ctl", "--interval", "0.5", "--once"]] {
             let text = served.bench.stdout(args);
             let lines: Vec<&str> = text.lines().collect();
-            assert!(lines.len() == 3 && lines[0].starts_with("device fast: "), "{text}");
+            assert!(lines.len() == 4 && lines[0].starts_with("device fast: "), "{text}");
             assert!(lines[1].starts_with("tenant ") && lines[1].ends_with("what held it"), "{text}");
-            assert!(lines[2].starts_with("a ") && lines[2].ends_with(" % own limit iops=20"), "{text}");
-            let iops: f64 = lines[2].split_whitespace().nth(1).and_then(|word| word.parse().ok()).expect("a rate");
+            assert!(lines[2].starts_with("/ "), "{text}");
+            assert!(lines[3].starts_with("a ") && lines[3].contains(" % own limit iops=20"), "{text}");
+            let iops: f64 = lines[3].split_whitespace().nth(2).and_then(|word| word.parse().ok()).expect("a rate");
             assert!(iops > 0.0 && iops < 100.0, "{text}");
         }
     });
@@ -57,11 +58,11 @@ fn a_page_cache_and_who_is_held_by_it_are_told() {
         assert!(began.elapsed() < std::time::Duration::from_secs(60), "{text}");
     };
     let lines: Vec<&str> = text.lines().collect();
-    assert!(lines.len() == 5 && lines[0].starts_with("device slow: "), "{text}");
+    assert!(lines.len() == 6 && lines[0].starts_with("device slow: "), "{text}");
     assert!(lines[1].starts_with("page cache, write-back: ") && lines[1].ends_with(" read was there"), "{text}");
     assert!(lines[1].contains("B of ") && !lines[1].contains(" 0B dirty"), "{text}");
-    assert!(lines[3].starts_with("a ") && lines[3].contains(" held by its dirty pages"), "{text}");
-    assert!(lines[4].starts_with("b ") && lines[4].ends_with(" -"), "{text}");
+    assert!(lines[4].starts_with("a ") && lines[4].contains(" held by its dirty pages"), "{text}");
+    assert!(lines[5].starts_with("b ") && lines[5].ends_with(" -"), "{text}");
     stop.store(true, Ordering::Relaxed);
     writing.join().expect("every request was answered");
     served.end();

@@ -639,22 +639,7 @@ impl Shares {
                 member.finish = member.start.wrapping_add(delta(next_cost, u64::from(member.weight)));
             }
             let times = (member.start, member.finish);
-            for (kind, waiting) in tree.active.iter_mut().enumerate() {
-                match (had.has(kind), kinds.has(kind)) {
-                    (true, true) => waiting.refile(&mut self.places, key(id, kind), times, tree.time),
-                    (true, false) => {
-                        waiting.remove(&mut self.places, key(id, kind), tree.time);
-                        if waiting.is_empty() {
-                            waits.remove(class, kind);
-                        }
-                    }
-                    (false, true) => {
-                        waiting.insert(&mut self.places, key(id, kind), times, tree.time);
-                        waits.insert(class, kind);
-                    }
-                    (false, false) => waiting.advance(&mut self.places, tree.time),
-                }
-            }
+            tree.refile(&mut self.places, waits, (id, class), (had, kinds), times);
             let has_ahead = !tree.ahead.is_empty();
             if kinds.is_empty() {
                 self.settle(now, id);

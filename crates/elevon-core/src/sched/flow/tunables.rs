@@ -52,12 +52,12 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
         TunableInfo {
             name: "prefer",
             unit: "choice",
-            default: "auto",
-            range: "auto, shares, throughput",
+            default: "throughput",
+            range: "throughput|shares",
             min: 0,
-            max: 2,
-            help: "shares: they come before the last fifth of the throughput; auto: if a tenant has a weight other than 100",
-            choices: &["auto", "shares", "throughput"],
+            max: 1,
+            help: "shares: a smaller depth is taken also if it costs throughput, since what waits in the device cannot be ordered",
+            choices: &["throughput", "shares"],
         },
         TunableInfo {
             name: "turn_ms",
@@ -80,16 +80,7 @@ pub(super) struct Settings {
     pub(super) hold: Nanos,
     pub(super) class_expire: Nanos,
     pub(super) turn: Nanos,
-    pub(super) prefer: Prefer,
-}
-
-/// What comes first if a depth that keeps shares costs throughput.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Prefer {
-    /// Shares if weights differ from the default.
-    Auto,
-    Shares,
-    Throughput,
+    pub(super) prefers_shares: bool,
 }
 
 impl Settings {
@@ -98,28 +89,17 @@ impl Settings {
         hold: Nanos::from_millis(1),
         class_expire: Nanos::from_millis(250),
         turn: Nanos::from_millis(200),
-        prefer: Prefer::Auto,
+        prefers_shares: false,
     };
 }
 
 impl Flow {
-    /// Brings what the depth is chosen by up to date with the tunable and with the weights.
-    pub(super) fn renew_preference(&mut self) {
-        let prefers_shares = match self.settings.prefer {
-            Prefer::Auto => self.has_weights,
-            Prefer::Shares => true,
-            Prefer::Throughput => false,
-        };
-        self.depth.prefer_shares(prefers_shares);
-        self.write_depth.prefer_shares(prefers_shares);
-    }
-
     pub(in crate::sched) fn tunable(&self, name: &str) -> i64 {
         match name {
             "class_expire" => self.settings.class_expire.as_millis() as i64,
             "depth" => self.settings.depth.into(),
             "hold_us" => (self.settings.hold.get() / 1000) as i64,
-            "prefer" => self.settings.prefer as i64,
+            "prefer" => self.settings.prefers_shares.into(),
             "turn_ms" => self.settings.turn.as_millis() as i64,
             other => unreachable!("{other} is not in the table"),
         }
@@ -138,8 +118,9 @@ impl Flow {
             }
             "hold_us" => self.settings.hold = Nanos::from_micros(value as u64),
             "prefer" => {
-                self.settings.prefer = [Prefer::Auto, Prefer::Shares, Prefer::Throughput][value as usize];
-                self.renew_preference();
+                self.settings.prefers_shares = value == 1;
+                self.depth.prefer_shares(value == 1);
+                self.write_depth.prefer_shares(value == 1);
             }
             "turn_ms" => self.settings.turn = Nanos::from_millis(value as u64),
             other => unreachable!("{other} is not in the table"),

@@ -1,9 +1,9 @@
 //! The members of one class of a group: virtual time, and who is served next.
 
 use super::overdue::Pace;
-use super::{CREDIT, MEMORY, Member, MemberId, Place, delta};
+use super::{CREDIT, MEMORY, Member, MemberId, Place, delta, key};
 use crate::sched::finish_tree::{Root, later};
-use crate::sched::flow::kinds::{KINDS, Kinds};
+use crate::sched::flow::kinds::{KINDS, Kinds, Waits};
 use crate::sched::flow::waiting::{Places, WaitingMembers, member_of_key};
 use crate::units::Instant;
 
@@ -35,6 +35,34 @@ pub(super) struct ClassTree {
 }
 
 impl ClassTree {
+    /// Files a member that was served by its new times, for the kinds of requests that it had and
+    /// for those that it has now.
+    pub(super) fn refile(
+        &mut self,
+        places: &mut Places,
+        waits: &mut Waits,
+        (id, class): (MemberId, usize),
+        (had, has): (Kinds, Kinds),
+        times: (u64, u64),
+    ) {
+        for (kind, waiting) in self.active.iter_mut().enumerate() {
+            match (had.has(kind), has.has(kind)) {
+                (true, true) => waiting.refile(places, key(id, kind), times, self.time),
+                (true, false) => {
+                    waiting.remove(places, key(id, kind), self.time);
+                    if waiting.is_empty() {
+                        waits.remove(class, kind);
+                    }
+                }
+                (false, true) => {
+                    waiting.insert(places, key(id, kind), times, self.time);
+                    waits.insert(class, kind);
+                }
+                (false, false) => waiting.advance(places, self.time),
+            }
+        }
+    }
+
     pub(super) const EMPTY: Self = Self {
         active: [WaitingMembers::EMPTY; KINDS],
         ahead: Root::EMPTY,
