@@ -88,7 +88,7 @@ impl Devices {
 
     /// Removes a device, of which no export may be left. Its thread answers the clients that it
     /// still has, writes back what is cached, and closes the device. Returns false if the thread
-    /// has not ended after [`LEAVING`]; it goes on, and the end of the server waits for it.
+    /// has not ended after 10 s; it goes on, and the end of the server waits for it.
     pub fn remove(&self, number: usize) -> bool {
         let Some((device, thread)) = self.all.write().expect(LOCK).devices.remove(&number) else { return true };
         device.send(Message::Stop);
