@@ -33,12 +33,14 @@ use crate::toml_reader::{self, Given, Reader, TomlEntry, Value, whole_number};
 use crate::toml_text::quoted;
 
 mod access;
+mod device_tls;
 mod pool;
 #[cfg(test)]
 mod tests;
 
 use access::mode;
 pub use access::{SocketModeError, is_owner, socket_mode};
+use device_tls::device_tls;
 
 /// The longest name of an export, in bytes; every client can use such a name.
 pub const NAME_MAX: usize = 255;
@@ -290,7 +292,6 @@ const TLS_KEYS: [&str; 6] = ["certificates", "certificate", "key", "client_ca", 
 const DEVICE_KEYS: [&str; 11] =
     ["device", "scheduler", "set", "fault", "seed", "direct", "cache", "busy_poll", "connections", "on_loss", "tls"];
 const POOL_KEYS: [&str; 5] = ["devices", "scheduler", "set", "direct", "busy_poll"];
-const DEVICE_TLS_KEYS: [&str; 5] = ["certificates", "ca", "certificate", "key", "hostname"];
 
 /// The most connections to another server.
 const CONNECTIONS_MAX: u64 = 16;
@@ -729,39 +730,6 @@ fn read_busy_poll(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, fou
         Ok(time) => found.busy_poll = time,
         Err(error) => reader.complain(entry.at.start, key, error.to_string()),
     }
-}
-
-/// Reads the table `tls` of a device, whose key is `scope`.
-fn device_tls(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry<'_>) -> Option<DeviceTlsTable> {
-    let Value::Table(table) = entry.value else {
-        reader.complain(entry.at.start, scope, "expected a table, such as tls = { certificates = \"DIR\" }");
-        return None;
-    };
-    let (mut found, before) = (DeviceTlsTable::default(), reader.complaints.len());
-    for inner in toml_reader::entries(table) {
-        let key = format!("{scope}.{}", quoted(inner.name));
-        match inner.name {
-            "certificates" => found.certificates = reader.text(&key, &inner),
-            "ca" => found.ca = reader.text(&key, &inner),
-            "certificate" => found.certificate = reader.text(&key, &inner),
-            "key" => found.key = reader.text(&key, &inner),
-            "hostname" => found.hostname = reader.text(&key, &inner),
-            _ => reader.unknown(&key, &inner, &DEVICE_TLS_KEYS),
-        }
-    }
-    let has_own = (found.certificate.is_some(), found.key.is_some());
-    let wrong = match (found.certificates.is_some(), found.ca.is_some(), has_own) {
-        _ if reader.complaints.len() > before => return None,
-        (true, false, (false, false)) | (false, true, (true, true) | (false, false)) => return Some(found),
-        (true, ..) => "certificates is a folder that has all files; leave ca, certificate and key out",
-        (false, false, _) => {
-            "ca is missing: the authorities that sign the server's certificate; or certificates, a folder"
-        }
-        (false, true, (true, false)) => "key is missing: the private key of the certificate",
-        (false, true, (false, true)) => "certificate is missing: the certificate of the key",
-    };
-    reader.complain(entry.key.start, scope, Problem::Missing.because(wrong));
-    None
 }
 
 /// Returns the index of an export's device: the only one, if the export names none. Of one in a

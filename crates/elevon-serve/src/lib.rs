@@ -13,6 +13,7 @@ mod backpressure;
 mod byte_range;
 mod client;
 mod commands;
+mod connected;
 mod connection;
 mod device;
 mod devices;

@@ -225,10 +225,11 @@ impl Server {
         Ok(bound)
     }
 
-    /// Serves until it is told to stop, or the threads of all devices have ended. Then no connection
-    /// is accepted, requests in flight are answered, and devices are closed. Returns false if a
-    /// thread ended before that, or something that was written did not reach its device; the log has
-    /// why. A device whose thread ends is failed: its clients are cut, and the others are served on.
+    /// Serves until it is told to stop, or the threads of all devices have ended. Then no
+    /// connection is accepted, requests in flight are answered, and devices are closed. Returns
+    /// false if a thread ended before that, or something that was written did not reach its device;
+    /// the log has why. A device whose thread ends is failed: its clients are cut, and the others
+    /// are served on.
     ///
     /// # Errors
     /// A thread cannot be started.

@@ -17,11 +17,12 @@ use elevon_report::number::counted;
 use elevon_workload::tenants::Tenant;
 
 use crate::client::Charged;
+use crate::connected::{Connected, next_number};
 use crate::device::{DeviceHandle, Message};
 use crate::devices::Devices;
 use crate::listen::Socket;
 use crate::log::{Field, Level, Log, Record, Window};
-use crate::peer::{Peer, is_owner};
+use crate::peer::Peer;
 use crate::refused::{ConnectionRefusal, RefusedConnections};
 use crate::request_memory::RequestMemory;
 use crate::room;
@@ -126,27 +127,6 @@ pub(crate) enum NotOpened {
 pub(crate) fn find<'a>(exports: &'a [ServedExport], name: &str, client: &Identity) -> Option<&'a ServedExport> {
     let open = || exports.iter().filter(|export| export.is_for(client));
     open().find(|export| export.name == name).or_else(|| open().next().filter(|_| name.is_empty()))
-}
-
-/// A connection.
-struct Connected {
-    /// Its number.
-    number: u32,
-    socket: Socket,
-    since: Instant,
-    /// The name of the export that it has open.
-    export: Option<String>,
-    /// The path of that export's tenant.
-    tenant: String,
-    /// Who has opened it.
-    client: Arc<Identity>,
-}
-
-impl Connected {
-    /// Returns true if it has one of these exports open.
-    fn has_open(&self, names: &[String]) -> bool {
-        self.export.as_ref().is_some_and(|export| names.contains(export))
-    }
 }
 
 /// A connection that is open.
@@ -350,8 +330,8 @@ impl Shared {
         Ok(())
     }
 
-    /// Returns true if the threads of all devices have ended. Cuts the clients of those whose thread
-    /// has ended by a fault of its own.
+    /// Returns true if the threads of all devices have ended. Cuts the clients of those whose
+    /// thread has ended by a fault of its own.
     pub(crate) fn have_devices_ended(&self) -> bool {
         for (number, device) in self.devices.take_failed() {
             let message = format!("device {}: failed: its thread has ended; its clients are cut", device.name);
@@ -500,32 +480,6 @@ impl Shared {
         change(&mut new);
         *exports = Arc::new(new);
     }
-}
-
-/// Returns the number of the next connection: the one after the last that no connection has.
-/// Numbers begin again after 2^32 connections.
-fn next_number(next: &AtomicU32, is_used: impl Fn(u32) -> bool) -> u32 {
-    loop {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        if !is_used(number) {
-            return number;
-        }
-    }
-}
-
-/// Returns true if a text means a connection.
-fn is_meant(whom: &str, of: &Connected) -> bool {
-    let is_peer = match &of.client.peer {
-        Peer::Unknown => false,
-        Peer::Address(address) => {
-            whom.strip_prefix("tcp:").unwrap_or(whom) == address.to_string() || whom == address.ip().to_string()
-        }
-        Peer::Process(process) => whom == format!("pid:{}", process.pid),
-    };
-    let is_name = of.client.names.iter().any(|name| name.eq_ignore_ascii_case(whom));
-    let whom_alone = [whom.to_owned()];
-    let is_number = whom.parse() == Ok(of.number);
-    is_number || is_peer || is_name || of.has_open(&whom_alone) || is_owner(&whom_alone, &of.client.peer)
 }
 
 /// Returns what a device answered, with its name before an error.
@@ -783,7 +737,7 @@ impl Control<'_> {
     /// of `pid:N`, `uid:N` or `gid:N`, of a name in a certificate, or of an export. They may come
     /// again. Returns their numbers, and a line for each export of which some were cut.
     pub fn disconnect(&self, whom: &str) -> (Vec<u32>, Vec<String>) {
-        let is_meant = |of: &Connected| is_meant(whom, of);
+        let is_meant = |of: &Connected| of.is_meant(whom);
         let chosen: Vec<u32> = {
             let connections = self.0.connections.lock().expect(LOCK);
             connections.iter().flatten().filter(|(_, of)| is_meant(of)).map(|(&number, _)| number).collect()

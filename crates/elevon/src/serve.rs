@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::{did_you_mean, nearest};
-use elevon_core::units::TenantId;
+use elevon_core::units::{Nanos, TenantId};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::serve::{
     BUSY_POLL, HOLD, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, is_owner, on_loss, request_memory,
@@ -248,11 +248,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     let limits = ConnectionLimits { all, of_client: None, request_memory };
     let mut server = Server::new(limits, log::log);
     let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
-    let parse = |text: &str| on_loss(text).map_err(|error| Failure::named(format!("--on-loss {text}"), error));
-    let hold = args.on_loss.as_deref().map_or(Ok(HOLD), parse)?;
-    if args.on_loss.is_some() && !matches!(plan.target, Target::Nbd(_)) {
-        return Err(Failure::named("--on-loss", ValueError::expected("a disk of another server, nbd://HOST/EXPORT")));
-    }
+    let hold = hold(args, &plan)?;
     let planned = Planned {
         plan,
         parts: Vec::new(),
@@ -290,6 +286,15 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     }
     set_tls(&mut server, tls);
     run(server, addresses, &[named], &interrupt, (watch, None))
+}
+
+/// Returns for how long requests are held if the server of the disk is gone.
+fn hold(args: &ServeArgs, plan: &Plan) -> Result<Nanos, Failure> {
+    let Some(text) = &args.on_loss else { return Ok(HOLD) };
+    if !matches!(plan.target, Target::Nbd(_)) {
+        return Err(Failure::named("--on-loss", ValueError::expected("a disk of another server, nbd://HOST/EXPORT")));
+    }
+    on_loss(text).map_err(|error| Failure::named(format!("--on-loss {text}"), error))
 }
 
 /// Returns who may connect to the sockets of options.

@@ -53,8 +53,8 @@ impl Awaited {
         Some(at)
     }
 
-    /// The answer contradicts the protocol. Where it ends is known all the same, so that its request
-    /// alone fails. None of its bytes is good.
+    /// The answer contradicts the protocol. Where it ends is known all the same, so that its
+    /// request alone fails. None of its bytes is good.
     fn spoil(&mut self) {
         self.error.get_or_insert(NbdError::Io);
         self.bad = Some(0);

@@ -7,8 +7,8 @@
 //! undo them. Requests that conflict in this way are carried out in the order in which they came.
 //! Other requests never exclude each other, and reads are not excluded.
 //!
-//! A tenant has at most [`MOST`] requests under way that exclude others. Its next ones wait in their
-//! connections, before they are taken.
+//! A tenant has at most [`MOST`] requests under way that exclude others. Its next ones wait in
+//! their connections, before they are taken.
 //!
 //! Cost: one comparison for a request while no request excludes others. Otherwise a request that
 //! excludes none costs O(requests that exclude others), for its begin and its end. One that does

@@ -1,10 +1,10 @@
 //! Which client the thread of a device serves next.
 //!
 //! The thread is a resource that clients share like the device. A request that the device need not
-//! do anything for, such as a BLOCK_STATUS or a READ of cached pages, still takes the thread's time,
-//! and keeps it from everybody else. So tenants have equal parts of the time of the thread while
-//! several have something to do: each is charged the time that serving its clients took, and the
-//! one that was charged least is served next. The clients of a tenant have turns.
+//! do anything for, such as a BLOCK_STATUS or a READ of cached pages, still takes the thread's
+//! time, and keeps it from everybody else. So tenants have equal parts of the time of the thread
+//! while several have something to do: each is charged the time that serving its clients took, and
+//! the one that was charged least is served next. The clients of a tenant have turns.
 //!
 //! Cost, with t tenants that have something to do: O(log t) for each client that is served.
 

@@ -107,8 +107,8 @@ pub(crate) struct ServeArgs {
     /// [default: 50us]
     #[arg(long, value_name = "TIME")]
     pub(crate) busy_poll: Option<String>,
-    /// If the server of the disk is gone: error lets requests fail, hold keeps them for 10 s until it
-    /// is there again, hold=TIME for another time
+    /// If the server of the disk is gone: error lets requests fail, hold keeps them for 10 s until
+    /// it is there again, hold=TIME for another time
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_loss: Option<String>,
     #[command(flatten)]
@@ -208,8 +208,8 @@ pub(crate) enum CtlCommand {
         /// The export; every one if not given
         export: Option<String>,
     },
-    /// Connect anew to the server whose disk a device is, and let flushes succeed again after one that
-    /// failed
+    /// Connect anew to the server whose disk a device is, and let flushes succeed again after one
+    /// that failed
     Reopen {
         /// The device, as the configuration names it
         device: String,

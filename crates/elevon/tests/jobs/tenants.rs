@@ -70,8 +70,8 @@ fn reserves_weights_and_limits_hold_together_under_flow() {
         (1200, [250.0, 380.0, 570.0]),
         (2000, [333.3, 666.7, 1000.0]),
         (2400, [466.7, 933.3, 1000.0]),
-        // Whoever has no reserve is served within the bound on waiting: about half of the time of 50
-        // requests, and shorter by its weight.
+        // Whoever has no reserve is served within the bound on waiting: about half of the time of
+        // 50 requests, and shorter by its weight.
         (400, [189.3, 189.3, 21.3]),
     ] {
         let latency = 4 * 1_000_000_000_u64 / capacity;

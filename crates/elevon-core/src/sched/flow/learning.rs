@@ -231,8 +231,8 @@ impl Flow {
     }
 
     /// Learns what a request that moves no data keeps from others: the time from the end of the
-    /// request before it, as far as it was in the device then. A device may take no time for it, but
-    /// the driver and the processor do.
+    /// request before it, as far as it was in the device then. A device may take no time for it,
+    /// but the driver and the processor do.
     fn learn_of_no_data(&mut self, slot: &Slot) {
         self.depth.end_solo_without_data(self.now);
         let time = self.now.since(slot.dispatched.max(self.ended)).get();

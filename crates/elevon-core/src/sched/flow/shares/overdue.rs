@@ -10,8 +10,8 @@
 //!
 //! - 20 ms; on a disk that rotates 250 ms, which is its whole bound where few members wait;
 //! - the time of [`REQUESTS`] requests, as they leave the scheduler;
-//! - [`TIMES`] the time in which the member's share comes to one request, or one turn of a disk. Otherwise many members
-//!   would all be overdue, and their order would be that of their bounds.
+//! - [`TIMES`] the time in which the member's share comes to one request, or one turn of a disk.
+//!   Otherwise many members would all be overdue, and their order would be that of their bounds.
 //!
 //! Cost: O(1) for each service, and O(log m) once in the bound of each of m members. A service
 //! leaves the entry of a member where it is, and the entry is filed anew when its time has come.
