@@ -2,9 +2,9 @@
 //!
 //! A frame is *held* while its page is being read, dirty, or under writeback: reclaim cannot take
 //! it. If a limit or a weight holds back the bios of a tenant, its frames are held for as long. So
-//! every tenant has a part of what nobody holds, and a call that would take more sleeps *at its
-//! tenant's door*, before it takes a frame. It goes on when a bio of its tenant has completed, in
-//! the order in which calls came. It never fails.
+//! every tenant has a part of the frames that are not held. A call that would take more than its
+//! tenant's part sleeps *at its tenant's door*, before it takes a frame. The call goes on when a
+//! bio of its tenant has completed, in the order in which calls came. A call never fails.
 //!
 //! The parts are a dynamic threshold. All tenants may hold [`SHARED`] tenths of the frames. Of
 //! these `free` are held by none. A tenant may be reading into `free / 8` frames, and may have
@@ -24,7 +24,7 @@ use elevon_core::units::{Nanos, TenantId};
 
 /// Tenants may hold this many tenths of the frames.
 const SHARED: u64 = 8;
-/// The part of what is free that a tenant may read into.
+/// A tenant may read into one part in so many of the free frames.
 const READ_PART: u64 = 8;
 /// The most pages of [`Parts::least`]: 256 KiB.
 const LEAST_MOST: u64 = 64;

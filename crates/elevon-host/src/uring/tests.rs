@@ -132,16 +132,25 @@ fn a_ring_without_time_limits_is_refused() {
     assert!(error.to_string().contains("5.11"), "{error}");
 }
 
-/// The ring's descriptor is replaced by another file, so that every call fails permanently.
-#[test]
-fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
+/// Returns a file of 1 MiB with its directory, and a ring of eight places; `None`, after a line
+/// that says so, if there can be no ring.
+fn file_and_ring() -> Option<(tempfile::TempDir, HostFile, Uring)> {
     let directory = tempfile::tempdir().expect("a directory");
     let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20, fill: false };
     let file = HostFile::open(&directory.path().join("file"), options).expect("a file");
-    let mut ring = match Uring::new(8) {
-        Ok(ring) => ring,
-        Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
-    };
+    match Uring::new(8) {
+        Ok(ring) => Some((directory, file, ring)),
+        Err(error) => {
+            elevon_testkit::denied(&format!("io_uring is denied here: {error}"));
+            None
+        }
+    }
+}
+
+/// The ring's descriptor is replaced by another file, so that every call fails permanently.
+#[test]
+fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
+    let Some((_directory, file, mut ring)) = file_and_ring() else { return };
     let mut buffers = Buffers::default();
     let fd = ring.ring.as_raw_fd();
     // SAFETY: the descriptor is valid; the copy keeps the ring alive until the end of the test.
@@ -200,13 +209,7 @@ fn an_alarm_that_was_taken_between_waits_ends_the_next_wait() {
 
 #[test]
 fn a_ring_outlasts_a_kernel_without_memory() {
-    let directory = tempfile::tempdir().expect("a directory");
-    let options = OpenOptions { write: true, direct: false, grow_to: 1 << 20, fill: false };
-    let file = HostFile::open(&directory.path().join("file"), options).expect("a file");
-    let mut ring = match Uring::new(8) {
-        Ok(ring) => ring,
-        Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
-    };
+    let Some((_directory, file, mut ring)) = file_and_ring() else { return };
     let (mut buffers, count) = (Buffers::default(), 100);
     ring.fails = 150;
     // More than the submission queue has places for.

@@ -151,104 +151,105 @@ fn configure(bench: &Bench, keys: &str, weight: u32) {
 /// Without a page cache, with one that writes back, and with one that writes through.
 const KEYS: [&str; 3] = ["", "cache = '1MiB'", "cache = '1MiB,write-through'"];
 
+/// Kills a server, and starts it again in its folder.
+fn restart(served: &mut Served) {
+    served.child.kill().expect("it runs");
+    served.child.wait().expect("it ended");
+    *served = Served::run(mem::replace(&mut served.bench, Bench::new()), &["c.toml"]);
+}
+
+/// Does something under a writer, so many times, and checks every block after each.
+fn under_a_writer(
+    mut served: Served,
+    times: u32,
+    promised: fn(&Stamps) -> u32,
+    mut act: impl FnMut(&mut Served, &Writer, u32),
+) {
+    let (socket, mut book) = (served.bench.path("s"), Book::new());
+    for repetition in 0..times {
+        let writer = Writer::start(book, socket.clone(), "a");
+        writer.let_it_write();
+        act(&mut served, &writer, repetition);
+        book = writer.end();
+        book.check(&socket, "a", promised);
+    }
+    served.end();
+}
+
+/// The same with each of [`KEYS`].
+fn with_all_keys(promised: fn(&Stamps) -> u32, act: impl Fn(&mut Served, &Writer, &str, u32)) {
+    for keys in KEYS {
+        let served = Served::run(folder(keys), &["c.toml"]);
+        under_a_writer(served, repetitions().div_ceil(KEYS.len() as u32), promised, |served, writer, repetition| {
+            act(served, writer, keys, repetition);
+        });
+    }
+}
+
 #[test]
 fn no_kill_loses_what_was_durable() {
-    for keys in KEYS {
-        let mut served = Served::run(folder(keys), &["c.toml"]);
-        let socket = served.bench.path("s");
-        let mut book = Book::new();
-        for _ in 0..repetitions().div_ceil(KEYS.len() as u32) {
-            let writer = Writer::start(book, socket.clone(), "a");
-            writer.let_it_write();
-            served.child.kill().expect("it runs");
-            served.child.wait().expect("it ended");
-            book = writer.end();
-            served = Served::run(mem::replace(&mut served.bench, Bench::new()), &["c.toml"]);
-            book.check(&socket, "a", |block| block.durable);
-        }
-        served.end();
-    }
+    with_all_keys(|block| block.durable, |served, _, _, _| restart(served));
 }
 
 #[test]
 fn no_drain_loses_what_was_answered() {
-    for keys in KEYS {
-        let served = Served::run(folder(keys), &["c.toml"]);
-        let socket = served.bench.path("s");
-        let mut book = Book::new();
-        for _ in 0..repetitions().div_ceil(KEYS.len() as u32) {
-            let writer = Writer::start(book, socket.clone(), "a");
-            writer.let_it_write();
+    with_all_keys(
+        |block| block.answered,
+        |served, writer, _, _| {
             served.bench.stdout(&["ctl", "ctl", "drain", "a"]);
             served.bench.stdout(&["ctl", "ctl", "resume", "a"]);
             writer.go_on();
             writer.let_it_write();
-            book = writer.end();
-            book.check(&socket, "a", |block| block.answered);
-        }
-        served.end();
-    }
+        },
+    );
 }
 
 #[test]
 fn no_reload_loses_what_was_answered() {
-    for keys in KEYS {
-        let served = Served::run(folder(keys), &["c.toml"]);
-        let socket = served.bench.path("s");
-        let mut book = Book::new();
-        for repetition in 0..repetitions().div_ceil(KEYS.len() as u32) {
-            let writer = Writer::start(book, socket.clone(), "a");
-            writer.let_it_write();
+    with_all_keys(
+        |block| block.answered,
+        |served, writer, keys, repetition| {
             configure(&served.bench, keys, 101 + repetition % 2);
             served.bench.stdout(&["ctl", "ctl", "reload"]);
             writer.let_it_write();
-            book = writer.end();
-            book.check(&socket, "a", |block| block.answered);
-        }
-        served.end();
-    }
+        },
+    );
 }
 
 #[test]
 fn no_growth_loses_what_was_answered() {
     let served = Served::run(folder(""), &["c.toml"]);
-    let socket = served.bench.path("s");
-    let mut book = Book::new();
-    for repetition in 1..=repetitions() {
-        let writer = Writer::start(book, socket.clone(), "a");
-        writer.let_it_write();
-        let file = OpenOptions::new().write(true).open(served.bench.path("disk.img")).expect("the disk");
-        let size = DISK as u64 + u64::from(repetition) * BLOCK as u64;
-        file.set_len(size).expect("it grows");
-        served.bench.stdout(&["ctl", "ctl", "reload"]);
-        writer.let_it_write();
-        let mut client = Client::open(&socket, "a").expect("it listens");
-        let last = size - BLOCK as u64;
-        assert_eq!(client.write(FUA, last, &[7; BLOCK]).expect("an answer"), 0, "the new block is there");
-        assert_eq!(client.read(last, BLOCK as u32).expect("an answer").expect("no error"), [7; BLOCK]);
-        book = writer.end();
-        book.check(&socket, "a", |block| block.answered);
-    }
-    served.end();
+    under_a_writer(
+        served,
+        repetitions(),
+        |block| block.answered,
+        |served, writer, repetition| {
+            let file = OpenOptions::new().write(true).open(served.bench.path("disk.img")).expect("the disk");
+            let last = DISK as u64 + u64::from(repetition) * BLOCK as u64;
+            file.set_len(last + BLOCK as u64).expect("it grows");
+            served.bench.stdout(&["ctl", "ctl", "reload"]);
+            writer.let_it_write();
+            let mut client = Client::open(&served.bench.path("s"), "a").expect("it listens");
+            assert_eq!(client.write(FUA, last, &[7; BLOCK]).expect("an answer"), 0, "the new block is there");
+            assert_eq!(client.read(last, BLOCK as u32).expect("an answer").expect("no error"), [7; BLOCK]);
+        },
+    );
 }
 
-/// The server of the disk is killed and started again; its client holds the I/O meanwhile.
+/// The server of the disk is killed and started again; its client holds the I/O meanwhile. The file
+/// of that server outlives its process, so that nothing may be missing.
 #[test]
 fn no_loss_of_an_upstream_loses_what_was_answered() {
     let mut upstream = Served::run(folder(""), &["c.toml"]);
     let uri = format!("nbd+unix:///a?socket={}", upstream.bench.path("s").display());
     let served = Served::run(Bench::new(), &[&uri, "--listen", "unix:s", "--control", "ctl"]);
-    let (socket, mut book) = (served.bench.path("s"), Book::new());
-    for _ in 0..repetitions() {
-        let writer = Writer::start(book, socket.clone(), "a");
-        writer.let_it_write();
-        upstream.child.kill().expect("it runs");
-        upstream.child.wait().expect("it ended");
-        upstream = Served::run(mem::replace(&mut upstream.bench, Bench::new()), &["c.toml"]);
-        writer.let_it_write();
-        book = writer.end();
-        // The file of the upstream server outlives its process, so that nothing may be missing.
-        book.check(&socket, "a", |block| block.answered);
-    }
-    served.end();
+    under_a_writer(
+        served,
+        repetitions(),
+        |block| block.answered,
+        |_, writer, _| {
+            restart(&mut upstream);
+            writer.let_it_write();
+        },
+    );
 }

@@ -271,8 +271,9 @@ pub(super) struct Depth {
     solo_pause: Nanos,
     up: Pace,
     down: Pace,
-    /// Shares come before throughput, and when somebody last got less than its share.
+    /// Shares come before throughput.
     prefers_shares: bool,
+    /// When a process or a tenant last got less than its share.
     unfair_at: Option<Instant>,
 }
 
