@@ -8,7 +8,7 @@
 use std::time::Duration;
 
 /// Most waits that are left out between two attempts.
-const MOST_LEFT_OUT: u32 = 1023;
+const MAX_LEFT_OUT: u32 = 1023;
 
 /// Whether the next wait begins with polling.
 #[derive(Debug)]
@@ -37,7 +37,7 @@ impl BusyPoll {
         if has_found {
             self.penalty /= 2;
         } else {
-            self.penalty = (2 * self.penalty + 1).min(MOST_LEFT_OUT);
+            self.penalty = (2 * self.penalty + 1).min(MAX_LEFT_OUT);
             self.left_out = self.penalty;
         }
     }

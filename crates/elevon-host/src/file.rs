@@ -379,7 +379,7 @@ impl Created {
     /// Creates a file. `None`: another process has created it meanwhile, whose it is.
     fn at(path: &Path) -> std::io::Result<Option<Self>> {
         let mut path = path.to_owned();
-        for _ in 0..MOST_LINKS {
+        for _ in 0..MAX_LINKS {
             match File::options().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok(Some(Self { file, path })),
                 Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
@@ -401,7 +401,7 @@ impl Created {
 }
 
 /// Maximum length of a chain of symbolic links, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// Returns true if both are of one file.
 fn is_same(one: &std::fs::Metadata, other: &std::fs::Metadata) -> bool {

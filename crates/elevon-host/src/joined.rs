@@ -13,15 +13,15 @@ use crate::file::HostFile;
 pub const SLOT: u64 = 1 << 56;
 
 /// The most parts of a pool: the kernel's offsets end at 2^63.
-pub const MOST_PARTS: usize = 127;
+pub const MAX_PARTS: usize = 127;
 
 impl HostFile {
     /// Makes one device of several. Its limits are the strictest of theirs.
     ///
     /// # Panics
-    /// If there is none, or there are more than [`MOST_PARTS`].
+    /// If there is none, or there are more than [`MAX_PARTS`].
     pub fn joined(parts: Vec<Self>) -> Self {
-        assert!((1..=MOST_PARTS).contains(&parts.len()), "a pool of {} parts", parts.len());
+        assert!((1..=MAX_PARTS).contains(&parts.len()), "a pool of {} parts", parts.len());
         let count = parts.len() as u64;
         let limits = parts.iter().map(|part| part.limits.clone()).reduce(strictest).expect("there are some");
         let notes = parts.iter().flat_map(|part| part.notes.clone()).collect();

@@ -28,7 +28,7 @@ pub use alarm::Alarm;
 pub use connect::{connect_tcp, connect_unix};
 pub use disk::disk_of;
 pub use file::{Allocation, FileIdentity, HostFile, OpenError, OpenOptions};
-pub use joined::{MOST_PARTS, SLOT};
+pub use joined::{MAX_PARTS, SLOT};
 pub use mapping::Mapping;
 pub use peers::{Credentials, group_id, peer_credentials, user_id};
 pub use promise::Promises;

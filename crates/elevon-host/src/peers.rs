@@ -33,7 +33,7 @@ pub fn peer_credentials(socket: &impl AsRawFd) -> Option<Credentials> {
 }
 
 /// The most groups that a process may have.
-const MOST_GROUPS: usize = 65_536;
+const MAX_GROUPS: usize = 65_536;
 
 fn peer_groups(socket: &impl AsRawFd) -> Vec<u32> {
     let mut groups: Vec<u32> = vec![0; 32];
@@ -50,7 +50,7 @@ fn peer_groups(socket: &impl AsRawFd) -> Vec<u32> {
             return groups;
         }
         let is_too_short = std::io::Error::last_os_error().raw_os_error() == Some(libc::ERANGE);
-        if !is_too_short || found > MOST_GROUPS || found <= groups.len() {
+        if !is_too_short || found > MAX_GROUPS || found <= groups.len() {
             return Vec::new();
         }
         groups.resize(found, 0);

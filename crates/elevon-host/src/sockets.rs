@@ -422,7 +422,7 @@ impl Socket {
         }
         let total = message.vectors.iter().map(|vector| vector.iov_len).sum();
         message.skip(0);
-        assert!(message.vectors.len() <= MOST_VECTORS, "the caller bounds what is unanswered");
+        assert!(message.vectors.len() <= MAX_VECTORS, "the caller bounds what is unanswered");
         self.send = Some(Sending { outgoing, spans, total, sent: 0 });
         self.send_entry()
     }
@@ -515,7 +515,7 @@ impl Socket {
 }
 
 /// Vectors of a message that the kernel accepts (UIO_MAXIOV of linux/uio.h).
-const MOST_VECTORS: usize = 1024;
+const MAX_VECTORS: usize = 1024;
 
 const fn vector(address: *mut u8, length: usize) -> libc::iovec {
     libc::iovec { iov_base: address.cast(), iov_len: length }

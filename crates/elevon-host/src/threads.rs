@@ -20,7 +20,7 @@ use crate::promise::is_promise;
 use crate::{Finished, HostFile};
 
 /// Maximum number of threads: more would only compete for the same device.
-const MOST_THREADS: u32 = 32;
+const MAX_THREADS: u32 = 32;
 
 /// `BLKDISCARD` and `BLKSECDISCARD` of linux/fs.h: discard a range of a block device, or erase it
 /// for good.
@@ -142,7 +142,7 @@ impl Threads {
             alarm: alarm.clone(),
         };
         let mut handles = Vec::new();
-        for _ in 0..depth.clamp(1, MOST_THREADS) {
+        for _ in 0..depth.clamp(1, MAX_THREADS) {
             let hand = hand.clone();
             match std::thread::Builder::new().spawn(move || serve(&hand)) {
                 Ok(handle) => handles.push(handle),

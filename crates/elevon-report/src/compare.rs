@@ -7,22 +7,15 @@ use elevon_core::stats::DirectionStats;
 
 use crate::cache::{cache_total, hit_ratio, mapped_ratio, ms_per_second};
 use crate::cpu;
-use crate::document::wrap_at;
 use crate::fairness;
 use crate::number::{bytes_binary, bytes_decimal, count, grouped, significant, span};
 use crate::result::{CacheResult, CacheSource, RunResult, SizeCounts};
 use crate::settings;
 use crate::summary::{DiskDelta, bandwidth, iops, latency_mean, mixed, percentile, ratio, shown_latency, total};
 use crate::text::{align_right, plain_table, push_table};
-
-/// A run and its label in a comparison.
-#[derive(Clone, Copy, Debug)]
-pub struct Variant<'a> {
-    /// The options that differ from the other variants, or `baseline`.
-    pub label: &'a str,
-    /// The result of the run.
-    pub result: &'a RunResult,
-}
+pub use crate::variant::Variant;
+use crate::variant::{heads, letters};
+use crate::wrap::wrap_at;
 
 /// A request is small if it has fewer bytes than this and less than half of the mean size.
 const SMALL_REQUEST_BYTES: u64 = 64 * 1024;
@@ -225,16 +218,6 @@ fn legend(out: &mut String, variants: &[Variant<'_>]) {
             let _ = writeln!(out, "   FAILED: {}: {}; its column has what ran until then", job.name, job.error);
         }
     }
-}
-
-/// Yields A, B, C ... Z, then again from A.
-pub(crate) fn letters() -> impl Iterator<Item = char> {
-    ('A'..='Z').cycle()
-}
-
-/// Returns the heads of the variants' columns.
-pub(crate) fn heads(variants: &[Variant<'_>]) -> Vec<String> {
-    letters().take(variants.len()).map(String::from).collect()
 }
 
 fn job_rows(figures: &[DirectionStats]) -> Vec<CompareRow> {

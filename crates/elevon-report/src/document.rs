@@ -9,8 +9,10 @@ use comfy_table::CellAlignment;
 use maud::{Markup, html};
 
 use crate::html;
+use crate::markup::text;
 use crate::plot::{HeatMap, Plot};
 use crate::text::{Figure, align_right, difference, figures, plain_table, push_table, shown};
+use crate::wrap::wrap_at;
 
 /// Columns at which paragraphs and commands are wrapped.
 pub const WIDTH: usize = 100;
@@ -156,8 +158,8 @@ impl Document {
         });
         let body = html! {
             header {
-                h1 { (html::text(&self.title)) }
-                p { span class="badge" { (html::text(note)) } }
+                h1 { (text(&self.title)) }
+                p { span class="badge" { (text(note)) } }
             }
             "\n"
             @for part in self.blocks.chunk_by(are_plots) {
@@ -178,9 +180,9 @@ impl Document {
 
 fn html_block(block: &Block) -> Markup {
     match block {
-        Block::Heading(words) => html! { h2 { (html::text(words)) } "\n" },
-        Block::Paragraph(words) => html! { p { (html::text(words)) } "\n" },
-        Block::Command(words) => html! { p { code { (html::text(words)) } } "\n" },
+        Block::Heading(words) => html! { h2 { (text(words)) } "\n" },
+        Block::Paragraph(words) => html! { p { (text(words)) } "\n" },
+        Block::Command(words) => html! { p { code { (text(words)) } } "\n" },
         Block::Table(table) => html_table(&table.header, &table.rows),
         Block::Figures { title, expected, rows } => {
             let header = [title, "unit", expected, "ours", "difference", ""].map(str::to_owned);
@@ -227,34 +229,6 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
 /// Writes words on lines of [`WIDTH`] columns.
 fn wrap<'a>(out: &mut String, words: impl Iterator<Item = &'a str>, first: &str, later: &str, carry: &str) {
     wrap_at(WIDTH, out, words, first, later, carry);
-}
-
-/// Writes words on lines of `width` columns. `first` begins the first line and `later` every other
-/// line; `carry` ends each line that another one follows.
-pub(crate) fn wrap_at<'a>(
-    width: usize,
-    out: &mut String,
-    words: impl Iterator<Item = &'a str>,
-    first: &str,
-    later: &str,
-    carry: &str,
-) {
-    let mut line = first.to_owned();
-    let mut is_empty = true;
-    for word in words {
-        let room = width - carry.len();
-        if !is_empty && line.chars().count() + 1 + word.chars().count() > room {
-            let _ = writeln!(out, "{line}{carry}");
-            later.clone_into(&mut line);
-            is_empty = true;
-        }
-        if !is_empty {
-            line.push(' ');
-        }
-        line.push_str(word);
-        is_empty = false;
-    }
-    let _ = writeln!(out, "{line}");
 }
 
 #[cfg(test)]

@@ -7,10 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use elevon_core::stats::DirectionStats;
 
-use crate::compare::{Variant, cache_rows, device_rows};
+use crate::compare::{cache_rows, device_rows};
 use crate::cpu::utilisation;
 use crate::result::RunResult;
 use crate::summary::{bandwidth, iops, latency_mean, mixed, percentile, shown_latency, total};
+use crate::variant::Variant;
 
 /// Name of the row of all jobs together.
 pub const ALL_JOBS: &str = "*";

@@ -12,15 +12,15 @@ mod tenants;
 
 use maud::{Markup, PreEscaped, html};
 
-use crate::compare::{
-    CompareRow, RulesBetween, Variant, cache_rows, device_rows, heads, letters, sections, total_rows,
-};
+use crate::compare::{CompareRow, RulesBetween, cache_rows, device_rows, sections, total_rows};
 use crate::cpu;
 use crate::fairness;
+use crate::markup::text;
 use crate::number::{bytes_decimal, counted, date, span};
-use crate::plot::{self, escape};
+use crate::plot;
 use crate::result::RunResult;
 use crate::settings;
+use crate::variant::{Variant, heads, letters};
 
 /// Renders the page. All variants run the same job; the others are compared with the first. `rules`
 /// are the rules of kernels that make the difference.
@@ -109,12 +109,6 @@ pub(crate) fn whole_page(title: &str, css: &str, body: &Markup) -> String {
         "\n"
     };
     page.into_string()
-}
-
-/// Escapes text for a page. In addition to what `maud` escapes, it replaces apostrophes and control
-/// characters, as plots do.
-pub(crate) fn text(text: &str) -> Markup {
-    PreEscaped(escape(text))
 }
 
 /// Returns the plot of the latency distribution, one curve per variant.

@@ -7,7 +7,7 @@ mod tables;
 mod text;
 
 pub use json::json;
-pub use page::{MOST_ON_PAGE, PageRequests, page};
+pub use page::{MAX_ON_PAGE, PageRequests, page};
 pub use text::text;
 
 use elevon_trace::TraceKind;

@@ -18,6 +18,8 @@ pub mod settings;
 mod steady;
 pub mod summary;
 pub mod tenants;
+pub mod variant;
+mod wrap;
 
 // Reports of traces; their value comes from elevon-trace.
 pub mod inspect;
@@ -35,6 +37,7 @@ pub mod json;
 // HTML for a browser.
 pub mod html;
 pub mod live;
+mod markup;
 pub mod plot;
 
 #[cfg(test)]

@@ -5,7 +5,8 @@
 //! readable on a phone and not too large on a wide screen.
 //!
 //! The HTML around a drawing is a `maud` template. The drawing itself is written as text, because
-//! `maud` cannot close an SVG element within its tag; every string in it is escaped by [`escape`].
+//! `maud` cannot close an SVG element within its tag. Every string in it is escaped by
+//! `markup::escape`.
 
 mod axis;
 mod coincide;
@@ -18,7 +19,7 @@ pub use axis::{Axis, Scale, Unit};
 pub use heat::HeatMap;
 use maud::{Markup, PreEscaped, html};
 
-use crate::html::text;
+use crate::markup::{escape, text};
 
 /// How a plot's values are drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,24 +110,6 @@ const TITLE_ROOM: f64 = 22.0;
 const CHARACTER: f64 = 6.9;
 /// Maximum number of rows in a plot's table; longer series are thinned.
 const TABLE_ROWS: usize = 40;
-
-/// Escapes text for HTML and SVG, in content and in quoted attributes.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            // XML does not allow control characters.
-            c if c.is_control() && c != '\n' && c != '\t' => out.push('\u{fffd}'),
-            c => out.push(c),
-        }
-    }
-    out
-}
 
 impl Plot {
     /// Returns the plot with heading, legend and its values as a table that unfolds. `id` must be

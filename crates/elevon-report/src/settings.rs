@@ -6,9 +6,9 @@ use std::fmt::Write as _;
 use elevon_core::limits::SYSFS;
 use serde_json::{Map, Value, json};
 
-use crate::compare::{Variant, letters};
 use crate::result::RunResult;
 use crate::text::{align_right, plain_table, push_table};
+use crate::variant::{Variant, letters};
 
 /// A setting and its value as text.
 type TextPair = (String, String);

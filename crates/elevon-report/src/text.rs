@@ -10,10 +10,10 @@ mod tenants;
 
 use std::fmt::Write as _;
 
-use crate::compare::Variant;
 use crate::fairness;
 use crate::result::RunResult;
 use crate::summary::DiskDelta;
+use crate::variant::Variant;
 
 pub(crate) use fio::{BUCKETS, bucket_counts, shares};
 pub use iostat::{iostat_header, iostat_line};

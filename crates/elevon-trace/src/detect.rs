@@ -1,73 +1,35 @@
 //! Detects the format of a trace from its content.
 
+use crate::format::TraceFormat;
 use crate::input::MAX_PIECE;
 use crate::read::lines::BOM;
 use crate::read::{self, Detect, Format};
 
-/// Makes the list of formats: the type, and what the reader of each says of it.
-macro_rules! formats {
-    ($($(#[$doc:meta])* $name:ident = $format:path,)+) => {
-        /// A trace format.
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum TraceFormat {
-            $($(#[$doc])* $name,)+
-        }
-
-        impl TraceFormat {
-            /// Every format, in the order in which they are looked for in a line.
-            pub const ALL: &'static [Self] = &[$(Self::$name,)+];
-
-            /// Returns what its reader says of it.
-            pub(crate) const fn format(self) -> &'static Format {
-                match self {
-                    $(Self::$name => &$format,)+
-                }
-            }
-        }
-    };
-}
-
-formats! {
-    /// Events of LTTng's kernel tracer as babeltrace prints them.
-    Lttng = read::lttng::FORMAT,
-    /// Tracepoints as text: the kernel's `trace` file, `trace-cmd report`, `perf script`, lines
-    /// without prefix.
-    Ftrace = read::ftrace::FORMAT,
-    /// blktrace's binary records, versions 7 and 8.
-    Blktrace = read::blktrace::FORMAT,
-    /// Output of `blkparse`.
-    Blkparse = read::blkparse::FORMAT,
-    /// Perfetto's protobuf packets.
-    Perfetto = read::perfetto::FORMAT,
-    /// fio's iolog, versions 2 and 3.
-    FioLog = read::fio_log::FORMAT,
-    /// Output of `biosnoop` (bcc and bpftrace) and `iosnoop` (perf-tools and DTrace).
-    Snoop = read::snoop::FORMAT,
-    /// CSV of disk I/O of Windows: xperf's dumper, and tables with titles of xperf and WPA.
-    Xperf = read::windows::XPERF,
-    /// What Sysinternals DiskMon saves.
-    DiskMon = read::windows::DISKMON,
-    /// CSV of MSR Cambridge.
-    Msr = read::csv::MSR,
-    /// CSV of Alibaba's block traces.
-    Alibaba = read::csv::ALIBABA,
-    /// CSV of Tencent CBS.
-    Tencent = read::csv::TENCENT,
-    /// CSV of Systor '17.
-    Systor = read::csv::SYSTOR,
-    /// The UMass repository's SPC format.
-    Spc = read::csv::SPC,
-    /// Traces of FIU, with a process and the hash of the content in each line.
-    Fiu = read::fiu::FORMAT,
-    /// CSV with titles as libCacheSim reads it.
-    CacheSim = read::cache_sim::CSV,
-    /// libCacheSim's binary oracleGeneral.
-    OracleGeneral = read::cache_sim::ORACLE,
-    /// CSV of events, as [`crate::write::csv`] writes it.
-    Csv = read::event_csv::FORMAT,
-}
-
 impl TraceFormat {
+    /// Returns what its reader says of it.
+    pub(crate) const fn format(self) -> &'static Format {
+        match self {
+            Self::Lttng => &read::lttng::FORMAT,
+            Self::Ftrace => &read::ftrace::FORMAT,
+            Self::Blktrace => &read::blktrace::FORMAT,
+            Self::Blkparse => &read::blkparse::FORMAT,
+            Self::Perfetto => &read::perfetto::FORMAT,
+            Self::FioLog => &read::fio_log::FORMAT,
+            Self::Snoop => &read::snoop::FORMAT,
+            Self::Xperf => &read::windows::XPERF,
+            Self::DiskMon => &read::windows::DISKMON,
+            Self::Msr => &read::csv::MSR,
+            Self::Alibaba => &read::csv::ALIBABA,
+            Self::Tencent => &read::csv::TENCENT,
+            Self::Systor => &read::csv::SYSTOR,
+            Self::Spc => &read::csv::SPC,
+            Self::Fiu => &read::fiu::FORMAT,
+            Self::CacheSim => &read::cache_sim::CSV,
+            Self::OracleGeneral => &read::cache_sim::ORACLE,
+            Self::Csv => &read::event_csv::FORMAT,
+        }
+    }
+
     /// Returns a short stable name.
     pub const fn name(self) -> &'static str {
         self.format().name

@@ -25,6 +25,7 @@ pub mod capture;
 mod columns;
 mod detect;
 mod event;
+mod format;
 mod input;
 mod mail;
 pub mod names;
@@ -45,8 +46,8 @@ pub mod steps;
 mod testing;
 pub mod write;
 
-pub use detect::TraceFormat;
 pub use event::{DeviceError, DeviceNumber, Gaps, SECTOR_SIZE, TraceEvent, TraceKind};
+pub use format::TraceFormat;
 pub use op::{TraceOp, TraceRwbs, parse_rwbs};
 pub use open::{OpenError, from_bytes, from_read, open};
 pub use reader::Reader;

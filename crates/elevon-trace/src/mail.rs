@@ -7,7 +7,8 @@
 
 use std::io::{self, Read};
 
-use crate::detect::{TraceFormat, detect, format_of_line, whole_lines};
+use crate::detect::{detect, format_of_line, whole_lines};
+use crate::format::TraceFormat;
 use crate::input::Input;
 use crate::read::Detect;
 

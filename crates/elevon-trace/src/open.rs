@@ -8,7 +8,8 @@ use std::io::{self, Cursor, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::detect::{LOOK_AT, TraceFormat, detect, whole_lines};
+use crate::detect::{LOOK_AT, detect, whole_lines};
+use crate::format::TraceFormat;
 use crate::input::Input;
 use crate::mail::{self, Mail};
 use crate::page::{self, Page};

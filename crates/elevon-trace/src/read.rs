@@ -22,8 +22,8 @@ use crate::input::Input;
 use crate::reader::EventSource;
 use lines::{LineFormat, LineSource};
 
-/// What the reader of a format says of it. A new format is a module with one of these, and a line
-/// in the list of [`crate::TraceFormat`].
+/// What the reader of a format says of it. A new format is a module with one of these, a variant
+/// of [`crate::TraceFormat`], and a line of `detect` that joins them.
 pub(crate) struct Format {
     /// A short stable name.
     pub(crate) name: &'static str,

@@ -2,8 +2,8 @@
 
 use std::io;
 
-use crate::detect::TraceFormat;
 use crate::event::{DeviceNumber, TraceEvent};
+use crate::format::TraceFormat;
 use crate::names::Names;
 use crate::report::ReadReport;
 use crate::sink::{BATCH, Sink};

@@ -6,8 +6,8 @@ use std::time::Duration;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::detect::TraceFormat;
 use crate::event::DeviceNumber;
+use crate::format::TraceFormat;
 use crate::recorded::Recorded;
 
 /// Maximum number of problems that are kept with their place; further ones are only counted.

@@ -4,7 +4,7 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::units::Nanos;
 
 /// Maximum number of names that an error lists.
-const MOST_NAMES: usize = 20;
+const MAX_NAMES: usize = 20;
 
 /// What of a trace is looked at, or replayed. The default is all of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -177,8 +177,8 @@ pub fn meant_and_known<'a>(
 
 /// Lists the first names, and says if there are more.
 fn listed(names: &[String]) -> String {
-    let shown = names.iter().take(MOST_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
-    match names.len().checked_sub(MOST_NAMES) {
+    let shown = names.iter().take(MAX_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().checked_sub(MAX_NAMES) {
         Some(more) if more > 0 => format!("{shown} and {more} more"),
         _ => shown,
     }

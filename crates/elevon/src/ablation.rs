@@ -15,7 +15,7 @@ use crate::kernels::{differences, wrapped};
 use crate::plan::Plan;
 
 /// I/Os of a run above which rules are not tried one by one.
-const MOST_IOS: u64 = 300_000;
+const MAX_IOS: u64 = 300_000;
 /// Parts of the block layer in which a rule changes no figure of a comparison, and is not tried.
 const WITHOUT_FIGURES: [&str; 2] = ["events", "queue attributes"];
 
@@ -49,7 +49,7 @@ pub(crate) fn rules(
         ios,
         rules: None,
     };
-    if ios > MOST_IOS {
+    if ios > MAX_IOS {
         return Ok(Some(between));
     }
     let mut changing = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn text(all: &[RulesBetween]) -> String {
         let Some(rules) = rules else {
             let _ = writeln!(
                 text,
-                ": {differ} differ. They are tried one by one on runs of up to {MOST_IOS} I/Os; this one has {ios}.\n\
+                ": {differ} differ. They are tried one by one on runs of up to {MAX_IOS} I/Os; this one has {ios}.\n\
                  elevon kernels {from} {to} lists them."
             );
             continue;

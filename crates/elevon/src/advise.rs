@@ -9,7 +9,6 @@ mod captured;
 mod check;
 mod claims;
 mod elsewhere;
-mod figures;
 mod goal;
 mod json;
 mod knobs;
@@ -21,8 +20,9 @@ mod text;
 mod trial;
 mod why_off;
 
+use crate::figures;
+use crate::figures::{Figure, Figures};
 pub(crate) use check::Check;
-pub(crate) use figures::{Figure, Figures};
 
 use std::cmp::Reverse;
 use std::path::Path;
@@ -39,10 +39,10 @@ use crate::calibrate::FittedDevice;
 use crate::execute::SIGINT;
 use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure, MachineError, ValueError, emit, emit_text, tell};
-use crate::plan::{self, Target};
 use crate::replay::lacking::{self, Lacking};
 use crate::replay::{ioprio, refuse_options_of_jobs};
 use crate::select;
+use crate::target::{Target, target};
 use crate::text_files::STDIN;
 use crate::trace_input::TraceInput;
 use captured::{Captured, ReplayDevice};
@@ -60,7 +60,7 @@ const IOS: std::ops::RangeInclusive<usize> = 1_000..=10_000_000;
 const BEST: std::ops::RangeInclusive<usize> = 1..=20;
 const LOSS: std::ops::RangeInclusive<f64> = 0.0..=95.0;
 /// Processes that are replayed alone for the goal `fair`.
-const MOST_ALONE: usize = 64;
+const MAX_ALONE: usize = 64;
 /// A configuration must not lose more than this in either half of the trace, as a logarithm: what
 /// gains by chance in one loses in the other.
 const LOSS_IN_A_HALF: f64 = 0.02;
@@ -264,7 +264,7 @@ fn base(args: &AdviseArgs) -> Result<StackArgs, Failure> {
     let defaults = StackArgs::of_text("").map_err(Failure::input)?;
     let device = args.device.clone().unwrap_or_else(|| defaults.device.clone());
     if !device.starts_with('@')
-        && let Target::Real(_) | Target::Nbd(_) = plan::target(&device)?
+        && let Target::Real(_) | Target::Nbd(_) = target(&device)?
     {
         return Err(Failure::named(format!("--device {device}"), AdviseError::RealDevice));
     }
@@ -319,7 +319,7 @@ fn objective(
     let mut processes = subjects(bench, before, &|at| wanted.contains(&at));
     if args.goal == Goal::Fair {
         let is_counted = |at: &usize| processes[*at].checked.get(Figure::Throughput).is_some();
-        let counted: Vec<usize> = (0..processes.len()).filter(is_counted).take(MOST_ALONE).collect();
+        let counted: Vec<usize> = (0..processes.len()).filter(is_counted).take(MAX_ALONE).collect();
         for at in counted {
             let Some(alone) = bench.run_alone(at, &before.setup)? else { return Ok(None) };
             processes[at].alone = alone.get(Figure::Throughput);

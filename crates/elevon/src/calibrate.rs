@@ -14,10 +14,11 @@ use elevon_workload::run::NoObserver;
 use crate::args::{CalibrateArgs, JobArgs, StackArgs, TextOrJson};
 use crate::console::Console;
 use crate::execute::execute;
+use crate::failure::warn;
 use crate::failure::{ConflictError, Ending, Failure, MachineError, ValueError, emit};
 use crate::own_device::OwnDevice;
-use crate::plan::{Plan, Target};
-use crate::run::warn;
+use crate::plan::Plan;
+use crate::target::Target;
 
 mod hardware;
 mod like;
@@ -198,7 +199,7 @@ const PLAIN_STACK: &str = "--set nomerges=2 --buffers contiguous --cpu-cost subm
 fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
     let stack = StackArgs::of_text(PLAIN_STACK);
     let stack = StackArgs { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? };
-    Ok(match crate::plan::target(&args.device)? {
+    Ok(match crate::target::target(&args.device)? {
         Target::Simulated(_) => stack,
         // A real run has real memory and CPU time.
         Target::Real(_) | Target::Nbd(_) => StackArgs { buffers: None, of_jobs: JobArgs::default(), ..stack },

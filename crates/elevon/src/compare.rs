@@ -17,13 +17,13 @@ use crate::ablation::{self, Compared};
 use crate::args::{CompareArgs, OutputFormat, ReplayOptions, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
+use crate::failure::warn;
 use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, all, emit, emit_text};
 use crate::files::Files;
 use crate::interval::Parting;
 use crate::output::NewFile;
 use crate::plan::Plan;
 use crate::replay::Replay;
-use crate::run::warn;
 use crate::select;
 use crate::text_files::STDIN;
 

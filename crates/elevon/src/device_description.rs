@@ -7,7 +7,8 @@ use elevon_host::Host;
 use elevon_serve::{Upstream, UpstreamAddress};
 use elevon_sim::device::{Description, Device};
 
-use crate::plan::{Plan, Target};
+use crate::plan::Plan;
+use crate::target::Target;
 
 /// Returns the properties of a file or block device that was opened by this path.
 pub(crate) fn of_host(path: &Path, host: &Host) -> Description {

@@ -22,8 +22,9 @@ use elevon_workload::source::Source;
 
 use crate::device_description;
 use crate::failure::{ConflictError, Ending, Failure, MachineError, without_numbers};
-use crate::plan::{Plan, Target};
+use crate::plan::Plan;
 use crate::result::{self, Facts};
+use crate::target::Target;
 
 /// Number of SIGINT in POSIX.
 pub(crate) const SIGINT: i32 = 2;

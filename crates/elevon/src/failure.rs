@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::Write;
 
-use elevon_formats::fio::{Diagnostic, MOST_ERRORS};
+use elevon_formats::fio::{Diagnostic, MAX_ERRORS};
 
 mod input;
 mod machine;
@@ -93,7 +93,7 @@ impl Failure {
 }
 
 /// Maximum number of input errors that are printed; the others are counted.
-const MOST_LINES: usize = 20;
+const MAX_LINES: usize = 20;
 /// A longer line is cut in its middle to about this many bytes: its start says where the error is,
 /// its end what would be right.
 const LONGEST_LINE: usize = 1200;
@@ -102,12 +102,12 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Input(errors) => {
-                for error in errors.iter().take(MOST_LINES) {
+                for error in errors.iter().take(MAX_LINES) {
                     writeln!(f, "elevon: {}", shown(&error.to_string()))?;
                 }
                 // No parser reports more errors than this.
-                let others = if errors.len() >= MOST_ERRORS { "or more others" } else { "more" };
-                match errors.len().saturating_sub(MOST_LINES) {
+                let others = if errors.len() >= MAX_ERRORS { "or more others" } else { "more" };
+                match errors.len().saturating_sub(MAX_LINES) {
                     0 => Ok(()),
                     more => writeln!(f, "elevon: and {more} {others}"),
                 }
@@ -171,6 +171,13 @@ pub(crate) fn printable(text: &str) -> Cow<'_, str> {
 /// Writes a line to stderr. An error is ignored, because there is no other place for the line.
 pub(crate) fn tell(line: &str) {
     let _ = writeln!(std::io::stderr(), "elevon: {}", shown(line));
+}
+
+/// Writes warnings to stderr, one per line.
+pub(crate) fn warn(warnings: &[String]) {
+    for warning in warnings {
+        tell(&format!("warning: {warning}"));
+    }
 }
 
 /// Combines the results of several actions that were all tried. Returns the last failure and prints

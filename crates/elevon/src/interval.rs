@@ -10,9 +10,9 @@ use elevon_report::result::RunResult;
 use elevon_trace::{DeviceNumber, Recorded};
 use elevon_workload::run::NoObserver;
 
-use crate::advise::{Figure, Figures};
 use crate::execute::execute;
 use crate::failure::{Ending, Failure};
+use crate::figures::{Figure, Figures};
 use crate::plan::Plan;
 
 /// A figure is known if its largest and smallest value among the devices differ by no more than

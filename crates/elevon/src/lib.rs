@@ -21,6 +21,7 @@ mod ctl;
 mod device_description;
 mod execute;
 mod failure;
+mod figures;
 mod files;
 #[doc(hidden)]
 pub mod fuzzing;
@@ -44,6 +45,7 @@ mod select;
 mod serve;
 mod setting;
 mod sweep;
+mod target;
 mod tenant_lines;
 mod text_files;
 mod top;
@@ -86,7 +88,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Capture(args) => capture::capture(&args),
         Command::Convert(args) => convert::convert(&args),
         Command::Inspect(args) => inspect::inspect(&args),
-        Command::Replay(args) => replay::replay(&args),
+        Command::Replay(args) => run::replay(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Devices(args) => catalogue::devices(&args),
         Command::Formats(args) => catalogue::formats(args.name.as_deref()),

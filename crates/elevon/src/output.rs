@@ -14,7 +14,7 @@ use crate::failure::{Failure, FileError, MachineError};
 const NEW_FILE: u32 = 0o666;
 
 /// Maximum length of a chain of symbolic links, as in the kernel.
-const MOST_LINKS: usize = 40;
+const MAX_LINKS: usize = 40;
 
 /// The name that stands for a standard stream where a file is read, and is refused where one is
 /// written.
@@ -158,7 +158,7 @@ fn inherit(file: &Path, old: &fs::Metadata) -> io::Result<()> {
 /// Returns the path to which a path's symbolic links lead, whether it exists or not.
 pub(crate) fn target_of(path: &Path) -> io::Result<PathBuf> {
     let mut target = path.to_owned();
-    for _ in 0..MOST_LINKS {
+    for _ in 0..MAX_LINKS {
         match fs::read_link(&target) {
             Ok(to) => target = folder_of(&target).join(to),
             Err(_) => return Ok(target),

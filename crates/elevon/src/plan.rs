@@ -10,7 +10,6 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::{DirectPath, StackConfig};
 use elevon_formats::fio::{JobOption, ParsedJobs, parse_all_with};
-use elevon_serve::{UpstreamAddress, UpstreamAddressError};
 use elevon_sim::device::fault::{Fault, Rule};
 use elevon_sim::device::{AnyDevice, Device};
 use elevon_sim::memory::MemoryModel;
@@ -23,7 +22,7 @@ use elevon_workload::tenants::TenantPlan;
 use crate::args::{DEFAULT_KERNEL, StackArgs};
 use crate::clamped;
 use crate::cpu_cost::cpu_cost;
-use crate::failure::{ConflictError, Failure, FileError, InputError, ValueError};
+use crate::failure::{ConflictError, Failure, FileError, ValueError};
 use crate::files::Files;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
@@ -31,6 +30,7 @@ use crate::options_of_trace;
 use crate::own_device::OwnDevice;
 use crate::replay::{Replay, refuse_options_of_jobs};
 use crate::setting;
+use crate::target::{Target, target};
 use crate::text_files::{Input, STDIN, TextFiles, Texts, assignments, name_of, quoted};
 
 mod surprises;
@@ -45,15 +45,6 @@ const REPLAY: &str = "replay";
 
 /// Default memory layout of user buffers.
 const DEFAULT_BUFFERS: &str = "fragmented";
-
-/// The device: a simulated one, a path that is really read and written, or a disk of a server.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Target {
-    Simulated(String),
-    Real(PathBuf),
-    /// A disk of an NBD server.
-    Nbd(UpstreamAddress),
-}
 
 /// A run, checked as far as possible without opening anything.
 #[derive(Clone, Debug)]
@@ -495,37 +486,6 @@ fn scheduler(text: &str, kernel: Kernel) -> Result<SchedulerConfig, Failure> {
         Ok(scheduler)
     });
     checked.map_err(|error| Failure::named(format!("--scheduler {text}"), error))
-}
-
-/// Decides what `--device` means: a known device name is simulated; a name with a slash, or of an
-/// existing file, is a path.
-pub(crate) fn target(device: &str) -> Result<Target, Failure> {
-    let name = device.split(':').next().unwrap_or_default();
-    if profiles::names().any(|known| known == name) {
-        return Ok(Target::Simulated(device.to_owned()));
-    }
-    if UpstreamAddress::is_one(device) {
-        let address = device
-            .parse()
-            .map_err(|error: UpstreamAddressError| Failure::named(format!("--device {device}"), error))?;
-        return Ok(Target::Nbd(address));
-    }
-    let path = Path::new(device);
-    let is_description = !device.contains('/') && path.extension().is_some_and(|extension| extension == "toml");
-    if is_description && path.exists() {
-        let both = format!("@{device} for the device that it describes, or ./{device} for its own bytes");
-        return Err(Failure::named(format!("--device {device}"), ValueError::expected(both)));
-    }
-    if device.contains('/') || path.exists() {
-        return Ok(Target::Real(path.to_owned()));
-    }
-    match profiles::open(device, 0) {
-        Ok(_) => Ok(Target::Simulated(device.to_owned())),
-        Err(_) if device.is_empty() => {
-            Err(Failure::named("--device", ValueError::expected("a name or a path; `elevon devices` lists names")))
-        }
-        Err(error) => Err(Failure::input(InputError::NoDevice { device: device.to_owned(), error })),
-    }
 }
 
 /// Refuses a job that writes to a file that cannot be a disk image.

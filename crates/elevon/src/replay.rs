@@ -1,4 +1,4 @@
-//! `elevon replay`: repeats the I/O of a trace on another stack.
+//! A trace as a workload that a run repeats on another stack.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,11 +23,11 @@ use elevon_workload::followers::{FlusherRule, Follow, Milestone};
 use elevon_workload::jobs::Jobs;
 use elevon_workload::replay::{FitChanges, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
 
-use crate::args::{JobArgs, RealCacheArgs, ReplayArgs, ReplayOptions, StackArgs};
-use crate::failure::{ConflictError, Ending, Failure, ValueError};
-use crate::plan::{Plan, Target};
-use crate::run::run_plan;
+use crate::args::{JobArgs, RealCacheArgs, ReplayOptions, StackArgs};
+use crate::failure::{ConflictError, Failure, ValueError};
+use crate::plan::Plan;
 use crate::select;
+use crate::target::Target;
 use crate::text_files::{Input, STDIN};
 use crate::trace_input::TraceInput;
 
@@ -47,14 +47,6 @@ const SLACK_PART: u64 = 50;
 
 /// Range of accepted speeds.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
-
-pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
-    let stack = StackArgs { ioprio: args.how.ioprio.ioprio.clone(), ..args.stack.clone() };
-    refuse_options_of_jobs(&stack.of_jobs, &stack.real_cache)?;
-    let replay = Replay::read(&args.input, &args.how, &stack)?;
-    let plan = Plan::of_replay(replay, &stack)?;
-    run_plan(&plan, &args.input.display().to_string(), &args.report)
-}
 
 /// A trace to be replayed.
 #[derive(Clone, Debug)]
@@ -133,7 +125,7 @@ impl Replay {
     /// Returns the same trace for the device of other options.
     pub(crate) fn onto(&self, stack: &StackArgs) -> Result<Self, Failure> {
         let device = &stack.device;
-        let is_real = !device.starts_with('@') && !matches!(crate::plan::target(device)?, Target::Simulated(_));
+        let is_real = !device.starts_with('@') && !matches!(crate::target::target(device)?, Target::Simulated(_));
         if is_real && self.how.closed && self.how.time_based && self.how.allow_writes {
             return Err(Failure::named("--time-based --allow-writes", ConflictError::RepeatedWrites));
         }

@@ -34,7 +34,8 @@ use elevon_workload::tenants::{Tenant, TenantsByPath};
 
 use crate::failure::without_numbers;
 use crate::memory::CachePlan;
-use crate::plan::{Plan, Target};
+use crate::plan::Plan;
+use crate::target::Target;
 
 /// Information that is not in the outcome.
 pub(crate) struct Facts<'a> {

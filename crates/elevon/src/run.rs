@@ -1,4 +1,4 @@
-//! `elevon run`.
+//! `elevon run` and `elevon replay`: plan, execute, report.
 
 use elevon_core::units::Nanos;
 use elevon_host::interrupt::Interrupt;
@@ -6,19 +6,28 @@ use elevon_report::compare::Variant;
 use elevon_report::json::JsonOptions;
 use elevon_report::{html, json, text};
 
-use crate::args::{OutputFormat, ReportArgs, RunArgs};
+use crate::args::{OutputFormat, ReplayArgs, ReportArgs, RunArgs, StackArgs};
 use crate::console::Console;
 use crate::execute::execute;
-use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, tell};
+use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, warn};
 use crate::interval::Parting;
 use crate::output::NewFile;
 use crate::plan::Plan;
+use crate::replay::{Replay, refuse_options_of_jobs};
 use crate::trace::{TraceFile, blktrace_form};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
     let plan = Plan::new(&args.jobs, &args.stack)?;
     let label = args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     run_plan(&plan, &label, &args.report)
+}
+
+pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
+    let stack = StackArgs { ioprio: args.how.ioprio.ioprio.clone(), ..args.stack.clone() };
+    refuse_options_of_jobs(&stack.of_jobs, &stack.real_cache)?;
+    let replay = Replay::read(&args.input, &args.how, &stack)?;
+    let plan = Plan::of_replay(replay, &stack)?;
+    run_plan(&plan, &args.input.display().to_string(), &args.report)
 }
 
 /// Runs a plan and reports its result.
@@ -55,13 +64,6 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     });
     all([watched, printed, page])?;
     Ok(outcome)
-}
-
-/// Writes warnings to stderr, one per line.
-pub(crate) fn warn(warnings: &[String]) {
-    for warning in warnings {
-        tell(&format!("warning: {warning}"));
-    }
 }
 
 fn interval(seconds: f64) -> Result<Nanos, Failure> {

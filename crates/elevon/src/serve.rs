@@ -34,7 +34,8 @@ use elevon_sim::profiles;
 
 use crate::args::{LogFormat, RealCacheArgs, ServeArgs, StackArgs};
 use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, ValueError, emit_text};
-use crate::plan::{Plan, Target, target};
+use crate::plan::Plan;
+use crate::target::{Target, target};
 use config::{Setup, overlapping};
 use log::warn;
 use open::{Opened, Planned};

@@ -6,19 +6,19 @@
 //! An `include FILE` line is allowed in a section. FILE is relative to the including file, holds
 //! only options and may include further files.
 
-use std::collections::BTreeMap;
-
-use super::parse::MOST_ERRORS;
-use super::source::{Environment, JobSource, Machine};
+use super::source::{Environment, JobSource, Machine, PatternFiles};
 use crate::diagnostic::{Diagnostic, Problem, Span};
+
+/// The number of errors after which parsing stops.
+pub const MAX_ERRORS: usize = 1000;
 
 /// The maximum depth of nested includes; more is a cycle.
 const INCLUDE_DEPTH: u32 = 16;
 /// The maximum number of includes of all job files of a command; a file counts as often as it is
 /// included. Files that include two others each, sixteen deep, would be 65,536.
-const MOST_INCLUDES: usize = 1024;
+const MAX_INCLUDES: usize = 1024;
 /// The maximum number of bytes of all included files and of all files of patterns, counted alike.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// One `key=value` or bare `key`.
 #[derive(Clone, Debug)]
@@ -35,9 +35,6 @@ pub(crate) struct KeyValue {
     /// The files that a pattern names.
     pub(crate) files: PatternFiles,
 }
-
-/// Bytes of the files that a pattern names, by those names; `Err` says why one cannot be read.
-pub(crate) type PatternFiles = BTreeMap<String, Result<Vec<u8>, String>>;
 
 /// The options whose values may name files: `'NAME'`.
 const PATTERNS: [&str; 2] = ["buffer_pattern", "verify_pattern"];
@@ -79,12 +76,12 @@ pub(crate) struct Beside {
 impl Beside {
     /// Returns what is too much of it.
     fn excess(self) -> Option<String> {
-        if self.includes > MOST_INCLUDES {
-            let message = format!("more than {MOST_INCLUDES} includes, counting those of included files");
+        if self.includes > MAX_INCLUDES {
+            let message = format!("more than {MAX_INCLUDES} includes, counting those of included files");
             return Some(format!("{message}; put what they say into fewer files"));
         }
-        let message = format!("more than {} MiB of included files and files of patterns", MOST_BYTES >> 20);
-        (self.bytes > MOST_BYTES).then(|| format!("{message}; name smaller ones, or fewer times"))
+        let message = format!("more than {} MiB of included files and files of patterns", MAX_BYTES >> 20);
+        (self.bytes > MAX_BYTES).then(|| format!("{message}; name smaller ones, or fewer times"))
     }
 }
 
@@ -116,7 +113,7 @@ impl Reader<'_> {
             if trimmed.is_empty() {
                 continue;
             }
-            if self.errors.len() >= MOST_ERRORS {
+            if self.errors.len() >= MAX_ERRORS {
                 return;
             }
             let column = column(line, line.len() - line.trim_start().len());

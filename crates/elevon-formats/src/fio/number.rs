@@ -5,7 +5,7 @@
 //! with a warning. Negative counts, which fio wraps around or strips of their sign, are errors.
 
 use super::arithmetic;
-use super::lines::PatternFiles;
+use super::source::PatternFiles;
 use super::spec::Amount;
 use crate::diagnostic::{Complaint, Problem};
 

@@ -1,6 +1,7 @@
 //! Options that a command line gives to jobs, over what their file says.
 
-use super::lines::{KeyValue, PatternFiles};
+use super::lines::KeyValue;
+use super::source::PatternFiles;
 use crate::diagnostic::{Diagnostic, Problem, Span};
 
 /// An option of jobs from a command line: `[JOB:]KEY[=VALUE]`. It is applied after the options of

@@ -7,7 +7,7 @@
 use super::draft::{Draft, Given};
 use super::engine::WITHOUT_CACHE;
 use super::grammar;
-use super::lines::{Beside, KeyValue, Reader, Section};
+use super::lines::{Beside, KeyValue, MAX_ERRORS, Reader, Section};
 use super::number::{Scan, Unit, by_direction};
 use super::options::{OptionKind, OptionRow, Status, find, nearest};
 use super::over::JobOption;
@@ -145,13 +145,10 @@ pub fn parse(source: &mut dyn JobSource, name: &str) -> Result<ParsedJobs, Vec<D
 }
 
 /// The maximum number of jobs of a run, clones included. fio has at most 4096.
-pub const MOST_JOBS: u64 = 1 << 17;
+pub const MAX_JOBS: u64 = 1 << 17;
 
 /// The engines whose writes can be atomic.
 const ATOMIC_ENGINES: [&str; 3] = ["pvsync2", "libaio", "io_uring"];
-
-/// The number of errors after which parsing stops.
-pub const MOST_ERRORS: usize = 1000;
 
 /// Parses several job files. The jobs of each file start when those of the files before it have
 /// ended.
@@ -191,12 +188,12 @@ pub fn parse_all_with(
                 jobs += u64::from(draft.spec.numjobs.max(1));
                 parser.finish(draft, section);
             }
-            if jobs > MOST_JOBS {
+            if jobs > MAX_JOBS {
                 let message =
-                    format!("with this section there are {jobs} jobs, counting numjobs=; must be {MOST_JOBS} or fewer");
+                    format!("with this section there are {jobs} jobs, counting numjobs=; must be {MAX_JOBS} or fewer");
                 parser.error(section.at.diagnostic(&format!("[{}]", section.name), Problem::TooMany.because(message)));
             }
-            if jobs > MOST_JOBS || parser.errors.len() >= MOST_ERRORS {
+            if jobs > MAX_JOBS || parser.errors.len() >= MAX_ERRORS {
                 return Err(parser.errors);
             }
         }
@@ -230,7 +227,7 @@ struct Parser {
 
 impl Parser {
     fn error(&mut self, diagnostic: Diagnostic) {
-        if self.errors.len() < MOST_ERRORS && !self.errors.contains(&diagnostic) {
+        if self.errors.len() < MAX_ERRORS && !self.errors.contains(&diagnostic) {
             self.errors.push(diagnostic);
         }
     }
@@ -258,7 +255,7 @@ impl Parser {
         entries.sort_by_key(rank);
         let (errors, warnings) = (self.errors.len(), self.warnings.len());
         for entry in entries {
-            if self.errors.len() >= MOST_ERRORS {
+            if self.errors.len() >= MAX_ERRORS {
                 break;
             }
             self.option(draft, entry);

@@ -8,6 +8,9 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
+/// Bytes of the files that a pattern names, by those names; `Err` says why one cannot be read.
+pub(crate) type PatternFiles = BTreeMap<String, Result<Vec<u8>, String>>;
+
 /// The numbers that `$pagesize`, `$mb_memory` and `$ncpus` are replaced by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {

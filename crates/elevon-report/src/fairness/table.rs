@@ -1,10 +1,10 @@
 //! Fairness of one or several runs side by side, as rows for text and HTML.
 
 use super::{Fairness, Part, Share, claim_words, fairness};
-use crate::compare::Variant;
 use crate::number::percent;
 use crate::summary::ratio;
 use crate::text::{align_right, plain_table, push_table};
+use crate::variant::Variant;
 
 /// Shares of one resource.
 pub(crate) struct FairnessTable {

@@ -12,14 +12,14 @@ use crate::cache::{
     active_percent, cache_total, ended_sleeps, hit_ratio, intervals, iowait_us_per_window, ms_per_second, shared_kinds,
     window_percentile, windows,
 };
-use crate::compare::Variant;
 use crate::number::{bytes_binary, grouped, length, significant, span};
 use crate::plot::{Mark, Plot, Scale, Series, Unit};
 use crate::result::{CacheResult, CacheSeries, RunResult};
 use crate::summary::{latency_mean, percentile, ratio};
+use crate::variant::Variant;
 
 /// Maximum number of windows on the page for each kind of call; JSON has all.
-const MOST_WINDOWS: usize = 60;
+const MAX_WINDOWS: usize = 60;
 
 /// Returns the section of one run; empty if the run has no page cache.
 pub(super) fn section(letter: char, run: &RunResult) -> Markup {
@@ -333,7 +333,7 @@ fn by_window(run: &RunResult, cache: &CacheResult) -> Markup {
     html! {
         @for (kind, stats) in all.kinds().into_iter().filter(|(_, stats)| stats.iowait.count > 0) {
             @let us = iowait_us_per_window(stats.iowait.sum, run.elapsed.get(), cache.window);
-            @let rows: Vec<Vec<String>> = windows(stats).take(MOST_WINDOWS).map(window_row).collect();
+            @let rows: Vec<Vec<String>> = windows(stats).take(MAX_WINDOWS).map(window_row).collect();
             @let hidden = windows(stats).count() - rows.len();
             div class="block" {
                 p {

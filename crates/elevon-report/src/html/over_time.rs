@@ -3,18 +3,18 @@
 use maud::{Markup, html};
 
 use super::plots::{LINE_POINTS, axis};
-use super::text;
+use crate::markup::text;
 use crate::number::span;
 use crate::plot::{Mark, Plot, Scale, Series, Unit};
 use crate::result::{OwnerPoint, OwnerResult, RunResult};
 use crate::summary::ratio;
 
 /// Maximum number of lines in a plot: the number of colours.
-const MOST_LINES: usize = 8;
+const MAX_LINES: usize = 8;
 /// Maximum number of changes drawn; the list below the plots has more.
-const MOST_MARKS: usize = 6;
+const MAX_MARKS: usize = 6;
 /// Maximum number of changes listed.
-const MOST_CHANGES: usize = 40;
+const MAX_CHANGES: usize = 40;
 
 /// Returns the section of one run; empty if the run has no tenants.
 pub(super) fn section(letter: char, run: &RunResult) -> Markup {
@@ -33,7 +33,7 @@ pub(super) fn section(letter: char, run: &RunResult) -> Markup {
                 div class="block" {
                     p class="soft" { "Settings changed during the run:" }
                     ul {
-                        @for change in run.changes.iter().take(MOST_CHANGES) {
+                        @for change in run.changes.iter().take(MAX_CHANGES) {
                             li {
                                 "from " (span(change.at.get() as f64)) " on: "
                                 (text(&format!("{} {}: {}", change.tenant, change.file, change.text)))
@@ -76,11 +76,11 @@ fn lines(run: &RunResult, owners: &[OwnerResult], value: &dyn Fn(&OwnerPoint) ->
     let total = |owner: &OwnerResult| owner.points.iter().map(value).sum::<f64>();
     let mut most: Vec<&OwnerResult> = owners.iter().filter(|owner| total(owner) > 0.0).collect();
     most.sort_by(|one, other| total(other).total_cmp(&total(one)));
-    most.truncate(MOST_LINES);
+    most.truncate(MAX_LINES);
     let mut all: Vec<Series> = most.iter().enumerate().map(|(n, owner)| line(n, owner, value)).collect();
     let top = all.iter().flat_map(|series| &series.points).fold(0.0, |top: f64, point| top.max(point.1));
     if top > 0.0 {
-        let marks = run.changes.iter().take(MOST_MARKS).map(|change| Series {
+        let marks = run.changes.iter().take(MAX_MARKS).map(|change| Series {
             name: format!("{}: {} {}", span(change.at.get() as f64), change.tenant, change.text),
             colour: 7,
             points: vec![(change.at.get() as f64, 0.0), (change.at.get() as f64, top)],

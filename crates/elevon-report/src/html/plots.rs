@@ -3,12 +3,12 @@
 use elevon_core::histogram::Histogram;
 
 use super::{cache, set_apart};
-use crate::compare::{Variant, letters};
 use crate::fairness::{Share, fairness};
 use crate::number::span;
 use crate::plot::{Axis, Mark, Plot, Scale, Series, Unit};
 use crate::result::{Point, SizeCounts};
 use crate::summary::{ratio, shown_latency, total};
+use crate::variant::{Variant, letters};
 
 /// Maximum number of points in a line; more cannot be distinguished on a width of 400 units.
 pub(super) const LINE_POINTS: usize = 200;

@@ -2,19 +2,19 @@
 
 use maud::{Markup, html};
 
-use super::text;
+use crate::markup::text;
 use crate::number::{grouped, permille, span};
 use crate::result::{RunResult, TenantResult};
 use crate::tenants::{CauseKind, Explained, WHOLE, explain, parts, shown, total};
 
 /// Maximum number of tenants on the page; JSON has all.
-const MOST_TENANTS: usize = 40;
+const MAX_TENANTS: usize = 40;
 /// Maximum number of causes in words.
-const MOST_CAUSES: usize = 12;
+const MAX_CAUSES: usize = 12;
 
 /// Returns the section of one run; empty if no tenant waited.
 pub(super) fn section(letter: char, run: &RunResult) -> Markup {
-    let tenants: Vec<(&TenantResult, Vec<Explained>)> = shown(run, MOST_TENANTS)
+    let tenants: Vec<(&TenantResult, Vec<Explained>)> = shown(run, MAX_TENANTS)
         .into_iter()
         .map(|tenant| (tenant, explain(&run.tenants, tenant)))
         .filter(|(_, explained)| !explained.is_empty())
@@ -38,7 +38,7 @@ pub(super) fn section(letter: char, run: &RunResult) -> Markup {
                 }
                 "\n"
                 @for (tenant, explained) in &tenants { (tenant_bar(tenant, explained)) }
-                @if tenants.len() == MOST_TENANTS && hidden > 0 {
+                @if tenants.len() == MAX_TENANTS && hidden > 0 {
                     p class="soft" { (grouped(hidden as u64)) " more tenants are in the JSON report." }
                 }
             }
@@ -61,7 +61,7 @@ fn tenant_bar(tenant: &TenantResult, explained: &[Explained]) -> Markup {
                         title=(text(&format!("{} {}", permille(at.share), at.words))) {}
                 }
             }
-            p class="soft" { (text(&parts(explained, MOST_CAUSES).join(", "))) }
+            p class="soft" { (text(&parts(explained, MAX_CAUSES).join(", "))) }
         }
         "\n"
     }

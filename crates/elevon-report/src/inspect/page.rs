@@ -16,7 +16,7 @@ use crate::html;
 use crate::number::{counted, grouped, span};
 
 /// Maximum number of requests on a page; of a longer trace it shows the first ones.
-pub const MOST_ON_PAGE: usize = 1 << 21;
+pub const MAX_ON_PAGE: usize = 1 << 21;
 
 /// One request of the page: 48 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl RequestSink for PageRequests {
             let Some(completed) = request.completed else { continue };
             let known = [request.queued, request.allocated, request.inserted, request.issued];
             let Some(start) = known.into_iter().flatten().min() else { continue };
-            if self.rows.len() >= MOST_ON_PAGE {
+            if self.rows.len() >= MAX_ON_PAGE {
                 self.left_out += 1;
                 continue;
             }

@@ -11,7 +11,7 @@ use crate::summary::latency_mean;
 use crate::text::{align_right, plain_table, push_table};
 
 /// Maximum number of processes in the text.
-const MOST_PROCESSES: usize = 20;
+const MAX_PROCESSES: usize = 20;
 /// Maximum number of lines in the table over time.
 const TIME_LINES: usize = 12;
 
@@ -209,7 +209,7 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         "merges", "seq", "device",
     ]);
     let device = found.device_time;
-    for row in found.processes.iter().take(MOST_PROCESSES) {
+    for row in found.processes.iter().take(MAX_PROCESSES) {
         let (read, write) = (Group::Read as usize, Group::Write as usize);
         let mut cells = vec![row.label()];
         for at in [read, write] {
@@ -227,7 +227,7 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         table.add_row(cells);
     }
     put(out, "", table);
-    if let Some(more) = found.processes.len().checked_sub(MOST_PROCESSES + 1) {
+    if let Some(more) = found.processes.len().checked_sub(MAX_PROCESSES + 1) {
         out.push_str(&format!("and {} more processes (all are in the JSON)\n", more + 1));
     }
 }

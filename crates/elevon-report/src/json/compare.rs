@@ -3,8 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::JsonOptions;
-use crate::compare::{About, CompareRow, FigureChange, RuleChange, RulesBetween, Variant, sections};
+use crate::compare::{About, CompareRow, FigureChange, RuleChange, RulesBetween, sections};
 use crate::settings;
+use crate::variant::Variant;
 
 /// Version of the schema. It increases if a key changes its meaning or is removed.
 const SCHEMA_VERSION: u32 = 1;

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use maud::{Markup, PreEscaped, html};
 
 use super::axis::plain;
-use super::{Axis, CHARACTER, Scale, WIDTH, escape};
-use crate::html::text;
+use super::{Axis, CHARACTER, Scale, WIDTH};
+use crate::markup::{escape, text};
 
 /// Height of a row of cells.
 const ROW: f64 = 22.0;

@@ -6,7 +6,7 @@ use crate::number::{grouped, span};
 use crate::result::RunResult;
 
 /// Maximum number of changes in the report; JSON has all.
-const MOST_CHANGES: usize = 50;
+const MAX_CHANGES: usize = 50;
 
 /// Writes a line per change. A tenant's own section shows the settings before the first change.
 pub(super) fn section(out: &mut String, run: &RunResult) {
@@ -14,11 +14,11 @@ pub(super) fn section(out: &mut String, run: &RunResult) {
         return;
     }
     out.push_str("\nSettings changed during the run (those in the rows above held before):\n");
-    for change in run.changes.iter().take(MOST_CHANGES) {
+    for change in run.changes.iter().take(MAX_CHANGES) {
         let at = span(change.at.get() as f64);
         let _ = writeln!(out, "  from {at} on: {} {}: {}", change.tenant, change.file, change.text);
     }
-    if let hidden @ 1.. = run.changes.len().saturating_sub(MOST_CHANGES) {
+    if let hidden @ 1.. = run.changes.len().saturating_sub(MAX_CHANGES) {
         let _ = writeln!(out, "  {} more are in the JSON report", grouped(hidden as u64));
     }
 }

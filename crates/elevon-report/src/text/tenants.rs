@@ -14,13 +14,13 @@ use crate::summary::ratio;
 use crate::tenants::{device_share, device_time_of_all, explain, io_stat, parts, reserve_in_words, shown, throttled};
 
 /// Maximum number of tenants in the report; JSON has all.
-const MOST_TENANTS: usize = 50;
+const MAX_TENANTS: usize = 50;
 /// Maximum number of causes in a line.
-const MOST_CAUSES: usize = 8;
+const MAX_CAUSES: usize = 8;
 
 /// Writes a line per tenant, and under it where its I/O's time went, `io.stat` and `io.pressure`.
 pub(super) fn section(out: &mut String, run: &RunResult) {
-    let tenants = shown(run, MOST_TENANTS);
+    let tenants = shown(run, MAX_TENANTS);
     if tenants.is_empty() {
         return;
     }
@@ -42,7 +42,7 @@ pub(super) fn section(out: &mut String, run: &RunResult) {
         details(out, run, tenant);
     }
     let hidden = run.tenants.len() - tenants.len();
-    if tenants.len() == MOST_TENANTS && hidden > 0 {
+    if tenants.len() == MAX_TENANTS && hidden > 0 {
         let _ =
             writeln!(out, "{} more tenants, whose I/O took less time, are in the JSON report", grouped(hidden as u64));
     }
@@ -67,7 +67,7 @@ fn row(tenant: &TenantResult, device_time: Nanos) -> [String; 7] {
 }
 
 fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
-    let causes = parts(&explain(&run.tenants, tenant), MOST_CAUSES);
+    let causes = parts(&explain(&run.tenants, tenant), MAX_CAUSES);
     if !causes.is_empty() {
         list(out, "  explain:     ", &causes);
     }

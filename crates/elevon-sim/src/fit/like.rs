@@ -27,7 +27,7 @@ use crate::device::parameter::{HOUR, Parameter, Unit};
 use crate::device::{Description, Device};
 
 /// Bytes of the requests that a trial uses.
-const MOST_BYTES: u64 = 32 << 30;
+const MAX_BYTES: u64 = 32 << 30;
 /// Bytes of a request, and sectors of a device, beyond which a trace is not followed.
 const LONGEST: u64 = 64 << 20;
 const SECTORS: u64 = 1 << 40;
@@ -202,7 +202,7 @@ fn looked_at(served: &[Served]) -> usize {
     let mut bytes = 0_u64;
     let enough = served.iter().position(|one| {
         bytes = bytes.saturating_add(one.bytes);
-        bytes > MOST_BYTES
+        bytes > MAX_BYTES
     });
     served.len().min(LOOKED_AT).min(enough.unwrap_or(usize::MAX).max(1))
 }

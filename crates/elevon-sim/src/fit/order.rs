@@ -26,7 +26,7 @@ use super::samples::{Samples, costs_of};
 const TAKEN: usize = 20_000;
 const STRETCHES: usize = 4;
 /// Maximum number of servers that is tried.
-const MOST_SERVERS: u64 = 1024;
+const MAX_SERVERS: u64 = 1024;
 /// The density of service times is a mixture of so many histograms at most. The bins of the first
 /// are as wide as the median latency, those of each other one a quarter as wide, down to a part of
 /// the time between two completions. The widths are the same for all numbers of servers, so that
@@ -118,7 +118,7 @@ pub(super) struct Evidence {
 pub(super) fn evidence(served: &[Served]) -> Evidence {
     let has_flushes = served.iter().any(|one| one.kind == Kind::Flush);
     let flush_waits = if has_flushes { &[true, false][..] } else { &[true] };
-    let most = depths(served, true).into_iter().max().unwrap_or(1).min(MOST_SERVERS);
+    let most = depths(served, true).into_iter().max().unwrap_or(1).min(MAX_SERVERS);
     let stretches = stretches(served);
     let units = units(served);
     let mut all: Vec<Explained> = Vec::new();

@@ -41,7 +41,7 @@ pub(crate) struct BioRecord {
 }
 
 /// Maximum number of different lengths of pieces that are counted: a device has some hundred.
-const MOST_FRONTS: usize = 1 << 12;
+const MAX_FRONTS: usize = 1 << 12;
 
 /// The bios of a trace in the order in which they were queued.
 #[derive(Debug, Default)]
@@ -102,7 +102,7 @@ impl BioLog {
         self.calls.observe(event);
         if let (TraceKind::Split { new_sector }, Some(start)) = (event.kind, event.sector) {
             let front = new_sector.saturating_sub(start);
-            if self.fronts.len() < MOST_FRONTS || self.fronts.contains_key(&front) {
+            if self.fronts.len() < MAX_FRONTS || self.fronts.contains_key(&front) {
                 *self.fronts.entry(front).or_default() += 1;
             }
         }

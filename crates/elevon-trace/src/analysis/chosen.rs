@@ -18,7 +18,7 @@ use crate::names::Names;
 use crate::select::Selection;
 
 /// Maximum number of different cgroups that are told apart in an error.
-const MOST_CGROUPS: usize = 1 << 12;
+const MAX_CGROUPS: usize = 1 << 12;
 
 /// All figures. It dereferences to those of all I/O.
 pub(super) struct Collector {
@@ -78,7 +78,7 @@ impl Collector {
         let at = self.all.processes.of(event);
         if let Some(chosen) = &mut self.chosen {
             chosen.take_rows(&self.all);
-            if let Some(cgroup) = event.cgroup.filter(|_| chosen.cgroups.len() < MOST_CGROUPS) {
+            if let Some(cgroup) = event.cgroup.filter(|_| chosen.cgroups.len() < MAX_CGROUPS) {
                 chosen.cgroups.insert(cgroup);
             }
         }

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use crate::detect::TraceFormat;
 use crate::event::DeviceNumber;
+use crate::format::TraceFormat;
 use crate::reader::Reader;
 use crate::report::{ReadReport, Skipped};
 

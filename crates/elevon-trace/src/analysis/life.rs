@@ -40,7 +40,7 @@ use sequences::Sequences;
 pub(super) const MOST: usize = 1 << 17;
 /// Maximum number of pieces of bios in requests. Real requests have at most some hundred; a hostile
 /// trace cuts one bio into any number.
-const MOST_PIECES: usize = 1 << 20;
+const MAX_PIECES: usize = 1 << 20;
 
 /// The order of the first completions is looked at, and then of one in some.
 const ALL: u64 = 1024;
@@ -223,7 +223,7 @@ impl Life {
     #[inline]
     pub(super) fn handle(&mut self, event: &TraceEvent, now: u64, process: u32, collect: &mut Collector) {
         let place = Place::of(event);
-        if self.pieces.len() >= MOST_PIECES && self.free_piece.is_none() {
+        if self.pieces.len() >= MAX_PIECES && self.free_piece.is_none() {
             collect.on_forgotten(now);
             self.forget();
         }

@@ -21,7 +21,7 @@ const FEWEST: usize = 20;
 /// probability of e^-20.
 const EXPECTED_OVERLAPS: u64 = 20_000;
 /// Maximum number of groups, for traces that are made to have many.
-const MOST_GROUPS: usize = 16;
+const MAX_GROUPS: usize = 16;
 /// A section that begins more than this many nanoseconds after the end of another did not wait for
 /// it: to wake a process takes some tens of microseconds, and where processors are busy, some more.
 pub(super) const LONGEST_WAKEUP: u64 = 500_000;
@@ -192,7 +192,7 @@ impl Workload {
                 group.overlaps_by_chance(&all[at]).is_some_and(|expected| expected >= EXPECTED_OVERLAPS)
             };
             let place = groups.iter().position(fits).unwrap_or(groups.len());
-            if place == groups.len() && groups.len() < MOST_GROUPS {
+            if place == groups.len() && groups.len() < MAX_GROUPS {
                 groups.push(Group::default());
             }
             if let Some(group) = groups.get_mut(place) {

@@ -23,7 +23,7 @@ use crate::op::{TraceOp, TraceRwbs};
 const MOST: usize = 1 << 17;
 
 /// Maximum number of devices.
-pub(super) const MOST_DEVICES: usize = 1 << 12;
+pub(super) const MAX_DEVICES: usize = 1 << 12;
 
 /// Where a span is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -361,11 +361,11 @@ pub(super) struct Timeline {
 
 impl Timeline {
     /// Returns the requests of a device, which a sink hears of first if it is new. Of more than
-    /// [`MOST_DEVICES`] nothing is drawn.
+    /// [`MAX_DEVICES`] nothing is drawn.
     fn of(&mut self, device: Option<DeviceNumber>, sink: &mut impl Sink) -> io::Result<Option<&mut Requests>> {
         let at = match self.numbers.get(&device) {
             Some(&at) => at,
-            None if self.devices.len() >= MOST_DEVICES => return Ok(None),
+            None if self.devices.len() >= MAX_DEVICES => return Ok(None),
             None => {
                 let at = self.devices.len();
                 sink.device(at as u32, device.unwrap_or(DeviceNumber::new(0, 0)))?;

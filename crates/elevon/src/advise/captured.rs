@@ -8,12 +8,12 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::Kernel;
 use elevon_trace::TraceKind;
 
-use super::figures::{Figure, Figures};
 use super::goal::mean;
 use super::setup::{IN_KERNEL, Setup, Step};
 use super::trial::{Bench, Trial};
 use crate::args::{AdviseArgs, QueueArgs, StackArgs};
 use crate::failure::Failure;
+use crate::figures::{Figure, Figures};
 use crate::options_of_trace;
 use crate::own_device::OwnDevice;
 use crate::trace_input::TraceInput;

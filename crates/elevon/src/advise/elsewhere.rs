@@ -1,9 +1,9 @@
 //! Advice on the other devices that explain a trace: what is not known of a proposal.
 
-use super::figures::Figures;
 use super::goal::Objective;
 use super::trial::{Bench, Trial};
 use crate::failure::Failure;
+use crate::figures::Figures;
 use crate::interval::{self, Disk};
 use crate::own_device::OwnDevice;
 

@@ -5,9 +5,9 @@
 //! as captured is off from the trace in that figure of that process. A loss counts whole. So a
 //! configuration scores if what it surely gives is more than what it may take.
 
-use super::figures::{Figure, Figures};
 use super::trial::Trial;
 use crate::args::Goal;
+use crate::figures::{Figure, Figures};
 
 /// A difference that says nothing, as a logarithm: histograms are two percent wide.
 pub(super) const NOISE: f64 = 0.02;

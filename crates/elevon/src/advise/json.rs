@@ -5,7 +5,6 @@ use serde_json::{Map, Value, json};
 
 use super::captured::Captured;
 use super::claims::COST_QOS;
-use super::figures::{Figure, Figures};
 use super::goal::{Subject, percent};
 use super::setup::{Setup, Step, prio_words, shown};
 use super::summary::summary;
@@ -14,6 +13,7 @@ use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::args::AdviseArgs;
 use crate::calibrate::FittedModel;
+use crate::figures::{Figure, Figures};
 use crate::replay::ioprio;
 use crate::text_files::quoted;
 

@@ -8,8 +8,8 @@ use elevon_core::stack::StackConfig;
 use elevon_trace::replay::{Workload, WorkloadProcess};
 
 use super::claims::RateKey;
-use super::figures::{Figure, Figures};
 use super::setup::{IN_KERNEL, Setup, Step};
+use crate::figures::{Figure, Figures};
 
 /// The main tunables of each scheduler, with values beside the default that differ enough to be
 /// told apart.

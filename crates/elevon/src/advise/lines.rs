@@ -244,8 +244,8 @@ fn io_weight_of(weight: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::super::claims::RateKey;
-    use super::super::figures::Figures;
     use super::*;
+    use crate::figures::Figures;
 
     fn subject(name: &str, id: u32) -> Subject {
         Subject {

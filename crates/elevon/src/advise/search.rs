@@ -13,7 +13,7 @@ const STEP: f64 = 0.01;
 /// Configurations that are changed further in each round.
 const BEAM: usize = 3;
 /// Replays from which on no further round begins: a bound on the time that the search takes.
-const MOST_TRIED: usize = 1_000;
+const MAX_TRIED: usize = 1_000;
 /// Rounds, each of which changes one thing.
 const ROUNDS: usize = 4;
 
@@ -77,7 +77,7 @@ impl<'a> Search<'a> {
         }
         let mut best = f64::NEG_INFINITY;
         for _ in 0..ROUNDS {
-            if self.tried.len() >= MOST_TRIED {
+            if self.tried.len() >= MAX_TRIED {
                 break;
             }
             // Every scheduler is changed further, so that one that needs a tunable is not lost.

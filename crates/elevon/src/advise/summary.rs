@@ -1,15 +1,15 @@
 //! A proposal in one line: what it changes most, for better and for worse.
 
-use super::figures::Figure;
 use super::goal::{NOISE, percent};
 use super::text::{change, losses};
 use super::trial::Trial;
 use super::{Advice, Proposal};
+use crate::figures::Figure;
 
 /// A gain that is smaller is not worth a word, in percent.
 const GAIN_WORTH_A_WORD: f64 = 3.0;
 /// Gains that the line has at most.
-const MOST_GAINS: usize = 2;
+const MAX_GAINS: usize = 2;
 
 /// A figure of some processes that changes in one direction.
 struct Change {
@@ -53,7 +53,7 @@ pub(super) fn summary(advice: &Advice, proposal: &Proposal) -> String {
         |all: &[(usize, Figure, f64)]| Figure::ALL.into_iter().filter_map(|figure| Change::of(figure, all)).collect();
     let mut gained: Vec<Change> = of(&gains(advice, after));
     gained.sort_by(|a, b| b.largest().total_cmp(&a.largest()));
-    gained.truncate(MOST_GAINS);
+    gained.truncate(MAX_GAINS);
     let lost: Vec<Change> = of(&losses(advice, after));
     // What a process loses of its throughput says more than the latencies that come with it.
     let lost = lost.into_iter().next();

@@ -7,18 +7,18 @@ use elevon_report::number;
 use elevon_report::result::NotKept;
 use elevon_workload::cpu::SchedulerCost;
 
-use super::figures::{Figure, Figures};
 use super::goal::{NOISE, Objective, Subject, percent};
 use super::setup::{Setup, Step, prio_words, shown};
 use super::summary::summary;
 use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::args::{AdviseArgs, Goal};
+use crate::figures::{Figure, Figures};
 use crate::interval;
 use crate::kernels;
 
 /// Processes that a table has at most.
-const MOST_ROWS: usize = 16;
+const MAX_ROWS: usize = 16;
 /// Losses below this are not worth a word, in percent.
 const LOSS_WORTH_A_WORD: f64 = -3.0;
 /// Share of a CPU from which a scheduler's work is worth a word, in percent.
@@ -154,7 +154,7 @@ pub(super) fn change(gain: f64, figure: Figure) -> f64 {
 fn rows(processes: &[Subject]) -> Vec<usize> {
     let mut all: Vec<usize> = (0..processes.len()).collect();
     all.sort_by_key(|&at| (std::cmp::Reverse(processes[at].measured.ios), at));
-    all.truncate(MOST_ROWS);
+    all.truncate(MAX_ROWS);
     all
 }
 
@@ -197,7 +197,7 @@ pub(super) fn check_table(out: &mut String, processes: &[Subject]) {
         }
         trim_end(out);
     }
-    let more = processes.len().saturating_sub(MOST_ROWS);
+    let more = processes.len().saturating_sub(MAX_ROWS);
     if more > 0 {
         let _ = writeln!(out, "and {more} with fewer I/Os");
     }

@@ -9,13 +9,13 @@ use elevon_sim::device::Device;
 use elevon_trace::replay::Workload;
 use elevon_workload::run::NoObserver;
 
-use super::figures::Figures;
 use super::setup::Setup;
 use crate::args::{ReplayOptions, StackArgs};
 use crate::bar::Bar;
 use crate::execute::execute;
 use crate::failure::AdviseError;
 use crate::failure::{Ending, Failure};
+use crate::figures::Figures;
 use crate::own_device::OwnDevice;
 use crate::parallel::on_all_cores;
 use crate::plan::Plan;

@@ -2,8 +2,8 @@
 
 use elevon_trace::analysis::{Group, Inspection};
 
-use super::figures::Figure;
 use super::goal::{Subject, mean, percent};
+use crate::figures::Figure;
 
 /// Error of the check, in percent, from which it is worth a word: the mean of all figures, or that
 /// of one process' throughput.
@@ -63,8 +63,8 @@ fn above_the_driver(trace: &Inspection) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::figures::Figures;
     use super::*;
+    use crate::figures::Figures;
 
     fn subject(label: &str, measured: f64, checked: f64) -> Subject {
         let of = |per_second| Figures { ios: 1000, per_second, p50: 1e6, p99: 2e6, ..Figures::default() };

@@ -143,12 +143,12 @@ struct Host<'a> {
 /// the cost of that many lookups at each submission. This repeats until the guess agrees with the
 /// count, which takes one or two runs.
 fn two_readers(lab: &Lab, host: Host<'_>, options: &str) -> Result<(RunResult, Work), Failure> {
-    const MOST_ROUNDS: usize = 4;
+    const MAX_ROUNDS: usize = 4;
     let hosts = [("RT_HOST", host.chunk[0]), ("BE_HOST", host.chunk[1])];
     let Host { mode, lookup, cpu, .. } = host;
     let config = (mode != Mode::Plain).then(|| Config { counter: mode == Mode::Counter, ..Config::default() });
     let mut submit = 0;
-    for _ in 0..MOST_ROUNDS {
+    for _ in 0..MAX_ROUNDS {
         let options = format!("{options} --cpu-cost submit={submit}ns,complete=0,{cpu}");
         let mut throttle = Throttle { config, ..Throttle::default() };
         let run = lab.watch(TWO, &hosts, &options, &mut throttle)?;

@@ -5,7 +5,8 @@ use elevon_core::op::StatGroup;
 use elevon_report::result::{DiskResult, Estimate};
 use elevon_sim::profiles::{self, Figures};
 
-use crate::plan::{Plan, Target};
+use crate::plan::Plan;
+use crate::target::Target;
 
 /// Returns the device of a plan as the text that [`profiles::open`] takes; `None` for a real one.
 fn spec(plan: &Plan) -> Option<&str> {

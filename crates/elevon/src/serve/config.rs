@@ -11,7 +11,7 @@ use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file}
 use elevon_formats::quantity::memory_text;
 use elevon_formats::serve::{DeviceTable, ExportTable, HOLD, ServeFile, parse};
 use elevon_formats::tenants::TenantTable;
-use elevon_host::{FileIdentity, MOST_PARTS};
+use elevon_host::{FileIdentity, MAX_PARTS};
 use elevon_serve::{Address, ConnectionLimits, Exported, Owner, ServerTlsFiles, SocketAccess, Tls};
 use elevon_workload::tenants::{TenantPlan, TenantsByPath};
 
@@ -19,7 +19,8 @@ use super::open::{Opened, Planned};
 use super::payers::{classes_in_vain, tenants, without_export};
 use crate::args::{QueueArgs, RealCacheArgs, StackArgs, TENANTS_SCHEDULER};
 use crate::failure::{Failure, InputError};
-use crate::plan::{Plan, Target, limited_once, weights_in_vain};
+use crate::plan::{Plan, limited_once, weights_in_vain};
+use crate::target::Target;
 
 /// A configuration, checked as far as possible without opening anything.
 #[derive(Debug)]
@@ -375,10 +376,10 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     let name = path_of(table.parts.first().map_or(&table.device.value, |part| &part.device.value));
     let mut parts = Vec::new();
     for part in &table.parts {
-        match crate::plan::target(&path_of(&part.device.value)) {
-            Ok(Target::Real(path)) if parts.len() < MOST_PARTS => parts.push(path),
+        match crate::target::target(&path_of(&part.device.value)) {
+            Ok(Target::Real(path)) if parts.len() < MAX_PARTS => parts.push(path),
             Ok(Target::Real(_)) => {
-                return Err(wrong(&table.device, format!("a pool has at most {MOST_PARTS} devices")));
+                return Err(wrong(&table.device, format!("a pool has at most {MAX_PARTS} devices")));
             }
             Ok(_) => return Err(wrong(&part.device, "a pool has files and block devices only".to_owned())),
             Err(failure) => return Err(failure),

@@ -18,7 +18,8 @@ use elevon_workload::settings::Settings;
 use super::watch::ServedFile;
 use crate::device_description;
 use crate::failure::{ConflictError, Failure, InputError, MachineError, ValueError};
-use crate::plan::{Plan, Target};
+use crate::plan::Plan;
+use crate::target::Target;
 
 /// The smallest block of a device.
 const SECTOR: u32 = SECTOR_SIZE as u32;

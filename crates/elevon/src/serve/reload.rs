@@ -17,7 +17,7 @@ use super::log::{log, warn};
 use super::open::{Opened, Planned, add};
 use super::watch::ServedFiles;
 use crate::failure::Failure;
-use crate::plan::Target;
+use crate::target::Target;
 
 /// A device that is served.
 #[derive(Clone, Debug)]

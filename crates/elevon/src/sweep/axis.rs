@@ -10,7 +10,7 @@ use crate::setting;
 use crate::text_files::name_of;
 
 /// Maximum number of values of an axis.
-const MOST_VALUES: usize = 100_000;
+const MAX_VALUES: usize = 100_000;
 
 /// Options of the stack that may vary, by their names on the command line.
 const OPTIONS: [&str; 8] = ["device", "scheduler", "kernel", "buffers", "cpu-cost", "memory", "fault", "tenants"];
@@ -293,9 +293,9 @@ fn range(text: &str) -> Result<Option<Values>, String> {
         _ => return Err(steps.to_owned()),
     };
     let numbers = std::iter::successors(Some(low), |&value| next(value)).take_while(|&value| value <= high);
-    let values: Vec<String> = numbers.take(MOST_VALUES + 1).map(|value| number(value / unit, unit)).collect();
-    if values.len() > MOST_VALUES {
-        return Err(format!("has more than {MOST_VALUES} values; must have fewer"));
+    let values: Vec<String> = numbers.take(MAX_VALUES + 1).map(|value| number(value / unit, unit)).collect();
+    if values.len() > MAX_VALUES {
+        return Err(format!("has more than {MAX_VALUES} values; must have fewer"));
     }
     Ok(Some(Values::List(values)))
 }

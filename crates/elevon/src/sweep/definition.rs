@@ -22,7 +22,7 @@ const OPTIONS: [&str; 10] =
 /// Seeds of a search that names none: its own and the next.
 const SEARCH_SEEDS: u64 = 3;
 /// Maximum number of seeds.
-const MOST_SEEDS: u64 = 100_000;
+const MAX_SEEDS: u64 = 100_000;
 
 /// A sweep that is checked, except for its runs.
 #[derive(Clone, Debug)]
@@ -370,9 +370,9 @@ fn of_plan(path: &Path) -> Result<Parts, Failure> {
 
 /// Parses a number of seeds, or a list of them.
 fn seeds(text: &str) -> Result<Vec<u64>, SweepError> {
-    let bad = || SweepError::Seeds { text: text.to_owned(), most: MOST_SEEDS };
+    let bad = || SweepError::Seeds { text: text.to_owned(), most: MAX_SEEDS };
     if !text.contains(',') {
-        let count = text.parse().ok().filter(|count| (1..=MOST_SEEDS).contains(count)).ok_or_else(bad)?;
+        let count = text.parse().ok().filter(|count| (1..=MAX_SEEDS).contains(count)).ok_or_else(bad)?;
         return Ok((1..=count).collect());
     }
     let list: Option<Vec<u64>> = text.split(',').map(|seed| seed.trim().parse().ok()).collect();

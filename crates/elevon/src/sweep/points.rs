@@ -12,7 +12,7 @@ const LATIN: u64 = 0x1a71_0001;
 /// Purpose of the draws of a place within a part of it.
 const PLACE: u64 = 0x1a72_0001;
 /// Maximum number of points of Sobol's sequence, from where on the generator repeats itself.
-const MOST_OF_SOBOL: u64 = 1 << 16;
+const MAX_OF_SOBOL: u64 = 1 << 16;
 
 /// How points are chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,9 +29,9 @@ pub(super) enum Sampling {
 impl Sampling {
     /// Parses `latin:COUNT` or `sobol:COUNT`.
     pub(super) fn parse(text: &str) -> Result<Self, SweepError> {
-        let bad = || SweepError::Sample { text: text.to_owned(), latin: MOST, sobol: MOST_OF_SOBOL };
+        let bad = || SweepError::Sample { text: text.to_owned(), latin: MOST, sobol: MAX_OF_SOBOL };
         let (kind, count) = text.split_once(':').ok_or_else(bad)?;
-        let most = if kind == "sobol" { MOST_OF_SOBOL } else { MOST };
+        let most = if kind == "sobol" { MAX_OF_SOBOL } else { MOST };
         let count = count.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(bad)?;
         match kind {
             "latin" => Ok(Self::Latin(count)),

@@ -11,9 +11,9 @@ use super::said::Said;
 use super::summary::{Results, Samples};
 use super::table::{Row, Table, of_table};
 use crate::args::TextOrJson;
+use crate::failure::warn;
 use crate::failure::{Failure, emit, emit_text, tell};
 use crate::output::NewFile;
-use crate::run::warn;
 
 /// The files of the results.
 pub(super) const FILES: [&str; 5] = ["results.csv", "results.jsonl", "results.parquet", "summary.txt", "index.html"];

@@ -32,10 +32,10 @@ use super::said::Said;
 use super::summary::seeds_in_words;
 use crate::args::{TextOrJson, TuneArgs};
 use crate::bar::Bar;
+use crate::failure::warn;
 use crate::failure::{Ending, Failure, MachineError, SweepError, all, emit, emit_text, tell};
 use crate::output::NewFile;
 use crate::parallel::on_all_cores;
-use crate::run::warn;
 use again::Again;
 
 /// Trials of a generation.

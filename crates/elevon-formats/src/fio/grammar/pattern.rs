@@ -12,7 +12,7 @@ const LONGEST: usize = 512;
 /// The maximum number of bytes with a file: places in a pattern have 16 bits.
 const LONGEST_WITH_FILE: usize = 1 << 16;
 /// A pattern that is longer is not read to its end.
-const MOST_BYTES: usize = 1 << 20;
+const MAX_BYTES: usize = 1 << 20;
 
 pub(in super::super) fn buffer_pattern(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (pattern, offsets) = bytes(text, scan)?;
@@ -43,9 +43,9 @@ fn bytes(text: &str, scan: &Scan) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
     let longest = if scan.files.is_empty() { LONGEST } else { LONGEST_WITH_FILE };
     while !rest.is_empty() {
         // A file that is named a thousand times would not fit into memory.
-        if out.len() > MOST_BYTES {
+        if out.len() > MAX_BYTES {
             return Err(
-                Problem::OutOfRange.because(format!("is longer than {MOST_BYTES} bytes; must be 1 to {longest}"))
+                Problem::OutOfRange.because(format!("is longer than {MAX_BYTES} bytes; must be 1 to {longest}"))
             );
         }
         if let Some(tail) = rest.strip_prefix('"') {

@@ -4,7 +4,7 @@ use super::super::grammar;
 use super::{ANY, COUNT, LONG, MICROS, OptionKind, OptionRow, SECONDS, row};
 
 /// Of one section; those of all sections are limited together, too.
-const JOBS: u64 = crate::fio::MOST_JOBS;
+const JOBS: u64 = crate::fio::MAX_JOBS;
 /// More than any queue of Linux takes (aio-max-nr is 65,536 by default).
 const DEPTH: u64 = 1 << 20;
 

@@ -54,13 +54,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     )
     .alias(&["blocksize_unaligned"]),
     row("bs_is_seq_rand", OptionKind::Bool(|d, on| d.bs_is_seq_rand = on), "", "0", "bs gives sequential,random sizes"),
-    row(
-        "num_range",
-        OptionKind::Int(1, MOST_RANGES, |d, n| d.spec.num_range = n as u32),
-        "",
-        "1",
-        "ranges in one trim",
-    ),
+    row("num_range", OptionKind::Int(1, MAX_RANGES, |d, n| d.spec.num_range = n as u32), "", "1", "ranges in one trim"),
     row(
         "fill_device",
         OptionKind::Bool(|d, on| d.spec.fill_device = on),
@@ -88,5 +82,5 @@ pub(super) const ROWS: &[OptionRow] = &[
 ];
 
 /// What one command of NVMe takes.
-const MOST_RANGES: u64 = 256;
+const MAX_RANGES: u64 = 256;
 const CONTENT: &str = "how well content compresses or repeats has no bearing on the block layer";

@@ -3,7 +3,7 @@
 use super::{Life, MOST};
 use crate::analysis::ABSENT;
 use crate::analysis::chosen::Collector;
-use crate::analysis::findings::MOST_OVERTAKEN;
+use crate::analysis::findings::MAX_OVERTAKEN;
 
 /// A request is overdue if this many requests issued after it have completed, and it has been in
 /// the device for this many times the longest time of any completed request. Recorders lose events
@@ -61,7 +61,7 @@ impl Life {
             self.requests.get(id as usize).is_some_and(|request| request.issued == issued)
         };
         // Of entries whose request has completed there are few, if requests complete in order.
-        let entries = self.in_device.iter().take(2 * MOST_OVERTAKEN).filter(is_there);
-        entries.take(MOST_OVERTAKEN).position(|&(other, ..)| other == id)
+        let entries = self.in_device.iter().take(2 * MAX_OVERTAKEN).filter(is_there);
+        entries.take(MAX_OVERTAKEN).position(|&(other, ..)| other == id)
     }
 }

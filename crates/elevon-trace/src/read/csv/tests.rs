@@ -1,5 +1,5 @@
 use super::*;
-use crate::detect::TraceFormat;
+use crate::format::TraceFormat;
 use crate::testing::{assert_ordered, read_bytes};
 
 /// Time, device, sector, bytes, op and response of each event.

@@ -10,8 +10,8 @@ use super::wire::{Fields, NoMessage, Value};
 /// The first field number of such an event.
 pub(super) const FIRST: u32 = 65536;
 /// The most fields that an event has, and the most events that are described: more are damage.
-const MOST_FIELDS: usize = 64;
-const MOST_EVENTS: usize = 4096;
+const MAX_FIELDS: usize = 64;
+const MAX_EVENTS: usize = 4096;
 
 /// Field numbers of `GenericEventDescriptor`, and of the messages `DescriptorProto` and
 /// `FieldDescriptorProto` of protobuf, which it contains.
@@ -59,7 +59,7 @@ impl Described {
                 _ => {}
             }
         }
-        if number >= FIRST && self.events.len() < MOST_EVENTS && !self.events.contains_key(&number) {
+        if number >= FIRST && self.events.len() < MAX_EVENTS && !self.events.contains_key(&number) {
             let event = described(message)?;
             self.events.insert(number, event);
         }
@@ -86,7 +86,7 @@ fn described(message: &[u8]) -> Result<Option<DescribedEvent>, NoMessage> {
                         _ => {}
                     }
                 }
-                if number < MOST_FIELDS {
+                if number < MAX_FIELDS {
                     numbers.resize(numbers.len().max(number + 1), u32::MAX);
                     numbers[number] = generic_number(of);
                 }

@@ -43,16 +43,16 @@ impl Figure {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Figures {
     /// I/Os that completed, with flushes.
-    pub(super) ios: u64,
+    pub(crate) ios: u64,
     /// I/Os a second.
-    pub(super) per_second: f64,
+    pub(crate) per_second: f64,
     /// Bytes a second.
-    pub(super) bytes_per_second: f64,
+    pub(crate) bytes_per_second: f64,
     /// Nanoseconds until the completion of an I/O, in a trace from its first event: median, 99th
     /// percentile, longest.
-    pub(super) p50: f64,
-    pub(super) p99: f64,
-    pub(super) longest: f64,
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) longest: f64,
 }
 
 impl Figures {
@@ -69,7 +69,7 @@ impl Figures {
     }
 
     /// The figures of a process in the trace.
-    pub(super) fn measured(process: &WorkloadProcess) -> Self {
+    pub(crate) fn measured(process: &WorkloadProcess) -> Self {
         let (mut latency, mut bytes) = (LatencyStat::default(), 0);
         for (io, completed) in process.ios.iter().filter_map(|io| Some((io, io.completed?))) {
             latency.add(completed.saturating_sub(io.at));
@@ -86,7 +86,7 @@ impl Figures {
     }
 
     /// The same with latency from when an I/O was submitted, which is its first event in a trace.
-    pub(super) fn traced(job: &JobResult) -> Self {
+    pub(crate) fn traced(job: &JobResult) -> Self {
         let mixed = summary::mixed(&job.stats);
         Self::of_replay(job, mixed.bytes, mixed.clat)
     }
@@ -97,7 +97,7 @@ impl Figures {
     }
 
     /// The figures of all processes in the trace.
-    pub(super) fn measured_all(workload: &Workload) -> Self {
+    pub(crate) fn measured_all(workload: &Workload) -> Self {
         let ends = workload.processes.iter().filter_map(|process| {
             let first = process.ios.first()?.at;
             Some((first, first + process.duration()))
@@ -107,7 +107,7 @@ impl Figures {
     }
 
     /// The figures of all processes in a replay.
-    pub(super) fn replayed_all(run: &RunResult) -> Self {
+    pub(crate) fn replayed_all(run: &RunResult) -> Self {
         let jobs = || run.jobs.iter().filter(|job| job.end > job.start);
         let start = jobs().map(|job| job.start).min().unwrap_or_default();
         let span = jobs().map(|job| job.end).max().unwrap_or_default().since(start).get();
@@ -139,7 +139,7 @@ impl Figures {
     /// By how much the other is better in a figure, as a logarithm: 0 for equal, positive for more
     /// I/Os a second or a lower latency. `None` if there are too few I/Os to tell; a throughput can
     /// be told however few are left, so that a process that is starved shows.
-    pub(super) fn gain(&self, other: &Self, figure: Figure) -> Option<f64> {
+    pub(crate) fn gain(&self, other: &Self, figure: Figure) -> Option<f64> {
         let from = self.get(figure)?;
         let ratio = match figure {
             Figure::Throughput => (other.per_second / from).max(STARVED),
@@ -156,7 +156,7 @@ const STALL_LEAST: f64 = 100e6;
 
 impl Figures {
     /// Returns true if a process that did not stall does in the other figures.
-    pub(super) fn stalls_in(&self, other: &Self) -> bool {
+    pub(crate) fn stalls_in(&self, other: &Self) -> bool {
         other.longest >= STALL_LEAST && other.longest > STALL_TIMES * self.longest
     }
 }
@@ -167,7 +167,7 @@ const STARVED: f64 = 0.001;
 /// Returns true if somebody waits for most of the I/Os of a process: reads, synchronous writes and
 /// flushes. Nobody waits for what the kernel writes back by itself. What the page cache reads for a
 /// process that needs it now is marked as readahead, too: all reads of a database may be.
-pub(super) fn is_waited_for(process: &WorkloadProcess) -> bool {
+pub(crate) fn is_waited_for(process: &WorkloadProcess) -> bool {
     let waits = process.ios.iter().filter(|io| match io.op {
         Op::Read | Op::Flush => true,
         _ => io.flags.contains(Flags::SYNC),
