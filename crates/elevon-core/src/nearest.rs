@@ -7,7 +7,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 /// Longer words are not compared: no known name is near this length.
-const LONGEST: usize = 64;
+const MAX_COMPARED_LEN: usize = 64;
 
 /// Returns the known name that is most similar to `name`, if one is near: at most a third of the
 /// letters differ (one in a short word), ignoring case, or one contains the other. Of equally
@@ -20,7 +20,7 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         let is_near = changes <= name.len().max(candidate.len()).max(3) / 3;
         (is_near || holds(&lower, candidate) || holds(candidate, &lower)).then_some((changes, candidate))
     });
-    if name.len() > LONGEST { None } else { near.min().map(|(_, candidate)| candidate) }
+    if name.len() > MAX_COMPARED_LEN { None } else { near.min().map(|(_, candidate)| candidate) }
 }
 
 /// Returns ` (did you mean NAME?)`, or an empty string: the end of an error message about an
@@ -71,7 +71,7 @@ mod tests {
             ("noop", None),
             ("x", None),
             ("", None),
-            (&"k".repeat(LONGEST + 1), None),
+            (&"k".repeat(MAX_COMPARED_LEN + 1), None),
         ] {
             assert_eq!(nearest(name, known), meant, "{name}");
         }

@@ -8,10 +8,10 @@
 use io_uring::Submitter;
 
 /// Entries of the table: as many as the kernel allows.
-const MOST: u16 = 1 << 14;
+const MAX_ENTRIES: u16 = 1 << 14;
 
 /// Most bytes that the kernel takes for one entry.
-const LARGEST: usize = 1 << 30;
+const MAX_ENTRY_BYTES: usize = 1 << 30;
 
 /// The entry of a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl RegisteredTable {
         {
             return Some(known.index);
         }
-        if self.is_refused || bytes > LARGEST {
+        if self.is_refused || bytes > MAX_ENTRY_BYTES {
             return None;
         }
         let index = match known {
@@ -68,8 +68,8 @@ impl RegisteredTable {
     }
 
     fn take_entry(&mut self, ring: &Submitter<'_>) -> Option<u16> {
-        let make = || match ring.register_buffers_sparse(MOST.into()) {
-            Ok(()) => (0..MOST).rev().collect(),
+        let make = || match ring.register_buffers_sparse(MAX_ENTRIES.into()) {
+            Ok(()) => (0..MAX_ENTRIES).rev().collect(),
             // Linux before 5.19 has no sparse tables.
             Err(_) => Vec::new(),
         };
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(cover(&mut table, &ring, &mut one, &memory, 8192), Some(0));
         assert_eq!(cover(&mut table, &ring, &mut one, &memory, 4096), Some(0));
         assert_eq!(one, Some(Registered { index: 0, bytes: 8192 }));
-        assert_eq!(cover(&mut table, &ring, &mut one, &memory, LARGEST + 1), None);
+        assert_eq!(cover(&mut table, &ring, &mut one, &memory, MAX_ENTRY_BYTES + 1), None);
         assert_eq!(one.map(|entry| entry.bytes), Some(8192), "what is too long changes nothing");
 
         let nowhere = std::ptr::without_provenance_mut(4096);

@@ -23,7 +23,7 @@ use crate::{Finished, HostFile};
 const BATCH: usize = 64;
 
 /// Waits of less than this set a timer of their own.
-const SHORT: Duration = Duration::from_micros(100);
+const OWN_TIMER_BELOW: Duration = Duration::from_micros(100);
 
 /// How often to submit a command that the kernel returns without starting it, before the command
 /// counts as failed.
@@ -495,7 +495,7 @@ impl Uring {
         if self.timer.is_some_and(|timer| timer <= until) {
             return true;
         }
-        if limit < SHORT {
+        if limit < OWN_TIMER_BELOW {
             return false;
         }
         *self.timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());

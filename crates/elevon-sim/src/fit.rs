@@ -14,8 +14,8 @@
 //! 3. `interval`: the devices that explain the requests as well and would serve another load
 //!    otherwise.
 //!
-//! Cost: O(requests × log servers) for each of some hundred trials, over at most [`LOOKED_AT`]
-//! requests.
+//! Cost: O(requests × log servers) for each of some hundred trials, over at most
+//! [`MAX_REQUESTS_OF_A_TRIAL`] requests.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -35,9 +35,9 @@ pub use like::{LikeFit, fit_like, is_fitted, nearest};
 pub use model::{ByKind, Cost, Kind, Model, Served};
 
 /// Maximum number of requests that a fit uses; if there are more, it uses the first ones.
-pub const MOST: usize = 100_000;
+pub const MAX_REQUESTS_FITTED: usize = 100_000;
 /// Maximum number of requests that a trial uses.
-pub const LOOKED_AT: usize = 20_000;
+pub const MAX_REQUESTS_OF_A_TRIAL: usize = 20_000;
 /// Number of requests after which the model is set to the observed state.
 const WINDOW: usize = 256;
 /// Maximum number of sizes that are listed for each direction.
@@ -146,7 +146,7 @@ impl Fit {
 /// The kinds of `served` are reads, writes, discards and flushes. Sequential ones are found here.
 pub fn fit(served: &[Served]) -> Option<Fit> {
     let all = served.len() as u64;
-    let served = &served[..served.len().min(MOST)];
+    let served = &served[..served.len().min(MAX_REQUESTS_FITTED)];
     if !served.iter().any(|one| one.kind.has_data()) {
         return None;
     }
@@ -205,7 +205,7 @@ impl Trial {
     fn of(served: &[Served]) -> Self {
         let evidence = order::evidence(served);
         let depths = depths(served, evidence.best.shape.flush_waits);
-        let windows = windows(served, LOOKED_AT);
+        let windows = windows(served, MAX_REQUESTS_OF_A_TRIAL);
         let groups = refine::Groups::new(served, &depths, &windows);
         let is_ordered = evidence.is_ordered;
         let refined = |first: Model| refine::fit(first, is_ordered, served, &depths, &windows, &groups);

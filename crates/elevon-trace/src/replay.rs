@@ -50,7 +50,7 @@ const ABSENT: u64 = u64::MAX;
 const YEAR: u64 = 365 * 24 * 3600 * 1_000_000_000;
 /// Maximum time of a replay in nanoseconds: a hundred years. The clock of a simulation holds nearly
 /// six times as many.
-pub const LONGEST: u64 = 100 * YEAR;
+pub const MAX_REPLAY_NS: u64 = 100 * YEAR;
 
 /// The events of a trace from which I/Os are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,10 +207,10 @@ pub enum WorkloadReadError {
     /// The events of the device have no times.
     #[error("device {0}: the events have no times, so nothing says when an I/O is to go")]
     Untimed(DeviceNumber),
-    /// The I/Os span more than [`LONGEST`].
+    /// The I/Os span more than [`MAX_REPLAY_NS`].
     #[error(
         "device {0}: its I/Os span {1} years, and a replay takes at most {years}: a time of the trace is damaged",
-        years = LONGEST / YEAR
+        years = MAX_REPLAY_NS / YEAR
     )]
     TooLong(DeviceNumber, u64),
     /// No I/O of the device can be replayed.
@@ -240,7 +240,7 @@ impl RequestSink for Requests {
 /// # Errors
 /// Returns an error for a trace that cannot be read, for a device without I/O, for several devices
 /// of which none was chosen, for events without times, and for I/Os that span more than
-/// [`LONGEST`].
+/// [`MAX_REPLAY_NS`].
 pub fn read(
     open: &mut dyn FnMut() -> Result<Reader, OpenError>,
     device: Option<DeviceNumber>,
@@ -331,7 +331,7 @@ fn build(
     let last_io = processes.iter().flat_map(|p| p.ios.iter().map(|io| io.at)).max().unwrap_or(0);
     let ends = processes.iter().flat_map(|p| p.ios.iter().filter_map(|io| io.completed));
     let last = ends.max().unwrap_or(0).max(last_io);
-    if last > LONGEST {
+    if last > MAX_REPLAY_NS {
         return Err(WorkloadReadError::TooLong(device, last / YEAR));
     }
     processes.retain(|process| !process.ios.is_empty());

@@ -10,7 +10,7 @@ use crate::reader::Reader;
 use crate::recorded::Recorded;
 
 /// Minimum number of reads and writes for a fit.
-pub const FEWEST: usize = 20;
+pub const MIN_REQUESTS_OF_A_FIT: usize = 20;
 
 /// What a request asks of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +93,7 @@ pub enum ServedError {
     /// There are too few requests for a fit.
     #[error(
         "device {device}: {found} reads and writes with issue and completion are too few to fit a \
-         device to; it takes {FEWEST}"
+         device to; it takes {MIN_REQUESTS_OF_A_FIT}"
     )]
     TooFew {
         /// The device.
@@ -184,11 +184,11 @@ pub fn read(
     }
     let found = analysis.finish(&reader);
     let Requests { mut served, left_out, moved_data, end_sector, largest } = requests;
-    if moved_data < FEWEST {
+    if moved_data < MIN_REQUESTS_OF_A_FIT {
         let device = found.device;
         return Err(match left_out.unissued {
             _ if found.untimed > 0 && moved_data == 0 => ServedError::Untimed(device),
-            requests if requests >= FEWEST as u64 => ServedError::Unissued { device, requests },
+            requests if requests >= MIN_REQUESTS_OF_A_FIT as u64 => ServedError::Unissued { device, requests },
             _ => ServedError::TooFew { device, found: moved_data },
         });
     }
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_partition_gives_the_requests_of_its_disk() {
         let mut text = String::new();
-        for n in 0..FEWEST as u64 {
+        for n in 0..MIN_REQUESTS_OF_A_FIT as u64 {
             for (at, start, partition) in [(0, 2048, 1), (200, 900_000, 2)] {
                 let (us, from) = (n * 1000 + at, n * 16);
                 let sector = start + from;
@@ -240,7 +240,7 @@ mod tests {
         let chosen = DeviceNumber::new(8, 1);
         let found = read(&mut open, Some(chosen), &mut |_| {}).expect("requests");
         assert_eq!((found.device, found.partition), (DeviceNumber::new(8, 0), Some(chosen)));
-        assert_eq!(found.requests.len(), 2 * FEWEST);
+        assert_eq!(found.requests.len(), 2 * MIN_REQUESTS_OF_A_FIT);
         let whole = read(&mut open, None, &mut |_| {}).expect("requests");
         assert_eq!((whole.partition, whole.requests == found.requests), (None, true));
     }
@@ -251,7 +251,7 @@ mod tests {
     fn what_is_left_out_is_counted() {
         let mut text = String::new();
         let rows = [("R", 8, 0), ("D", 4096, 0), ("WZ", 512, 0), ("W", 8, -5), ("ZR", 8, 0)];
-        for (n, (rwbs, sectors, error)) in rows.into_iter().cycle().take(5 * FEWEST).enumerate() {
+        for (n, (rwbs, sectors, error)) in rows.into_iter().cycle().take(5 * MIN_REQUESTS_OF_A_FIT).enumerate() {
             let (at, sector, bytes) = (n * 1000 + 10, n * 8192, sectors * 512);
             text.push_str(&format!(
                 "a-11 [000] ..... 1.{at:06}: block_rq_issue: 8,0 {rwbs} {bytes} () {sector} + {sectors} [a]\n\
@@ -261,11 +261,11 @@ mod tests {
         }
         let mut open = || crate::from_bytes(text.clone().into_bytes());
         let found = read(&mut open, None, &mut |_| {}).expect("requests");
-        let few = FEWEST as u64;
+        let few = MIN_REQUESTS_OF_A_FIT as u64;
         assert_eq!(found.left_out, LeftOut { unissued: 0, failed: few, other: few });
         let discards = found.requests.iter().filter(|one| one.kind == ServedKind::Discard).count();
-        assert_eq!((found.requests.len(), discards), (3 * FEWEST, 2 * FEWEST));
-        let last_discard = 5 * (FEWEST - 1) + 1;
+        assert_eq!((found.requests.len(), discards), (3 * MIN_REQUESTS_OF_A_FIT, 2 * MIN_REQUESTS_OF_A_FIT));
+        let last_discard = 5 * (MIN_REQUESTS_OF_A_FIT - 1) + 1;
         assert_eq!(found.end_sector as usize, (last_discard + 1) * 8192 + 512, "the zeroes behind it");
     }
 
@@ -283,7 +283,7 @@ mod tests {
     /// A trace of response times, one without times: what is missing is named.
     #[test]
     fn what_a_trace_lacks_is_named() {
-        let rows: String = (0..FEWEST)
+        let rows: String = (0..MIN_REQUESTS_OF_A_FIT)
             .map(|n| format!("{},host,0,Read,{},4096,5000\n", 128_166_372_003_061_629 + n, n * 4096))
             .collect();
         let mut open = || crate::from_bytes(rows.clone().into_bytes());
@@ -292,7 +292,7 @@ mod tests {
         let untimed = |n: usize| {
             format!("block_rq_issue: 8,0 R 8192 () {n} + 16 [a]\nblock_rq_complete: 8,0 R () {n} + 16 [0]\n")
         };
-        let text: String = (0..FEWEST).map(|n| untimed(n * 16)).collect();
+        let text: String = (0..MIN_REQUESTS_OF_A_FIT).map(|n| untimed(n * 16)).collect();
         let mut open = || crate::from_bytes(text.clone().into_bytes());
         let error = read(&mut open, None, &mut |_| {}).expect_err("no times").to_string();
         assert!(error.contains("no times"), "{error}");

@@ -9,11 +9,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 struct Counting;
 
 static IN_USE: AtomicU64 = AtomicU64::new(0);
-static MOST: AtomicU64 = AtomicU64::new(0);
+static PEAK_BYTES: AtomicU64 = AtomicU64::new(0);
 
 fn grow(bytes: usize) {
     let now = IN_USE.fetch_add(bytes as u64, Ordering::Relaxed) + bytes as u64;
-    MOST.fetch_max(now, Ordering::Relaxed);
+    PEAK_BYTES.fetch_max(now, Ordering::Relaxed);
 }
 
 // SAFETY: passes every call on to the system's allocator.
@@ -113,7 +113,7 @@ fn perfetto(n: u64, out: &mut Vec<u8>) {
 /// Returns the number of events, and the maximum of memory in use minus that at the start.
 fn most(record: fn(u64, &mut Vec<u8>), records: u64) -> (u64, u64) {
     let before = IN_USE.load(Ordering::Relaxed);
-    MOST.store(before, Ordering::Relaxed);
+    PEAK_BYTES.store(before, Ordering::Relaxed);
     let source = Endless { left: records, made: 0, record, buffer: Vec::new(), at: 0 };
     let mut reader = elevon_trace::from_read("endless", Box::new(source)).expect("a known format");
     let mut events = 0;
@@ -121,7 +121,7 @@ fn most(record: fn(u64, &mut Vec<u8>), records: u64) -> (u64, u64) {
         events += batch.len() as u64;
     }
     drop(reader);
-    (events, MOST.load(Ordering::Relaxed) - before)
+    (events, PEAK_BYTES.load(Ordering::Relaxed) - before)
 }
 
 #[test]

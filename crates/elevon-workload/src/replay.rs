@@ -51,7 +51,7 @@ use ties::{Next, Ties};
 
 /// The maximum length of an I/O: that of a bio in the kernel, whose length has 32 bits. A call asks
 /// for no more than half of it; a damaged trace may show any length.
-const LARGEST: u64 = u32::MAX as u64;
+const MAX_IO_BYTES: u64 = u32::MAX as u64;
 
 /// The maximum number of buffers of different layout per process.
 const LAYOUTS: usize = 64;
@@ -163,7 +163,7 @@ impl Script {
     pub fn fit(&mut self, device_bytes: Bytes, block: u64) -> FitChanges {
         let mut fitted = FitChanges::default();
         let size = device_bytes.get() / block * block;
-        let most = size.min(LARGEST / block * block);
+        let most = size.min(MAX_IO_BYTES / block * block);
         for io in self.ios.iter_mut().filter(|io| io.op != Op::Flush) {
             let (start, len) = (io.sector.get().saturating_mul(512), io.bytes.get());
             let mut first = start / block * block;

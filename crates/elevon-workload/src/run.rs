@@ -42,7 +42,7 @@ pub use outcome::{EndedEarly, JobOutcome, Progress, RunOutcome};
 
 /// A run is stuck if for this long I/Os were at the device, no command completed, and no process
 /// had anything else to do: twenty of the block layer's timeouts; after an interrupt, two.
-const PATIENCE: Nanos = Nanos::from_secs(600);
+const STUCK_AFTER: Nanos = Nanos::from_secs(600);
 const PATIENCE_INTERRUPTED: Nanos = Nanos::from_secs(60);
 
 /// Steps at one instant after which a run is taken to make no progress.
@@ -581,7 +581,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// waits for an instant.
     #[cold]
     fn is_device_silent(&mut self, now: Instant) -> bool {
-        if self.ended_early.is_none() && now.since(self.last_progress) <= PATIENCE {
+        if self.ended_early.is_none() && now.since(self.last_progress) <= STUCK_AFTER {
             return false;
         }
         let at_device = self.ios_at_device();

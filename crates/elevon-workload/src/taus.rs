@@ -12,7 +12,7 @@
 pub(crate) struct Taus88([u32; 3]);
 
 /// The least states of the three parts.
-const LEAST: [u32; 3] = [2, 8, 16];
+const MIN_STATES: [u32; 3] = [2, 8, 16];
 /// Lehmer's multiplier 69069, as in other implementations of this generator.
 const LEHMER: u32 = 69069;
 /// Numbers that are thrown away after seeding.
@@ -22,7 +22,7 @@ impl Taus88 {
     /// Returns a generator, seeded as fio's.
     pub(crate) fn new(seed: u32) -> Self {
         let mut last = 53;
-        let mut rng = Self(LEAST.map(|least| {
+        let mut rng = Self(MIN_STATES.map(|least| {
             last = u32::wrapping_mul(last, LEHMER) ^ seed;
             if last < least {
                 last += least;

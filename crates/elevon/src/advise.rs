@@ -54,7 +54,7 @@ use search::{Scored, Search};
 use trial::{Bench, Trial};
 
 /// I/Os of one process that it takes to advise on anything.
-const FEWEST: usize = 100;
+const MIN_IOS_OF_A_PROCESS: usize = 100;
 /// Values of `--ios`, `--best` and `--max-loss`.
 const IOS: std::ops::RangeInclusive<usize> = 1_000..=10_000_000;
 const BEST: std::ops::RangeInclusive<usize> = 1..=20;
@@ -161,8 +161,8 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
         Some((from, until)) => whole.between(from, until),
         None => whole,
     };
-    if workload.processes.iter().all(|process| process.ios.len() < FEWEST) {
-        return Err(Failure::named(name, AdviseError::TooFew { fewest: FEWEST }));
+    if workload.processes.iter().all(|process| process.ios.len() < MIN_IOS_OF_A_PROCESS) {
+        return Err(Failure::named(name, AdviseError::TooFew { fewest: MIN_IOS_OF_A_PROCESS }));
     }
     let wanted = wanted(&workload, args.for_process.as_deref())?;
     let base = base(args)?;

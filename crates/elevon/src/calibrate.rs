@@ -38,23 +38,23 @@ struct Probe {
     key: &'static str,
 }
 
-const SMALL: u64 = 4096;
-const LARGE: u64 = 1 << 20;
+const SMALL_BLOCK: u64 = 4096;
+const LARGE_BLOCK: u64 = 1 << 20;
 
 /// Deep enough for any device. Large I/Os are several requests each, and a queue of them must not
 /// run out of tags: workers of io_uring that wait for one lose the order.
 const fn probe(name: &'static str, rw: &'static str, block: u64, key: &'static str) -> Probe {
-    Probe { name, rw, block, depth: if block == SMALL { 128 } else { 16 }, key }
+    Probe { name, rw, block, depth: if block == SMALL_BLOCK { 128 } else { 16 }, key }
 }
 
 /// Runs in the order of the model's line. Reads come first, because they do not change data.
 const PROBES: [Probe; 6] = [
-    probe("sequential read", "read", LARGE, "rbps"),
-    probe("sequential read", "read", SMALL, "rseqiops"),
-    probe("random read", "randread", SMALL, "rrandiops"),
-    probe("sequential write", "write", LARGE, "wbps"),
-    probe("sequential write", "write", SMALL, "wseqiops"),
-    probe("random write", "randwrite", SMALL, "wrandiops"),
+    probe("sequential read", "read", LARGE_BLOCK, "rbps"),
+    probe("sequential read", "read", SMALL_BLOCK, "rseqiops"),
+    probe("random read", "randread", SMALL_BLOCK, "rrandiops"),
+    probe("sequential write", "write", LARGE_BLOCK, "wbps"),
+    probe("sequential write", "write", SMALL_BLOCK, "wseqiops"),
+    probe("random write", "randwrite", SMALL_BLOCK, "wrandiops"),
 ];
 
 impl Probe {
@@ -63,7 +63,7 @@ impl Probe {
     }
 
     const fn block_name(&self) -> &'static str {
-        if self.block == SMALL { "4 KiB" } else { "1 MiB" }
+        if self.block == SMALL_BLOCK { "4 KiB" } else { "1 MiB" }
     }
 
     /// Returns the job of the run.
@@ -73,7 +73,7 @@ impl Probe {
         let ramp = if self.writes() { micros } else { 0 };
         // Small I/Os may run out of tags. The order of sequential ones is kept by a process that
         // waits for them itself; it takes completions late, which of so many I/Os is little.
-        let engine = if self.block == SMALL && !rw.starts_with("rand") { "libaio" } else { "io_uring" };
+        let engine = if self.block == SMALL_BLOCK && !rw.starts_with("rand") { "libaio" } else { "io_uring" };
         format!(
             "[{}]\nioengine={engine}\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
              runtime={micros}us\nramp_time={ramp}us\n",
@@ -109,7 +109,7 @@ impl Measured {
 
     /// Returns the coefficient: bytes per second of large blocks, I/Os per second of small ones.
     fn coefficient(&self) -> u64 {
-        if self.probe.block == LARGE { self.per_second(self.bytes) } else { self.iops() }
+        if self.probe.block == LARGE_BLOCK { self.per_second(self.bytes) } else { self.iops() }
     }
 }
 
@@ -278,7 +278,7 @@ fn text(args: &CalibrateArgs, measured: &[Measured]) -> String {
         if !measured.iter().any(|m| m.probe.writes() == is_write) {
             continue;
         }
-        for (block, bytes) in [("4 KiB", SMALL), ("64 KiB", 16 * SMALL), ("1 MiB", LARGE)] {
+        for (block, bytes) in [("4 KiB", SMALL_BLOCK), ("64 KiB", 16 * SMALL_BLOCK), ("1 MiB", LARGE_BLOCK)] {
             let us = |time: elevon_core::units::Nanos| time.get() as f64 / 1e3;
             let costs = [model.request(is_write, bytes, false), model.request(is_write, bytes, true)];
             let [sequential, random] = costs.map(us);

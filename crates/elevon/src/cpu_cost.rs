@@ -19,7 +19,7 @@ const KEYS: &str = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=
                     wake=TIME..TIME or preempt=SHARE, such as submit=4us";
 /// What a time has to be, and the two times of `wake=`.
 const TIME: &str = "a time with its unit (ns, us, ms, s), such as 4us";
-const TIMES: &str = "a time with its unit (ns, us, ms, s), or two, such as 5us..20us";
+const ONE_TIME_OR_TWO: &str = "a time with its unit (ns, us, ms, s), or two, such as 5us..20us";
 
 /// Parses `submit=T,complete=T,...`, each time with its unit. A part that is missing has its
 /// default; the default of `scheduler=` and `lock=` depends on the scheduler. The lock is never
@@ -69,7 +69,7 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
 /// Parses `TIME..TIME`, or one time for both.
 fn wakes(text: &str) -> Result<(Nanos, Nanos), ValueError> {
     let (least, most) = text.split_once("..").unwrap_or((text, text));
-    let time = |text| quantity::time(text).map_err(|_| ValueError::expected(TIMES));
+    let time = |text| quantity::time(text).map_err(|_| ValueError::expected(ONE_TIME_OR_TWO));
     let (least, most) = (time(least)?, time(most)?);
     if least <= most { Ok((least, most)) } else { Err(ValueError::FirstIsLater) }
 }

@@ -20,7 +20,7 @@ use crate::failure::{Ending, Failure, InputError, MachineError, ValueError, emit
 const ENDED: &str = "the server ended before it answered";
 
 /// The longest time that `explain` looks at, in seconds.
-const LONGEST: f64 = 60.0;
+const MAX_EXPLAIN_SECONDS: f64 = 60.0;
 
 pub(crate) fn ctl(args: &CtlArgs) -> Result<Ending, Failure> {
     let command = command(&args.command)?;
@@ -47,7 +47,7 @@ fn command(command: &CtlCommand) -> Result<Value, Failure> {
         CtlCommand::Disconnect { whom } => json!({ "command": "disconnect", "whom": whom }),
         CtlCommand::Stats => json!({ "command": "stats" }),
         CtlCommand::Explain { tenant, seconds } => {
-            if !(0.001..=LONGEST).contains(seconds) {
+            if !(0.001..=MAX_EXPLAIN_SECONDS).contains(seconds) {
                 let expected = ValueError::expected("a time from 0.001 to 60 seconds");
                 return Err(Failure::named(format!("--seconds {seconds}"), expected));
             }
@@ -75,7 +75,7 @@ fn command(command: &CtlCommand) -> Result<Value, Failure> {
 }
 
 /// How long a server may take to answer a command.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The same for one that waits for clients to leave, several times in turn.
 const LONG_PATIENCE: Duration = Duration::from_secs(120);
 
@@ -83,7 +83,7 @@ const LONG_PATIENCE: Duration = Duration::from_secs(120);
 fn patience(command: &Value) -> Duration {
     match command["command"].as_str() {
         Some("drain" | "disconnect" | "reload" | "reopen") => LONG_PATIENCE,
-        _ => PATIENCE + Duration::from_millis(number_of(&command["over_ms"])),
+        _ => ANSWER_TIMEOUT + Duration::from_millis(number_of(&command["over_ms"])),
     }
 }
 
@@ -113,7 +113,7 @@ fn connect(socket: &Path) -> Result<UnixStream, Failure> {
         let error = io::Error::new(error.kind(), words);
         MachineError::Server { socket: socket.display().to_string(), error }
     };
-    Ok(elevon_host::connect_unix(socket, PATIENCE).map_err(nobody)?)
+    Ok(elevon_host::connect_unix(socket, ANSWER_TIMEOUT).map_err(nobody)?)
 }
 
 fn ask_over(stream: &mut UnixStream, socket: &Path, command: &Value) -> Result<Value, Failure> {
@@ -392,8 +392,11 @@ mod tests {
 
     #[test]
     fn a_server_may_take_as_long_as_a_command_does() {
-        assert_eq!(patience(&json!({ "command": "stats" })), PATIENCE);
-        assert_eq!(patience(&json!({ "command": "explain", "over_ms": 60_000 })), PATIENCE + Duration::from_secs(60));
+        assert_eq!(patience(&json!({ "command": "stats" })), ANSWER_TIMEOUT);
+        assert_eq!(
+            patience(&json!({ "command": "explain", "over_ms": 60_000 })),
+            ANSWER_TIMEOUT + Duration::from_secs(60)
+        );
         assert_eq!(patience(&json!({ "command": "drain" })), LONG_PATIENCE);
     }
 

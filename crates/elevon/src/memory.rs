@@ -16,11 +16,11 @@ use crate::setting;
 
 /// Minimum memory that is left to a simulated page cache; with less, the kernel's reserves would
 /// take most of it.
-const LEAST: u64 = 4 << 20;
+const MIN_SIMULATED_CACHE: u64 = 4 << 20;
 /// Minimum size of a real page cache, without the memory that is kept free for reclaim.
-const LEAST_REAL: u64 = 64 << 10;
+const MIN_REAL_CACHE: u64 = 64 << 10;
 /// Maximum memory of a machine.
-const MOST: u64 = 1 << 42;
+const MAX_MEMORY: u64 = 1 << 42;
 
 /// Page cache of a run.
 #[derive(Clone, Debug)]
@@ -200,7 +200,7 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
     let pair = format!("size={size}");
     let fields = Fields::parse("cache", &pair, &["size"]).map_err(bad)?;
     let size = fields.memory("size", Bytes::ZERO).map_err(bad)?;
-    if size.get() < LEAST_REAL || size.get() > MOST {
+    if size.get() < MIN_REAL_CACHE || size.get() > MAX_MEMORY {
         return Err(Failure::named(name(), ValueError::expected("64KiB or more, up to 4TiB")));
     }
     let free = Bytes::new(Watermarks::of_memory(size, 0).high * PAGE_SIZE);
@@ -237,7 +237,7 @@ fn sizes(text: &str) -> Result<Sizes, Failure> {
     let size = |key| fields.memory(key, Bytes::ZERO).map_err(|error| wrong("--memory", text, error));
     let (memory, others, idle, zram) = (size("size")?, size("others")?, size("idle")?, size("zram")?);
     let left = memory.get().saturating_sub(others.get());
-    if left < LEAST || memory.get() > MOST {
+    if left < MIN_SIMULATED_CACHE || memory.get() > MAX_MEMORY {
         return Err(bad(ValueError::MemoryLeft { left }));
     }
     if idle > others {

@@ -15,7 +15,7 @@ use elevon_report::result::NotKept;
 use elevon_sim::device::Description;
 use elevon_sim::memory::MemoryModel;
 use elevon_trace::replay::{
-    After, Crowds, Exclusion, Follows, LONGEST, Milestone as Reached, Workload, WorkloadIo, WorkloadProcess,
+    After, Crowds, Exclusion, Follows, MAX_REPLAY_NS, Milestone as Reached, Workload, WorkloadIo, WorkloadProcess,
     WorkloadReadError,
 };
 use elevon_trace::{Recorded, Selection};
@@ -81,7 +81,7 @@ impl Replay {
         let in_trace = whole.len();
         let workload = selected(path, whole, &selection)?;
         let last = workload.processes.iter().flat_map(|process| &process.ios).map(|io| io.at).max().unwrap_or(0);
-        if last as f64 / speed > LONGEST as f64 {
+        if last as f64 / speed > MAX_REPLAY_NS as f64 {
             let expected = ValueError::expected("a speed at which the trace takes at most a hundred years");
             return Err(Failure::named(format!("--speed {speed}"), expected));
         }

@@ -8,7 +8,7 @@ use elevon_workload::jobs::Roster;
 use elevon_workload::run::Progress;
 
 /// Maximum number of tenants with a line; a report has all.
-const MOST: usize = 32;
+const MAX_TENANTS_SHOWN: usize = 32;
 
 /// The tenants, and the counts at the previous line.
 #[derive(Debug, Default)]
@@ -31,7 +31,9 @@ impl TenantLines {
             let at = path.and_then(|path| {
                 let known = lines.paths.iter().position(|known| *known == path);
                 known.or_else(|| {
-                    (lines.paths.len() < MOST).then(|| lines.paths.push(path)).map(|()| lines.paths.len() - 1)
+                    (lines.paths.len() < MAX_TENANTS_SHOWN)
+                        .then(|| lines.paths.push(path))
+                        .map(|()| lines.paths.len() - 1)
                 })
             });
             lines.of_task.push(at);

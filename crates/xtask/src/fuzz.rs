@@ -23,7 +23,7 @@ pub use worker::{WorkerArgs, work};
 /// Memory of the process of a target, in KiB; an input that needs more is a finding.
 const MEMORY_KIB: u64 = 4 << 20;
 /// Exit status of a process whose input takes too long.
-const TOO_LONG: i32 = 124;
+const EXIT_TOO_LONG: i32 = 124;
 
 /// Mutate the inputs in fuzz/corpus, and check what comes of them
 ///
@@ -106,7 +106,7 @@ fn run(target: &Target, args: &FuzzArgs, millis: u64, folder: &Path) -> Result<S
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let why = match output.status.code() {
-        Some(TOO_LONG) => "an input takes too long".to_owned(),
+        Some(EXIT_TOO_LONG) => "an input takes too long".to_owned(),
         Some(101) => "a property does not hold".to_owned(),
         _ => format!("the process ended with {}", output.status),
     };

@@ -20,7 +20,7 @@ use crate::shadow::Shadow;
 use crate::{Context, FrameId};
 use elevon_core::units::Instant;
 
-const SMALL: u32 = 1;
+const SMALL_LIST: u32 = 1;
 const MAIN: u32 = 2;
 /// The small queue holds one page in this number.
 const SMALL_SHARE: u64 = 10;
@@ -64,7 +64,7 @@ impl S3Fifo {
             return self.add(pages, frame, tag);
         }
         let uses = pages.field(frame) + u32::from(pages.take_accessed(frame));
-        if tag == SMALL && uses > 1 {
+        if tag == SMALL_LIST && uses > 1 {
             pages.set_field(frame, 0);
             self.stats.promoted += 1;
             return self.add(pages, frame, MAIN);
@@ -74,7 +74,7 @@ impl S3Fifo {
             self.stats.kept += 1;
             return self.add(pages, frame, MAIN);
         }
-        let ghost = (tag == SMALL).then(|| Shadow::new(self.ghosts, false));
+        let ghost = (tag == SMALL_LIST).then(|| Shadow::new(self.ghosts, false));
         self.ghosts += u64::from(ghost.is_some());
         self.stats.evicted += 1;
         outcome.evicted += 1;
@@ -91,7 +91,7 @@ impl Replacement for S3Fifo {
             self.stats.refaulted += 1;
             self.stats.restored += 1;
         }
-        self.add(pages, frame, if is_ghost { MAIN } else { SMALL });
+        self.add(pages, frame, if is_ghost { MAIN } else { SMALL_LIST });
     }
 
     #[inline]
@@ -134,7 +134,7 @@ impl Replacement for S3Fifo {
     }
 
     fn self_check(&self, pages: &Pages) {
-        for (list, tag) in [(&self.small, SMALL), (&self.main, MAIN)] {
+        for (list, tag) in [(&self.small, SMALL_LIST), (&self.main, MAIN)] {
             list.self_check(pages);
             list.iter(pages).for_each(|frame| assert_eq!(pages.list_tag(frame), tag));
         }

@@ -15,11 +15,11 @@
 //!
 //! Waiting bios are in a queue for each tenant, direction and priority class: a tenant's RT does
 //! not wait behind its BE, its reads not behind its writes. Lower classes are served every
-//! [`PATIENCE`]. A tenant with waiting bios is in the list of the one level that will hold it
-//! longest. Levels are in a tree, sorted by the time when they let the next bio go. Tenants in one
-//! list share what the level lets go by their weights (`turns`), reads and writes together where a
-//! limit counts both; who is behind its reserve goes first (`floors`). Journal and metadata I/O
-//! goes at once and becomes debt.
+//! [`LOWER_CLASS_WAIT`]. A tenant with waiting bios is in the list of the one level that will hold
+//! it longest. Levels are in a tree, sorted by the time when they let the next bio go. Tenants in
+//! one list share what the level lets go by their weights (`turns`), reads and writes together
+//! where a limit counts both; who is behind its reserve goes first (`floors`). Journal and metadata
+//! I/O goes at once and becomes debt.
 //!
 //! The bytes of a split bio are charged with its first fragment, so what remains of it waits for
 //! the limits in I/Os alone. Such remainders have queues and lists of their own, and a level lets
@@ -59,7 +59,7 @@ pub const CATCH_UP: Nanos = Nanos::from_millis(100);
 
 /// How long a lower class of a tenant waits at most while higher classes of it have I/O: the
 /// `class_expire` of `flow`. It then gets one I/O.
-pub const PATIENCE: Nanos = Nanos::from_millis(250);
+pub const LOWER_CLASS_WAIT: Nanos = Nanos::from_millis(250);
 
 /// Memory per tenant before any of its bios has waited.
 pub const NODE_BYTES: usize = size_of::<ExactNode>();
@@ -145,11 +145,11 @@ impl Backlog {
     }
 
     /// Returns the class whose turn it is, and its urgency: the smaller one goes first. A class
-    /// that has waited for [`PATIENCE`] goes before any that has not.
+    /// that has waited for [`LOWER_CLASS_WAIT`] goes before any that has not.
     fn turn(&self, now: Instant) -> Option<(Urgency, usize)> {
         let waiting = (0..CLASSES).filter(|&class| !self.classes[class].is_empty());
         let urgency = |class: usize| match self.served[class] {
-            since if now.since(since) >= PATIENCE => (false, since.get()),
+            since if now.since(since) >= LOWER_CLASS_WAIT => (false, since.get()),
             _ => (true, class as u64),
         };
         waiting.map(|class| (urgency(class), class)).min()

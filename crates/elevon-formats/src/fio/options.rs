@@ -144,7 +144,7 @@ fn bounds(low: i64, high: u64) -> String {
 /// The largest value of fio's 32-bit options.
 const ANY: u64 = u32::MAX as u64;
 /// The largest value of fio's 64-bit options.
-const LONG: u64 = i64::MAX as u64;
+const ANY_64_BIT: u64 = i64::MAX as u64;
 /// The largest I/O: fio's iolog stores lengths in 32 bits, and no device takes more at once.
 const LARGEST_BLOCK: u64 = ANY;
 const SECONDS: u64 = 1_000_000;

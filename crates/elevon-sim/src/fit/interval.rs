@@ -6,9 +6,9 @@ use super::order::{Evidence, Explained, Shape};
 const ALIKE: f64 = 1.05;
 /// By which factor a device may serve more requests at once than were in it, if the trace sets no
 /// bound.
-const MORE: u64 = 4;
+const MAX_MORE_AT_ONCE: u64 = 4;
 /// Largest number of servers of a device.
-const MOST: u64 = 4096;
+const MAX_SERVERS: u64 = 4096;
 
 /// Returns true if the trace sets no bound to the number of servers: as many as requests were in
 /// the device, so that none waits, explain it as well.
@@ -22,7 +22,7 @@ pub(super) fn has_no_bound(evidence: &Evidence) -> bool {
 pub(super) fn ends(evidence: &Evidence) -> Vec<Explained> {
     let most = evidence.most;
     let no_bound = has_no_bound(evidence);
-    let deepest = if no_bound { most.saturating_mul(MORE).min(MOST) } else { most };
+    let deepest = if no_bound { most.saturating_mul(MAX_MORE_AT_ONCE).min(MAX_SERVERS) } else { most };
     let by = |of: fn(&Explained) -> f64| {
         let sorted = |a: &&Explained, b: &&Explained| of(a).total_cmp(&of(b));
         [evidence.kept.iter().min_by(sorted), evidence.kept.iter().max_by(sorted)]
@@ -56,15 +56,15 @@ fn off(one: &Explained, other: &Explained, depth: u64) -> f64 {
 }
 
 /// Number of requests that must have met a depth or less for it to be known, and as a part of all.
-const FEWEST: usize = 30;
-const PART: usize = 100;
+const MIN_REQUESTS_AT_A_DEPTH: usize = 30;
+const MIN_PART_AT_A_DEPTH: usize = 100;
 
 /// Returns the smallest and the largest number of requests in the device that there was, but for a
 /// few that met less.
 pub(super) fn met(depths: &[u64]) -> [u64; 2] {
     let mut sorted = depths.to_vec();
     sorted.sort_unstable();
-    let at = FEWEST.max(sorted.len() / PART).min(sorted.len().saturating_sub(1));
+    let at = MIN_REQUESTS_AT_A_DEPTH.max(sorted.len() / MIN_PART_AT_A_DEPTH).min(sorted.len().saturating_sub(1));
     [sorted.get(at), sorted.last()].map(|depth| depth.copied().unwrap_or(1))
 }
 
@@ -77,7 +77,7 @@ pub(super) fn known(best: &Explained, ends: &[Explained], depths: &[u64]) -> [u6
     let [least, most] = met(depths);
     let parts = |depth: u64| ends.iter().any(|end| off(best, end, depth) >= libm::log(ALIKE));
     let below = (1..least).any(parts);
-    let above = parts(most.saturating_mul(MORE).min(MOST));
+    let above = parts(most.saturating_mul(MAX_MORE_AT_ONCE).min(MAX_SERVERS));
     let from = if below || !above { least } else { 0 };
     [from, if above { most } else { 0 }]
 }

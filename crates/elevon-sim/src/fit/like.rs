@@ -19,7 +19,7 @@ use elevon_core::op::Op;
 use elevon_core::units::{Instant, Sectors};
 
 use super::refine::Groups;
-use super::{Kind, LOOKED_AT, LatencyRow, MOST, Served, by_depth, by_size, depths};
+use super::{Kind, LatencyRow, MAX_REQUESTS_FITTED, MAX_REQUESTS_OF_A_TRIAL, Served, by_depth, by_size, depths};
 use crate::chance::{below, draw};
 use crate::device::closed_loop::command;
 use crate::device::flash::{Flash, FlashConfig, PARAMETERS};
@@ -29,7 +29,7 @@ use crate::device::{Description, Device};
 /// Bytes of the requests that a trial uses.
 const MAX_BYTES: u64 = 32 << 30;
 /// Bytes of a request, and sectors of a device, beyond which a trace is not followed.
-const LONGEST: u64 = 64 << 20;
+const MAX_REQUEST_BYTES: u64 = 64 << 20;
 const SECTORS: u64 = 1 << 40;
 /// Longest time between a completion and the issue that follows it: an hour.
 const LONGEST_GAP: u64 = HOUR;
@@ -103,7 +103,7 @@ const CHANCE: u64 = 0xf17_0003;
 /// A change is kept if it reduces the error to this factor. In the end, one is taken back that does
 /// not reduce it to the second factor.
 const KEPT: f64 = 0.999;
-const WORTH: f64 = 0.97;
+const MAX_ERROR_FACTOR: f64 = 0.97;
 
 /// The value from which a parameter grows that is 0 in the profile.
 const fn seed_of(unit: Unit) -> u64 {
@@ -151,7 +151,7 @@ pub fn fit_like(
     on_trial: &mut dyn FnMut(u64),
 ) -> Option<LikeFit> {
     let all = served.len() as u64;
-    let served = &served[..served.len().min(MOST)];
+    let served = &served[..served.len().min(MAX_REQUESTS_FITTED)];
     if !served.iter().any(|one| one.kind.has_data()) {
         return None;
     }
@@ -204,7 +204,7 @@ fn looked_at(served: &[Served]) -> usize {
         bytes = bytes.saturating_add(one.bytes);
         bytes > MAX_BYTES
     });
-    served.len().min(LOOKED_AT).min(enough.unwrap_or(usize::MAX).max(1))
+    served.len().min(MAX_REQUESTS_OF_A_TRIAL).min(enough.unwrap_or(usize::MAX).max(1))
 }
 
 fn text(row: &Parameter<FlashConfig>, config: &FlashConfig) -> String {
@@ -300,7 +300,8 @@ impl<'a> Observed<'a> {
                     Kind::Read | Kind::SequentialRead => Op::Read,
                     Kind::Write | Kind::SequentialWrite => Op::Write,
                 };
-                device.submit(Instant::new(now), &command(n, op, one.sector % SECTORS, one.bytes.min(LONGEST)));
+                device
+                    .submit(Instant::new(now), &command(n, op, one.sector % SECTORS, one.bytes.min(MAX_REQUEST_BYTES)));
             }
         }
     }
@@ -361,7 +362,7 @@ fn search(
             (observed.error(&other), other)
         });
         match without.min_by(|a, b| a.0.total_cmp(&b.0)) {
-            Some((of_other, other)) if of_other * WORTH < error => (best, error) = (other, of_other),
+            Some((of_other, other)) if of_other * MAX_ERROR_FACTOR < error => (best, error) = (other, of_other),
             _ => return best,
         }
     }

@@ -57,7 +57,7 @@ const AS_GOOD: f64 = 2.0;
 /// Times that occupy no server, as shares of the shortest latency of the trace.
 const BASES: [f64; 11] = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.97];
 /// The request whose latency is taken for the shortest: so many in a thousand are shorter.
-const SHORTEST: usize = 10;
+const SHORTEST_PERMILLE: usize = 10;
 
 /// Servers behind a FIFO that may have served a trace.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -141,7 +141,7 @@ pub(super) fn evidence(served: &[Served]) -> Evidence {
     let best = by_servers.iter().map(|one| one.1).fold(f64::NEG_INFINITY, f64::max);
     for at in 1..by_servers.len() {
         let [below, above] = [by_servers[at - 1], by_servers[at]];
-        if f64::max(below.1, above.1) >= best - NEAR {
+        if f64::max(below.1, above.1) >= best - MAX_LIKELIHOOD_GAP {
             for servers in below.0 + 1..above.0 {
                 let score = try_all(servers, &mut all);
                 by_servers.push((servers, score));
@@ -171,7 +171,7 @@ pub(super) fn evidence(served: &[Served]) -> Evidence {
 
 /// A number of servers whose neighbour is less likely by more than this, as a logarithm, is not
 /// looked at closely.
-const NEAR: f64 = 200.0;
+const MAX_LIKELIHOOD_GAP: f64 = 200.0;
 
 /// Yields the numbers of servers that are tried: all small ones, then in steps of an eighth.
 pub(super) fn numbers(most: u64) -> impl Iterator<Item = u64> {
@@ -184,7 +184,7 @@ pub(super) fn numbers(most: u64) -> impl Iterator<Item = u64> {
 /// time.
 fn shortest(served: &[Served]) -> f64 {
     let mut all: Vec<u64> = served.iter().filter(|one| one.kind.has_data()).map(Served::latency).collect();
-    let at = all.len() * SHORTEST / 1000;
+    let at = all.len() * SHORTEST_PERMILLE / 1000;
     if all.is_empty() { 0.0 } else { *all.select_nth_unstable(at).1 as f64 }
 }
 
@@ -406,7 +406,7 @@ fn explain(stretches: &[Stretch<'_>], units: &ByKind<Unit>, shape: Shape) -> Exp
 /// order.
 const ORDERED: f64 = 0.005;
 /// Minimum number of requests that waited, and that did not, for a comparison.
-const FEWEST: usize = 50;
+const MIN_REQUESTS_COMPARED: usize = 50;
 /// Mean difference of the quantiles of their times, relative to the median, from which the times
 /// of those that waited are not service times alone.
 const STEADY: f64 = 0.15;
@@ -426,7 +426,7 @@ fn is_ordered(stretches: &[Stretch<'_>], shape: Shape) -> bool {
             shares[usize::from(held.waited)].push(held.time / scale.cost(one).max(TICK));
         }
     }
-    if shares.iter().any(|all| all.len() < FEWEST) {
+    if shares.iter().any(|all| all.len() < MIN_REQUESTS_COMPARED) {
         return true;
     }
     shares.iter_mut().for_each(|all| all.sort_unstable_by(f64::total_cmp));

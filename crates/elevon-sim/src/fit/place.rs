@@ -9,7 +9,7 @@ use crate::device::slots::place::Streams;
 use elevon_core::units::{Bytes, Sector};
 
 /// Minimum number of requests of one size and depth at either place, for a comparison.
-const FEWEST: usize = 10;
+const MIN_REQUESTS_AT_A_PLACE: usize = 10;
 /// Minimum number of requests of a direction at either place.
 const FEWEST_OF_ALL: usize = 100;
 /// The place matters if the medians differ by this factor on average.
@@ -61,7 +61,7 @@ fn matters(served: &[Served], kinds: &[Kind], depths: &[u64], direction: Kind) -
     let (mut weight, mut difference) = (0.0, 0.0);
     for mut latencies in groups.into_values() {
         let count = latencies[0].len().min(latencies[1].len());
-        if count < FEWEST {
+        if count < MIN_REQUESTS_AT_A_PLACE {
             continue;
         }
         let [other, sequential] = [0, 1].map(|place: usize| {

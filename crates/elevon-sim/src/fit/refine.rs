@@ -11,14 +11,14 @@ use crate::device::slots::spread::{PLACES, Quantiles};
 /// sizes are grouped by the power of two of their size.
 const OWN_GROUP: usize = 200;
 /// Minimum number of samples for a spread.
-const FEWEST: usize = 30;
+const MIN_SAMPLES_OF_A_SPREAD: usize = 30;
 /// A further parameter is used only if it reduces the error to this factor.
-pub(super) const WORTH: f64 = 0.97;
+pub(super) const MAX_ERROR_FACTOR: f64 = 0.97;
 /// Minimum size of a group whose 99th percentile is part of the error, and the weight of that part.
 const TAIL: usize = 200;
 const TAIL_COUNTS: f64 = 0.25;
 /// Largest factor of a spread.
-const LONGEST: f64 = 1000.0;
+const MAX_SPREAD_FACTOR: f64 = 1000.0;
 /// Steps by which figures are changed, as fractions of the mean service time.
 const STEPS: [f64; 6] = [0.16, 0.08, 0.04, 0.02, 0.01, 0.005];
 
@@ -165,7 +165,7 @@ pub(super) fn may_have_more(
     let most = depths.iter().copied().max().unwrap_or(1);
     let refine = Refine { served, windows, groups, most, is_ordered: false };
     let none_waits = refine.anchored(&Model { servers: most, ..*model });
-    model.servers >= most || refine.error(&none_waits) * WORTH <= refine.error(model)
+    model.servers >= most || refine.error(&none_waits) * MAX_ERROR_FACTOR <= refine.error(model)
 }
 
 impl Refine<'_> {
@@ -208,7 +208,7 @@ impl Refine<'_> {
 
     /// Returns the first model, unless the second is clearly better.
     fn better(&self, first: Model, second: Model) -> Model {
-        if self.error(&second) < self.error(&first) * WORTH { second } else { first }
+        if self.error(&second) < self.error(&first) * MAX_ERROR_FACTOR { second } else { first }
     }
 
     /// Sets costs and spread from samples and changes figures. Does both twice, because the samples
@@ -297,12 +297,13 @@ fn spreads(model: &Model, samples: ByKind<Samples>) -> ByKind<Quantiles> {
     let mut kinds = Kind::ALL.into_iter();
     let found = samples.map(|samples| {
         let kind = kinds.next()?;
-        if samples.len() < FEWEST {
+        if samples.len() < MIN_SAMPLES_OF_A_SPREAD {
             return None;
         }
         let held = model.held(kind);
         let base = if kind == Kind::Flush && !model.flush_waits { 0.0 } else { model.base };
-        let share = |(bytes, time): (u64, f64)| ((time - base).max(0.0) / held.of(bytes).max(1.0)).min(LONGEST);
+        let share =
+            |(bytes, time): (u64, f64)| ((time - base).max(0.0) / held.of(bytes).max(1.0)).min(MAX_SPREAD_FACTOR);
         let mut shares: Vec<f64> = samples.into_iter().map(share).collect();
         shares.sort_unstable_by(f64::total_cmp);
         let last = (shares.len() - 1) as f64;

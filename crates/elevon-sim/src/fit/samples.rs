@@ -8,7 +8,7 @@ use super::model::{ByKind, Cost, Kind, Model, Served};
 
 /// Minimum number of requests of a kind that found a free server; with fewer, the samples of all
 /// requests are used.
-const FEWEST: usize = 30;
+const MIN_REQUESTS_OF_A_KIND: usize = 30;
 /// The same if the requests are served in order, so that those that waited tell as much. Two that
 /// were issued at the same time may be out of order in the trace.
 const FEWEST_OF_ORDERED: usize = 300;
@@ -37,7 +37,7 @@ pub(super) fn samples(served: &[Served], model: &Model, is_ordered: bool) -> ByK
         samples.push((one.bytes, (one.latency() as f64 - waited).max(0.0), at <= one.issued));
     }
     all.map(|samples| {
-        let fewest = if is_ordered { FEWEST_OF_ORDERED } else { FEWEST };
+        let fewest = if is_ordered { FEWEST_OF_ORDERED } else { MIN_REQUESTS_OF_A_KIND };
         let is_enough = samples.iter().filter(|sample| sample.2).count() >= fewest;
         let taken = samples.into_iter().filter(|sample| sample.2 || !is_enough);
         taken.map(|(bytes, time, _)| (bytes, time)).collect()

@@ -310,7 +310,7 @@ impl Collector {
                 self.whole[id as usize] = whole;
                 id
             }
-            None if self.whole.len() < super::life::MOST => {
+            None if self.whole.len() < super::life::MAX_IN_PROGRESS => {
                 self.whole.push(whole);
                 self.whole.len() as u64 - 1
             }

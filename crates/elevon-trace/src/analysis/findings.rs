@@ -26,7 +26,7 @@ pub(super) use flush::Flushes;
 pub(super) use idle::IdleWaits;
 pub(super) use inversion::Inversions;
 pub(super) use neighbour::Neighbours;
-pub(super) use order::{DEEP, MOST as MAX_OVERTAKEN, Order};
+pub(super) use order::{MAX_OVERTAKEN, MIN_DEPTH_OF_AN_ORDER, Order};
 pub(super) use requeues::Requeues;
 pub(super) use starvation::Starvation;
 pub(super) use tags::Tags;

@@ -8,8 +8,8 @@
 //! their effect is certain: without `getrq` events, a request takes its pieces when it is inserted
 //! or issued.
 //!
-//! Cost: O(1) per event and piece. Memory: everything in progress, at most [`MOST`] bios and as
-//! many requests; nothing is allocated per event in a steady trace.
+//! Cost: O(1) per event and piece. Memory: everything in progress, at most [`MAX_IN_PROGRESS`] bios
+//! and as many requests; nothing is allocated per event in a steady trace.
 
 mod accounting;
 mod appends;
@@ -27,7 +27,7 @@ use elevon_core::op::Flags;
 use super::bios::BioLog;
 use super::chains::{Chains, Key, NIL};
 use super::chosen::Collector;
-use super::findings::DEEP;
+use super::findings::MIN_DEPTH_OF_AN_ORDER;
 use super::place::{COMMAND, EMPTY, Place};
 use super::{ABSENT, Group};
 use crate::event::{TraceEvent, TraceKind};
@@ -37,7 +37,7 @@ use sequences::Sequences;
 /// Maximum number of bios, and of requests, that are followed at a time. Real queues hold far fewer
 /// (the tags of all hardware queues: at most some ten thousand). If a trace without completions
 /// reaches it, everything is forgotten.
-pub(super) const MOST: usize = 1 << 17;
+pub(super) const MAX_IN_PROGRESS: usize = 1 << 17;
 /// Maximum number of pieces of bios in requests. Real requests have at most some hundred; a hostile
 /// trace cuts one bio into any number.
 const MAX_PIECES: usize = 1 << 20;
@@ -260,7 +260,7 @@ impl Life {
                 return;
             }
         }
-        if self.under_way().0 >= MOST {
+        if self.under_way().0 >= MAX_IN_PROGRESS {
             collect.on_forgotten(now);
             self.forget();
         }
@@ -383,7 +383,7 @@ impl Life {
         now: u64,
         collect: &mut Collector,
     ) -> u32 {
-        if self.under_way().1 >= MOST {
+        if self.under_way().1 >= MAX_IN_PROGRESS {
             collect.on_forgotten(now);
             self.forget();
         }
@@ -563,7 +563,9 @@ impl Life {
             if request.is_data_done || request.class & EMPTY != 0 && request.issued == ABSENT {
                 collect.on_sequence_completed(request, error, now);
             } else {
-                if collect.in_device >= DEEP && (self.completions < ALL || self.completions.is_multiple_of(SAMPLED)) {
+                if collect.in_device >= MIN_DEPTH_OF_AN_ORDER
+                    && (self.completions < ALL || self.completions.is_multiple_of(SAMPLED))
+                {
                     let in_device = collect.in_device;
                     collect.watch.order.on_completed(self.overtaken(id), in_device);
                 }

@@ -7,7 +7,7 @@
 use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 
 /// Maximum number of partitions that are distinguished.
-const MOST: usize = 256;
+const MAX_PARTITIONS: usize = 256;
 
 /// The partitions of the chosen device's disk, if the chosen device is a partition.
 #[derive(Default)]
@@ -54,7 +54,7 @@ impl Partitions {
         }
         if self.disk.is_none_or(|known| known == disk)
             && let Some(start) = sector.checked_sub(from_sector)
-            && self.starts.len() < MOST
+            && self.starts.len() < MAX_PARTITIONS
             && let Err(at) = self.starts.binary_search_by_key(&(disk, start), |&(of, start, _)| (of, start))
         {
             self.starts.insert(at, (disk, start, from));

@@ -83,10 +83,10 @@ impl ProcessStats {
 
 /// Maximum number of processes with figures of their own, because a hostile trace may name any
 /// number: each takes about a kilobyte.
-const MOST: usize = 1 << 16;
+const MAX_PROCESSES: usize = 1 << 16;
 
-/// All processes, in order of appearance. Those beyond the first [`MOST`] are counted as one, which
-/// has neither id nor name.
+/// All processes, in order of appearance. Those beyond the first [`MAX_PROCESSES`] are counted as
+/// one, which has neither id nor name.
 #[derive(Default)]
 pub(super) struct Processes {
     pub(super) all: Vec<ProcessStats>,
@@ -119,7 +119,8 @@ impl Processes {
     }
 
     fn find(&mut self, mut id: Option<u32>, mut comm: Option<NameId>) -> u32 {
-        if self.all.len() >= MOST && self.index.find(hash(id, comm), |&at| self.is_row(at, id, comm)).is_none() {
+        if self.all.len() >= MAX_PROCESSES && self.index.find(hash(id, comm), |&at| self.is_row(at, id, comm)).is_none()
+        {
             (id, comm) = (None, None);
         }
         let hash_of = hash(id, comm);

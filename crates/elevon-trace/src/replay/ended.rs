@@ -4,7 +4,7 @@
 use super::{Workload, WorkloadProcess};
 
 /// Minimum number of I/Os of a process for which this can be told, unless it was starved.
-const FEWEST: usize = 100;
+const MIN_IOS_OF_A_PROCESS: usize = 100;
 /// A process was starved if it waited for its I/O for at least this percentage of its time, and
 /// that time is at least half of the trace.
 const STARVED_PERCENT: u128 = 90;
@@ -48,7 +48,7 @@ fn span(process: &WorkloadProcess, trace: u64) -> Option<(u64, u64)> {
     let first = process.ios.first()?.at;
     let duration = process.duration();
     let is_starved = || duration >= trace / 2 && waits(process) * 100 >= u128::from(duration) * STARVED_PERCENT;
-    (process.ios.len() >= FEWEST || is_starved()).then_some((first, first + duration))
+    (process.ios.len() >= MIN_IOS_OF_A_PROCESS || is_starved()).then_some((first, first + duration))
 }
 
 /// Returns for how many nanoseconds a process had I/O under way of which the trace shows the end.

@@ -15,7 +15,7 @@ mod rerun;
 use rerun::Turn;
 
 /// Minimum number of sections of a process that is looked at.
-const FEWEST: usize = 20;
+const MIN_SECTIONS: usize = 20;
 /// How often sections of a process would have to overlap those of others by chance, in thousandths,
 /// before it is no chance that they never do. If they were independent, none would overlap with a
 /// probability of e^-20.
@@ -184,7 +184,7 @@ impl Workload {
     /// Cost: O(n log n) for n I/Os, times the number of groups, of which there are at most 16.
     pub fn exclusions(&self) -> Vec<Option<Exclusion>> {
         let mut all: Vec<Vec<Section>> = self.processes.iter().map(sections).collect();
-        let mut order: Vec<usize> = (0..all.len()).filter(|&at| all[at].len() >= FEWEST).collect();
+        let mut order: Vec<usize> = (0..all.len()).filter(|&at| all[at].len() >= MIN_SECTIONS).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(all[at].len()));
         let mut groups: Vec<Group> = Vec::new();
         for at in order {

@@ -20,7 +20,7 @@ use super::{Workload, WorkloadProcess};
 
 /// Minimum number of times that a process went on after the journal before it is taken to wait for
 /// it.
-const FEWEST: u64 = 20;
+const MIN_TIMES_AFTER_THE_JOURNAL: u64 = 20;
 /// How many standard deviations above chance that number must be, squared: by chance, six are
 /// exceeded once in 10^9.
 const DEVIATIONS_SQUARED: u128 = 36;
@@ -107,7 +107,7 @@ impl Timeline {
         let idle: u128 = self.bursts.iter().map(idle).sum();
         let by_chance = idle * u128::from(journal.wakeups()) / u128::from(duration.max(1));
         let beyond = u128::from(found).saturating_sub(by_chance);
-        found >= FEWEST && beyond * beyond > DEVIATIONS_SQUARED * by_chance.max(1)
+        found >= MIN_TIMES_AFTER_THE_JOURNAL && beyond * beyond > DEVIATIONS_SQUARED * by_chance.max(1)
     }
 }
 

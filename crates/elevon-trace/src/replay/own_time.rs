@@ -14,7 +14,7 @@ use super::completions::Completions;
 use super::infer::After;
 
 /// Minimum number of times of a thread's own from which its other times are judged.
-const FEWEST: usize = 20;
+const MIN_TIMES_OF_A_THREAD: usize = 20;
 
 /// Number of I/Os from which the depth at one of them is judged.
 const NEIGHBOURS: usize = 64;
@@ -93,7 +93,7 @@ fn usual_depth(in_flight: &[usize]) -> usize {
 /// lost to another thread that had the CPU; `None` if there are too few of them to judge by.
 fn usual_time(mut times: Vec<u64>) -> Option<u64> {
     times.sort_unstable();
-    (times.len() >= FEWEST).then(|| times[times.len() * 9 / 10])
+    (times.len() >= MIN_TIMES_OF_A_THREAD).then(|| times[times.len() * 9 / 10])
 }
 
 #[cfg(test)]

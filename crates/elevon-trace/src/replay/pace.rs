@@ -3,7 +3,7 @@
 use super::{WorkloadProcess, depth_of, others_in_flight};
 
 /// Minimum number of I/Os at the pace.
-const FEWEST: usize = 128;
+const MIN_IOS_AT_THE_PACE: usize = 128;
 /// An I/O is at the pace if it is later than its time by at most this many periods.
 const LATE: f64 = 2.0;
 /// A process that keeps a pace goes at its time again and again, later by a period at most: never
@@ -46,11 +46,11 @@ impl WorkloadProcess {
     pub fn pace(&self) -> Option<Pace> {
         let first = self.ios.first()?.at;
         let times: Vec<u64> = self.ios.iter().map(|io| io.at - first).collect();
-        let from = FEWEST.max(times.len() / 16);
+        let from = MIN_IOS_AT_THE_PACE.max(times.len() / 16);
         let period = (from..times.len()).map(|n| times[n] / n as u64).min().filter(|&period| period > 0)?;
         let delays: Vec<f64> = (0..times.len()).map(|n| times[n] as f64 / period as f64 - n as f64).collect();
         let kept = kept(&delays);
-        if kept < FEWEST {
+        if kept < MIN_IOS_AT_THE_PACE {
             return None;
         }
         let in_flight: u128 = self.ios[..kept].iter().map(|io| u128::from(io.completed.unwrap_or(io.at) - io.at)).sum();
@@ -63,7 +63,7 @@ impl WorkloadProcess {
             let (from, until) = on_time(&delays[..kept]);
             // It gets late with all of its depth in flight.
             let until = until.saturating_sub(self.depth() as usize);
-            until >= from + FEWEST
+            until >= from + MIN_IOS_AT_THE_PACE
                 && kept < times.len()
                 && variance(&delays[from..until], 1) < grain
                 && depth_of(&self.ios[from..until]) as f64 <= room

@@ -16,7 +16,7 @@ const SLEPT: u32 = 500_000;
 
 /// Minimum number of writes that slept, of a process and per read that slept: one may have waited
 /// for memory or for the processor.
-const FEWEST: usize = 5;
+const MIN_WRITES_THAT_SLEPT: usize = 5;
 
 /// Takes the synchronous writes of a process for buffered ones if the trace shows that they slept
 /// under writeback throttling, which lets direct writes pass. A sleep for a tag looks the same, but
@@ -27,7 +27,7 @@ pub(super) fn find_buffered(processes: &mut [WorkloadProcess]) {
     for process in processes {
         let synchronous = |io: &&mut WorkloadIo| io.op == Op::Write && io.flags.contains(Flags::SYNC);
         let writes = process.ios.iter_mut().filter(synchronous).filter(|io| io.slept >= SLEPT).count();
-        if writes >= FEWEST * (1 + reads) {
+        if writes >= MIN_WRITES_THAT_SLEPT * (1 + reads) {
             process.ios.iter_mut().filter(synchronous).for_each(|io| io.flags = io.flags.without(Flags::IDLE));
         }
     }

@@ -6,7 +6,8 @@
 //! Spans of one track never overlap: a (queue, tag) has one request in service at a time, and a
 //! waiting request, a request without a tag and an I/O use the lowest free lane of their device.
 //! Spans are passed on when they end, so memory is bounded by the requests in progress, of which
-//! there are at most [`MOST`] of each kind. Cost: O(log n) in the requests in progress.
+//! there are at most [`MAX_SPANS_IN_PROGRESS`] of each kind. Cost: O(log n) in the requests in
+//! progress.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,7 +21,7 @@ use crate::op::{TraceOp, TraceRwbs};
 
 /// Maximum number of spans of one kind that are in progress on a device: more than any has. A trace
 /// whose requests never end has more.
-const MOST: usize = 1 << 17;
+const MAX_SPANS_IN_PROGRESS: usize = 1 << 17;
 
 /// Maximum number of devices.
 pub(super) const MAX_DEVICES: usize = 1 << 12;
@@ -132,9 +133,10 @@ struct Lanes {
 }
 
 impl Lanes {
-    /// Adds a span on the lowest free lane. Of more than [`MOST`] at once nothing is drawn.
+    /// Adds a span on the lowest free lane. Of more than [`MAX_SPANS_IN_PROGRESS`] at once nothing
+    /// is drawn.
     fn add(&mut self, span: Span) {
-        if self.spans.len() < MOST {
+        if self.spans.len() < MAX_SPANS_IN_PROGRESS {
             let lane = self.free_lane();
             self.put(span, lane);
         }
@@ -255,7 +257,7 @@ impl Requests {
             self.io_ends.pop_first();
             self.ios.free.insert(lane);
         }
-        if self.io_ends.len() >= MOST {
+        if self.io_ends.len() >= MAX_SPANS_IN_PROGRESS {
             return Ok(());
         }
         let (lane, end) = (self.ios.free_lane(), time(event).saturating_add(response));

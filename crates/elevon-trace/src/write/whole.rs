@@ -11,7 +11,7 @@ use crate::recorded::Recorded;
 
 /// Maximum number of I/Os whose completion is awaited: more than any device has at once. Of further
 /// ones, which a damaged trace may have, only the queueing is written.
-const MOST: usize = 1 << 17;
+const MAX_IOS_AWAITED: usize = 1 << 17;
 
 /// Passes events on, and for an I/O with a response time a bio that is queued, and that completes
 /// when the response came.
@@ -42,7 +42,7 @@ impl<W: EventWriter> WholeIos<W> {
     }
 
     fn complete_later(&mut self, event: TraceEvent, time: u64) {
-        if self.ends.len() >= MOST {
+        if self.ends.len() >= MAX_IOS_AWAITED {
             return;
         }
         let event = TraceEvent { kind: TraceKind::BioComplete, time: Some(time), error: Some(0), ..event };

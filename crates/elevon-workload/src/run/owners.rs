@@ -11,9 +11,9 @@ use crate::readings::{Progressed, Readings};
 use crate::source::Source;
 
 /// The maximum number of intervals, if there are few rows; even.
-const MOST: usize = 256;
+const MAX_INTERVALS: usize = 256;
 /// The minimum number of intervals, however many rows there are; even.
-const FEWEST: usize = 16;
+const MIN_INTERVALS: usize = 16;
 /// The maximum number of readings of all rows together.
 const ALL: usize = 1 << 16;
 
@@ -21,7 +21,7 @@ const ALL: usize = 1 << 16;
 /// rows.
 pub(super) fn series<S: Source>(now: Instant, stack: &Stack, jobs: &Jobs<S>) -> Readings<Progressed> {
     let rows = if stack.control().is_watched() { jobs.processes().len() + jobs.tenants().len() + 1 } else { 0 };
-    Readings::new(now, rows, (ALL / rows.max(1)).clamp(FEWEST, MOST) & !1)
+    Readings::new(now, rows, (ALL / rows.max(1)).clamp(MIN_INTERVALS, MAX_INTERVALS) & !1)
 }
 
 impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {

@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::captured::{self, Captured};
 use super::goal::Subject;
 use super::trial::Bench;
-use super::{FEWEST, json, stretch, subjects, text};
+use super::{MIN_IOS_OF_A_PROCESS, json, stretch, subjects, text};
 use crate::args::{QueueArgs, StackArgs};
 use crate::bar::Bar;
 use crate::failure::Failure;
@@ -19,7 +19,7 @@ use crate::kernels::wrapped;
 use crate::own_device::OwnDevice;
 
 /// I/Os that are replayed at most.
-const IOS: usize = 50_000;
+const MAX_IOS_REPLAYED: usize = 50_000;
 
 /// A replay as captured, and what it misses of the trace.
 pub(crate) struct Check {
@@ -33,12 +33,13 @@ impl Check {
     /// it.
     pub(crate) fn of(input: &Path, dev: &str, profile: &str, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
         let Ok(whole) = crate::replay::read_workload(input, Some(dev)) else { return Ok(None) };
-        let workload = match stretch(&whole, IOS, None)? {
+        let workload = match stretch(&whole, MAX_IOS_REPLAYED, None)? {
             Some((from, until)) => whole.between(from, until),
             None => whole,
         };
-        let completes =
-            |n: usize| workload.processes[n].ios.iter().filter(|io| io.completed.is_some()).count() >= FEWEST;
+        let completes = |n: usize| {
+            workload.processes[n].ios.iter().filter(|io| io.completed.is_some()).count() >= MIN_IOS_OF_A_PROCESS
+        };
         if !(0..workload.processes.len()).any(completes) {
             return Ok(None);
         }

@@ -12,7 +12,7 @@ use crate::figures::{Figure, Figures};
 /// A difference that says nothing, as a logarithm: histograms are two percent wide.
 pub(super) const NOISE: f64 = 0.02;
 /// Score from which a configuration is worth a change.
-pub(super) const WORTH: f64 = 0.03;
+pub(super) const MIN_SCORE_OF_A_CHANGE: f64 = 0.03;
 
 /// A process of the workload.
 #[derive(Clone, Debug)]

@@ -43,7 +43,7 @@ const RATE_PARTS: [f64; 3] = [90.0, 50.0, 25.0];
 /// exactly.
 const RATE_MARGIN: f64 = 3.0;
 /// Mean size in bytes from which a process is limited in bytes, and not in I/Os.
-const LARGE: f64 = 131_072.0;
+const LIMITED_IN_BYTES_FROM: f64 = 131_072.0;
 /// Parts of the median latency that a process is promised, in percent.
 const TARGET_PARTS: [f64; 2] = [75.0, 40.0];
 /// Processes with most I/O that are tried at a lower priority or weight, at most.
@@ -196,7 +196,7 @@ fn limits(process: &WorkloadProcess, at: usize, before: &Figures, max_loss: f64)
     let reads: u64 = reads.map(|io| io.bytes + COST_OF_AN_IO).sum();
     let is_read = 2 * reads >= process.ios.iter().map(|io| io.bytes + COST_OF_AN_IO).sum();
     let mean = before.bytes_per_second / before.per_second.max(1.0);
-    let (key, rate) = match (is_read, mean >= LARGE) {
+    let (key, rate) = match (is_read, mean >= LIMITED_IN_BYTES_FROM) {
         (true, true) => (RateKey::ReadBytes, before.bytes_per_second),
         (false, true) => (RateKey::WriteBytes, before.bytes_per_second),
         (true, false) => (RateKey::ReadIos, before.per_second),

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::goal::{NOISE, Objective, WORTH};
+use super::goal::{MIN_SCORE_OF_A_CHANGE, NOISE, Objective};
 use super::knobs::Knobs;
 use super::setup::Setup;
 use super::trial::{Bench, Trial};
 
 /// What a step has to gain to be worth taking, as a logarithm: the simpler of two configurations
 /// that do the same is better.
-const STEP: f64 = 0.01;
+const MIN_GAIN_OF_A_STEP: f64 = 0.01;
 /// Configurations that are changed further in each round.
 const BEAM: usize = 3;
 /// Replays from which on no further round begins: a bound on the time that the search takes.
@@ -45,7 +45,7 @@ impl<'a> Search<'a> {
     fn note(&mut self, trial: Trial) {
         let score = self.objective.score(self.before, &trial);
         let steps = trial.setup.steps(&self.before.setup).len();
-        let rank = score - STEP * steps as f64;
+        let rank = score - MIN_GAIN_OF_A_STEP * steps as f64;
         self.tried.insert(trial.setup.clone(), Scored { trial, score, rank });
     }
 
@@ -94,7 +94,7 @@ impl<'a> Search<'a> {
                 return false;
             }
             let now = self.ranked().first().map_or(best, |scored| scored.rank);
-            if now < best + STEP / 2.0 {
+            if now < best + MIN_GAIN_OF_A_STEP / 2.0 {
                 break;
             }
             best = now;
@@ -129,8 +129,12 @@ impl<'a> Search<'a> {
     pub(super) fn best(&mut self, most: usize) -> Option<Vec<Scored>> {
         let kind = |setup: &Setup| (setup.scheduler, setup.prios.is_empty() && setup.claims.is_empty());
         let mut chosen: Vec<Scored> = Vec::new();
-        let candidates: Vec<Setup> =
-            self.ranked().iter().filter(|one| one.score >= WORTH).map(|one| one.trial.setup.clone()).collect();
+        let candidates: Vec<Setup> = self
+            .ranked()
+            .iter()
+            .filter(|one| one.score >= MIN_SCORE_OF_A_CHANGE)
+            .map(|one| one.trial.setup.clone())
+            .collect();
         let mut kinds = Vec::new();
         for setup in candidates {
             if chosen.len() == most || kinds.contains(&kind(&setup)) {
@@ -141,7 +145,7 @@ impl<'a> Search<'a> {
             let scored = self.tried[&setup].clone();
             // Two ways to the same figures are one proposal.
             let is_new = chosen.iter().all(|one| one.trial.processes != scored.trial.processes);
-            if scored.score >= WORTH && is_new {
+            if scored.score >= MIN_SCORE_OF_A_CHANGE && is_new {
                 chosen.push(scored);
             }
         }
@@ -154,7 +158,7 @@ impl<'a> Search<'a> {
     pub(super) fn most_promising(&self) -> Option<&Scored> {
         let promise = |one: &&Scored| self.objective.promise(self.before, &one.trial);
         let steps = |one: &Scored| one.trial.setup.steps(&self.before.setup).len() as f64;
-        let all = self.tried.values().map(|one| (promise(&one) - STEP * steps(one), one));
+        let all = self.tried.values().map(|one| (promise(&one) - MIN_GAIN_OF_A_STEP * steps(one), one));
         let best = all.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.trial.setup.cmp(&a.1.trial.setup)));
         best.filter(|(promise, one)| *promise > NOISE && one.trial.setup != self.before.setup).map(|(_, one)| one)
     }

@@ -23,7 +23,7 @@ const HOPEFUL: f64 = 3.0;
 /// that is about as near as servers foretells better how the drive serves another load
 /// (docs/what-if.md): servers take all of its requests for alike. (Of those drives it was at most
 /// 1.4.)
-const NEAR: (f64, f64) = (1.5, 20.0);
+const MAX_ERROR_OF_FITTED_FLASH: (f64, f64) = (1.5, 20.0);
 
 /// An error of a fit, in percent, below which it is as good as none.
 const EXACT: f64 = 3.0;
@@ -173,7 +173,8 @@ impl FittedDevice {
                     return only(servers);
                 }
                 let flash = flash(start);
-                let is_near = flash.error_percent() <= NEAR.1.min(servers.error_percent() * NEAR.0);
+                let is_near = flash.error_percent()
+                    <= MAX_ERROR_OF_FITTED_FLASH.1.min(servers.error_percent() * MAX_ERROR_OF_FITTED_FLASH.0);
                 let (model, other) = if is_near { (flash, servers) } else { (servers, flash) };
                 Self { model, other: Some(other) }
             }
@@ -222,7 +223,9 @@ impl FittedDevice {
         let error = self.model.error_percent();
         let is_flash = matches!(self.model, FittedModel::Flash(_));
         is_flash && self.other.is_some()
-            || self.other.as_ref().is_some_and(|other| other.error_percent() <= NEAR.1.min(error.max(EXACT) * NEAR.0))
+            || self.other.as_ref().is_some_and(|other| {
+                other.error_percent() <= MAX_ERROR_OF_FITTED_FLASH.1.min(error.max(EXACT) * MAX_ERROR_OF_FITTED_FLASH.0)
+            })
     }
 
     /// Returns the smallest and the largest depth at which the devices that explain the trace serve

@@ -26,7 +26,7 @@ const QUEUE_DEPTH: u64 = 128;
 /// The size of the device is a multiple of this.
 const SIZE_UNIT: u64 = 1 << 20;
 /// The largest size of a device.
-const LARGEST: u64 = 1 << 63;
+const MAX_DEVICE_BYTES: u64 = 1 << 63;
 
 /// Reads what a device of a trace was asked for, and when.
 pub(super) fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Failure> {
@@ -125,7 +125,7 @@ impl Calibration {
 /// Returns the size in bytes of a device with this many sectors, in whole units and at most the
 /// largest size of a device.
 pub(super) fn size_of(sectors: u64) -> u64 {
-    sectors.saturating_mul(512).clamp(1, LARGEST).next_multiple_of(SIZE_UNIT)
+    sectors.saturating_mul(512).clamp(1, MAX_DEVICE_BYTES).next_multiple_of(SIZE_UNIT)
 }
 
 pub(super) fn served(request: &ServedRequest) -> Served {

@@ -56,7 +56,7 @@ pub(super) fn refused(old: Option<&Tls>, new: Option<&Tls>) -> Option<String> {
 }
 
 /// A certificate that ends within this time is warned of.
-const NEAR: Duration = Duration::from_secs(14 * DAY);
+const WARN_BEFORE: Duration = Duration::from_secs(14 * DAY);
 const DAY: u64 = 24 * 3600;
 
 /// Returns a warning for each certificate that is not valid now, or not for long, and for one that
@@ -94,7 +94,7 @@ fn span_in_words(span: &Validity, now: SystemTime, then: &str) -> Option<String>
         return Some(format!("is not valid yet, but in {}{then}", days(early)));
     }
     match span.until.duration_since(now) {
-        Ok(left) if left >= NEAR => None,
+        Ok(left) if left >= WARN_BEFORE => None,
         Ok(left) => Some(format!("expires in {}", days(left))),
         Err(past) => Some(format!("expired {} ago: {then}", days(past.duration()))),
     }

@@ -182,12 +182,16 @@ impl Axis {
 
     /// Returns the values, or some of many, as a message has them.
     pub(super) fn in_words(&self) -> String {
-        const MOST: usize = 20;
+        const MAX_VALUES_SHOWN: usize = 20;
         if let Values::Range { .. } = self.values {
             return format!("{} to {}", self.value(0), self.value(self.len() - 1));
         }
-        let some: Vec<String> = (0..self.len().min(MOST)).map(|at| self.value(at)).collect();
-        let more = if self.len() > MOST { format!(" and {} more", self.len() - MOST) } else { String::new() };
+        let some: Vec<String> = (0..self.len().min(MAX_VALUES_SHOWN)).map(|at| self.value(at)).collect();
+        let more = if self.len() > MAX_VALUES_SHOWN {
+            format!(" and {} more", self.len() - MAX_VALUES_SHOWN)
+        } else {
+            String::new()
+        };
         some.join(", ") + &more
     }
 

@@ -7,7 +7,7 @@ use super::amount::amount;
 use crate::failure::SweepError;
 
 /// Short names of figures.
-const SHORT: [(&str, &str); 8] = [
+const SHORT_NAMES: [(&str, &str); 8] = [
     ("throughput", "bw_bytes_per_second"),
     ("bw", "bw_bytes_per_second"),
     ("mean", "lat_mean_ns"),
@@ -29,7 +29,7 @@ impl Metric {
     /// Parses `[JOB:]FIGURE`.
     pub(super) fn parse(text: &str) -> Self {
         let (job, figure) = text.rsplit_once(':').unwrap_or((ALL_JOBS, text));
-        let long = SHORT.iter().find(|(short, _)| *short == figure).map_or(figure, |(_, long)| long);
+        let long = SHORT_NAMES.iter().find(|(short, _)| *short == figure).map_or(figure, |(_, long)| long);
         Self { job: job.to_owned(), figure: long.to_owned() }
     }
 

@@ -6,7 +6,7 @@ use super::axis::Axis;
 use crate::failure::SweepError;
 
 /// Maximum number of points.
-const MOST: u64 = 1_000_000;
+const MAX_POINTS: u64 = 1_000_000;
 /// Purpose of the draws of a Latin hypercube.
 const LATIN: u64 = 0x1a71_0001;
 /// Purpose of the draws of a place within a part of it.
@@ -29,9 +29,9 @@ pub(super) enum Sampling {
 impl Sampling {
     /// Parses `latin:COUNT` or `sobol:COUNT`.
     pub(super) fn parse(text: &str) -> Result<Self, SweepError> {
-        let bad = || SweepError::Sample { text: text.to_owned(), latin: MOST, sobol: MAX_OF_SOBOL };
+        let bad = || SweepError::Sample { text: text.to_owned(), latin: MAX_POINTS, sobol: MAX_OF_SOBOL };
         let (kind, count) = text.split_once(':').ok_or_else(bad)?;
-        let most = if kind == "sobol" { MAX_OF_SOBOL } else { MOST };
+        let most = if kind == "sobol" { MAX_OF_SOBOL } else { MAX_POINTS };
         let count = count.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(bad)?;
         match kind {
             "latin" => Ok(Self::Latin(count)),
@@ -62,8 +62,8 @@ pub(super) fn points(
     };
     let sample = on_axes(&drawn, all);
     let Some((at, values)) = apart else { return Ok(sample) };
-    if sample.len().saturating_mul(values) as u64 > MOST {
-        return Err(SweepError::TooMany { points: format!("{} x {values}", sample.len()), most: MOST });
+    if sample.len().saturating_mul(values) as u64 > MAX_POINTS {
+        return Err(SweepError::TooMany { points: format!("{} x {values}", sample.len()), most: MAX_POINTS });
     }
     let with = |place: &Point, value: usize| {
         let mut point = place.clone();
@@ -90,9 +90,9 @@ fn on_axes(axes: &[&Axis], cube: Vec<Vec<f64>>) -> Vec<Point> {
 
 pub(super) fn grid(axes: &[Axis]) -> Result<Vec<Point>, SweepError> {
     let count = axes.iter().try_fold(1u64, |count, axis| count.checked_mul(axis.len() as u64));
-    let Some(count) = count.filter(|&count| count <= MOST) else {
+    let Some(count) = count.filter(|&count| count <= MAX_POINTS) else {
         let points = axes.iter().map(|axis| axis.len().to_string()).collect::<Vec<_>>().join(" x ");
-        return Err(SweepError::TooMany { points, most: MOST });
+        return Err(SweepError::TooMany { points, most: MAX_POINTS });
     };
     let point = |mut at: u64| {
         let mut point: Point = vec![0; axes.len()];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// Warnings that are told; of more, only how many there are.
-const MOST: usize = 10;
+const MAX_WARNINGS_SHOWN: usize = 10;
 
 /// The different warnings of runs, with the number of runs that have each.
 #[derive(Clone, Debug)]
@@ -61,9 +61,9 @@ impl Said {
             true => one.text.clone(),
             false => format!("{} (in {} of {} {})", one.text, one.runs, self.runs, self.noun),
         };
-        let mut lines: Vec<String> = new.iter().take(MOST).map(line).collect();
-        if new.len() > MOST {
-            lines.push(format!("and {} more warnings like these", new.len() - MOST));
+        let mut lines: Vec<String> = new.iter().take(MAX_WARNINGS_SHOWN).map(line).collect();
+        if new.len() > MAX_WARNINGS_SHOWN {
+            lines.push(format!("and {} more warnings like these", new.len() - MAX_WARNINGS_SHOWN));
         }
         lines
     }
@@ -85,6 +85,9 @@ mod tests {
         assert_eq!(said.lines(&before), ["b (in 1 of 2 runs)"]);
         said.add(&(0..20).map(|at| at.to_string()).collect::<Vec<_>>());
         let lines = said.lines(&Said::default());
-        assert_eq!((lines.len(), lines[MOST].as_str()), (MOST + 1, "and 12 more warnings like these"));
+        assert_eq!(
+            (lines.len(), lines[MAX_WARNINGS_SHOWN].as_str()),
+            (MAX_WARNINGS_SHOWN + 1, "and 12 more warnings like these")
+        );
     }
 }

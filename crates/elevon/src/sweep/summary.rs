@@ -300,7 +300,7 @@ fn counted_about(stars: f64) -> String {
 
 /// Names seeds: `seeds 1 to 10`, `seeds 3, 5, 9`.
 pub(super) fn seeds_in_words(seeds: &[u64]) -> String {
-    const MOST: usize = 20;
+    const MAX_SEEDS_SHOWN: usize = 20;
     let (Some(first), Some(last)) = (seeds.first(), seeds.last()) else { return String::new() };
     if seeds.len() == 1 {
         return format!("seed {first}");
@@ -308,8 +308,8 @@ pub(super) fn seeds_in_words(seeds: &[u64]) -> String {
     if seeds.len() > 2 && seeds.windows(2).all(|pair| pair[0].checked_add(1) == Some(pair[1])) {
         return format!("seeds {first} to {last}");
     }
-    let some: Vec<String> = seeds.iter().take(MOST).map(u64::to_string).collect();
-    let rest = seeds.len().saturating_sub(MOST);
+    let some: Vec<String> = seeds.iter().take(MAX_SEEDS_SHOWN).map(u64::to_string).collect();
+    let rest = seeds.len().saturating_sub(MAX_SEEDS_SHOWN);
     let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
     format!("seeds {}{more}", some.join(", "))
 }

@@ -48,7 +48,7 @@ const TARGETS: [&str; 13] = [
     "umount",
 ];
 /// How long a guest may take for its next line.
-const PATIENCE: Duration = Duration::from_secs(300);
+const LINE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// What a guest is started from.
 pub(crate) struct GuestImage {
@@ -208,7 +208,7 @@ impl Guest {
     pub(crate) fn wait_for(&mut self, words: &str) -> String {
         let begun = Instant::now();
         loop {
-            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let left = LINE_TIMEOUT.saturating_sub(begun.elapsed());
             let Ok(line) = self.lines.recv_timeout(left) else {
                 panic!("the guest did not say {words:?}:\n{}", self.console())
             };

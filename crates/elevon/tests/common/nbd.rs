@@ -14,10 +14,10 @@ pub(crate) const FUA: u16 = 1;
 
 /// Connects to a server. A test whose answer never comes fails by its name, and does not hang.
 fn connect(socket: &Path) -> Result<UnixStream> {
-    const PATIENCE: Option<Duration> = Some(Duration::from_secs(300));
+    const ANSWER_TIMEOUT: Option<Duration> = Some(Duration::from_secs(300));
     let stream = UnixStream::connect(socket)?;
-    stream.set_read_timeout(PATIENCE)?;
-    stream.set_write_timeout(PATIENCE)?;
+    stream.set_read_timeout(ANSWER_TIMEOUT)?;
+    stream.set_write_timeout(ANSWER_TIMEOUT)?;
     Ok(stream)
 }
 

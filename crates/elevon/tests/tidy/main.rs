@@ -2,6 +2,7 @@
 //! length of files and functions, comments, places of `unsafe`.
 
 mod cycles;
+mod names;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -3,7 +3,7 @@
 use elevon_testkit::Rng;
 
 /// The longest input, in bytes.
-const LONGEST: usize = 1 << 14;
+const MAX_INPUT_BYTES: usize = 1 << 14;
 /// The most steps from one input to another.
 const STEPS: u64 = 4;
 /// The longest word that is taken from a corpus.
@@ -65,7 +65,7 @@ impl Mutations {
         for _ in 0..1 + random.below(STEPS) {
             self.step(random, &mut input, pool);
         }
-        input.truncate(LONGEST);
+        input.truncate(MAX_INPUT_BYTES);
         input
     }
 
@@ -156,7 +156,7 @@ mod tests {
         let different: std::collections::BTreeSet<_> = one.iter().collect();
         assert!(different.len() > 800, "{}", different.len());
         assert!(one.iter().any(|input| input.windows(10).any(|part| part == b"9223372036")), "ends of ranges occur");
-        assert!(one.iter().all(|input| input.len() <= LONGEST));
+        assert!(one.iter().all(|input| input.len() <= MAX_INPUT_BYTES));
     }
 
     #[test]

@@ -19,11 +19,11 @@ use clap::Args;
 use elevon_testkit::Rng;
 
 use super::mutation::Mutations;
-use super::{TOO_LONG, corpus, hash};
+use super::{EXIT_TOO_LONG, corpus, hash};
 use crate::targets::{Target, of_name};
 
 /// Time of one input, after which it takes too long, also on a machine that is busy.
-const PATIENCE: Duration = Duration::from_secs(30);
+const INPUT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Inputs that are mutated; no more are kept in memory.
 const POOL: usize = 2048;
 /// Files that a corpus may have, for inputs to be added to it.
@@ -144,9 +144,9 @@ fn watch(begun: Arc<AtomicU64>) {
             let now = begun.load(Ordering::Relaxed);
             if now != last {
                 (last, since) = (now, Instant::now());
-            } else if now > 0 && since.elapsed() > PATIENCE {
-                eprintln!("more than {} s", PATIENCE.as_secs());
-                process::exit(TOO_LONG);
+            } else if now > 0 && since.elapsed() > INPUT_TIMEOUT {
+                eprintln!("more than {} s", INPUT_TIMEOUT.as_secs());
+                process::exit(EXIT_TOO_LONG);
             }
         }
     });

@@ -6,7 +6,7 @@
 
 use super::bucket::Bucket;
 use super::turns::first_below;
-use super::{Exact, Kind, PATIENCE};
+use super::{Exact, Kind, LOWER_CLASS_WAIT};
 use crate::sched::Reserve;
 use crate::tenant::Tenants;
 use crate::units::{Instant, Nanos, TenantId};
@@ -117,7 +117,7 @@ impl Exact {
     }
 
     /// Returns the tenant that is owed the next bio of a level and has waited for it the longest.
-    /// Every [`PATIENCE`] it is the turn of those that are owed nothing.
+    /// Every [`LOWER_CLASS_WAIT`] it is the turn of those that are owed nothing.
     pub(super) fn owed(&mut self, now: Instant, level: TenantId, kinds: [Option<Kind>; 2]) -> Option<TenantId> {
         if self.floors.is_empty() {
             return None;
@@ -138,7 +138,7 @@ impl Exact {
                 floor.missed += Nanos::new(late);
             }
         }
-        let owed = owed.filter(|_| now.since(queues.by_weight) < PATIENCE);
+        let owed = owed.filter(|_| now.since(queues.by_weight) < LOWER_CLASS_WAIT);
         if owed.is_none() {
             queues.by_weight = now;
         }

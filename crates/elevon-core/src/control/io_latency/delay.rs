@@ -3,7 +3,7 @@
 use crate::units::{Instant, Nanos};
 
 /// Maximum delay of a task at a time (Linux 6.1; its documentation still says 1 s).
-const MOST: Nanos = Nanos::from_millis(250);
+const MAX_DELAY: Nanos = Nanos::from_millis(250);
 const SECOND: Nanos = Nanos::from_secs(1);
 
 /// Time that a tenant's tasks still have to be delayed. It applies while the tenant is throttled
@@ -56,7 +56,7 @@ impl DelayPool {
     /// Returns the delay of a task now.
     pub(super) fn at(&mut self, now: Instant) -> Nanos {
         self.decay(now);
-        if self.uses > 0 { self.owed.min(MOST) } else { Nanos::ZERO }
+        if self.uses > 0 { self.owed.min(MAX_DELAY) } else { Nanos::ZERO }
     }
 
     /// Once a second subtracts the elapsed time from the pool, up to what it held at the last

@@ -15,7 +15,7 @@ const BURST_MEMORY_MS: i64 = 10_000;
 /// Time after the last decrease from which a change of think time may reset the injection limit.
 const RESET_REST_MS: i64 = 100;
 /// A request of at most this many sectors does not stop the idle timer.
-const SMALL: u64 = 32;
+const MAX_SMALL_REQUEST_SECTORS: u64 = 32;
 
 impl Bfq {
     /// Inserts a request of a process.
@@ -193,7 +193,7 @@ impl Bfq {
             return;
         }
         let timed_out = self.slot_timed_out(q);
-        let small = queue.queued == 1 && request.sectors.get() < SMALL;
+        let small = queue.queued == 1 && request.sectors.get() < MAX_SMALL_REQUEST_SECTORS;
         if small && self.idling_boosts(q) && !timed_out {
             return;
         }

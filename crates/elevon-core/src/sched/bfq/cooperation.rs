@@ -349,7 +349,7 @@ pub(super) struct Burst {
 }
 
 /// Number of members that make a burst large.
-const LARGE: u32 = 8;
+const MIN_LARGE_BURST: u32 = 8;
 /// A queue that has just left a shared one is not new for this time.
 const AFTER_SPLIT_MS: i64 = 10;
 
@@ -388,7 +388,7 @@ impl Bfq {
                 burst.members[burst.listed] = q;
                 burst.listed += 1;
             }
-            if burst.size == LARGE {
+            if burst.size == MIN_LARGE_BURST {
                 burst.large = true;
                 let members = burst.members;
                 let listed = core::mem::take(&mut burst.listed);

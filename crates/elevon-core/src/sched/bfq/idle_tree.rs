@@ -14,7 +14,7 @@ use crate::sched::finish_tree::{FinishTrees, Root, later};
 
 /// Number of entities that became idle from which on they are sorted, although some are not idle
 /// any more.
-const MANY: usize = 256;
+const SORTED_FROM: usize = 256;
 
 /// An entity that is not sorted.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl IdleTree {
     /// Inserts an entity, behind those with the same finish. Returns its seat.
     #[inline]
     pub(super) fn insert(&mut self, id: EntityId, finish: u64, trees: &mut FinishTrees) -> u32 {
-        if self.recent.len() == MANY {
+        if self.recent.len() == SORTED_FROM {
             self.sort(trees);
         }
         if self.count == 0 || later(self.earliest, finish) {
@@ -117,7 +117,7 @@ mod tests {
     use crate::sched::testing::Rng;
 
     /// Compares with a list in order of insertion, with times that wrap. What is asked is asked
-    /// so seldom that more entities than [`MANY`] come in between.
+    /// so seldom that more entities than [`SORTED_FROM`] come in between.
     #[test]
     fn agrees_with_a_list_at_every_step() {
         for seed in 1..7 {

@@ -27,9 +27,9 @@ pub(super) const DOMAINS: usize = 3;
 /// above.
 const BUCKETS: u64 = 8;
 /// A latency in this bucket or above is late.
-const LATE: u32 = 4;
+const FIRST_LATE_BUCKET: u32 = 4;
 /// Samples needed for a percentile, unless it has waited for a second.
-const ENOUGH: u32 = 500;
+const MIN_SAMPLES: u32 = 500;
 
 /// Number of latencies by bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,7 +87,7 @@ fn percentile(histogram: &mut Histogram, timeout: &mut Option<u64>, percent: u32
         return None;
     }
     let due = *timeout.get_or_insert(tick + hz);
-    if samples < ENOUGH && tick < due {
+    if samples < MIN_SAMPLES && tick < due {
         return None;
     }
     *timeout = None;
@@ -129,7 +129,7 @@ impl Feedback {
         let mut congested = false;
         for domain in &mut self.domains {
             let io = percentile(&mut domain.io, &mut domain.timeout, 90, tick, hz);
-            congested |= io.is_some_and(|bucket| bucket >= LATE);
+            congested |= io.is_some_and(|bucket| bucket >= FIRST_LATE_BUCKET);
         }
         self.domains.each_mut().map(|domain| {
             let mut total = percentile(&mut domain.total, &mut domain.timeout, 99, tick, hz);
@@ -139,7 +139,7 @@ impl Feedback {
             } else if total.is_some() {
                 domain.remembered = total;
             }
-            total.filter(|bucket| congested || *bucket >= LATE).map(|bucket| bucket + 1)
+            total.filter(|bucket| congested || *bucket >= FIRST_LATE_BUCKET).map(|bucket| bucket + 1)
         })
     }
 }

@@ -8,12 +8,12 @@
 //! Cost: O(depth / 64), which is at most 4.
 
 /// The largest depth of any domain.
-const MOST: usize = 256;
+const MAX_DOMAIN_DEPTH: usize = 256;
 
 /// The tokens of a domain.
 #[derive(Clone, Debug)]
 pub(super) struct Tokens {
-    taken: [u64; MOST / 64],
+    taken: [u64; MAX_DOMAIN_DEPTH / 64],
     depth: u32,
     maximum: u32,
 }
@@ -21,8 +21,8 @@ pub(super) struct Tokens {
 impl Tokens {
     /// Returns `maximum` (1 to 256) free tokens.
     pub(super) const fn new(maximum: u32) -> Self {
-        assert!(maximum >= 1 && maximum as usize <= MOST);
-        Self { taken: [0; MOST / 64], depth: maximum, maximum }
+        assert!(maximum >= 1 && maximum as usize <= MAX_DOMAIN_DEPTH);
+        Self { taken: [0; MAX_DOMAIN_DEPTH / 64], depth: maximum, maximum }
     }
 
     pub(super) const fn depth(&self) -> u32 {
@@ -66,7 +66,7 @@ impl Tokens {
 
     /// Returns how many numbers are taken below the depth, and above it.
     pub(super) fn held(&self) -> (u32, u32) {
-        let taken = (0..MOST).filter(|n| self.is_taken(*n as u8));
+        let taken = (0..MAX_DOMAIN_DEPTH).filter(|n| self.is_taken(*n as u8));
         let (below, above): (u32, u32) =
             taken.fold((0, 0), |(b, a), n| if (n as u32) < self.depth { (b + 1, a) } else { (b, a + 1) });
         (below, above)

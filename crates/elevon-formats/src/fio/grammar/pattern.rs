@@ -7,7 +7,7 @@ use super::super::number::Scan;
 use crate::diagnostic::{Complaint, Problem};
 
 /// The maximum number of bytes without a file, as in fio.
-const LONGEST: usize = 512;
+const MAX_PATTERN_BYTES: usize = 512;
 
 /// The maximum number of bytes with a file: places in a pattern have 16 bits.
 const LONGEST_WITH_FILE: usize = 1 << 16;
@@ -40,7 +40,7 @@ fn bytes(text: &str, scan: &Scan) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
     if rest.is_empty() {
         return Err(Problem::Missing.because("is empty; must be bytes such as 0xdeadbeef or \"text\""));
     }
-    let longest = if scan.files.is_empty() { LONGEST } else { LONGEST_WITH_FILE };
+    let longest = if scan.files.is_empty() { MAX_PATTERN_BYTES } else { LONGEST_WITH_FILE };
     while !rest.is_empty() {
         // A file that is named a thousand times would not fit into memory.
         if out.len() > MAX_BYTES {

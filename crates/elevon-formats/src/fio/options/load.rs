@@ -1,7 +1,7 @@
 //! Queue depth, rates, think times and the amount of I/O.
 
 use super::super::grammar;
-use super::{ANY, COUNT, LONG, MICROS, OptionKind, OptionRow, SECONDS, row};
+use super::{ANY, ANY_64_BIT, COUNT, MICROS, OptionKind, OptionRow, SECONDS, row};
 
 /// Of one section; those of all sections are limited together, too.
 const JOBS: u64 = crate::fio::MAX_JOBS;
@@ -99,21 +99,21 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("thinkcycles", COUNT, "", "0", "work between I/Os, in loops").no_effect("use thinktime_spin, in microseconds"),
     row(
         "rate",
-        OptionKind::Directions(0, LONG, |d, list| d.rate(list)),
+        OptionKind::Directions(0, ANY_64_BIT, |d, list| d.rate(list)),
         "bytes/s",
         "",
         "most bytes a second, by direction",
     ),
     row(
         "rate_iops",
-        OptionKind::Directions(0, LONG, |d, list| d.rate_iops(list)),
+        OptionKind::Directions(0, ANY_64_BIT, |d, list| d.rate_iops(list)),
         "1/s",
         "",
         "most I/Os a second, by direction",
     ),
     row(
         "rate_min",
-        OptionKind::Directions(0, LONG, |d, list| d.rate_min(list)),
+        OptionKind::Directions(0, ANY_64_BIT, |d, list| d.rate_min(list)),
         "bytes/s",
         "",
         "fail below this, by direction",
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     .alias(&["ratemin"]),
     row(
         "rate_iops_min",
-        OptionKind::Directions(0, LONG, |d, list| d.rate_iops_min(list)),
+        OptionKind::Directions(0, ANY_64_BIT, |d, list| d.rate_iops_min(list)),
         "1/s",
         "",
         "fail below this",

@@ -24,7 +24,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("mem", TEXT, "", "malloc", "where buffers come from").alias(&["iomem"]).no_effect(MEMORY),
     row("iomem_align", COUNT, "bytes", "0", "alignment of buffers").alias(&["mem_align"]).no_effect(MEMORY),
     row("hugepage-size", COUNT, "bytes", "2m", "size of a huge page").no_effect(MEMORY),
-    row("lockmem", OptionKind::Int(0, super::LONG, |_, _| ()), "bytes", "0", "memory to pin").no_effect(MEMORY),
+    row("lockmem", OptionKind::Int(0, super::ANY_64_BIT, |_, _| ()), "bytes", "0", "memory to pin").no_effect(MEMORY),
     row("uid", COUNT, "", "", "user to run as").no_effect("the run keeps its own user"),
     row("gid", COUNT, "", "", "group to run as").no_effect("the run keeps its own group"),
     row("exec_prerun", TEXT, "", "", "command to run before").no_effect(COMMANDS),

@@ -2,7 +2,7 @@
 
 use super::super::grammar;
 use super::super::spec::{Amount, Fadvise};
-use super::{ANY, BOOL, COUNT, LONG, OptionKind, OptionRow, TEXT, row};
+use super::{ANY, ANY_64_BIT, BOOL, COUNT, OptionKind, OptionRow, TEXT, row};
 
 const CREATION: &str = "files and devices are taken as they are; a simulated device has none to create";
 const UNCACHED: &str = "what it reads and writes stays in the page cache";
@@ -68,14 +68,14 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         "offset_align",
-        OptionKind::Int(0, LONG, |d, n| d.spec.offset_align = n),
+        OptionKind::Int(0, ANY_64_BIT, |d, n| d.spec.offset_align = n),
         "bytes",
         "0",
         "alignment of a percent offset",
     ),
     row(
         "number_ios",
-        OptionKind::Int(0, LONG, |d, n| d.spec.number_ios = (n > 0).then_some(n)),
+        OptionKind::Int(0, ANY_64_BIT, |d, n| d.spec.number_ios = (n > 0).then_some(n)),
         "I/Os",
         "0",
         "stop after these",
@@ -99,13 +99,13 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         "zonesize",
-        OptionKind::Int(0, LONG, |d, n| d.zones.size = n),
+        OptionKind::Int(0, ANY_64_BIT, |d, n| d.zones.size = n),
         "bytes",
         "0",
         "bytes to move in a zone before the next one",
     ),
     row("zonecapacity", COUNT64, "bytes", "0", "capacity of a zone").no_effect(ZONES),
-    row("zonerange", OptionKind::Int(0, LONG, |d, n| d.zones.range = n), "bytes", "zonesize", "length of a zone"),
+    row("zonerange", OptionKind::Int(0, ANY_64_BIT, |d, n| d.zones.range = n), "bytes", "zonesize", "length of a zone"),
     row("zoneskip", OptionKind::Text(grammar::zoneskip), "bytes", "0", "gap between zones; `Nz`: N times zonesize"),
     row("read_beyond_wp", BOOL, "", "0", "read past a write pointer").no_effect(ZONES),
     row("max_open_zones", OptionKind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones at most").no_effect(ZONES),
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("thp", COUNT, "", "", "huge pages for mmap").no_effect("mapped pages are 4 KiB").of(&["mmap"]),
 ];
 
-const COUNT64: OptionKind = OptionKind::Int(0, LONG, |_, _| ());
+const COUNT64: OptionKind = OptionKind::Int(0, ANY_64_BIT, |_, _| ());
 
 /// Returns `None` for 0, which in fio means "not given".
 fn nonzero(amount: Amount) -> Option<Amount> {

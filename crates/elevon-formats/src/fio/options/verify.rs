@@ -2,7 +2,7 @@
 
 use super::super::grammar;
 use super::super::grammar::VERIFY_METHODS;
-use super::{BOOL, COUNT, LONG, OptionKind, OptionRow, TEXT, row};
+use super::{ANY_64_BIT, BOOL, COUNT, OptionKind, OptionRow, TEXT, row};
 
 const STATE: &str = "the state of a check is not kept between runs";
 const TRIMS: &str = "it belongs to trim_percentage, which is not supported";
@@ -41,7 +41,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("verify_fatal", OptionKind::Bool(|d, on| d.spec.verify.fatal = on), "", "0", "the first mismatch ends the job"),
     row(
         "verify_backlog",
-        OptionKind::Int(0, LONG, |d, n| d.spec.verify.backlog = n),
+        OptionKind::Int(0, ANY_64_BIT, |d, n| d.spec.verify.backlog = n),
         "writes",
         "0",
         "check after this many writes",
@@ -63,7 +63,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("trim_percentage", OptionKind::Int(0, 100, |_, _| ()), "%", "0", "share of checked blocks to trim")
         .refused("use rw=randtrim in a job beside it"),
     row("trim_verify_zero", BOOL, "", "1", "trimmed blocks must read as zeroes").no_effect(TRIMS),
-    row("trim_backlog", OptionKind::Int(0, LONG, |_, _| ()), "writes", "0", "trim after this many writes")
+    row("trim_backlog", OptionKind::Int(0, ANY_64_BIT, |_, _| ()), "writes", "0", "trim after this many writes")
         .no_effect(TRIMS),
     row("trim_backlog_batch", COUNT, "writes", "0", "trims at a time").no_effect(TRIMS),
 ];

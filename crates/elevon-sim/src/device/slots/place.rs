@@ -12,7 +12,7 @@ use elevon_core::units::{Bytes, Sector};
 const STREAMS: usize = 8;
 /// A command is sequential if it begins at most this many sectors before or after the end of a
 /// stream: 256 KiB.
-const NEAR: u64 = 512;
+const MAX_SEQUENTIAL_GAP: u64 = 512;
 
 /// The streams of one direction.
 ///
@@ -50,7 +50,7 @@ impl Ends {
     /// Removes the newest end near `start`. Returns false if there is none.
     #[inline]
     fn take(&mut self, start: u64) -> bool {
-        let Some(at) = self.ends[..self.known].iter().position(|end| end.abs_diff(start) <= NEAR) else {
+        let Some(at) = self.ends[..self.known].iter().position(|end| end.abs_diff(start) <= MAX_SEQUENTIAL_GAP) else {
             return false;
         };
         self.ends.copy_within(at + 1..self.known, at);

@@ -9,8 +9,8 @@
 use super::super::depth::{DepthRow, ROWS, row_name, row_of};
 use super::super::words;
 use super::cuts::remedy;
-use super::depth::{FEWEST, ROWS_APART, is_known, rows};
-use super::order::DEEP;
+use super::depth::{MIN_REQUESTS_OF_A_ROW, ROWS_APART, is_known, rows};
+use super::order::MIN_DEPTH_OF_AN_ORDER;
 use super::{Context, Finding, FindingKind, Watchers};
 use crate::analysis::ProcessStats;
 
@@ -40,11 +40,11 @@ const NAMED: usize = 3;
 /// A request found the device nearly empty at up to this part of the usual depth.
 const SHALLOW_PART: u64 = 4;
 /// Minimum numbers of such requests: if the device completes in order besides, and if not.
-const FEWEST_IN_ORDER: u64 = 3;
-const FEWEST_SHALLOW: u64 = 8;
+const MIN_IN_ORDER: u64 = 3;
+const MIN_SHALLOW: u64 = 8;
 /// Minimum factor of the latency in the deep queue in these two cases.
-const TIMES_IN_ORDER: u64 = 2;
-const TIMES: u64 = 4;
+const MIN_FACTOR_IN_ORDER: u64 = 2;
+const MIN_FACTOR: u64 = 4;
 /// Largest difference of the parts of reads between compared rows: what the device does for reads
 /// and for writes differs.
 const SAME_MIX: f64 = 0.25;
@@ -52,9 +52,9 @@ const SAME_MIX: f64 = 0.25;
 const EMPTY_DEPTH: u64 = 3;
 /// Latency in nanoseconds that no device has for a request that is served at once. It tells a queue
 /// from a far device if nothing was ever issued to an empty one.
-const SLOW: u64 = 20_000_000;
+const SLOWER_THAN_ANY_DEVICE_NS: u64 = 20_000_000;
 /// Latency in nanoseconds below which a wait is not worth a finding if the queue is steady.
-const SHORT: u64 = 1_000_000;
+const MIN_WAIT_NS: u64 = 1_000_000;
 
 /// A process with its mean number of requests in the device.
 struct Part<'a> {
@@ -233,7 +233,8 @@ fn gains_nothing(few: &DepthRow, many: &DepthRow) -> bool {
 /// Finds a depth from which on the device does no more, if it was often at that depth and deeper.
 fn beyond_gain(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
     let rows = rows(context);
-    let rows: Vec<_> = rows.into_iter().filter(|(_, row)| row.completed >= FEWEST as f64 && row.time > 0).collect();
+    let rows: Vec<_> =
+        rows.into_iter().filter(|(_, row)| row.completed >= MIN_REQUESTS_OF_A_ROW as f64 && row.time > 0).collect();
     // The shallowest row that has at least the throughput of every row of four times its depth.
     let (knee, few) = *rows.iter().filter(|(at, row)| is_plausible(*at, row)).find(|&&(at, few)| {
         let mut deeper = rows.iter().filter(|&&(other, _)| other >= at + ROWS_APART).peekable();
@@ -294,17 +295,18 @@ fn beyond_gain(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
 /// Finds a process that waits behind another one's deep queue, which the device serves nearly in
 /// order or more slowly than what found it empty.
 fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
-    let first = row_of(DEEP);
+    let first = row_of(MIN_DEPTH_OF_AN_ORDER);
     let deep = Deep::of(context, first)?;
     let shallow = Shallow::of(context, deep.depth / SHALLOW_PART);
-    let known = shallow.filter(|few| few.count >= FEWEST_IN_ORDER);
+    let known = shallow.filter(|few| few.count >= MIN_IN_ORDER);
     let overtaken = watch.order.overtakes();
     let is_slower = |few: Shallow, times: u64| deep.latency >= few.latency.saturating_mul(times);
-    let is_in_order = overtaken.is_some() && known.map_or(deep.latency >= SLOW, |few| is_slower(few, TIMES_IN_ORDER));
+    let is_in_order = overtaken.is_some()
+        && known.map_or(deep.latency >= SLOWER_THAN_ANY_DEVICE_NS, |few| is_slower(few, MIN_FACTOR_IN_ORDER));
     let is_slow = known.is_some_and(|few| {
-        few.count >= FEWEST_SHALLOW && is_slower(few, TIMES) && (few.reads - deep.reads).abs() <= SAME_MIX
+        few.count >= MIN_SHALLOW && is_slower(few, MIN_FACTOR) && (few.reads - deep.reads).abs() <= SAME_MIX
     });
-    if deep.latency < SHORT || !is_in_order && !is_slow {
+    if deep.latency < MIN_WAIT_NS || !is_in_order && !is_slow {
         return None;
     }
     let sides = Sides::of(context, deep.latency);
@@ -319,7 +321,7 @@ fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
     let mut figures =
         vec![("depth", deep.depth), ("latency_deeper_mean_ns", deep.latency), ("time_deeper_ns", deep.time)];
     let mut evidence = vec![format!(
-        "{} of the busy time the depth was {DEEP} or more, and {} on average; a request then takes {}",
+        "{} of the busy time the depth was {MIN_DEPTH_OF_AN_ORDER} or more, and {} on average; a request then takes {}",
         words::percent(deep.time, context.depths.busy()),
         deep.depth,
         words::span(deep.latency)

@@ -7,14 +7,14 @@ use crate::recorded::Recorded;
 
 /// Minimum mean wait of a request before the device, in nanoseconds, and as a multiple of what the
 /// device takes for it. What a few others take before it is no long queue.
-const LONG: u64 = 5_000_000;
-const TIMES: u64 = 3;
+const MIN_WAIT_NS: u64 = 5_000_000;
+const MIN_WAIT_FACTOR: u64 = 3;
 /// Minimum number of requests of the process that waits.
-const FEWEST: u64 = 16;
+const MIN_REQUESTS: u64 = 16;
 /// Largest mean number of its requests in progress: more would wait for each other.
-const FEW: f64 = 2.0;
+const MAX_OWN_IN_PROGRESS: f64 = 2.0;
 /// Minimum mean number of requests of the other process that wait.
-const MANY: f64 = 8.0;
+const MIN_OTHERS_WAITING: f64 = 8.0;
 
 /// Mean numbers of requests of a process that wait, and that are in the device.
 fn depths(process: &ProcessStats, observed: f64) -> (f64, f64) {
@@ -25,7 +25,7 @@ pub(super) fn finding(context: &Context<'_>) -> Option<Finding> {
     let observed = context.observed.max(1) as f64;
     let filler = context.processes.iter().max_by_key(|process| process.waited)?;
     let (many, _) = depths(filler, observed);
-    if many < MANY {
+    if many < MIN_OTHERS_WAITING {
         return None;
     }
     let mean = |time: u64, process: &ProcessStats| time.checked_div(process.all_requests()).unwrap_or(0);
@@ -34,10 +34,10 @@ pub(super) fn finding(context: &Context<'_>) -> Option<Finding> {
         let (wait, served) = (mean(process.waited, process), mean(process.device_time, process));
         // Who is of the idle class asked to wait.
         !process.is_idle_class
-            && process.all_requests() >= FEWEST
-            && waiting + in_device <= FEW
-            && wait >= LONG
-            && wait >= served.saturating_mul(TIMES)
+            && process.all_requests() >= MIN_REQUESTS
+            && waiting + in_device <= MAX_OWN_IN_PROGRESS
+            && wait >= MIN_WAIT_NS
+            && wait >= served.saturating_mul(MIN_WAIT_FACTOR)
     };
     let waiter = context.processes.iter().filter(waits).max_by_key(|process| process.waited)?;
     let (wait, served) = (mean(waiter.waited, waiter), mean(waiter.device_time, waiter));

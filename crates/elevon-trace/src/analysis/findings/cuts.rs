@@ -10,14 +10,14 @@ use crate::analysis::Group;
 use crate::event::SECTOR_SIZE;
 
 /// Minimum number of requests that are pieces of bios.
-const FEWEST: u64 = 64;
+const MIN_PIECES: u64 = 64;
 /// Minimum number of pieces of a bio, on average: a cure saves three quarters of the requests.
-const PIECES: u64 = 4;
+const MIN_PIECES_OF_A_BIO: u64 = 4;
 /// Minimum part of all requests that are such pieces, in thousandths.
-const FEWEST_PERMILLE: u32 = 200;
+const MIN_PIECES_PERMILLE: u32 = 200;
 /// Largest mean piece in sectors: 128 KiB. What a request costs beside its bytes, some microseconds
 /// to some milliseconds, weighs little for larger ones.
-const SMALL: u64 = 256;
+const MAX_PIECE_SECTORS: u64 = 256;
 
 /// Counters of reads and writes.
 #[derive(Debug, Default)]
@@ -54,10 +54,10 @@ impl Cuts {
     /// Returns true if many requests are small pieces of bios, which the queue could take as larger
     /// ones.
     pub(super) fn are_many(&self, context: &Context<'_>, limit: u64) -> bool {
-        let is_small = self.pieces >= FEWEST
-            && self.pieces >= self.bios.saturating_mul(PIECES)
-            && self.piece() <= SMALL * SECTOR_SIZE
-            && words::permille(self.pieces, context.issued()) >= FEWEST_PERMILLE;
+        let is_small = self.pieces >= MIN_PIECES
+            && self.pieces >= self.bios.saturating_mul(MIN_PIECES_OF_A_BIO)
+            && self.piece() <= MAX_PIECE_SECTORS * SECTOR_SIZE
+            && words::permille(self.pieces, context.issued()) >= MIN_PIECES_PERMILLE;
         let hardware = context.setting("max_hw_sectors_kb").and_then(|kb| kb.parse::<u64>().ok());
         is_small && hardware.is_none_or(|kb| kb.saturating_mul(1024) >= limit.saturating_mul(2))
     }

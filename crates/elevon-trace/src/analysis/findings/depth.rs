@@ -9,7 +9,7 @@ use super::{Context, Finding, FindingKind};
 
 /// Minimum number of requests for the figures of a row: the standard error of a mean of 64 is an
 /// eighth of their deviation.
-pub(super) const FEWEST: u64 = 64;
+pub(super) const MIN_REQUESTS_OF_A_ROW: u64 = 64;
 /// Of two compared rows the deeper one has at least four times the depth.
 pub(super) const ROWS_APART: usize = 2;
 /// The device serves more requests at a time without effort if the latency at four times the depth
@@ -26,7 +26,7 @@ const LOST_PERMILLE: u32 = 5;
 /// Returns the rows with enough requests.
 pub(super) fn rows<'a>(context: &Context<'a>) -> Vec<(usize, &'a DepthRow)> {
     let rows = context.depths.rows.iter().enumerate().skip(1);
-    rows.filter(|(_, row)| row.latency.count >= FEWEST).collect()
+    rows.filter(|(_, row)| row.latency.count >= MIN_REQUESTS_OF_A_ROW).collect()
 }
 
 /// Returns true if the depth is known well enough, that is if few completions are missing.

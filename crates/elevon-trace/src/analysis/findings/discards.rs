@@ -8,11 +8,11 @@ use super::{ByProcess, Context, Finding, FindingKind, When};
 use crate::analysis::Group;
 
 /// Minimum factor. A fair share of the device beside one other stream explains a factor of two.
-const TIMES: u64 = 3;
+const MIN_FACTOR: u64 = 3;
 /// Minimum number of reads and writes on either side of the comparison, and minimum part of them,
 /// in thousandths, that is beside a discard.
-const FEWEST: u64 = 32;
-const FEWEST_PERMILLE: u32 = 10;
+const MIN_REQUESTS: u64 = 32;
+const MIN_BESIDE_PERMILLE: u32 = 10;
 /// Minimum number of discards.
 const DISCARDS: u64 = 4;
 
@@ -71,10 +71,10 @@ impl Discards {
         let (beside, alone) = (mean(&self.beside), mean(&self.alone));
         let weight = words::permille(self.beside.count, self.beside.count + self.alone.count);
         if self.count < DISCARDS
-            || self.beside.count < FEWEST
-            || self.alone.count < FEWEST
-            || weight < FEWEST_PERMILLE
-            || beside < alone.saturating_mul(TIMES)
+            || self.beside.count < MIN_REQUESTS
+            || self.alone.count < MIN_REQUESTS
+            || weight < MIN_BESIDE_PERMILLE
+            || beside < alone.saturating_mul(MIN_FACTOR)
         {
             return None;
         }

@@ -5,7 +5,7 @@ use super::{ByProcess, Context, Finding, FindingKind, When};
 use crate::analysis::Group;
 
 /// Number of different errors that are told apart; further ones count as the last.
-const MOST: usize = 8;
+const MAX_ERRORS_TOLD_APART: usize = 8;
 /// The error of a bio that asked not to wait, and would have to: its process tries again.
 const EAGAIN: u32 = 11;
 
@@ -29,8 +29,8 @@ impl Tally {
     fn add(&mut self, errno: u32, group: Group, process: u32, now: u64) {
         match self.rows.iter().position(|row| row.errno == errno) {
             Some(at) => self.rows[at].count += 1,
-            None if self.rows.len() < MOST => self.rows.push(Row { errno, count: 1 }),
-            None => self.rows[MOST - 1].count += 1,
+            None if self.rows.len() < MAX_ERRORS_TOLD_APART => self.rows.push(Row { errno, count: 1 }),
+            None => self.rows[MAX_ERRORS_TOLD_APART - 1].count += 1,
         }
         self.groups[group as usize] += 1;
         self.by_process.add(process, 1);

@@ -8,13 +8,13 @@ use crate::analysis::Group;
 use crate::recorded::Recorded;
 
 /// Minimum number of flushes.
-const FEWEST: u64 = 50;
+const MIN_FLUSHES: u64 = 50;
 /// Number of data writes per flush from which there is no storm, because one flush makes several
 /// writes durable.
 const WRITES_PER_FLUSH: u64 = 4;
 /// Minimum part of the trace's time, in thousandths, with a flush in the device or awaited: a tenth
 /// is the least that a change can be expected to save.
-const FEWEST_PERMILLE: u32 = 100;
+const MIN_FLUSHING_PERMILLE: u32 = 100;
 
 /// Counters.
 #[derive(Default)]
@@ -80,7 +80,8 @@ impl Flushes {
         };
         let time = self.time.max(self.union);
         let weight = words::permille(time, context.observed);
-        if flushes < FEWEST || writes > flushes.saturating_mul(WRITES_PER_FLUSH) || weight < FEWEST_PERMILLE {
+        if flushes < MIN_FLUSHES || writes > flushes.saturating_mul(WRITES_PER_FLUSH) || weight < MIN_FLUSHING_PERMILLE
+        {
             return None;
         }
         let mean = self.waited.checked_div(u128::from(self.asked)).unwrap_or(0) as u64;

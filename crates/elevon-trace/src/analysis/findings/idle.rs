@@ -7,13 +7,13 @@ use crate::recorded::Recorded;
 
 /// Minimum length of an idle period. Submission takes some ten microseconds of CPU time and waking
 /// a kernel thread some tens, so requests that wait longer were held back.
-const SHORTEST: u64 = 200_000;
+const MIN_IDLE_NS: u64 = 200_000;
 /// Number of idle periods that are kept until the requests that waited in them are issued.
-const REMEMBERED: usize = 64;
+const MAX_PERIODS_REMEMBERED: usize = 64;
 /// Minimum part of the trace's time, in thousandths.
-const FEWEST_PERMILLE: u32 = 50;
+const MIN_IDLE_PERMILLE: u32 = 50;
 /// Minimum number of idle periods; a single one has no significance.
-const FEWEST: u64 = 5;
+const MIN_IDLE_PERIODS: u64 = 5;
 
 /// Minimum part of the requests that a driver gave back, in thousandths, to be named as a cause: a
 /// device whose queue is full gives back a few as well.
@@ -49,7 +49,7 @@ impl IdleWaits {
     pub(super) fn on_issued(&mut self, request: &Request, in_device: u64, now: u64) {
         if in_device == 1
             && let Some(since) = self.idle_since.take()
-            && now.saturating_sub(since) >= SHORTEST
+            && now.saturating_sub(since) >= MIN_IDLE_NS
         {
             self.remember(Spell { start: since, end: now, waited_from: now });
         }
@@ -67,13 +67,13 @@ impl IdleWaits {
     }
 
     fn remember(&mut self, spell: Spell) {
-        if self.ring.len() < REMEMBERED {
+        if self.ring.len() < MAX_PERIODS_REMEMBERED {
             self.ring.push(spell);
-            self.next = self.ring.len() % REMEMBERED;
+            self.next = self.ring.len() % MAX_PERIODS_REMEMBERED;
             return;
         }
         let gone = std::mem::replace(&mut self.ring[self.next], spell);
-        self.next = (self.next + 1) % REMEMBERED;
+        self.next = (self.next + 1) % MAX_PERIODS_REMEMBERED;
         self.settle(gone);
     }
 
@@ -88,7 +88,7 @@ impl IdleWaits {
             }
             let from = since.max(spell.start);
             if from < spell.waited_from {
-                if spell.end - from >= SHORTEST {
+                if spell.end - from >= MIN_IDLE_NS {
                     self.waiters.add(process, spell.waited_from - from);
                 }
                 spell.waited_from = from;
@@ -99,7 +99,7 @@ impl IdleWaits {
     /// Counts an idle period that does not change any more.
     fn settle(&mut self, spell: Spell) {
         let waited = spell.end - spell.waited_from;
-        if waited < SHORTEST {
+        if waited < MIN_IDLE_NS {
             return;
         }
         self.time += waited;
@@ -131,7 +131,7 @@ impl IdleWaits {
             all.settle(spell);
         }
         let weight = words::permille(all.time, context.observed);
-        if weight < FEWEST_PERMILLE || all.count < FEWEST {
+        if weight < MIN_IDLE_PERMILLE || all.count < MIN_IDLE_PERIODS {
             return None;
         }
         let mean = all.time / all.count;
@@ -154,7 +154,7 @@ impl IdleWaits {
                 "{} times the device had nothing to do for more than {} although a request was there, {} on average; the \
                  longest such time was {}, {} into the trace",
                 all.count,
-                words::span(SHORTEST),
+                words::span(MIN_IDLE_NS),
                 words::span(mean),
                 words::span(all.worst),
                 words::span(since)

@@ -8,16 +8,16 @@ use super::{ByProcess, Context, Finding, FindingKind, When};
 
 /// Minimum wait. Software queues and plugs reorder requests by tens of microseconds; a wait of a
 /// millisecond happens in a scheduler.
-const SHORTEST: u64 = 1_000_000;
+const MIN_WAIT_NS: u64 = 1_000_000;
 /// Minimum number of such requests.
-const FEWEST: u64 = 10;
+const MIN_INVERSIONS: u64 = 10;
 /// Minimum number of such requests, in thousandths of the requests of better classes.
-const FEWEST_PERMILLE: u32 = 10;
+const MIN_INVERSIONS_PERMILLE: u32 = 10;
 /// Number of requests of worse classes from which the device counts as full of them.
-const MANY: u32 = 8;
+const MIN_WORSE_IN_DEVICE: u32 = 8;
 /// Minimum factor by which the device takes longer with many of them in it. As for reads among
 /// writes, a fair share explains a factor of two.
-const TIMES: u64 = 3;
+const MIN_FACTOR: u64 = 3;
 /// Minimum number of requests on either side of the comparison.
 const FEWEST_SERVED: u64 = 32;
 
@@ -81,7 +81,7 @@ impl Inversions {
         }
         let overtaker = (rank + 1..RANKS).find(|&worse| self.latest[worse].is_some_and(|at| at > since));
         if let Some(worse) = overtaker
-            && now.saturating_sub(since) >= SHORTEST
+            && now.saturating_sub(since) >= MIN_WAIT_NS
         {
             self.overtaken += 1;
             self.waited += u128::from(now - since);
@@ -114,7 +114,7 @@ impl Inversions {
         let (Some(rank), Some(serviced)) = (rank(request), serviced) else { return };
         let served = match request.note.worse {
             0 | 1 => &mut self.few[rank],
-            MANY.. => &mut self.many[rank],
+            MIN_WORSE_IN_DEVICE.. => &mut self.many[rank],
             _ => return,
         };
         served.count += 1;
@@ -130,11 +130,12 @@ impl Inversions {
         // Only a request of a class above the worst can be overtaken.
         let worst_class = (0..RANKS).rev().find(|&rank| self.issued[rank] > 0)?;
         let better: u64 = self.issued[..worst_class].iter().sum();
-        let waits = self.overtaken >= FEWEST && words::permille(self.overtaken, better) >= FEWEST_PERMILLE;
+        let waits =
+            self.overtaken >= MIN_INVERSIONS && words::permille(self.overtaken, better) >= MIN_INVERSIONS_PERMILLE;
         let (few, many) = (Served::sum(&self.few[..worst_class]), Served::sum(&self.many[..worst_class]));
         let is_served_late = few.count >= FEWEST_SERVED
             && many.count >= FEWEST_SERVED
-            && many.mean() >= few.mean().saturating_mul(TIMES);
+            && many.mean() >= few.mean().saturating_mul(MIN_FACTOR);
         if !waits && !is_served_late {
             return None;
         }
@@ -164,7 +165,7 @@ impl Inversions {
             }
             evidence.push(format!(
                 "requests of a better class spent {} in the device with at most one of a worse class beside them ({} \
-                 requests), {} with {MANY} or more ({} requests)",
+                 requests), {} with {MIN_WORSE_IN_DEVICE} or more ({} requests)",
                 words::span(few.mean()),
                 few.count,
                 words::span(many.mean()),

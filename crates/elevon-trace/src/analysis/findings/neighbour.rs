@@ -9,12 +9,12 @@ use super::super::words;
 use super::{Context, Finding, FindingKind};
 
 /// Number of processes that are compared with all others: those with most bytes.
-const SLOTS: usize = 8;
+const MAX_PROCESSES_COMPARED: usize = 8;
 /// Minimum factor between the others' 99th percentile with the process and without it.
-const TIMES: u64 = 2;
+const MIN_FACTOR: u64 = 2;
 /// Minimum number of requests of the others, with the process active and without: with fewer, the
 /// 99th percentile is a single request.
-const FEWEST: u64 = 200;
+const MIN_REQUESTS_OF_OTHERS: u64 = 200;
 
 /// One of the busiest processes.
 #[derive(Default)]
@@ -53,7 +53,7 @@ impl Neighbours {
             slot.bytes = total;
             return;
         }
-        if self.slots.len() < SLOTS {
+        if self.slots.len() < MAX_PROCESSES_COMPARED {
             self.slots.push(Slot { process, bytes: total, ..Slot::default() });
             return;
         }
@@ -124,13 +124,13 @@ impl Neighbours {
         let p99 = |stat: &LatencyStat| percentile(stat, 990_000);
         let judged = self.slots.iter().filter_map(|slot| {
             let (with, without) = (slot.with.count, slot.without.count);
-            if with < FEWEST || without < FEWEST {
+            if with < MIN_REQUESTS_OF_OTHERS || without < MIN_REQUESTS_OF_OTHERS {
                 return None;
             }
             let mut all = slot.with.clone();
             all.merge(&slot.without);
             let (all, alone) = (p99(&all), p99(&slot.without));
-            (all >= alone.saturating_mul(TIMES)).then_some((slot, all, alone))
+            (all >= alone.saturating_mul(MIN_FACTOR)).then_some((slot, all, alone))
         });
         // The process that raises it most.
         let (slot, all, alone) = judged.max_by_key(|&(slot, all, alone)| {

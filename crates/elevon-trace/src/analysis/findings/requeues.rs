@@ -7,9 +7,9 @@ use super::{ByProcess, Context, Finding, FindingKind, When};
 
 /// Minimum part of the requests that were given back, in thousandths. A device whose queue is full
 /// gives back a few when others share its host adapter.
-const FEWEST_PERMILLE: u32 = 100;
+const MIN_REQUEUED_PERMILLE: u32 = 100;
 /// Minimum number of requests that were given back.
-const FEWEST: u64 = 4;
+const MIN_REQUEUED: u64 = 4;
 
 /// Counters.
 #[derive(Default)]
@@ -42,7 +42,7 @@ impl Requeues {
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
         let (issued, weight) = (context.issued(), words::permille(self.requests, context.issued()));
-        if self.requests < FEWEST || weight < FEWEST_PERMILLE {
+        if self.requests < MIN_REQUEUED || weight < MIN_REQUEUED_PERMILLE {
             return None;
         }
         let mean = self.time.checked_div(u128::from(self.served)).unwrap_or(0) as u64;

@@ -10,12 +10,12 @@ use super::{ByProcess, Context, Finding, FindingKind, When};
 
 /// Minimum factor. With a fair share of the device beside one other stream, reads wait twice as
 /// long; a factor of three is more than that explains.
-const TIMES: u64 = 3;
+const MIN_FACTOR: u64 = 3;
 /// Minimum number of reads on either side of the comparison: the standard error of a mean of 32 is
 /// less than a fifth of their deviation.
-const FEWEST: u64 = 32;
+const MIN_READS: u64 = 32;
 /// Minimum number of reads among many writes, in thousandths of all reads.
-const FEWEST_PERMILLE: u32 = 50;
+const MIN_READS_PERMILLE: u32 = 50;
 
 fn mean(stat: &LatencyStat) -> u64 {
     stat.sum.checked_div(u128::from(stat.count)).unwrap_or(0) as u64
@@ -76,7 +76,7 @@ impl Starvation {
     }
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
-        let low = self.rows.iter().position(|row| row.count >= FEWEST)?;
+        let low = self.rows.iter().position(|row| row.count >= MIN_READS)?;
         // A row with at least four times as many writes.
         let high = low.max(1) + 2;
         let (mut many, mut when, mut readers) = (LatencyStat::default(), When::default(), None);
@@ -91,7 +91,7 @@ impl Starvation {
         let few = &self.rows[low];
         let all: u64 = self.rows.iter().map(|row| row.count).sum();
         let weight = words::permille(many.count, all);
-        if many.count < FEWEST || weight < FEWEST_PERMILLE || mean(&many) < mean(few).saturating_mul(TIMES) {
+        if many.count < MIN_READS || weight < MIN_READS_PERMILLE || mean(&many) < mean(few).saturating_mul(MIN_FACTOR) {
             return None;
         }
         let busiest = (high..ROWS).max_by_key(|&at| self.rows[at].count).unwrap_or(high);

@@ -6,15 +6,15 @@ use super::super::words;
 use super::{ByProcess, Context, Finding, FindingKind, When};
 
 /// Minimum wait. Allocation takes some microseconds, and longer if the process is not on a CPU.
-const SHORTEST: u64 = 100_000;
+const MIN_WAIT_NS: u64 = 100_000;
 /// Minimum number of waits, and minimum part of the requests whose bio waited, in thousandths. Of
 /// several bios that a process submits at once, the first waits, and those after it in the process.
-const FEWEST: u64 = 64;
-const FEWEST_PERMILLE: u32 = 100;
+const MIN_WAITS: u64 = 64;
+const MIN_WAITS_PERMILLE: u32 = 100;
 /// Minimum part of the waits, in percent, that begin with as many requests in progress as ever.
 const AT_LIMIT_PERCENT: u64 = 90;
 /// Largest number of requests that counts as few. Linux allows 62 to 256 by itself.
-const FEW: u64 = 32;
+const MAX_REQUESTS_OF_FEW_TAGS: u64 = 32;
 /// Minimum part of the requests, in percent, that are of the process that waits. Otherwise the
 /// limit protects the others.
 const OWN_PERCENT: u64 = 90;
@@ -42,7 +42,7 @@ impl Tags {
     #[inline]
     pub(in crate::analysis) fn on_allocated(&mut self, process: u32, wait: u64, in_progress: u64, now: u64) {
         self.allocated += 1;
-        if wait < SHORTEST {
+        if wait < MIN_WAIT_NS {
             return;
         }
         if in_progress > self.limit {
@@ -59,8 +59,9 @@ impl Tags {
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
         let weight = words::permille(self.waits, self.allocated);
-        let is_often = self.waits >= FEWEST && weight >= FEWEST_PERMILLE;
-        let is_limit = (1..=FEW).contains(&self.limit) && self.at_limit * 100 >= self.waits * AT_LIMIT_PERCENT;
+        let is_often = self.waits >= MIN_WAITS && weight >= MIN_WAITS_PERMILLE;
+        let is_limit = (1..=MAX_REQUESTS_OF_FEW_TAGS).contains(&self.limit)
+            && self.at_limit * 100 >= self.waits * AT_LIMIT_PERCENT;
         if !is_often || !is_limit || !self.are_long(context) || self.protects_others(context) || Self::is_full(context)
         {
             return None;

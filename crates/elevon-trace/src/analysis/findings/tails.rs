@@ -9,10 +9,10 @@ use crate::analysis::Group;
 use crate::event::SECTOR_SIZE;
 
 /// Minimum number of tails. A single I/O has at most one at its end, which cannot be avoided.
-const FEWEST: u64 = 4;
+const MIN_TAILS: u64 = 4;
 /// Minimum number of tails, in thousandths of all requests: below one in a hundred, avoiding them
 /// saves less than the variation of measurements.
-const FEWEST_PERMILLE: u32 = 10;
+const MIN_TAILS_PERMILLE: u32 = 10;
 
 /// Bytes of a page of memory, which is a segment where no other page follows it in memory.
 const PAGE: u64 = 4096;
@@ -127,7 +127,7 @@ impl Tails {
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
         let all = context.issued();
         let weight = words::permille(self.tails, all);
-        if self.tails < FEWEST || weight < FEWEST_PERMILLE {
+        if self.tails < MIN_TAILS || weight < MIN_TAILS_PERMILLE {
             return None;
         }
         let (mut requests, mut needed) = (self.requests, self.needed);

@@ -3,7 +3,7 @@
 use super::{ABSENT, Collector, EMPTY, Life, Place, Request, TraceEvent};
 
 /// Number of requests at one sector that are looked at.
-const LOOKED_AT: usize = 8;
+const MAX_COMPARED: usize = 8;
 
 impl Life {
     /// Records when the accounting of a request began, which tells its priority.
@@ -19,7 +19,7 @@ impl Life {
             let request = &self.requests[id as usize];
             request.accounted == ABSENT && request.issued == ABSENT
         };
-        let found = self.by_start.all(place.key()).take(LOOKED_AT).find(is_new);
+        let found = self.by_start.all(place.key()).take(MAX_COMPARED).find(is_new);
         let id = found.unwrap_or_else(|| self.begin(event, place, now, process, collect));
         let request = &mut self.requests[id as usize];
         request.prio = event.ioprio;

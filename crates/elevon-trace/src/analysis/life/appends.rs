@@ -5,7 +5,7 @@ use super::{Life, Place, TraceEvent};
 use crate::op::TraceOp;
 
 /// Number of requests in the device that are looked at.
-const LOOKED_AT: usize = 1024;
+const MAX_COMPARED: usize = 1024;
 
 impl Life {
     /// Returns the zone append that a completion ends: of those of its length in the device, the
@@ -15,7 +15,7 @@ impl Life {
             return None;
         }
         let mut found: Option<(u32, u64)> = None;
-        for &(id, issued, _) in self.in_device.iter().rev().take(LOOKED_AT) {
+        for &(id, issued, _) in self.in_device.iter().rev().take(MAX_COMPARED) {
             let Some(request) = self.requests.get(id as usize).filter(|request| request.issued == issued) else {
                 continue;
             };

@@ -4,7 +4,7 @@ use super::issue::{is_longer, longest_likely};
 use super::{Collector, Key, Life, Place, TraceEvent};
 
 /// Number of bios at one sector that are looked at.
-const LOOKED_AT: usize = 8;
+const MAX_COMPARED: usize = 8;
 
 impl Life {
     /// Completes a bio of a device that has no requests.
@@ -36,7 +36,7 @@ impl Life {
     /// completion of an older one may be missing.
     fn bio_completed_at(&self, place: Place, now: u64, collect: &Collector) -> Option<u32> {
         let bio = |id: u32| &self.bios[id as usize];
-        let at_start = || self.waiting.all(place.key()).take(LOOKED_AT);
+        let at_start = || self.waiting.all(place.key()).take(MAX_COMPARED);
         let end = Key { sector: place.end(), class: place.class };
         let alike = at_start().filter(|&id| bio(id).end == end.sector);
         let is_unlikely = |&id: &u32| {
@@ -48,7 +48,7 @@ impl Life {
         let whole = if has_several { alike.clone().find(|id| !is_unlikely(id)).or(oldest) } else { oldest };
         whole
             .or_else(|| {
-                self.ends.all(end).take(LOOKED_AT).find(|&id| bio(id).start < place.start && self.waiting.has(id))
+                self.ends.all(end).take(MAX_COMPARED).find(|&id| bio(id).start < place.start && self.waiting.has(id))
             })
             .or_else(|| at_start().next())
     }

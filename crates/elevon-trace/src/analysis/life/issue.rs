@@ -12,9 +12,9 @@ use super::{ABSENT, Collector, EMPTY, Group, Life, Place, TraceEvent};
 use crate::op::TraceOp;
 
 /// Number of requests at one sector that are looked at.
-const LOOKED_AT: usize = 8;
+const MAX_COMPARED: usize = 8;
 /// Minimum number of requests that have completed before one is judged by their times.
-const FEWEST: u64 = 4;
+const MIN_COMPLETED: u64 = 4;
 /// A request cannot be in the device any more after this many times the longest time of a completed
 /// request, if the device completed others meanwhile.
 const LOST_TIMES: u64 = 2;
@@ -38,7 +38,7 @@ impl Life {
 
     /// Returns the first requests at a sector that were issued, or not, oldest first.
     fn requests_at(&self, place: Place, is_issued: bool) -> impl Iterator<Item = u32> + Clone {
-        let all = self.by_start.all(place.key()).take(LOOKED_AT);
+        let all = self.by_start.all(place.key()).take(MAX_COMPARED);
         all.filter(move |&id| (self.requests[id as usize].issued != ABSENT) == is_issued)
     }
 
@@ -180,7 +180,7 @@ impl Life {
 /// writes stand in for each other.
 fn served(collect: &Collector, group: Group) -> Option<&LatencyStat> {
     let of = |group: Group| Some(&collect.stages[group as usize].issued_to_completed);
-    let is_enough = |served: &&LatencyStat| served.count >= FEWEST;
+    let is_enough = |served: &&LatencyStat| served.count >= MIN_COMPLETED;
     let other = match group {
         Group::Read => of(Group::Write),
         Group::Write => of(Group::Read),
@@ -191,7 +191,7 @@ fn served(collect: &Collector, group: Group) -> Option<&LatencyStat> {
 
 /// Returns the longest time that a request or bio is likely to take, by those that completed.
 pub(super) fn longest_likely(completed: Option<&LatencyStat>) -> u64 {
-    let p99 = completed.filter(|completed| completed.count >= FEWEST).and_then(|all| all.percentile(990_000));
+    let p99 = completed.filter(|completed| completed.count >= MIN_COMPLETED).and_then(|all| all.percentile(990_000));
     p99.map_or(u64::MAX, |p99| p99.saturating_mul(UNLIKELY_TIMES))
 }
 

@@ -1,6 +1,6 @@
 //! Requests in the device whose completion seems to be missing.
 
-use super::{Life, MOST};
+use super::{Life, MAX_IN_PROGRESS};
 use crate::analysis::ABSENT;
 use crate::analysis::chosen::Collector;
 use crate::analysis::findings::MAX_OVERTAKEN;
@@ -17,7 +17,7 @@ impl Life {
     /// completed, which stay behind an incomplete one, there are few, except in a hostile trace:
     /// they are removed if they are more than those that can be in progress.
     pub(super) fn enter_device(&mut self, id: u32, now: u64) {
-        if self.in_device.len() >= 4 * MOST {
+        if self.in_device.len() >= 4 * MAX_IN_PROGRESS {
             let requests = &self.requests;
             let mut is_kept = vec![false; requests.len()];
             // The last entry of a request is kept, the first to be met from the back.

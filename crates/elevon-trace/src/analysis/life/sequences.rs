@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Life, MOST};
+use super::{Life, MAX_IN_PROGRESS};
 use crate::analysis::ABSENT;
 use crate::analysis::chosen::Collector;
 
@@ -26,7 +26,7 @@ impl Sequences {
     /// Records that a request is a sequence without data, or without data any more.
     pub(super) fn started(&mut self, id: u32, now: u64) {
         // There are few, except in a trace of sequences without flushes.
-        if self.waiting.len() >= MOST {
+        if self.waiting.len() >= MAX_IN_PROGRESS {
             self.waiting.clear();
         }
         self.waiting.push_back((id, now));

@@ -364,13 +364,13 @@ fn what_never_completes_does_not_pile_up() {
     event.device = Some(DeviceNumber::new(8, 0));
     event.op = Some(TraceOp::Read);
     event.bytes = Some(4096);
-    for n in 0..10 * life::MOST as u64 {
+    for n in 0..10 * life::MAX_IN_PROGRESS as u64 {
         event.time = Some(n * 1000);
         event.sector = Some(n * 64);
         analysis.add(&[event]);
         if n % 1000 == 0 {
             let (bios, requests) = analysis.life.under_way();
-            assert!(bios <= life::MOST && requests == 0);
+            assert!(bios <= life::MAX_IN_PROGRESS && requests == 0);
         }
     }
     assert!(analysis.collect.timeline.slots.len() <= TIMELINE_SLOTS);

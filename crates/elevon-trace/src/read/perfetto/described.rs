@@ -8,7 +8,7 @@ use super::event::{Layout, generic_number, named_layout};
 use super::wire::{Fields, NoMessage, Value};
 
 /// The first field number of such an event.
-pub(super) const FIRST: u32 = 65536;
+pub(super) const FIRST_DESCRIBED_FIELD: u32 = 65536;
 /// The most fields that an event has, and the most events that are described: more are damage.
 const MAX_FIELDS: usize = 64;
 const MAX_EVENTS: usize = 4096;
@@ -59,7 +59,7 @@ impl Described {
                 _ => {}
             }
         }
-        if number >= FIRST && self.events.len() < MAX_EVENTS && !self.events.contains_key(&number) {
+        if number >= FIRST_DESCRIBED_FIELD && self.events.len() < MAX_EVENTS && !self.events.contains_key(&number) {
             let event = described(message)?;
             self.events.insert(number, event);
         }

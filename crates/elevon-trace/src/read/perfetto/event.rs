@@ -3,7 +3,7 @@
 use elevon_core::ioprio::IoPrio;
 
 use super::super::hardware::{Command, Ufs};
-use super::described::{Described, FIRST};
+use super::described::{Described, FIRST_DESCRIBED_FIELD};
 use super::wire::{Fields, NoMessage, Value};
 use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
 use crate::op::{TraceOp, parse_rwbs};
@@ -108,7 +108,7 @@ pub(super) fn block_event<'a>(
     described: &Described,
 ) -> Result<Option<(TraceEvent, &'a [u8])>, &'static str> {
     // Nearly all other events of a trace are of the scheduler, whose field numbers are small.
-    if field >= FIRST {
+    if field >= FIRST_DESCRIBED_FIELD {
         let Some(of) = described.event(field) else { return Ok(None) };
         let mut event = TraceEvent::new(of.layout.kind);
         let comm = placed(&mut event, &of.layout, of.fields(message));

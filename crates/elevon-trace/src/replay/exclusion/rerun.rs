@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 const ORDERS: u64 = 4;
 /// One after another the sections must take longer than they did by more than this part, or nothing
 /// shows that they were not done so.
-const TOO_LONG: u128 = 50;
+const MIN_DELAY_PART: u128 = 50;
 
 /// What a process did before a section, other than waiting for the lock, and how long the section
 /// was; in nanoseconds.
@@ -33,7 +33,7 @@ pub(super) fn is_together(turns: &[Vec<Turn>], took: u128, hand_over: u64) -> bo
     let [in_turn, together] = [false, true].map(|is_together| {
         (0..ORDERS).map(|order| run(&shuffled(turns, order), hand_over, is_together)).sum::<u128>() / u128::from(ORDERS)
     });
-    in_turn > took + took / TOO_LONG && together.abs_diff(took) < in_turn - took
+    in_turn > took + took / MIN_DELAY_PART && together.abs_diff(took) < in_turn - took
 }
 
 /// Returns the turns of each process with what is before and what is within each in another order.

@@ -185,6 +185,6 @@ fn whole_ios_last_for_their_response_times() {
 fn requests_that_never_end_take_no_more_memory() {
     let mut lanes = Lanes::default();
     let events = converted(&[event(1, EventKind::GetRequest, 8, 8)]).0;
-    (0..MOST + 10).for_each(|_| lanes.add(span_of(&events[0])));
-    assert_eq!(lanes.spans.len(), MOST);
+    (0..MAX_SPANS_IN_PROGRESS + 10).for_each(|_| lanes.add(span_of(&events[0])));
+    assert_eq!(lanes.spans.len(), MAX_SPANS_IN_PROGRESS);
 }

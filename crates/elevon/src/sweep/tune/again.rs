@@ -18,10 +18,10 @@ use crate::sweep::goal::Metric;
 use crate::sweep::summary::{is_clear, seeds_in_words};
 
 /// Least number of other seeds. More, if the search had more.
-const SEEDS: usize = 10;
+const MIN_SEEDS: usize = 10;
 /// Trials that run again at a time, and at most.
-const STEP: usize = 4;
-const MOST: usize = 12;
+const TRIALS_AT_A_TIME: usize = 4;
+const MAX_TRIALS: usize = 12;
 
 /// Trials that ran again.
 #[derive(Default)]
@@ -60,13 +60,13 @@ impl Search {
         let best = self.best();
         let candidates: Vec<usize> = match (self.goals.all.len(), &best[..]) {
             (2, [first, .., last]) => vec![*first, *last],
-            _ => best.into_iter().take(MOST).collect(),
+            _ => best.into_iter().take(MAX_TRIALS).collect(),
         };
         let mut fresh = self.definition.clone();
         fresh.points.clear();
         fresh.seeds = self.other_seeds();
         self.again.seeds.clone_from(&fresh.seeds);
-        for step in candidates.chunks(STEP) {
+        for step in candidates.chunks(TRIALS_AT_A_TIME) {
             if interrupt.is_set() || self.again.keeps_bounds() {
                 break;
             }
@@ -87,7 +87,7 @@ impl Search {
     fn other_seeds(&self) -> Vec<u64> {
         let used = &self.definition.seeds;
         let first = used.iter().max().map_or(1, |last| last.wrapping_add(1));
-        let count = used.len().max(SEEDS) as u64;
+        let count = used.len().max(MIN_SEEDS) as u64;
         (0..).map(|at| first.wrapping_add(at)).filter(|seed| !used.contains(seed)).take(count as usize).collect()
     }
 
