@@ -16,9 +16,8 @@ mod processor;
 
 use std::time::Duration;
 
-use elevon_cache::replace::{POLICIES, Reclaimer, ReplacementConfig};
-use elevon_cache::resident::Resident;
 use elevon_cache::{Context, FileId};
+use elevon_cache::{POLICIES, Reclaimer, ReplacementConfig, Resident};
 use elevon_core::units::PageIndex;
 use elevon_core::units::{Instant, Nanos, PAGE_SIZE};
 use processor::measure;
@@ -34,7 +33,7 @@ struct Load {
     next: u64,
     random: u64,
     now: Instant,
-    out: Vec<elevon_cache::pages::Evicted>,
+    out: Vec<elevon_cache::Evicted>,
 }
 
 impl Load {

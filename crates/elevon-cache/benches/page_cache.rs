@@ -20,9 +20,9 @@ mod processor;
 
 use std::time::Duration;
 
+use elevon_cache::Advice;
 use elevon_cache::activity::Activity;
 use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, OpenId, PageCache};
-use elevon_cache::readahead::Advice;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, Sector, TaskId};
 use instructions::Case;

@@ -69,16 +69,16 @@ impl Limits {
 }
 
 /// One in the fixed point of position ratios.
-pub const RATIO_ONE: u64 = 1024;
+pub(crate) const RATIO_ONE: u64 = 1024;
 
 /// Returns the number of dirty pages that throttling aims at.
-pub const fn setpoint(freerun: u64, limit: u64) -> u64 {
+pub(crate) const fn setpoint(freerun: u64, limit: u64) -> u64 {
     (freerun + limit) / 2
 }
 
 /// Returns the position ratio of all dirty pages, in 1024ths: 2 at freerun, 1 at the setpoint, 0 at
 /// the limit, on a cubic curve that is flat near the setpoint.
-pub const fn global_ratio(freerun: u64, limit: u64, dirty: u64) -> u64 {
+pub(crate) const fn global_ratio(freerun: u64, limit: u64, dirty: u64) -> u64 {
     if dirty >= limit {
         return 0;
     }
@@ -98,7 +98,7 @@ pub const fn global_ratio(freerun: u64, limit: u64, dirty: u64) -> u64 {
 /// at the setpoint and 0 at eight seconds of writes above it, but never below a quarter; it is
 /// larger if the device has much less than its share and could run idle. `wb_thresh` is the
 /// device's share of the limit, `bandwidth` its writes in pages per second.
-pub const fn device_ratio(global: u64, set: u64, wb_thresh: u64, wb_dirty: u64, bandwidth: u64) -> u64 {
+pub(crate) const fn device_ratio(global: u64, set: u64, wb_thresh: u64, wb_dirty: u64, bandwidth: u64) -> u64 {
     let span = 8 * bandwidth;
     let zero = set + span;
     let ratio =
@@ -117,7 +117,7 @@ pub const fn device_ratio(global: u64, set: u64, wb_thresh: u64, wb_dirty: u64, 
 /// allows it.
 const POLL_PAGES_MIN: u64 = 32;
 /// Longest pause.
-pub const PAUSE_MAX: Nanos = Nanos::from_millis(200);
+pub(crate) const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
 /// Returns the longest pause, in jiffies, during which a device with `wb_dirty` dirty pages does
 /// not run idle.
@@ -200,7 +200,7 @@ const RATE_INTERVAL: Nanos = Nanos::from_millis(200);
 /// The period over which the write bandwidth is averaged.
 const BANDWIDTH_PERIOD: Nanos = Nanos::from_secs(3);
 /// Initial write bandwidth and base rate, in pages per second: 100 MiB/s.
-pub const INITIAL_BANDWIDTH: u64 = 25_600;
+pub(crate) const INITIAL_BANDWIDTH: u64 = 25_600;
 
 /// The state of throttling: limit, base rate, bandwidth.
 #[derive(Clone, Copy, Debug)]

@@ -21,13 +21,13 @@ use elevon_core::units::{Instant, Nanos, TenantId};
 
 /// The time after it made a page dirty for which a tenant counts as writing. It also counts while
 /// it has pages dirty or under writeback.
-pub const ACTIVE: Nanos = Nanos::from_secs(3);
+pub(crate) const ACTIVE: Nanos = Nanos::from_secs(3);
 /// Time between counts of the tenants that write.
 const LOOK: Nanos = Nanos::from_millis(100);
 
 /// The domains of all tenants, the root's first.
 #[derive(Clone, Debug)]
-pub struct Domains {
+pub(crate) struct Domains {
     new: Domain,
     by_tenant: Vec<Of>,
     /// Number of tenants that write, at least 1, at the last count.
@@ -46,17 +46,17 @@ struct Of {
 
 impl Domains {
     /// Returns the state before any write. Every tenant begins with the domain `new`.
-    pub fn new(new: Domain) -> Self {
+    pub(crate) fn new(new: Domain) -> Self {
         Self { new, by_tenant: Vec::new(), writing: 1, look_again: Instant::ZERO }
     }
 
     /// Returns a tenant's domain; the initial one if the tenant has dirtied nothing yet.
-    pub fn of(&self, tenant: TenantId) -> &Domain {
+    pub(crate) fn of(&self, tenant: TenantId) -> &Domain {
         self.by_tenant.get(tenant.index()).map_or(&self.new, |of| &of.domain)
     }
 
     /// Returns a tenant's domain for changes.
-    pub fn of_mut(&mut self, tenant: TenantId) -> &mut Domain {
+    pub(crate) fn of_mut(&mut self, tenant: TenantId) -> &mut Domain {
         &mut self.entry(tenant).domain
     }
 
@@ -69,13 +69,13 @@ impl Domains {
     }
 
     /// Returns the highest bandwidth of any tenant's writes, in pages per second.
-    pub fn bandwidth(&self) -> u64 {
+    pub(crate) fn bandwidth(&self) -> u64 {
         let all = self.by_tenant.iter().filter(|of| of.until > Instant::ZERO).map(|of| of.domain.bandwidth());
         all.max().unwrap_or_else(|| self.new.bandwidth())
     }
 
     /// Counts a page that a tenant made dirty.
-    pub fn on_dirtied(&mut self, now: Instant, tenant: TenantId) {
+    pub(crate) fn on_dirtied(&mut self, now: Instant, tenant: TenantId) {
         let of = self.entry(tenant);
         of.domain.on_dirtied(1);
         let begins = of.until < now;
@@ -86,12 +86,12 @@ impl Domains {
     }
 
     /// Counts a dirty page of a tenant that is added to a bio.
-    pub fn begin_writeback(&mut self, tenant: TenantId) {
+    pub(crate) fn begin_writeback(&mut self, tenant: TenantId) {
         self.entry(tenant).writeback += 1;
     }
 
     /// Counts pages of a tenant whose writeback has completed.
-    pub fn end_writeback(&mut self, tenant: TenantId, pages: u64) {
+    pub(crate) fn end_writeback(&mut self, tenant: TenantId, pages: u64) {
         let of = self.entry(tenant);
         of.writeback -= pages;
         of.domain.on_written(pages);
@@ -99,7 +99,7 @@ impl Domains {
 
     /// Returns the counts by which a tenant's writers are throttled: its own pages, and its part of
     /// the memory.
-    pub fn counts(&mut self, now: Instant, tenant: TenantId, all: &DirtyCounts, pages: &Pages) -> DirtyCounts {
+    pub(crate) fn counts(&mut self, now: Instant, tenant: TenantId, all: &DirtyCounts, pages: &Pages) -> DirtyCounts {
         if now >= self.look_again {
             let is_writing =
                 |(id, of): &(u32, &Of)| of.until > now || of.writeback > 0 || pages.dirty_of(TenantId(*id)) > 0;
@@ -111,18 +111,18 @@ impl Domains {
     }
 
     /// Returns true if a tenant has more dirty pages than its part of the background threshold.
-    pub fn wants_flusher(&self, all: &DirtyCounts, pages: &Pages) -> bool {
+    pub(crate) fn wants_flusher(&self, all: &DirtyCounts, pages: &Pages) -> bool {
         let background = self.new.limits(all.dirtyable / self.writing).background;
         pages.dirty_tenants().any(|tenant| pages.dirty_of(tenant) > background)
     }
 
     /// Returns the number of a tenant's pages under writeback.
-    pub fn writeback(&self, tenant: TenantId) -> u64 {
+    pub(crate) fn writeback(&self, tenant: TenantId) -> u64 {
         self.by_tenant.get(tenant.index()).map_or(0, |of| of.writeback)
     }
 
     /// Panics if the total of pages under writeback is not `writeback`. For tests.
-    pub fn self_check(&self, writeback: u64) {
+    pub(crate) fn self_check(&self, writeback: u64) {
         assert_eq!(self.by_tenant.iter().map(|of| of.writeback).sum::<u64>(), writeback, "pages by tenant");
     }
 }

@@ -13,27 +13,27 @@ use elevon_core::kernel::Rules;
 use elevon_core::units::{PageCount, PageIndex};
 
 /// Pages that one fault may map: 64 KiB (`fault_around_bytes`).
-pub const FAULT_AROUND_PAGES: u64 = 16;
+pub(crate) const FAULT_AROUND_PAGES: u64 = 16;
 /// Misses, less the pages found, above which a miss reads one page.
-pub const MMAP_MISS_LIMIT: u32 = 100;
+pub(crate) const MMAP_MISS_LIMIT: u32 = 100;
 /// The miss counter stops at this value.
 const MMAP_MISS_MAX: u32 = 1000;
 
 /// Returns the pages `[first, end)` that a fault at `index` may map, in a file that ends before
 /// `file_end`: its aligned 64 KiB up to the end. Of these, the pages are mapped that are cached, up
 /// to date, not locked and without a readahead marker.
-pub fn fault_around(index: PageIndex, file_end: PageIndex) -> (PageIndex, PageIndex) {
+pub(crate) fn fault_around(index: PageIndex, file_end: PageIndex) -> (PageIndex, PageIndex) {
     let first = PageIndex::new(index.get() - index.get() % FAULT_AROUND_PAGES);
     (first, file_end.min(first + PageCount::new(FAULT_AROUND_PAGES)))
 }
 
 /// Counts cached pages that a fault found: each offsets one miss.
-pub const fn on_found(ra: &mut Readahead, pages: u32) {
+pub(crate) const fn on_found(ra: &mut Readahead, pages: u32) {
     ra.mmap_miss = ra.mmap_miss.saturating_sub(pages);
 }
 
 /// Counts a fault that did not find its page, and returns the pages to read.
-pub fn on_miss(
+pub(crate) fn on_miss(
     ra: &mut Readahead,
     index: PageIndex,
     rules: &Rules,
@@ -59,13 +59,13 @@ pub fn on_miss(
 
 /// Returns true if a page inserted by a fault counts as used by that fault (the in-fault rule of
 /// MGLRU). It does not in a mapping with advice for sequential or random access.
-pub const fn hints_active(advice: Advice) -> bool {
+pub(crate) const fn hints_active(advice: Advice) -> bool {
     matches!(advice, Advice::Normal | Advice::WillNeed | Advice::DontNeed)
 }
 
 /// Returns true if a touch through a mapping with this advice counts as a use of the page, for
 /// reclaim and at the end of the mapping.
-pub const fn counts_as_use(advice: Advice, rules: &Rules) -> bool {
+pub(crate) const fn counts_as_use(advice: Advice, rules: &Rules) -> bool {
     match advice {
         Advice::Normal | Advice::WillNeed | Advice::DontNeed => true,
         Advice::Random => !rules.random_mapping_is_no_use,

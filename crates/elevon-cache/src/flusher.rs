@@ -15,23 +15,23 @@ use super::FileId;
 use elevon_core::units::{Instant, Nanos, PageCount, PageIndex, TenantId};
 
 /// Default time between searches for old files (`dirty_writeback_centisecs`).
-pub const PERIOD: Nanos = Nanos::from_secs(5);
+pub(crate) const PERIOD: Nanos = Nanos::from_secs(5);
 /// Age at which a file is written (`dirty_expire_centisecs`).
-pub const EXPIRE: Nanos = Nanos::from_secs(30);
+pub(crate) const EXPIRE: Nanos = Nanos::from_secs(30);
 /// Chunks are multiples of this, in pages: 4 MiB.
 const CHUNK_UNIT: u64 = 1024;
 
 /// Returns the number of pages that one file may write before the next file's turn. `bandwidth`:
 /// the device's writes in pages per second; `limit`: the limit of dirty pages; `left`: pages that
 /// the pass has still to write.
-pub fn chunk_pages(bandwidth: u64, limit: u64, left: u64) -> PageCount {
+pub(crate) fn chunk_pages(bandwidth: u64, limit: u64, left: u64) -> PageCount {
     let pages = (bandwidth / 2).min(limit / 8).min(left) + CHUNK_UNIT;
     PageCount::new(pages / CHUNK_UNIT * CHUNK_UNIT)
 }
 
 /// Why the flusher writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// The flusher writes old files.
     Periodic,
     /// More pages are dirty than the background threshold.
@@ -40,7 +40,7 @@ pub enum Reason {
 
 /// A file's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chunk {
+pub(crate) struct Chunk {
     /// The file.
     pub file: FileId,
     /// Page at which its last turn ended. This turn begins there (range-cyclic).
@@ -51,7 +51,7 @@ pub struct Chunk {
 
 /// The result of a file's turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Turn {
+pub(crate) struct Turn {
     /// Page at which the next turn begins: after the last one written, or 0 if the end of the file
     /// was reached.
     pub next: PageIndex,
@@ -118,7 +118,7 @@ impl Default for FlusherTimes {
 
 /// The flusher of one device.
 #[derive(Clone, Debug)]
-pub struct Flusher {
+pub(crate) struct Flusher {
     times: FlusherTimes,
     inodes: Vec<Inode>,
     /// *dirty*, *io*, *more io*.
@@ -137,7 +137,7 @@ impl Default for Flusher {
 
 impl Flusher {
     /// Returns a flusher without dirty files.
-    pub const fn new(times: FlusherTimes) -> Self {
+    pub(crate) const fn new(times: FlusherTimes) -> Self {
         Self {
             times,
             inodes: Vec::new(),
@@ -151,7 +151,7 @@ impl Flusher {
 
     /// Records that a page of a file became dirty, and which tenant owns it.
     #[inline]
-    pub fn on_dirtied(&mut self, file: FileId, owner: TenantId, now: Instant) {
+    pub(crate) fn on_dirtied(&mut self, file: FileId, owner: TenantId, now: Instant) {
         match self.inodes.get_mut(file.0 as usize) {
             Some(inode) if inode.place != WritebackList::Clean => {
                 inode.sole_owner = inode.sole_owner.filter(|&sole| sole == owner);
@@ -161,7 +161,7 @@ impl Flusher {
     }
 
     /// Returns the tenant that owns all dirty pages of a file, if it is known to be one.
-    pub fn sole_owner(&self, file: FileId) -> Option<TenantId> {
+    pub(crate) fn sole_owner(&self, file: FileId) -> Option<TenantId> {
         self.inodes.get(file.0 as usize).and_then(|inode| inode.sole_owner)
     }
 
@@ -187,7 +187,7 @@ impl Flusher {
 
     /// Records that a file has no dirty page any more for another reason than its turn (fsync,
     /// truncation). Has no effect during the file's turn; [`Self::turn_ended`] follows.
-    pub fn on_clean(&mut self, file: FileId) {
+    pub(crate) fn on_clean(&mut self, file: FileId) {
         match self.inodes.get(file.0 as usize).map(|inode| inode.place) {
             None | Some(WritebackList::Clean | WritebackList::Turn) => {}
             Some(WritebackList::Dirty | WritebackList::Io | WritebackList::MoreIo) => {
@@ -198,28 +198,28 @@ impl Flusher {
     }
 
     /// Returns true if the flusher counts the file as dirty.
-    pub fn is_dirty(&self, file: FileId) -> bool {
+    pub(crate) fn is_dirty(&self, file: FileId) -> bool {
         self.inodes.get(file.0 as usize).is_some_and(|inode| inode.place != WritebackList::Clean)
     }
 
     /// Requests a background pass: more pages are dirty than the background threshold, or a writer
     /// waits.
-    pub const fn wake(&mut self) {
+    pub(crate) const fn wake(&mut self) {
         self.background_due = true;
     }
 
     /// Returns true if a pass is active or due.
-    pub const fn is_awake(&self) -> bool {
+    pub(crate) const fn is_awake(&self) -> bool {
         self.pass.is_some() || self.periodic_due || self.background_due
     }
 
     /// Returns the time of the next search for old files.
-    pub const fn next_timer(&self) -> Option<Instant> {
+    pub(crate) const fn next_timer(&self) -> Option<Instant> {
         self.timer
     }
 
     /// Makes the periodic pass due if its time has come.
-    pub fn handle_timer(&mut self, now: Instant) {
+    pub(crate) fn handle_timer(&mut self, now: Instant) {
         if self.timer.is_some_and(|at| at <= now) {
             self.periodic_due = true;
             let any = self.lists.iter().any(|list| list.head != NONE);
@@ -233,7 +233,7 @@ impl Flusher {
 
     /// Returns the next file's turn; [`Self::turn_ended`] must follow. `over_background`: more
     /// pages are dirty than the background threshold.
-    pub fn next_turn(&mut self, now: Instant, over_background: bool) -> Option<Chunk> {
+    pub(crate) fn next_turn(&mut self, now: Instant, over_background: bool) -> Option<Chunk> {
         loop {
             let Some(pass) = self.pass else {
                 self.begin_pass(now)?;
@@ -258,7 +258,7 @@ impl Flusher {
     }
 
     /// Ends a file's turn.
-    pub fn turn_ended(&mut self, file: FileId, turn: Turn, now: Instant) {
+    pub(crate) fn turn_ended(&mut self, file: FileId, turn: Turn, now: Instant) {
         let inode = &mut self.inodes[file.0 as usize];
         debug_assert_eq!(inode.place, WritebackList::Turn);
         inode.writeback_index = turn.next;
@@ -342,7 +342,7 @@ impl Flusher {
     }
 
     /// Panics if lists and places disagree, or if *dirty* is out of order. For tests; O(files).
-    pub fn self_check(&self) {
+    pub(crate) fn self_check(&self) {
         let mut listed = 0;
         for place in [WritebackList::Dirty, WritebackList::Io, WritebackList::MoreIo] {
             let (mut at, mut prev, mut last) = (self.lists[place.list()].head, NONE, Instant::ZERO);

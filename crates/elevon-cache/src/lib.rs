@@ -4,34 +4,42 @@
 //! The same code serves a simulated device and a real file. The block layer (`elevon-core`) does
 //! not depend on this crate: the cache submits `Io`s to it as any program does.
 //!
-//! [`page_cache`] takes calls and returns bios. [`readahead`] and [`fault`] decide what to read,
-//! [`dirty`] how much may be dirty, [`domains`] each tenant's part of that, [`flusher`] which file
-//! is written next, and [`watermark`] when to reclaim. [`pages`] is the arena of page frames and
-//! the index of each file, [`shadow`] the entry that an evicted page leaves, and [`replace`] the
-//! policies that choose the page to evict. [`resident`] combines these three for the read, fault
-//! and write paths. [`activity`] derives a bio's priority from the use of its pages.
+//! [`page_cache`] takes calls and returns bios. `readahead` and `fault` decide what to read,
+//! `dirty` how much may be dirty, `domains` each tenant's part of that, `flusher` which file is
+//! written next, and `watermark` when to reclaim. `pages` is the arena of page frames and the index
+//! of each file, `shadow` the entry that an evicted page leaves, and `replace` the policies that
+//! choose the page to evict. `resident` combines these three for the read, fault and write paths.
+//! [`activity`] derives a bio's priority from the use of its pages.
 #![no_std]
 #![forbid(unsafe_code)]
+#![warn(unreachable_pub)]
 #![warn(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
 extern crate alloc;
 
 pub mod activity;
 mod bios;
-pub mod dirty;
-pub mod domains;
-pub mod fault;
+mod dirty;
+mod domains;
+mod fault;
 pub mod file_io;
-pub mod flusher;
+mod flusher;
 pub mod page_cache;
-pub mod pages;
-pub mod readahead;
-pub mod replace;
-pub mod resident;
+mod pages;
+mod readahead;
+mod replace;
+mod resident;
 pub mod settings;
-pub mod shadow;
+mod shadow;
 pub mod stats;
-pub mod watermark;
+mod watermark;
+
+pub use dirty::{Hz, max_pause, pause_target};
+pub use pages::{Evicted, Flags as PageFlags, Tag};
+pub use readahead::Advice;
+pub use replace::{POLICIES, Reclaimer, ReplacementConfig, Stats as ReplacementStats};
+pub use resident::Resident;
+pub use watermark::Watermarks;
 
 /// A file (or block device) whose pages are cached: a number, dense from 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -25,9 +25,11 @@ mod tree;
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
 
-pub use bits::{Bits, FIELD_MAX, Flags};
-pub use list::List;
-pub use tree::{Entry, LeafEntry, Tag};
+pub use bits::Flags;
+pub(crate) use bits::{Bits, FIELD_MAX};
+pub(crate) use list::List;
+pub use tree::Tag;
+pub(crate) use tree::{Entry, LeafEntry};
 
 use super::shadow::Shadow;
 use super::{FileId, FrameId};
@@ -38,9 +40,9 @@ use tree::{Tree, WIDTH};
 /// No page, or no node.
 const NONE: u32 = u32::MAX;
 /// Bytes of state per frame, without the index.
-pub const PAGE_BYTES: u64 = size_of::<Page>() as u64;
+pub(crate) const PAGE_BYTES: u64 = size_of::<Page>() as u64;
 /// The maximum number of frames: 8 TiB less a page.
-pub const FRAMES_MAX: u64 = (1 << 31) - 1;
+pub(crate) const FRAMES_MAX: u64 = (1 << 31) - 1;
 /// State of a frame, for the methods of [`Pages`] only.
 #[derive(Clone, Copy, Debug)]
 pub struct Page {

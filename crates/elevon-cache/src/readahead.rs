@@ -21,9 +21,9 @@ use elevon_core::kernel::Rules;
 use elevon_core::units::{FileOffset, PageCount, PageIndex};
 
 /// Default readahead per open file, in pages: 128 KiB (`read_ahead_kb`).
-pub const RA_PAGES: u32 = 32;
+pub(crate) const RA_PAGES: u32 = 32;
 /// Largest piece of a forced read (random access, or by advice), in pages: 2 MiB.
-pub const FORCED_PIECE_PAGES: u32 = 512;
+pub(crate) const FORCED_PIECE_PAGES: u32 = 512;
 
 /// A program's advice on how it will access a file (`posix_fadvise`) or a mapping (`madvise`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +43,7 @@ pub enum Advice {
 
 /// Pages to read together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReadaheadWindow {
+pub(crate) struct ReadaheadWindow {
     /// First page.
     pub start: PageIndex,
     /// Number of pages. Cached pages are skipped, and the window is cut at the end of the file.
@@ -57,32 +57,32 @@ pub struct ReadaheadWindow {
 
 impl ReadaheadWindow {
     /// Returns the page that carries the marker.
-    pub fn marker(self) -> Option<PageIndex> {
+    pub(crate) fn marker(self) -> Option<PageIndex> {
         match self.async_size {
             0 => None,
             n => Some(self.start + pages(self.size - n)),
         }
     }
     /// Returns a window without a marker.
-    pub const fn plain(start: PageIndex, size: u32) -> Self {
+    pub(crate) const fn plain(start: PageIndex, size: u32) -> Self {
         Self { start, size, async_size: 0, order: 0 }
     }
 
     /// Returns the order of the window's folio that begins at a page, in a window that is cut at
     /// `end`. A folio is aligned to its size.
-    pub fn order_at(self, page: PageIndex, end: PageIndex) -> u32 {
+    pub(crate) fn order_at(self, page: PageIndex, end: PageIndex) -> u32 {
         self.order.min(page.get().trailing_zeros()).min((end - page).get().ilog2())
     }
 
     /// Returns the page after the last.
-    pub fn end(self) -> PageIndex {
+    pub(crate) fn end(self) -> PageIndex {
         self.start + pages(self.size)
     }
 }
 
 /// A request of a read or fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ask {
+pub(crate) struct Ask {
     /// The page that is missing, or that carries the marker.
     pub index: PageIndex,
     /// Pages left in the call, including this one; at least 1.
@@ -93,7 +93,7 @@ pub struct Ask {
 
 /// Readahead state of one open file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Readahead {
+pub(crate) struct Readahead {
     start: PageIndex,
     size: u32,
     async_size: u32,
@@ -115,7 +115,7 @@ pub struct Readahead {
 impl Readahead {
     /// Returns the state of a newly opened file on a device with windows of `ra_pages` and requests
     /// of at most `io_pages`.
-    pub const fn new(ra_pages: u32, io_pages: u32) -> Self {
+    pub(crate) const fn new(ra_pages: u32, io_pages: u32) -> Self {
         let (start, size, async_size, order, prev, mmap_miss) = (PageIndex::ZERO, 0, 0, 0, None, 0);
         let (advice, mapping_advice) = (Advice::Normal, Advice::Normal);
         Self { start, size, async_size, order, ra_pages, io_pages, prev, advice, mapping_advice, mmap_miss }
@@ -123,7 +123,7 @@ impl Readahead {
 
     /// Applies advice. NORMAL, SEQUENTIAL and RANDOM apply to the whole file and stay in force; the
     /// other two apply to a range, and change nothing here.
-    pub const fn advise(&mut self, advice: Advice, device_ra_pages: u32) {
+    pub(crate) const fn advise(&mut self, advice: Advice, device_ra_pages: u32) {
         match advice {
             Advice::Normal | Advice::Random => self.ra_pages = device_ra_pages,
             Advice::Sequential => self.ra_pages = device_ra_pages * 2,
@@ -133,51 +133,51 @@ impl Readahead {
     }
 
     /// Applies advice on the mapping, which changes only what a fault reads.
-    pub const fn advise_mapping(&mut self, advice: Advice) {
+    pub(crate) const fn advise_mapping(&mut self, advice: Advice) {
         self.mapping_advice = advice;
     }
 
     /// Returns the advice in force.
-    pub const fn advice(&self) -> Advice {
+    pub(crate) const fn advice(&self) -> Advice {
         self.advice
     }
 
     /// Returns the advice in force on the mapping.
-    pub const fn mapping_advice(&self) -> Advice {
+    pub(crate) const fn mapping_advice(&self) -> Advice {
         self.mapping_advice
     }
 
     /// Returns its window limit in pages.
-    pub const fn ra_pages(&self) -> u32 {
+    pub(crate) const fn ra_pages(&self) -> u32 {
         self.ra_pages
     }
 
     /// Returns the page of the last byte of the last read.
     #[inline]
-    pub fn last_page(&self) -> Option<PageIndex> {
+    pub(crate) fn last_page(&self) -> Option<PageIndex> {
         self.prev.map(|prev| prev.page_ceil().previous())
     }
 
     /// Records the position behind the last byte of a read.
     #[inline]
-    pub const fn read_ended(&mut self, position: FileOffset) {
+    pub(crate) const fn read_ended(&mut self, position: FileOffset) {
         self.prev = Some(position);
     }
 
     /// Reduces the window limit to a quarter, because a read failed.
-    pub const fn read_failed(&mut self) {
+    pub(crate) const fn read_failed(&mut self) {
         self.ra_pages /= 4;
     }
 
     /// Returns the current window.
-    pub const fn window(&self) -> ReadaheadWindow {
+    pub(crate) const fn window(&self) -> ReadaheadWindow {
         let &Self { start, size, async_size, order, .. } = self;
         ReadaheadWindow { start, size, async_size, order }
     }
 
     /// Returns the window to read, or `None` if there is nothing to read ahead. `cached` returns
     /// the order of the folio of a cached page near the requested one.
-    pub fn decide(
+    pub(crate) fn decide(
         &mut self,
         ask: Ask,
         rules: &Rules,

@@ -22,13 +22,12 @@ mod tests;
 use alloc::vec::Vec;
 use core::ops::AddAssign;
 
-pub use classic::Classic;
-pub use config::{POLICIES, PolicyError, ReplacementConfig};
-pub use control::{Position, TierControl};
-pub use mglru::{Mglru, Version};
-pub use programs::{Anonymous, Swap, ZRAM_RATIO};
-pub use s3_fifo::S3Fifo;
-pub use sieve::Sieve;
+pub(crate) use classic::Classic;
+pub use config::{POLICIES, ReplacementConfig};
+pub(crate) use mglru::{Mglru, Version};
+pub(crate) use programs::{Anonymous, Swap};
+pub(crate) use s3_fifo::S3Fifo;
+pub(crate) use sieve::Sieve;
 
 use super::pages::{Evicted, Flags, LeafEntry, Pages};
 use super::shadow::Shadow;
@@ -36,7 +35,7 @@ use super::{Context, FrameId};
 use elevon_core::units::Instant;
 
 /// The priority with which reclaim begins: it scans a 4096th of the lists.
-pub const DEFAULT_PRIORITY: u8 = 12;
+pub(crate) const DEFAULT_PRIORITY: u8 = 12;
 
 /// The context in which reclaim runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +117,7 @@ pub struct Stats {
 
 /// A replacement policy. It has every page of a [`Pages`] on exactly one of its lists, from
 /// `insert` until `evict` or `remove`.
-pub trait Replacement {
+pub(crate) trait Replacement {
     /// Adds a new page. `shadow` is the shadow that was in its place, if it is to be checked for a
     /// refault.
     fn insert(&mut self, pages: &mut Pages, frame: FrameId, context: Context, shadow: Option<Shadow>);
@@ -135,6 +134,7 @@ pub trait Replacement {
     /// Records a read of the page at a place through a descriptor.
     fn read_at(&mut self, pages: &mut Pages, place: LeafEntry);
     /// Records a use of a page.
+    #[cfg(test)]
     fn access(&mut self, pages: &mut Pages, frame: FrameId, context: Context) {
         self.access_at(pages, pages.place_of(frame), context);
     }

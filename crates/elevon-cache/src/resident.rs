@@ -39,7 +39,7 @@ impl Resident {
     /// Returns empty memory of `frames` pages.
     ///
     /// # Panics
-    /// If `frames` is above [`super::pages::FRAMES_MAX`].
+    /// If `frames` is above `FRAMES_MAX`.
     pub fn new(frames: u64, config: &ReplacementConfig) -> Self {
         Self {
             pages: Pages::new(frames),
@@ -134,7 +134,7 @@ impl Resident {
         Some(self.pages.remove(frame, None))
     }
 
-    /// Runs one round of reclaim; see [`Request`]. Evicted pages are appended to `out`.
+    /// Runs one round of reclaim; see `Request`. Evicted pages are appended to `out`.
     pub fn evict(&mut self, now: Instant, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
         let outcome = self.policy.evict(now, &mut self.pages, request, out);
         self.pages.limit_shadows();

@@ -9,7 +9,7 @@
 //! Cost: O(1).
 
 /// The number of bits of a stamp.
-pub const STAMP_BITS: u32 = 30;
+pub(crate) const STAMP_BITS: u32 = 30;
 const STAMP_MASK: u32 = (1 << STAMP_BITS) - 1;
 
 /// A stamp and the working-set bit.
@@ -54,7 +54,7 @@ impl Shadow {
 
 /// Returns the distance from `stamp` to `now` on a counter of which only `bits` bits are kept.
 #[inline]
-pub const fn distance(now: u64, stamp: u64, bits: u32) -> u64 {
+pub(crate) const fn distance(now: u64, stamp: u64, bits: u32) -> u64 {
     now.wrapping_sub(stamp) & ((1 << bits) - 1)
 }
 

@@ -9,11 +9,11 @@ use super::replace::DEFAULT_PRIORITY;
 use elevon_core::units::{Bytes, Nanos, PAGE_SIZE};
 
 /// Pages that direct reclaim, and one batch of kswapd, tries to free.
-pub const RECLAIM_BATCH: u64 = 32;
+pub(crate) const RECLAIM_BATCH: u64 = 32;
 /// The default preference of reclaim for programs' memory.
-pub const SWAPPINESS: u8 = 60;
+pub(crate) const SWAPPINESS: u8 = 60;
 /// The longest time that reclaim waits for progress of writeback.
-pub const WRITEBACK_THROTTLE: Nanos = Nanos::from_millis(100);
+pub(crate) const WRITEBACK_THROTTLE: Nanos = Nanos::from_millis(100);
 
 /// The three marks, in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,14 +73,14 @@ impl Watermarks {
 /// The state of kswapd: asleep, or in a round at a priority. If a round frees too little, the next
 /// one scans more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Kswapd {
+pub(crate) struct Kswapd {
     /// Priority of the round, 12 (a little) to 1 (half of everything); `None`: asleep.
     priority: Option<u8>,
 }
 
 impl Kswapd {
     /// Wakes kswapd. Returns true if it was asleep.
-    pub const fn wake(&mut self) -> bool {
+    pub(crate) const fn wake(&mut self) -> bool {
         let slept = self.priority.is_none();
         if slept {
             self.priority = Some(DEFAULT_PRIORITY);
@@ -89,12 +89,12 @@ impl Kswapd {
     }
 
     /// Returns the priority of the next round; `None`: asleep.
-    pub const fn priority(&self) -> Option<u8> {
+    pub(crate) const fn priority(&self) -> Option<u8> {
         self.priority
     }
 
     /// Ends a round. kswapd sleeps if the high mark is reached, or if no lower priority is left.
-    pub const fn round_ended(&mut self, free: u64, marks: &Watermarks, reclaimed: u64) {
+    pub(crate) const fn round_ended(&mut self, free: u64, marks: &Watermarks, reclaimed: u64) {
         self.priority = match self.priority {
             _ if free >= marks.high => None,
             // This priority makes progress, so it is used again.

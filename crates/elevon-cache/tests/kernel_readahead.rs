@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::{env, fs};
 
+use elevon_cache::Advice;
 use elevon_cache::FileId;
 use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, OpenId, PageCache};
-use elevon_cache::readahead::Advice;
 use elevon_core::kernel::Kernel;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, PAGE_SIZE, PageIndex, Sector, TaskId};

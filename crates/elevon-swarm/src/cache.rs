@@ -7,10 +7,8 @@
 
 use elevon_cache::FileId;
 use elevon_cache::activity::{Activity, Origin};
-use elevon_cache::dirty::{max_pause, pause_target};
 use elevon_cache::page_cache::{CacheConfig, Call, CallDone, CallKind, OpenId, RangeSync};
-use elevon_cache::readahead::Advice;
-use elevon_cache::replace::POLICIES;
+use elevon_cache::{Advice, POLICIES, max_pause, pause_target};
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::Op;
@@ -362,7 +360,7 @@ pub(super) struct SeenCache {
 }
 
 impl SeenCache {
-    pub(super) fn new(cached: &BufferedIo, hz: elevon_cache::dirty::Hz) -> Self {
+    pub(super) fn new(cached: &BufferedIo, hz: elevon_cache::Hz) -> Self {
         let cache = cached.cache();
         let (resident, domain) = (cache.resident(), cache.dirty_domain());
         let pages = resident.pages();

@@ -32,8 +32,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
 use elevon_cache::FrameId;
+use elevon_cache::Hz;
 use elevon_cache::activity::Activity;
-use elevon_cache::dirty::Hz;
 use elevon_cache::page_cache::{ByteCopy, CacheConfig};
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::event::{Event, EventKind};

@@ -344,7 +344,7 @@ fn page_caches_of_every_kind_are_drawn() {
         assert!(settings.contains(key), "{key} is never drawn");
     }
     let forms = Activity::ALL.map(Activity::name);
-    for value in elevon_cache::replace::POLICIES.into_iter().chain(forms).chain(["write-through"]) {
+    for value in elevon_cache::POLICIES.into_iter().chain(forms).chain(["write-through"]) {
         assert!(settings.contains(value), "{value} is never drawn");
     }
     let jobs: String = plans.iter().filter(|plan| plan.cache.is_some()).flat_map(|plan| plan.jobs.clone()).collect();

@@ -42,8 +42,7 @@ use elevon_cache::file_io::{Begun, FileIo, FileIoEvent, FileOp, FileOpKind, NO_I
 use elevon_cache::page_cache::{
     ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading, Way,
 };
-use elevon_cache::pages::Flags as PageFlags;
-use elevon_cache::readahead::Advice;
+use elevon_cache::{Advice, PageFlags};
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Io, Stack};
 use elevon_core::status::Status;

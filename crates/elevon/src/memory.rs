@@ -1,9 +1,9 @@
 //! `--memory`: the memory of the simulated machine, and so its page cache. `--cache`: a page cache
 //! before a real device.
 
+use elevon_cache::Watermarks;
 use elevon_cache::page_cache::{CacheConfig, WriteMode};
 use elevon_cache::settings;
-use elevon_cache::watermark::Watermarks;
 use elevon_core::kernel::Kernel;
 use elevon_core::stack::StackConfig;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};

@@ -43,7 +43,7 @@ pub struct CacheConfig {
     /// The idle memory that fits into zram (its size before compression). Zero: there is no zram,
     /// and reclaim scans file pages only.
     pub zram: Bytes,
-    /// The preference of reclaim for programs' memory, 0 to 200; see [`Anonymous::swappiness`].
+    /// The preference of reclaim for programs' memory, 0 to 200; see `Anonymous::swappiness`.
     pub swappiness: u8,
     /// The replacement policy, which selects the page to evict.
     pub policy: ReplacementConfig,

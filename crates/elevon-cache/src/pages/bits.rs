@@ -3,7 +3,7 @@
 use core::ops::BitOr;
 
 /// The maximum of a page's reference field.
-pub const FIELD_MAX: u32 = 3;
+pub(crate) const FIELD_MAX: u32 = 3;
 
 const FIELD_SHIFT: u32 = 11;
 const LIST_SHIFT: u32 = 13;
@@ -32,13 +32,13 @@ impl Flags {
     /// after. The same bit as [`Self::READAHEAD`], as in the kernel.
     pub const RECLAIM: Self = Self::READAHEAD;
     /// The page changed since it was last submitted for writing. Set only by
-    /// [`super::Pages::set_dirty`].
+    /// `Pages::set_dirty`.
     pub const DIRTY: Self = Self(1 << 6);
-    /// The page was submitted for writing. Set only by [`super::Pages::begin_writeback`].
+    /// The page was submitted for writing. Set only by `Pages::begin_writeback`.
     pub const WRITEBACK: Self = Self(1 << 7);
     /// The page belongs to an executable mapping.
     pub const EXECUTABLE: Self = Self(1 << 8);
-    /// A page table maps the page. Set only by [`super::Pages::map`].
+    /// A page table maps the page. Set only by `Pages::map`.
     pub const MAPPED: Self = Self(1 << 9);
     /// The entry is a page; without this flag there is none.
     pub(super) const USED: Self = Self(1 << 10);

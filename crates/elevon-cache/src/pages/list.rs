@@ -6,7 +6,7 @@ use crate::FrameId;
 /// A list; a page is on at most one. New pages are added at the head, and reclaim scans from the
 /// tail.
 #[derive(Clone, Copy, Debug)]
-pub struct List {
+pub(crate) struct List {
     head: u32,
     tail: u32,
     len: u64,
@@ -21,38 +21,38 @@ impl Default for List {
 impl List {
     /// Returns the number of pages on the list.
     #[inline]
-    pub const fn len(&self) -> u64 {
+    pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
     /// Returns true if the list is empty.
     #[inline]
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns the page that has been on the list longest.
     #[inline]
-    pub fn tail(&self) -> Option<FrameId> {
+    pub(crate) fn tail(&self) -> Option<FrameId> {
         (self.tail != NONE).then_some(FrameId(self.tail))
     }
 
     /// Returns the page that was added last.
     #[inline]
-    pub fn head(&self) -> Option<FrameId> {
+    pub(crate) fn head(&self) -> Option<FrameId> {
         (self.head != NONE).then_some(FrameId(self.head))
     }
 
     /// Returns the neighbour of a page of this list towards the head.
     #[inline]
-    pub fn newer(&self, pages: &Pages, frame: FrameId) -> Option<FrameId> {
+    pub(crate) fn newer(&self, pages: &Pages, frame: FrameId) -> Option<FrameId> {
         let next = pages[frame].prev;
         (next != NONE).then_some(FrameId(next))
     }
 
     /// Adds a page at the head.
     #[inline]
-    pub fn push_head(&mut self, pages: &mut Pages, frame: FrameId) {
+    pub(crate) fn push_head(&mut self, pages: &mut Pages, frame: FrameId) {
         let old = core::mem::replace(&mut self.head, frame.0);
         (pages[frame].prev, pages[frame].next) = (NONE, old);
         if old == NONE {
@@ -65,7 +65,7 @@ impl List {
 
     /// Adds a page at the tail.
     #[inline]
-    pub fn push_tail(&mut self, pages: &mut Pages, frame: FrameId) {
+    pub(crate) fn push_tail(&mut self, pages: &mut Pages, frame: FrameId) {
         let old = core::mem::replace(&mut self.tail, frame.0);
         (pages[frame].prev, pages[frame].next) = (old, NONE);
         if old == NONE {
@@ -78,7 +78,7 @@ impl List {
 
     /// Removes a page of this list.
     #[inline]
-    pub fn remove(&mut self, pages: &mut Pages, frame: FrameId) {
+    pub(crate) fn remove(&mut self, pages: &mut Pages, frame: FrameId) {
         let (prev, next) = (pages[frame].prev, pages[frame].next);
         if prev == NONE {
             self.head = next;
@@ -94,13 +94,13 @@ impl List {
     }
 
     /// Returns the pages from tail to head.
-    pub fn iter<'a>(&self, pages: &'a Pages) -> impl Iterator<Item = FrameId> + use<'a> {
+    pub(crate) fn iter<'a>(&self, pages: &'a Pages) -> impl Iterator<Item = FrameId> + use<'a> {
         let list = *self;
         core::iter::successors(self.tail(), move |&frame| list.newer(pages, frame))
     }
 
     /// Panics if the links do not form one list of [`Self::len`] pages.
-    pub fn self_check(&self, pages: &Pages) {
+    pub(crate) fn self_check(&self, pages: &Pages) {
         let (mut count, mut last) = (0, NONE);
         for frame in self.iter(pages) {
             assert_eq!(pages[frame].next, last, "{frame:?} does not point back");

@@ -10,7 +10,7 @@
 //! Cost: every operation O(1), independent of the number of pages.
 
 /// This number of pages in zram takes one page of memory.
-pub const ZRAM_RATIO: u64 = 3;
+pub(crate) const ZRAM_RATIO: u64 = 3;
 
 /// Programs' memory, in pages, and the room to swap it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -21,8 +21,7 @@ use elevon_cache::file_io::{
     Access, Begun, CallClass, CallEnd, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind, OpenPart, Program,
 };
 use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, Reading, WriteMode};
-use elevon_cache::pages::{Flags as PageFlags, Tag};
-use elevon_cache::readahead::Advice;
+use elevon_cache::{Advice, PageFlags, Tag};
 use elevon_core::ioprio::CpuPolicy;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack, Submitted};

@@ -6,11 +6,11 @@
 //! only drops it from the cache (measured, files and block devices). The first I/O of the pass
 //! waits for it.
 
+use elevon_cache::Advice;
 use elevon_cache::FileId;
 use elevon_cache::activity::Submitter;
 use elevon_cache::file_io::{Access, OpenPart, Program};
 use elevon_cache::page_cache::{CallKind, Called, PageCache, RangeSync};
-use elevon_cache::readahead::Advice;
 use elevon_core::ioprio::CpuPolicy;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId};
 use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};

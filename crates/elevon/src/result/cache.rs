@@ -1,8 +1,8 @@
 //! Counters of a page cache, in the order of printing.
 
+use elevon_cache::ReplacementStats;
 use elevon_cache::activity::{Activity, Origin};
 use elevon_cache::page_cache::Cause;
-use elevon_cache::replace::Stats;
 use elevon_core::units::{Instant, PAGE_SIZE};
 use elevon_report::result::{CacheResult, CacheSeries, CacheSource};
 use elevon_workload::buffered::{BufferedIo, CacheIoStats, IoStatsBySource};
@@ -87,7 +87,7 @@ fn groups(cached: &BufferedIo) -> Vec<(String, Vec<(String, u64)>)> {
     let cache = cached.cache();
     let (resident, stats) = (cache.resident(), cache.stats());
     let pages = resident.pages();
-    let &Stats {
+    let &ReplacementStats {
         inserted,
         evicted,
         refaulted,

@@ -1,5 +1,6 @@
 //! Programs' memory and file memory under random pressure: no page is lost or counted twice.
 
+use crate::replace::programs::ZRAM_RATIO;
 use elevon_testkit::Rng;
 
 use super::*;

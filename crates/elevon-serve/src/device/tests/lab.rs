@@ -9,8 +9,8 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
+use elevon_cache::Watermarks;
 use elevon_cache::page_cache::{CacheConfig, WriteMode};
-use elevon_cache::watermark::Watermarks;
 use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::sched::SchedulerConfig;
