@@ -49,13 +49,13 @@ impl Limits {
 
     /// Returns the higher limits of a task with a real-time CPU policy. `limit` is the
     /// [`Domain`]'s.
-    pub const fn for_real_time(self, limit: u64) -> Self {
+    pub(crate) const fn for_real_time(self, limit: u64) -> Self {
         let more = limit / 32;
         Self { thresh: self.thresh + self.thresh / 4 + more, background: self.background + self.background / 4 + more }
     }
 
     /// Returns the number of dirty pages up to which no writer is throttled.
-    pub const fn freerun(self) -> u64 {
+    pub(crate) const fn freerun(self) -> u64 {
         (self.thresh + self.background) / 2
     }
 
@@ -160,7 +160,7 @@ pub fn pause_target(hz: Hz, bandwidth: u64, base_rate: u64, max_pause: u64) -> P
 
 /// Dirty pages at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct DirtyCounts {
+pub(crate) struct DirtyCounts {
     /// Dirty pages that are not under writeback.
     pub dirty: u64,
     /// Pages under writeback.
@@ -182,7 +182,7 @@ pub struct DirtyThrottle {
 
 /// The result of a check of the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DirtyVerdict {
+pub(crate) enum DirtyVerdict {
     /// The writer continues.
     Go,
     /// The writer sleeps. Then it continues, or checks the limits again if `again` is set (it was
@@ -255,15 +255,15 @@ impl Domain {
         Limits::new(dirtyable, self.ratios)
     }
     /// Returns true if more pages are dirty than the background threshold.
-    pub const fn wants_flusher(&self, counts: &DirtyCounts) -> bool {
+    pub(crate) const fn wants_flusher(&self, counts: &DirtyCounts) -> bool {
         counts.dirty > self.limits(counts.dirtyable).background
     }
     /// Counts pages that became dirty.
-    pub const fn on_dirtied(&mut self, pages: u64) {
+    pub(crate) const fn on_dirtied(&mut self, pages: u64) {
         self.dirtied += pages;
     }
     /// Counts pages that were written to the device.
-    pub const fn on_written(&mut self, pages: u64) {
+    pub(crate) const fn on_written(&mut self, pages: u64) {
         self.written += pages;
     }
 
@@ -275,7 +275,7 @@ impl Domain {
     }
 
     /// Checks the limits for a writer, and returns whether it must pause.
-    pub fn balance(
+    pub(crate) fn balance(
         &mut self,
         now: Instant,
         writer: &mut DirtyThrottle,

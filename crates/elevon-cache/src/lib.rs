@@ -12,7 +12,6 @@
 //! [`activity`] derives a bio's priority from the use of its pages.
 #![no_std]
 #![forbid(unsafe_code)]
-#![warn(unreachable_pub)]
 #![warn(clippy::float_arithmetic, clippy::print_stdout, clippy::print_stderr)]
 
 extern crate alloc;

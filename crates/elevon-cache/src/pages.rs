@@ -169,7 +169,7 @@ impl Pages {
     }
 
     /// Returns the order of the folio of the page at `index` of a file, if cached.
-    pub fn folio_order(&self, file: FileId, index: PageIndex) -> Option<u32> {
+    pub(crate) fn folio_order(&self, file: FileId, index: PageIndex) -> Option<u32> {
         match self.entry(file, index) {
             Entry::Page(frame) => Some(self.order(frame)),
             Entry::Empty | Entry::Shadow(_) => None,
@@ -329,7 +329,7 @@ impl Pages {
 
     /// Sets and clears flags at the cost of one of them; returns the new bits.
     #[inline]
-    pub fn set_and_clear(&mut self, frame: FrameId, set: Flags, clear: Flags) -> Bits {
+    pub(crate) fn set_and_clear(&mut self, frame: FrameId, set: Flags, clear: Flags) -> Bits {
         let bits = self.bits_mut(frame);
         bits.set(set);
         bits.clear(clear);
@@ -344,7 +344,7 @@ impl Pages {
 
     /// Sets the reference field.
     #[inline]
-    pub fn set_field(&mut self, frame: FrameId, value: u32) {
+    pub(crate) fn set_field(&mut self, frame: FrameId, value: u32) {
         self.bits_mut(frame).set_field(value);
     }
 
@@ -362,7 +362,7 @@ impl Pages {
     /// Marks a page dirty. Returns true if it was clean; it then belongs to this tenant until it is
     /// clean again. The marker of readahead and the mark of reclaim stay, as measured with writes
     /// to a block device and to ext4 on Linux 6.18.
-    pub fn set_dirty(&mut self, frame: FrameId, tenant: TenantId) -> bool {
+    pub(crate) fn set_dirty(&mut self, frame: FrameId, tenant: TenantId) -> bool {
         let place = self.place_of(frame);
         let was_clean = !self.at(place).has(Flags::DIRTY);
         self.at_mut(place).change(Flags::DIRTY, Flags::NONE);
@@ -396,18 +396,18 @@ impl Pages {
     }
 
     /// Returns the number of dirty pages of a tenant.
-    pub fn dirty_of(&self, tenant: TenantId) -> u64 {
+    pub(crate) fn dirty_of(&self, tenant: TenantId) -> u64 {
         self.owned.get(tenant.index()).copied().unwrap_or(0)
     }
 
     /// Returns the tenants that have dirty pages.
-    pub fn dirty_tenants(&self) -> impl Iterator<Item = TenantId> + '_ {
+    pub(crate) fn dirty_tenants(&self) -> impl Iterator<Item = TenantId> + '_ {
         let dirty = self.owned.iter().enumerate().filter(|&(_, &count)| count > 0);
         dirty.map(|(tenant, _)| TenantId(tenant as u32))
     }
 
     /// Makes a page clean without writing it (its data is not needed any more).
-    pub fn cancel_dirty(&mut self, frame: FrameId) {
+    pub(crate) fn cancel_dirty(&mut self, frame: FrameId) {
         if self.has(frame, Flags::DIRTY) {
             self.make_clean(frame);
             self.cancelled += 1;
@@ -429,7 +429,7 @@ impl Pages {
     ///
     /// # Panics
     /// If it is not dirty, or already under writeback.
-    pub fn begin_writeback(&mut self, frame: FrameId) {
+    pub(crate) fn begin_writeback(&mut self, frame: FrameId) {
         assert!(self.has(frame, Flags::DIRTY), "{frame:?} is clean");
         assert!(!self.has(frame, Flags::WRITEBACK), "{frame:?} is under writeback");
         self.make_clean(frame);
@@ -451,7 +451,7 @@ impl Pages {
 
     /// Tags the dirty pages from `first` to `last` as those that an integrity write must write.
     /// Returns their number.
-    pub fn tag_to_write(&mut self, file: FileId, first: PageIndex, last: PageIndex) -> u64 {
+    pub(crate) fn tag_to_write(&mut self, file: FileId, first: PageIndex, last: PageIndex) -> u64 {
         let (mut at, mut count) = (first, 0);
         while let Some((index, frame)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
             self.tree.set_tag(self.place_of(frame), Tag::ToWrite);
@@ -479,14 +479,14 @@ impl Pages {
     /// # Panics
     /// If the page has no pin.
     #[inline]
-    pub fn unpin(&mut self, frame: FrameId) {
+    pub(crate) fn unpin(&mut self, frame: FrameId) {
         let pins = &mut self[frame].pins;
         *pins = pins.checked_sub(1).expect("a page without pins is unpinned");
     }
 
     /// Returns true if a page is pinned.
     #[inline]
-    pub fn is_pinned(&self, frame: FrameId) -> bool {
+    pub(crate) fn is_pinned(&self, frame: FrameId) -> bool {
         self[frame].pins != 0
     }
 
@@ -525,7 +525,7 @@ impl Pages {
     }
 
     /// Sets the order of a page's folio, at most 255.
-    pub fn set_order(&mut self, frame: FrameId, order: u32) {
+    pub(crate) fn set_order(&mut self, frame: FrameId, order: u32) {
         let at = frame.0 as usize;
         if at >= self.orders.len() && order > 0 {
             self.orders.resize(self.frames.len(), 0);
@@ -543,13 +543,13 @@ impl Pages {
 
     /// Sets the accessed bit of the page tables.
     #[inline]
-    pub fn set_accessed(&mut self, frame: FrameId) {
+    pub(crate) fn set_accessed(&mut self, frame: FrameId) {
         self.accessed[frame.0 as usize >> 6] |= 1 << (frame.0 & 63);
     }
 
     /// Clears the accessed bit. Returns its old value.
     #[inline]
-    pub fn take_accessed(&mut self, frame: FrameId) -> bool {
+    pub(crate) fn take_accessed(&mut self, frame: FrameId) -> bool {
         let word = &mut self.accessed[frame.0 as usize >> 6];
         let was = *word >> (frame.0 & 63) & 1 != 0;
         *word &= !(1 << (frame.0 & 63));
@@ -570,7 +570,7 @@ impl Pages {
 
     /// Returns true if a page may be evicted: it is not locked, dirty, under writeback or pinned.
     #[inline]
-    pub fn is_evictable(&self, frame: FrameId) -> bool {
+    pub(crate) fn is_evictable(&self, frame: FrameId) -> bool {
         let bits = self.bits(frame);
         !bits.has(Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK) && !self.is_pinned(frame) && bits.has(Flags::USED)
     }
@@ -585,7 +585,7 @@ impl Pages {
         self.capacity as u64
     }
     /// Returns the number of frames that were ever in use.
-    pub const fn frames_touched(&self) -> u64 {
+    pub(crate) const fn frames_touched(&self) -> u64 {
         self.frames.len() as u64
     }
     /// Returns the number of pages in memory.
@@ -612,7 +612,7 @@ impl Pages {
         self.mapped
     }
     /// Returns the number of pages of one file.
-    pub fn file_pages(&self, file: FileId) -> u64 {
+    pub(crate) fn file_pages(&self, file: FileId) -> u64 {
         self.tree.file_pages(file)
     }
     /// Returns the number of shadows of all files.
@@ -620,7 +620,7 @@ impl Pages {
         self.tree.shadows()
     }
     /// Returns the bytes of the index nodes in use, and of their pages' bits.
-    pub const fn index_bytes(&self) -> u64 {
+    pub(crate) const fn index_bytes(&self) -> u64 {
         self.tree.used() * (tree::NODE_BYTES + WIDTH * size_of::<Bits>() as u64)
     }
 

@@ -58,7 +58,7 @@ impl Resident {
     /// Returns the page frames and the index, to change flags, pins, maps and tags. Pages are
     /// inserted and removed only by the methods here.
     #[inline]
-    pub const fn pages_mut(&mut self) -> &mut Pages {
+    pub(crate) const fn pages_mut(&mut self) -> &mut Pages {
         &mut self.pages
     }
 
@@ -112,7 +112,7 @@ impl Resident {
     }
 
     /// Ends the writeback of a page. If reclaim found the page meanwhile, it is evicted next.
-    pub fn end_writeback(&mut self, frame: FrameId) {
+    pub(crate) fn end_writeback(&mut self, frame: FrameId) {
         self.pages.end_writeback(frame);
         if self.pages.has(frame, Flags::RECLAIM) {
             self.pages.clear(frame, Flags::RECLAIM);
@@ -125,7 +125,7 @@ impl Resident {
     /// Removes a page without a shadow: for truncation, invalidation and `POSIX_FADV_DONTNEED`. If
     /// it is dirty, its changes are lost. Returns `None` and keeps the page if it is locked, under
     /// writeback or pinned.
-    pub fn drop_page(&mut self, frame: FrameId) -> Option<Evicted> {
+    pub(crate) fn drop_page(&mut self, frame: FrameId) -> Option<Evicted> {
         if self.pages.has(frame, Flags::LOCKED | Flags::WRITEBACK) || self.pages.is_pinned(frame) {
             return None;
         }
@@ -182,7 +182,7 @@ impl Resident {
 
     /// Sets the programs' part of the reserved memory, and the swap space for it. All of it is
     /// included in [`Self::reserved`].
-    pub fn set_programs(&mut self, programs: Anonymous) {
+    pub(crate) fn set_programs(&mut self, programs: Anonymous) {
         self.programs = programs;
         self.policy.on_anonymous(programs);
     }
@@ -202,12 +202,12 @@ impl Resident {
     }
 
     /// Returns the next dirty page that kswapd's last round must write itself, if any.
-    pub fn take_write(&mut self) -> Option<FrameId> {
+    pub(crate) fn take_write(&mut self) -> Option<FrameId> {
         self.policy.take_write()
     }
 
     /// Tells the policy that kswapd has reached the high mark.
-    pub fn on_balanced(&mut self) {
+    pub(crate) fn on_balanced(&mut self) {
         self.policy.on_balanced();
     }
 

@@ -31,7 +31,7 @@ impl Shadow {
 
     /// Returns true if the page was in the working set when it was evicted.
     #[inline]
-    pub const fn is_workingset(self) -> bool {
+    pub(crate) const fn is_workingset(self) -> bool {
         self.0 & 1 != 0
     }
 

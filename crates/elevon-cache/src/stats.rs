@@ -5,7 +5,7 @@
 //! because of the dirty limits. The three are counted separately: only the first is what the kernel
 //! calls iowait, and only it can be shortened by a better order of I/O.
 //!
-//! Cost: O(1) per call. Windows are allocated as time passes, at most [`WINDOWS_MAX`] of them; a
+//! Cost: O(1) per call. Windows are allocated as time passes, at most `WINDOWS_MAX` of them; a
 //! window's histogram is allocated at its first sleep.
 
 use alloc::boxed::Box;
@@ -18,7 +18,7 @@ use elevon_core::stats::LatencyStat;
 use elevon_core::units::Nanos;
 
 /// The maximum number of windows; if there would be more, adjacent ones are joined.
-pub const WINDOWS_MAX: usize = 256;
+pub(crate) const WINDOWS_MAX: usize = 256;
 
 /// The classes that a bio can be served in, in the order of [`CallStats::served`].
 pub const CLASSES: [PrioClass; 3] = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle];

@@ -65,7 +65,7 @@ impl Watermarks {
     }
 
     /// Returns the number of pages that one round of kswapd tries to free.
-    pub const fn kswapd_target(&self) -> u64 {
+    pub(crate) const fn kswapd_target(&self) -> u64 {
         if self.high > RECLAIM_BATCH { self.high } else { RECLAIM_BATCH }
     }
 }

@@ -144,7 +144,7 @@ impl Accounting {
     /// Sets the phase of the ticks of the whole-jiffy forms: [`TickPhase::Fixed`] unless set. To be
     /// called before anything is counted.
     #[must_use]
-    pub fn with_tick_phase(mut self, hz: u32, phase: TickPhase) -> Self {
+    pub(crate) fn with_tick_phase(mut self, hz: u32, phase: TickPhase) -> Self {
         self.clock = JiffyClock::new(hz, phase);
         self
     }
@@ -195,13 +195,13 @@ impl Accounting {
     }
     /// Counts a started request that the driver gave back.
     #[inline]
-    pub fn on_requeue(&mut self, _now: Instant) {
+    pub(crate) fn on_requeue(&mut self, _now: Instant) {
         debug_assert!(self.started > 0, "a requeue without an issue");
         self.started -= 1;
     }
     /// Counts a bio that was merged into a request.
     #[inline]
-    pub fn on_merge(&mut self, group: StatGroup) {
+    pub(crate) fn on_merge(&mut self, group: StatGroup) {
         self.groups[group as usize].merges += 1;
     }
     /// Counts an allocated request that was merged into another. It has no completion of its own,
@@ -251,7 +251,7 @@ impl Accounting {
         }
     }
     /// Counts a completed device flush.
-    pub fn on_flush_end(&mut self, start: Instant, end: Instant) {
+    pub(crate) fn on_flush_end(&mut self, start: Instant, end: Instant) {
         self.flushes += 1;
         self.flush_ticks += end.since(start);
     }

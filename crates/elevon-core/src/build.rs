@@ -204,7 +204,7 @@ fn folio_vectors_end(layout: &Layout, offset: u64, remaining: u64) -> u64 {
 /// Returns how many sectors the next bio of a discard takes. If it starts inside a granule, it ends
 /// at the next granule; otherwise it takes whole granules, as many as a bio's length can hold.
 /// `remaining` is what is still to go, at least one sector.
-pub fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLimits) -> Sectors {
+pub(crate) fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLimits) -> Sectors {
     let granule = (u64::from(limits.discard_granularity) / SECTOR_SIZE).max(1);
     let most = match sector.get() % granule {
         0 => round_down(BIO_MAX_BYTES / SECTOR_SIZE, granule),
@@ -215,7 +215,7 @@ pub fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLi
 
 /// Returns how many bytes of `remaining` the next bio of a write-zeroes takes: whole blocks, as
 /// many as a bio's length can hold.
-pub fn next_zeroes_bytes(remaining: u64, limits: &QueueLimits) -> u64 {
+pub(crate) fn next_zeroes_bytes(remaining: u64, limits: &QueueLimits) -> u64 {
     remaining.min(round_down(BIO_MAX_BYTES, limits.logical_block_size.into()))
 }
 

@@ -318,7 +318,7 @@ impl TenantControl {
     }
 
     /// Returns a tenant's priority policy.
-    pub fn prio_policy(&self, tenant: TenantId) -> PrioPolicy {
+    pub(crate) fn prio_policy(&self, tenant: TenantId) -> PrioPolicy {
         self.prio.get(tenant.index()).copied().unwrap_or(PrioPolicy::NoChange)
     }
 

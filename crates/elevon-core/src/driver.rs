@@ -116,7 +116,7 @@ pub trait Driver {
     fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept;
 
     /// Returns true if a failed command is issued to the device again when its status is retryable
-    /// (see [`Status::is_retryable`]). `StackConfig::max_retries` says how often. True for a driver
+    /// (see `Status::is_retryable`). `StackConfig::max_retries` says how often. True for a driver
     /// that talks to a device, as NVMe and SCSI drivers do for every command including flushes.
     /// False for a driver that uses a kernel, which has retried already: its answer is final. This
     /// matters most for a flush: a file system reports lost data once, and the next flush succeeds

@@ -2,14 +2,14 @@
 //! Each hardware queue has one.
 //!
 //! It does no I/O: every transition of a sequence is here and returns an [`Action`], which the
-//! stack carries out (`stack/flush.rs`). The stack calls [`FlushMachine::begin`] when a request is
-//! submitted, [`FlushMachine::data_over`] when its data was written, and
-//! [`FlushMachine::flush_over`] when a FLUSH completed that it shared. After each call the stack
-//! asks [`FlushMachine::poll`] whether to send a FLUSH.
+//! stack carries out (`stack/flush.rs`). The stack calls `FlushMachine::begin` when a request is
+//! submitted, `FlushMachine::data_over` when its data was written, and
+//! `FlushMachine::flush_over` when a FLUSH completed that it shared. After each call the stack
+//! asks `FlushMachine::poll` whether to send a FLUSH.
 //!
 //! Requests that need a flush wait in *pending*. A FLUSH is sent if none is running, a request is
 //! pending, and either no data step of this machine is in flight or the oldest request has waited
-//! [`PENDING_TIMEOUT`]. Sending moves all pending requests to *running*, so flushes coalesce: of
+//! `PENDING_TIMEOUT`. Sending moves all pending requests to *running*, so flushes coalesce: of
 //! four simultaneous fsyncs the first starts one, the others share the second. Each step costs
 //! O(1).
 //!
@@ -25,7 +25,7 @@ use crate::status::Status;
 use crate::units::{Instant, Nanos, RequestId};
 
 /// How long a flush waits for data steps in flight.
-pub const PENDING_TIMEOUT: Nanos = Nanos::from_secs(5);
+pub(crate) const PENDING_TIMEOUT: Nanos = Nanos::from_secs(5);
 
 /// Flush the cache first.
 const PRE: u8 = 1;
@@ -53,7 +53,7 @@ impl Sequence {
 
     /// Returns true if the data of a sequence is still to be written, or is being written.
     #[inline]
-    pub const fn has_data_left(self) -> bool {
+    pub(crate) const fn has_data_left(self) -> bool {
         self.0 & DATA != 0
     }
 
@@ -118,14 +118,14 @@ const fn steps(flags: Flags, has_data: bool, limits: &QueueLimits) -> u8 {
 
 /// Returns the flags for the driver: only those that the device itself has to carry out. SYNC,
 /// which both flags imply, is kept.
-pub fn driver_flags(flags: Flags, limits: &QueueLimits) -> Flags {
+pub(crate) fn driver_flags(flags: Flags, limits: &QueueLimits) -> Flags {
     let done_for_it = if limits.fua { Flags::PREFLUSH } else { Flags::PREFLUSH | Flags::FUA };
     if flags.intersects(done_for_it) { flags.without(done_for_it) | Flags::SYNC } else { flags }
 }
 
 /// The requests that wait for flushes of one hardware queue.
 #[derive(Clone, Debug, Default)]
-pub struct FlushMachine {
+pub(crate) struct FlushMachine {
     pending: Vec<RequestId>,
     running: Vec<RequestId>,
     in_flight: bool,
@@ -137,7 +137,7 @@ impl FlushMachine {
     /// Starts the sequence of a write with PREFLUSH or FUA; `flags` are those of its submitter.
     /// `data_by_scheduler`: the rule of kernels from 6.5, by which data without a preceding
     /// PREFLUSH goes on as an ordinary request.
-    pub fn begin(
+    pub(crate) fn begin(
         &mut self,
         now: Instant,
         id: RequestId,
@@ -165,7 +165,7 @@ impl FlushMachine {
     /// # Panics
     ///
     /// If its data step was not in progress.
-    pub fn data_over(&mut self, now: Instant, id: RequestId, sequence: &mut Sequence, status: Status) -> Action {
+    pub(crate) fn data_over(&mut self, now: Instant, id: RequestId, sequence: &mut Sequence, status: Status) -> Action {
         assert!(sequence.has(DATA) && !sequence.has(PRE), "data ends out of its turn: {sequence:?}");
         assert!(self.data_in_flight > 0, "a data step ends that never began");
         self.data_in_flight -= 1;
@@ -179,7 +179,7 @@ impl FlushMachine {
     /// # Panics
     ///
     /// If no FLUSH was running.
-    pub fn finish(&mut self, into: &mut Vec<RequestId>) {
+    pub(crate) fn finish(&mut self, into: &mut Vec<RequestId>) {
         assert!(self.in_flight, "a flush ends that was never sent");
         assert!(!self.running.is_empty(), "a flush ends that nobody asked for");
         self.in_flight = false;
@@ -192,7 +192,13 @@ impl FlushMachine {
     /// # Panics
     ///
     /// If the request did not wait for a FLUSH.
-    pub fn flush_over(&mut self, now: Instant, id: RequestId, sequence: &mut Sequence, status: Status) -> Action {
+    pub(crate) fn flush_over(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        sequence: &mut Sequence,
+        status: Status,
+    ) -> Action {
         let step = if sequence.has(PRE) { PRE } else { POST };
         assert!(sequence.has(step), "a flush ends for a request that waits for none: {sequence:?}");
         assert!(step == PRE || !sequence.has(DATA), "a flush ends before the data that it makes durable");
@@ -224,7 +230,7 @@ impl FlushMachine {
 
     /// Decides if a FLUSH is sent now. If so, all pending requests become running.
     #[inline]
-    pub fn poll(&mut self, now: Instant) -> Poll {
+    pub(crate) fn poll(&mut self, now: Instant) -> Poll {
         let Some(&first) = self.pending.first() else { return Poll::Idle };
         if self.in_flight {
             return Poll::Idle;
@@ -240,7 +246,7 @@ impl FlushMachine {
     }
 
     /// Returns true if no request waits, and neither a FLUSH nor a data step is in progress.
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.running.is_empty() && !self.in_flight && self.data_in_flight == 0
     }
 }

@@ -80,7 +80,7 @@ impl Histogram {
         }
     }
     /// Counts a value `count` times.
-    pub fn add_many(&mut self, value: u64, count: u64) {
+    pub(crate) fn add_many(&mut self, value: u64, count: u64) {
         let bin = bin_of(value);
         if bin.wrapping_sub(self.first) >= self.bins.len() {
             self.cover(bin, bin);

@@ -64,7 +64,7 @@ impl Layout {
     }
 
     /// Changes the layout to these pages and reuses its memory: a reused layout allocates nothing.
-    pub fn set_pages(&mut self, pages: impl IntoIterator<Item = u64>) {
+    pub(crate) fn set_pages(&mut self, pages: impl IntoIterator<Item = u64>) {
         self.runs.clear();
         self.bio_ends.clear();
         self.len = 0;
@@ -121,7 +121,7 @@ impl Layout {
 
     /// Returns the offset in the buffer at which the folio ends that holds the byte at `offset`, at
     /// most the end of its run.
-    pub fn folio_end(&self, offset: u64) -> u64 {
+    pub(crate) fn folio_end(&self, offset: u64) -> u64 {
         let run = self.runs[self.run_at(offset)];
         let large = self.folio_pages * PAGE_SIZE;
         let size = if run.len >= large || self.runs.len() == 1 { large } else { PAGE_SIZE };
@@ -149,7 +149,7 @@ impl Layout {
     }
     /// Returns the index of the run with the byte at `offset`. O(1) for one run, else O(log runs).
     #[inline]
-    pub fn run_at(&self, offset: u64) -> usize {
+    pub(crate) fn run_at(&self, offset: u64) -> usize {
         debug_assert!(offset < self.len);
         if self.runs.len() == 1 {
             return 0;
@@ -158,7 +158,7 @@ impl Layout {
     }
     /// Returns the offset in its page of the byte at `offset`. O(1) for any layout.
     #[inline]
-    pub fn page_offset(&self, offset: u64) -> u64 {
+    pub(crate) fn page_offset(&self, offset: u64) -> u64 {
         (self.first_physical + offset) % PAGE_SIZE
     }
     /// Returns the physical address of the byte at `offset`.

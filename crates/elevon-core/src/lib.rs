@@ -6,8 +6,8 @@
 //!   Done ◀── end of the call ◀── end of bios ◀── account ◀── Completion ◀─────┘
 //! ```
 //!
-//! A [`Stack`] is one disk's request queue. It holds policy only: no clock, no chance, no floats, no
-//! threads, no I/O. The current time is an argument of every method, and so is the device, a
+//! A [`Stack`] is one disk's request queue. It holds policy only: no clock, no chance, no floats,
+//! no threads, no I/O. The current time is an argument of every method, and so is the device, a
 //! [`Driver`]. The same stack runs in virtual time over a simulated device and in real time over a
 //! file.
 //!
@@ -52,7 +52,8 @@
 //! let (at, completion) = disk.0.pop().expect("a command is in the device");
 //! stack.handle_completion(at, completion, &mut disk);
 //! let done = stack.poll_done().expect("the read has ended");
-//! assert_eq!((done.token, done.status, at), (7, Status::Ok, Instant::ZERO + Nanos::from_millis(1)));
+//! assert_eq!((done.token, done.status, at), (7, Status::Ok, Instant::ZERO +
+//! Nanos::from_millis(1)));
 //! # Ok::<(), elevon_core::stack::BuildError>(())
 //! ```
 //!

@@ -205,7 +205,7 @@ impl QueueLimits {
     }
 
     /// Returns the content of the file `write_cache`.
-    pub const fn write_cache_text(&self) -> &'static str {
+    pub(crate) const fn write_cache_text(&self) -> &'static str {
         if self.write_cache { "write back" } else { "write through" }
     }
 
@@ -262,7 +262,7 @@ impl QueueLimits {
     /// # Errors
     /// A value less than a page. Before 6.9 also a value above the hardware limit, which is clamped
     /// since then, and zero, which means the default since then.
-    pub fn set_user_max_sectors_kb(&mut self, kb: u64, rules: &Rules) -> Result<(), LimitsError> {
+    pub(crate) fn set_user_max_sectors_kb(&mut self, kb: u64, rules: &Rules) -> Result<(), LimitsError> {
         let hardware_kb = self.hardware().get() / 2;
         let most = if rules.clamp_user_max_sectors { u64::MAX } else { hardware_kb };
         let is_default = kb == 0 && rules.clamp_user_max_sectors;

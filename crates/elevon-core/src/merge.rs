@@ -24,13 +24,13 @@ const NEVER: Flags = Flags::NOMERGE.with(Flags::PREFLUSH).with(Flags::FUA);
 
 /// Returns true if the flags and the operation of a bio allow merges.
 #[inline]
-pub const fn bio_is_mergeable(bio: &Bio) -> bool {
+pub(crate) const fn bio_is_mergeable(bio: &Bio) -> bool {
     !bio.flags.intersects(NEVER) && matches!(bio.op, Op::Read | Op::Write | Op::Discard | Op::SecureErase)
 }
 
 /// Returns true if a request still accepts merges.
 #[inline]
-pub fn request_is_mergeable(request: &Request) -> bool {
+pub(crate) fn request_is_mergeable(request: &Request) -> bool {
     !request.flags.intersects(NEVER)
         && !request.flush.is_some()
         && request.state == crate::request::State::Queued
@@ -45,7 +45,7 @@ pub fn is_compatible(rules: &Rules, request: &Request, bio: &Bio) -> bool {
 }
 
 /// Returns true if two requests agree in everything except position and size.
-pub fn requests_are_compatible(rules: &Rules, a: &Request, b: &Request) -> bool {
+pub(crate) fn requests_are_compatible(rules: &Rules, a: &Request, b: &Request) -> bool {
     request_is_mergeable(a) && request_is_mergeable(b) && Kin::of_request(rules, a) == Kin::of_request(rules, b)
 }
 

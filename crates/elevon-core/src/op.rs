@@ -77,7 +77,7 @@ impl Flags {
     /// File-system metadata.
     pub const META: Self = Self(1 << 1);
     /// Never merge.
-    pub const NOMERGE: Self = Self(1 << 3);
+    pub(crate) const NOMERGE: Self = Self(1 << 3);
     /// More I/O is expected after this one (direct writes).
     pub const IDLE: Self = Self(1 << 4);
     /// Durable before completion (force unit access).
@@ -91,13 +91,13 @@ impl Flags {
     /// Fail with EAGAIN rather than wait.
     pub const NOWAIT: Self = Self(1 << 9);
     /// The completion is polled for.
-    pub const POLLED: Self = Self(1 << 10);
+    pub(crate) const POLLED: Self = Self(1 << 10);
     /// Do not retry device errors.
-    pub const FAILFAST_DEV: Self = Self(1 << 11);
+    pub(crate) const FAILFAST_DEV: Self = Self(1 << 11);
     /// Do not retry transport errors.
-    pub const FAILFAST_TRANSPORT: Self = Self(1 << 12);
+    pub(crate) const FAILFAST_TRANSPORT: Self = Self(1 << 12);
     /// Do not retry driver errors.
-    pub const FAILFAST_DRIVER: Self = Self(1 << 13);
+    pub(crate) const FAILFAST_DRIVER: Self = Self(1 << 13);
     /// Write all or nothing (6.11 and later).
     pub const ATOMIC: Self = Self(1 << 15);
     /// Of a call, never of a bio: an `O_DSYNC` write. The data is durable when the call ends.

@@ -21,7 +21,7 @@ impl<T: Copy> Pool<T> {
     /// wide read of data that was just written field by field stalls a processor; a bio is as large
     /// as two cache lines.)
     #[inline(always)]
-    pub fn insert_with(&mut self, value: impl FnOnce() -> T) -> u32 {
+    pub(crate) fn insert_with(&mut self, value: impl FnOnce() -> T) -> u32 {
         let Some(key) = self.free.pop() else { return self.grow(value()) };
         self.entries[key as usize] = value();
         key

@@ -259,7 +259,7 @@ pub fn max_sectors_at(op: Op, flags: Flags, sector: Sector, limits: &QueueLimits
 /// is not contiguous, and the end of the first or the start of the second is not on the virt
 /// boundary. Both addresses are physical; `prev_end` is one past the last byte.
 #[inline]
-pub const fn has_gap(limits: &QueueLimits, prev_end_physical: u64, next_start_physical: u64) -> bool {
+pub(crate) const fn has_gap(limits: &QueueLimits, prev_end_physical: u64, next_start_physical: u64) -> bool {
     (prev_end_physical | next_start_physical) & limits.virt_boundary_mask != 0
         && prev_end_physical != next_start_physical
 }

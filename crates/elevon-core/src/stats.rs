@@ -40,7 +40,7 @@ impl LatencyStat {
     }
 
     /// Counts a value `times` times.
-    pub fn add_many(&mut self, ns: u64, times: u64) {
+    pub(crate) fn add_many(&mut self, ns: u64, times: u64) {
         if times == 0 {
             return;
         }
@@ -115,7 +115,7 @@ impl Repeats {
     }
 
     /// Returns `stat` with what is still to be counted.
-    pub fn counted_in(mut self, stat: &LatencyStat) -> LatencyStat {
+    pub(crate) fn counted_in(mut self, stat: &LatencyStat) -> LatencyStat {
         let mut all = stat.clone();
         self.flush(&mut all);
         all

@@ -25,7 +25,7 @@ pub enum Shallow {
 
 /// The tags of one hardware queue.
 #[derive(Clone, Debug)]
-pub struct TagMap {
+pub(crate) struct TagMap {
     /// The bits of free tags.
     free: Vec<u64>,
     depth: u32,
@@ -39,12 +39,12 @@ pub struct TagMap {
 impl TagMap {
     /// Returns a map of `depth` free tags, `0..depth`, in words of a set that was made for this
     /// depth.
-    pub fn new(depth: u32) -> Self {
+    pub(crate) fn new(depth: u32) -> Self {
         Self::in_words(depth, word_shift(depth))
     }
 
     /// Returns a map of `depth` free tags, `0..depth`, in words of 2^`shift` bits, at most 64.
-    pub fn in_words(depth: u32, shift: u32) -> Self {
+    pub(crate) fn in_words(depth: u32, shift: u32) -> Self {
         assert!((1..=MAX_DEPTH).contains(&depth), "a tag set holds 1 to {MAX_DEPTH} tags");
         let mut free = alloc::vec![u64::MAX; depth.div_ceil(u64::BITS) as usize];
         if let Some(last) = free.last_mut() {
@@ -54,19 +54,19 @@ impl TagMap {
     }
 
     /// Number of tags.
-    pub const fn depth(&self) -> u32 {
+    pub(crate) const fn depth(&self) -> u32 {
         self.depth
     }
 
     /// Number of tags taken.
     #[inline]
-    pub const fn used(&self) -> u32 {
+    pub(crate) const fn used(&self) -> u32 {
         self.used
     }
 
     /// Takes the lowest free tag.
     #[inline]
-    pub fn take(&mut self) -> Option<Tag> {
+    pub(crate) fn take(&mut self) -> Option<Tag> {
         while let Some(word) = self.free.get_mut(self.first_free_word) {
             if let Some(free) = NonZeroU64::new(*word) {
                 *word = free.get() & (free.get() - 1);
@@ -79,7 +79,7 @@ impl TagMap {
     }
 
     /// Takes the lowest tag that a shallow depth allows.
-    pub fn take_shallow(&mut self, limit: u32, shallow: Shallow) -> Option<Tag> {
+    pub(crate) fn take_shallow(&mut self, limit: u32, shallow: Shallow) -> Option<Tag> {
         let tag = self.first_free_shallow(limit, shallow)?;
         self.free[(tag / 64) as usize] &= !(1 << (tag % 64));
         self.used += 1;
@@ -87,7 +87,7 @@ impl TagMap {
     }
 
     /// Returns true if [`Self::take_shallow`] would find a tag.
-    pub fn has_shallow(&self, limit: u32, shallow: Shallow) -> bool {
+    pub(crate) fn has_shallow(&self, limit: u32, shallow: Shallow) -> bool {
         self.first_free_shallow(limit, shallow).is_some()
     }
 
@@ -117,15 +117,9 @@ impl TagMap {
         })
     }
 
-    /// Returns true if a tag is taken.
-    #[inline]
-    pub fn is_taken(&self, tag: Tag) -> bool {
-        self.free[(tag.0 / 64) as usize] >> (tag.0 % 64) & 1 == 0
-    }
-
     /// Frees a tag, which must be taken.
     #[inline]
-    pub fn free(&mut self, tag: Tag) {
+    pub(crate) fn free(&mut self, tag: Tag) {
         let (word, bit) = ((tag.0 / 64) as usize, 1 << (tag.0 % 64));
         let free = &mut self.free[word];
         assert!(*free & bit == 0, "tag {} is freed twice", tag.0);
@@ -137,7 +131,7 @@ impl TagMap {
 
 /// Returns log2 of the number of bits in a bitmap word of a set with this depth: 6, or less if that
 /// would not fill four words.
-pub const fn word_shift(depth: u32) -> u32 {
+pub(crate) const fn word_shift(depth: u32) -> u32 {
     let mut shift = 6;
     while shift > 0 && (4u32 << shift) > depth {
         shift -= 1;
@@ -147,39 +141,39 @@ pub const fn word_shift(depth: u32) -> u32 {
 
 /// How many tags a scheduler may use, and the size of the words of the kernel's bitmap of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SchedTags {
+pub(crate) struct SchedTags {
     depth: u32,
     shift: u32,
 }
 
 impl SchedTags {
     /// Returns `depth` tags, at least one, in words of 2^`shift` bits.
-    pub const fn new(depth: u32, shift: u32) -> Self {
+    pub(crate) const fn new(depth: u32, shift: u32) -> Self {
         Self { depth: if depth == 0 { 1 } else { depth }, shift }
     }
 
     /// Returns the tags of each of some hardware queues that have so many requests together.
-    pub const fn of_each(requests: usize, queues: usize) -> Self {
+    pub(crate) const fn of_each(requests: usize, queues: usize) -> Self {
         let depth = (requests / if queues == 0 { 1 } else { queues }) as u32;
         Self::new(depth, word_shift(depth))
     }
 
     /// Number of tags: `nr_requests`.
     #[inline]
-    pub const fn depth(self) -> u32 {
+    pub(crate) const fn depth(self) -> u32 {
         self.depth
     }
 
     /// Returns how many tags a shallow depth is a part of: those of the whole map, or of a word.
     #[inline]
-    pub const fn shared(self, whole_map: bool) -> u32 {
+    pub(crate) const fn shared(self, whole_map: bool) -> u32 {
         if whole_map { self.depth } else { 1 << self.shift }
     }
 
     /// Returns the shallow depth for `async_depth` of all tags: of the whole map, or scaled to a
     /// word and rounded up.
     #[inline]
-    pub const fn shallow_depth(self, async_depth: u32, whole_map: bool) -> u32 {
+    pub(crate) const fn shallow_depth(self, async_depth: u32, whole_map: bool) -> u32 {
         let part = async_depth as u64 * self.shared(whole_map) as u64;
         part.div_ceil(self.depth as u64) as u32
     }

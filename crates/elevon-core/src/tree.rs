@@ -15,20 +15,20 @@ use crate::units::{RequestId, Sector};
 
 /// The links of every tree over one request table.
 #[derive(Clone, Debug, Default)]
-pub struct TreeLinks {
+pub(crate) struct TreeLinks {
     nodes: Treap<Sector>,
 }
 
 impl TreeLinks {
     /// Returns links for the keys below `count`.
-    pub fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         let mut links = Self::default();
         links.grow(count);
         links
     }
 
     /// Makes room for the keys below `count`; never shrinks.
-    pub fn grow(&mut self, count: usize) {
+    pub(crate) fn grow(&mut self, count: usize) {
         self.nodes.grow(count);
     }
 
@@ -39,19 +39,19 @@ impl TreeLinks {
 
     /// Returns true if the request is in a tree.
     #[inline]
-    pub fn contains(&self, id: RequestId) -> bool {
+    pub(crate) fn contains(&self, id: RequestId) -> bool {
         self.nodes.contains(id.0)
     }
 
     /// Returns the sector under which a request is filed; valid while it is in a tree.
     #[inline]
-    pub fn key(&self, id: RequestId) -> Sector {
+    pub(crate) fn key(&self, id: RequestId) -> Sector {
         self.nodes.at(id.0).item
     }
 
     /// Inserts a request, to the right of requests with the same key. It must be in no tree.
     #[inline]
-    pub fn insert(&mut self, root: &mut Root, key: Sector, id: RequestId) {
+    pub(crate) fn insert(&mut self, root: &mut Root, key: Sector, id: RequestId) {
         debug_assert!(!self.contains(id), "request {} is filed twice", id.0);
         if root.0 == NIL {
             self.nodes.insert_at(root, id.0, key, NIL, false);
@@ -73,7 +73,7 @@ impl TreeLinks {
 
     /// Removes a request from its tree.
     #[inline]
-    pub fn remove(&mut self, root: &mut Root, id: RequestId) {
+    pub(crate) fn remove(&mut self, root: &mut Root, id: RequestId) {
         debug_assert!(self.contains(id), "request {} is in no tree", id.0);
         if !self.nodes.take_only(root, id.0) {
             self.remove_among(root, id);
@@ -86,22 +86,23 @@ impl TreeLinks {
     }
 
     /// Files a request, which is in this tree, under another key.
-    pub fn refile(&mut self, root: &mut Root, key: Sector, id: RequestId) {
+    pub(crate) fn refile(&mut self, root: &mut Root, key: Sector, id: RequestId) {
         self.remove(root, id);
         self.insert(root, key, id);
     }
 
     /// Returns the first request in order.
-    pub fn first(&self, root: Root) -> Option<RequestId> {
+    pub(crate) fn first(&self, root: Root) -> Option<RequestId> {
         Self::key_of(self.nodes.leftmost(root.0))
     }
     /// Returns the last request in order.
-    pub fn last(&self, root: Root) -> Option<RequestId> {
+    #[cfg(test)]
+    pub(crate) fn last(&self, root: Root) -> Option<RequestId> {
         Self::key_of(self.nodes.rightmost(root.0))
     }
 
     /// Returns the first request with a key of at least `key`.
-    pub fn lower_bound(&self, root: Root, key: Sector) -> Option<RequestId> {
+    pub(crate) fn lower_bound(&self, root: Root, key: Sector) -> Option<RequestId> {
         let (mut n, mut found) = (root.0, NIL);
         while n != NIL {
             let node = self.nodes.at(n);
@@ -117,12 +118,12 @@ impl TreeLinks {
 
     /// Returns the first request with exactly this key: for a bio that ends there, the request in
     /// front of which it can be merged.
-    pub fn first_at(&self, root: Root, key: Sector) -> Option<RequestId> {
+    pub(crate) fn first_at(&self, root: Root, key: Sector) -> Option<RequestId> {
         self.lower_bound(root, key).filter(|&id| self.key(id) == key)
     }
 
     /// Returns the last request with a key of at most `key`.
-    pub fn floor(&self, root: Root, key: Sector) -> Option<RequestId> {
+    pub(crate) fn floor(&self, root: Root, key: Sector) -> Option<RequestId> {
         let (mut n, mut found) = (root.0, NIL);
         while n != NIL {
             let node = self.nodes.at(n);
@@ -137,7 +138,7 @@ impl TreeLinks {
     }
 
     /// Returns the request after this one in its tree.
-    pub fn next(&self, id: RequestId) -> Option<RequestId> {
+    pub(crate) fn next(&self, id: RequestId) -> Option<RequestId> {
         debug_assert!(self.contains(id));
         let right = self.nodes.at(id.0).right;
         if right != NIL {
@@ -151,7 +152,7 @@ impl TreeLinks {
     }
 
     /// Returns the request before this one in its tree.
-    pub fn prev(&self, id: RequestId) -> Option<RequestId> {
+    pub(crate) fn prev(&self, id: RequestId) -> Option<RequestId> {
         debug_assert!(self.contains(id));
         let left = self.nodes.at(id.0).left;
         if left != NIL {
@@ -167,7 +168,7 @@ impl TreeLinks {
     /// Returns the request with which a request that has grown by a merge may now be contiguous:
     /// the one behind it if it grew at its end, the one before it if at its front. `None` if it is
     /// in no tree, or at that end of its tree.
-    pub fn neighbour(&self, id: RequestId, grown_at: MergeKind) -> Option<RequestId> {
+    pub(crate) fn neighbour(&self, id: RequestId, grown_at: MergeKind) -> Option<RequestId> {
         match grown_at {
             _ if !self.contains(id) => None,
             MergeKind::Back | MergeKind::Discard => self.next(id),
@@ -176,13 +177,13 @@ impl TreeLinks {
     }
 
     /// Iterates over a tree in order.
-    pub fn iter(&self, root: Root) -> impl Iterator<Item = RequestId> {
+    pub(crate) fn iter(&self, root: Root) -> impl Iterator<Item = RequestId> {
         core::iter::successors(self.first(root), |&id| self.next(id))
     }
 
     /// Checks order, heap property and back links, and returns the number of nodes. For tests:
     /// O(n), panics if one is wrong.
-    pub fn self_check(&self, root: Root) -> usize {
+    pub(crate) fn self_check(&self, root: Root) -> usize {
         let order = self.nodes.self_check(root);
         let key = |n: u32| self.nodes.at(n).item;
         assert!(order.windows(2).all(|pair| key(pair[0]) <= key(pair[1])), "keys out of order");

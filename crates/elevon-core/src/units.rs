@@ -63,7 +63,7 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 /// Bytes in a sector.
 pub const SECTOR_SIZE: u64 = 512;
 /// log2 of [`SECTOR_SIZE`].
-pub const SECTOR_SHIFT: u32 = 9;
+pub(crate) const SECTOR_SHIFT: u32 = 9;
 /// Bytes in a page of memory.
 pub const PAGE_SIZE: u64 = 4096;
 /// Sectors in a page of memory.

@@ -60,7 +60,7 @@ pub struct Complaint {
 impl Complaint {
     /// Returns a complaint of the same kind with another message.
     #[must_use]
-    pub fn reworded(self, words: impl FnOnce(String) -> String) -> Self {
+    pub(crate) fn reworded(self, words: impl FnOnce(String) -> String) -> Self {
         Self { message: words(self.message), ..self }
     }
 }

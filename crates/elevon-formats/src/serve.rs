@@ -45,7 +45,7 @@ use device_tls::device_tls;
 /// The longest name of an export, in bytes; every client can use such a name.
 pub const NAME_MAX: usize = 255;
 /// The longest text of NBD in bytes, and so the longest description of an export.
-pub const DESCRIPTION_MAX: usize = 4096;
+pub(crate) const DESCRIPTION_MAX: usize = 4096;
 
 /// A configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -133,7 +133,7 @@ pub struct DeviceTable {
     pub direct: bool,
     /// The page cache before the device, `SIZE[,write-back|write-through]`.
     pub cache: Option<Given>,
-    /// For how long the device's thread polls before it sleeps; at most [`BUSY_POLL_MAX`].
+    /// For how long the device's thread polls before it sleeps; at most `BUSY_POLL_MAX`.
     pub busy_poll: Nanos,
     /// Connections to the server whose disk it is, with the place of the key.
     pub connections: Option<(u32, Span)>,
@@ -300,10 +300,10 @@ const CONNECTIONS_MAX: u64 = 16;
 pub const BUSY_POLL: Nanos = Nanos::from_micros(50);
 
 /// The longest that it may poll.
-pub const BUSY_POLL_MAX: Nanos = Nanos::from_millis(1);
+pub(crate) const BUSY_POLL_MAX: Nanos = Nanos::from_millis(1);
 
 /// Parses for how long the thread of a device polls before it sleeps: a time with its unit, up to
-/// [`BUSY_POLL_MAX`].
+/// `BUSY_POLL_MAX`.
 ///
 /// # Errors
 /// The text is none.
@@ -315,13 +315,13 @@ pub fn busy_poll(text: &str) -> Result<Nanos, BusyPollError> {
 pub const HOLD: Nanos = Nanos::from_secs(10);
 
 /// The longest time that can be asked for: a day.
-pub const HOLD_MAX: Nanos = Nanos::from_secs(24 * 3600);
+pub(crate) const HOLD_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 /// Parses what becomes of requests if the server is gone whose disk it is: `error`, `hold` or
 /// `hold=TIME`. Returns for how long they are held.
 ///
 /// # Errors
-/// The text is none of these, or the time is 0 or longer than [`HOLD_MAX`].
+/// The text is none of these, or the time is 0 or longer than `HOLD_MAX`.
 pub fn on_loss(text: &str) -> Result<Nanos, OnLossError> {
     match text.split_once('=') {
         None if text == "error" => Ok(Nanos::ZERO),

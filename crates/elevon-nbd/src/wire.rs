@@ -149,7 +149,7 @@ impl NbdError {
 
     /// Returns the error of a number on the wire. One that the protocol does not have is
     /// [`Self::Io`].
-    pub fn from_code(code: u32) -> Self {
+    pub(crate) fn from_code(code: u32) -> Self {
         Self::ALL.into_iter().find(|error| error.code() == code).unwrap_or(Self::Io)
     }
 

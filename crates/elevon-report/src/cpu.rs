@@ -20,7 +20,7 @@ pub fn busiest(run: &RunResult) -> f64 {
 
 /// Returns the share of the run in which the scheduler's lock for the whole device was held, from 0
 /// to 1; `None` if no such lock is modelled.
-pub fn lock_utilisation(run: &RunResult) -> Option<f64> {
+pub(crate) fn lock_utilisation(run: &RunResult) -> Option<f64> {
     let held = run.cpu.as_ref()?.scheduler_lock;
     (!held.is_zero()).then(|| ratio(held.get() as f64, run.elapsed.get() as f64))
 }

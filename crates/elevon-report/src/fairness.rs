@@ -163,7 +163,7 @@ impl Fairness {
 
     /// Returns Jain's index over device time got divided by share due; otherwise as
     /// [`Self::jain_bandwidth`].
-    pub fn jain_device_time(&self) -> Option<f64> {
+    pub(crate) fn jain_device_time(&self) -> Option<f64> {
         self.jain_of(|share| share.device_time)
     }
 
@@ -191,7 +191,7 @@ pub fn jain(values: &[f64]) -> Option<f64> {
 
 /// Formats the class and weight of a job, and its cgroup's weight if it has a cgroup: `BE 80`, `RT
 /// 40`, `tenants/a 300: BE 40`.
-pub fn claim_words(claim: &Claim) -> String {
+pub(crate) fn claim_words(claim: &Claim) -> String {
     let class = match claim.class {
         PrioClass::Rt => "RT",
         PrioClass::None | PrioClass::Be => "BE",

@@ -19,7 +19,7 @@ pub const ALL_JOBS: &str = "*";
 /// One row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FigureRow {
-    /// Name of the job, as [`job_names`] has it; [`ALL_JOBS`] for all together.
+    /// Name of the job, as `job_names` has it; [`ALL_JOBS`] for all together.
     pub job: String,
     /// Names and values, in the order of the columns; a figure that the job does not have is
     /// missing.
@@ -61,7 +61,7 @@ pub fn is_whole(figure: &str) -> bool {
 
 /// Returns a different name for each job: those of one name (clones without `group_reporting`,
 /// sections of one name) are `NAME#1`, `NAME#2` and so on, and so is a job named [`ALL_JOBS`].
-pub fn job_names(names: &[&str]) -> Vec<String> {
+pub(crate) fn job_names(names: &[&str]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = [(ALL_JOBS, 1)].into();
     names.iter().for_each(|&name| *counts.entry(name).or_default() += 1);
     let mut taken: BTreeSet<String> =

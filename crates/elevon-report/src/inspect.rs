@@ -64,7 +64,7 @@ fn not_shown(found: &Inspection) -> Option<String> {
 
 /// Version of the JSON that [`json`] writes. It increases if a key changes its meaning or is
 /// removed.
-pub const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// Percentiles in the reports: millionths and name.
 const PERCENTILES: [(u64, &str); 5] =

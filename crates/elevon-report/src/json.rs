@@ -32,7 +32,7 @@ use crate::summary::{
 use crate::text::{BUCKETS, bucket_counts, shares};
 
 /// Version of the `elevon` object. It increases if a key changes its meaning or is removed.
-pub const SCHEMA_VERSION: u32 = 1;
+pub(crate) const SCHEMA_VERSION: u32 = 1;
 
 /// Optional parts of the report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

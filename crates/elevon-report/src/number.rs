@@ -51,7 +51,7 @@ pub fn bytes_decimal(bytes: f64) -> String {
 }
 
 /// Formats a rate with both kinds of prefix: `10.5GiB/s (11.3GB/s)`.
-pub fn rate_both(bytes_per_second: f64) -> String {
+pub(crate) fn rate_both(bytes_per_second: f64) -> String {
     format!("{}/s ({}/s)", bytes_binary(bytes_per_second), bytes_decimal(bytes_per_second))
 }
 

@@ -1,6 +1,6 @@
 //! Plots as SVG inside HTML: lines, steps, bars and points, with round ticks that never overlap.
 //!
-//! A plot is a value; drawing it is a pure function. Colours are CSS variables (see [`CSS`]), so
+//! A plot is a value; drawing it is a pure function. Colours are CSS variables (see `CSS`), so
 //! one drawing serves light and dark mode. The drawing is 400 units wide, so that its text is
 //! readable on a phone and not too large on a wide screen.
 //!
@@ -75,7 +75,7 @@ pub struct Plot {
 
 /// Style sheet of plots: colours and shapes. The eight colours can be told apart by colour-blind
 /// readers; dashes distinguish lines without any colour.
-pub const CSS: &str = "\
+pub(crate) const CSS: &str = "\
 :root{--c0:#0b62c4;--c1:#c2500a;--c2:#0f7d52;--c3:#9a35a6;--c4:#b3262e;--c5:#6b6400;--c6:#007583;--c7:#5f46c9;--grid:#e3e5e8;--axis:#868d96}
 @media(prefers-color-scheme:dark){:root{--c0:#6cb2ff;--c1:#ffa15c;--c2:#4fd19a;--c3:#e08be8;--c4:#ff8087;--c5:#d8cf55;--c6:#4fd3e0;--c7:#ac9bff;--grid:#2b3138;--axis:#7d8792}}
 figure{margin:0}

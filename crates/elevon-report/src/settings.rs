@@ -93,7 +93,7 @@ pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> 
 }
 
 /// Returns true if two runs had the same device and the same value of every setting in force.
-pub fn are_the_same(a: &RunResult, b: &RunResult) -> bool {
+pub(crate) fn are_the_same(a: &RunResult, b: &RunResult) -> bool {
     let stack = |run: &RunResult| (run.device.name.clone(), run.kernel, run.scheduler.name.clone(), run.seed, all(run));
     stack(a) == stack(b)
 }

@@ -48,12 +48,12 @@ pub fn percentile(stat: &LatencyStat, millionths: u32) -> u64 {
 }
 
 /// Returns the mean of samples.
-pub fn sample_mean(stat: &SampleStat) -> f64 {
+pub(crate) fn sample_mean(stat: &SampleStat) -> f64 {
     mean(stat.count, stat.sum)
 }
 
 /// Returns the standard deviation of samples.
-pub fn sample_deviation(stat: &SampleStat) -> f64 {
+pub(crate) fn sample_deviation(stat: &SampleStat) -> f64 {
     deviation(stat.count, stat.sum, stat.sum_squares)
 }
 

@@ -218,7 +218,7 @@ impl Model {
     }
 
     /// As [`Self::build`], with this name and these limits in place of the model's.
-    pub fn build_as(&self, name: &str, limits: QueueLimits, seed: u64) -> AnyDevice {
+    pub(crate) fn build_as(&self, name: &str, limits: QueueLimits, seed: u64) -> AnyDevice {
         let mut device = self.build(seed);
         let description = match &mut device {
             AnyDevice::Null(null) => null.description_mut(),

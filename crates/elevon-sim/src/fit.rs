@@ -15,7 +15,7 @@
 //!    otherwise.
 //!
 //! Cost: O(requests × log servers) for each of some hundred trials, over at most
-//! [`MAX_REQUESTS_OF_A_TRIAL`] requests.
+//! `MAX_REQUESTS_OF_A_TRIAL` requests.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -35,9 +35,9 @@ pub use like::{LikeFit, fit_like, is_fitted, nearest};
 pub use model::{ByKind, Cost, Kind, Model, Served};
 
 /// Maximum number of requests that a fit uses; if there are more, it uses the first ones.
-pub const MAX_REQUESTS_FITTED: usize = 100_000;
+pub(crate) const MAX_REQUESTS_FITTED: usize = 100_000;
 /// Maximum number of requests that a trial uses.
-pub const MAX_REQUESTS_OF_A_TRIAL: usize = 20_000;
+pub(crate) const MAX_REQUESTS_OF_A_TRIAL: usize = 20_000;
 /// Number of requests after which the model is set to the observed state.
 const WINDOW: usize = 256;
 /// Maximum number of sizes that are listed for each direction.

@@ -25,7 +25,7 @@ use crate::device::text::Fields;
 use buddy::Buddy;
 
 /// Maximum order of a run that is drawn, and of a buddy block: 1024 pages, 4 MiB.
-pub const MAX_ORDER: usize = 10;
+pub(crate) const MAX_ORDER: usize = 10;
 /// Order of a transparent huge page: 512 pages, 2 MiB.
 const HUGE_ORDER: usize = 9;
 /// Pages of a transparent huge page, which is one folio.

@@ -294,7 +294,7 @@ impl Profile {
     ///
     /// # Errors
     /// A setting is unknown or not valid.
-    pub fn disk_parameters(&self, settings: &str) -> Result<Option<HddParameters>, DeviceError> {
+    pub(crate) fn disk_parameters(&self, settings: &str) -> Result<Option<HddParameters>, DeviceError> {
         let Base::Disk(base) = self.base else { return Ok(None) };
         let changed = self.configured(disk::PARAMETERS, DiskSettings::of(base), "", settings)?;
         Ok(Some(HddParameters { name: self.name, ..changed.applied_to(base) }))

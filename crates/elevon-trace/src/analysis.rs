@@ -276,7 +276,7 @@ impl Analysis {
     }
 
     /// Keeps every completed request for [`Self::hand_out`].
-    pub fn keep_requests(&mut self) {
+    pub(crate) fn keep_requests(&mut self) {
         self.collect.shown().records = Some(Vec::new());
     }
 

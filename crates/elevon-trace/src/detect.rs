@@ -46,7 +46,7 @@ impl TraceFormat {
     }
 
     /// Returns true if its events are whole I/Os of volumes, which are no partitions of each other.
-    pub const fn has_volumes(self) -> bool {
+    pub(crate) const fn has_volumes(self) -> bool {
         self.format().has_volumes
     }
 

@@ -37,12 +37,12 @@ impl DeviceNumber {
 
     /// Converts the kernel's internal number, which blktrace records: 12 bits of major, 20 bits of
     /// minor number.
-    pub const fn from_kernel(dev: u32) -> Self {
+    pub(crate) const fn from_kernel(dev: u32) -> Self {
         Self { major: dev >> 20, minor: dev & 0xf_ffff }
     }
 
     /// Returns the kernel's internal number; bits beyond 12 and 20 bits are lost.
-    pub const fn to_kernel(self) -> u32 {
+    pub(crate) const fn to_kernel(self) -> u32 {
         self.major << 20 | self.minor & 0xf_ffff
     }
 
@@ -52,7 +52,7 @@ impl DeviceNumber {
     }
 
     /// Returns the user-space `dev_t`.
-    pub const fn to_user(self) -> u64 {
+    pub(crate) const fn to_user(self) -> u64 {
         (self.minor as u64 & 0xff) | (self.major as u64 & 0xfff) << 8 | (self.minor as u64 >> 8) << 20
     }
 }
@@ -262,7 +262,7 @@ impl TraceKind {
     /// Returns true if the event is the arrival of an I/O: a bio that is queued, or a whole I/O as
     /// one record.
     #[inline]
-    pub const fn is_arrival(self) -> bool {
+    pub(crate) const fn is_arrival(self) -> bool {
         matches!(self, Self::Queue | Self::Io { .. })
     }
 }
@@ -381,7 +381,7 @@ impl Gaps {
     /// Returns true if a latency that started at `begin` and ends with the event just read crosses
     /// a gap. It must then not be counted.
     #[inline]
-    pub fn crossed_since(&self, begin: u64) -> bool {
+    pub(crate) fn crossed_since(&self, begin: u64) -> bool {
         self.until.is_some_and(|until| begin < until)
     }
 }

@@ -1,7 +1,7 @@
 //! Names of threads and volumes, each stored once.
 //!
 //! Cost: one hash of the name and one comparison; if the name equals the last one, only the
-//! comparison. Memory is bounded for any trace: [`MAX_NAMES`] names of at most [`MAX_NAME_LEN`]
+//! comparison. Memory is bounded for any trace: `MAX_NAMES` names of at most `MAX_NAME_LEN`
 //! bytes.
 
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use rustc_hash::{FxBuildHasher, FxHasher};
 use crate::event::DeviceNumber;
 
 /// Maximum number of names; further new names are read as absent.
-pub const MAX_NAMES: usize = 1 << 18;
+pub(crate) const MAX_NAMES: usize = 1 << 18;
 /// Maximum length of a stored name in bytes.
-pub const MAX_NAME_LEN: usize = 255;
+pub(crate) const MAX_NAME_LEN: usize = 255;
 
 /// Key of an interned name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -46,7 +46,7 @@ fn hash(name: &[u8]) -> u64 {
 
 impl Names {
     /// Returns the key of a name, which is stored if it is new. Bytes that are not UTF-8 are
-    /// replaced. `None` for an empty name, and if there are already [`MAX_NAMES`] others.
+    /// replaced. `None` for an empty name, and if there are already `MAX_NAMES` others.
     pub fn intern(&mut self, name: &[u8]) -> Option<NameId> {
         if let Some(last) = self.last
             && self.names[last.index()].as_bytes() == name

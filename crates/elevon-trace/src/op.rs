@@ -111,7 +111,7 @@ impl TraceOp {
     }
 
     /// Returns the stack's operation; `None` if it does not have this one.
-    pub const fn to_core(self) -> Option<Op> {
+    pub(crate) const fn to_core(self) -> Option<Op> {
         Some(match self {
             Self::Read => Op::Read,
             Self::Write => Op::Write,

@@ -26,7 +26,7 @@ impl Selection {
     }
 
     /// Returns true if a window of time is selected.
-    pub const fn has_window(&self) -> bool {
+    pub(crate) const fn has_window(&self) -> bool {
         self.from.is_some() || self.until.is_some()
     }
 
@@ -42,13 +42,13 @@ impl Selection {
 
     /// Returns true if an I/O of a process and a cgroup is selected. `is_process` tells it of the
     /// process.
-    pub fn has_owner(&self, is_process: bool, cgroup: Option<u64>) -> bool {
+    pub(crate) fn has_owner(&self, is_process: bool, cgroup: Option<u64>) -> bool {
         let is_cgroup = || self.cgroups.is_empty() || cgroup.is_some_and(|id| self.cgroups.contains(&id));
         (self.processes.is_empty() || is_process) && is_cgroup()
     }
 
     /// Returns true if one of the processes has this name and id, or none is asked for.
-    pub fn has_process(&self, name: Option<&str>, id: Option<u32>) -> bool {
+    pub(crate) fn has_process(&self, name: Option<&str>, id: Option<u32>) -> bool {
         self.processes.is_empty() || self.processes.iter().any(|wanted| is_process(wanted, name, id))
     }
 

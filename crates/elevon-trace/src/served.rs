@@ -10,7 +10,7 @@ use crate::reader::Reader;
 use crate::recorded::Recorded;
 
 /// Minimum number of reads and writes for a fit.
-pub const MIN_REQUESTS_OF_A_FIT: usize = 20;
+pub(crate) const MIN_REQUESTS_OF_A_FIT: usize = 20;
 
 /// What a request asks of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

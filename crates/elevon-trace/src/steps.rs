@@ -16,7 +16,7 @@ pub struct Step {
 }
 
 /// Returns the step of an event; `None` if blktrace has no letter for it.
-pub fn of_event(event: &TraceEvent) -> Option<Step> {
+pub(crate) fn of_event(event: &TraceEvent) -> Option<Step> {
     let letter = event.kind.letter()?;
     let (sector, sectors) = match event.kind {
         TraceKind::Plug => (0, 0),

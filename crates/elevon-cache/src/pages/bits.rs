@@ -17,29 +17,29 @@ impl Flags {
     /// No flags.
     pub const NONE: Self = Self(0);
     /// The content is up to date and may be read.
-    pub const UPTODATE: Self = Self(1);
+    pub(crate) const UPTODATE: Self = Self(1);
     /// The page is being read, or its state changes; tasks that need it wait.
-    pub const LOCKED: Self = Self(1 << 1);
+    pub(crate) const LOCKED: Self = Self(1 << 1);
     /// The page was used once.
     pub const REFERENCED: Self = Self(1 << 2);
     /// The page is on the active list (`classic` only).
-    pub const ACTIVE: Self = Self(1 << 3);
+    pub(crate) const ACTIVE: Self = Self(1 << 3);
     /// The policy counts the page in the working set; proposal 000 calls it active.
     pub const WORKINGSET: Self = Self(1 << 4);
     /// The marker of a readahead window, on a page that is not under writeback.
-    pub const READAHEAD: Self = Self(1 << 5);
+    pub(crate) const READAHEAD: Self = Self(1 << 5);
     /// The page was dirty or under writeback when reclaim scanned it, and must be evicted soon
     /// after. The same bit as [`Self::READAHEAD`], as in the kernel.
-    pub const RECLAIM: Self = Self::READAHEAD;
+    pub(crate) const RECLAIM: Self = Self::READAHEAD;
     /// The page changed since it was last submitted for writing. Set only by
     /// `Pages::set_dirty`.
-    pub const DIRTY: Self = Self(1 << 6);
+    pub(crate) const DIRTY: Self = Self(1 << 6);
     /// The page was submitted for writing. Set only by `Pages::begin_writeback`.
     pub const WRITEBACK: Self = Self(1 << 7);
     /// The page belongs to an executable mapping.
-    pub const EXECUTABLE: Self = Self(1 << 8);
+    pub(crate) const EXECUTABLE: Self = Self(1 << 8);
     /// A page table maps the page. Set only by `Pages::map`.
-    pub const MAPPED: Self = Self(1 << 9);
+    pub(crate) const MAPPED: Self = Self(1 << 9);
     /// The entry is a page; without this flag there is none.
     pub(super) const USED: Self = Self(1 << 10);
 

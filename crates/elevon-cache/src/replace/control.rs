@@ -50,7 +50,7 @@ impl TierControl {
     }
 
     /// Returns the last tier that is evicted; higher tiers are protected.
-    pub fn tier(&self) -> u32 {
+    pub(crate) fn tier(&self) -> u32 {
         let set = self.position(0, 1);
         (1..TIERS).take_while(|&tier| self.position(tier, 2).passes(set)).count() as u32
     }

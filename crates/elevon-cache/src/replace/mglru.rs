@@ -145,7 +145,7 @@ impl Mglru {
     }
 
     /// Returns the tier of a page, 0 to 3.
-    pub fn tier(&self, pages: &Pages, frame: FrameId) -> usize {
+    pub(crate) fn tier(&self, pages: &Pages, frame: FrameId) -> usize {
         self.tier_of(self.refs(pages, frame), pages.has(frame, Flags::WORKINGSET))
     }
 
@@ -279,7 +279,7 @@ impl Mglru {
     }
 
     /// Returns true if a new generation is due.
-    pub fn needs_ageing(&self) -> bool {
+    pub(crate) fn needs_ageing(&self) -> bool {
         let oldest = self.oldest();
         match self.version {
             Version::V6_14 => self.max_seq - oldest + 1 < GENERATIONS,

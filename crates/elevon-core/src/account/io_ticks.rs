@@ -25,7 +25,7 @@ pub enum Rule {
 
 /// The reason for an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moment {
+pub(crate) enum Moment {
     /// A request starts.
     Start {
         /// Requests in flight before it.
@@ -41,7 +41,7 @@ pub enum Moment {
 
 /// Busy time by one rule, in jiffies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct IoTicks {
+pub(crate) struct IoTicks {
     rule: Rule,
     /// Jiffy of the last update; `None` before the first.
     stamp: Option<u64>,
@@ -50,12 +50,12 @@ pub struct IoTicks {
 
 impl IoTicks {
     /// Returns the state of a device that has never been busy.
-    pub const fn new(rule: Rule) -> Self {
+    pub(crate) const fn new(rule: Rule) -> Self {
         Self { rule, stamp: None, jiffies: 0 }
     }
 
     /// Updates the busy time at jiffy `now`, which never goes backwards.
-    pub const fn update(&mut self, now: u64, moment: Moment) {
+    pub(crate) const fn update(&mut self, now: u64, moment: Moment) {
         // Before the first update nothing was in flight, so no rule uses the elapsed time, except
         // the proposal's if requests that are not counted hold tags. It adds one jiffy.
         let elapsed = match self.stamp {
@@ -74,7 +74,7 @@ impl IoTicks {
     }
 
     /// Returns the busy jiffies so far.
-    pub const fn jiffies(&self) -> u64 {
+    pub(crate) const fn jiffies(&self) -> u64 {
         self.jiffies
     }
 }

@@ -9,13 +9,13 @@
 //! With a real clock, calls come late, and a bucket without a burst would lose every microsecond of
 //! this. So a held bio is charged as of the time at which it was due, and the next bios of the same
 //! tenant count as if they had come earlier by the time that its bios were late. A tenant gets back
-//! at most [`CATCH_UP`], and only for I/O that it submitted; the bound above then grows by rate ·
-//! [`CATCH_UP`]. The time that a tenant waited after it was due is added to [`Cause::LateTimer`].
+//! at most `CATCH_UP`, and only for I/O that it submitted; the bound above then grows by rate ·
+//! `CATCH_UP`. The time that a tenant waited after it was due is added to [`Cause::LateTimer`].
 //! In virtual time nothing is ever late.
 //!
 //! Waiting bios are in a queue for each tenant, direction and priority class: a tenant's RT does
 //! not wait behind its BE, its reads not behind its writes. Lower classes are served every
-//! [`LOWER_CLASS_WAIT`]. A tenant with waiting bios is in the list of the one level that will hold
+//! `LOWER_CLASS_WAIT`. A tenant with waiting bios is in the list of the one level that will hold
 //! it longest. Levels are in a tree, sorted by the time when they let the next bio go. Tenants in
 //! one list share what the level lets go by their weights (`turns`), reads and writes together
 //! where a limit counts both; who is behind its reserve goes first (`floors`). Journal and metadata
@@ -55,11 +55,11 @@ use turns::{Tags, Turns};
 
 /// The maximum lateness that is made up for: one slice of `io.max` on a rotational disk. The part
 /// of a longer stall beyond this is lost.
-pub const CATCH_UP: Nanos = Nanos::from_millis(100);
+pub(crate) const CATCH_UP: Nanos = Nanos::from_millis(100);
 
 /// How long a lower class of a tenant waits at most while higher classes of it have I/O: the
 /// `class_expire` of `flow`. It then gets one I/O.
-pub const LOWER_CLASS_WAIT: Nanos = Nanos::from_millis(250);
+pub(crate) const LOWER_CLASS_WAIT: Nanos = Nanos::from_millis(250);
 
 /// Memory per tenant before any of its bios has waited.
 pub const NODE_BYTES: usize = size_of::<ExactNode>();

@@ -55,7 +55,7 @@ impl Rule {
     }
 
     /// Returns true if it counts bytes, false if it counts I/Os.
-    pub const fn counts_bytes(self) -> bool {
+    pub(crate) const fn counts_bytes(self) -> bool {
         match self {
             Self::ReadBps | Self::WriteBps | Self::Bps | Self::Bandwidth => true,
             Self::ReadIops | Self::WriteIops | Self::Iops | Self::IopsMax => false,

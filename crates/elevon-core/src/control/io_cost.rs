@@ -247,7 +247,7 @@ impl IoCost {
 
     /// Records how long a request waited to be allocated (no tag was free): this shows an
     /// overloaded device without a percentile.
-    pub fn on_alloc_wait(&mut self, wait: Nanos) {
+    pub(crate) fn on_alloc_wait(&mut self, wait: Nanos) {
         self.seen.alloc_wait += wait;
     }
 

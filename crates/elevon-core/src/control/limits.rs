@@ -56,7 +56,7 @@ impl Limits {
 
     /// Returns true if a limit counts reads and writes together.
     #[inline]
-    pub const fn counts_both(&self) -> bool {
+    pub(crate) const fn counts_both(&self) -> bool {
         self.total_bps != UNLIMITED || self.total_iops != UNLIMITED
     }
 }

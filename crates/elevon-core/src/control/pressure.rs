@@ -42,7 +42,7 @@ pub enum ContextState {
 /// Kind of stall.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum StallKind {
+pub(crate) enum StallKind {
     /// At least one context waits.
     Some = 0,
     /// At least one context waits and none can run.

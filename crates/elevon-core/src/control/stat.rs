@@ -130,7 +130,7 @@ impl Statistics {
 
     /// Ends a fragment that was issued without becoming a request; its time is not counted.
     #[inline]
-    pub fn on_drop(&mut self, tenant: TenantId) {
+    pub(crate) fn on_drop(&mut self, tenant: TenantId) {
         let stat = self.entry(tenant);
         debug_assert!(stat.in_flight > 0, "a fragment ends that was not issued");
         stat.in_flight = stat.in_flight.saturating_sub(1);
@@ -142,7 +142,7 @@ impl Statistics {
     }
 
     /// Moves a fragment that was issued to another tenant, because its own was removed.
-    pub fn on_move(&mut self, from: TenantId, to: TenantId) {
+    pub(crate) fn on_move(&mut self, from: TenantId, to: TenantId) {
         self.on_drop(from);
         self.entry(to).in_flight += 1;
     }

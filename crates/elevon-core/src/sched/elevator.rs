@@ -20,7 +20,7 @@ use crate::units::{RequestId, Sector};
 
 /// Merge lookup over the requests of one queue.
 #[derive(Clone, Debug)]
-pub struct Elevator {
+pub(crate) struct Elevator {
     by_end: BySector,
     /// The request that was added last, if it is still to be filed by its end.
     unfiled: Option<RequestId>,
@@ -30,23 +30,23 @@ pub struct Elevator {
 
 impl Elevator {
     /// Returns an empty lookup for the keys below `requests`.
-    pub fn new(requests: usize) -> Self {
+    pub(crate) fn new(requests: usize) -> Self {
         Self { by_end: BySector::new(requests), unfiled: None, last_merge: None, discard_ranges: 1 }
     }
 
     /// Makes room for the keys below `requests`.
-    pub fn grow(&mut self, requests: usize) {
+    pub(crate) fn grow(&mut self, requests: usize) {
         self.by_end.grow(requests);
     }
 
     /// Sets the queue's `max_discard_segments`: above 1, any two discards may merge at any
     /// position.
-    pub fn set_discard_ranges(&mut self, ranges: u16) {
+    pub(crate) fn set_discard_ranges(&mut self, ranges: u16) {
         self.discard_ranges = ranges;
     }
 
     /// Adds a queued request: bios may merge into it from now on.
-    pub fn add(&mut self, view: View<'_>, id: RequestId) {
+    pub(crate) fn add(&mut self, view: View<'_>, id: RequestId) {
         let request = &view.requests[id];
         if request_is_mergeable(request) {
             let before = self.unfiled.replace(id);
@@ -71,7 +71,7 @@ impl Elevator {
     }
 
     /// Removes a request from the lookup. It has no effect if the request was never added.
-    pub fn remove(&mut self, id: RequestId) {
+    pub(crate) fn remove(&mut self, id: RequestId) {
         if self.unfiled == Some(id) {
             self.unfiled = None;
         } else if self.by_end.contains(id) {
@@ -84,7 +84,7 @@ impl Elevator {
 
     /// Returns a queued request that the bio may merge into. `front` proposes the request that
     /// starts where the bio ends; it is called only if nothing else was found.
-    pub fn find_merge(
+    pub(crate) fn find_merge(
         &mut self,
         view: View<'_>,
         bio: &Bio,
@@ -95,7 +95,7 @@ impl Elevator {
     }
 
     /// As [`Self::find_merge`], but only among the requests that the scheduler allows.
-    pub fn find_merge_among(
+    pub(crate) fn find_merge_among(
         &mut self,
         view: View<'_>,
         bio: &Bio,
@@ -123,7 +123,7 @@ impl Elevator {
     /// Returns the queued request that a request may be appended to when it is inserted
     /// (insert-merge). The caller checks the limits, merges them, reports it, and asks again with
     /// the survivor while one is found.
-    pub fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+    pub(crate) fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
         let request = &view.requests[id];
         let fits = |other: &RequestId| {
             let candidate = &view.requests[*other];
@@ -150,14 +150,14 @@ impl Elevator {
     }
 
     /// Called after a bio was merged into a request, which is already larger.
-    pub fn on_bio_merged(&mut self, view: View<'_>, id: RequestId) {
+    pub(crate) fn on_bio_merged(&mut self, view: View<'_>, id: RequestId) {
         self.file_last(view);
         self.move_end(id, view.requests[id].end());
         self.last_merge = Some(id);
     }
 
     /// Called before `swallowed` is merged into `survivor` and leaves the queue.
-    pub fn on_requests_merged(&mut self, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+    pub(crate) fn on_requests_merged(&mut self, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
         self.remove(swallowed);
         self.file_last(view);
         self.move_end(survivor, view.requests[survivor].end() + view.requests[swallowed].sectors);
@@ -173,7 +173,7 @@ impl Elevator {
 
     /// Checks that each entry is filed under its end sector. `is_queued` returns true for requests
     /// that the scheduler still sorts.
-    pub fn self_check(&self, view: View<'_>, is_queued: impl Fn(RequestId) -> bool) {
+    pub(crate) fn self_check(&self, view: View<'_>, is_queued: impl Fn(RequestId) -> bool) {
         for (id, end) in self.by_end.iter() {
             assert_eq!(end, view.requests[id].end(), "request {} is filed under another end", id.0);
             assert!(is_queued(id), "request {} is filed but not queued", id.0);

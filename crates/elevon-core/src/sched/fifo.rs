@@ -12,28 +12,28 @@ const NIL: u32 = u32::MAX;
 
 /// A list, by its two ends. Empty at first.
 #[derive(Clone, Copy, Debug)]
-pub struct Fifo {
+pub(crate) struct Fifo {
     head: u32,
     tail: u32,
 }
 
 impl Fifo {
     /// A list without requests.
-    pub const EMPTY: Self = Self { head: NIL, tail: NIL };
+    pub(crate) const EMPTY: Self = Self { head: NIL, tail: NIL };
 
     /// Returns true if the list has no request.
     #[inline]
-    pub const fn is_empty(&self) -> bool {
+    pub(crate) const fn is_empty(&self) -> bool {
         self.head == NIL
     }
     /// Returns the oldest request.
     #[inline]
-    pub const fn first(&self) -> Option<RequestId> {
+    pub(crate) const fn first(&self) -> Option<RequestId> {
         if self.head == NIL { None } else { Some(RequestId(self.head)) }
     }
     /// Returns the newest request.
     #[inline]
-    pub const fn last(&self) -> Option<RequestId> {
+    pub(crate) const fn last(&self) -> Option<RequestId> {
         if self.tail == NIL { None } else { Some(RequestId(self.tail)) }
     }
 }
@@ -52,20 +52,20 @@ struct Link {
 
 /// The links of every list over one request table.
 #[derive(Clone, Debug, Default)]
-pub struct FifoLinks {
+pub(crate) struct FifoLinks {
     links: Vec<Link>,
 }
 
 impl FifoLinks {
     /// Returns links for the keys below `count`.
-    pub fn new(count: usize) -> Self {
+    pub(crate) fn new(count: usize) -> Self {
         let mut links = Self::default();
         links.grow(count);
         links
     }
 
     /// Makes room for the keys below `count`; never shrinks.
-    pub fn grow(&mut self, count: usize) {
+    pub(crate) fn grow(&mut self, count: usize) {
         if count > self.links.len() {
             self.links.resize(count, Link { prev: NIL, next: NIL });
         }
@@ -88,7 +88,7 @@ impl FifoLinks {
 
     /// Appends a request as the newest.
     #[inline]
-    pub fn push_back(&mut self, list: &mut Fifo, id: RequestId) {
+    pub(crate) fn push_back(&mut self, list: &mut Fifo, id: RequestId) {
         let tail = list.tail;
         self.join(list, tail, id.0);
         self.join(list, id.0, NIL);
@@ -96,7 +96,7 @@ impl FifoLinks {
 
     /// Puts a request before the oldest.
     #[inline]
-    pub fn push_front(&mut self, list: &mut Fifo, id: RequestId) {
+    pub(crate) fn push_front(&mut self, list: &mut Fifo, id: RequestId) {
         let head = list.head;
         self.join(list, id.0, head);
         self.join(list, NIL, id.0);
@@ -104,28 +104,28 @@ impl FifoLinks {
 
     /// Removes a request from its list.
     #[inline]
-    pub fn remove(&mut self, list: &mut Fifo, id: RequestId) {
+    pub(crate) fn remove(&mut self, list: &mut Fifo, id: RequestId) {
         let Link { prev, next } = self.links[id.index()];
         self.join(list, prev, next);
     }
 
     /// Removes the oldest request and returns it.
     #[inline]
-    pub fn pop_front(&mut self, list: &mut Fifo) -> Option<RequestId> {
+    pub(crate) fn pop_front(&mut self, list: &mut Fifo) -> Option<RequestId> {
         let id = list.first()?;
         self.remove(list, id);
         Some(id)
     }
 
     /// Replaces `old` by `new`, which must be in no list.
-    pub fn replace(&mut self, list: &mut Fifo, old: RequestId, new: RequestId) {
+    pub(crate) fn replace(&mut self, list: &mut Fifo, old: RequestId, new: RequestId) {
         let Link { prev, next } = self.links[old.index()];
         self.join(list, prev, new.0);
         self.join(list, new.0, next);
     }
 
     /// Moves all requests of `from` behind the newest request of `list`.
-    pub fn append(&mut self, list: &mut Fifo, from: &mut Fifo) {
+    pub(crate) fn append(&mut self, list: &mut Fifo, from: &mut Fifo) {
         let taken = core::mem::take(from);
         if list.is_empty() {
             *list = taken;
@@ -138,7 +138,7 @@ impl FifoLinks {
 
     /// Returns the request that arrived before this one.
     #[inline]
-    pub fn prev(&self, id: RequestId) -> Option<RequestId> {
+    pub(crate) fn prev(&self, id: RequestId) -> Option<RequestId> {
         match self.links[id.index()].prev {
             NIL => None,
             n => Some(RequestId(n)),
@@ -146,12 +146,12 @@ impl FifoLinks {
     }
 
     /// Iterates over a list, oldest first.
-    pub fn iter(&self, list: Fifo) -> impl Iterator<Item = RequestId> {
+    pub(crate) fn iter(&self, list: Fifo) -> impl Iterator<Item = RequestId> {
         self.iter_after(list.first())
     }
 
     /// Iterates over a list from a request in it on, oldest first.
-    pub fn iter_from(&self, id: RequestId) -> impl Iterator<Item = RequestId> {
+    pub(crate) fn iter_from(&self, id: RequestId) -> impl Iterator<Item = RequestId> {
         self.iter_after(Some(id))
     }
 
@@ -164,7 +164,7 @@ impl FifoLinks {
 
     /// Checks the back links and returns the number of requests. For tests: O(n), panics if a link
     /// is wrong.
-    pub fn self_check(&self, list: Fifo) -> usize {
+    pub(crate) fn self_check(&self, list: Fifo) -> usize {
         let (mut count, mut before) = (0, None);
         for id in self.iter(list) {
             assert_eq!(self.prev(id), before, "back link of {} is wrong", id.0);

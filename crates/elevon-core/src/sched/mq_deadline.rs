@@ -72,7 +72,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 
 /// Counters of a priority class. `inserted + requeued = dispatched + merged + queued` at any time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ClassCounters {
+pub(crate) struct ClassCounters {
     /// Requests inserted, counted once in a request's life; including those merged on insertion.
     pub inserted: u32,
     /// Requests inserted again.

@@ -33,7 +33,7 @@ pub struct LunConfig {
     pub servers: u64,
     /// Mean service time.
     pub service: u64,
-    /// Distribution of service times, an index of [`DISTRIBUTIONS`].
+    /// Distribution of service times, an index of `DISTRIBUTIONS`.
     pub distribution: u64,
     /// Latency that does not occupy a server.
     pub base_latency: u64,

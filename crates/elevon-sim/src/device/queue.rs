@@ -63,7 +63,7 @@ const NEARLY: usize = 24;
 
 /// A queue ordered by (time, sequence). Two entries never share a sequence number.
 #[derive(Clone, Debug)]
-pub struct EventQueue<T> {
+pub(crate) struct EventQueue<T> {
     /// Entries that arrived in order or nearly in order.
     ring: VecDeque<QueuedEvent<T>>,
     /// The other entries.
@@ -72,13 +72,13 @@ pub struct EventQueue<T> {
 
 impl<T: Copy> EventQueue<T> {
     /// Returns an empty queue with room for `capacity` entries.
-    pub fn with_capacity(capacity: usize) -> Self {
+    pub(crate) fn with_capacity(capacity: usize) -> Self {
         Self { ring: VecDeque::with_capacity(capacity), heap: BinaryHeap::new() }
     }
 
     /// Adds `item` at `at`.
     #[inline]
-    pub fn push(&mut self, at: Instant, sequence: u64, item: T) {
+    pub(crate) fn push(&mut self, at: Instant, sequence: u64, item: T) {
         let entry = QueuedEvent { at, sequence, item };
         let key = entry.key();
         let before = self.ring.iter().rev().take(NEARLY + 1).take_while(|other| other.key() > key).count();
@@ -105,19 +105,19 @@ impl<T: Copy> EventQueue<T> {
 
     /// Returns when the earliest entry is due.
     #[inline]
-    pub fn next_at(&self) -> Option<Instant> {
+    pub(crate) fn next_at(&self) -> Option<Instant> {
         if self.heap_first() { self.heap.peek() } else { self.ring.front() }.map(|entry| entry.at)
     }
 
     /// Returns the earliest entry, with its time.
     #[inline]
-    pub fn first(&self) -> Option<(Instant, T)> {
+    pub(crate) fn first(&self) -> Option<(Instant, T)> {
         if self.heap_first() { self.heap.peek() } else { self.ring.front() }.map(|entry| (entry.at, entry.item))
     }
 
     /// Removes the earliest entry if it is due at `now`, and returns it with its time.
     #[inline]
-    pub fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
+    pub(crate) fn pop_due(&mut self, now: Instant) -> Option<(Instant, T)> {
         if self.heap_first() {
             let top = self.heap.peek()?;
             if top.at > now {
@@ -132,7 +132,7 @@ impl<T: Copy> EventQueue<T> {
     }
 
     /// Removes the entry with a sequence number: O(n), for aborts.
-    pub fn remove(&mut self, sequence: u64) -> Option<T> {
+    pub(crate) fn remove(&mut self, sequence: u64) -> Option<T> {
         if let Some(position) = self.ring.iter().position(|entry| entry.sequence == sequence) {
             return self.ring.remove(position).map(|entry| entry.item);
         }
@@ -143,14 +143,8 @@ impl<T: Copy> EventQueue<T> {
 
     /// Returns the number of entries.
     #[inline]
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.ring.len() + self.heap.len()
-    }
-
-    /// Returns true if the queue is empty.
-    #[inline]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
     }
 }
 

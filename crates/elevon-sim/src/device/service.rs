@@ -15,10 +15,10 @@ pub enum Distribution {
 }
 
 /// The words for [`Distribution`] in a parameter, in the order of its variants.
-pub const DISTRIBUTIONS: &[&str] = &["fixed", "uniform", "exp"];
+pub(crate) const DISTRIBUTIONS: &[&str] = &["fixed", "uniform", "exp"];
 
 impl Distribution {
-    /// Returns the distribution with an index of [`DISTRIBUTIONS`].
+    /// Returns the distribution with an index of `DISTRIBUTIONS`.
     pub const fn at(place: u64) -> Self {
         match place {
             0 => Self::Fixed,

@@ -81,7 +81,7 @@ impl<W, F: FnMut(u32) -> io::Result<W>> Outputs<W> for F {
 }
 
 /// The files `NAME.blktrace.CPU`.
-pub struct FilesOf(PathBuf);
+pub(crate) struct FilesOf(PathBuf);
 
 impl FilesOf {
     fn path(&self, cpu: u32) -> PathBuf {

@@ -60,7 +60,7 @@ impl<W: Write> FtraceWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub fn with_notes(mut out: W, options: WriteOptions, notes: &Recorded) -> io::Result<Self> {
+    pub(crate) fn with_notes(mut out: W, options: WriteOptions, notes: &Recorded) -> io::Result<Self> {
         out.write_all(HEAD.as_bytes())?;
         for line in notes.lines() {
             writeln!(out, "# {line}")?;

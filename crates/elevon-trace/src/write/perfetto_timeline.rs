@@ -61,7 +61,7 @@ const TAG_UUID: u64 = 1 << 40;
 const DEVICES: u32 = 52;
 
 /// Writes the packets.
-pub struct TimelineWriter<W: Write> {
+pub(crate) struct TimelineWriter<W: Write> {
     timeline: Timeline,
     packets: Packets<W>,
 }
@@ -82,7 +82,7 @@ impl<W: Write> TimelineWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub fn new(out: W, device: Option<DeviceNumber>) -> io::Result<Self> {
+    pub(crate) fn new(out: W, device: Option<DeviceNumber>) -> io::Result<Self> {
         let mut packets = Packets {
             out,
             tasks: Tasks::default(),
@@ -103,7 +103,7 @@ impl<W: Write> TimelineWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
+    pub(crate) fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         self.packets.tasks.learn(event, names);
         self.timeline.event(event, &mut self.packets)
     }
@@ -112,7 +112,7 @@ impl<W: Write> TimelineWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub fn finish(mut self) -> io::Result<W> {
+    pub(crate) fn finish(mut self) -> io::Result<W> {
         self.timeline.finish(&mut self.packets)?;
         self.packets.out.flush()?;
         Ok(self.packets.out)

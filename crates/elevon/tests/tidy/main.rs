@@ -3,6 +3,7 @@
 
 mod cycles;
 mod names;
+mod surface;
 
 use std::fs;
 use std::path::{Path, PathBuf};

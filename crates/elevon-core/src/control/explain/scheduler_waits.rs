@@ -101,7 +101,7 @@ impl SchedulerWaits {
     }
 
     /// Records that a request of this tenant was issued to the device.
-    pub fn on_dispatch(&mut self, now: Instant, tenant: TenantId, breakdown: &mut WaitBreakdown) {
+    pub(crate) fn on_dispatch(&mut self, now: Instant, tenant: TenantId, breakdown: &mut WaitBreakdown) {
         self.count_to(now);
         let clock = *slot(&mut self.clock_of, tenant);
         self.running = if clock == NONE { self.new_clock(now, tenant, breakdown) } else { clock as usize };
@@ -129,7 +129,7 @@ impl SchedulerWaits {
     }
 
     /// Records that an I/O of a tenant begins to wait for the scheduler.
-    pub fn begin_wait(&mut self, now: Instant, tenant: TenantId) {
+    pub(crate) fn begin_wait(&mut self, now: Instant, tenant: TenantId) {
         self.count_to(now);
         let at = *slot(&mut self.waiter_of, tenant);
         let at = if at == NONE { self.new_waiter(tenant) } else { at as usize };
@@ -171,7 +171,7 @@ impl SchedulerWaits {
 
     /// Adds all time waited so far, including open waits, to the breakdown, and assigns the clocks
     /// again. Call it before the breakdown is read. O(waiting tenants times clocks).
-    pub fn count_up_to(&mut self, now: Instant, breakdown: &mut WaitBreakdown) {
+    pub(crate) fn count_up_to(&mut self, now: Instant, breakdown: &mut WaitBreakdown) {
         self.count_to(now);
         let in_use = self.in_use();
         for waiter in &mut self.waiters {

@@ -110,7 +110,7 @@ impl Oracle {
     }
 
     /// Returns the generations that `block` may hold after a power cut now.
-    pub fn legal(&self, block: u64) -> Vec<u64> {
+    pub(crate) fn legal(&self, block: u64) -> Vec<u64> {
         let writes = self.writes.get(&block).map_or(&[][..], Vec::as_slice);
         let start = (!writes.iter().any(|write| write.durable)).then_some(0);
         start.into_iter().chain(writes.iter().map(|write| write.generation)).collect()

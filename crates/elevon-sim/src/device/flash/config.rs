@@ -185,7 +185,7 @@ impl FlashConfig {
 
     /// Returns the write amplification of uniform random overwriting at this over-provisioning: `(1
     /// + rho) / (2 rho)`, the standard approximation; 1 for a fresh drive.
-    pub fn write_amplification(&self) -> f64 {
+    pub(crate) fn write_amplification(&self) -> f64 {
         let rho = self.overprovision as f64 / 1e6;
         if rho == 0.0 { 1.0 } else { ((1.0 + rho) / (2.0 * rho)).max(1.0) }
     }

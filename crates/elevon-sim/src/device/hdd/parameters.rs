@@ -64,7 +64,7 @@ impl HddParameters {
     /// rate, seek curve, miss overhead, link (SATA 3G less framing), cache, read-ahead, dirty
     /// runs. Limits: the 1024 sectors and 128 segments of 2.6 kernels; depth is libata's 32 less
     /// one.
-    pub const HDD_2009: Self = Self {
+    pub(crate) const HDD_2009: Self = Self {
         name: "hdd-2009",
         size: Bytes::new(500_107_862_016),
         rpm: 7200,
@@ -135,7 +135,7 @@ impl HddParameters {
     /// data sheet. Margin: fitted so that depth 16 gives the data sheet's 304/2 reads a second.
     /// Drain window: fitted to its write IOPS. Estimates: inner rate, seek curve (scaled so
     /// that the one published figure fits), read-ahead, dirty runs.
-    pub const HDD_NEARLINE_16T: Self = Self {
+    pub(crate) const HDD_NEARLINE_16T: Self = Self {
         name: "hdd-nearline-16t",
         size: Bytes::new(16_000_900_661_248),
         outer_rate: Bytes::new(262_000_000),

@@ -104,7 +104,7 @@ impl<T: Copy> Servers<T> {
     }
 
     /// Returns the largest number that waited at once.
-    pub const fn most_waiting(&self) -> usize {
+    pub(crate) const fn most_waiting(&self) -> usize {
         self.most_waiting
     }
 
@@ -117,7 +117,7 @@ impl<T: Copy> Servers<T> {
 
     /// Returns when something happens next.
     #[inline]
-    pub fn next_at(&self) -> Option<Instant> {
+    pub(crate) fn next_at(&self) -> Option<Instant> {
         self.events.next_at()
     }
 

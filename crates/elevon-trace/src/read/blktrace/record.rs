@@ -10,41 +10,41 @@ use crate::op::TraceOp;
 /// Actions: the low 16 bits of a record's action word.
 pub mod action {
     /// A task's name; in a record of [`super::category::NOTIFY`].
-    pub const NOTIFY_PROCESS: u64 = 0;
+    pub(crate) const NOTIFY_PROCESS: u64 = 0;
     /// The wall clock; in a record of [`super::category::NOTIFY`].
-    pub const NOTIFY_TIMESTAMP: u64 = 1;
+    pub(crate) const NOTIFY_TIMESTAMP: u64 = 1;
     /// Free text; in a record of [`super::category::NOTIFY`].
-    pub const NOTIFY_MESSAGE: u64 = 2;
+    pub(crate) const NOTIFY_MESSAGE: u64 = 2;
     /// Q.
     pub const QUEUE: u64 = 1;
     /// M.
-    pub const BACK_MERGE: u64 = 2;
+    pub(crate) const BACK_MERGE: u64 = 2;
     /// F.
-    pub const FRONT_MERGE: u64 = 3;
+    pub(crate) const FRONT_MERGE: u64 = 3;
     /// G.
-    pub const GET_REQUEST: u64 = 4;
+    pub(crate) const GET_REQUEST: u64 = 4;
     /// S.
-    pub const SLEEP_REQUEST: u64 = 5;
+    pub(crate) const SLEEP_REQUEST: u64 = 5;
     /// R.
-    pub const REQUEUE: u64 = 6;
+    pub(crate) const REQUEUE: u64 = 6;
     /// D.
-    pub const ISSUE: u64 = 7;
+    pub(crate) const ISSUE: u64 = 7;
     /// C.
-    pub const COMPLETE: u64 = 8;
+    pub(crate) const COMPLETE: u64 = 8;
     /// P.
-    pub const PLUG: u64 = 9;
+    pub(crate) const PLUG: u64 = 9;
     /// U.
-    pub const UNPLUG: u64 = 10;
+    pub(crate) const UNPLUG: u64 = 10;
     /// UT: a plug flushed because its task slept.
-    pub const UNPLUG_TIMER: u64 = 11;
+    pub(crate) const UNPLUG_TIMER: u64 = 11;
     /// I.
-    pub const INSERT: u64 = 12;
+    pub(crate) const INSERT: u64 = 12;
     /// X.
-    pub const SPLIT: u64 = 13;
+    pub(crate) const SPLIT: u64 = 13;
     /// B.
-    pub const BOUNCE: u64 = 14;
+    pub(crate) const BOUNCE: u64 = 14;
     /// A.
-    pub const REMAP: u64 = 15;
+    pub(crate) const REMAP: u64 = 15;
     /// Last action with a meaning here; later ones are aborts, data of drivers and plugs of zones.
     pub const LAST: u64 = 19;
 }
@@ -62,19 +62,19 @@ pub mod category {
     /// Event of a bio or request before issue.
     pub const QUEUE: u64 = 0x10;
     /// Requeue.
-    pub const REQUEUE: u64 = 0x20;
+    pub(crate) const REQUEUE: u64 = 0x20;
     /// Issue to the driver.
-    pub const ISSUE: u64 = 0x40;
+    pub(crate) const ISSUE: u64 = 0x40;
     /// Completion.
-    pub const COMPLETE: u64 = 0x80;
+    pub(crate) const COMPLETE: u64 = 0x80;
     /// A request that is not passthrough.
-    pub const FS: u64 = 0x100;
+    pub(crate) const FS: u64 = 0x100;
     /// A passthrough request.
-    pub const PC: u64 = 0x200;
+    pub(crate) const PC: u64 = 0x200;
     /// A record about the trace itself.
-    pub const NOTIFY: u64 = 0x400;
+    pub(crate) const NOTIFY: u64 = 0x400;
     /// Readahead.
-    pub const AHEAD: u64 = 0x800;
+    pub(crate) const AHEAD: u64 = 0x800;
     /// Metadata.
     pub const META: u64 = 0x1000;
     /// Discard.
@@ -84,15 +84,15 @@ pub mod category {
     /// Zone append; this and the following exist in version 8 only.
     pub const ZONE_APPEND: u64 = 1 << 16;
     /// Zone reset.
-    pub const ZONE_RESET: u64 = 1 << 17;
+    pub(crate) const ZONE_RESET: u64 = 1 << 17;
     /// Reset of all zones.
-    pub const ZONE_RESET_ALL: u64 = 1 << 18;
+    pub(crate) const ZONE_RESET_ALL: u64 = 1 << 18;
     /// Zone finish.
-    pub const ZONE_FINISH: u64 = 1 << 19;
+    pub(crate) const ZONE_FINISH: u64 = 1 << 19;
     /// Zone open.
-    pub const ZONE_OPEN: u64 = 1 << 20;
+    pub(crate) const ZONE_OPEN: u64 = 1 << 20;
     /// Zone close.
-    pub const ZONE_CLOSE: u64 = 1 << 21;
+    pub(crate) const ZONE_CLOSE: u64 = 1 << 21;
     /// Write zeroes.
     pub const WRITE_ZEROES: u64 = 1 << 22;
 }
