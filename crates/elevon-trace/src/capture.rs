@@ -10,6 +10,7 @@
 //! Cost while recording: one read of a page for about 60 events, and nothing for each event.
 
 mod decode;
+mod error;
 mod instance;
 mod layout;
 mod page;
@@ -19,8 +20,9 @@ mod sysfs;
 #[cfg(test)]
 mod tests;
 
+pub use error::CaptureError;
 pub use instance::{Tracefs, tracefs_of};
 pub use layout::LayoutError;
-pub use recording::{Recording, Written};
-pub use session::{CaptureError, CaptureOptions, Lost, Session};
+pub use recording::{Lost, Recording, Written};
+pub use session::{CaptureOptions, Session};
 pub use sysfs::{Disk, DiskError};

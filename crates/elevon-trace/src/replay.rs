@@ -21,6 +21,7 @@ use crate::recorded::Recorded;
 use crate::report::{Gap, ReadReport};
 use crate::select::process_label;
 
+mod after;
 mod completions;
 mod crop;
 mod ended;
@@ -34,10 +35,9 @@ mod pace;
 mod select;
 mod writeback;
 
+pub use after::{After, Follows, Milestone};
 use completions::Completions;
 pub use exclusion::{Exclusion, Section};
-pub use follow::{Follows, Milestone};
-pub use infer::After;
 use join::Joined;
 pub use lacking::{Lost, Property};
 pub use pace::Pace;

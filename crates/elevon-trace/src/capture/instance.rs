@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::session::CaptureError;
+use super::error::CaptureError;
 
 /// How the names of our instances begin; the process's number follows.
 const PREFIX: &str = "elevon-capture-";

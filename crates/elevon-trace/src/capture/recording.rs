@@ -11,11 +11,21 @@ use rustc_hash::FxBuildHasher;
 
 use super::decode::Decoder;
 use super::page::{Missed, PageLayout};
-use super::session::Lost;
 use crate::event::{TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::recorded::Recorded;
 use crate::write::{WriteOptions, ftrace};
+
+/// Events that a CPU's buffer lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The CPU.
+    pub cpu: u32,
+    /// Events that were overwritten before they were read.
+    pub overwritten: u64,
+    /// Events for which there was no room.
+    pub dropped: u64,
+}
 
 /// Bytes of a CPU's pages that are read at once.
 const READ_AT_ONCE: usize = 1 << 18;

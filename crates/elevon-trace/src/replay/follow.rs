@@ -13,9 +13,9 @@
 
 use elevon_core::op::Flags;
 
+use super::after::{After, Follows, Milestone};
 use super::completions::{Burst, Completions};
 use super::exclusion::LONGEST_WAKEUP;
-use super::infer::After;
 use super::{Workload, WorkloadProcess};
 
 /// Minimum number of times that a process went on after the journal before it is taken to wait for
@@ -24,26 +24,6 @@ const MIN_TIMES_AFTER_THE_JOURNAL: u64 = 20;
 /// How many standard deviations above chance that number must be, squared: by chance, six are
 /// exceeded once in 10^9.
 const DEVIATIONS_SQUARED: u128 = 36;
-
-/// How far another process must have come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Milestone {
-    /// So many of its I/Os have all their requests: the process does not sleep for them any more.
-    Entered,
-    /// So many of its I/Os have completed.
-    Completed,
-}
-
-/// What an I/O follows in another process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Follows {
-    /// Index of that process in [`Workload::processes`].
-    pub process: usize,
-    /// What is counted.
-    pub milestone: Milestone,
-    /// How many of its I/Os.
-    pub count: u64,
-}
 
 /// A burst of I/Os of a process before which none of its I/Os was in flight.
 #[derive(Clone, Copy, Debug)]

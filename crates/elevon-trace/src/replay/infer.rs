@@ -1,37 +1,12 @@
 //! Infers which completions each I/O of a process followed.
 
+use super::after::After;
 use super::completions::{Burst, Completions};
-use super::follow::{self, Follows};
-use super::{Workload, WorkloadIo, WorkloadProcess, own_time};
+use super::{Workload, WorkloadIo, WorkloadProcess, follow, own_time};
 
 /// Completions within this time before a process continues are handled together: a process that is
 /// woken for one completion also finds those that arrived while it woke up.
 const ONE_WAKEUP: u64 = 200_000;
-
-/// When an I/O is issued in a closed loop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct After {
-    /// Number of I/Os of its process that have completed before; with 0 it follows the start of the
-    /// process.
-    pub completions: u64,
-    /// Nanoseconds since the last of these completions, or since the start of the process.
-    pub think: u64,
-    /// Nanoseconds for which its thread was at work since it submitted the I/O before; 0 if that is
-    /// not known, or does not matter.
-    pub own: u64,
-    /// It is a write of the page cache that follows the one before it: if the process sleeps for
-    /// that one, it goes later by as much.
-    pub continues: bool,
-    /// What it follows in another process, too; the think time begins with the later of the two.
-    pub follows: Option<Follows>,
-}
-
-impl After {
-    /// Returns what an I/O follows that is issued as soon as so many of its process have completed.
-    pub const fn completions(completions: u64) -> Self {
-        Self { completions, think: 0, own: 0, continues: false, follows: None }
-    }
-}
 
 impl Workload {
     /// Returns when each I/O of each process is issued in a closed loop, in the order of

@@ -10,8 +10,8 @@
 //! time between two I/Os that is no longer than those needs no completion to explain it either.
 
 use super::WorkloadProcess;
+use super::after::After;
 use super::completions::Completions;
-use super::infer::After;
 
 /// Minimum number of times of a thread's own from which its other times are judged.
 const MIN_TIMES_OF_A_THREAD: usize = 20;
