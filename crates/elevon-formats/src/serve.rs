@@ -23,16 +23,16 @@ use std::collections::BTreeMap;
 
 use elevon_core::kernel::Kernel;
 use elevon_core::nearest::did_you_mean;
-use elevon_core::units::{Bytes, Nanos};
+use elevon_core::units::Bytes;
 
-use crate::cgroup::{FileOwner, Setting};
 use crate::diagnostic::{Diagnostic, Problem, Span};
 use crate::quantity::{self, Short};
-use crate::tenants::{TenantTable, TenantsFile, normal_path, path_names, settings};
+use crate::tenants::{TenantTable, TenantsFile, normal_path, path_names};
 use crate::toml_reader::{self, Given, Reader, TomlEntry, Value, whole_number};
 use crate::toml_text::quoted;
 
 mod access;
+mod device_table;
 mod device_tls;
 mod pool;
 #[cfg(test)]
@@ -40,7 +40,7 @@ mod tests;
 
 use access::mode;
 pub use access::{SocketModeError, is_owner, socket_mode};
-use device_tls::device_tls;
+pub use device_table::{BUSY_POLL, BusyPollError, DeviceTable, HOLD, OnLossError, PoolPart, busy_poll, on_loss};
 
 /// The longest name of an export, in bytes; every client can use such a name.
 pub const NAME_MAX: usize = 255;
@@ -112,78 +112,6 @@ pub struct DeviceTlsTable {
     pub hostname: Option<Given>,
 }
 
-/// One `[device.NAME]`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DeviceTable {
-    /// Its name, by which exports name it.
-    pub name: String,
-    /// The place of the table.
-    pub place: Span,
-    /// What is served: a path, or a simulated device as `--device` takes it.
-    pub device: Given,
-    /// The scheduler with tunables.
-    pub scheduler: Option<Given>,
-    /// Queue settings, `KEY=VALUE` each.
-    pub set: Vec<Given>,
-    /// Faults of a simulated device.
-    pub fault: Vec<Given>,
-    /// The seed of a simulated device's random choices.
-    pub seed: u64,
-    /// Bypass the page cache of the machine.
-    pub direct: bool,
-    /// The page cache before the device, `SIZE[,write-back|write-through]`.
-    pub cache: Option<Given>,
-    /// For how long the device's thread polls before it sleeps; at most `BUSY_POLL_MAX`.
-    pub busy_poll: Nanos,
-    /// Connections to the server whose disk it is, with the place of the key.
-    pub connections: Option<(u32, Span)>,
-    /// For how long requests are held if that server is gone, with the place of the key; 0: they
-    /// fail.
-    pub on_loss: Option<(Nanos, Span)>,
-    /// TLS towards that server.
-    pub tls: Option<DeviceTlsTable>,
-    /// Control files of the device, in the file's order.
-    pub settings: Vec<Setting>,
-    /// The devices of a pool: files and block devices that share its scheduler. None if it is not a
-    /// `[pool.NAME]`; then `device` is what is served.
-    pub parts: Vec<PoolPart>,
-}
-
-/// One `[device.NAME]` that is in a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolPart {
-    /// Its name, by which exports name it.
-    pub name: String,
-    /// The path of the file or block device.
-    pub device: Given,
-}
-
-impl DeviceTable {
-    /// The seed unless one is given.
-    pub const SEED: u64 = 1;
-
-    /// Returns a table in which nothing is given.
-    fn empty(name: &str, place: Span) -> Self {
-        Self {
-            name: name.to_owned(),
-            device: Given { key: String::new(), value: String::new(), place: place.clone() },
-            place,
-            scheduler: None,
-            set: Vec::new(),
-            fault: Vec::new(),
-            seed: Self::SEED,
-            direct: false,
-            cache: None,
-            busy_poll: BUSY_POLL,
-            connections: None,
-            on_loss: None,
-            tls: None,
-            settings: Vec::new(),
-            parts: Vec::new(),
-        }
-    }
-}
-
 /// One `[export.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportTable {
@@ -213,8 +141,35 @@ pub struct ExportTable {
     /// Addresses at which it is reached, and nothing else is; empty: those of
     /// [`ServeFile::listen`].
     pub listen: Vec<Given>,
+    /// The mode of the Unix sockets of `listen`; [`ServeFile::socket_mode`] if not given.
+    pub socket_mode: Option<u32>,
+    /// The group of these sockets; [`ServeFile::socket_group`] if not given.
+    pub socket_group: Option<Given>,
     /// Connections that may have it open; up to [`ServeFile::max_connections`] if not given.
     pub max_connections: Option<u32>,
+}
+
+impl ExportTable {
+    /// Returns a table in which nothing is given.
+    fn empty(name: &str, place: Span) -> Self {
+        Self {
+            name: name.to_owned(),
+            range: place.clone(),
+            place,
+            device: 0,
+            part: None,
+            start: 0,
+            size: None,
+            read_only: false,
+            tenant: String::new(),
+            description: None,
+            clients: Vec::new(),
+            listen: Vec::new(),
+            socket_mode: None,
+            socket_group: None,
+            max_connections: None,
+        }
+    }
 }
 
 /// Returns the description of an export.
@@ -289,62 +244,19 @@ const KEYS: [&str; 13] = [
     "tenant",
 ];
 const TLS_KEYS: [&str; 6] = ["certificates", "certificate", "key", "client_ca", "required", "max_connections"];
-const DEVICE_KEYS: [&str; 11] =
-    ["device", "scheduler", "set", "fault", "seed", "direct", "cache", "busy_poll", "connections", "on_loss", "tls"];
-const POOL_KEYS: [&str; 5] = ["devices", "scheduler", "set", "direct", "busy_poll"];
-
-/// The most connections to another server.
-const CONNECTIONS_MAX: u64 = 16;
-
-/// For how long the thread of a device polls before it sleeps, unless told otherwise.
-pub const BUSY_POLL: Nanos = Nanos::from_micros(50);
-
-/// The longest that it may poll.
-pub(crate) const BUSY_POLL_MAX: Nanos = Nanos::from_millis(1);
-
-/// Parses for how long the thread of a device polls before it sleeps: a time with its unit, up to
-/// `BUSY_POLL_MAX`.
-///
-/// # Errors
-/// The text is none.
-pub fn busy_poll(text: &str) -> Result<Nanos, BusyPollError> {
-    quantity::time(text).ok().filter(|time| *time <= BUSY_POLL_MAX).ok_or(BusyPollError)
-}
-
-/// For how long requests are held whose server is gone, unless told otherwise.
-pub const HOLD: Nanos = Nanos::from_secs(10);
-
-/// The longest time that can be asked for: a day.
-pub(crate) const HOLD_MAX: Nanos = Nanos::from_secs(24 * 3600);
-
-/// Parses what becomes of requests if the server is gone whose disk it is: `error`, `hold` or
-/// `hold=TIME`. Returns for how long they are held.
-///
-/// # Errors
-/// The text is none of these, or the time is 0 or longer than `HOLD_MAX`.
-pub fn on_loss(text: &str) -> Result<Nanos, OnLossError> {
-    match text.split_once('=') {
-        None if text == "error" => Ok(Nanos::ZERO),
-        None if text == "hold" => Ok(HOLD),
-        Some(("hold", time)) => {
-            let time = quantity::time(time).ok().filter(|time| (Nanos::new(1)..=HOLD_MAX).contains(time));
-            time.ok_or(OnLossError)
-        }
-        _ => Err(OnLossError),
-    }
-}
-
-/// A text that does not say what becomes of requests if a server is gone.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected error, hold or hold=TIME, a time up to 86400s with its unit, such as hold=60s")]
-pub struct OnLossError;
-
-/// A text that does not say for how long to poll.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("expected a time from 0 to 1ms with its unit, such as 50us")]
-pub struct BusyPollError;
-const EXPORT_KEYS: [&str; 9] =
-    ["device", "start", "size", "read_only", "tenant", "description", "clients", "listen", "max_connections"];
+const EXPORT_KEYS: [&str; 11] = [
+    "device",
+    "start",
+    "size",
+    "read_only",
+    "tenant",
+    "description",
+    "clients",
+    "listen",
+    "socket_mode",
+    "socket_group",
+    "max_connections",
+];
 
 /// Connections that may have exports open, of all clients, unless told otherwise.
 pub const MAX_CONNECTIONS: u32 = 1024;
@@ -389,7 +301,7 @@ impl Draft {
     fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
         match (entry.name, entry.value) {
             ("listen", _) => self.listen = Some(reader.texts("listen", entry)),
-            ("socket_mode", _) => self.socket_mode = mode(reader, entry),
+            ("socket_mode", _) => self.socket_mode = mode(reader, "socket_mode", entry),
             ("socket_group", _) => self.socket_group = reader.text("socket_group", entry),
             ("control", _) => self.control = reader.text("control", entry),
             ("metrics", _) => self.metrics = reader.text("metrics", entry),
@@ -479,109 +391,6 @@ impl Draft {
         self.tls = Some(found);
     }
 
-    fn take_device(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
-        let scope = format!("device.{}", quoted(entry.name));
-        let Value::Table(table) = entry.value else {
-            return reader.complain(entry.key.start, &scope, "expected a table: [device.NAME]");
-        };
-        let before = reader.complaints.len();
-        let (found, device) = self.device_table(reader, entry, table, &scope);
-        match device {
-            Some(device) => self.devices.push(DeviceTable { device, ..found }),
-            None if reader.complaints.len() > before => {}
-            None => {
-                let message = "device is missing: what is served, such as device = \"./disk.img\" or \"hdd-7200\"";
-                reader.complain(entry.key.start, &scope, Problem::Missing.because(message));
-            }
-        }
-    }
-
-    /// Reads the keys of a device. Returns it without what is served, and that.
-    fn device_table(
-        &self,
-        reader: &mut Reader<'_>,
-        entry: &TomlEntry<'_>,
-        table: &toml::de::DeTable<'_>,
-        scope: &str,
-    ) -> (DeviceTable, Option<Given>) {
-        let (mut device, mut rest) = (None, Vec::new());
-        let mut found = DeviceTable::empty(entry.name, reader.place(entry.key.start));
-        for inner in toml_reader::flattened(toml_reader::entries(table)) {
-            let key = format!("{scope}.{}", quoted(inner.full_name()));
-            match inner.full_name() {
-                "device" => device = reader.text(&key, &inner),
-                "scheduler" => found.scheduler = reader.text(&key, &inner),
-                "set" => found.set = reader.texts(&key, &inner),
-                "fault" => found.fault = reader.texts(&key, &inner),
-                "seed" => found.seed = reader.number(&key, &inner).unwrap_or_default(),
-                "direct" => found.direct = reader.flag(&key, &inner),
-                "cache" => found.cache = reader.text(&key, &inner),
-                "busy_poll" => read_busy_poll(reader, &key, &inner, &mut found),
-                "connections" => match reader.number(&key, &inner) {
-                    None => {}
-                    Some(count @ 1..=CONNECTIONS_MAX) => {
-                        found.connections = Some((count as u32, reader.place(inner.at.start)));
-                    }
-                    Some(_) => {
-                        let message = format!("expected a number from 1 to {CONNECTIONS_MAX}");
-                        reader.complain(inner.at.start, &key, Problem::OutOfRange.because(message));
-                    }
-                },
-                "on_loss" => {
-                    if let Some(given) = reader.text(&key, &inner) {
-                        match on_loss(&given.value) {
-                            Ok(time) => found.on_loss = Some((time, reader.place(inner.at.start))),
-                            Err(error) => reader.complain(inner.at.start, &key, error.to_string()),
-                        }
-                    }
-                }
-                "tls" => found.tls = device_tls(reader, &key, &inner),
-                name if crate::cgroup::find(name).is_some() => rest.push(inner),
-                _ => reader.unknown(&key, &inner, &DEVICE_KEYS),
-            }
-        }
-        // Its lines name this device, whatever those of others name.
-        let others = std::mem::take(&mut reader.devices);
-        found.settings = settings(reader, &self.kernel.rules(), scope, Some(FileOwner::Device), rest);
-        reader.one_device();
-        reader.devices = others;
-        (found, device)
-    }
-
-    fn take_pool(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
-        let scope = format!("pool.{}", quoted(entry.name));
-        let Value::Table(table) = entry.value else {
-            return reader.complain(entry.key.start, &scope, "expected a table: [pool.NAME]");
-        };
-        let before = reader.complaints.len();
-        let mut found = DeviceTable::empty(entry.name, reader.place(entry.key.start));
-        let (mut names, mut rest) = (None, Vec::new());
-        for inner in toml_reader::flattened(toml_reader::entries(table)) {
-            let key = format!("{scope}.{}", quoted(inner.full_name()));
-            match inner.full_name() {
-                "devices" => names = Some(reader.texts(&key, &inner)),
-                "scheduler" => found.scheduler = reader.text(&key, &inner),
-                "set" => found.set = reader.texts(&key, &inner),
-                "direct" => found.direct = reader.flag(&key, &inner),
-                "busy_poll" => read_busy_poll(reader, &key, &inner, &mut found),
-                name if crate::cgroup::find(name).is_some() => rest.push(inner),
-                _ => reader.unknown(&key, &inner, &POOL_KEYS),
-            }
-        }
-        let others = std::mem::take(&mut reader.devices);
-        found.settings = settings(reader, &self.kernel.rules(), &scope, Some(FileOwner::Device), rest);
-        reader.one_device();
-        reader.devices = others;
-        match names {
-            Some(names) if !names.is_empty() => self.pools.push((found, names)),
-            _ if reader.complaints.len() > before => {}
-            _ => {
-                let message = "devices is missing: the names of its devices, such as devices = [\"a\", \"b\"]";
-                reader.complain(entry.key.start, &scope, Problem::Missing.because(message));
-            }
-        }
-    }
-
     fn take_export(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
         let scope = format!("export.{}", quoted(entry.name));
         let Value::Table(table) = entry.value else {
@@ -591,22 +400,7 @@ impl Draft {
             let message = format!("a name has at most {NAME_MAX} bytes and no control characters");
             return reader.complain(entry.key.start, &scope, message);
         }
-        let place = reader.place(entry.key.start);
-        let mut found = ExportTable {
-            name: entry.name.to_owned(),
-            range: place.clone(),
-            place,
-            device: 0,
-            part: None,
-            start: 0,
-            size: None,
-            read_only: false,
-            tenant: String::new(),
-            description: None,
-            clients: Vec::new(),
-            listen: Vec::new(),
-            max_connections: None,
-        };
+        let mut found = ExportTable::empty(entry.name, reader.place(entry.key.start));
         let (mut device, mut tenant, mut start) = (None, None, None);
         for inner in toml_reader::entries(table) {
             let key = format!("{scope}.{}", quoted(inner.name));
@@ -631,10 +425,13 @@ impl Draft {
                     found.clients = some_texts(reader, &key, &inner, none);
                 }
                 "listen" => found.listen = some_texts(reader, &key, &inner, UNREACHABLE),
+                "socket_mode" => found.socket_mode = mode(reader, &key, &inner),
+                "socket_group" => found.socket_group = reader.text(&key, &inner),
                 "max_connections" => found.max_connections = max_connections(reader, &key, &inner),
                 _ => reader.unknown(&key, &inner, &EXPORT_KEYS),
             }
         }
+        check_sockets(reader, &scope, entry, &found);
         if let (None, Some(place)) = (found.size, start) {
             found.range = place;
         }
@@ -724,14 +521,6 @@ impl Draft {
     }
 }
 
-fn read_busy_poll(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, found: &mut DeviceTable) {
-    let Some(given) = reader.text(key, entry) else { return };
-    match busy_poll(&given.value) {
-        Ok(time) => found.busy_poll = time,
-        Err(error) => reader.complain(entry.at.start, key, error.to_string()),
-    }
-}
-
 /// Returns the index of an export's device: the only one, if the export names none. Of one in a
 /// pool it is that of the pool, with the name of the device.
 fn device_of(
@@ -755,6 +544,14 @@ fn device_of(
             let message = format!("which device? There are {}", names().collect::<Vec<_>>().join(", "));
             Err(export.place.diagnostic(&key, Problem::Missing.because(message)))
         }
+    }
+}
+
+/// Complains of keys about the sockets of an export that has none.
+fn check_sockets(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry<'_>, export: &ExportTable) {
+    if export.listen.is_empty() && (export.socket_mode.is_some() || export.socket_group.is_some()) {
+        let message = "socket_mode and socket_group of an export are those of its own listen, which it has not";
+        reader.complain(entry.key.start, scope, Problem::Missing.because(message));
     }
 }
 

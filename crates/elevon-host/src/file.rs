@@ -53,6 +53,14 @@ impl FileIdentity {
         std::fs::metadata(path).ok().map(|metadata| Self::of_metadata(&metadata))
     }
 
+    /// Returns the bytes that the file or block device has now; `None` if the path leads to it no
+    /// more.
+    pub fn bytes_at(self, path: &Path) -> Option<u64> {
+        let file = File::open(path).ok()?;
+        let is_it = file.metadata().is_ok_and(|metadata| Self::of_metadata(&metadata) == self);
+        size_of(&file, matches!(self, Self::BlockDevice(_))).ok().filter(|_| is_it)
+    }
+
     fn of_metadata(metadata: &std::fs::Metadata) -> Self {
         if metadata.file_type().is_block_device() {
             Self::BlockDevice(metadata.rdev())
@@ -151,6 +159,16 @@ pub enum OpenError {
     InUse {
         /// The path.
         path: PathBuf,
+    },
+    /// The bytes are those of an image of another program, or of a configuration.
+    #[error("{}: is {format}, and its own bytes would be served; {remedies}", .path.display())]
+    NotRaw {
+        /// The path.
+        path: PathBuf,
+        /// What it is, in words.
+        format: &'static str,
+        /// What can be done.
+        remedies: &'static str,
     },
     /// The file is empty.
     #[error(

@@ -18,37 +18,62 @@ const DOES: i64 = 100;
 const FORBIDS: i64 = 200;
 
 /// Bytes at the start of a file by which its format is known.
-const HEAD: usize = 512;
+const HEAD: usize = 4096;
 
-/// Returns the format of an image that is no plain disk, by its first bytes.
+/// The format of a configuration of a server.
+const CONFIGURATION: &str = "a configuration of a server";
+
+/// Returns what a file is that is no plain disk, by its first bytes.
 fn format_of(head: &[u8]) -> Option<&'static str> {
     let formats: [(usize, &[u8], &str); 10] = [
-        (0, b"QFI\xfb", "qcow2"),
-        (0, b"QED\0", "QED"),
-        (0, b"KDMV", "VMDK"),
-        (0, b"COWD", "VMDK"),
-        (0, b"# Disk DescriptorFile", "VMDK"),
-        (0, b"vhdxfile", "VHDX"),
-        (0, b"conectix", "VHD"),
-        (0x40, b"\x7f\x10\xda\xbe", "VDI"),
-        (0, b"WithoutFreeSpace", "Parallels"),
-        (0, b"WithouFreSpacExt", "Parallels"),
+        (0, b"QFI\xfb", "an image of qcow2"),
+        (0, b"QED\0", "an image of QED"),
+        (0, b"KDMV", "an image of VMDK"),
+        (0, b"COWD", "an image of VMDK"),
+        (0, b"# Disk DescriptorFile", "an image of VMDK"),
+        (0, b"vhdxfile", "an image of VHDX"),
+        (0, b"conectix", "an image of VHD"),
+        (0x40, b"\x7f\x10\xda\xbe", "an image of VDI"),
+        (0, b"WithoutFreeSpace", "an image of Parallels"),
+        (0, b"WithouFreSpacExt", "an image of Parallels"),
     ];
     let is_there = |(at, magic, _): &&(usize, &[u8], &str)| head.get(*at..*at + magic.len()) == Some(*magic);
-    formats.iter().find(is_there).map(|(.., name)| *name)
+    let image = formats.iter().find(is_there).map(|(.., name)| *name);
+    image.or_else(|| is_configuration(head).then_some(CONFIGURATION))
+}
+
+/// Returns true if a text has a table of a device or an export. A plain disk has other bytes there.
+fn is_configuration(head: &[u8]) -> bool {
+    let is_table = |line: &[u8]| [&b"[device."[..], b"[export."].iter().any(|table| line.starts_with(table));
+    !head.contains(&0) && head.split(|byte| *byte == b'\n').any(is_table)
+}
+
+/// Returns what can be done about a file that is no plain disk.
+fn remedies(format: &str) -> &'static str {
+    if format == CONFIGURATION {
+        "end its name in .toml to serve what it says, or write format = \"raw\" (--format raw) to serve its bytes"
+    } else {
+        "convert it (qemu-img convert -O raw IMAGE DISK), or write format = \"raw\" (--format raw) to serve its bytes"
+    }
 }
 
 impl HostFile {
-    /// Returns the format of the image that the file is, if it is none of a plain disk. A file that
-    /// cannot be read is told as a plain disk.
-    pub fn image_format(&self) -> Option<&'static str> {
-        let head = std::fs::File::open(&self.path).ok().and_then(|file| {
+    /// Returns without an error if the file is a plain disk, as far as its first bytes show. A file
+    /// that cannot be read counts as one.
+    ///
+    /// # Errors
+    /// It is an image of another program, or a configuration of a server.
+    pub fn check_raw(&self) -> Result<(), OpenError> {
+        let head = std::fs::File::open(&self.path).and_then(|file| {
             let mut head = vec![0; HEAD];
-            let read = std::os::unix::fs::FileExt::read_at(&file, &mut head, 0).ok()?;
+            let read = std::os::unix::fs::FileExt::read_at(&file, &mut head, 0)?;
             head.truncate(read);
-            Some(head)
+            Ok(head)
         });
-        format_of(&head?)
+        match format_of(&head.unwrap_or_default()) {
+            Some(format) => Err(OpenError::NotRaw { path: self.path.clone(), format, remedies: remedies(format) }),
+            None => Ok(()),
+        }
     }
 
     /// Takes QEMU's locks of an image: of what is done with it, and with `alone` of what others may
@@ -106,11 +131,12 @@ mod tests {
 
     #[test]
     fn images_are_known_by_their_first_bytes() {
-        assert_eq!(format_of(b"QFI\xfb\0\0\0\x03"), Some("qcow2"));
-        assert_eq!(format_of(b"# Disk DescriptorFile\nversion=1"), Some("VMDK"));
+        assert_eq!(format_of(b"QFI\xfb\0\0\0\x03"), Some("an image of qcow2"));
+        assert_eq!(format_of(b"# Disk DescriptorFile\nversion=1"), Some("an image of VMDK"));
         let vdi = [&[b' '; 0x40][..], b"\x7f\x10\xda\xbe"].concat();
-        assert_eq!(format_of(&vdi), Some("VDI"));
-        for plain in [&b""[..], b"QFI", b"\xeb\x63\x90", &[0; HEAD]] {
+        assert_eq!(format_of(&vdi), Some("an image of VDI"));
+        assert_eq!(format_of(b"listen = 's'\n[device.d]\ndevice = './d'\n"), Some(CONFIGURATION));
+        for plain in [&b""[..], b"QFI", b"\xeb\x63\x90", b"\n[device.d]\n\0", &[0; HEAD]] {
             assert_eq!(format_of(plain), None);
         }
     }

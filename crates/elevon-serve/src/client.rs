@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Op;
@@ -14,6 +15,7 @@ use crate::backpressure::{Amount, Backpressure, IN_FLIGHT};
 use crate::line::{EndNotice, Line};
 use crate::pieces::{MOST_BUFFERS, Part, Pieces};
 use crate::request_memory::{Holding, RequestMemory};
+use crate::tls::Identity;
 
 /// Buffers of a client on a device, each of [`crate::pieces::PART`] bytes. They exist from its
 /// first request on, and take memory once they are used. READs and payloads leave one of them free,
@@ -52,6 +54,7 @@ pub(crate) enum Admission {
 pub(crate) struct Client {
     /// The number of its connection.
     pub(crate) number: u32,
+    pub(crate) identity: Arc<Identity>,
     pub(crate) task: TaskId,
     /// The name of the export that it has open.
     pub(crate) export: String,
@@ -115,7 +118,7 @@ pub(crate) struct Client {
 
 impl Client {
     pub(crate) fn new(
-        number: u32,
+        (number, identity): (u32, Arc<Identity>),
         export: String,
         charged: Charged,
         session: Session,
@@ -127,6 +130,7 @@ impl Client {
         let copies = if matches!(line.0, Line::Ring(_)) { 1 } else { 2 };
         Self {
             number,
+            identity,
             task: TaskId::IDLE,
             export,
             charged,

@@ -9,11 +9,12 @@ use elevon_formats::cgroup::Setting;
 use elevon_formats::serve::EVERY_DEVICE;
 use serde_json::{Value, json};
 
+use crate::connected::ConnectionView;
 use crate::listen::{Listener, Socket};
 use crate::log::{Level, Record};
 use crate::peer::Peer;
 use crate::server::LOOK;
-use crate::shared::{ConnectionView, Control, Shared};
+use crate::shared::{Control, Shared};
 use crate::view::{Observed, unknown_tenant};
 
 /// The longest command, in bytes.
@@ -230,14 +231,19 @@ fn answer(command: Command, shared: &Arc<Shared>) -> Result<Value, String> {
 fn connection(view: &ConnectionView) -> Value {
     let mut value = json!({
         "connection": view.number,
-        "peer": view.peer.to_string(),
+        "peer": view.who,
         "names": view.names,
         "export": view.export,
+        "tenant": view.export.as_ref().map(|_| &view.tenant),
         "age_ns": u64::try_from(view.age.as_nanos()).unwrap_or(u64::MAX),
     });
-    if let Peer::Process(of) = &view.peer {
-        for (key, number) in [("pid", of.pid), ("uid", of.uid), ("gid", of.gid)] {
-            value[key] = json!(number);
+    match &view.peer {
+        Peer::Unknown => {}
+        Peer::Address(address) => value["address"] = json!(address.to_string()),
+        Peer::Process(of) => {
+            for (key, number) in [("pid", of.pid), ("uid", of.uid), ("gid", of.gid)] {
+                value[key] = json!(number);
+            }
         }
     }
     value

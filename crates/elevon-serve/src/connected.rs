@@ -2,11 +2,30 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::listen::Socket;
 use crate::peer::{Peer, is_owner};
 use crate::tls::Identity;
+
+/// A connection that is open.
+#[derive(Clone, Debug)]
+pub struct ConnectionView {
+    /// Its number.
+    pub number: u32,
+    /// Its client's name: the names in the certificate, with the address or process.
+    pub who: String,
+    /// The other end.
+    pub peer: Peer,
+    /// The names in the client's certificate.
+    pub names: Vec<String>,
+    /// The export that it has open.
+    pub export: Option<String>,
+    /// The path of that export's tenant.
+    pub tenant: String,
+    /// For how long it has been there.
+    pub age: Duration,
+}
 
 /// A connection.
 pub(crate) struct Connected {
@@ -23,6 +42,26 @@ pub(crate) struct Connected {
 }
 
 impl Connected {
+    /// Returns the name of its client, with what it has open.
+    pub(crate) fn in_words(&self) -> String {
+        match &self.export {
+            Some(export) => self.client.who_with(export, &self.tenant),
+            None => self.client.who(),
+        }
+    }
+
+    pub(crate) fn view(&self) -> ConnectionView {
+        ConnectionView {
+            number: self.number,
+            who: self.client.who(),
+            peer: self.client.peer.clone(),
+            names: self.client.names.clone(),
+            export: self.export.clone(),
+            tenant: self.tenant.clone(),
+            age: self.since.elapsed(),
+        }
+    }
+
     /// Returns true if it has one of these exports open.
     pub(crate) fn has_open(&self, names: &[String]) -> bool {
         self.export.as_ref().is_some_and(|export| names.contains(export))

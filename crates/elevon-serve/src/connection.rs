@@ -217,8 +217,8 @@ impl Reader {
             return;
         }
         let names = self.client.names.join(", ");
-        let peer = self.client.peer.to_string();
-        let message = format!("connection {}: {why}; it is that of {}", self.number, self.client.who());
+        let peer = self.client.who();
+        let message = format!("connection {}: {why}; it is that of {peer}", self.number);
         let client = ("client", Field::Number(self.number.into()));
         let export = ("export", Field::Text(export.unwrap_or_default()));
         let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];
@@ -244,8 +244,9 @@ impl Reader {
     /// Logs that an export is open.
     fn log_opened(&self, shared: &Shared, export: &ServedExport) {
         let names = self.client.names.join(", ");
-        let message = format!("connection {}: opened export {}, by {}", self.number, export.name, self.client.who());
-        let (client, peer) = (("client", Field::Number(self.number.into())), self.client.peer.to_string());
+        let peer = self.client.who();
+        let message = format!("connection {}: opened export {}, by {peer}", self.number, export.name);
+        let client = ("client", Field::Number(self.number.into()));
         let export = ("export", Field::Text(&export.name));
         let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];
         let fields = if names.is_empty() { &fields[..3] } else { &fields };
@@ -256,9 +257,10 @@ impl Reader {
     fn give(self, socket: Socket, left: EndNotice, shared: &Shared, export: ServedExport) {
         // A device that was removed meanwhile drops the connection, which ends it.
         let Some(device) = shared.devices.get(export.device) else { return };
-        let Self { number, session, input, secure, .. } = self;
+        let Self { number, session, input, secure, client: identity, .. } = self;
         let (export, charged, of_client) = (export.name, export.charged, device.clone());
-        let opened = Opened { number, export, charged, session, socket, secure, input, left, device: of_client };
+        let opened =
+            Opened { number, identity, export, charged, session, socket, secure, input, left, device: of_client };
         // A device that has ended drops it, which ends the connection.
         device.send(Message::Open(Box::new(opened)));
     }

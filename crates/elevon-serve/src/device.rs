@@ -41,6 +41,7 @@ use crate::listen::Socket;
 use crate::log::Level;
 use crate::pieces::{PART, Pieces};
 use crate::request_memory::RequestMemory;
+use crate::tls::Identity;
 use crate::view::{ClientView, DeviceView, WaitingRequests};
 use block_status::StatusBudget;
 pub(crate) use cached::DeviceCache;
@@ -62,6 +63,7 @@ const TURN: Nanos = Nanos::from_millis(1);
 pub(crate) struct Opened {
     /// Its number.
     pub(crate) number: u32,
+    pub(crate) identity: Arc<Identity>,
     pub(crate) export: String,
     pub(crate) charged: Charged,
     pub(crate) session: Session,
@@ -535,7 +537,7 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Takes a connection.
     fn open(&mut self, opened: Opened) {
-        let Opened { number, export, charged, session, socket, secure, input, mut left, device } = opened;
+        let Opened { number, identity, export, charged, session, socket, secure, input, mut left, device } = opened;
         if self.cache.is_some() && self.tasks.len() >= FLUSHER.index() {
             let message = format!("a device with a page cache takes {} connections at a time", FLUSHER.0);
             left.error = Some(io::Error::other(message));
@@ -544,7 +546,7 @@ impl<D: Disk> DeviceLoop<D> {
         match Line::open(number, socket, secure, &input, self.disk.host(), device) {
             Ok(line) => {
                 let memory = self.memory_of(charged.tenant);
-                self.add(Client::new(number, export, charged, session, line, left, memory));
+                self.add(Client::new((number, identity), export, charged, session, line, left, memory));
             }
             // Its socket is closed, which is all that it is told.
             Err(error) => left.error = Some(error),
@@ -643,7 +645,7 @@ impl<D: Disk> DeviceLoop<D> {
             if !client.is_cut || client.took_leave {
                 self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
                 let tenant = self.tenants.path(client.charged.tenant);
-                let owner = Owner { client: client.number, export: &client.export, tenant };
+                let owner = Owner { client: client.number, identity: &client.identity, export: &client.export, tenant };
                 self.errors.take(now, &pieces.request, pieces.status(), &owner);
             }
             self.end_request(task, index, pieces);

@@ -98,6 +98,7 @@ pub trait Disk: Backend {
 
     /// The server ends: what waits for a disk that is gone has not much time left.
     fn stop(&mut self) {}
+
     /// Returns how often each fault of the device has happened, by its name; nothing of a device
     /// that has none.
     fn faults(&self) -> BTreeMap<&'static str, u64> {
@@ -107,9 +108,9 @@ pub trait Disk: Backend {
     /// Makes these the rules of the device's faults.
     ///
     /// # Errors
-    /// A rule is none, or the device has no faults.
+    /// A rule is none, or the device cannot have its fault.
     fn set_faults(&mut self, _rules: &[String]) -> Result<(), String> {
-        Err("only simulated devices have faults".to_owned())
+        Err("this device has no faults".to_owned())
     }
 
     /// Returns the next line about what became of the disk, and how grave it is.

@@ -18,6 +18,7 @@ mod connection;
 mod device;
 mod devices;
 mod disk;
+mod faulty;
 #[doc(hidden)]
 pub mod fuzzing;
 mod http;
@@ -41,14 +42,16 @@ mod upstream;
 mod view;
 
 pub use backpressure::{BYTES_IN_FLIGHT, IN_FLIGHT};
+pub use connected::ConnectionView;
 pub use device::{CacheUse, CacheView, DeviceParts};
 pub use devices::Devices;
 pub use disk::Disk;
+pub use faulty::FaultyDisk;
 pub use listen::{Address, AddressError, SocketAccess};
 pub use log::{Field, Level, Log, Record};
 pub use peer::{Owner, Peer};
 pub use server::{Event, Exported, Hooks, PoolPart, ServeError, Server};
-pub use shared::{ConnectionLimits, ConnectionView, Control, ExportView, Reload};
+pub use shared::{ConnectionLimits, Control, ExportView, Reload};
 pub use tls::{ServerTlsFiles, Tls, TlsError, TlsFiles, Validity};
 pub use upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls};
 pub use view::{ClientView, DeviceView};

@@ -16,8 +16,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeG
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
+use crate::connected::ConnectionView;
 use crate::device::{BUCKETS, RequestCounts};
-use crate::shared::ConnectionView;
 use crate::view::{DeviceView, Observed};
 
 /// The content type of each format.
@@ -138,10 +138,16 @@ impl Scrape {
         to.gauges("elevon_connections", help, None, [(Vec::new(), connections)].into_iter())?;
         let number = |of: &ConnectionView| of.number.to_string();
         let all: Vec<_> = self.observed.all.iter().filter(|of| of.export.is_some()).collect();
-        let texts: Vec<_> = all.iter().map(|of| [number(of), of.peer.to_string(), of.names.join(", ")]).collect();
-        let samples = all.iter().zip(&texts).map(|(of, [number, peer, names])| {
+        let texts: Vec<_> = all.iter().map(|of| [number(of), of.names.join(", ")]).collect();
+        let samples = all.iter().zip(&texts).map(|(of, [number, names])| {
             let export = of.export.as_deref().unwrap_or_default();
-            let labels: Labels<'_> = vec![("connection", number), ("export", export), ("peer", peer), ("names", names)];
+            let labels: Labels<'_> = vec![
+                ("connection", number),
+                ("export", export),
+                ("tenant", of.tenant.as_str()),
+                ("peer", of.who.as_str()),
+                ("names", names),
+            ];
             (labels, 1_u64)
         });
         to.gauges("elevon_connection_info", "A connection that has an export open.", None, samples)?;
@@ -306,7 +312,7 @@ impl Scrape {
             let labels = |name| vec![("device", view.name.as_str()), ("fault", name)];
             view.faults.iter().map(move |(name, count)| (labels(*name), *count))
         });
-        let help = "Faults of a simulated device that have happened.";
+        let help = "Faults of the device that have happened.";
         to.counters("elevon_device_faults", help, None, faults)?;
         let help = "1 if no flush succeeds until the server is started again: one failed, or a connection was lost.";
         let lost = all().map(|(labels, view)| (labels, u64::from(view.is_lost)));

@@ -17,12 +17,11 @@ use elevon_report::number::counted;
 use elevon_workload::tenants::Tenant;
 
 use crate::client::Charged;
-use crate::connected::{Connected, next_number};
+use crate::connected::{Connected, ConnectionView, next_number};
 use crate::device::{DeviceHandle, Message};
 use crate::devices::Devices;
 use crate::listen::Socket;
 use crate::log::{Field, Level, Log, Record, Window};
-use crate::peer::Peer;
 use crate::refused::{ConnectionRefusal, RefusedConnections};
 use crate::request_memory::RequestMemory;
 use crate::room;
@@ -129,21 +128,6 @@ pub(crate) fn find<'a>(exports: &'a [ServedExport], name: &str, client: &Identit
     open().find(|export| export.name == name).or_else(|| open().next().filter(|_| name.is_empty()))
 }
 
-/// A connection that is open.
-#[derive(Clone, Debug)]
-pub struct ConnectionView {
-    /// Its number.
-    pub number: u32,
-    /// The other end.
-    pub peer: Peer,
-    /// The names in the client's certificate.
-    pub names: Vec<String>,
-    /// The export that it has open.
-    pub export: Option<String>,
-    /// For how long it has been there.
-    pub age: Duration,
-}
-
 type Connections = BTreeMap<u32, Connected>;
 
 /// What the threads of a server share.
@@ -234,18 +218,17 @@ impl Shared {
     /// A connection has ended, with an error or as it should.
     pub(crate) fn left(&self, name: u32, error: Option<io::Error>) {
         let left = self.connections.lock().expect(LOCK).as_mut().and_then(|all| all.remove(&name));
-        let who = left.as_ref().map_or_else(String::new, |connected| connected.client.who());
+        let who = left.as_ref().map_or_else(String::new, Connected::in_words);
+        let peer = left.as_ref().map_or_else(String::new, |connected| connected.client.who());
         let (level, message) = match error {
             Some(error) => (Level::Warning, format!("connection {name}: {error}; it is that of {who}")),
             None => (Level::Debug, format!("connection {name}: ended")),
         };
-        let export = left.and_then(|connected| connected.export);
-        let client = ("client", Field::Number(name.into()));
-        let fields = match &export {
-            Some(export) => &[client, ("export", Field::Text(export))][..],
-            None => &[client],
-        };
-        let record = Record { level, target: "connection", message: &message, fields };
+        let mut fields = vec![("client", Field::Number(name.into())), ("peer", Field::Text(&peer))];
+        if let Some((of, export)) = left.as_ref().and_then(|connected| Some((connected, connected.export.as_ref()?))) {
+            fields.extend([("export", Field::Text(export)), ("tenant", Field::Text(&of.tenant))]);
+        }
+        let record = Record { level, target: "connection", message: &message, fields: &fields };
         if level == Level::Warning { self.warn(&record) } else { self.log(&record) }
     }
 
@@ -423,26 +406,29 @@ impl Shared {
             return Vec::new();
         }
         self.shut(Shutdown::Both, which);
-        let cut: BTreeMap<u32, String> = {
+        let cut: BTreeMap<u32, (String, String)> = {
             let connections = self.connections.lock().expect(LOCK);
             let all = connections.iter().flatten().filter(|(_, of)| which(of));
-            all.filter_map(|(&name, of)| Some((name, of.export.clone()?))).collect()
+            all.filter_map(|(&name, of)| Some((name, (of.export.clone()?, of.client.who())))).collect()
         };
-        // Connections and their requests, by export.
-        let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
+        // The clients and their requests, by export.
+        let mut counts: BTreeMap<&str, (Vec<&str>, usize)> = BTreeMap::new();
         for (_, device) in self.devices.all() {
             let clients = cut.keys().copied().collect();
             for (name, requests) in device.ask(|answer| Message::Cut { clients, answer }).unwrap_or_default() {
-                let of_export = counts.entry(&cut[&name]).or_default();
-                *of_export = (of_export.0 + 1, of_export.1 + requests);
+                let (export, who) = &cut[&name];
+                let of_export = counts.entry(export).or_default();
+                of_export.0.push(who);
+                of_export.1 += requests;
             }
         }
-        let line = |(export, (connections, requests)): (&str, (usize, usize))| {
+        let line = |(export, (clients, requests)): (&str, (Vec<&str>, usize))| {
             let message = format!(
-                "export {export}: cut {} with {} not answered in {} s",
-                counted(connections as u64, "connection"),
+                "export {export}: cut {} with {} not answered in {} s: {}",
+                counted(clients.len() as u64, "connection"),
                 counted(requests as u64, "request"),
-                GRACE.as_secs()
+                GRACE.as_secs(),
+                first_of(&clients)
             );
             let fields = [("export", Field::Text(export)), ("count", Field::Number(requests as u64))];
             self.log(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
@@ -480,6 +466,14 @@ impl Shared {
         change(&mut new);
         *exports = Arc::new(new);
     }
+}
+
+/// Returns the names of the first clients, and how many there are besides.
+fn first_of(clients: &[&str]) -> String {
+    const CLIENTS_TOLD: usize = 3;
+    let more = clients.len().saturating_sub(CLIENTS_TOLD);
+    let first = clients[..clients.len() - more].join(", ");
+    if more == 0 { first } else { format!("{first} and {more} more") }
 }
 
 /// Returns what a device answered, with its name before an error.
@@ -723,14 +717,7 @@ impl Control<'_> {
     /// Returns every connection.
     pub fn connection_views(&self) -> Vec<ConnectionView> {
         let connections = self.0.connections.lock().expect(LOCK);
-        let view = |of: &Connected| ConnectionView {
-            number: of.number,
-            peer: of.client.peer.clone(),
-            names: of.client.names.clone(),
-            export: of.export.clone(),
-            age: of.since.elapsed(),
-        };
-        connections.iter().flatten().map(|(_, of)| view(of)).collect()
+        connections.iter().flatten().map(|(_, of)| of.view()).collect()
     }
 
     /// Answers what came from connections, and ends them: that of a number, or those of an address,

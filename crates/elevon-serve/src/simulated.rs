@@ -20,11 +20,12 @@ use elevon_core::op::Op;
 use elevon_core::units::{Bytes, Instant, TaskId};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Alarm, Promises};
-use elevon_sim::device::fault::{Rule, Silent};
+use elevon_sim::device::fault::Silent;
 use elevon_sim::device::{Device, Fault};
 use elevon_workload::backend::Backend;
 
 use crate::disk::{Allocation, Disk};
+use crate::faulty::rules_of;
 use crate::memory::SparseBytes;
 use crate::slots::Slots;
 
@@ -315,8 +316,7 @@ impl<D: Device, C: Clock> Disk for SimulatedDisk<D, C> {
     }
 
     fn set_faults(&mut self, rules: &[String]) -> Result<(), String> {
-        let parse = |text: &String| Rule::parse(text).map_err(|error| format!("{text}: {error}"));
-        let rules = rules.iter().map(parse).collect::<Result<Vec<_>, _>>()?;
+        let rules = rules_of(rules, self.device.description().size)?;
         let now = self.clock.now();
         self.device.replace(now, rules).map_err(|error| error.to_string())
     }

@@ -427,12 +427,19 @@ impl Identity {
         Self { names, outside, ..Self::default() }
     }
 
-    /// Returns who it is, and where it is.
+    /// Returns the client's name in the log, in the metrics and among connections: the names in its
+    /// certificate, with its address or process.
     pub(crate) fn who(&self) -> String {
         match self.names.is_empty() {
             true => self.peer.to_string(),
             false => format!("{} ({})", self.names.join(", "), self.peer),
         }
+    }
+
+    /// Returns the same with the export that it has open and the path of its tenant.
+    pub(crate) fn who_with(&self, export: &str, tenant: &str) -> String {
+        let tenant = if tenant.is_empty() { "/" } else { tenant };
+        format!("{}, which has export {export} of tenant {tenant}", self.who())
     }
 
     /// Returns who it is, for somebody who asks why it may not open an export.

@@ -387,7 +387,7 @@ impl Backend for Upstream {
                 }
                 Answer::Lost => self.on_lost(),
                 Answer::Away(why) => self.on_away(why),
-                Answer::Back(epoch) => self.on_back(epoch),
+                Answer::Back { epoch, size } => self.on_back(epoch, size),
             }
         }
     }
@@ -470,6 +470,10 @@ impl Disk for Upstream {
     fn reserve_frames(&mut self, memory: Bytes) -> io::Result<()> {
         self.slots.reserve_frames(memory);
         Ok(())
+    }
+
+    fn grown(&mut self) -> Option<Sectors> {
+        Some(Bytes::new(self.remote.size).sectors_floor())
     }
 
     fn failure(&self) -> Option<String> {

@@ -13,8 +13,9 @@ use elevon_report::result::TenantResult;
 use elevon_report::tenants::explain;
 use serde_json::{Value, json};
 
+use crate::connected::ConnectionView;
 use crate::device::{CacheUse, CacheView, Counts, RequestCounts};
-use crate::shared::{ConnectionView, Control, ExportView};
+use crate::shared::{Control, ExportView};
 
 /// A device at one time.
 #[derive(Clone, Debug)]

@@ -304,7 +304,7 @@ pub(crate) fn faults(name: Option<&str>) -> Result<Ending, Failure> {
 
 fn list_faults() -> String {
     let mut text = String::from(
-        "Faults of simulated devices (--fault KIND[:key=value,...], as often as wanted; elevon faults KIND shows the keys):\n\n",
+        "Faults of simulated and of served devices (--fault KIND[:key=value,...], as often as wanted; elevon faults KIND shows the keys):\n\n",
     );
     for kind in KINDS {
         let _ = writeln!(text, "  {:<14} {}", kind.name, kind.effect);
@@ -321,7 +321,7 @@ fn show_fault(kind: &FaultKind) -> String {
         let default = key.default.unwrap_or("none");
         let _ = writeln!(text, "  {:<8} {:<width$}  {default:>8}  {}", key.name, key.takes, key.meaning);
     }
-    let _ = writeln!(text, "\nExample: --fault {}", kind.example);
+    let _ = writeln!(text, "\n{}\nExample: --fault {}", kind.devices(), kind.example);
     text
 }
 

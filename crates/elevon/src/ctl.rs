@@ -212,14 +212,12 @@ fn exports(all: &Value) -> String {
 }
 
 fn connections(all: &Value) -> String {
-    let mut rows = vec![["connection", "export", "client", "names", "age"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["connection", "export", "tenant", "client", "age"].map(str::to_owned).to_vec()];
     for of in list(all) {
         // One that has opened nothing yet has no export.
-        let export = of["export"].as_str().unwrap_or("-").to_owned();
+        let [export, tenant] = ["export", "tenant"].map(|key| of[key].as_str().unwrap_or("-").to_owned());
         let (number, age) = (number_of(&of["connection"]), number_of(&of["age_ns"]));
-        let names = strings(&of["names"]).join(", ");
-        let names = if names.is_empty() { "-".to_owned() } else { names };
-        rows.push(vec![number.to_string(), export, word(&of["peer"]).to_owned(), names, number::span(age as f64)]);
+        rows.push(vec![number.to_string(), export, tenant, word(&of["peer"]).to_owned(), number::span(age as f64)]);
     }
     columns(&rows, &[true, false, false, false, true])
 }

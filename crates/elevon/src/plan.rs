@@ -424,11 +424,12 @@ fn of_simulation_only(args: &StackArgs, target: &Target) -> Result<(), Failure> 
         return Ok(());
     }
     let buffers = "only simulated memory has a layout to choose";
+    let fault = args.queue.fault.first().filter(|_| !args.is_served);
     let cpu_cost = "only simulated processes are charged CPU time; a real run spends it";
     for (option, value, why) in [
         ("--buffers", args.buffers.as_deref(), buffers),
         ("--cpu-cost", args.of_jobs.cpu_cost.as_deref(), cpu_cost),
-        ("--fault", args.queue.fault.first().map(String::as_str), "only a simulated device has faults"),
+        ("--fault", fault.map(String::as_str), "only a simulated device, or one that is served, has faults"),
     ] {
         if let Some(value) = value {
             return Err(Failure::named(

@@ -182,7 +182,7 @@ fn set_tls(server: &mut Server, tls: Option<Tls>) {
 }
 
 /// Options of a single export, with whether they were given.
-fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 25] {
+fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 26] {
     [
         ("--listen", !args.listen.is_empty()),
         ("--socket-mode", args.socket_mode.is_some()),
@@ -198,6 +198,7 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 25] {
         ("--name", args.name.is_some()),
         ("--max-connections", args.max_connections.is_some()),
         ("--request-memory", args.request_memory.is_some()),
+        ("--format", args.format.is_some()),
         ("--read-only", args.read_only),
         ("--direct", args.direct),
         ("--cache", args.cache.is_some()),
@@ -254,6 +255,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         plan,
         parts: Vec::new(),
         names: Vec::new(),
+        raw: vec![args.format.is_some()],
         read_only: args.read_only,
         direct: args.direct,
         busy_poll,
@@ -324,8 +326,8 @@ fn clients(args: &ServeArgs) -> Result<Vec<String>, Failure> {
 /// Where a server listens.
 struct Addresses {
     nbd: Vec<Address>,
-    /// Those that belong to the exports that name them.
-    of_exports: Vec<Address>,
+    /// Those that belong to the exports that name them, and who may connect there.
+    of_exports: Vec<(Address, SocketAccess)>,
     access: SocketAccess,
     metrics: Option<Address>,
     passed: PassedSockets,
@@ -352,8 +354,8 @@ fn run(
         let here = exports.iter().filter(|export| export.listen.is_empty());
         lines.extend(here.map(|export| bound.uri(export.scheme, &export.name)));
     }
-    for address in &addresses.of_exports {
-        let bound = server.listen_for_exports(address, access)?;
+    for (address, access) in &addresses.of_exports {
+        let bound = server.listen_for_exports(address, *access)?;
         let here = exports.iter().filter(|export| export.listen.contains(&address.to_string()));
         lines.extend(here.map(|export| bound.uri(export.scheme, &export.name)));
     }

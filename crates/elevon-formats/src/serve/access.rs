@@ -24,11 +24,11 @@ pub fn socket_mode(text: &str) -> Result<u32, SocketModeError> {
 pub struct SocketModeError;
 
 /// Returns the mode of a socket.
-pub(super) fn mode(reader: &mut Reader<'_>, entry: &TomlEntry<'_>) -> Option<u32> {
-    let given = reader.text(entry.name, entry)?;
+pub(super) fn mode(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u32> {
+    let given = reader.text(key, entry)?;
     let mode = socket_mode(&given.value);
     if let Err(error) = &mode {
-        reader.complain(entry.at.start, entry.name, error.to_string());
+        reader.complain(entry.at.start, key, error.to_string());
     }
     mode.ok()
 }

@@ -51,13 +51,13 @@ fn part(given: &Given, devices: &mut Vec<DeviceTable>, taken: &BTreeSet<String>)
     };
     let device = devices.remove(at);
     let mut plain = DeviceTable::empty(&device.name, device.place.clone());
-    plain.device = device.device.clone();
+    (plain.device, plain.is_raw) = (device.device.clone(), device.is_raw);
     if plain != device {
         let key = format!("device.{}", quoted(name));
-        let message = "a device of a pool has the key device alone; the others are those of the pool";
+        let message = "a device of a pool has the keys device and format; the others are those of the pool";
         return Err(device.place.diagnostic(&key, Problem::Conflict.because(message)));
     }
-    Ok(PoolPart { name: device.name, device: device.device })
+    Ok(PoolPart { name: device.name, device: device.device, is_raw: device.is_raw })
 }
 
 /// Yields the names by which exports name a device, or the devices of a pool.

@@ -1,3 +1,5 @@
+use elevon_core::units::Nanos;
+
 use super::*;
 
 const GOOD: &str = "\
@@ -11,6 +13,7 @@ scheduler = \"flow\"
 set = \"nr_requests=64\"
 direct = true
 busy_poll = \"100us\"
+io_timeout = \"5s\"
 \"io.cost.qos\" = \"enable=1\"
 
 [device.slow]
@@ -51,6 +54,7 @@ fn a_file_is_read() {
     assert_eq!((fast.busy_poll, slow.busy_poll), (Nanos::from_micros(100), BUSY_POLL));
     assert_eq!((&fast.cache, slow.cache.as_ref().map(|given| given.value.as_str())), (&None, Some("1GiB")));
     assert_eq!((fast.set[0].place.line, fast.set[0].place.column), (8, 7));
+    assert_eq!((fast.set[1].value.as_str(), fast.set[1].place.line), ("io_timeout=5000", 11));
     assert_eq!((slow.fault.len(), slow.fault[1].value.as_str(), slow.seed), (2, "dead:after=5s", 7));
     let [db, unnamed, old] = &file.exports[..] else { panic!("three exports") };
     assert_eq!((db.device, db.start, db.size, db.tenant.as_str()), (0, 0, Some(10 << 30), "shop/db"));
@@ -77,6 +81,10 @@ fn a_mistake_is_a_line_with_its_place() {
             &["c.toml:4:13: device.d.busy_poll: expected a time from 0 to 1ms with its unit, such as 50us"],
         ),
         (
+            "{}{}io_timeout = '1500us'\n[export.x]",
+            &["c.toml:4:14: device.d.io_timeout: expected a time in whole milliseconds with its unit"],
+        ),
+        (
             "{}{}on_loss = 'wait'\n[export.x]",
             &["c.toml:4:11: device.d.on_loss: expected error, hold or hold=TIME, a time up to 86400s"],
         ),
@@ -92,6 +100,13 @@ fn a_mistake_is_a_line_with_its_place() {
         ),
         ("{}{}weight = 5\n[export.x]", &["c.toml:4:1: device.d.weight: no such key"]),
         ("{}{}[export.x]\nsize = '10G'", &["c.toml:5:8: export.x.size: expected bytes"]),
+        (
+            "{}{}[export.x]\nsocket_mode = '0600'\n[export.y]\nlisten = 'unix:y'\nsocket_mode = 'rw'",
+            &[
+                "c.toml:4:9: export.x: socket_mode and socket_group of an export",
+                "c.toml:8:15: export.y.socket_mode: e",
+            ],
+        ),
         ("{}{}[export.x]\nsize = 0", &["c.toml:5:8: export.x.size: 0: a disk has"]),
         (
             &format!("{{}}{{}}[export.x]\ndescription = '{}'", "x".repeat(4097)),

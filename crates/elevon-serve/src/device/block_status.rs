@@ -90,7 +90,7 @@ impl<D: Disk> DeviceLoop<D> {
         let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
         self.counts.take(client.charged.tenant, request, status, now.since(arrived));
         let tenant = self.tenants.path(client.charged.tenant);
-        let owner = Owner { client: client.number, export: &client.export, tenant };
+        let owner = Owner { client: client.number, identity: &client.identity, export: &client.export, tenant };
         self.errors.take(now, request, status, &owner);
         client.answer_without_data(request, |format, heads| match found {
             Ok(mut extents) => {

@@ -8,11 +8,13 @@ use elevon_report::number::counted;
 
 use super::counts::name;
 use crate::log::{Field, Level, Log, Record, Window};
+use crate::tls::Identity;
 
 /// Whose a request is.
 pub(super) struct Owner<'a> {
     /// The number of the connection.
     pub(super) client: u32,
+    pub(super) identity: &'a Identity,
     pub(super) export: &'a str,
     pub(super) tenant: &'a str,
 }
@@ -56,12 +58,15 @@ impl ErrorLog {
             format!(" of {} bytes at byte {}", request.length, request.offset)
         };
         let (words, errno) = (status.log_words(), status.errno());
-        let message = format!("device {}: {what}{place} failed: {words} (errno {errno})", self.device);
+        let (peer, whose) = (owner.identity.who(), owner.identity.who_with(owner.export, owner.tenant));
+        let message =
+            format!("device {}: {what}{place} failed: {words} (errno {errno}); it is of {whose}", self.device);
         let fields = [
             ("device", Field::Text(&self.device)),
             ("export", Field::Text(owner.export)),
             ("tenant", Field::Text(owner.tenant)),
             ("client", Field::Number(owner.client.into())),
+            ("peer", Field::Text(&peer)),
             ("op", Field::Text(name(request.command))),
             ("offset", Field::Number(request.offset)),
             ("bytes", Field::Number(request.length)),

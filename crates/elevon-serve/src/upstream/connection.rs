@@ -36,7 +36,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects within a time, to the disk that it was `before`.
+    /// Connects within a time, to the disk that it was `before`, which may have grown.
     pub(super) fn open(
         connector: &Connector,
         time: Duration,
@@ -53,7 +53,8 @@ impl Connection {
         let mut client = Client::new(&connector.address.export, protection.is_some());
         let Negotiated { remote, channel, protected, input } =
             negotiate(&mut client, &connector.address, protection.as_ref(), &socket, until)?;
-        if let Some(before) = before.filter(|before| **before != remote) {
+        let is_that = |before: &Remote| Remote { size: remote.size, ..*before } == remote && remote.size >= before.size;
+        if let Some(before) = before.filter(|before| !is_that(before)) {
             let (before, now) = (Box::new(*before), Box::new(remote));
             return Err(UpstreamError::Changed { export: export(), before, now });
         }

@@ -198,8 +198,10 @@ impl Upstream {
         self.failure = Some(why);
     }
 
-    /// The connections were made again. What the server may have lost is sent first.
-    pub(super) fn on_back(&mut self, epoch: u64) {
+    /// The connections were made again, to a disk of `size` bytes. What the server may have lost is
+    /// sent first.
+    pub(super) fn on_back(&mut self, epoch: u64, size: u64) {
+        let was = std::mem::replace(&mut self.remote.size, size);
         self.failure = None;
         (self.away.since, self.away.has_given_up, self.away.epoch) = (None, false, epoch);
         self.reopening.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
@@ -210,7 +212,11 @@ impl Upstream {
             0 => String::new(),
             _ => format!("; sent again, since no flush covers it: {}", counted(count, "change")),
         };
-        self.tell(Level::Info, format!("{}: connected again{again}", self.address));
+        let grown = match size == was {
+            true => String::new(),
+            false => format!("; it has grown from {was} bytes to {size}: a reload serves it all"),
+        };
+        self.tell(Level::Info, format!("{}: connected again{again}{grown}", self.address));
         self.send_again();
     }
 

@@ -149,8 +149,8 @@ pub(super) enum Answer {
     Lost,
     /// They could not be made again, for this reason.
     Away(String),
-    /// They were made again, for the so-manieth time.
-    Back(u64),
+    /// They were made again, for the so-manieth time, to a disk of so many bytes.
+    Back { epoch: u64, size: u64 },
 }
 
 /// Tells the device's thread.
@@ -331,11 +331,11 @@ impl SenderThread {
     /// Connects again.
     fn connect(&mut self) {
         match self.connector.open(Some(&self.remote)) {
-            Ok((connections, ..)) => {
-                self.connections = connections;
+            Ok((connections, remote, _)) => {
+                (self.connections, self.remote) = (connections, remote);
                 self.epoch += 1;
                 self.backoff.on_made(Instant::now());
-                self.connector.answers.tell(Answer::Back(self.epoch));
+                self.connector.answers.tell(Answer::Back { epoch: self.epoch, size: remote.size });
             }
             Err(error) => {
                 self.connector.answers.tell(Answer::Away(error.to_string()));

@@ -232,6 +232,12 @@ impl<D: Device> Fault<D> {
         flight?.verdict.silent
     }
 
+    /// Returns true if a command in flight reaches the medium, as far as the rules have decided.
+    pub fn is_carried_out(&self, command: &Command) -> bool {
+        let flight = self.flights.get(command.request.index()).copied().flatten();
+        flight.is_some_and(|Flight { verdict, .. }| verdict.status.is_ok() && !verdict.lost)
+    }
+
     /// Returns the log, the first 65536 entries.
     pub fn log(&self) -> &[Fired] {
         &self.log
@@ -410,7 +416,8 @@ impl<D: Device> Fault<D> {
 
     /// Updates the content model and the bad sectors for a completion that is passed to the host.
     fn deliver(&mut self, completion: Completion) -> Completion {
-        let flight = self.flights.get_mut(completion.request.index()).and_then(Option::take);
+        let slot = self.flights.get_mut(completion.request.index());
+        let flight = slot.and_then(|slot| slot.take_if(|flight| flight.command.sequence == completion.sequence));
         if let Some(command) = flight.and_then(|flight| flight.landing()) {
             if completion.status.is_ok() && command.op.is_write() {
                 heal(&mut self.bad, command.sector.get(), end(&command).get());

@@ -17,7 +17,7 @@ fn the_manual_lists_what_the_table_has() {
 fn markdown() -> String {
     let mut text = String::new();
     for kind in KINDS {
-        let _ = write!(text, "### {}\n\n{} Counted: {}.\n\n", kind.name, kind.effect, kind.counts);
+        let _ = write!(text, "### {}\n\n{} Counted: {}. {}\n\n", kind.name, kind.effect, kind.counts, kind.devices());
         text.push_str("| key | takes | default | meaning |\n|---|---|---|---|\n");
         for key in kind.keys {
             let default = key.default.map_or_else(|| "none".to_owned(), |default| format!("`{default}`"));

@@ -92,6 +92,10 @@ pub(crate) struct ServeArgs {
     /// 1GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) request_memory: Option<String>,
+    /// Serve the bytes of the file even if they are an image, such as one of qcow2, which is refused
+    /// otherwise
+    #[arg(long, value_name = "raw", value_enum)]
+    pub(crate) format: Option<DiskFormat>,
     /// Refuse to write
     #[arg(long)]
     pub(crate) read_only: bool,
@@ -116,6 +120,12 @@ pub(crate) struct ServeArgs {
     /// The tenant of that file that the export's I/O is charged to
     #[arg(long, value_name = "PATH", requires = "tenants")]
     pub(crate) tenant: Option<String>,
+}
+
+/// The format in which the bytes of a file are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DiskFormat {
+    Raw,
 }
 
 /// The form of the log of a server.
@@ -190,7 +200,7 @@ pub(crate) enum CtlCommand {
         /// A line as below the tenant's table in a file of tenants (docs/tenants.md)
         setting: String,
     },
-    /// Change the faults of a simulated device: these rules in place of those that it has
+    /// Change the faults of a device: these rules in place of those that it has
     Fault {
         /// The device's name
         device: String,

@@ -34,7 +34,7 @@ pub(crate) struct QueueArgs {
     /// cache, a setting of it; `elevon schedulers` lists them (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Fault of a simulated device, such as error:sectors=1000-2000,status=medium; `elevon faults`
+    /// Fault of a simulated device, or of one that is served, such as error:sectors=1000-2000,status=medium; `elevon faults`
     /// lists kinds, keys and defaults (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,

@@ -50,6 +50,7 @@ fn of_a_job(error: &OpenError) -> &'static str {
         | OpenError::Served { .. }
         | OpenError::ReadOnly { .. }
         | OpenError::InUse { .. }
+        | OpenError::NotRaw { .. }
         | OpenError::Small { .. }
         | OpenError::Io { .. } => "",
     }
@@ -272,6 +273,12 @@ pub(crate) enum ValueError {
         known: String,
         /// The version to choose instead.
         instead: String,
+    },
+    /// A fault that there is not, or that the device cannot have.
+    #[error("{why}")]
+    Fault {
+        /// The rule, and what is wrong with it.
+        why: String,
     },
     /// A key is given twice.
     #[error("key `{key}` is given twice")]

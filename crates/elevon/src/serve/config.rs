@@ -27,8 +27,8 @@ use crate::target::Target;
 pub(super) struct Setup {
     pub(super) file: ServeFile,
     pub(super) addresses: Vec<Address>,
-    /// Addresses that belong to the exports that name them.
-    pub(super) of_exports: Vec<Address>,
+    /// Addresses that belong to the exports that name them, and who may connect there.
+    pub(super) of_exports: Vec<(Address, SocketAccess)>,
     /// Who may connect to the sockets.
     pub(super) access: SocketAccess,
     /// Where metrics are served.
@@ -53,21 +53,20 @@ impl Setup {
             Failure::Input(more) => errors.extend(more),
             other => errors.push(InputError::Read(std::io::Error::other(other.to_string()))),
         };
-        let (mut addresses, mut of_exports) = (Vec::new(), Vec::new());
-        let own = file.listen.iter().map(|given| (given, false));
-        for (given, is_of_export) in own.chain(listens(&file.exports).map(|given| (given, true))) {
-            match given.value.parse::<Address>() {
-                Ok(address) if !is_of_export => addresses.push(address),
-                // Exports may share one.
-                Ok(address) if of_exports.contains(&address) => {}
-                Ok(address) => of_exports.push(address),
-                Err(error) => take(wrong(given, format!("{}: {error}", given.value))),
-            }
-        }
-        let access = access(&file).unwrap_or_else(|failure| {
+        let access = access(file.socket_mode, file.socket_group.as_ref()).unwrap_or_else(|failure| {
             take(failure);
             SocketAccess::default()
         });
+        let (mut addresses, mut of_exports) = (Vec::new(), Vec::new());
+        for given in &file.listen {
+            match address(given) {
+                Ok(address) => addresses.push(address),
+                Err(failure) => take(failure),
+            }
+        }
+        for table in &file.exports {
+            take_listen(table, access, &mut of_exports).unwrap_or_else(&mut take);
+        }
         for given in file.exports.iter().flat_map(|export| &export.clients) {
             if let Some(Err(why)) = Owner::of_text(&given.value) {
                 take(wrong(given, why));
@@ -135,12 +134,38 @@ fn listens(exports: &[ExportTable]) -> impl Iterator<Item = &Given> {
     exports.iter().flat_map(|export| &export.listen)
 }
 
-/// Returns who may connect to the sockets.
-fn access(file: &ServeFile) -> Result<SocketAccess, Failure> {
-    let group = file.socket_group.as_ref().map(|given| {
+fn address(given: &Given) -> Result<Address, Failure> {
+    given.value.parse().map_err(|error| wrong(given, format!("{}: {error}", given.value)))
+}
+
+/// Returns who may connect to a socket.
+fn access(mode: Option<u32>, group: Option<&Given>) -> Result<SocketAccess, Failure> {
+    let group = group.map(|given| {
         group_of(&given.value).ok_or_else(|| wrong(given, format!("{}: the system knows no such group", given.value)))
     });
-    Ok(SocketAccess { mode: file.socket_mode, group: group.transpose()? })
+    Ok(SocketAccess { mode, group: group.transpose()? })
+}
+
+/// Takes the addresses of an export. Exports may share one, with the same mode and group.
+fn take_listen(
+    table: &ExportTable,
+    of_server: SocketAccess,
+    taken: &mut Vec<(Address, SocketAccess)>,
+) -> Result<(), Failure> {
+    let own = access(table.socket_mode, table.socket_group.as_ref())?;
+    let access = SocketAccess { mode: own.mode.or(of_server.mode), group: own.group.or(of_server.group) };
+    for given in &table.listen {
+        let address = address(given)?;
+        match taken.iter().find(|(other, _)| *other == address) {
+            Some((_, other)) if *other != access => {
+                let words = "another export has this address with another socket_mode or socket_group";
+                return Err(wrong(given, format!("{}: {words}", given.value)));
+            }
+            Some(_) => {}
+            None => taken.push((address, access)),
+        }
+    }
+    Ok(())
 }
 
 /// Returns the number of a group.
@@ -392,15 +417,16 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     distinct(table, (&plan.target, &parts), file, before)?;
     plan.tenants = TenantPlan::new(&[], Some(&tenants(file, index))).map_err(Failure::text)?;
     plan.warnings.extend(weights_in_vain(&plan));
-    if seed != DeviceTable::SEED && !matches!(plan.target, Target::Simulated(_)) {
-        plan.warnings.push("seed has no effect: only simulated devices choose at random".to_owned());
+    if seed != DeviceTable::SEED && plan.faults.is_empty() && !matches!(plan.target, Target::Simulated(_)) {
+        plan.warnings.push("seed has no effect: only simulated devices and faults choose at random".to_owned());
     }
     limited_once(&plan)?;
     let read_only = file.exports.iter().all(|export| export.device != index || export.read_only);
     let names = table.parts.iter().map(|part| part.name.clone()).collect();
     let hold = table.on_loss.as_ref().map_or(HOLD, |(time, _)| *time);
     let (direct, busy_poll) = (table.direct, table.busy_poll);
-    Ok(Planned { plan, parts, names, read_only, direct, busy_poll, hold, is_watched: true })
+    let raw = if parts.is_empty() { vec![table.is_raw] } else { table.parts.iter().map(|part| part.is_raw).collect() };
+    Ok(Planned { plan, parts, names, raw, read_only, direct, busy_poll, hold, is_watched: true })
 }
 
 /// Returns without an error if what a device or a pool is of is served once: no two paths of it are

@@ -11,7 +11,7 @@ use elevon_host::interrupt::Interrupt;
 use elevon_host::{FileIdentity, Host, HostFile, OpenError, OpenOptions, SLOT};
 use elevon_nbd::Export;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
-use elevon_serve::{DeviceParts, Devices, Disk, PoolPart, Upstream};
+use elevon_serve::{DeviceParts, Devices, Disk, FaultyDisk, PoolPart, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
@@ -39,6 +39,8 @@ pub(super) struct Planned {
     pub(super) parts: Vec<PathBuf>,
     /// The names of these.
     pub(super) names: Vec<String>,
+    /// For each file or block device, true if its bytes are served even if they are an image.
+    pub(super) raw: Vec<bool>,
     /// It is not opened for writing.
     pub(super) read_only: bool,
     /// O_DIRECT.
@@ -121,7 +123,7 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
 }
 
 /// Opens a file or a block device, which may be held for a moment.
-fn let_go(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
+fn let_go(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     let is_held = |error: &InputError| {
         matches!(error, InputError::Open(OpenError::Busy { .. } | OpenError::Served { .. } | OpenError::InUse { .. }))
     };
@@ -138,17 +140,17 @@ fn let_go(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
 
 /// Opens a file or a block device. A page cache that is written has a file for itself: other
 /// servers do not see what is dirty in it.
-fn locked(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
+fn locked(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     let mut device = real(planned)?;
     device.1.for_reading = planned.read_only;
     let alone = planned.plan.cache.is_some() && !planned.read_only;
-    let file = device.0.disk.file();
+    let file = device.0.disk.disk().file();
     file.lock(alone).map_err(Failure::input)?;
     file.parts().try_for_each(|part| part.lock_as_qemu(!planned.read_only, alone)).map_err(Failure::input)?;
     Ok(device)
 }
 
-fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
+fn real(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     let Target::Real(path) = &planned.plan.target else { unreachable!("asked for a real device only") };
     let direct = planned.direct || planned.plan.cache.is_some();
     let options = OpenOptions { write: !planned.read_only, direct, grow_to: 0, fill: false };
@@ -161,15 +163,13 @@ fn real(planned: &Planned) -> Result<OpenDevice<Host>, Failure> {
     host.carry_out_at_once();
     host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
     let description = device_description::of_host(path, &host);
-    let image = host.file().parts().filter_map(|part| {
-        let (path, format) = (part.path.display(), part.image_format()?);
-        Some(format!("{path}: is an image of {format}, and its own bytes are served, not the disk in it"))
-    });
-    let notes = host.warnings().iter().cloned().chain(image).collect();
+    let unsure = host.file().parts().zip(&planned.raw).filter(|(_, is_raw)| !**is_raw);
+    unsure.map(|(part, _)| part.check_raw()).collect::<Result<(), _>>().map_err(Failure::input)?;
+    let notes = host.warnings().to_vec();
     let file = if planned.parts.is_empty() { ServedFile::of(host.file()) } else { None };
     let identities = host.file().parts().filter_map(HostFile::identity).collect();
     let sizes: Vec<u64> = host.file().parts().map(HostFile::bytes).collect();
-    let mut device = finish(planned, (host, SECTOR), &description, notes)?;
+    let mut device = finish(planned, (faulty(planned, host, &description)?, SECTOR), &description, notes)?;
     (device.1.file, device.1.identities) = (file, identities);
     let block = u64::from(device.1.block);
     let of_part = |(at, (name, size)): (u64, (&String, u64))| {
@@ -186,7 +186,7 @@ fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, Re
     finish(planned, (disk, SECTOR), &description, in_vain(planned))
 }
 
-fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
+fn upstream(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Upstream>>, Failure> {
     let Target::Nbd(address) = &planned.plan.target else { unreachable!("asked for a disk of a server only") };
     let mut disk = Upstream::open(address, Upstream::LARGEST_BLOCKS, Interrupt::new()).map_err(Failure::input)?;
     disk.hold(planned.hold);
@@ -194,16 +194,25 @@ fn upstream(planned: &Planned) -> Result<OpenDevice<Upstream>, Failure> {
     let is_read_only = disk.remote().read_only;
     let notes = disk.notes().iter().cloned().chain(in_vain(planned)).collect();
     let block = disk.block();
-    let mut device = finish(planned, (disk, block), &description, notes)?;
+    let mut device = finish(planned, (faulty(planned, disk, &description)?, block), &description, notes)?;
     device.1.read_only = is_read_only;
     Ok(device)
+}
+
+/// Returns a disk with the faults that were asked for.
+fn faulty<D: Disk>(planned: &Planned, disk: D, description: &Description) -> Result<FaultyDisk<D>, Failure> {
+    let mut disk = FaultyDisk::new(disk, description.size, planned.plan.seed);
+    disk.set_faults(&planned.plan.faults).map_err(|why| Failure::named("--fault", ValueError::Fault { why }))?;
+    Ok(disk)
 }
 
 /// Returns what was asked for and only files and block devices have.
 fn in_vain(planned: &Planned) -> Vec<String> {
     let direct = "direct has no effect: only files and block devices are opened with O_DIRECT";
     let busy_poll = "busy polling has no effect: only the threads of files and block devices poll";
-    let all = [(planned.direct, direct), (planned.busy_poll != BUSY_POLL, busy_poll)];
+    let format = "format has no effect: only files and block devices have one";
+    let is_raw = planned.raw.contains(&true);
+    let all = [(planned.direct, direct), (planned.busy_poll != BUSY_POLL, busy_poll), (is_raw, format)];
     all.into_iter().filter(|(is_given, _)| *is_given).map(|(_, words)| words.to_owned()).collect()
 }
 

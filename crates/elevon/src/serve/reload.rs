@@ -2,12 +2,12 @@
 //! the kernel's rules and the keys of a device that is served do not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::device::Given;
-use elevon_formats::serve::{DeviceTable, ExportTable, ServeFile};
+use elevon_formats::serve::{DeviceTable, ExportTable, PoolPart, ServeFile};
 use elevon_host::FileIdentity;
 use elevon_serve::{Control, ExportView, Exported, Level, Record, Reload};
 use elevon_workload::tenants::{TenantPlan, TenantsByPath};
@@ -191,6 +191,7 @@ impl Running {
                 }
                 Err(why) => refused.push(format!("{file}: device.{name}.device: {why}")),
             }
+            grow_parts(device);
             let words = device.opened.file.as_ref().and_then(|file| file.difference());
             refused.extend(words.map(|words| format!("{file}: device.{name}.device: {words}")));
         }
@@ -287,22 +288,34 @@ impl Running {
         compare("socket_mode", old.socket_mode != new.socket_mode);
         compare("socket_group", value(&old.socket_group) != value(&new.socket_group));
         let listens = |file: &ServeFile| {
-            let all = file.exports.iter().flat_map(|export| &export.listen);
-            all.map(|given| given.value.clone()).collect::<std::collections::BTreeSet<_>>()
+            let of_export = |export: &ExportTable| {
+                let (mode, group) = (export.socket_mode, value(&export.socket_group));
+                export.listen.iter().map(move |given| (given.value.clone(), mode, group.clone())).collect::<Vec<_>>()
+            };
+            file.exports.iter().flat_map(of_export).collect::<BTreeSet<_>>()
         };
-        compare("listen of exports (addresses that are new or gone)", listens(old) != listens(new));
+        compare("listen of exports (an address, its mode or its group)", listens(old) != listens(new));
         compare("control", value(&old.control) != value(&new.control));
         compare("metrics", value(&old.metrics) != value(&new.metrics));
         compare("kernel", old.kernel != new.kernel);
         for table in &new.devices {
-            let name = |key: &str| format!("device.{}{key}", table.name);
+            let kind = if table.parts.is_empty() { "device" } else { "pool" };
+            let name = |key: &str| format!("{kind}.{}{key}", table.name);
             let Some(was) = self.devices.get(&table.name).map(|device| &device.table) else { continue };
-            compare(&name(".device"), was.device.value != table.device.value);
-            let paths =
-                |table: &DeviceTable| table.parts.iter().map(|part| part.device.value.clone()).collect::<Vec<_>>();
-            compare(&name(".device (of its devices)"), paths(was) != paths(table));
+            let parts = |table: &DeviceTable| {
+                let of_part = |part: &PoolPart| (part.name.clone(), part.device.value.clone());
+                table.parts.iter().map(of_part).collect::<Vec<_>>()
+            };
+            compare(&name(".devices"), parts(was) != parts(table));
+            compare(&name(".device"), parts(was) == parts(table) && was.device.value != table.device.value);
             compare(&name(".scheduler"), value(&was.scheduler) != value(&table.scheduler));
-            compare(&name(".set"), values(&was.set) != values(&table.set));
+            for key in [".set", ".io_timeout"] {
+                let of_key = |table: &DeviceTable| {
+                    let given = table.set.iter().filter(|given| given.key.ends_with(key));
+                    given.map(|given| given.value.clone()).collect::<Vec<_>>()
+                };
+                compare(&name(key), of_key(was) != of_key(table));
+            }
             compare(&name(".fault"), values(&was.fault) != values(&table.fault));
             compare(&name(".seed"), was.seed != table.seed);
             compare(&name(".direct"), was.direct != table.direct);
@@ -317,6 +330,20 @@ impl Running {
         }
         let file = self.path.display();
         keys.into_iter().map(|key| format!("{file}: {key}: takes a restart; it stays as it was")).collect()
+    }
+}
+
+/// Takes what the files and block devices of a pool have grown by.
+fn grow_parts(device: &mut ServedDevice) {
+    let ServedDevice { table, opened, .. } = device;
+    let block = u64::from(opened.block);
+    for ((part, size), (given, identity)) in opened.parts.iter_mut().zip(table.parts.iter().zip(&opened.identities)) {
+        let Some(bytes) = identity.bytes_at(Path::new(&given.device.value)) else { continue };
+        let now = bytes / block * block;
+        if now > *size {
+            said(&format!("device {}: has grown from {size} bytes to {now}", part.name));
+            *size = now;
+        }
     }
 }
 

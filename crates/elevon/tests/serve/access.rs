@@ -103,6 +103,11 @@ clients = ['uid:4242']
 [export.apart]
 start = '2MiB'
 listen = ['unix:t', 'unix:u']
+[export.group]
+start = '3MiB'
+listen = 'unix:g'
+socket_mode = '0600'
+socket_group = 'GID'
 ";
 
 fn names(bench: &Bench, socket: &str) -> Option<Vec<String>> {
@@ -116,15 +121,15 @@ fn names(bench: &Bench, socket: &str) -> Option<Vec<String>> {
 #[test]
 fn processes_and_addresses_open_what_is_theirs() {
     let bench = Bench::new();
-    let uid = std::fs::metadata("/proc/self").expect("a process").uid();
+    let own = std::fs::metadata("/proc/self").expect("a process");
     bench.file("disk.img", vec![0; DISK]);
-    bench.file("c.toml", OWNERS.replace("UID", &uid.to_string()));
+    bench.file("c.toml", OWNERS.replace("UID", &own.uid().to_string()).replace("GID", &own.gid().to_string()));
     let served = Served::run(bench, &["c.toml"]);
-    for socket in ["s", "t", "u"] {
-        let mode = std::fs::metadata(served.bench.path(socket)).expect("a socket").permissions().mode();
-        assert_eq!(mode & 0o777, 0o640, "{socket}");
+    for (socket, expected) in [("s", 0o640), ("t", 0o640), ("u", 0o640), ("g", 0o600)] {
+        let metadata = std::fs::metadata(served.bench.path(socket)).expect("a socket");
+        assert_eq!((metadata.permissions().mode() & 0o777, metadata.gid()), (expected, own.gid()), "{socket}");
     }
-    for (socket, expected) in [("s", &["mine"]), ("t", &["apart"]), ("u", &["apart"])] {
+    for (socket, expected) in [("s", &["mine"]), ("t", &["apart"]), ("u", &["apart"]), ("g", &["group"])] {
         if let Some(names) = names(&served.bench, socket) {
             assert_eq!(names, expected, "{socket}");
         }
@@ -149,7 +154,10 @@ fn connections_are_told_and_can_be_ended() {
     let (_, text, _) = ctl(&served.bench, &["connections"]);
     assert!(text.contains(&format!("pid {} of uid ", std::process::id())), "{text}");
     let metrics = crate::common::http::get(&served.bench.path("m"), "/metrics", "").body;
-    assert!(metrics.contains("elevon_connection_info{connection=\"0\",export=\"a\",peer=\"pid "), "{metrics}");
+    assert!(
+        metrics.contains("elevon_connection_info{connection=\"0\",export=\"a\",tenant=\"a\",peer=\"pid "),
+        "{metrics}"
+    );
     let (status, _, stderr) = ctl(&served.bench, &["disconnect", "127.0.0.1"]);
     assert_eq!(status, Some(2), "none is from there");
     assert!(stderr.contains("no connection has this number, address, name or export"), "{stderr}");
@@ -175,6 +183,8 @@ fn what_the_start_refuses_the_check_refuses() {
         format!("listen = 'unix:s'\nmetrics = 'unix:{long}'"),
         "listen = 'unix:s'\nsocket_group = 'no such group'".to_owned(),
         "listen = 'unix:s'\nsocket_mode = '999'".to_owned(),
+        "listen = 'unix:s'\n[export.y]\nlisten = 'unix:y'\n[export.z]\nlisten = 'unix:y'\nsocket_mode = '0600'"
+            .to_owned(),
     ] {
         let bench = Bench::new();
         bench.file("disk.img", vec![0; DISK]);
@@ -186,23 +196,43 @@ fn what_the_start_refuses_the_check_refuses() {
     }
 }
 
+/// With `format = "raw"` an image is served, as a client may have written it to its disk.
 #[test]
-fn images_of_other_formats_and_the_configuration_are_not_served_without_a_word() {
+fn images_and_configurations_are_served_as_raw_only_if_that_is_asked_for() {
     let bench = Bench::new();
-    let image = [&b"QFI\xfb\0\0\0\x03"[..], &vec![0; DISK - 8]].concat();
-    bench.file("disk.img", image);
-    bench.file("c.toml", "listen = 'unix:s'\n[device.d]\ndevice = './disk.img'\n[export.a]\n");
-    let said = |bench: &Bench| {
-        let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
-        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    bench.file("disk.img", [&b"QFI\xfb\0\0\0\x03"[..], &vec![0; DISK - 8]].concat());
+    bench.file("plain.img", vec![0; DISK]);
+    let refused = |config: &str, words: &str| {
+        bench.file("c.toml", format!("listen = 'unix:s'\n{config}[export.a]\ndevice = 'd'\n"));
+        for args in [&["serve", "c.toml", "--check"][..], &["serve", "c.toml"]] {
+            let output = bench.elevon(args).output().expect("it ran");
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(2), "{config}: {stderr}");
+            assert!(stderr.contains(words) && stderr.lines().count() == 1, "{config}: {stderr}");
+        }
     };
-    let (status, stderr) = said(&bench);
-    assert_eq!(status, Some(0), "{stderr}");
-    assert!(stderr.contains("is an image of qcow2, and its own bytes are served"), "{stderr}");
-    bench.file("c.toml", "listen = 'unix:s'\n[device.d]\ndevice = './c.toml'\n[export.a]\n");
-    let (status, stderr) = said(&bench);
-    assert_eq!(status, Some(2), "{stderr}");
-    assert!(stderr.contains("./c.toml: is this configuration"), "{stderr}");
+    let image = "device.d.device: ./disk.img: is an image of qcow2, and its own bytes would be served; convert it";
+    refused("[device.d]\ndevice = './disk.img'\n", image);
+    let other = "[pool.p]\ndevices = ['e', 'd']\n[device.e]\ndevice = './plain.img'\nformat = 'raw'\n";
+    refused(&format!("{other}[device.d]\ndevice = './disk.img'\n"), "./disk.img: is an image of qcow2");
+    refused("[device.d]\ndevice = './c.toml'\nformat = 'raw'\n", "./c.toml: is this configuration");
+    refused("[device.d]\ndevice = './d'\nformat = 'qcow2'\n", "c.toml:4:10: device.d.format: qcow2: expected \"raw\"");
+    let output = bench.elevon(&["serve", "disk.img", "--listen", "unix:s"]).output().expect("it ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && stderr.contains("--format raw"), "{stderr}");
+    bench.file("shop.conf", format!("# {}\n[device.d]\ndevice = './d'\n", "x".repeat(600)));
+    let output = bench.elevon(&["serve", "shop.conf", "--listen", "unix:s"]).output().expect("it ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(2) && stderr.contains("is a configuration of a server"), "{stderr}");
+
+    let raw = "[device.d]\ndevice = './disk.img'\nformat = 'raw'\n";
+    bench.file("c.toml", format!("listen = 'unix:s'\n{raw}[export.a]\n"));
+    let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
+    assert_eq!((output.status.code(), &*output.stderr), (Some(0), &b""[..]));
+    let served = Served::run(bench, &["disk.img", "--listen", "unix:s", "--format", "raw"]);
+    let mut client = Client::open(&served.bench.path("s"), "").expect("it listens");
+    assert_eq!(client.read(0, 4).expect("an answer"), Ok(b"QFI\xfb".to_vec()));
+    served.end();
 }
 
 /// A machine that shares its disk with no other writer, as machines do unless they are told.
@@ -271,5 +301,51 @@ fn faults_are_switched_and_counted_while_the_server_runs() {
     assert!(stderr.contains("eror: no such kind"), "{stderr}");
     let (status, _, stderr) = ctl(&served.bench, &["fault", "slo", "off"]);
     assert_eq!((status, stderr.contains("slo: no such device (did you mean `slow`?)")), (Some(2), true), "{stderr}");
+    served.end();
+}
+
+/// What the rules let fail is not carried out, and what is in flight on the file ends there first.
+#[test]
+fn faults_of_a_file_fail_and_delay_commands_and_change_no_data() {
+    let keys = "device = './disk.img'\nfault = 'readonly'\nio_timeout = '200ms'\n";
+    let served = Served::config(&format!("listen = 'unix:s'\ncontrol = 'ctl'\n[device.d]\n{keys}[export.a]\n"));
+    let mut client = Client::open(&served.bench.path("s"), "a").expect("it listens");
+    let fault = |rules: &[&str]| ctl(&served.bench, &[&["fault", "d"], rules].concat());
+    assert_eq!(client.write(0, 0, &[7; 4096]).expect("an answer"), 5);
+    assert_eq!(client.read(0, 4096).expect("an answer"), Ok(vec![0; 4096]), "it was not written");
+    assert_eq!(fault(&["off"]).0, Some(0));
+    assert_eq!(client.write(0, 0, &[7; 4096]).expect("an answer"), 0);
+
+    assert_eq!(fault(&["late:by=80ms", "error:sectors=8-15,op=read"]).0, Some(0));
+    let began = Instant::now();
+    assert_eq!(client.read(0, 4096).expect("an answer"), Ok(vec![7; 4096]));
+    assert!(began.elapsed() >= Duration::from_millis(80), "{:?}", began.elapsed());
+    assert_eq!(client.read(4096, 4096).expect("an answer"), Err(5));
+    // The stack gives it up when its time has passed.
+    assert_eq!(fault(&["no_completion"]).0, Some(0));
+    assert_eq!(client.read(0, 4096).expect("an answer"), Err(5));
+
+    assert_eq!(fault(&["reset:every=7,for=20ms"]).0, Some(0));
+    for at in 0..64 {
+        client.send(0, WRITE, at * 4096, 4096, &[9; 4096]).expect("sent");
+    }
+    let answers: Vec<u32> = (0..64).map(|_| client.answer().expect("an answer").1).collect();
+    assert!(answers.contains(&5) && answers.iter().all(|errno| [0, 5].contains(errno)), "{answers:?}");
+    assert_eq!(fault(&["off"]).0, Some(0));
+    assert_eq!(client.write(0, 0, &[8; 4096]).expect("an answer"), 0);
+    assert_eq!(client.read(0, 4096).expect("an answer"), Ok(vec![8; 4096]));
+
+    for (rule, words) in [("bit_rot", "bit_rot: needs a simulated device"), ("error:sectors=0-99999", "sectors of the")]
+    {
+        let (status, _, stderr) = fault(&[rule]);
+        assert!(status == Some(2) && stderr.contains(words), "{stderr}");
+    }
+    let counts = json(&served.bench, &["stats"])["devices"][0]["faults"].clone();
+    let count = |name: &str| counts[name].as_u64().unwrap_or_default();
+    assert!(count("readonly") == 1 && count("late") == 2 && count("error") == 1 && count("reset") > 0, "{counts}");
+    assert_eq!(fault(&["flush_error"]).0, Some(0));
+    assert_eq!(client.flush().expect("an answer"), 5);
+    assert_eq!(fault(&["off"]).0, Some(0));
+    assert_eq!(client.flush().expect("an answer"), 5, "no flush succeeds after one that failed");
     served.end();
 }

@@ -189,6 +189,53 @@ fn pool(config: &str) -> Served {
     Served::run(bench, &["c.toml"])
 }
 
+/// A device more takes a restart, and says so.
+#[test]
+fn what_a_file_of_a_pool_has_grown_by_is_served_after_a_reload() {
+    let served = pool(POOL);
+    let file = File::options().write(true).open(served.bench.path("two.img")).expect("the disk");
+    file.set_len(3 << 20).expect("room");
+    reloads(&served, POOL);
+    let size = (3 << 20) - (64 << 10);
+    assert_eq!(exports(&served)[1], ("b".to_owned(), "ssd".to_owned(), size));
+    let mut b = client(&served, "b");
+    assert_eq!(b.write(0, size - 4096, &[3; 4096]).expect("an answer"), 0);
+    assert_ne!(b.write(0, size, &[3; 4096]).expect("an answer"), 0, "beyond its end");
+    served.bench.file("three.img", vec![3; 1 << 20]);
+    let more = POOL.replace("'one', 'two'", "'one', 'two', 'three'") + "[device.three]\ndevice = './three.img'\n";
+    let (status, stderr) = reload(&served, &more);
+    assert_eq!(
+        (status, &*stderr),
+        (Some(1), "elevon: c.toml: pool.ssd.devices: takes a restart; it stays as it was\n")
+    );
+    assert_eq!(fs::read(served.ended().path("two.img")).expect("the disk")[(3 << 20) - 1], 3);
+}
+
+/// The connections are made anew by `reopen`.
+#[test]
+fn what_a_disk_of_another_server_has_grown_by_is_served_after_a_reload() {
+    let far = Served::config(ONE);
+    let address = format!("nbd+unix:///rest?socket={}", far.bench.path("s").display());
+    let config = format!("listen = 'unix:s'\ncontrol = 'ctl'\n[device.far]\ndevice = '{address}'\n[export.a]\n");
+    let served = Served::config(&config);
+    let mut old = client(&served, "a");
+    let (was, now) = (DISK as u64 - (4 << 20), DISK as u64);
+    File::options().write(true).open(far.bench.path("disk.img")).expect("it").set_len(now + (4 << 20)).expect("room");
+    reloads(&far, ONE);
+    reloads(&served, &config);
+    assert_eq!(exports(&served)[0].2, was, "its connections have the old size");
+    assert_eq!(ctl(&served, &["reopen", "far"]).0, Some(0));
+    reloads(&served, &config);
+    assert_eq!(exports(&served)[0].2, now);
+    assert_eq!(old.write(0, was - 4096, &[1; 4096]).expect("an answer"), 0);
+    let mut new = client(&served, "a");
+    assert_eq!(new.write(0, now - 4096, &[3; 4096]).expect("an answer"), 0);
+    assert_eq!(new.flush().expect("an answer"), 0);
+    served.end();
+    let bytes = fs::read(far.ended().path("disk.img")).expect("the disk");
+    assert_eq!((bytes[(was + (4 << 20)) as usize - 1], bytes[bytes.len() - 1]), (1, 3));
+}
+
 /// The disks of a pool have one scheduler and one tree of tenants, and each has its own bytes.
 #[test]
 fn a_tenant_has_one_limit_over_the_disks_of_a_pool() {
@@ -258,7 +305,7 @@ fn what_is_wrong_with_a_pool_is_said_in_a_line() {
         (POOL.replace("['one', 'two']", "[]"), "pool.ssd: devices is missing"),
         (
             POOL.replace("'two.img'", "'two.img'\nscheduler = 'bfq'"),
-            "device.two: a device of a pool has the key device alone",
+            "device.two: a device of a pool has the keys device and format",
         ),
         (POOL.replace("'two.img'", "'hdd-7200'"), "device.two.device: a pool has files and block devices only"),
         (POOL.replace("'two.img'", "'./hard.img'"), "device.two.device: is device.one already"),

@@ -413,7 +413,7 @@ fn jobs_run_on_a_disk_of_a_server() {
     for (args, words) in [
         (&["--memory", "1GiB"][..], "--memory 1GiB: only a simulated machine has it"),
         (&["--cache", "64MiB"], "--cache 64MiB: stands before a file or block device"),
-        (&["--fault", "dead:after=5s"], "--fault dead:after=5s: only a simulated device has faults"),
+        (&["--fault", "dead:after=5s"], "--fault dead:after=5s: only a simulated device, or one that is served, has"),
     ] {
         let output = bench.elevon(&[&["run", "job.fio", "--device", address], args].concat()).output().expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -356,7 +356,7 @@ impl Lab {
         );
         let requests = self.device.memory_of(charged.tenant);
         self.device.add(Client::new(
-            client,
+            (client, Arc::default()),
             String::new(),
             charged,
             session(size, options),

@@ -30,6 +30,20 @@ pub struct FaultKind {
     pub keys: &'static [Key],
     /// An example for `--fault`.
     pub example: &'static str,
+    /// True if it changes data, or the time that a model computes: a disk with real bytes, on which
+    /// commands can only fail or end late, does not have it.
+    pub needs_simulation: bool,
+}
+
+impl FaultKind {
+    /// Returns which devices can have it, as a sentence.
+    pub const fn devices(&self) -> &'static str {
+        if self.needs_simulation {
+            "Only simulated devices have it."
+        } else {
+            "Simulated devices have it, and any device that is served."
+        }
+    }
 }
 
 const fn key(name: &'static str, takes: &'static str, default: &'static str, meaning: &'static str) -> Key {
@@ -61,6 +75,7 @@ pub const KINDS: &[FaultKind] = &[
             RETRY,
         ],
         example: "error:sectors=1000-2000,status=medium",
+        needs_simulation: false,
     },
     FaultKind {
         name: "latent",
@@ -73,6 +88,7 @@ pub const KINDS: &[FaultKind] = &[
             RETRY,
         ],
         example: "latent:ppm=100,run=16,retry=2s",
+        needs_simulation: false,
     },
     FaultKind {
         name: "uber",
@@ -88,6 +104,7 @@ pub const KINDS: &[FaultKind] = &[
             RETRY,
         ],
         example: "uber:bits=100000000000000",
+        needs_simulation: false,
     },
     FaultKind {
         name: "bit_rot",
@@ -95,6 +112,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a read that brought something else",
         keys: &[often("share of reads")],
         example: "bit_rot:ppm=10",
+        needs_simulation: true,
     },
     FaultKind {
         name: "lost_write",
@@ -102,6 +120,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a write that was not made",
         keys: &[often("share of writes")],
         example: "lost_write:ppm=10",
+        needs_simulation: true,
     },
     FaultKind {
         name: "misdirected",
@@ -117,6 +136,7 @@ pub const KINDS: &[FaultKind] = &[
             ),
         ],
         example: "misdirected:ppm=10,by=64",
+        needs_simulation: true,
     },
     FaultKind {
         name: "reset",
@@ -127,6 +147,7 @@ pub const KINDS: &[FaultKind] = &[
             key("for", TIME, "1s", "how long a reset takes"),
         ],
         example: "reset:every=20000,for=2s",
+        needs_simulation: false,
     },
     FaultKind {
         name: "stall",
@@ -137,6 +158,7 @@ pub const KINDS: &[FaultKind] = &[
             key("for", TIME, "200ms", "how long the device stands still"),
         ],
         example: "stall:every=5000,for=1s",
+        needs_simulation: false,
     },
     FaultKind {
         name: "slow",
@@ -148,6 +170,7 @@ pub const KINDS: &[FaultKind] = &[
             key("factor", "2 to 1000000", "2", "how many times slower"),
         ],
         example: "slow:from=1s,for=2s,factor=10",
+        needs_simulation: true,
     },
     FaultKind {
         name: "no_completion",
@@ -155,6 +178,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a command that is never answered",
         keys: &[often("share of commands")],
         example: "no_completion:ppm=10",
+        needs_simulation: false,
     },
     FaultKind {
         name: "late",
@@ -162,6 +186,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a command that was answered late",
         keys: &[often("share of commands"), key("by", TIME, "31s", "how much later")],
         example: "late:ppm=100,by=31s",
+        needs_simulation: false,
     },
     FaultKind {
         name: "busy",
@@ -169,6 +194,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a refusal",
         keys: &[key("ppm", "1 to 999999, parts per million", "50000", "share of the tries that are refused")],
         example: "busy:ppm=50000",
+        needs_simulation: false,
     },
     FaultKind {
         name: "flush_error",
@@ -176,6 +202,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a flush that it made fail",
         keys: &[often("share of flushes"), key("status", STATUS, "io", "what the flush ends with")],
         example: "flush_error:ppm=100000",
+        needs_simulation: false,
     },
     FaultKind {
         name: "readonly",
@@ -183,6 +210,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a command that it made fail",
         keys: &[AFTER],
         example: "readonly:after=2s",
+        needs_simulation: false,
     },
     FaultKind {
         name: "dead",
@@ -190,6 +218,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a command that it made fail",
         keys: &[AFTER],
         example: "dead:after=2s",
+        needs_simulation: false,
     },
     FaultKind {
         name: "transport",
@@ -197,6 +226,7 @@ pub const KINDS: &[FaultKind] = &[
         counts: "a command that it made fail",
         keys: &[often("share of commands")],
         example: "transport:ppm=1000",
+        needs_simulation: false,
     },
 ];
 

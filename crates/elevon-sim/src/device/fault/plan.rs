@@ -261,6 +261,11 @@ impl Rule {
         }
     }
 
+    /// Returns true if a disk with real bytes cannot have this fault.
+    pub fn needs_simulation(&self) -> bool {
+        kind(self.name()).is_some_and(|kind| kind.needs_simulation)
+    }
+
     /// Refuses a rule that names sectors beyond a device of `size` sectors.
     ///
     /// # Errors
