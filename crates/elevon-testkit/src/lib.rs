@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod authority;
+pub mod habits;
 mod manual;
 mod random;
 mod tools;

@@ -68,6 +68,42 @@ impl Client {
         Ok(Self { stream, cookie: 0 })
     }
 
+    /// Opens an export at a socket as a client that asks what is allocated: its answers are chunks
+    /// ([`Self::chunk`]).
+    pub(crate) fn open_asking(socket: &Path, export: &str) -> Result<Self> {
+        let mut stream = connect(socket)?;
+        stream.read_exact(&mut [0; 18])?;
+        let name = [&(export.len() as u32).to_be_bytes()[..], export.as_bytes()].concat();
+        let context = [&name[..], b"\0\0\0\x01\0\0\0\x0fbase:allocation"].concat();
+        // STRUCTURED_REPLY, SET_META_CONTEXT, EXPORT_NAME.
+        stream.write_all(&[0, 0, 0, 3])?;
+        for (option, data) in [(8_u32, &b""[..]), (10, &context), (1, export.as_bytes())] {
+            let head = [&b"IHAVEOPT"[..], &option.to_be_bytes(), &(data.len() as u32).to_be_bytes()].concat();
+            stream.write_all(&[&head, data].concat())?;
+        }
+        let mut acknowledged = 0;
+        while acknowledged < 2 {
+            let mut answer = [0; 20];
+            stream.read_exact(&mut answer)?;
+            let number = |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
+            stream.read_exact(&mut vec![0; number(16) as usize])?;
+            acknowledged += u32::from(number(12) == 1);
+        }
+        stream.read_exact(&mut [0; 10])?;
+        Ok(Self { stream, cookie: 0 })
+    }
+
+    /// Takes a chunk of an answer. Returns the cookie if it was the last one.
+    pub(crate) fn chunk(&mut self) -> Result<Option<u64>> {
+        let mut head = [0; 20];
+        self.stream.read_exact(&mut head)?;
+        let length = u32::from_be_bytes(head[16..].try_into().expect("4 bytes"));
+        self.stream.read_exact(&mut vec![0; length as usize])?;
+        assert_eq!(head[6] & 0x80, 0, "no error");
+        let cookie = u64::from_be_bytes(head[8..16].try_into().expect("8 bytes"));
+        Ok((head[5] & 1 != 0).then_some(cookie))
+    }
+
     /// Sends a request, and returns its cookie.
     pub(crate) fn send(&mut self, flags: u16, command: u16, offset: u64, length: u32, data: &[u8]) -> Result<u64> {
         let mut bytes = self.request(flags, command, offset, length);

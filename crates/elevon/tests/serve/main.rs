@@ -16,6 +16,7 @@ mod guest;
 mod guest_systemd;
 mod log;
 mod metrics;
+mod neighbours;
 mod operations;
 mod page;
 mod soak;

@@ -5,8 +5,9 @@ use elevon_cache::page_cache::WriteMode;
 use elevon_core::units::{Instant, Nanos, TaskId, TenantId};
 use elevon_nbd::{Command, Request};
 use elevon_testkit::Rng;
+use elevon_testkit::habits::{Command as Kind, Habit};
 
-use super::lab::{Lab, Load, Wire, cache};
+use super::lab::{Lab, Wire, cache};
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=64MiB,queue_depth=64";
 
@@ -158,8 +159,7 @@ fn hits_are_counted_for_their_tenant_and_pass_no_limit() {
 fn a_writer_is_held_by_its_dirty_pages() {
     let disk = "slots:slots=1,latency=1ms,bandwidth=20MB/s,size=64MiB,queue_depth=64";
     let mut lab = Lab::cached(disk, &[], "none", "[tenant.a]\n", cache(8 << 20, WriteMode::Back));
-    let (base, late) = (0, Nanos::ZERO);
-    lab.add(Load { tenant: "a", is_write: true, bytes: 64 << 10, depth: 16, in_order: true, base, late });
+    lab.add("a", Habit::stream(Kind::Write, 64 << 10, 16));
     lab.warm_up(Nanos::from_secs(5));
     lab.run(Nanos::from_secs(5));
     let rate = (lab.clients[0].done << 16) as f64 / 5.0;

@@ -1,20 +1,23 @@
 //! What tenants are promised, in virtual time: shares, limits, latency beside others, and that
 //! nothing is lost when these change.
 
+use std::time::Duration;
+
 use elevon_core::units::{Instant, Nanos};
 use elevon_formats::tenants::parse;
 use elevon_nbd::{Command, Request};
+use elevon_testkit::habits::{Command as Kind, Habit, Manner};
 
 use elevon_cache::page_cache::WriteMode;
 
-use super::lab::{Lab, Load, cache};
+use super::lab::{Lab, cache};
 use crate::backpressure::IN_FLIGHT;
 use crate::device::Message;
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=1GiB,queue_depth=64";
 
-const fn reads(tenant: &'static str, depth: usize) -> Load {
-    Load { tenant, is_write: false, bytes: 4096, depth, in_order: false, base: 0, late: Nanos::ZERO }
+const fn reads(depth: usize) -> Habit {
+    Habit::steady(Kind::Read, 4096, depth)
 }
 
 /// Within 5 % of the weights under the scheduler that a server has by default.
@@ -23,7 +26,7 @@ fn a_saturated_device_is_shared_by_weights() {
     let tenants = "[tenant.a]\nweight = 400\n[tenant.b]\nweight = 200\n[tenant.c]\nweight = 100\n";
     let mut lab = Lab::new(DISK, &[], "flow", tenants);
     for tenant in ["a", "b", "c"] {
-        lab.add(reads(tenant, 32));
+        lab.add(tenant, reads(32));
     }
     lab.warm_up(Nanos::from_millis(500));
     lab.run(Nanos::from_secs(2));
@@ -39,10 +42,11 @@ fn a_saturated_device_is_shared_by_weights() {
 #[test]
 fn a_disk_is_shared_by_streams() {
     let tenants = "[tenant.a]\nweight = 400\n[tenant.b]\nweight = 200\n[tenant.c]\nweight = 100\n";
-    for late in [Nanos::ZERO, Nanos::from_millis(3)] {
+    for late in [Duration::ZERO, Duration::from_millis(3)] {
         let mut lab = Lab::new("hdd-7200", &[], "flow", tenants);
         for (tenant, base) in [("a", 0), ("b", 300 << 30), ("c", 600 << 30)] {
-            lab.add(Load { bytes: 64 << 10, in_order: true, base, late, ..reads(tenant, 32) });
+            let stream = Habit::stream(Kind::Read, 64 << 10, 32);
+            lab.add_at(tenant, (base, 300 << 30), Habit { manner: Manner::Late, think: late, ..stream });
         }
         lab.warm_up(Nanos::from_secs(5));
         // A turn is 0.2 s, and the lightest has one in 1.4 s.
@@ -77,7 +81,7 @@ fn a_flush_that_failed_is_not_healed_by_the_next() {
 #[test]
 fn buffers_that_are_not_used_are_given_back() {
     let mut lab = Lab::new(DISK, &[], "none", "");
-    lab.add(reads("", 1));
+    lab.add("", reads(1));
     let mut pauses = lab.open(7, "");
     let write = |cookie| Request { cookie, command: Command::Write, offset: 0, length: 4096, fua: false, df: false };
     let read = |cookie| Request { command: Command::Read, ..write(cookie) };
@@ -107,7 +111,7 @@ fn buffers_that_are_not_used_are_given_back() {
 #[test]
 fn a_client_without_memory_for_its_buffers_is_closed_and_others_go_on() {
     let mut lab = Lab::new(DISK, &[], "none", "");
-    lab.add(reads("", 1));
+    lab.add("", reads(1));
     lab.run(Nanos::from_millis(1));
     lab.device.disk.is_out_of_memory = true;
     let mut late = lab.open(7, "");
@@ -126,7 +130,7 @@ fn a_client_without_memory_for_its_buffers_is_closed_and_others_go_on() {
 fn a_limited_tenant_gets_its_limit() {
     for (iops, seconds) in [(1, 400), (10, 60), (1_000, 10), (20_000, 2), (70_000, 1)] {
         let mut lab = Lab::new(DISK, &[], "none", &format!("[tenant.a]\nlimit = {{ iops = {iops} }}\n"));
-        lab.add(reads("a", 128));
+        lab.add("a", reads(128));
         lab.warm_up(Nanos::from_secs(1));
         lab.run(Nanos::from_secs(seconds));
         let rate = lab.clients[0].done as f64 / seconds as f64;
@@ -134,7 +138,7 @@ fn a_limited_tenant_gets_its_limit() {
     }
     for (bps, bytes) in [(10_000_u64, 4096), (1_000_000, 65536), (20_000_000, 1 << 20)] {
         let mut lab = Lab::new(DISK, &[], "flow", &format!("[tenant.a]\nlimit = {{ wbps = {bps} }}\n"));
-        lab.add(Load { is_write: true, bytes, in_order: true, ..reads("a", 4) });
+        lab.add("a", Habit::stream(Kind::Write, bytes, 4));
         lab.warm_up(Nanos::from_secs(10));
         lab.run(Nanos::from_secs(100));
         let rate = (lab.clients[0].done * bytes) as f64 / 100.0;
@@ -168,18 +172,19 @@ fn a_request_larger_than_its_bucket_passes_in_its_turn() {
 #[test]
 fn a_reader_keeps_its_latency_beside_a_deep_writer() {
     let tenants = "[tenant.reader]\n[tenant.writer]\n";
-    let writer = Load { is_write: true, bytes: 16 << 10, ..reads("writer", 32) };
+    let reader = ("reader", reads(1));
+    let writer = ("writer", Habit::steady(Kind::Write, 16 << 10, 32));
     for disk in ["slots:slots=8,latency=2ms,bandwidth=2GB/s,size=1GiB,queue_depth=64", DISK] {
-        let run = |loads: &[Load]| {
+        let run = |clients: &[(&'static str, Habit)]| {
             let mut lab = Lab::new(disk, &[], "flow", tenants);
-            loads.iter().for_each(|load| lab.add(*load));
+            clients.iter().for_each(|(tenant, habit)| lab.add(tenant, *habit));
             lab.warm_up(Nanos::from_millis(500));
             lab.run(Nanos::from_secs(1));
             lab
         };
         let p99 = |lab: &Lab| lab.clients[0].latency.percentile(990_000);
         let done = |lab: &Lab| lab.clients.iter().map(|client| client.done).sum::<u64>();
-        let (alone, other, both) = (run(&[reads("reader", 1)]), run(&[writer]), run(&[reads("reader", 1), writer]));
+        let (alone, other, both) = (run(&[reader]), run(&[writer]), run(&[reader, writer]));
         assert!(p99(&both) <= 2 * p99(&alone), "{disk}: p99 {} ns alone, {} ns beside", p99(&alone), p99(&both));
         assert!(done(&both) * 10 > done(&other) * 9, "{disk}: {} requests of {}", done(&both), done(&other));
     }
@@ -192,7 +197,7 @@ fn a_reserve_is_kept_beside_heavier_tenants() {
     let mut lab =
         Lab::new(DISK, &[], "flow", "[tenant.a]\nweight = 1\n[tenant.b]\nweight = 1000\n[tenant.c]\nweight = 1000\n");
     for tenant in ["a", "b", "c"] {
-        lab.add(reads(tenant, 32));
+        lab.add(tenant, reads(32));
     }
     lab.warm_up(Nanos::from_millis(500));
     let rules = elevon_core::kernel::Kernel::DEFAULT.rules();
@@ -224,8 +229,8 @@ fn a_reserve_is_kept_beside_heavier_tenants() {
 fn changes_lose_no_request() {
     let tenants = "[tenant.a]\nlimit = { iops = 500 }\n[tenant.b]\nweight = 200\n";
     let mut lab = Lab::new(DISK, &[], "flow", tenants);
-    lab.add(reads("a", 64));
-    lab.add(Load { is_write: true, ..reads("b", 64) });
+    lab.add("a", reads(64));
+    lab.add("b", Habit::steady(Kind::Write, 4096, 64));
     let rules = elevon_core::kernel::Kernel::DEFAULT.rules();
     let changes = [
         ("a", "limit = { iops = 5 }"),
@@ -262,7 +267,7 @@ fn changes_lose_no_request() {
 #[test]
 fn tenants_are_added_and_lose_their_settings_while_they_do_io() {
     let mut lab = Lab::new(DISK, &[], "flow", "[tenant.a]\nlimit = { iops = 100 }\n");
-    lab.add(reads("a", 8));
+    lab.add("a", reads(8));
     lab.run(Nanos::from_secs(1));
     let file = parse("", "[tenant.'b/c']\nweight = 300\n", &elevon_core::kernel::Kernel::DEFAULT.rules());
     let plan = elevon_workload::tenants::TenantPlan::new(&[], Some(&file.expect("good"))).expect("a tree");

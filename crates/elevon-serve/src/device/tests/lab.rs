@@ -1,9 +1,8 @@
-//! Clients of a device in virtual time. Each keeps requests in flight as a client with so many
-//! would: one that is answered is followed by the next, at once or after the time that a client
-//! takes for an answer and its next request.
+//! A device in virtual time, with clients that follow habits and connections that a test uses by
+//! itself.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,7 +10,6 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use elevon_cache::Watermarks;
 use elevon_cache::page_cache::{CacheConfig, WriteMode};
-use elevon_core::histogram::Histogram;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
@@ -22,11 +20,12 @@ use elevon_host::{Alarm, Incoming};
 use elevon_nbd::{Command, Export, Exports, Refusal, Request, Session, SessionConfig, Step};
 use elevon_sim::device::{AnyDevice, Device as _, Fault};
 use elevon_sim::profiles;
-use elevon_testkit::Rng;
+use elevon_testkit::habits::Habit;
 use elevon_workload::backend::Backend as _;
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
+use super::actor::Actor;
 use crate::client::{Charged, Client};
 use crate::device::{DeviceLoop, DeviceParts, ErrorLog, Message};
 use crate::disk::Disk as _;
@@ -61,22 +60,6 @@ impl Clock for VirtualClock {
     fn alarm(&mut self) -> io::Result<Alarm> {
         Alarm::new()
     }
-}
-
-/// What a client asks for, again and again.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Load {
-    pub(super) tenant: &'static str,
-    pub(super) is_write: bool,
-    pub(super) bytes: u64,
-    pub(super) depth: usize,
-    /// In order, or at random places.
-    pub(super) in_order: bool,
-    /// The first byte of the device that it uses.
-    pub(super) base: u64,
-    /// What it takes for one answer in 64 and its next request: its processor is elsewhere. For the
-    /// others it takes a 64th of that.
-    pub(super) late: Nanos,
 }
 
 /// The client's end of a connection, in place of the two threads of one.
@@ -197,37 +180,19 @@ impl Wire {
     }
 }
 
-/// A client with what it got.
-pub(super) struct LabClient {
-    load: Load,
-    wire: Wire,
-    /// When each request in flight was sent, by cookie.
-    sent: Vec<(u64, Instant)>,
-    next: u64,
-    /// When it asks again, for each answer.
-    due: VecDeque<Instant>,
-    rng: Rng,
-    pub(super) done: u64,
-    pub(super) latency: Histogram,
-}
-
-impl LabClient {
-    pub(super) fn in_flight(&self) -> usize {
-        self.sent.len()
-    }
-}
-
 pub(super) struct Lab {
     pub(super) device: DeviceLoop<SimulatedDisk<AnyDevice, VirtualClock>>,
     pub(super) send: Sender<Message>,
     receive: Receiver<Message>,
-    pub(super) clients: Vec<LabClient>,
+    pub(super) clients: Vec<Actor>,
     tenants: TenantPlan,
     size: u64,
     /// As [`VirtualClock::next_request`].
     next_request: Rc<Cell<Instant>>,
     /// As [`VirtualClock::computed`].
     computed: Rc<Cell<Nanos>>,
+    /// What the device's thread computes for a request: it reads it, hands it on and answers.
+    pub(super) computes: Nanos,
 }
 
 /// Returns a page cache for so many bytes of data.
@@ -323,7 +288,17 @@ impl Lab {
         let block = stack.config().limits.logical_block_size;
         let parts = DeviceParts { stack, block, disk, cache, settings, plan };
         let device = DeviceLoop::new(parts, ErrorLog::new("lab", |_| {}), memory);
-        Self { device, send, receive, clients: Vec::new(), tenants, size, next_request, computed }
+        Self {
+            device,
+            send,
+            receive,
+            clients: Vec::new(),
+            tenants,
+            size,
+            next_request,
+            computed,
+            computes: Nanos::ZERO,
+        }
     }
 
     pub(super) fn now(&mut self) -> Instant {
@@ -414,30 +389,19 @@ impl Lab {
         client.out.heads.capacity() + client.spare.heads.capacity()
     }
 
-    /// Adds a client that begins at once.
-    pub(super) fn add(&mut self, load: Load) {
-        let client = self.clients.len() as u32;
-        let wire = self.open_range(client, load.tenant, load.base, self.size - load.base);
-        let rng = Rng(u64::from(client) + 1);
-        let (sent, due, latency) = (Vec::new(), VecDeque::new(), Histogram::new());
-        self.clients.push(LabClient { load, wire, sent, next: 0, due, rng, done: 0, latency });
-        for _ in 0..load.depth {
-            self.next_of(client as usize);
-        }
+    /// Adds a client that uses the whole device.
+    pub(super) fn add(&mut self, tenant: &'static str, habit: Habit) {
+        self.add_at(tenant, (0, self.size), habit);
     }
 
-    fn next_of(&mut self, index: usize) {
+    /// Adds a client that uses a range of the device: its first byte, and its bytes.
+    pub(super) fn add_at(&mut self, tenant: &'static str, range: (u64, u64), habit: Habit) {
+        // One that connects again has the numbers that follow.
+        let number = (self.clients.len() as u32) << 24;
+        let mut actor = Actor::new(self, number, tenant, range, habit);
         let now = self.now();
-        let client = &mut self.clients[index];
-        let blocks = (self.size - client.load.base) / client.load.bytes;
-        let (cookie, load) = (client.next, client.load);
-        client.next += 1;
-        client.sent.push((cookie, now));
-        let place = if load.in_order { cookie % blocks } else { client.rng.below(blocks) };
-        let command = if load.is_write { Command::Write } else { Command::Read };
-        let (offset, length) = (place * load.bytes, load.bytes);
-        let payload = if load.is_write { vec![cookie as u8; length as usize] } else { Vec::new() };
-        client.wire.ask(&Request { command, fua: false, df: false, cookie, offset, length }, &payload);
+        actor.act(self, now);
+        self.clients.push(actor);
     }
 
     /// Returns the time in which the device had something to do.
@@ -446,9 +410,9 @@ impl Lab {
         self.device.stack.disk_stats(now).utilisation.exact
     }
 
-    /// The device's thread computes for a time: nothing else happens meanwhile.
-    pub(super) fn compute(&self, time: Nanos) {
-        self.computed.set(self.computed.get() + time);
+    /// The device's thread computes for so many requests: nothing else happens meanwhile.
+    pub(super) fn compute_for(&self, requests: u64) {
+        self.computed.set(self.computed.get() + Nanos::new(self.computes.get() * requests));
     }
 
     /// Does what the device can do now. Returns false if there was nothing.
@@ -456,55 +420,37 @@ impl Lab {
         self.device.turn(&self.receive)
     }
 
-    /// Waits for what the device does next, or the next request of a client.
-    pub(super) fn wait_until(&mut self, next_request: Instant) -> bool {
-        self.next_request.set(next_request);
-        self.device.wait()
-    }
-
     /// Runs one step, and takes the replies. Returns false if nothing can happen any more.
     pub(super) fn step(&mut self) -> bool {
-        let moved = self.turn();
-        let now = self.now();
-        let (mut has_asked, mut next_request) = (false, Instant::MAX);
-        for index in 0..self.clients.len() {
-            let client = &mut self.clients[index];
-            while let Some((cookie, is_ok)) = client.wire.answer() {
-                assert!(is_ok, "the request succeeded");
-                let at = client.sent.iter().position(|(sent, _)| *sent == cookie).expect("an answer to a question");
-                let (_, sent) = client.sent.swap_remove(at);
-                client.done += 1;
-                client.latency.add(now.since(sent).get());
-                let late = client.load.late;
-                let takes =
-                    if late > Nanos::ZERO && !client.rng.one_in(64) { Nanos::new(late.get() / 64) } else { late };
-                let since = client.due.back().map_or(now, |last| now.max(*last));
-                client.due.push_back(since.saturating_add(takes));
-            }
-            while self.clients[index].due.front().is_some_and(|due| *due <= now) {
-                self.clients[index].due.pop_front();
-                self.next_of(index);
-                has_asked = true;
-            }
-            next_request = next_request.min(self.clients[index].due.front().copied().unwrap_or(Instant::MAX));
+        self.step_until(Instant::MAX)
+    }
+
+    /// The same, and waits for no longer than until `end`.
+    fn step_until(&mut self, end: Instant) -> bool {
+        let mut moved = self.turn();
+        let (now, mut next) = (self.now(), end);
+        let mut clients = std::mem::take(&mut self.clients);
+        for client in &mut clients {
+            let (has_asked, again) = client.act(self, now);
+            moved |= has_asked;
+            next = next.min(again);
         }
-        self.next_request.set(next_request);
-        has_asked || moved || self.device.wait()
+        self.clients = clients;
+        self.next_request.set(next);
+        moved || self.device.wait()
     }
 
     /// Runs for a time, and then counts from nothing.
     pub(super) fn warm_up(&mut self, span: Nanos) {
         self.run(span);
-        for client in &mut self.clients {
-            (client.done, client.latency) = (0, Histogram::new());
-        }
+        self.clients.iter_mut().for_each(Actor::forget);
     }
 
     /// Runs for a time.
     pub(super) fn run(&mut self, span: Nanos) {
         let end = self.now().saturating_add(span);
         while self.now() < end {
-            assert!(self.step(), "clients always have something in flight");
+            assert!(self.step_until(end), "something happens until the end");
         }
     }
 }

@@ -4,14 +4,15 @@ use std::sync::mpsc::channel;
 
 use elevon_core::units::Nanos;
 use elevon_formats::tenants::parse;
+use elevon_testkit::habits::{Command, Habit};
 
-use super::lab::{Lab, Load};
+use super::lab::Lab;
 use crate::device::Message;
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=1GiB,queue_depth=64";
 
-fn writes(tenant: &'static str) -> Load {
-    Load { tenant, is_write: true, bytes: 4096, depth: 32, in_order: false, base: 0, late: Nanos::ZERO }
+fn writes(depth: usize) -> Habit {
+    Habit::steady(Command::Write, 4096, depth)
 }
 
 /// Returns the `limit` that is told of tenant `a`.
@@ -36,7 +37,7 @@ fn a_planned_change_is_told_once_it_is_made() {
     let tenants = "[tenant.a]\nlimit = { iops = 100 }\n\
         [[change]]\nat = '4s'\ntenant = 'a'\nlimit = { iops = 400 }\n";
     let mut lab = Lab::new(DISK, &[], "none", tenants);
-    lab.add(writes("a"));
+    lab.add("a", writes(32));
     assert!(rate(&mut lab).abs_diff(100) < 3);
     assert_eq!(told(&mut lab).as_deref(), Some("{ iops = 100 }"));
     lab.run(Nanos::from_secs(3));
@@ -48,7 +49,7 @@ fn a_planned_change_is_told_once_it_is_made() {
 #[test]
 fn a_table_that_a_command_sets_replaces_the_old_one() {
     let mut lab = Lab::new(DISK, &[], "none", "[tenant.a]\nlimit = { wiops = 50, iops = 100, burst_ios = 7 }\n");
-    lab.add(writes("a"));
+    lab.add("a", writes(32));
     let rules = elevon_core::kernel::Kernel::DEFAULT.rules();
     for (setting, limit, expected) in [
         ("limit = { iops = 400 }", Some("{ iops = 400 }"), Some(400)),
@@ -79,8 +80,8 @@ fn a_table_that_a_command_sets_replaces_the_old_one() {
 fn a_view_tells_a_wait_of_ten_seconds_while_it_lasts() {
     let disk = "slots:slots=2,latency=100ms,bandwidth=2GB/s,size=1GiB,queue_depth=64";
     let mut lab = Lab::new(disk, &[], "none", "[tenant.a]\nlimit = { bps = 400 }\n[tenant.b]\n");
-    lab.add(Load { depth: 2, ..writes("a") });
-    lab.add(Load { depth: 1, ..writes("b") });
+    lab.add("a", writes(2));
+    lab.add("b", writes(1));
     lab.run(Nanos::from_secs(1));
     let mut before = lab.device.view();
     for second in 1..30 {

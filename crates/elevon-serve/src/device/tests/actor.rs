@@ -2,50 +2,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::mem;
+use std::time::Duration;
 
 use elevon_core::histogram::Histogram;
 use elevon_core::units::{Instant, Nanos};
-use elevon_nbd::{Command, Request};
+use elevon_nbd::Request;
 use elevon_testkit::Rng;
+use elevon_testkit::habits::{Command, Habit, Manner};
 
-use super::super::lab::{Lab, Wire};
+use super::lab::{Lab, Wire};
 
-/// What the device's thread computes for a request: it reads it, hands it on and answers. About
-/// what a thread of a server takes, whose clients keep many requests in flight.
-const COMPUTES: Nanos = Nanos::from_micros(5);
-/// What it computes for a connection that comes and leaves.
-const CONNECTS: Nanos = Nanos::from_micros(20);
+/// A connection that comes and leaves computes as much as so many requests.
+const CONNECTS: u64 = 4;
 /// Reads of a client that takes no answers are not sent again after so many.
 const UNTAKEN: u64 = 64;
-
-/// A request of a habit: the command, its first byte in the client's part of the disk, its bytes.
-pub(super) type Ask = (Command, u64, u64);
-
-/// How a client uses its disk.
-#[derive(Clone, Copy)]
-pub(super) struct Habit {
-    pub(super) name: &'static str,
-    /// Requests in flight.
-    pub(super) depth: usize,
-    /// How long the client waits after an answer before its next request.
-    pub(super) think: Nanos,
-    pub(super) manner: Manner,
-    /// The request with this number, on a part of the disk of so many bytes.
-    pub(super) ask: fn(u64, &mut Rng, u64) -> Ask,
-}
-
-/// How a client goes on after an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Manner {
-    /// Each answer is followed by a request.
-    Steady,
-    /// All requests come at once, after all were answered.
-    Bursts,
-    /// Nothing that is sent to it is received.
-    TakesNothing,
-    /// It connects, asks once, and leaves.
-    Reconnects,
-}
 
 /// A client with what it got.
 pub(super) struct Actor {
@@ -93,8 +63,9 @@ impl Actor {
                 answers += 1;
             }
         }
-        let again = now.saturating_add(self.habit.think);
+        let again = now.saturating_add(nanos(self.habit.think));
         match self.habit.manner {
+            Manner::Late => (0..answers).for_each(|_| self.be_late(now)),
             Manner::Bursts if answers > 0 && self.sent.is_empty() => self.due.extend(vec![again; self.habit.depth]),
             Manner::Bursts => {}
             _ => self.due.extend(vec![again; answers]),
@@ -109,7 +80,7 @@ impl Actor {
             asked += 1;
         }
         self.wire.transfer();
-        lab.compute(Nanos::new(COMPUTES.get() * asked));
+        lab.compute_for(asked);
         (asked > 0, self.due.front().copied().unwrap_or(Instant::MAX))
     }
 
@@ -118,12 +89,23 @@ impl Actor {
         self.sent.values().map(|sent| now.since(*sent)).fold(self.longest, Nanos::max)
     }
 
+    pub(super) fn in_flight(&self) -> usize {
+        self.sent.len()
+    }
+
+    fn be_late(&mut self, now: Instant) {
+        let think = nanos(self.habit.think);
+        let takes = if self.rng.one_in(64) { think } else { Nanos::new(think.get() / 64) };
+        let since = self.due.back().map_or(now, |last| now.max(*last));
+        self.due.push_back(since.saturating_add(takes));
+    }
+
     fn reconnect(&mut self, lab: &mut Lab) {
         self.number += 1;
         let mut old = mem::replace(&mut self.wire, lab.open_asking(self.number, self.tenant, self.range));
         old.leave();
         self.sent.clear();
-        lab.compute(CONNECTS);
+        lab.compute_for(CONNECTS);
     }
 
     fn ask(&mut self, now: Instant) {
@@ -132,9 +114,22 @@ impl Actor {
         }
         let cookie = self.next;
         self.next += 1;
-        let (command, offset, length) = (self.habit.ask)(cookie, &mut self.rng, self.range.1);
+        let (command, offset, length) = self.habit.ask(cookie, &mut self.rng, self.range.1);
         let payload = if command == Command::Write { vec![cookie as u8; length as usize] } else { Vec::new() };
+        let command = match command {
+            Command::Read => elevon_nbd::Command::Read,
+            Command::Write => elevon_nbd::Command::Write,
+            Command::Flush => elevon_nbd::Command::Flush,
+            Command::Trim => elevon_nbd::Command::Trim,
+            Command::Cache => elevon_nbd::Command::Cache,
+            Command::Zeroes => elevon_nbd::Command::WriteZeroes { no_hole: true, fast: false },
+            Command::BlockStatus => elevon_nbd::Command::BlockStatus { one: false },
+        };
         self.sent.insert(cookie, now);
         self.wire.ask(&Request { command, fua: false, df: false, cookie, offset, length }, &payload);
     }
+}
+
+const fn nanos(time: Duration) -> Nanos {
+    Nanos::new(time.as_nanos() as u64)
 }
