@@ -92,8 +92,8 @@ pub(crate) struct ServeArgs {
     /// 1GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) request_memory: Option<String>,
-    /// Serve the bytes of the file even if they are an image, such as one of qcow2, which is refused
-    /// otherwise
+    /// Serve the bytes of the file even if they are an image, such as one of qcow2, which is
+    /// refused otherwise
     #[arg(long, value_name = "raw", value_enum)]
     pub(crate) format: Option<DiskFormat>,
     /// Refuse to write

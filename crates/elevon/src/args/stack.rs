@@ -34,8 +34,9 @@ pub(crate) struct QueueArgs {
     /// cache, a setting of it; `elevon schedulers` lists them (repeatable)
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Fault of a simulated device, or of one that is served, such as error:sectors=1000-2000,status=medium; `elevon faults`
-    /// lists kinds, keys and defaults (repeatable)
+    /// Fault of a simulated device, or of one that is served, such as
+    /// error:sectors=1000-2000,status=medium; `elevon faults` lists kinds, keys and defaults
+    /// (repeatable)
     #[arg(long, value_name = "FAULT")]
     pub(crate) fault: Vec<String>,
     /// Limits, weights and priority classes of tenants (cgroups; jobs name theirs with cgroup=),

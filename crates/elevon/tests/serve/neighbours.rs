@@ -1,4 +1,4 @@
-//! Twelve clients, each beside twelve hostile neighbours of the same weight, on a real file: what is
+//! Twelve clients on a real file, each beside twelve hostile neighbours of the same weight: what is
 //! left of a client's share, and how long its requests wait. `cargo test -p elevon --test serve
 //! all_pairs_on_a_file -- --ignored --nocapture` prints the table of `docs/evidence/neighbours.md`.
 
