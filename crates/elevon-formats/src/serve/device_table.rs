@@ -128,7 +128,7 @@ pub fn busy_poll(text: &str) -> Result<Nanos, BusyPollError> {
 pub const HOLD: Nanos = Nanos::from_secs(10);
 
 /// The longest time that can be asked for: a day.
-const HOLD_MAX: Nanos = Nanos::from_secs(24 * 3600);
+pub(super) const HOLD_MAX: Nanos = Nanos::from_secs(24 * 3600);
 
 /// Parses what becomes of requests if the server is gone whose disk it is: `error`, `hold` or
 /// `hold=TIME`. Returns for how long they are held.

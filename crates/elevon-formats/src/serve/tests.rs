@@ -1,5 +1,6 @@
 use elevon_core::units::Nanos;
 
+use super::device_table::HOLD_MAX;
 use super::*;
 
 const GOOD: &str = "\
