@@ -25,6 +25,8 @@
 //! A slow device that serves in disorder (see [`order`]) is measured by the rate at which requests
 //! end, of whatever epoch, and each counts as one that took the mean of their times.
 //!
+//! If shares come before throughput, a smaller depth may cost a fifth of it (see [`reference`]).
+//!
 //! Two bounds hold beside: the limit is never above what the driver takes at a time, by its tags or
 //! when it refused one, and all steps down together leave at least [`KEPT`] of the throughput.
 //!
@@ -33,6 +35,7 @@
 mod compare;
 mod order;
 mod pace;
+mod reference;
 mod sums;
 
 #[cfg(test)]
@@ -41,6 +44,7 @@ mod tests;
 use compare::{compare, do_not_wait, is_costly};
 use order::Order;
 use pace::Pace;
+use reference::Reference;
 use sums::Sums;
 
 use super::cost::{LONGEST, Quiet};
@@ -90,10 +94,6 @@ const GAINS: i64 = 20;
 const LOSES: i64 = 10;
 /// The part of the throughput that all steps to smaller depths together leave, at least.
 const KEPT: (u64, u64) = (15, 16);
-/// The same if shares come before throughput; and the time without anybody below its share after
-/// which a larger depth is tried then.
-const KEPT_FOR_SHARES: (u64, u64) = (4, 5);
-const FAIR_FOR: Nanos = Nanos::from_secs(8);
 /// Waiting times between refused probes.
 const UP_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_millis(500));
 const DOWN_PAUSE: (Nanos, Nanos) = (Nanos::from_millis(50), Nanos::from_secs(4));
@@ -145,6 +145,8 @@ enum Verdict {
 enum Way {
     Up,
     Down,
+    /// A larger depth, to see what the one in force costs.
+    Check,
     /// One request at a time, to see what each takes alone.
     Solo,
 }
@@ -199,6 +201,8 @@ pub(super) struct Load {
     pub(super) may_probe: bool,
     /// A smaller depth may be tried.
     pub(super) may_shrink: bool,
+    /// Shares come before the last fifth of the throughput.
+    pub(super) prefers_shares: bool,
     /// The part of their time alone that requests occupy of which it is not known, in 1/65536.
     pub(super) rest: u64,
     /// Times of the requests that a smaller depth is to help, as ratios to what they take alone,
@@ -271,8 +275,8 @@ pub(super) struct Depth {
     solo_pause: Nanos,
     up: Pace,
     down: Pace,
-    /// Shares come before throughput.
-    prefers_shares: bool,
+    /// What smaller depths cost if shares come before throughput.
+    reference: Reference,
     /// When a process or a tenant last got less than its share.
     unfair_at: Option<Instant>,
 }
@@ -308,19 +312,9 @@ impl Depth {
             solo_pause: SOLO_PAUSE.0,
             up: Pace::new(UP_PAUSE),
             down: Pace::new(DOWN_PAUSE),
-            prefers_shares: false,
+            reference: Reference::NONE,
             unfair_at: None,
         }
-    }
-
-    /// Says whether shares come before the last fifth of the throughput.
-    pub(super) const fn prefer_shares(&mut self, are_preferred: bool) {
-        self.prefers_shares = are_preferred;
-    }
-
-    /// Returns true if a larger depth may let somebody have less than its share who is to have it.
-    fn keeps_shares(&self, now: Instant) -> bool {
-        self.prefers_shares && self.unfair_at.is_some_and(|at| now.since(at) < FAIR_FOR)
     }
 
     /// Bounds the limit by the number of commands that the driver takes at a time. What is
@@ -625,7 +619,7 @@ impl Depth {
         }
         let Wants { is_unfair, is_binding, is_unknown } = load.wants;
         let may_go_down = is_unfair && self.reached() > 1;
-        let is_too_deep = may_go_down && (self.prefers_shares || self.queues_inside());
+        let is_too_deep = may_go_down && (load.prefers_shares || self.queues_inside());
         // Requests that do not wait show what they take alone, once costs were right.
         let is_first = self.solo_pause == SOLO_PAUSE.0;
         let may_be_solo = is_unknown || (may_go_down && (is_first || is_too_deep));
@@ -636,17 +630,26 @@ impl Depth {
             self.solo_at = now + self.solo_pause;
             self.solo_pause = Nanos::new(self.solo_pause.get() * 2).min(SOLO_PAUSE.1);
             self.begin(now, Way::Solo, 1, load);
+        } else if is_binding
+            && self.keeps_shares(now, load)
+            && let Some(depth) = self.check_due(now)
+        {
+            self.begin(now, Way::Check, depth, load);
         } else if is_too_deep && load.may_shrink && now >= self.down.next {
             let from = self.reached();
             let busy = ((self.baseline.served() + 512) / 1024) as u32;
             let step = from - (from / self.down.step).max(1);
             let guess = busy.max(from.midpoint(self.refused.min(from))).clamp(1, step);
             let guess = if self.refused == 0 { busy.clamp(1, step) } else { guess };
-            let depth = if self.down.step < 8 || self.is_verified { step } else { guess };
+            let depth = match () {
+                () if load.prefers_shares && self.refused > 0 => from.midpoint(self.refused.min(from)).min(from - 1),
+                () if self.down.step < 8 || self.is_verified => step,
+                () => guess,
+            };
             self.begin(now, Way::Down, depth, load);
         } else if is_binding
             && !is_too_deep
-            && !self.keeps_shares(now)
+            && !self.keeps_shares(now, load)
             && now >= self.up.next
             && self.usable < self.most
         {
@@ -660,7 +663,7 @@ impl Depth {
         self.epoch = self.epoch.wrapping_add(1);
         self.limit = depth;
         // Going up, the first requests still see fewer.
-        let skip = if way == Way::Up { depth } else { 0 };
+        let skip = if matches!(way, Way::Up | Way::Check) { depth } else { 0 };
         let step = u64::from(depth.abs_diff(self.reached())) * FRACTION;
         self.probe =
             Some(Probe { way, depth, step, since: now, skip, others: load.mean_of_others(), sums: Sums::default() });
@@ -700,17 +703,21 @@ impl Depth {
         }
         // The load may have changed, or those that may pass the limit are many.
         let (before, now_in) = (self.baseline.depth(), probe.sums.depth());
-        let apart = if probe.way == Way::Up { now_in.saturating_sub(before) } else { before.saturating_sub(now_in) };
+        let apart = match probe.way {
+            Way::Up | Way::Check => now_in.saturating_sub(before),
+            Way::Down | Way::Solo => before.saturating_sub(now_in),
+        };
         if apart * 2 < probe.step {
             return self.decide(now, probe, load.rest, false);
         }
         let must_end = probe.sums.count >= MOST || (took > LONG && probe.sums.count >= 64) || took > TOO_LONG;
         let verdict = match probe.way {
-            Way::Up => compare(&self.baseline, &probe.sums, load.rest, GAINS, must_end),
+            Way::Up | Way::Check => compare(&self.baseline, &probe.sums, load.rest, GAINS, must_end),
             Way::Down | Way::Solo => compare(&probe.sums, &self.baseline, load.rest, LOSES, must_end),
         };
         match (probe.way, verdict) {
             (_, Verdict::Unclear) => Event::None,
+            (Way::Check, _) => self.end_check(now, &probe, load.rest),
             // More in flight only if it is known to help, fewer if nothing speaks against it.
             (Way::Up, Verdict::Even { .. }) => {
                 let step = self.up.step;
@@ -721,18 +728,26 @@ impl Depth {
             }
             (Way::Up, verdict) => self.decide(now, probe, load.rest, verdict == Verdict::High),
             (Way::Down | Way::Solo, verdict) => {
-                let helps = match (probe.others, load.mean_of_others()) {
-                    (Some(before), Some(after)) => after * 10 <= before * 9,
-                    _ => true,
-                };
                 let is_low = matches!(verdict, Verdict::Low | Verdict::Even { is_low: true });
-                // Each step may cost little, and many of them too much.
-                let before = self.delivered_before.unwrap_or_else(|| self.baseline.delivered(load.rest));
-                let kept = if self.prefers_shares { KEPT_FOR_SHARES } else { KEPT };
-                let is_enough = probe.sums.delivered(load.rest) * kept.1 >= before * kept.0;
-                self.decide(now, probe, load.rest, is_enough && (self.prefers_shares || (helps && is_low)))
+                let is_taken = self.may_take_smaller(&probe, load, is_low);
+                self.decide(now, probe, load.rest, is_taken)
             }
         }
+    }
+
+    /// Returns true if the smaller depth of a probe is good enough. `is_low`: elasticity is low.
+    fn may_take_smaller(&self, probe: &Probe, load: Load, is_low: bool) -> bool {
+        if load.prefers_shares {
+            return self.reference.may_take(&probe.sums, &self.baseline, load.rest);
+        }
+        let helps = match (probe.others, load.mean_of_others()) {
+            (Some(before), Some(after)) => after * 10 <= before * 9,
+            _ => true,
+        };
+        // Each step may cost little, and many of them too much.
+        let before = self.delivered_before.unwrap_or_else(|| self.baseline.delivered(load.rest));
+        let is_enough = probe.sums.delivered(load.rest) * KEPT.1 >= before * KEPT.0;
+        is_enough && helps && is_low
     }
 
     fn end(&mut self) {
@@ -744,19 +759,28 @@ impl Depth {
 
     /// Ends a probe. `rest`: see [`Load::rest`].
     fn decide(&mut self, now: Instant, probe: Probe, rest: u64, is_taken: bool) -> Event {
+        if probe.way == Way::Check {
+            return self.end_check_in_vain(now);
+        }
         self.end();
         let (pace, other) = match probe.way {
-            Way::Up => (&mut self.up, &mut self.down),
+            Way::Up | Way::Check => (&mut self.up, &mut self.down),
             Way::Down | Way::Solo => (&mut self.down, &mut self.up),
         };
         if is_taken {
             pace.accept(now);
             other.step = 8;
             other.next = other.next.max(now + other.pause);
+            match probe.way {
+                Way::Up | Way::Check => self.reference.rise(probe.depth),
+                Way::Down | Way::Solo => {
+                    self.reference.take(now, self.reached(), &probe.sums, &self.baseline, rest);
+                }
+            }
             (self.usable, self.limit) = (probe.depth, probe.depth);
             self.refused = 0;
             self.delivered_before = match probe.way {
-                Way::Up => self.delivered_before.map(|before| before.max(probe.sums.delivered(rest))),
+                Way::Up | Way::Check => self.delivered_before.map(|before| before.max(probe.sums.delivered(rest))),
                 Way::Down | Way::Solo => Some(self.delivered_before.unwrap_or_else(|| self.baseline.delivered(rest))),
             };
             (self.baseline, self.began, self.top) = (probe.sums, probe.since, probe.sums.depth());

@@ -146,7 +146,7 @@ impl Flow {
         if self.is_for_looks(slot, time, &sample) {
             return;
         }
-        let is_unfair = self.is_unfair();
+        let (is_unfair, prefers_shares) = (self.is_unfair(), self.settings.prefers_shares);
         let is_write = slot.direction.is_write();
         let (writes_prevail, are_writes_limited) = self.what_to_limit(is_unfair);
         let Self { depth, write_depth, waiting, .. } = self;
@@ -156,6 +156,7 @@ impl Flow {
             wants,
             may_probe: write_depth.is_settled(),
             may_shrink: are_writes_limited,
+            prefers_shares,
             rest,
             others: None,
         });
@@ -173,6 +174,7 @@ impl Flow {
                 wants,
                 may_probe: depth.is_settled(),
                 may_shrink: writes_prevail && !depth.needs_solo(now),
+                prefers_shares,
                 rest,
                 others: Some(*read_times),
             });

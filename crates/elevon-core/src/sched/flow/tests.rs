@@ -5,6 +5,8 @@ use crate::kernel::Kernel;
 use crate::op::Op;
 use crate::sched::testing::{Bed, Rng};
 
+mod prefer;
+
 /// A device that takes 1 ms for each request, with `servers` servers.
 struct TestDevice {
     bed: Bed<Flow>,

@@ -117,11 +117,7 @@ impl Flow {
                 self.renew_fixed();
             }
             "hold_us" => self.settings.hold = Nanos::from_micros(value as u64),
-            "prefer" => {
-                self.settings.prefers_shares = value == 1;
-                self.depth.prefer_shares(value == 1);
-                self.write_depth.prefer_shares(value == 1);
-            }
+            "prefer" => self.settings.prefers_shares = value == 1,
             "turn_ms" => self.settings.turn = Nanos::from_millis(value as u64),
             other => unreachable!("{other} is not in the table"),
         }

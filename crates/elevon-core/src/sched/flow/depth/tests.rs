@@ -14,7 +14,7 @@ const fn seen(known: u64) -> Occupied {
 /// A load of which what is left occupies `rest`.
 const fn load_of(is_binding: bool, is_unfair: bool, rest: u64) -> Load {
     let wants = Wants { is_unfair, is_binding, is_unknown: false };
-    Load { wants, may_probe: true, may_shrink: is_unfair, rest, others: None }
+    Load { wants, may_probe: true, may_shrink: is_unfair, prefers_shares: false, rest, others: None }
 }
 
 #[test]
