@@ -98,6 +98,10 @@ pub trait Scheduler {
     /// the driver; it was allocated at `start`.
     fn on_empty_flush(&mut self, _now: Instant, _start: Instant) {}
 
+    /// Called when a FLUSH of the device that began at `began` ends, with the requests that shared
+    /// it. The FLUSH itself is never inserted.
+    fn on_shared_flush(&mut self, _now: Instant, _view: View<'_>, _began: Instant, _issuers: &[RequestId]) {}
+
     /// Called when the driver gave a dispatched request back; an insert at the head follows.
     fn on_requeue(&mut self, _now: Instant, _view: View<'_>, _id: RequestId) {}
 
@@ -397,6 +401,9 @@ impl Scheduler for AnyScheduler {
     }
     fn on_empty_flush(&mut self, now: Instant, start: Instant) {
         each!(self, s => s.on_empty_flush(now, start));
+    }
+    fn on_shared_flush(&mut self, now: Instant, view: View<'_>, began: Instant, issuers: &[RequestId]) {
+        each!(self, s => s.on_shared_flush(now, view, began, issuers));
     }
     fn on_requeue(&mut self, now: Instant, view: View<'_>, id: RequestId) {
         each!(self, s => s.on_requeue(now, view, id));

@@ -715,6 +715,20 @@ impl Scheduler for Flow {
         }
     }
 
+    /// Charges those that asked for a FLUSH the time for which it kept the device from others, as
+    /// requests that move no data are charged: from the end of the request before it on.
+    fn on_shared_flush(&mut self, now: Instant, view: View<'_>, began: Instant, issuers: &[RequestId]) {
+        self.advance(now);
+        let kept = now.since(began.max(self.ended));
+        let each = Nanos::new(kept.get() / (issuers.len() as u64).max(1));
+        self.ended = now;
+        for request in issuers.iter().map(|&id| &view.requests[id]).filter(|request| request.task != TaskId::IDLE) {
+            let q = self.queue_for(request);
+            self.counts.constrained += 1;
+            self.shares.charge(now, self.queue(q).member, each);
+        }
+    }
+
     fn on_requeue(&mut self, now: Instant, _view: View<'_>, id: RequestId) {
         self.advance(now);
         let slot = core::mem::take(&mut self.slots[id.index()]);

@@ -10,7 +10,7 @@ use crate::flush::{self, Action, Begin, Poll};
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
 use crate::request::{Request, State};
-use crate::sched::Scheduler;
+use crate::sched::{Scheduler, View};
 use crate::status::Status;
 use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
 
@@ -114,6 +114,8 @@ impl Stack {
         self.requests.free(id);
         let mut over: Vec<RequestId> = core::mem::take(&mut self.over);
         self.queues[queue.index()].flush.finish(&mut over);
+        let view = View { requests: &self.requests, rules: &self.rules };
+        self.scheduler.on_shared_flush(now, view, request.issued, &over);
         for id in over.drain(..) {
             let sequence = &mut self.requests[id].flush;
             let action = self.queues[queue.index()].flush.flush_over(now, id, sequence, status);

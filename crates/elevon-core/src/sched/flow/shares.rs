@@ -25,6 +25,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
+mod charge;
 mod class_tree;
 mod lost;
 mod overdue;

@@ -326,3 +326,37 @@ fn random_steps_keep_every_invariant() {
     }
     assert!(looks > 0, "in some run reads and writes are told apart");
 }
+
+/// Returns how many of 600 requests each of two tenants was served on one server of 1 ms, if the
+/// first has a FLUSH of so many milliseconds after each of its own.
+fn served_beside_flushes(millis: u64) -> [u32; 2] {
+    let mut device = TestDevice::new(1, &[("depth", 1)]);
+    for task in [0, 1] {
+        device.tenants[task] = TenantId(task as u32 + 1);
+        device.bed.scheduler.set_group(device.tenants[task], TenantId(0), 100);
+    }
+    (0..8).for_each(|at| device.send(at % 2, PrioClass::Be, 4));
+    while device.served.iter().sum::<u32>() < 600 {
+        for task in device.step() {
+            device.send(task, PrioClass::Be, 4);
+            if task == 0 && millis > 0 {
+                let began = device.bed.now;
+                device.bed.now = began + Nanos::from_millis(millis);
+                let Bed { requests, rules, scheduler, now } = &mut device.bed;
+                let issuer = requests.iter().find(|(_, request)| request.task == TaskId(0)).expect("one waits").0;
+                scheduler.on_shared_flush(*now, View { requests, rules }, began, &[issuer]);
+            }
+        }
+    }
+    device.bed.check();
+    [device.served[0], device.served[1]]
+}
+
+/// One request of 1 ms and a FLUSH of 4 ms take as much as five requests of the other.
+#[test]
+fn a_flush_is_charged_to_who_asked_for_it() {
+    let [flushes, other] = served_beside_flushes(4);
+    assert!((9..=11).contains(&(other * 2 / flushes)), "{flushes} and {other}");
+    let [one, other] = served_beside_flushes(0);
+    assert!(one.abs_diff(other) < 30, "{one} and {other}");
+}
