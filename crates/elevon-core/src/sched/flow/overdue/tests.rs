@@ -184,7 +184,7 @@ impl Rig {
 
     /// Returns the time for which the victim waits at most, if shares are equal.
     fn bound(&self, tenants: u64) -> Nanos {
-        let of_turns = 6 * 200 * tenants;
+        let of_turns = 2 * 200 * tenants;
         let few = Nanos::from_millis(if self.device.is_disk { of_turns } else { 20 }).get();
         Nanos::new(if self.device.is_disk { few } else { few.max(50 * self.largest) })
     }

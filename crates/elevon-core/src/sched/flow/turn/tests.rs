@@ -32,6 +32,9 @@ struct Ran {
     most: usize,
     /// How often the disk went from one process to another.
     changes: u32,
+    /// Requests that ended, and those that went because their process was overdue.
+    ended: u64,
+    overdue: u64,
 }
 
 /// Runs processes for some seconds. Only one at a time has requests in the disk.
@@ -47,7 +50,7 @@ fn run(processes: &[Process], seconds: u64, tunables: &[(&str, i64)]) -> Ran {
     }
     let (mut inside, mut head, mut got) = (VecDeque::<RequestId>::new(), 0, alloc::vec![0; processes.len()]);
     let (mut busy_until, mut most, mut changes, mut last) = (None, 0, 0, TaskId(0));
-    let end = bed.now + Nanos::from_secs(seconds);
+    let (end, mut ended) = (bed.now + Nanos::from_secs(seconds), 0);
     while bed.now < end {
         due.sort_by_key(|(at, process)| (*at, *process));
         while due.first().is_some_and(|(at, _)| *at <= bed.now) {
@@ -81,12 +84,13 @@ fn run(processes: &[Process], seconds: u64, tunables: &[(&str, i64)]) -> Ran {
             let id = inside.pop_front().expect("the disk is busy");
             let process = bed.requests[id].task.index();
             bed.finish(id);
+            ended += 1;
             due.push((bed.now + processes[process].think, process));
         }
         let now = bed.now;
         bed.scheduler.on_wakeup(now);
     }
-    Ran { got, most, changes }
+    Ran { got, most, changes, ended, overdue: bed.scheduler.counts.overdue }
 }
 
 const STREAM: Process = Process { is_stream: true, depth: 1, think: Nanos::from_micros(5), level: 4 };
@@ -116,6 +120,22 @@ fn random_requests_share_the_disk_with_streams() {
     all_get(&[DEEP_STREAM, RANDOM], 95, 80);
     // Beside several that keep the disk, one that seeks request by request gets 0.7 of its share.
     all_get(&[STREAM, RANDOM, DEEP_RANDOM, DEEP_STREAM], 95, 60);
+}
+
+/// Turns come before the bound on waiting cuts them short: shares are those of the weights, and
+/// seeks take no more than a tenth of the throughput of one stream.
+#[test]
+fn the_bound_on_waiting_leaves_turns_whole() {
+    for process in [STREAM, DEEP_STREAM, DEEP_RANDOM] {
+        let weighted = [0, 4, 6].map(|level| Process { level, ..process });
+        let Ran { got, ended, overdue, .. } = run(&weighted, 20, &[]);
+        let all: u64 = got.iter().sum();
+        for (got, weight) in got.iter().zip([4, 2, 1]) {
+            assert!(got.abs_diff(all * weight / 7) * 20 <= all * weight / 7, "{got} of {all}, weight {weight}");
+        }
+        let alone = run(&[process], 20, &[]).ended;
+        assert!(overdue == 0 && ended * 10 >= alone * 9, "{overdue} were overdue, {ended} requests of {alone}");
+    }
 }
 
 #[test]
