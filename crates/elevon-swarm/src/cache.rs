@@ -404,7 +404,8 @@ impl SeenCache {
             | Wrong::TwiceTheWeight
             | Wrong::NoPatience
             | Wrong::HalfDepth
-            | Wrong::Call => {}
+            | Wrong::Call
+            | Wrong::NeverServed => {}
         }
     }
 }

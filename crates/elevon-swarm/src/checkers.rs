@@ -248,6 +248,7 @@ impl Checks {
             ("flow-shares", Box::<flow::FlowShares>::default()),
             ("flow-classes", Box::<flow::FlowClasses>::default()),
             ("flow-depth", Box::<flow::FlowDepth>::default()),
+            ("flow-bound", Box::<flow::FlowBound>::default()),
             ("memory", Box::<cache::Memory>::default()),
             ("dirty", Box::<cache::Dirty>::default()),
             ("counted", Box::<cache::Counted>::default()),

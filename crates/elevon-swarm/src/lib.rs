@@ -149,6 +149,8 @@ enum Wrong {
     NoPatience,
     /// `flow` has half of its limit.
     HalfDepth,
+    /// No member of `flow` was ever served.
+    NeverServed,
     /// The memory has half of its size.
     HalfMemory,
     /// There are too many dirty pages, by the number of pages of the memory.

@@ -282,6 +282,9 @@ impl Seen {
             Wrong::HalfDepth => self.flow.iter_mut().for_each(|flow| {
                 flow.most = flow.most.map(|most| most.map(|most| most / 2));
             }),
+            Wrong::NeverServed => self.flow.iter_mut().flat_map(|flow| &mut flow.members).for_each(|member| {
+                member.since = Instant::ZERO;
+            }),
             Wrong::HalfMemory | Wrong::MoreDirty | Wrong::MorePromoted | Wrong::MoreTraffic | Wrong::MoreDirtied => {}
         }
     }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use elevon_core::sched::flow::{Decisions, GroupClass, WaitingQueue};
-use elevon_core::units::Instant;
+use elevon_core::sched::flow::{Decisions, GroupClass, WaitingMember, WaitingQueue};
+use elevon_core::units::{Instant, Nanos};
 
 use super::{CheckResult, Checker, World, ensure};
 use crate::tenants::Seen;
@@ -137,5 +137,77 @@ impl Checker for FlowDepth {
         let is_urgent = decisions.classes.iter().any(is_urgent);
         let limit = most[usize::from(is_urgent)].max(before[usize::from(is_urgent)]);
         ensure(in_flight <= limit, || format!("{in_flight} are in flight, {limit} at most were allowed"))
+    }
+}
+
+/// Requests of a disk's turn that may be in the disk when a member is overdue, and classes that may
+/// be served once beside it because they have waited for `class_expire`.
+const MAX_AHEAD: u64 = 8 + 2;
+
+/// How long a member has waited.
+#[derive(Clone, Copy)]
+struct Wait {
+    since: Instant,
+    /// The time for which requests were in flight meanwhile.
+    waited: Nanos,
+    /// The longest time of it in which none of them ended.
+    longest: Nanos,
+}
+
+/// A tenant, or a process of none, whose request waits has it served within the bound that the
+/// scheduler states, and what the device takes for those before it: for each that waits one request
+/// may go first. What others of its class or above do is not asked for. Not counted is the time
+/// while a more urgent class waits, or nothing is in flight, and it counts anew if the driver
+/// refused or gave back a request.
+#[derive(Default)]
+pub(super) struct FlowBound {
+    waits: BTreeMap<u32, Wait>,
+    /// The last step, and whether requests were in flight then.
+    last: Instant,
+    was_busy: bool,
+    /// Requests that had ended by then, and when the last did.
+    ended: u64,
+    ended_at: Instant,
+    exempt: u64,
+}
+
+impl Checker for FlowBound {
+    fn on_step(&mut self, _: &World, seen: &Seen) -> CheckResult {
+        let Some(decisions) = &seen.flow else { return Ok(()) };
+        let Decisions { in_flight, from_head, refused, classes, members, .. } = decisions;
+        let of_root = || classes.iter().filter(|class| class.group == 0);
+        let served: u64 = of_root().map(|class| class.served).sum();
+        let ended = (served + from_head).saturating_sub(u64::from(*in_flight));
+        let busy_since = |at: Instant| if self.was_busy { seen.now.since(at) } else { Nanos::ZERO };
+        let [passed, idle] = [self.last, self.ended_at].map(busy_since);
+        if ended != self.ended || !self.was_busy {
+            (self.ended, self.ended_at) = (ended, seen.now);
+        }
+        (self.last, self.was_busy) = (seen.now, *in_flight > 0);
+        let exempt = from_head + refused;
+        if exempt != self.exempt {
+            self.exempt = exempt;
+            self.waits.clear();
+        }
+        let first = of_root().filter(|class| class.waits_since.is_some()).map(|class| class.class).min();
+        let counts = |member: &&WaitingMember| member.group == 0 && Some(member.class) == first;
+        let count = members.iter().filter(|member| member.group == 0).count() as u64;
+        let mut still = BTreeMap::new();
+        for member in members.iter().filter(counts) {
+            let before = self.waits.get(&member.member).filter(|wait| wait.since == member.since);
+            let new = Wait { since: member.since, waited: Nanos::ZERO, longest: idle };
+            let wait = before.map_or(new, |wait| Wait {
+                waited: wait.waited + passed,
+                longest: wait.longest.max(idle),
+                ..*wait
+            });
+            let most = member.bound + Nanos::new(wait.longest.get() * (count + MAX_AHEAD));
+            ensure(wait.waited <= most, || {
+                format!("{member:?} has waited for {:?} of {most:?}; {:?} without an end", wait.waited, wait.longest)
+            })?;
+            still.insert(member.member, wait);
+        }
+        self.waits = still;
+        Ok(())
     }
 }
