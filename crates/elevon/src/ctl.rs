@@ -282,7 +282,12 @@ fn device(device: &Value) -> String {
         ]);
     }
     let is_number: [bool; 12] = std::array::from_fn(|at| at > 0 && at < 11);
-    out + &columns(&rows, &is_number)
+    let of_weights = list(&device["tenants"]).filter_map(|tenant| {
+        let line = weight_line(number_of(&tenant["shares_missed_ns"]), at)?;
+        Some(format!("{}: {line}\n", word(&tenant["path"])))
+    });
+    let of_weights: String = of_weights.collect();
+    out + &columns(&rows, &is_number) + &of_weights
 }
 
 /// Returns what a page cache does, if there is one.
@@ -315,6 +320,19 @@ fn cache_lines(cache: &Value) -> Vec<String> {
         }
     }
     lines
+}
+
+/// The part of the time that a tenant may lose of its share while its weight counts as in force.
+const MAX_LOST_PART: u64 = 50;
+
+/// Returns a line if the weight of a tenant was not in force for a part of `span` nanoseconds, from
+/// the device time that it lost meanwhile.
+pub(crate) fn weight_line(missed: u64, span: u64) -> Option<String> {
+    let share = missed as f64 * 100.0 / span.max(1) as f64;
+    let why = "all of its requests were in the device, which orders them by itself";
+    (missed > span / MAX_LOST_PART).then(|| {
+        format!("weight not in force: {share:.1} % of the device's time was due to it and lost, because {why}")
+    })
 }
 
 /// Returns what waits for an answer now, if anything does.
@@ -354,6 +372,9 @@ fn explained(device: &Value) -> String {
     if let Some(missed) = device["reserve_missed_ns"].as_u64() {
         let _ = writeln!(out, "  reserve: {}", reserve_in_words(Nanos::new(missed)));
     }
+    if let Some(line) = weight_line(number_of(&device["shares_missed_ns"]), number_of(&device["ns"])) {
+        let _ = writeln!(out, "  {line}");
+    }
     let waiting = waiting_line(&device["waiting"]);
     if let Some(line) = &waiting {
         let _ = writeln!(out, "  {line}");
@@ -386,6 +407,23 @@ mod tests {
         let explain = CtlCommand::Explain { tenant: "db".to_owned(), seconds: 1.0 };
         let expected = "db on device fast, over 1.00s: 500.0 IOPS, 2048kB/s, 3 in flight\n  in force: limit = { iops = 500 }\n  reserve: short by 250ms of it while I/O was waiting\n  7 requests wait, the oldest for 5.20s, held by own limit iops=500\n   97.6 % own limit iops=500\n    2.4 % device\n";
         assert_eq!(text(&explain, &answer), expected);
+    }
+
+    #[test]
+    fn a_weight_that_is_not_in_force_has_a_line_that_says_why() {
+        let lost = |nanos: u64| {
+            let tenant = json!({ "path": "gold", "shares_missed_ns": nanos });
+            let device = json!({ "name": "d", "at_ns": 1_000_000_000_u64, "tenants": [tenant] });
+            let stats = text(&CtlCommand::Stats, &json!({ "devices": [device] }));
+            let device = json!({ "device": "d", "tenant": "gold", "ns": 1_000_000_000_u64, "shares_missed_ns": nanos });
+            let explain = CtlCommand::Explain { tenant: "gold".to_owned(), seconds: 1.0 };
+            let explained = text(&explain, &json!({ "devices": [device] }));
+            [stats, explained].map(|text| text.lines().filter(|line| line.contains("weight not")).count())
+        };
+        assert_eq!((lost(20_000_000), lost(20_000_001)), ([0, 0], [1, 1]), "a fiftieth of the time");
+        let line = "weight not in force: 12.5 % of the device's time was due to it and lost, \
+                    because all of its requests were in the device, which orders them by itself";
+        assert_eq!(weight_line(125, 1000).as_deref(), Some(line));
     }
 
     #[test]

@@ -38,7 +38,7 @@ mod tenants;
 
 use surprises::surprises;
 use tenants::tenants;
-pub(crate) use tenants::{limited_once, weights_in_vain};
+pub(crate) use tenants::{limited_once, prefer_shares_by_weights, weights_in_vain};
 
 /// The command whose jobs are the processes of a trace.
 const REPLAY: &str = "replay";
@@ -248,6 +248,7 @@ impl Plan {
             let (name, release) = (kernel.name(), kernel.release());
             plan.warnings.push(format!("--kernel {}: the rules of {name} are used, as of {release}", args.kernel()));
         }
+        prefer_shares_by_weights(&mut plan);
         if args.queue.tenants.is_some() {
             plan.warnings.extend(weights_in_vain(&plan));
             limited_once(&plan)?;

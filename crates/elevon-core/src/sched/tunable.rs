@@ -221,6 +221,16 @@ impl SchedulerConfig {
         self.name == super::none::INFO.name
     }
 
+    /// Gives a tunable a value if the scheduler has the tunable and none was given. Returns whether
+    /// it does. The value must be one that the tunable takes.
+    pub fn set_if_not_given(&mut self, tunable: &str, value: &str) -> bool {
+        let Ok(tunable) = find(self.info(), tunable) else { return false };
+        let is_given = self.tunables.iter().any(|(name, _)| *name == tunable.name);
+        let value = tunable.parse(value).filter(|_| !is_given);
+        self.tunables.extend(value.map(|value| (tunable.name, value)));
+        value.is_some()
+    }
+
     /// Checks that the kernel version has the tunables as such.
     ///
     /// # Errors

@@ -25,6 +25,8 @@ pub struct DeviceTable {
     pub is_raw: bool,
     /// The scheduler with tunables.
     pub scheduler: Option<Given>,
+    /// What comes first under `flow`: `shares` or `throughput`.
+    pub prefer: Option<Given>,
     /// Queue settings, `KEY=VALUE` each; the key `io_timeout` is among them.
     pub set: Vec<Given>,
     /// Faults of a simulated device.
@@ -74,6 +76,7 @@ impl DeviceTable {
             place,
             is_raw: false,
             scheduler: None,
+            prefer: None,
             set: Vec::new(),
             fault: Vec::new(),
             seed: Self::SEED,
@@ -89,10 +92,11 @@ impl DeviceTable {
     }
 }
 
-const DEVICE_KEYS: [&str; 13] = [
+const DEVICE_KEYS: [&str; 14] = [
     "device",
     "format",
     "scheduler",
+    "prefer",
     "set",
     "io_timeout",
     "fault",
@@ -104,7 +108,7 @@ const DEVICE_KEYS: [&str; 13] = [
     "on_loss",
     "tls",
 ];
-const POOL_KEYS: [&str; 6] = ["devices", "scheduler", "set", "io_timeout", "direct", "busy_poll"];
+const POOL_KEYS: [&str; 7] = ["devices", "scheduler", "prefer", "set", "io_timeout", "direct", "busy_poll"];
 
 /// The most connections to another server.
 const CONNECTIONS_MAX: u64 = 16;
@@ -261,6 +265,7 @@ impl Draft {
 fn read_queue(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, found: &mut DeviceTable) -> bool {
     match entry.full_name() {
         "scheduler" => found.scheduler = reader.text(key, entry),
+        "prefer" => found.prefer = read_prefer(reader, key, entry),
         "set" => found.set.extend(reader.texts(key, entry)),
         "io_timeout" => found.set.extend(read_io_timeout(reader, key, entry)),
         "direct" => found.direct = reader.flag(key, entry),
@@ -297,4 +302,14 @@ fn read_format(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> boo
         reader.complain(entry.at.start, key, Problem::NoChoice.because(message));
     }
     is_raw
+}
+
+/// Returns what comes first, shares or throughput.
+fn read_prefer(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<Given> {
+    let given = reader.text(key, entry)?;
+    let is_known = ["shares", "throughput"].contains(&given.value.as_str());
+    if !is_known {
+        reader.complain(entry.at.start, key, Problem::Malformed.because("expected \"shares\" or \"throughput\""));
+    }
+    is_known.then_some(given)
 }

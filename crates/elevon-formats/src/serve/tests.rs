@@ -11,6 +11,7 @@ kernel = \"6.12\"
 [device.fast]
 device = \"./disk.img\"
 scheduler = \"flow\"
+prefer = \"shares\"
 set = \"nr_requests=64\"
 direct = true
 busy_poll = \"100us\"
@@ -52,9 +53,11 @@ fn a_file_is_read() {
     assert_eq!(file.kernel.name(), "6.12");
     let [fast, slow] = &file.devices[..] else { panic!("two devices") };
     assert_eq!((fast.device.value.as_str(), fast.direct, fast.settings.len(), fast.seed), ("./disk.img", true, 1, 1));
+    let prefer = |of: &DeviceTable| of.prefer.as_ref().map(|given| given.value.clone());
+    assert_eq!((prefer(fast).as_deref(), prefer(slow)), (Some("shares"), None));
     assert_eq!((fast.busy_poll, slow.busy_poll), (Nanos::from_micros(100), BUSY_POLL));
     assert_eq!((&fast.cache, slow.cache.as_ref().map(|given| given.value.as_str())), (&None, Some("1GiB")));
-    assert_eq!((fast.set[0].place.line, fast.set[0].place.column), (8, 7));
+    assert_eq!((fast.set[0].place.line, fast.set[0].place.column), (9, 7));
     assert_eq!((fast.set[1].value.as_str(), fast.set[1].place.line), ("io_timeout=5000", 11));
     assert_eq!((slow.fault.len(), slow.fault[1].value.as_str(), slow.seed), (2, "dead:after=5s", 7));
     let [db, unnamed, old] = &file.exports[..] else { panic!("three exports") };
@@ -77,6 +80,10 @@ fn a_mistake_is_a_line_with_its_place() {
         ("[export", &["c.toml:1:8: "]),
         ("{}lisen = 5\n{}[export.d]", &["c.toml:2:1: lisen: no such key (did you mean `listen`?)"]),
         ("{}kernel = '5.4'\n{}[export.d]", &["c.toml:2:10: kernel: 5.4: not modelled; there are 5.10"]),
+        (
+            "{}{}prefer = 'weights'\n[export.x]",
+            &["c.toml:4:10: device.d.prefer: expected \"shares\" or \"throughput\""],
+        ),
         (
             "{}{}busy_poll = '2ms'\n[export.x]",
             &["c.toml:4:13: device.d.busy_poll: expected a time from 0 to 1ms with its unit, such as 50us"],

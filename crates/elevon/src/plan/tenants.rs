@@ -1,6 +1,6 @@
 //! The tenants of a plan, and what of their settings has no effect or is set twice.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use elevon_core::ioprio::PrioPolicy;
@@ -32,6 +32,16 @@ pub(super) fn tenants(
         })
         .transpose()?;
     TenantPlan::new(jobs, file.as_ref()).map_err(Failure::text)
+}
+
+/// Lets shares come before the last fifth of the throughput if tenants of one parent have different
+/// weights, and neither the scheduler's tunable nor a key says what comes first.
+pub(crate) fn prefer_shares_by_weights(plan: &mut Plan) {
+    let mut weights = BTreeMap::new();
+    let mut differs = |tenant: &Tenant| *weights.entry(tenant.parent).or_insert(tenant.weight) != tenant.weight;
+    if plan.tenants.tenants.iter().any(&mut differs) {
+        plan.scheduler.set_if_not_given("prefer", "shares");
+    }
 }
 
 /// Returns warnings about settings of tenants that have no effect in this plan, or not the one that

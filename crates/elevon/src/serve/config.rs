@@ -19,7 +19,7 @@ use super::open::{Opened, Planned};
 use super::payers::{classes_in_vain, tenants, without_export};
 use crate::args::{QueueArgs, RealCacheArgs, StackArgs, TENANTS_SCHEDULER};
 use crate::failure::{Failure, InputError};
-use crate::plan::{Plan, limited_once, weights_in_vain};
+use crate::plan::{Plan, limited_once, prefer_shares_by_weights, weights_in_vain};
 use crate::target::Target;
 
 /// A configuration, checked as far as possible without opening anything.
@@ -416,6 +416,7 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     reach(table, &mut plan.target)?;
     distinct(table, (&plan.target, &parts), file, before)?;
     plan.tenants = TenantPlan::new(&[], Some(&tenants(file, index))).map_err(Failure::text)?;
+    prefer(table, &mut plan)?;
     plan.warnings.extend(weights_in_vain(&plan));
     if seed != DeviceTable::SEED && plan.faults.is_empty() && !matches!(plan.target, Target::Simulated(_)) {
         plan.warnings.push("seed has no effect: only simulated devices and faults choose at random".to_owned());
@@ -427,6 +428,23 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     let (direct, busy_poll) = (table.direct, table.busy_poll);
     let raw = if parts.is_empty() { vec![table.is_raw] } else { table.parts.iter().map(|part| part.is_raw).collect() };
     Ok(Planned { plan, parts, names, raw, read_only, direct, busy_poll, hold, is_watched: true })
+}
+
+/// Decides whether shares come before the last fifth of the throughput: by the key, or else by the
+/// weights of tenants.
+fn prefer(table: &DeviceTable, plan: &mut Plan) -> Result<(), Failure> {
+    if let Some(given) = &table.prefer
+        && !plan.scheduler.set_if_not_given("prefer", &given.value)
+    {
+        let name = plan.scheduler.name;
+        let message = match plan.scheduler.tunables.iter().any(|(tunable, _)| *tunable == "prefer") {
+            true => "the scheduler's text gives it, too; give it once".to_owned(),
+            false => format!("{name} has no such choice; flow has"),
+        };
+        return Err(wrong(given, message));
+    }
+    prefer_shares_by_weights(plan);
+    Ok(())
 }
 
 /// Returns without an error if what a device or a pool is of is served once: no two paths of it are

@@ -8,7 +8,7 @@ use elevon_report::number;
 use serde_json::Value;
 
 use super::cache::{CacheRates, CacheUse};
-use crate::ctl::{columns, list, waiting_line};
+use crate::ctl::{columns, list, waiting_line, weight_line};
 
 /// What a device did between two answers.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +54,8 @@ pub(super) struct TenantRates {
     pub(super) causes: Vec<(String, f64)>,
     /// What waits for an answer now, if anything does.
     pub(super) waiting: Option<String>,
+    /// Whether its weight was not in force, and why.
+    pub(super) weight: Option<String>,
     /// What it found in the page cache, if there is one.
     pub(super) cache: Option<CacheUse>,
     pub(super) settings: Vec<String>,
@@ -124,6 +126,7 @@ fn tenant_rates(before: &Value, now: &Value, seconds: f64) -> TenantRates {
         at_device: waits.iter().find(|(words, _)| words == "device").map_or(0.0, |(_, nanos)| nanos / seconds / 1e9),
         causes: waits.into_iter().map(|(words, nanos)| (words, nanos * 100.0 / all)).collect(),
         waiting: waiting_line(&now["waiting"]),
+        weight: weight_line(since(before, now, "/shares_missed_ns") as u64, (seconds * 1e9) as u64),
         cache: CacheUse::between(&before["cache"], &now["cache"], seconds),
         settings: settings.map(|(name, value)| format!("{name} = {}", text(value))).collect(),
     }
@@ -195,11 +198,17 @@ impl DeviceRates {
 
     /// Returns the lines above its tenants.
     pub(super) fn lines(&self) -> impl Iterator<Item = String> {
-        [self.line()].into_iter().chain(self.cache.as_ref().map(CacheRates::line))
+        let of_weights = self.tenants.iter().filter_map(TenantRates::weight_line);
+        [self.line()].into_iter().chain(self.cache.as_ref().map(CacheRates::line)).chain(of_weights)
     }
 }
 
 impl TenantRates {
+    /// Returns a line if its weight was not in force.
+    fn weight_line(&self) -> Option<String> {
+        self.weight.as_ref().map(|line| format!("{}: {line}", self.path))
+    }
+
     /// Returns the row of a tenant, as [`HEADS`] has the columns.
     pub(super) fn row(&self) -> Vec<String> {
         let time = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), |nanos| number::span(nanos as f64));
@@ -323,6 +332,10 @@ pub(super) mod tests {
         db            3000  1000  4096kB         0B          3      0.500      9.00us      9.00us      5.00us      5.00us  75.0 % own limit iops=1000
         batch            0     0      0B         0B          3          0           -           -           -           -  -
         ");
+        let [before, mut now] = answers();
+        now["devices"][0]["tenants"][1]["shares_missed_ns"] = json!(100_000_000);
+        let table: String = rates(&before, &now).iter().map(table).collect();
+        assert!(table.contains("\ndb: weight not in force: 5.0 % of the device's time"), "{table}");
         assert_eq!((all[0].busy, all[0].tenants[0].device[1]), (0.25, Some(5000)));
         assert!(rates(&now, &before).is_empty(), "a server that was started again");
         assert!(rates(&json!({}), &now).is_empty());

@@ -50,6 +50,19 @@ fn tenants_share_a_device_under_flow_unless_a_scheduler_is_named() {
     assert!(name == "none" && command.contains("--scheduler none"), "{name}: {command}");
 }
 
+/// Shares come before the last fifth of the throughput if weights differ and nothing else is said.
+#[test]
+fn weights_that_differ_prefer_shares() {
+    let preferred = |file: &str, scheduler: &str| {
+        let args = ["--device", "null:latency=100us", "--tenants", "t.toml", "--scheduler", scheduler];
+        bench(file).json("jobs.fio", &args)["elevon"]["scheduler"]["tunables"]["prefer"].clone()
+    };
+    assert_eq!(preferred("[tenant.x]\nweight = 300\n", "flow"), "shares");
+    assert_eq!(preferred("[tenant.x]\nweight = 300\n[tenant.y]\nweight = 300\n", "flow"), "throughput");
+    assert_eq!(preferred("[tenant.x]\nweight = 300\n", "flow:prefer=throughput"), "throughput");
+    assert_eq!(preferred("[tenant.x]\nweight = 300\n", "bfq"), Value::Null);
+}
+
 /// Clamped water-filling: everybody gets its weight's part of a common level, but at least its
 /// reserve and at most its limit; reserves that are too high shrink in proportion.
 #[test]

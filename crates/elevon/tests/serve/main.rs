@@ -27,3 +27,4 @@ mod upstream;
 mod upstream_chunks;
 mod upstream_faults;
 mod upstream_tls;
+mod weights;
