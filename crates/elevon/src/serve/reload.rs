@@ -309,6 +309,7 @@ impl Running {
             compare(&name(".devices"), parts(was) != parts(table));
             compare(&name(".device"), parts(was) == parts(table) && was.device.value != table.device.value);
             compare(&name(".scheduler"), value(&was.scheduler) != value(&table.scheduler));
+            compare(&name(".prefer"), value(&was.prefer) != value(&table.prefer));
             for key in [".set", ".io_timeout"] {
                 let of_key = |table: &DeviceTable| {
                     let given = table.set.iter().filter(|given| given.key.ends_with(key));
