@@ -7,9 +7,6 @@ use crate::units::{BioId, Bytes, Instant, LayoutId, Sector, Sectors, TaskId, Ten
 /// The maximum number of vectors of a bio.
 pub const BIO_MAX_VECS: usize = 256;
 
-/// In place of the key of a call: the bio is the whole call, of which nothing else is kept.
-pub const WHOLE_CALL: u32 = u32::MAX;
-
 /// The data of a bio: a byte range of a registered layout. The vectors are the layout's runs cut to
 /// this range, so a split changes two numbers and copies nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +45,7 @@ pub struct Bio {
     pub task: TaskId,
     /// The tenant that is charged.
     pub tenant: TenantId,
-    /// Key of its I/O (one call of a source) in the stack's I/O table, or [`WHOLE_CALL`].
+    /// Key of its I/O (one call of a source) in the stack's table of calls.
     pub io: u32,
     /// The source's own token of its I/O.
     pub token: u64,

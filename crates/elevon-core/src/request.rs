@@ -11,7 +11,7 @@ use crate::bio::Bio;
 use crate::flush::Sequence;
 use crate::ioprio::IoPrio;
 use crate::op::{Flags, Op};
-use crate::units::{BioId, HwQueue, Instant, LayoutId, RequestId, Sector, Sectors, Tag, TaskId, TenantId};
+use crate::units::{BioId, HwQueue, Instant, RequestId, Sector, Sectors, Tag, TaskId, TenantId};
 use crate::wbt::Throttled;
 
 /// The state of a request.
@@ -28,15 +28,6 @@ pub enum State {
     InFlight,
     /// Given back by the driver, waiting to be inserted again.
     Requeued,
-}
-
-/// What only the bio of a call that is one bio would say, where that bio is not in the table.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct WholeCall {
-    /// The source's own token.
-    pub(crate) token: u64,
-    /// The layout of its buffer, of which it is the first bytes.
-    pub(crate) layout: LayoutId,
 }
 
 /// A request.
@@ -72,8 +63,6 @@ pub struct Request {
     pub bio_head: Option<BioId>,
     /// Last bio.
     pub bio_tail: Option<BioId>,
-    /// In place of a bio: the call that it is all of.
-    pub(crate) call: Option<WholeCall>,
     /// The task that allocated it.
     pub task: TaskId,
     /// The tenant that is charged.
@@ -113,7 +102,6 @@ impl Request {
         sectors: Sectors::ZERO,
         bio_head: None,
         bio_tail: None,
-        call: None,
         task: TaskId::IDLE,
         tenant: TenantId(0),
         cpu: 0,
@@ -127,10 +115,9 @@ impl Request {
     };
 
     /// Returns a new request for a bio, which is not accounted, in the place that was allocated.
-    /// The bio is in the table under `id`; without one it is a whole call.
+    /// The bio is in the table under `id`.
     #[inline(always)]
-    pub(crate) fn of(now: Instant, id: Option<BioId>, bio: &Bio, allocated: &Allocated) -> Self {
-        let call = WholeCall { token: bio.token, layout: bio.data.layout };
+    pub(crate) fn of(now: Instant, id: BioId, bio: &Bio, allocated: &Allocated) -> Self {
         Self {
             state: State::Queued,
             op: bio.op,
@@ -140,9 +127,8 @@ impl Request {
             segments: bio.segments,
             sector: bio.sector,
             sectors: bio.sectors(),
-            bio_head: id,
-            bio_tail: id,
-            call: if id.is_none() { Some(call) } else { None },
+            bio_head: Some(id),
+            bio_tail: Some(id),
             task: bio.task,
             tenant: bio.tenant,
             cpu: allocated.cpu,

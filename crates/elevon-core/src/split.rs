@@ -58,14 +58,6 @@ const fn fits_page(in_page: u64, bytes: Bytes, limits: &QueueLimits) -> bool {
     limits.chunk_sectors.is_zero() && in_page + bytes.get() <= PAGE_SIZE && in_page & limits.dma_alignment as u64 == 0
 }
 
-/// Returns how many bytes from the start of a buffer may be read or written by one bio that lies
-/// inside one page, wherever on the device: 0 if ends of bios are given, or a bio may be cut.
-pub(crate) fn page_room(layout: &Layout, limits: &QueueLimits) -> u64 {
-    let in_page = layout.page_offset(0);
-    let room = PAGE_SIZE - in_page;
-    if layout.bio_ends().is_empty() && fits_page(in_page, Bytes::new(room), limits) { room } else { 0 }
-}
-
 fn split_checked(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
     match bio.op {
         Op::Flush => Split::Whole { segments: 0 },

@@ -37,7 +37,6 @@ use crate::op::{Flags, Op, StatGroup};
 use crate::pool::Pool;
 use crate::request::{Request, Requests};
 use crate::sched::{AnyScheduler, Reserve, Scheduler, SchedulerError, View};
-use crate::split::page_room;
 use crate::status::Status;
 use crate::tags::TagMap;
 use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
@@ -60,7 +59,7 @@ mod throttled;
 pub use config::{DirectPath, StackConfig};
 
 use plug::Plug;
-use submit::{PageCalls, Submission};
+use submit::Submission;
 use tenants::GatedBio;
 use throttled::WaitQueue;
 
@@ -292,13 +291,7 @@ pub struct Stack {
 
     bios: Pool<Bio>,
     calls: Pool<Call>,
-    /// Calls in flight that are one bio each, and not in the table.
-    whole_calls: usize,
     layouts: Vec<Layout>,
-    /// By layout: the most bytes of a call that is one bio inside one page
-    /// ([`Self::goes_straight`]).
-    page_rooms: Vec<u64>,
-    page_calls: PageCalls,
     tasks: Vec<Task>,
     requests: Requests,
     queues: Vec<HwQueueState>,
@@ -411,9 +404,6 @@ impl Stack {
             requests_per_queue: nr_requests,
             bios: Pool::new(),
             calls: Pool::new(),
-            whole_calls: 0,
-            page_rooms: alloc::vec![page_room(&anywhere, &limits)],
-            page_calls: PageCalls::new(&config, &rules),
             layouts: alloc::vec![anywhere],
             limits,
             tasks: Vec::new(),
@@ -455,7 +445,6 @@ impl Stack {
 
     /// Registers the layout of a buffer. Layout 0 always exists: contiguous memory of any length.
     pub fn register_layout(&mut self, layout: Layout) -> LayoutId {
-        self.page_rooms.push(page_room(&layout, &self.limits));
         self.layouts.push(layout);
         LayoutId((self.layouts.len() - 1) as u32)
     }
@@ -463,9 +452,7 @@ impl Stack {
     /// Reuses a layout for another buffer, whose pages have these physical page numbers. No I/O of
     /// this layout may be in flight.
     pub fn set_layout(&mut self, id: LayoutId, pages: impl IntoIterator<Item = u64>) {
-        let layout = &mut self.layouts[id.index()];
-        layout.set_pages(pages);
-        self.page_rooms[id.index()] = page_room(layout, &self.limits);
+        self.layouts[id.index()].set_pages(pages);
     }
 
     /// Returns the next completed I/O, in order of completion.
@@ -511,7 +498,7 @@ impl Stack {
     /// Returns the number of I/Os that were accepted and have not completed.
     #[inline]
     pub fn ios_in_flight(&self) -> usize {
-        self.calls.live() + self.whole_calls
+        self.calls.live()
     }
 
     /// Returns the number of accounted requests (`iostats`) that are allocated and have not

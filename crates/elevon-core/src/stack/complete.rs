@@ -3,7 +3,7 @@
 
 use super::{Call, Done, Stack, group_of};
 use crate::account::CompletionFact;
-use crate::bio::{Bio, WHOLE_CALL};
+use crate::bio::Bio;
 use crate::driver::{Completion, Driver};
 use crate::event::EventKind;
 use crate::op::{Flags, Op};
@@ -11,8 +11,6 @@ use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sectors, Tag, TaskId};
-
-mod straight;
 
 /// Flags that forbid a retry.
 const NO_RETRY: Flags =
@@ -34,18 +32,8 @@ impl Stack {
             self.note_late(sequence);
             return;
         }
-        if self.ends_straight(request, status, bytes) {
-            self.end_straight(now, id, driver);
-        } else {
-            self.end_generally(now, id, status, bytes, driver);
-        }
-        self.sync_written(now, driver);
-    }
-
-    /// Handles any completion of a command, as [`Self::end_in_driver`].
-    #[inline(never)]
-    fn end_generally<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, bytes: Bytes, driver: &mut D) {
         self.end_in_driver(now, id, status, bytes, driver);
+        self.sync_written(now, driver);
     }
 
     /// Counts the late completion of an aborted command. A command that is not in flight can have
@@ -201,7 +189,6 @@ impl Stack {
     fn end_front(&mut self, now: Instant, id: RequestId, sectors: Sectors) {
         let request = self.requests[id];
         assert!(sectors < request.sectors, "a part of a request is all of it, or more");
-        self.file_call(id);
         let part = sectors.get() as u32;
         self.trace_part(now, EventKind::Complete { status: Status::Ok }, id, request.sector, part);
         self.account_sectors(&request, sectors);
@@ -232,7 +219,6 @@ impl Stack {
     /// Ends a request with all its remaining bios (C), and frees it.
     #[inline(always)]
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
-        self.file_call(id);
         let request = &self.requests[id];
         if self.tracing {
             let (sector, sectors) = (request.sector, sectors_at_end(request).get() as u32);
@@ -276,10 +262,7 @@ impl Stack {
     #[inline]
     fn task_served(&self, request: &Request) -> TaskId {
         let of_worker = request.bio_head.filter(|_| Some(request.task) == self.limit_worker);
-        of_worker.map_or(request.task, |id| {
-            let bio = &self.bios[id.0];
-            if bio.io == WHOLE_CALL { bio.task } else { self.calls[bio.io].task }
-        })
+        of_worker.map_or(request.task, |id| self.calls[self.bios[id.0].io].task)
     }
 
     #[inline]
@@ -343,28 +326,16 @@ impl Stack {
     #[inline]
     pub(super) fn end_bio(&mut self, id: BioId, status: Status) {
         let call = self.bios.remove(id.0).io;
-        debug_assert_ne!(call, WHOLE_CALL, "a bio that is a whole call has a request");
         self.end_part(call, status);
     }
 
     /// As [`Self::end_bio`], for a bio that was in the device for the time `device`.
     #[inline(always)]
     pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
-        let &Bio { io: call, task, token, ioprio, .. } = self.bios.remove(id.0);
-        if call == WHOLE_CALL {
-            self.end_whole_call(Done { task, token, status, device, ioprio });
-            return;
-        }
+        let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
         let entry = &mut self.calls[call];
         (entry.device, entry.ioprio) = (device, ioprio);
         self.end_part(call, status);
-    }
-
-    /// Ends a call that is one bio, and not in the table of calls.
-    #[inline(always)]
-    fn end_whole_call(&mut self, done: Done) {
-        self.whole_calls -= 1;
-        self.done.push(done);
     }
 
     /// Ends one part of a call. The last part ends the call. The call's status is the first error.

@@ -11,7 +11,7 @@ use crate::event::EventKind;
 use crate::jiffies::{Hz, to_ticks};
 use crate::op::{Flags, Op};
 use crate::pool::Pool;
-use crate::request::{Allocated, Request, State, WholeCall};
+use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::status::Status;
 use crate::units::{Bytes, HwQueue, Instant, Nanos, RequestId};
@@ -96,15 +96,8 @@ impl Stack {
     /// was busy; the request then waits on the dispatch list.
     #[inline(always)]
     pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
-        let issue = self.issue(now, id, driver);
-        self.after_direct_issue(now, id, issue, driver)
-    }
-
-    /// Does what follows the direct issue of a request. Returns false if the driver was busy.
-    #[inline(always)]
-    fn after_direct_issue<D: Driver>(&mut self, now: Instant, id: RequestId, issue: Issue, driver: &mut D) -> bool {
         let queue = self.requests[id].queue;
-        match issue {
+        match self.issue(now, id, driver) {
             Issue::Gone => {
                 self.update_busy(queue, false);
                 true
@@ -128,18 +121,11 @@ impl Stack {
         debug_assert!(request.tag.is_some(), "a request reaches the driver without a tag");
         request.sequence = self.sequence;
         let command = command_of(id, request);
-        let answer = call_driver(driver, now, &command, &self.bios, request);
-        self.take_answer(now, &command, answer, driver)
-    }
-
-    /// Takes the driver's answer to the command of a request.
-    #[inline(always)]
-    fn take_answer<D: Driver>(&mut self, now: Instant, command: &Command, answer: Accept, driver: &mut D) -> Issue {
-        let id = command.request;
+        let answer = driver.queue_command(now, &command, &RequestPieces { bios: &self.bios, request });
         match answer {
             Accept::Ok => {
                 self.sequence += 1;
-                self.started(now, command);
+                self.started(now, &command);
                 Issue::Gone
             }
             Accept::Error(status) => {
@@ -156,38 +142,6 @@ impl Stack {
                 Issue::Busy { promised: answer == Accept::DeviceBusy }
             }
         }
-    }
-
-    /// Starts a request for a bio that is a whole call, and issues it directly: as
-    /// [`Self::start_call`] and [`Self::issue_directly`], if neither is recorded and the queue
-    /// has no scheduler and was not busy lately. Most requests are accepted, so what they are then
-    /// is written at once.
-    #[inline(always)]
-    pub(super) fn start_directly<D: Driver>(&mut self, now: Instant, allocated: &Allocated, bio: &Bio, driver: &mut D) {
-        let id = allocated.id;
-        let slot = &mut self.requests[id];
-        let accounted = self.config.iostats;
-        *slot = Request {
-            state: State::InFlight,
-            accounted,
-            timer: now,
-            sequence: self.sequence,
-            ..Request::of(now, None, bio, allocated)
-        };
-        let command = command_of(id, slot);
-        if accounted {
-            self.accounting.on_start(now, || self.queues[command.queue.index()].tags.used());
-        }
-        let answer = call_driver(driver, now, &command, &self.bios, slot);
-        if matches!(answer, Accept::Ok) {
-            self.sequence += 1;
-            self.count_issue(now, &command, accounted);
-        } else {
-            self.requests[id].state = State::Queued;
-            let issue = self.take_answer(now, &command, answer, driver);
-            self.after_direct_issue(now, id, issue, driver);
-        }
-        driver.commit(now);
     }
 
     /// Tells the scheduler that the driver has refused a command until another one ends.
@@ -212,23 +166,13 @@ impl Stack {
         request.state = State::InFlight;
         (request.issued, request.timer) = (now, now);
         let accounted = request.accounted;
-        self.count_issue(now, command, accounted);
-        if self.control.is_watched() {
-            self.request_issued(now, id);
-        }
-        self.trace_request(now, EventKind::Issue, id);
-    }
-
-    /// Counts a command that the driver accepted, and sets the timer of its timeout.
-    #[inline(always)]
-    fn count_issue(&mut self, now: Instant, command: &Command, accounted: bool) {
         if self.timeout_scan == Instant::MAX {
             // As the kernel's timer: the first check comes early, later checks at the earliest
             // deadline.
             let first_look = self.config.io_timeout.min(Nanos::from_secs(6));
             self.timeout_scan = now.saturating_add(first_look);
         }
-        let &Command { request, queue, op, bytes, .. } = command;
+        let &Command { queue, op, bytes, .. } = command;
         self.queues[queue.index()].in_driver += 1;
         self.counters.issued += 1;
         if op.has_data() {
@@ -241,10 +185,14 @@ impl Stack {
         } else if op == Op::Discard {
             *self.counters.discards.entry(bytes.get()).or_default() += 1;
         }
-        self.wbt.on_issue(now, request, op);
+        self.wbt.on_issue(now, id, op);
         if accounted && op != Op::Flush {
             self.accounting.on_issue(now);
         }
+        if self.control.is_watched() {
+            self.request_issued(now, id);
+        }
+        self.trace_request(now, EventKind::Issue, id);
     }
 
     /// Runs a hardware queue: first the requests that the driver refused before, then the scheduler
@@ -611,10 +559,7 @@ struct RequestPieces<'a> {
 
 impl Pieces for RequestPieces<'_> {
     fn for_each(&self, each: &mut dyn FnMut(Piece)) {
-        let &Request { call, bio_head: mut next, task, sector, sectors, .. } = self.request;
-        if let Some(WholeCall { token, .. }) = call {
-            each(Piece { task, token, offset: 0, len: sectors.bytes().get(), sector });
-        }
+        let mut next = self.request.bio_head;
         while let Some(id) = next {
             let bio = &self.bios[id.0];
             let (offset, len) = (bio.data.offset, bio.bytes.get());
@@ -637,18 +582,6 @@ fn command_of(id: RequestId, request: &Request) -> Command {
         sector: request.sector,
         bytes: request.sectors.bytes(),
     }
-}
-
-/// Gives a request to the driver. This is the only place that calls the driver for it.
-#[inline(always)]
-fn call_driver<D: Driver>(
-    driver: &mut D,
-    now: Instant,
-    command: &Command,
-    bios: &Pool<Bio>,
-    request: &Request,
-) -> Accept {
-    driver.queue_command(now, command, &RequestPieces { bios, request })
 }
 
 /// Returns the next value of the busy average.

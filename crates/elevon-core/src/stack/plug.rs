@@ -228,7 +228,6 @@ impl Stack {
     /// result would be too big, the request is closed to all further merges, even of bios that
     /// would fit.
     fn attempt_merge(&mut self, now: Instant, id: RequestId, bio_id: BioId, kind: MergeKind) -> bool {
-        self.file_call(id);
         let bio = self.bios[bio_id.0];
         match self.fit(id, bio_id, kind) {
             Fit::Fits => {}
@@ -335,7 +334,6 @@ impl Stack {
     /// Merges `next` into the end of `survivor` if they are contiguous, compatible and within the
     /// limits. Returns true if they were merged.
     pub(super) fn merge_requests(&mut self, now: Instant, survivor: RequestId, next: RequestId) -> bool {
-        [survivor, next].into_iter().for_each(|id| self.file_call(id));
         let (a, b) = (self.requests[survivor], self.requests[next]);
         debug_assert_ne!(survivor, next, "a request is merged with itself");
         debug_assert!(a.state != State::InFlight && b.state != State::InFlight, "a request in the driver is merged");

@@ -1,7 +1,7 @@
 //! Submission: builds bios from an I/O, splits them, and merges each fragment or takes a tag for
 //! it.
 
-use super::{Call, Io, Stack, Submitted, Task, Woken, WokenStep};
+use super::{Call, Io, Stack, Submitted, Woken, WokenStep};
 use crate::bio::{BIO_MAX_VECS, Bio, DataRange};
 use crate::build::{self, IoPath};
 use crate::control::{Cause, StageVerdict};
@@ -16,11 +16,8 @@ use crate::status::Status;
 use crate::tags::Shallow;
 use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
 
-mod straight;
 mod tried;
 mod waiting;
-
-pub(super) use straight::PageCalls;
 
 /// Block size of a file system, in bytes: that of ext4 and XFS if nothing else was asked for, and
 /// that of an opened block device.
@@ -193,29 +190,9 @@ impl Stack {
     #[inline(always)]
     fn start_submission<D: Driver>(&mut self, now: Instant, io: Io, path: IoPath, driver: &mut D) -> Submitted {
         self.advance(now);
-        let &mut Task { ref plug, blocked, cpu, queue } = self.task_mut(io.task);
-        assert!(!blocked, "a sleeping task submits");
-        let is_plugged = plug.is_open();
+        assert!(!self.task_mut(io.task).blocked, "a sleeping task submits");
         let is_waited = io.flags.contains(Flags::WAITED);
-        let io = Io { flags: io.flags.without(Flags::WAITED), ..io };
-        if self.goes_straight(&io, path, is_plugged) {
-            let submitted = self.submit_straight(now, io, is_waited, (path, (cpu, queue)), driver);
-            self.sync_written(now, driver);
-            return submitted;
-        }
-        self.submit_generally(now, io, is_waited, path, driver)
-    }
-
-    /// Submits any call. `is_waited`: its task sleeps until it ends.
-    #[inline(never)]
-    fn submit_generally<D: Driver>(
-        &mut self,
-        now: Instant,
-        mut io: Io,
-        is_waited: bool,
-        path: IoPath,
-        driver: &mut D,
-    ) -> Submitted {
+        let mut io = Io { flags: io.flags.without(Flags::WAITED), ..io };
         let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io, is_waited) } else { None };
         let io = &io;
         let call = self.calls.insert(Call::of(io, sync));
@@ -659,8 +636,7 @@ impl Stack {
     #[inline(always)]
     fn start_request(&mut self, now: Instant, allocated: &Allocated, bio_id: BioId) {
         let (id, bio) = (allocated.id, &self.bios[bio_id.0]);
-        self.requests[id] =
-            Request { accounted: self.config.iostats, ..Request::of(now, Some(bio_id), bio, allocated) };
+        self.requests[id] = Request { accounted: self.config.iostats, ..Request::of(now, bio_id, bio, allocated) };
         if self.control.is_active() {
             self.charge_wait(now, bio_id, Cause::Tag);
         }

@@ -306,7 +306,6 @@ impl Stack {
     /// As [`Self::enter_scheduler`], for every bio of a request.
     #[inline(never)]
     pub(super) fn request_enters_scheduler(&mut self, now: Instant, request: RequestId) {
-        self.file_call(request);
         let Request { bio_head: mut next, flush, .. } = self.requests[request];
         let before = if flush.is_some() { Cause::Flush } else { Cause::Plug };
         while let Some(id) = next {
@@ -330,7 +329,6 @@ impl Stack {
     /// Records that a request was issued to the device.
     #[inline(never)]
     pub(super) fn request_issued(&mut self, now: Instant, request: RequestId) {
-        self.file_call(request);
         let Request { bio_head: mut next, flush, tenant, op, .. } = self.requests[request];
         let otherwise = if flush.is_some() { Cause::Flush } else { Cause::Plug };
         while let Some(id) = next {
@@ -345,7 +343,6 @@ impl Stack {
     /// Adds the time that a request has been at the device, until it gives it back or until now, to
     /// what its tenants waited for.
     pub(super) fn charge_device_time(&mut self, now: Instant, request: RequestId) {
-        self.file_call(request);
         let mut next = self.requests[request].bio_head;
         while let Some(id) = next {
             next = self.bios[id.0].next;

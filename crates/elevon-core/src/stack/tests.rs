@@ -24,9 +24,9 @@ mod flush;
 mod inject;
 mod merges;
 mod plug;
-mod straight;
 mod tenants;
 mod tried;
+mod untraced;
 
 /// A driver that records its commands and completes none until a test does.
 #[derive(Default)]

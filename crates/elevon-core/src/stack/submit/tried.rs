@@ -8,7 +8,7 @@ use crate::driver::Driver;
 use crate::event::EventKind;
 use crate::op::{Flags, Op};
 use crate::split::{Split, split};
-use crate::stack::{Call, DirectPath, Io, Stack, Submitted, Woken, WokenStep};
+use crate::stack::{DirectPath, Io, Stack, Submitted, Woken, WokenStep};
 use crate::status::Status;
 use crate::units::{BioId, Instant};
 
@@ -102,14 +102,5 @@ impl Stack {
             submission
         };
         self.run_submission(now, io, submission, None, driver);
-    }
-
-    /// As [`Self::hand_to_worker`], for a call that went straight and found no tag.
-    #[cold]
-    pub(super) fn hand_straight_to_worker<D: Driver>(&mut self, now: Instant, io: &Io, path: IoPath, driver: &mut D) {
-        let call = self.calls.insert(Call::of(io, None));
-        self.whole_calls -= 1;
-        let submission = Submission::of_call(call, path);
-        self.hand_to_worker(now, io, submission, driver);
     }
 }
