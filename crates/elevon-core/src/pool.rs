@@ -46,6 +46,12 @@ impl<T: Copy> Pool<T> {
         &self.entries[key as usize]
     }
 
+    /// Frees a key whose entry is not needed any more.
+    #[inline]
+    pub fn free(&mut self, key: u32) {
+        self.free.push(key);
+    }
+
     /// Returns the number of entries in use.
     #[inline]
     pub fn live(&self) -> usize {

@@ -114,12 +114,13 @@ impl Request {
         sequence: 0,
     };
 
-    /// Returns a new request for a bio, which is not accounted, in the place that was allocated.
-    /// The bio is in the table under `id`.
+    /// Returns a new request for a bio, which is in the table under `id`, in the place that was
+    /// allocated.
     #[inline(always)]
     pub(crate) fn of(now: Instant, id: BioId, bio: &Bio, allocated: &Allocated) -> Self {
         Self {
             state: State::Queued,
+            accounted: allocated.accounted,
             op: bio.op,
             flags: bio.flags,
             ioprio: bio.ioprio,
@@ -161,10 +162,11 @@ impl Request {
     }
 }
 
-/// A free request that a tag was taken for, and what the new request has from its place.
+/// What a new request has besides its bio.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Allocated {
-    pub(crate) id: RequestId,
+    /// Whether the statistics count it.
+    pub(crate) accounted: bool,
     pub(crate) cpu: u16,
     pub(crate) queue: HwQueue,
     /// The driver tag, if it has one already.

@@ -54,7 +54,7 @@ pub fn split(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &R
 /// Returns true if data to read or write lies inside one page, `in_page` bytes from its start, and
 /// fits the queue's limits, of which none may be smaller than a page.
 #[inline]
-const fn fits_page(in_page: u64, bytes: Bytes, limits: &QueueLimits) -> bool {
+pub(crate) const fn fits_page(in_page: u64, bytes: Bytes, limits: &QueueLimits) -> bool {
     limits.chunk_sectors.is_zero() && in_page + bytes.get() <= PAGE_SIZE && in_page & limits.dma_alignment as u64 == 0
 }
 

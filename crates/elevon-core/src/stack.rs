@@ -620,6 +620,12 @@ impl Stack {
         (cpu, HwQueue(cpu % self.config.hw_queues))
     }
 
+    /// Returns true if a task has a plug.
+    #[inline]
+    fn has_plug(&self, task: TaskId) -> bool {
+        self.tasks.get(task.index()).is_some_and(|task| task.plug.is_open())
+    }
+
     fn flush_request(&self, queue: HwQueue) -> RequestId {
         RequestId(u32::from(self.config.hw_queues) * self.requests_per_queue + u32::from(queue.0))
     }

@@ -6,6 +6,7 @@ use crate::account::CompletionFact;
 use crate::bio::Bio;
 use crate::driver::{Completion, Driver};
 use crate::event::EventKind;
+use crate::flush::Sequence;
 use crate::op::{Flags, Op};
 use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
@@ -123,7 +124,7 @@ impl Stack {
         driver: &mut D,
     ) {
         debug_assert_eq!(self.requests[id].state, State::InFlight, "a command ends that the driver does not have");
-        let Request { queue, sectors, .. } = self.requests[id];
+        let Request { queue, sectors, op, flush, .. } = self.requests[id];
         if status.is_ok() && bytes < sectors.bytes() {
             self.end_front(now, id, bytes.sectors_floor());
             return;
@@ -131,9 +132,10 @@ impl Stack {
         let entry = &mut self.queues[queue.index()];
         assert!(entry.in_driver > 0, "a command comes back from a driver that has none");
         entry.in_driver -= 1;
-        if status.is_ok() || !self.tries_again(now, id, status, bytes, driver) {
-            self.end_command(now, id, status, driver);
+        if !status.is_ok() && self.tries_again(now, id, status, bytes, driver) {
+            return;
         }
+        self.end_command(now, id, (queue, op, flush), status, driver);
     }
 
     /// Ends what a failed command transferred, and issues the rest again if it may be retried.
@@ -162,8 +164,14 @@ impl Stack {
     /// Ends a command that completed or was refused for good: its request ends, or its flush
     /// sequence takes the next step.
     #[inline(always)]
-    pub(super) fn end_command<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
-        let Request { queue, op, flush, .. } = self.requests[id];
+    fn end_command<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        (queue, op, flush): (HwQueue, Op, Sequence),
+        status: Status,
+        driver: &mut D,
+    ) {
         if op == Op::Flush {
             self.end_flush(now, id, status, driver);
             return;
@@ -173,7 +181,17 @@ impl Stack {
         } else {
             self.end_request(now, id, status);
         }
-        self.after_free(now, queue, driver);
+        let entry = &self.queues[queue.index()];
+        if entry.restart || !entry.waiters.is_empty() || self.wakes_throttled() {
+            self.after_free(now, queue, driver);
+        }
+    }
+
+    /// Ends a command that the driver refused for good.
+    #[cold]
+    pub(super) fn end_refused<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+        let Request { queue, op, flush, .. } = self.requests[id];
+        self.end_command(now, id, (queue, op, flush), status, driver);
     }
 
     /// Returns true if the request may be retried. Bios with failfast or read-ahead flags may be
@@ -233,11 +251,10 @@ impl Stack {
         let task = self.task_served(request);
         let mut next = request.bio_head;
         while let Some(bio) = next {
-            next = self.bios[bio.0].next;
             if self.control.is_active() {
                 self.finish_bio(now, id, bio, is_in_driver);
             }
-            self.end_bio_in_device(bio, status, device);
+            next = self.end_bio_in_device(bio, status, device);
         }
         // Read again, because keeping its fields until here would cost more.
         let request = &self.requests[id];
@@ -277,7 +294,9 @@ impl Stack {
     pub(super) fn release(&mut self, now: Instant, id: RequestId) {
         let request = &self.requests[id];
         assert_ne!(request.state, State::Free, "a request is freed twice");
-        self.end_in_scheduler(now, id);
+        if request.in_scheduler {
+            self.end_in_scheduler(now, id);
+        }
         let request = &mut self.requests[id];
         let queue = request.queue;
         let (tag, place) = request.end_use();
@@ -329,13 +348,15 @@ impl Stack {
         self.end_part(call, status);
     }
 
-    /// As [`Self::end_bio`], for a bio that was in the device for the time `device`.
+    /// As [`Self::end_bio`], for a bio that was in the device for the time `device`. Returns the
+    /// next bio of its request.
     #[inline(always)]
-    pub(super) fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) {
-        let &Bio { io: call, ioprio, .. } = self.bios.remove(id.0);
+    fn end_bio_in_device(&mut self, id: BioId, status: Status, device: Nanos) -> Option<BioId> {
+        let &Bio { io: call, ioprio, next, .. } = self.bios.remove(id.0);
         let entry = &mut self.calls[call];
         (entry.device, entry.ioprio) = (device, ioprio);
         self.end_part(call, status);
+        next
     }
 
     /// Ends one part of a call. The last part ends the call. The call's status is the first error.
@@ -350,27 +371,27 @@ impl Stack {
         if entry.parts > 0 {
             return;
         }
-        if entry.sync.is_some() && self.flush_written(call) {
-            return;
+        if entry.sync.is_some() {
+            return self.end_durable(call);
         }
-        let &Call { task, token, status, device, ioprio, .. } = self.calls.remove(call);
+        let &mut Call { task, token, status, device, ioprio, .. } = entry;
+        self.calls.free(call);
         self.done.push(Done { task, token, status, device, ioprio });
     }
 
-    /// Lets a call whose data is written continue with its flush. Returns false if the data could
-    /// not be written: the call then ends.
+    /// Lets a call whose data is written continue with its flush. If the data could not be written,
+    /// the call ends.
     #[cold]
-    fn flush_written(&mut self, call: u32) -> bool {
+    fn end_durable(&mut self, call: u32) {
         let entry = &mut self.calls[call];
-        let is_written = entry.status.is_ok();
-        if let Some(sync) = entry.sync.take() {
-            let flush = *self.syncs.remove(sync);
-            if is_written {
-                entry.parts = 1;
-                self.written.push_back((call, flush));
-            }
+        entry.parts = 1;
+        let Some(sync) = entry.sync.take() else { return };
+        let flush = *self.syncs.remove(sync);
+        if entry.status.is_ok() {
+            self.written.push_back((call, flush));
+        } else {
+            self.end_part(call, Status::Ok);
         }
-        is_written
     }
 }
 

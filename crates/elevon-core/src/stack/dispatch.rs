@@ -28,8 +28,8 @@ pub const WORKER_DELAY: Nanos = Nanos::from_micros(4);
 /// The result of issuing a request to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Issue {
-    /// The request was started, or it ended with an error.
-    Gone,
+    /// The request was started on this queue, or it ended with an error.
+    Gone(HwQueue),
     /// The driver cannot take it now.
     Busy {
         /// The driver promised that a completion will free what it needs.
@@ -79,10 +79,9 @@ impl Stack {
     /// Issues a request without any plug (kernels before 6.10 and from 7.2): directly to the driver
     /// if that is allowed, else through the scheduler or software queue, which a worker then runs.
     #[inline(always)]
-    pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
-        let request = &self.requests[id];
-        let queue = request.queue;
-        let held_back = self.queues[queue.index()].busy > 0 && (self.config.hw_queues == 1 || !request.is_sync());
+    pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, queue: HwQueue, driver: &mut D) {
+        let is_busy = self.queues[queue.index()].busy > 0;
+        let held_back = is_busy && (self.config.hw_queues == 1 || !self.requests[id].is_sync());
         if self.has_scheduler || held_back {
             self.insert_request(now, id, false);
             self.rerun_at(queue, now + WORKER_DELAY);
@@ -96,13 +95,13 @@ impl Stack {
     /// was busy; the request then waits on the dispatch list.
     #[inline(always)]
     pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
-        let queue = self.requests[id].queue;
         match self.issue(now, id, driver) {
-            Issue::Gone => {
+            Issue::Gone(queue) => {
                 self.update_busy(queue, false);
                 true
             }
             Issue::Busy { .. } => {
+                let queue = self.requests[id].queue;
                 if self.control.is_watched() {
                     self.request_enters_scheduler(now, id);
                 }
@@ -124,13 +123,16 @@ impl Stack {
         let answer = driver.queue_command(now, &command, &RequestPieces { bios: &self.bios, request });
         match answer {
             Accept::Ok => {
-                self.sequence += 1;
-                self.started(now, &command);
-                Issue::Gone
+                debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} starts", request.state);
+                request.state = State::InFlight;
+                (request.issued, request.timer) = (now, now);
+                let accounted = request.accounted;
+                self.started(now, &command, accounted);
+                Issue::Gone(command.queue)
             }
             Accept::Error(status) => {
                 self.end_refused(now, id, status, driver);
-                Issue::Gone
+                Issue::Gone(command.queue)
             }
             Accept::Busy | Accept::DeviceBusy => {
                 self.requests[id].state = State::Dispatch;
@@ -151,21 +153,11 @@ impl Stack {
         self.scheduler.on_driver_full(now, held);
     }
 
-    /// Ends a command that the driver refused for good.
-    #[cold]
-    fn end_refused<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
-        self.end_command(now, id, status, driver);
-    }
-
     /// Records that the driver accepted the command of a request (D).
     #[inline(always)]
-    fn started(&mut self, now: Instant, command: &Command) {
+    fn started(&mut self, now: Instant, command: &Command, accounted: bool) {
         let id = command.request;
-        let request = &mut self.requests[id];
-        debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is started", request.state);
-        request.state = State::InFlight;
-        (request.issued, request.timer) = (now, now);
-        let accounted = request.accounted;
+        self.sequence += 1;
         if self.timeout_scan == Instant::MAX {
             // As the kernel's timer: the first check comes early, later checks at the earliest
             // deadline.

@@ -13,7 +13,7 @@ use crate::op::{Flags, Op};
 use crate::request::{Request, State};
 use crate::sched::{Scheduler, View};
 use crate::split::{has_gap, max_sectors_at};
-use crate::units::{BioId, Instant, RequestId, Sector, Sectors, TaskId};
+use crate::units::{BioId, HwQueue, Instant, RequestId, Sector, Sectors, TaskId};
 
 /// Requests that a plug holds before it is flushed (`BLK_MAX_REQUEST_COUNT`).
 const MAX_PLUGGED: usize = 32;
@@ -65,12 +65,12 @@ impl Stack {
     /// Issues a request for which no plug is open: from 6.10 under a plug of its own, before that
     /// directly.
     #[inline(always)]
-    pub(super) fn issue_alone<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
+    pub(super) fn issue_alone<D: Driver>(&mut self, now: Instant, id: RequestId, queue: HwQueue, driver: &mut D) {
         if self.rules.implicit_plug {
             self.trace_request(now, EventKind::Plug, id);
             self.unplug_one(now, id, driver);
         } else {
-            self.issue_unplugged(now, id, driver);
+            self.issue_unplugged(now, id, queue, driver);
         }
     }
 
@@ -181,15 +181,7 @@ impl Stack {
 
     /// Tries to merge a bio into a request: the newest one in the plug, then one of the
     /// scheduler or software queue. Returns true if the bio was merged.
-    #[inline(always)]
     pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
-        // Most bios find nothing that they could be merged with.
-        let is_plug_empty = in_worker || self.tasks[task.index()].plug.requests.is_empty();
-        let is_alone = is_plug_empty && !self.has_queued(self.queue_of(task));
-        !is_alone && self.merge_with_others(now, task, in_worker, id)
-    }
-
-    pub(super) fn merge_with_others(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
         let bio = &self.bios[id.0];
         if self.config.nomerges == 2 || !merge::bio_is_mergeable(bio) {
             return false;

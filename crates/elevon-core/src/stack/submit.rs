@@ -11,10 +11,10 @@ use crate::ioprio::{IoPrio, PrioClass};
 use crate::op::{Flags, Op};
 use crate::request::{Allocated, Request, State};
 use crate::sched::Scheduler;
-use crate::split::{Split, split};
+use crate::split::{Split, fits_page, split};
 use crate::status::Status;
 use crate::tags::Shallow;
-use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector, Tag, TaskId};
+use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector, TaskId};
 
 mod tried;
 mod waiting;
@@ -73,7 +73,8 @@ impl Part {
         let &Self { op, flags, offset, bytes, segments } = self;
         Bio {
             op,
-            flags,
+            // What these two say is of the call.
+            flags: flags.without(Flags::WAITED.with(Flags::TRIED)),
             ioprio: if io.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { io.ioprio },
             write_hint: io.write_hint,
             segments,
@@ -178,33 +179,53 @@ impl Stack {
     /// waits in a worker; NOWAIT calls fail with [`Status::Again`] instead.
     #[inline(always)]
     pub fn submit<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
-        self.start_submission(now, io, IoPath::Direct, driver)
+        self.start_submission(now, &io, IoPath::Direct, driver)
     }
 
     /// Submits an I/O of the page cache: one bio of at most 256 runs, as the page cache built it.
     #[inline]
     pub fn submit_buffered<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
-        self.start_submission(now, io, IoPath::Buffered, driver)
+        self.start_submission(now, &io, IoPath::Buffered, driver)
     }
 
     #[inline(always)]
-    fn start_submission<D: Driver>(&mut self, now: Instant, io: Io, path: IoPath, driver: &mut D) -> Submitted {
+    fn start_submission<D: Driver>(&mut self, now: Instant, io: &Io, path: IoPath, driver: &mut D) -> Submitted {
         self.advance(now);
         assert!(!self.task_mut(io.task).blocked, "a sleeping task submits");
-        let is_waited = io.flags.contains(Flags::WAITED);
-        let mut io = Io { flags: io.flags.without(Flags::WAITED), ..io };
-        let sync = if io.flags.contains(Flags::DSYNC) { self.make_durable(&mut io, is_waited) } else { None };
-        let io = &io;
-        let call = self.calls.insert(Call::of(io, sync));
+        if io.flags.contains(Flags::DSYNC) {
+            return self.submit_durable(now, io, path, driver);
+        }
+        self.submit_call(now, io, None, path, driver)
+    }
+
+    /// Submits an `O_DSYNC` write.
+    #[cold]
+    fn submit_durable<D: Driver>(&mut self, now: Instant, io: &Io, path: IoPath, driver: &mut D) -> Submitted {
+        let mut io = *io;
+        let sync = self.make_durable(&mut io);
+        self.submit_call(now, &io, sync, path, driver)
+    }
+
+    /// Submits a call. `sync`: the key of the flush that follows it.
+    #[inline(always)]
+    fn submit_call<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        sync: Option<u32>,
+        path: IoPath,
+        driver: &mut D,
+    ) -> Submitted {
+        let call = self.calls.insert_with(|| Call::of(io, sync));
         if let Some(status) = self.refuse(io) {
             self.end_part(call, status);
             return Submitted::Accepted;
         }
         let plugged = path == IoPath::Direct && self.call_takes_plug(io);
         let flush_to_build = io.op == Op::Flush;
-        let sleeps = is_waited || !io.op.has_data();
+        let sleeps = io.flags.contains(Flags::WAITED) || !io.op.has_data();
         let submission = Submission { flush_to_build, plugged, sleeps, ..Submission::of_call(call, path) };
-        if io.flags.contains(Flags::TRIED) && self.try_is_split(now, io, &submission) {
+        if io.flags.contains(Flags::TRIED) && !self.is_in_page(io) && self.try_is_split(now, io, &submission) {
             self.hand_to_worker(now, io, submission, driver);
             return Submitted::Accepted;
         }
@@ -220,8 +241,8 @@ impl Stack {
     /// follows it. On the device itself, such a write is FUA, and is followed by the flush of an
     /// fsync if its caller waits for it; nothing follows an asynchronous one. A file system does
     /// without the flush if FUA is enough.
-    #[cold]
-    fn make_durable(&mut self, io: &mut Io, is_waited: bool) -> Option<u32> {
+    fn make_durable(&mut self, io: &mut Io) -> Option<u32> {
+        let is_waited = io.flags.contains(Flags::WAITED);
         let is_iomap = self.config.direct_path == super::DirectPath::Iomap;
         let has_fua = self.limits.fua || !self.limits.write_cache;
         let flush = Io { op: Op::Flush, flags: Flags::SYNC, bytes: Bytes::ZERO, may_block: false, ..*io };
@@ -262,6 +283,7 @@ impl Stack {
     /// Returns the error of a call that fails before any bio is built. The checks are in the
     /// kernel's order: alignment, end of the device, support by the queue; then whether an atomic
     /// write can be one.
+    #[inline(always)]
     fn refuse(&self, io: &Io) -> Option<Status> {
         if self.is_misaligned(io) {
             Some(Status::Invalid)
@@ -287,6 +309,12 @@ impl Stack {
     #[inline(always)]
     fn is_past_end(&self, io: &Io) -> bool {
         io.sector.get().saturating_add(io.bytes.sectors_floor().get()) > self.config.size.get()
+    }
+
+    /// Returns true if the data of a call lies inside one page, and no limit cuts that.
+    #[inline(always)]
+    fn is_in_page(&self, io: &Io) -> bool {
+        fits_page(self.layouts[io.layout.index()].page_offset(0), io.bytes, &self.limits)
     }
 
     /// Returns true if an atomic write is one bio, whatever its memory, that the device can do.
@@ -359,6 +387,9 @@ impl Stack {
     ) -> Submitted {
         let mut fragment = waiting;
         let mut may_merge = false;
+        let place = self.place_of(io.task);
+        // The plug that is open now stays so until the call returns.
+        let has_plug = !submission.in_worker && self.has_plug(io.task);
         loop {
             let id = match fragment.take() {
                 Some(id) => id,
@@ -377,7 +408,9 @@ impl Stack {
                 }
             };
             if may_merge {
-                if self.merge_bio(now, io.task, submission.in_worker, id) {
+                // Most bios find nothing that they could be merged with.
+                let may_find = has_plug || self.has_queued(place.1);
+                if may_find && self.merge_bio(now, io.task, submission.in_worker, id) {
                     if self.control.has_gates() {
                         self.gate_merged(now, io, id);
                     }
@@ -390,17 +423,22 @@ impl Stack {
                     return self.sleep_in_control(now, io, submission, id, driver);
                 }
             }
-            if self.wbt.is_on() && !self.takes_place(now, self.bios[id.0].op, id) {
+            if self.wbt.is_on() && !self.takes_place(now, io.op, id) {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
-            let Some(allocated) = self.allocate_request(&mut submission, id) else {
+            let Some((request, is_durable)) = self.start_request(now, &mut submission, id, place) else {
                 match self.go_without_tag(now, io, submission, id, driver) {
                     Some(submitted) => return submitted,
                     None => continue,
                 }
             };
-            self.start_request(now, &allocated, id);
-            self.place_request(now, io, &submission, allocated.id, driver);
+            if is_durable && self.begin_flush(now, request, driver) {
+                // The flush machine has it.
+            } else if has_plug {
+                self.add_to_plug(now, io.task, request, driver);
+            } else {
+                self.issue_alone(now, request, place.1, driver);
+            }
             if submission.is_built(io) {
                 break;
             }
@@ -511,9 +549,7 @@ impl Stack {
                 (Op::Write, io.flags | Flags::PREFLUSH | Flags::SYNC, 0)
             }
             _ if left == 0 => return None,
-            Op::Read | Op::Write | Op::ZoneAppend => {
-                (io.op, io.flags.without(Flags::TRIED), self.next_data_bytes(io, submission, left))
-            }
+            Op::Read | Op::Write | Op::ZoneAppend => (io.op, io.flags, self.next_data_bytes(io, submission, left)),
             Op::Discard | Op::SecureErase => {
                 let sector = io.sector + Bytes::new(submission.built).sectors_floor();
                 let sectors = build::next_discard_sectors(sector, Bytes::new(left).sectors_floor(), &self.limits);
@@ -565,13 +601,20 @@ impl Stack {
     }
 
     /// Returns how many of the `left` bytes of a call with data its next bio takes.
-    #[inline]
+    #[inline(always)]
     fn next_data_bytes(&self, io: &Io, submission: &Submission, left: u64) -> u64 {
         let layout = &self.layouts[io.layout.index()];
         if layout.bio_ends().is_empty() && layout.page_offset(submission.built) + left <= PAGE_SIZE {
             // Inside one page, nothing ends a bio.
             return left;
         }
+        self.next_bytes_of_pages(io, submission, left)
+    }
+
+    /// As [`Self::next_data_bytes`], for data of several pages.
+    #[inline(never)]
+    fn next_bytes_of_pages(&self, io: &Io, submission: &Submission, left: u64) -> u64 {
+        let layout = &self.layouts[io.layout.index()];
         // Where bios ended is known of a trace, by the rules of the kernel that was traced.
         let is_known = !layout.bio_ends().is_empty();
         let fill = if is_known { self.config.fill } else { self.config.fill.under(&self.rules) };
@@ -582,37 +625,53 @@ impl Stack {
         if by_block { bytes.min(FILE_SYSTEM_BLOCK) } else { bytes }
     }
 
-    /// Allocates a tag, and so a request, for a fragment of a submission.
+    /// Takes a tag for a bio, and fills the request of that tag from it (G). Returns the request,
+    /// and whether it asks for a flush or for FUA. Returns `None` if there is no tag.
     #[inline(always)]
-    fn allocate_request(&mut self, submission: &mut Submission, bio: BioId) -> Option<Allocated> {
-        let &Bio { task, op, flags, .. } = &self.bios[bio.0];
-        let limit = *submission.tag_limit.get_or_insert_with(|| self.tag_limit(task, op, flags));
-        let place = self.place_of(task);
-        let allocated = self.take_request(limit, place)?;
-        submission.tag_limit = None;
-        Some(allocated)
-    }
-
-    /// Takes a tag within a limit, and so a request, on a CPU and the hardware queue of that CPU.
-    #[inline(always)]
-    fn take_request(&mut self, limit: TagLimit, place: (u16, HwQueue)) -> Option<Allocated> {
+    fn start_request(
+        &mut self,
+        now: Instant,
+        submission: &mut Submission,
+        bio_id: BioId,
+        (cpu, queue): (u16, HwQueue),
+    ) -> Option<(RequestId, bool)> {
+        let bio = &self.bios[bio_id.0];
+        let limit = match submission.tag_limit.take() {
+            Some(limit) => limit,
+            None => self.tag_limit(bio.task, bio.op, bio.flags),
+        };
         let shallow = self.shallow();
-        let entry = &mut self.queues[place.1.index()];
+        let entry = &mut self.queues[queue.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
         let tag = match limit.0 {
-            Some(limit) => map.take_shallow(limit, shallow)?,
-            None => map.take()?,
+            Some(limit) => map.take_shallow(limit, shallow),
+            None => map.take(),
         };
-        let driver_tag = (!self.has_scheduler).then_some(tag);
-        Some(self.request_of_tag(tag, driver_tag, place))
-    }
-
-    /// Returns the request of a tag that was taken.
-    #[inline(always)]
-    fn request_of_tag(&self, tag: Tag, driver_tag: Option<Tag>, (cpu, queue): (u16, HwQueue)) -> Allocated {
+        let Some(tag) = tag else {
+            submission.tag_limit = Some(limit);
+            return None;
+        };
         let id = RequestId(u32::from(queue.0) * self.requests_per_queue + tag.0);
-        assert_eq!(self.requests[id].state, State::Free, "a tag was free whose request is not");
-        Allocated { id, cpu, queue, tag: driver_tag }
+        let request = &mut self.requests[id];
+        assert_eq!(request.state, State::Free, "a tag was free whose request is not");
+        let (accounted, tag) = (self.config.iostats, (!self.has_scheduler).then_some(tag));
+        *request = Request::of(now, bio_id, bio, &Allocated { accounted, cpu, queue, tag });
+        let is_durable = bio.flags.intersects(Flags::PREFLUSH.with(Flags::FUA));
+        if accounted {
+            let entry = &self.queues[queue.index()];
+            let in_use = || entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used());
+            self.accounting.on_start(now, in_use);
+        }
+        if self.control.is_active() {
+            self.charge_wait(now, bio_id, Cause::Tag);
+        }
+        if self.tracing {
+            self.trace_request(now, EventKind::GetRequest, id);
+            if self.rules.io_start_events {
+                self.trace_request(now, EventKind::IoStart, id);
+            }
+        }
+        Some((id, is_durable))
     }
 
     /// Returns how many tags the scheduler lets a bio choose from. Flushes and FUA writes are not
@@ -630,52 +689,5 @@ impl Stack {
     #[inline]
     const fn shallow(&self) -> Shallow {
         if self.rules.whole_map_shallow_depth { Shallow::WholeMap } else { Shallow::PerWord }
-    }
-
-    /// Fills a new request from its bio (G) and begins its accounting.
-    #[inline(always)]
-    fn start_request(&mut self, now: Instant, allocated: &Allocated, bio_id: BioId) {
-        let (id, bio) = (allocated.id, &self.bios[bio_id.0]);
-        self.requests[id] = Request { accounted: self.config.iostats, ..Request::of(now, bio_id, bio, allocated) };
-        if self.control.is_active() {
-            self.charge_wait(now, bio_id, Cause::Tag);
-        }
-        self.trace_request(now, EventKind::GetRequest, id);
-        if self.rules.io_start_events {
-            self.trace_request(now, EventKind::IoStart, id);
-        }
-        if self.config.iostats {
-            self.account_start(now, id);
-        }
-    }
-
-    /// Begins the accounting of a request.
-    #[inline(always)]
-    fn account_start(&mut self, now: Instant, id: RequestId) {
-        self.accounting.on_start(now, || {
-            let entry = &self.queues[self.requests[id].queue.index()];
-            entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used())
-        });
-    }
-
-    /// Passes a request on: to the flush machine, to the plug, or directly to the scheduler or
-    /// driver.
-    #[inline(always)]
-    fn place_request<D: Driver>(
-        &mut self,
-        now: Instant,
-        io: &Io,
-        submission: &Submission,
-        id: RequestId,
-        driver: &mut D,
-    ) {
-        if self.requests[id].flags.intersects(Flags::PREFLUSH | Flags::FUA) && self.begin_flush(now, id, driver) {
-            return;
-        }
-        if submission.in_worker || !self.tasks[io.task.index()].plug.is_open() {
-            self.issue_alone(now, id, driver);
-        } else {
-            self.add_to_plug(now, io.task, id, driver);
-        }
     }
 }
