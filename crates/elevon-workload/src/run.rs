@@ -23,6 +23,7 @@ use crate::series::{Load, Series};
 use crate::source::Source;
 use crate::wakeups::Wakeups;
 
+mod alone;
 mod dependencies;
 mod layer;
 mod observer;
@@ -126,7 +127,7 @@ struct Runner<'a, B, L, S> {
     next_due: Instant,
     /// A process used up its turn without waiting; see [`turn`].
     is_turn_over: bool,
-    /// Processes became ready in a step that one process made for itself ([`turn`]): they run
+    /// Processes became ready in a step that one process made for itself ([`alone`]): they run
     /// before the next step begins.
     goes_on: bool,
 }
