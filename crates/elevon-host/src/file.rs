@@ -160,16 +160,6 @@ pub enum OpenError {
         /// The path.
         path: PathBuf,
     },
-    /// The bytes are those of an image of another program, or of a configuration.
-    #[error("{}: is {format}, and its own bytes would be served; {remedies}", .path.display())]
-    NotRaw {
-        /// The path.
-        path: PathBuf,
-        /// What it is, in words.
-        format: &'static str,
-        /// What can be done.
-        remedies: &'static str,
-    },
     /// The file is empty.
     #[error(
         "{}: has size 0; name a file with content (`truncate -s 1GiB FILE` makes one of zeroes)",

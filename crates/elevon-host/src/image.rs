@@ -48,32 +48,29 @@ fn is_configuration(head: &[u8]) -> bool {
     !head.contains(&0) && head.split(|byte| *byte == b'\n').any(is_table)
 }
 
-/// Returns what can be done about a file that is no plain disk.
+/// Returns what can be done about a file that does not look like a plain disk.
 fn remedies(format: &str) -> &'static str {
     if format == CONFIGURATION {
-        "end its name in .toml to serve what it says, or write format = \"raw\" (--format raw) to serve its bytes"
+        "end its name in .toml to serve what it says, or write format = \"raw\" (--format raw) if that is meant"
     } else {
-        "convert it (qemu-img convert -O raw IMAGE DISK), or write format = \"raw\" (--format raw) to serve its bytes"
+        "convert it (qemu-img convert -O raw IMAGE DISK), or write format = \"raw\" (--format raw) if that is meant"
     }
 }
 
 impl HostFile {
-    /// Returns without an error if the file is a plain disk, as far as its first bytes show. A file
-    /// that cannot be read counts as one.
-    ///
-    /// # Errors
-    /// It is an image of another program, or a configuration of a server.
-    pub fn check_raw(&self) -> Result<(), OpenError> {
+    /// Returns a warning if the first bytes of the file are those of an image of another program,
+    /// or of a configuration. It is no error: a client may have written them to its disk, and must
+    /// not keep the server from the next start.
+    pub fn format_warning(&self) -> Option<String> {
         let head = std::fs::File::open(&self.path).and_then(|file| {
             let mut head = vec![0; HEAD];
             let read = std::os::unix::fs::FileExt::read_at(&file, &mut head, 0)?;
             head.truncate(read);
             Ok(head)
         });
-        match format_of(&head.unwrap_or_default()) {
-            Some(format) => Err(OpenError::NotRaw { path: self.path.clone(), format, remedies: remedies(format) }),
-            None => Ok(()),
-        }
+        let format = format_of(&head.unwrap_or_default())?;
+        let path = self.path.display();
+        Some(format!("{path}: is {format}, and its own bytes are served; {}", remedies(format)))
     }
 
     /// Takes QEMU's locks of an image: of what is done with it, and with `alone` of what others may

@@ -50,7 +50,6 @@ fn of_a_job(error: &OpenError) -> &'static str {
         | OpenError::Served { .. }
         | OpenError::ReadOnly { .. }
         | OpenError::InUse { .. }
-        | OpenError::NotRaw { .. }
         | OpenError::Small { .. }
         | OpenError::Io { .. } => "",
     }

@@ -163,10 +163,9 @@ fn real(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     host.carry_out_at_once();
     host.busy_poll(Duration::from_nanos(planned.busy_poll.get()));
     let description = device_description::of_host(path, &host);
-    for (part, _) in host.file().parts().zip(&planned.raw).filter(|(_, is_raw)| !**is_raw) {
-        part.check_raw().map_err(Failure::input)?;
-    }
-    let notes = host.warnings().to_vec();
+    let not_said = host.file().parts().zip(&planned.raw).filter(|(_, is_raw)| !**is_raw);
+    let formats = not_said.filter_map(|(part, _)| part.format_warning());
+    let notes = host.warnings().iter().cloned().chain(formats).collect();
     let file = if planned.parts.is_empty() { ServedFile::of(host.file()) } else { None };
     let identities = host.file().parts().filter_map(HostFile::identity).collect();
     let sizes: Vec<u64> = host.file().parts().map(HostFile::bytes).collect();
