@@ -81,10 +81,6 @@ fn a_mistake_is_a_line_with_its_place() {
         ("{}lisen = 5\n{}[export.d]", &["c.toml:2:1: lisen: no such key (did you mean `listen`?)"]),
         ("{}kernel = '5.4'\n{}[export.d]", &["c.toml:2:10: kernel: 5.4: not modelled; there are 5.10"]),
         (
-            "{}{}prefer = 'weights'\n[export.x]",
-            &["c.toml:4:10: device.d.prefer: expected \"shares\" or \"throughput\""],
-        ),
-        (
             "{}{}busy_poll = '2ms'\n[export.x]",
             &["c.toml:4:13: device.d.busy_poll: expected a time from 0 to 1ms with its unit, such as 50us"],
         ),
@@ -267,4 +263,12 @@ fn connections_are_bounded_in_all_for_an_export_and_for_a_client() {
         let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
         assert!(errors.len() == 1 && errors[0].starts_with(expected), "{text}: {errors:#?}");
     }
+}
+
+#[test]
+fn what_comes_first_is_one_of_two() {
+    let file = "listen = 'unix:s'\n[device.d]\ndevice = './d'\nprefer = 'weights'\n[export.x]\n";
+    let lines: Vec<String> = parse("c.toml", file).expect_err("a mistake").iter().map(ToString::to_string).collect();
+    let expected = "c.toml:4:10: device.d.prefer: expected \"shares\" or \"throughput\"";
+    assert!(lines.len() == 1 && lines[0].starts_with(expected), "{lines:?}");
 }
