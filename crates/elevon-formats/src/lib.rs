@@ -12,3 +12,4 @@ pub mod sweep;
 pub mod tenants;
 mod toml_reader;
 pub mod toml_text;
+pub mod toml_tree;

@@ -70,7 +70,7 @@ pub(crate) enum Command {
     #[command(long_about = about::ADVISE_ABOUT, after_help = about::ADVISE_EXAMPLES, mut_args(stack::hidden_of_jobs))]
     Advise(AdviseArgs),
     /// Repeat a published experiment: the figures then and ours, and why they differ
-    #[command(after_help = about::REPRODUCE_EXAMPLES)]
+    #[command(long_about = about::REPRODUCE_ABOUT, after_help = about::REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
     /// List the simulated devices, or show one: parameters, sources, predictions beside what the
     /// model does; or the attributes of its queue under a kernel
@@ -564,13 +564,15 @@ impl Goal {
 
 #[derive(Args, Debug)]
 pub(crate) struct ReproduceArgs {
-    /// Which experiment; without a name they are listed
+    /// Which experiment, or the file of one of your own; without a name they are listed
+    #[arg(value_name = "NAME|FILE.toml")]
     pub(crate) name: Option<String>,
     /// Also write the figures as one self-contained page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// At the published sizes where an experiment is scaled down otherwise: content-ioprio, which
-    /// takes minutes as it is, and then a quarter of an hour
+    /// takes minutes as it is, and then a quarter of an hour. Of a file: with the parameters of its
+    /// [full]
     #[arg(long)]
     pub(crate) full: bool,
 }

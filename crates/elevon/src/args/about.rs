@@ -212,12 +212,37 @@ pub(super) const MAN_EXAMPLES: &str = "\
 Examples:
   elevon man ~/.local/share/man/man1    then: man elevon-run";
 
+pub(super) const REPRODUCE_ABOUT: &str = "\
+Run a published experiment again, and print the published figures beside those of the runs.
+
+An experiment is a TOML file. It says which fio jobs run and over which values (axes), which figures were published and by whom, which number is calibrated on which of them, what the report shows, and what has to hold within which tolerance. Five experiments are part of the command; docs/proposals.md has their proposals. A name that ends in .toml is a file of your own, with its job files in the same folder; docs/reproduce.md describes every key, with an example. All runs are simulated, and give the same figures each time.";
+
 pub(super) const REPRODUCE_EXAMPLES: &str = "\
 Examples:
   elevon reproduce                               the experiments
   elevon reproduce io-ticks --html page.html     one of them, also as a page
+  elevon reproduce my-ssd.toml                   an experiment of your own
 
-Exit status: 0 done, 1 a run failed or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
+A small one: at which latency does a device have the published reads a second?
+
+  title = \"my-ssd\"
+  [[published]]
+  source = \"its data sheet\"
+  figures = { iops = 12000 }
+  [[run]]
+  name = \"one\"
+  job = \"random.fio\"
+  options = \"--device slots:slots=8,bandwidth=2GB/s,size=64GiB,latency={latency}ns\"
+  fit = { name = \"latency\", from = 1000, to = 1000000, measure = \"1 / run.iops\", meets = \"1 / published.iops\" }
+  [[section]]
+  [[section.part]]
+  figures = \"random reads\"
+  expected = \"data sheet\"
+  rows = [{ name = \"reads\", unit = \"1/s\", expected = \"published.iops\", ours = \"one[0].iops\", tolerance = 1 }]
+  [[section.part]]
+  paragraph = \"A latency of {one[0].latency / 1000:.1} us meets it.\"
+
+Exit status: 0 done, 1 a run failed, a figure is outside of its tolerance, a check does not hold, or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP.";
 
 pub(super) const DEVICES_EXAMPLES: &str = "\
 Examples:

@@ -592,6 +592,9 @@ pub(crate) enum ConflictError {
     /// Repeated writes of a trace on a real device.
     #[error("writes of a trace are repeated on a simulated device only")]
     RepeatedWrites,
+    /// An experiment on a real device.
+    #[error("an experiment runs on simulated devices; `elevon run` does I/O on a real one")]
+    SimulatedExperiment,
     /// `--html` without an experiment.
     #[error("name the experiment that the page is of")]
     NoExperiment,

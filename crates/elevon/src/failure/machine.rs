@@ -67,18 +67,12 @@ pub(crate) enum MachineError {
         /// The warnings of the run.
         warnings: Vec<String>,
     },
-    /// No value of a parameter gives the throughput of an experiment.
-    #[error("{experiment}: no parameter gives {target} MB/s")]
-    NoParameter {
-        /// The name of the series.
-        experiment: String,
-        /// The throughput.
-        target: f64,
-    },
-    /// The search for a CPU time that reproduces itself has not ended.
-    #[error("{mode}: the number of lookups depends on what they cost")]
+    /// A number that a run with it should give again has not settled.
+    #[error("{run}: {number} is another number after each run with it")]
     Unsettled {
-        /// The title of the mode.
-        mode: String,
+        /// The name of the run.
+        run: String,
+        /// The name of the number.
+        number: String,
     },
 }

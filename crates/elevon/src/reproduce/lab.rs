@@ -1,84 +1,44 @@
-//! Runs the jobs of experiments, which are part of the binary, by the same code as `elevon run`.
+//! Runs the jobs of experiments by the same code as `elevon run`.
 
-use elevon_core::event::Event;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_report::result::RunResult;
-use elevon_workload::run::{NoObserver, Observer};
 
 use crate::args::StackArgs;
 use crate::bar::Bar;
 use crate::execute::{Watch, execute};
-use crate::failure::{Ending, Failure, MachineError};
+use crate::failure::{ConflictError, Ending, Failure, MachineError};
 use crate::parallel::on_all_cores;
 use crate::plan::Plan;
 
-/// A job file of an experiment: its path in the source tree, and its text.
+/// A job file of an experiment: its path, for commands and complaints, and its text.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Job {
-    pub(super) path: &'static str,
-    pub(super) text: &'static str,
+pub(super) struct Job<'a> {
+    pub(super) path: &'a str,
+    pub(super) text: &'a str,
 }
-
-/// Includes a job file by its path under `experiments/`.
-macro_rules! job {
-    ($path:literal) => {
-        $crate::reproduce::lab::Job {
-            path: concat!("experiments/", $path),
-            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments/", $path)),
-        }
-    };
-}
-pub(super) use job;
 
 /// Makes the runs of an experiment.
 pub(super) struct Lab {
     interrupt: Interrupt,
-    full: bool,
     bar: Bar,
-}
-
-/// Records every event of a run.
-#[derive(Default)]
-struct Tape(Vec<Event>);
-
-impl Observer for Tape {
-    fn on_events(&mut self, events: &[Event]) {
-        self.0.extend_from_slice(events);
-    }
-}
-
-impl Watch for Tape {
-    fn wants_events(&self) -> bool {
-        true
-    }
 }
 
 impl Lab {
     /// Creates a lab whose runs end on SIGINT.
-    pub(super) fn on_signals(name: &str, full: bool) -> Result<Self, Failure> {
+    pub(super) fn on_signals(name: &str) -> Result<Self, Failure> {
         let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-        Ok(Self { interrupt, full, bar: Bar::with_lines(name) })
+        Ok(Self { interrupt, bar: Bar::with_lines(name) })
     }
 
     #[cfg(test)]
     pub(super) fn quiet() -> Self {
-        Self { interrupt: Interrupt::new(), full: false, bar: Bar::new("") }
-    }
-
-    /// Returns true if the published sizes are requested.
-    pub(super) const fn is_full(&self) -> bool {
-        self.full
+        Self { interrupt: Interrupt::new(), bar: Bar::new("") }
     }
 
     /// Returns the signal that ended the runs, if one did.
     pub(super) fn interrupted_by(&self) -> Option<i32> {
         self.interrupt.signal()
-    }
-
-    /// Counts a run as done that turned out to be unnecessary.
-    pub(super) fn skip(&self) {
-        self.bar.advance();
     }
 
     /// Sets the number of runs, for the progress bar.
@@ -111,21 +71,9 @@ impl Lab {
     }
 
     /// Runs a job with these variables in its environment, on the stack that the options describe.
-    pub(super) fn run(&self, job: Job, variables: &[(&str, &str)], options: &str) -> Result<RunResult, Failure> {
-        self.watch(job, variables, options, &mut NoObserver)
-    }
-
-    /// Runs a job like [`Self::run`], and returns every event.
-    pub(super) fn trace(&self, job: Job, options: &str) -> Result<(RunResult, Vec<Event>), Failure> {
-        let mut tape = Tape::default();
-        let result = self.watch(job, &[], options, &mut tape)?;
-        Ok((result, tape.0))
-    }
-
-    /// Runs a job like [`Self::run`], with an observer.
     pub(super) fn watch(
         &self,
-        job: Job,
+        job: Job<'_>,
         variables: &[(&str, &str)],
         options: &str,
         watch: &mut dyn Watch,
@@ -135,6 +83,9 @@ impl Lab {
         let jobs = parse(&mut source, job.path).map_err(Failure::text)?;
         let stack = StackArgs::of_text(options).map_err(Failure::input)?;
         let plan = Plan::of_jobs(jobs, job.path, &stack, None)?;
+        if plan.is_real() {
+            return Err(Failure::input(ConflictError::SimulatedExperiment));
+        }
         let (mut result, outcome) = execute(&plan, watch, &self.interrupt)?;
         self.bar.advance();
         let settings: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();

@@ -22,7 +22,7 @@ fn without_a_name_it_lists_what_there_is() {
     let (code, out, err) = elevon(&["reproduce"]);
     assert_eq!((code, err.as_str()), (0, ""));
     assert!(
-        ["aligned-bio", "bfq-injection", "io-throttle", "io-ticks"]
+        ["aligned-bio", "bfq-injection", "content-ioprio", "io-throttle", "io-ticks"]
             .iter()
             .all(|name| out.contains(&format!("\n  {name} "))),
         "{out}"
@@ -41,6 +41,52 @@ fn bad_input_is_one_line() {
     );
 }
 
+/// Every byte of these reports is reviewed when it changes.
+fn as_reviewed(name: &str, report: &str) {
+    insta::assert_snapshot!(name, report);
+}
+
+/// Returns the block of a language in the document of experiments.
+fn block(language: &str) -> String {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = std::fs::read_to_string(root.join("docs/reproduce.md")).expect("the page");
+    let from = page.split_once(&format!("```{language}\n")).expect("a block").1;
+    from.split_once("```\n").expect("the block ends").0.to_owned()
+}
+
+/// Runs a file as an experiment, in a folder with the document's job file.
+fn own(file: &str) -> (i32, String, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    std::fs::write(folder.path().join("depth.fio"), block("ini")).expect("the job");
+    std::fs::write(folder.path().join("my-ssd.toml"), file).expect("the file");
+    let mut command = Command::cargo_bin("elevon").expect("the binary");
+    let output = command.current_dir(folder.path()).args(["reproduce", "my-ssd.toml"]).output().expect("it runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
+}
+
+#[test]
+fn the_example_of_the_document_prints_what_it_shows() {
+    assert_eq!(own(&block("toml")), (0, block("text"), String::new()));
+}
+
+#[test]
+fn a_figure_outside_of_its_tolerance_and_a_bad_file_have_their_exit_status() {
+    let example = block("toml");
+    let (code, out, err) = own(&example.replace("tolerance = 5", "tolerance = 1"));
+    assert_eq!((code, out), (1, block("text")));
+    let missed: Vec<&str> = err.lines().collect();
+    assert!(
+        missed.len() == 2 && missed[0] == "elevon: my-ssd: depth 4: +4.3 % from 46000, and 1 % are allowed",
+        "{err}"
+    );
+    let (code, out, err) = own(&example.replace("note = ", "nte = "));
+    assert_eq!((code, out.as_str(), err.lines().count()), (2, "", 1), "{err}");
+    assert!(err.contains("my-ssd.toml:52:1: nte: no such key (did you mean `note`?); there are each, name,"), "{err}");
+    let (code, _, err) = own(&example.replace("depth.fio", "dept.fio"));
+    assert!(code == 2 && err.starts_with("elevon: my-ssd.toml:17:8: job: dept.fio: "), "{err}");
+}
+
 #[test]
 fn aligned_bio_prints_the_same_bytes_twice_and_a_page() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -52,6 +98,7 @@ fn aligned_bio_prints_the_same_bytes_twice_and_a_page() {
     let html = std::fs::read_to_string(page).expect("the page");
     assert_eq!(html.matches("<figure").count(), 3);
     as_in_the_tour("aligned-bio", &first);
+    as_reviewed("aligned-bio", &first);
     assert!(html.contains("max-sectors") && !html.contains("NaN"));
     a_printed_command_runs_again(&first);
 }
@@ -104,6 +151,7 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
     }
     assert!(text.lines().all(|line| line.chars().count() <= 110), "a line is too long");
     as_in_the_tour("bfq-injection", &text);
+    as_reviewed("bfq-injection", &text);
     let html = std::fs::read_to_string(page).expect("the page");
     assert_eq!(
         html.matches("<circle class=\"fill").count(),
@@ -131,6 +179,7 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
 fn io_ticks_and_io_throttle_print_what_they_say() {
     let text = reproduce(&["io-ticks"]);
     as_in_the_tour("io-ticks", &text);
+    as_reviewed("io-ticks", &text);
     assert!(
         ["2000, 2004 and 3012 ms", "right in the mean", "job alone does not do it here"]
             .iter()
@@ -138,5 +187,6 @@ fn io_ticks_and_io_throttle_print_what_they_say() {
         "{text}"
     );
     let text = reproduce(&["io-throttle"]);
+    as_reviewed("io-throttle", &text);
     assert!(text.contains("follows from the lookups") && !text.contains("NaN"), "{text}");
 }
