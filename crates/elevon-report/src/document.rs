@@ -74,12 +74,6 @@ impl Table {
     pub fn new<const N: usize>(header: [&str; N]) -> Self {
         Self { header: header.map(str::to_owned).to_vec(), ..Self::default() }
     }
-    /// Sets the columns that hold words.
-    #[must_use]
-    pub fn with_words(mut self, columns: &[usize]) -> Self {
-        self.words = columns.to_vec();
-        self
-    }
     /// Adds a row.
     pub fn row<const N: usize>(&mut self, cells: [&str; N]) {
         debug_assert_eq!(N, self.header.len());
@@ -244,7 +238,7 @@ mod tests {
             "elevon run job.fio --device 'ufs-4.0:read_link=4640MB/s' --seed 1 --kernel 6.1 --set a=b --set c=d",
         );
         document.command("elevon devices");
-        let mut table = Table::new(["name", "words", "number"]).with_words(&[1]);
+        let mut table = Table { words: vec![1], ..Table::new(["name", "words", "number"]) };
         table.row(["a", "to the left", "1"]);
         table.row(["b", "x", "12345"]);
         document.table(table);

@@ -48,7 +48,7 @@ pub struct Share {
 
 /// The fairness of a run: shares of all jobs that have a claim.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Fairness {
+pub(crate) struct Fairness {
     /// Jobs that have a claim, in the order of the run.
     pub shares: Vec<Share>,
 }
@@ -58,7 +58,7 @@ type Contender<'a> = (usize, &'a JobResult, &'a Claim);
 
 /// Computes the fairness of a run; `None` if no job sets a priority or weight, or if no two jobs
 /// compete.
-pub fn fairness(run: &RunResult) -> Option<Fairness> {
+pub(crate) fn fairness(run: &RunResult) -> Option<Fairness> {
     let claims = || run.jobs.iter().filter_map(|job| job.claim.as_ref());
     if !claims().any(|claim| claim.given) {
         return None;
@@ -157,7 +157,7 @@ fn limits<'a>(run: &RunResult, rivals: &[Contender<'a>]) -> BTreeMap<&'a str, f6
 impl Fairness {
     /// Returns Jain's index over bandwidth got divided by share due: 1 if every job gets its share,
     /// 1/n if one of n jobs gets everything. `None` if no job has a competitor.
-    pub fn jain_bandwidth(&self) -> Option<f64> {
+    pub(crate) fn jain_bandwidth(&self) -> Option<f64> {
         self.jain_of(|share| Some(share.bandwidth))
     }
 
@@ -179,7 +179,7 @@ impl Fairness {
 /// Returns Jain's index of fairness, (Σx)² / (n Σx²): from 1/n to 1, independent of the unit of the
 /// values. If all values are 0 the index is 1; without values it is `None`. (R. Jain, D. Chiu, W.
 /// Hawe: A Quantitative Measure of Fairness and Discrimination, 1984.)
-pub fn jain(values: &[f64]) -> Option<f64> {
+pub(crate) fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();
     match values.len() {

@@ -33,12 +33,12 @@ pub(crate) fn deviation(count: u64, sum: u128, sum_squares: u128) -> f64 {
 }
 
 /// Returns the mean latency in nanoseconds; 0 if there are no samples.
-pub fn latency_mean(stat: &LatencyStat) -> f64 {
+pub(crate) fn latency_mean(stat: &LatencyStat) -> f64 {
     mean(stat.count, stat.sum)
 }
 
 /// Returns the sample standard deviation of a latency in nanoseconds.
-pub fn latency_deviation(stat: &LatencyStat) -> f64 {
+pub(crate) fn latency_deviation(stat: &LatencyStat) -> f64 {
     deviation(stat.count, stat.sum, stat.sum_squares)
 }
 
@@ -195,7 +195,7 @@ impl DiskDelta {
     }
 
     /// Returns the percentage of time in which the device was busy, from the io_ticks field.
-    pub fn io_ticks_percent(&self) -> f64 {
+    pub(crate) fn io_ticks_percent(&self) -> f64 {
         ratio(self.field(10) / 10.0, self.seconds)
     }
 }

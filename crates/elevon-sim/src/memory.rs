@@ -87,7 +87,7 @@ const BUDDY_KEYS: &[&str] = &["size", "used", "fragmentation", "thp"];
 
 impl MemoryModel {
     /// The forms that [`Self::parse`] accepts, each with a one-line description.
-    pub const FORMS: [(&str, &str); 4] = [
+    pub(crate) const FORMS: [(&str, &str); 4] = [
         ("contiguous", "every buffer is one run of memory"),
         ("runs:2x11,1x245", "exactly these runs, as pages x times, over and over"),
         (
@@ -100,7 +100,7 @@ impl MemoryModel {
         ),
     ];
 
-    /// Parses the text form; see [`Self::FORMS`].
+    /// Parses the text form, one of `FORMS`.
     ///
     /// # Errors
     /// What is wrong, and what would be right.

@@ -1,6 +1,8 @@
 //! Checks what a file of an experiment may say, and the built-in experiment that takes too long for
 //! a test at a thousandth of its size.
 
+use elevon_sim::device::LunConfig;
+
 use super::evaluate::FUNCTIONS;
 use super::value::{Value, list, numbers, record, text};
 use super::*;
@@ -111,7 +113,22 @@ fn a_number_is_fitted_and_a_number_settles() {
     assert!(report_of(&restless).is_err_and(|error| error.contains("two: n is another number after each run")));
 }
 
-/// Every key and function is in the document.
+/// Parameters that repeat what a profile of a device says.
+#[test]
+fn experiments_know_their_devices() {
+    let number = |experiment: &str, name: &str| {
+        let experiment = EXPERIMENTS.iter().find(|one| one.name == experiment).expect("it is there");
+        experiment.definition(false).names[name].number().expect("a number")
+    };
+    let profile = |name| elevon_sim::profiles::profile(name).expect("a profile");
+    let lun: LunConfig = profile("raid-lun-1q").lun_config("").ok().flatten().expect("a LUN");
+    assert_eq!(number("io-ticks", "slice_requests"), lun.slice_requests as f64);
+    assert_eq!(number("io-ticks", "slice_s"), lun.slice as f64 / 1e9);
+    let flash = profile("ufs-2.1").flash_config("").ok().flatten().expect("flash");
+    assert_eq!(number("content-ioprio", "data_sheet_rate"), flash.write_rate as f64 / 1e6);
+}
+
+/// Every function is in the document.
 #[test]
 fn the_document_has_every_function() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
