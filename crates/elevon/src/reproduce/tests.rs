@@ -15,7 +15,9 @@ fn read(_: &str) -> Result<(String, String), Failure> {
 
 /// Returns the report of a file, or the first line of what is wrong.
 fn report_of(file: &str) -> Result<Report, String> {
-    let first = |failure: &Failure| failure.to_string().lines().next().unwrap_or_default().to_owned();
+    let first = |failure: &Failure| {
+        failure.to_string().lines().next().unwrap_or_default().trim_start_matches("elevon: ").to_owned()
+    };
     let mut definition = Definition::parse("x.toml", file, false).map_err(|errors| errors[0].to_string())?;
     let globals = runner::run_all(&Lab::quiet(), &mut definition, &read).map_err(|failure| first(&failure))?;
     write::report(&definition, &globals).map_err(|failure| first(&failure))
