@@ -49,9 +49,16 @@ pub(super) struct Fit {
 
 pub(super) enum Search {
     /// The number between two bounds at which a figure has a value; the figure rises with it.
-    Meets { bounds: [Formula; 2], measure: Formula, meets: Formula },
+    Meets(Box<Meets>),
     /// A number that a run with it gives again, from 0 on.
     Again(Formula),
+}
+
+pub(super) struct Meets {
+    pub(super) bounds: [Formula; 2],
+    pub(super) measure: Formula,
+    /// The value that the figure has to have.
+    pub(super) meets: Formula,
 }
 
 /// Code that an experiment needs besides runs, and its settings.
@@ -187,7 +194,7 @@ impl Compiler {
                     heads.push((name.to_owned(), arguments, entry));
                 }
                 None => {
-                    self.complain(&entry.key_place, &entry.key, "expected \"name(argument, other)\" = \"expression\"")
+                    self.complain(&entry.key_place, &entry.key, "expected \"name(argument, other)\" = \"expression\"");
                 }
             }
         }
@@ -245,7 +252,9 @@ impl Compiler {
             let meets = self.needed(&table, "meets", "meets = \"published.one\"").map(|entry| self.formula(entry));
             let measure = self.needed(&table, "measure", "measure = \"run.bw\"").map(|entry| self.of_run(entry));
             let all = from.zip(to).zip(measure.zip(meets));
-            all.map(|((from, to), (measure, meets))| Search::Meets { bounds: [from, to], measure, meets })
+            all.map(|((from, to), (measure, meets))| {
+                Search::Meets(Box::new(Meets { bounds: [from, to], measure, meets }))
+            })
         };
         self.names.push(name.clone());
         let nothing =

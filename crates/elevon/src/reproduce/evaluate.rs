@@ -27,7 +27,7 @@ pub(super) struct Scope<'a> {
     pub(super) globals: &'a Globals,
     /// Names of axes, of loops and of `let`; later ones hide earlier ones.
     pub(super) own: &'a [(String, Value)],
-    parent: Option<&'a Scope<'a>>,
+    parent: Option<&'a Self>,
     depth: usize,
 }
 

@@ -34,6 +34,9 @@ pub(super) enum Content {
     },
 }
 
+/// Reads a part from its table and the entry that names its kind.
+type ReadPart = fn(&mut Compiler, &Table<'_>, &Entry) -> Option<Content>;
+
 pub(super) struct Rows {
     pub(super) each: Option<Each>,
     pub(super) cells: Vec<Words>,
@@ -93,7 +96,7 @@ pub(super) fn parts(compiler: &mut Compiler, tables: &[Table<'_>]) -> Vec<Part> 
 
 fn part(compiler: &mut Compiler, table: &Table<'_>) -> Option<Part> {
     let each = table.get("each").map(|entry| compiler.each(entry));
-    let kinds: [(&str, fn(&mut Compiler, &Table<'_>, &Entry) -> Option<Content>); 7] = [
+    let kinds: [(&str, ReadPart); 7] = [
         ("paragraph", say),
         ("say", say),
         ("command", command),

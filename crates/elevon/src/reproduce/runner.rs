@@ -5,7 +5,7 @@ use elevon_core::stack::Stack;
 use elevon_formats::fio::{Problem, Span};
 use elevon_workload::run::Observer;
 
-use super::definition::{Definition, Fit, Hook, RunDefinition, Search};
+use super::definition::{Definition, Fit, Hook, Meets, RunDefinition, Search};
 use super::evaluate::{Globals, Scope};
 use super::hook::Hooked;
 use super::lab::{Job, Lab};
@@ -161,9 +161,7 @@ impl Maker<'_> {
         match &self.run.fit {
             None => self.one(own),
             Some(Fit { name, search: Search::Again(again) }) => self.again(own, name, again),
-            Some(Fit { name, search: Search::Meets { bounds, measure, meets } }) => {
-                self.meets(own, name, bounds, measure, meets)
-            }
+            Some(Fit { name, search: Search::Meets(meets) }) => self.meets(own, name, meets),
         }
     }
 
@@ -192,14 +190,8 @@ impl Maker<'_> {
 
     /// Narrows the bounds by linear interpolation until the figure is met: it rises almost linearly
     /// with the number.
-    fn meets(
-        &self,
-        own: &Named,
-        name: &str,
-        bounds: &[Formula; 2],
-        measure: &Formula,
-        meets: &Formula,
-    ) -> Result<Value, Failure> {
+    fn meets(&self, own: &Named, name: &str, search: &Meets) -> Result<Value, Failure> {
+        let Meets { bounds, measure, meets } = search;
         let scope = Scope::new(self.globals, own);
         let wanted = scope.number_of(meets)?;
         let at = |number: f64| -> Result<(f64, f64, Value), Failure> {

@@ -136,7 +136,8 @@ impl Report {
             let tolerance = scope.number_of(tolerance)?;
             let off = 100.0 * (figure.ours / expected - 1.0);
             // Not a number is not within the tolerance either.
-            if !(off.abs() <= tolerance) {
+            let is_within = off.abs() <= tolerance;
+            if !is_within {
                 let name = &figure.name;
                 self.missed.push(format!("{name}: {off:+.1} % from {expected}, and {tolerance} % are allowed"));
             }
