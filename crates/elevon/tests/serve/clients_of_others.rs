@@ -176,8 +176,8 @@ fn a_configuration_is_checked_before_anything_is_served() {
         ),
         (
             "'./disk.img'",
-            "'./disk.img'\nfault = 'dead:after=5s'",
-            "c.toml:4:9: device.fast.fault: dead:after=5s: only a simulated",
+            "'./disk.img'\nfault = 'bit_rot:sectors=2048-2055'",
+            "c.toml:4:9: device.fast.fault: bit_rot:sectors=2048-2055: ",
         ),
         ("sectors=2048", "sector=2048", "c.toml:6:9: device.slow.fault: "),
         ("slots:slots=1", "slots:slot=1", "c.toml:5:10: device.slow.device: slots:slot=1"),
