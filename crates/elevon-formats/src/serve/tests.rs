@@ -58,7 +58,7 @@ fn a_file_is_read() {
     assert_eq!((fast.busy_poll, slow.busy_poll), (Nanos::from_micros(100), BUSY_POLL));
     assert_eq!((&fast.cache, slow.cache.as_ref().map(|given| given.value.as_str())), (&None, Some("1GiB")));
     assert_eq!((fast.set[0].place.line, fast.set[0].place.column), (9, 7));
-    assert_eq!((fast.set[1].value.as_str(), fast.set[1].place.line), ("io_timeout=5000", 11));
+    assert_eq!((fast.set[1].value.as_str(), fast.set[1].place.line), ("io_timeout=5000", 12));
     assert_eq!((slow.fault.len(), slow.fault[1].value.as_str(), slow.seed), (2, "dead:after=5s", 7));
     let [db, unnamed, old] = &file.exports[..] else { panic!("three exports") };
     assert_eq!((db.device, db.start, db.size, db.tenant.as_str()), (0, 0, Some(10 << 30), "shop/db"));
