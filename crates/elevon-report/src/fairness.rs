@@ -31,7 +31,7 @@ pub struct Part {
     pub got: f64,
 }
 
-/// One job of a [`Fairness`].
+/// One job of a `Fairness`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Share {
     /// Index in [`RunResult::jobs`].

@@ -28,9 +28,9 @@ impl Workload {
     /// flight follows what that one followed, and for how long the process slept for a place is no
     /// time of its own.
     ///
-    /// I/O that follows that of another process ([`Follows`]) is of two kinds. Where processes wait
-    /// for the journal of ext4, they follow its I/O, and its commits follow theirs. Writes of the
-    /// kernel's flusher follow each other, whichever worker does them.
+    /// I/O that follows that of another process ([`super::Follows`]) is of two kinds. Where
+    /// processes wait for the journal of ext4, they follow its I/O, and its commits follow theirs.
+    /// Writes of the kernel's flusher follow each other, whichever worker does them.
     ///
     /// A completion that the trace does not show counts as one at the start of the gap of lost
     /// events in which it may lie, so that the replay waits for the gap. Without a gap, it counts
