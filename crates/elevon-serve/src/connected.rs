@@ -37,7 +37,7 @@ pub(crate) struct Connected {
     pub(crate) export: Option<String>,
     /// The path of that export's tenant.
     pub(crate) tenant: String,
-    /// Who has opened it.
+    /// The client that has opened it.
     pub(crate) client: Arc<Identity>,
 }
 

@@ -300,7 +300,7 @@ fn hold(args: &ServeArgs, plan: &Plan) -> Result<Nanos, Failure> {
     on_loss(text).map_err(|error| Failure::named(format!("--on-loss {text}"), error))
 }
 
-/// Returns who may connect to the sockets of options.
+/// Returns the users that may connect to the sockets of options.
 fn access(args: &ServeArgs) -> Result<SocketAccess, Failure> {
     let mode = args
         .socket_mode

@@ -18,8 +18,8 @@
 //! `LOWER_CLASS_WAIT`. A tenant with waiting bios is in the list of the one level that will hold
 //! it longest. Levels are in a tree, sorted by the time when they let the next bio go. Tenants in
 //! one list share what the level lets go by their weights (`turns`), reads and writes together
-//! where a limit counts both; who is behind its reserve goes first (`floors`). Journal and metadata
-//! I/O goes at once and becomes debt.
+//! where a limit counts both; a tenant behind its reserve goes first (`floors`). Journal and
+//! metadata I/O goes at once and becomes debt.
 //!
 //! The bytes of a split bio are charged with its first fragment, so what remains of it waits for
 //! the limits in I/Os alone. Such remainders have queues and lists of their own, and a level lets

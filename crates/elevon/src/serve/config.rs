@@ -138,7 +138,7 @@ fn address(given: &Given) -> Result<Address, Failure> {
     given.value.parse().map_err(|error| wrong(given, format!("{}: {error}", given.value)))
 }
 
-/// Returns who may connect to a socket.
+/// Returns the users that may connect to a socket.
 fn access(mode: Option<u32>, group: Option<&Given>) -> Result<SocketAccess, Failure> {
     let group = group.map(|given| {
         group_of(&given.value).ok_or_else(|| wrong(given, format!("{}: the system knows no such group", given.value)))

@@ -174,11 +174,7 @@ fn a_configuration_is_checked_before_anything_is_served() {
             "'./disk.img'\nset = ['nr_requests=64', 'nr_request=5']",
             "c.toml:4:26: device.fast.set: nr_request: no such setting",
         ),
-        (
-            "'./disk.img'",
-            "'./disk.img'\nfault = 'bit_rot:ppm=5'",
-            "c.toml:4:9: device.fast.fault: bit_rot:ppm=5: ",
-        ),
+        ("'./disk.img'", "'./disk.img'\nfault = 'bit_rot:ppm=5'", "c.toml:4:9: device.fast.fault: bit_rot:ppm=5: "),
         ("sectors=2048", "sector=2048", "c.toml:6:9: device.slow.fault: "),
         ("slots:slots=1", "slots:slot=1", "c.toml:5:10: device.slow.device: slots:slot=1"),
         ("'unix:s'", "'s'", "c.toml:1:10: listen: s: is no address"),
