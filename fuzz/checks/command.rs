@@ -4,7 +4,7 @@
 use elevon_core::kernel::Kernel;
 use serde_json::{Value, json};
 
-use crate::commands::{Command, LONGEST_SPAN, lines};
+use crate::admin::commands::{Command, LONGEST_SPAN, lines};
 
 /// Checks that each line has an answer of one line of JSON, and that what is carried out is whole.
 pub(crate) fn command(data: &[u8]) {

@@ -1,7 +1,7 @@
 //! Properties that must hold for any bytes that a client of HTTP sends. A module of the server has
 //! this check.
 
-use crate::http::{HEAD, Request, Resource, SPANS, head};
+use crate::admin::http::{HEAD, Request, Resource, SPANS, head};
 
 /// Checks that a head is the same however its bytes are cut, and asks for something that there is
 /// or is refused with a reason.

@@ -1,12 +1,18 @@
 //! The thread of a device: its stack, its disk, and the requests of its clients.
 
 mod ahead;
+pub(crate) mod backpressure;
 mod block_status;
+mod byte_range;
 mod cached;
+pub(crate) mod client;
 mod counts;
+pub(crate) mod devices;
 mod edges;
 mod errors;
 mod exclusion;
+mod pieces;
+pub(crate) mod request_memory;
 mod rounds;
 mod served;
 mod tenants;
@@ -34,15 +40,15 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{Tenant, TenantChange, TenantPlan, in_vain};
 use elevon_workload::token::Token;
 
-use crate::client::{Charged, Client};
-use crate::disk::Disk;
-use crate::line::{EndNotice, Line, Secure};
-use crate::listen::Socket;
+use crate::admin::view::{ClientView, DeviceView, WaitingRequests};
+use crate::device::client::{Charged, Client};
+use crate::device::pieces::{PART, Pieces};
+use crate::device::request_memory::RequestMemory;
+use crate::disks::Disk;
 use crate::log::Level;
-use crate::pieces::{PART, Pieces};
-use crate::request_memory::RequestMemory;
-use crate::tls::Identity;
-use crate::view::{ClientView, DeviceView, WaitingRequests};
+use crate::net::line::{EndNotice, Line, Secure};
+use crate::net::listen::Socket;
+use crate::net::tls::Identity;
 use block_status::StatusBudget;
 pub(crate) use cached::DeviceCache;
 use cached::FLUSHER;

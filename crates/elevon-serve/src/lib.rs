@@ -9,49 +9,27 @@
 //! limited by that, never by a reply that is held back.
 #![forbid(unsafe_code)]
 
-mod backpressure;
-mod byte_range;
-mod client;
-mod commands;
-mod connected;
-mod connection;
+mod admin;
 mod device;
-mod devices;
-mod disk;
-mod faulty;
+mod disks;
 #[doc(hidden)]
 pub mod fuzzing;
-mod http;
-mod line;
-mod listen;
 mod log;
-mod memory;
-mod metrics;
-mod peer;
-mod pieces;
-mod refused;
-mod reporter;
-mod request_memory;
-mod room;
+mod net;
 mod server;
 mod shared;
-pub mod simulated;
-mod slots;
-mod tls;
-mod upstream;
-mod view;
 
-pub use backpressure::{BYTES_IN_FLIGHT, IN_FLIGHT};
-pub use connected::ConnectionView;
+pub use admin::view::{ClientView, DeviceView};
+pub use device::backpressure::{BYTES_IN_FLIGHT, IN_FLIGHT};
+pub use device::devices::Devices;
 pub use device::{CacheUse, CacheView, DeviceParts};
-pub use devices::Devices;
-pub use disk::Disk;
-pub use faulty::FaultyDisk;
-pub use listen::{Address, AddressError, SocketAccess};
+pub use disks::faulty::FaultyDisk;
+pub use disks::upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls};
+pub use disks::{Disk, simulated};
 pub use log::{Field, Level, Log, Record};
-pub use peer::{Owner, Peer};
+pub use net::connected::ConnectionView;
+pub use net::listen::{Address, AddressError, SocketAccess};
+pub use net::peer::{Owner, Peer};
+pub use net::tls::{ServerTlsFiles, Tls, TlsError, TlsFiles, Validity};
 pub use server::{Event, Exported, Hooks, PoolPart, ServeError, Server};
 pub use shared::{ConnectionLimits, Control, ExportView, Reload};
-pub use tls::{ServerTlsFiles, Tls, TlsError, TlsFiles, Validity};
-pub use upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls};
-pub use view::{ClientView, DeviceView};

@@ -11,14 +11,14 @@ use elevon_core::units::TenantId;
 use elevon_host::passed::Passed;
 use elevon_nbd::Export;
 
-use crate::connection;
-use crate::devices::Devices;
-use crate::listen::{Address, Listener, SocketAccess};
+use crate::admin::reporter::Reporter;
+use crate::device::devices::Devices;
+use crate::device::request_memory::RequestMemory;
 use crate::log::{Level, Log, Record};
-use crate::reporter::Reporter;
-use crate::request_memory::RequestMemory;
+use crate::net::connection;
+use crate::net::listen::{Address, Listener, SocketAccess};
+use crate::net::tls::{Identity, Tls};
 use crate::shared::{ConnectionLimits, Reload, ServedExport, Shared};
-use crate::tls::{Identity, Tls};
 
 /// How often the end is looked for.
 pub(crate) const LOOK: Duration = Duration::from_millis(20);
@@ -253,8 +253,8 @@ impl Server {
             std::thread::Builder::new().name("accept".into()).spawn(work).map_err(ServeError::Thread)?;
         }
         for (name, listeners, accept) in [
-            ("commands", &self.commands, crate::commands::accept as fn(&Listener, &Arc<Shared>)),
-            ("http", &self.http, crate::http::accept),
+            ("commands", &self.commands, crate::admin::commands::accept as fn(&Listener, &Arc<Shared>)),
+            ("http", &self.http, crate::admin::http::accept),
         ] {
             for listener in listeners {
                 let listener = listener.try_clone().map_err(ServeError::Thread)?;

@@ -16,18 +16,18 @@ use elevon_nbd::Export;
 use elevon_report::number::counted;
 use elevon_workload::tenants::Tenant;
 
-use crate::client::Charged;
-use crate::connected::{Connected, ConnectionView, next_number};
+use crate::admin::view::{DeviceView, unknown_tenant};
+use crate::device::client::Charged;
+use crate::device::devices::Devices;
+use crate::device::request_memory::RequestMemory;
 use crate::device::{DeviceHandle, Message};
-use crate::devices::Devices;
-use crate::listen::Socket;
 use crate::log::{Field, Level, Log, Record, Window};
-use crate::refused::{ConnectionRefusal, RefusedConnections};
-use crate::request_memory::RequestMemory;
-use crate::room;
+use crate::net::connected::{Connected, ConnectionView, next_number};
+use crate::net::listen::Socket;
+use crate::net::refused::{ConnectionRefusal, RefusedConnections};
+use crate::net::room;
+use crate::net::tls::{Identity, Tls};
 use crate::server::{Event, Exported, LOOK, PoolPart};
-use crate::tls::{Identity, Tls};
-use crate::view::{DeviceView, unknown_tenant};
 
 /// Connections that have not opened an export. If there are more, the oldest of them is cut.
 const NEGOTIATING: usize = 256;

@@ -14,8 +14,8 @@ use elevon_nbd::{Extent, NbdError, Request};
 
 use super::errors::Owner;
 use super::{DeviceCache, DeviceLoop, Question};
-use crate::byte_range::ByteRange;
-use crate::disk::{Allocation, Disk};
+use crate::device::byte_range::ByteRange;
+use crate::disks::{Allocation, Disk};
 
 /// Of this many parts of the thread's time BLOCK_STATUS has one.
 const SHARE: u64 = 4;

@@ -32,9 +32,9 @@ use elevon_workload::buffered::CacheBios;
 
 use super::DeviceLoop;
 use super::ahead::AheadRanges;
-use crate::client::{BUFFERS, Charged};
-use crate::disk::Disk;
-use crate::pieces::Part;
+use crate::device::client::{BUFFERS, Charged};
+use crate::device::pieces::Part;
+use crate::disks::Disk;
 
 /// The root's flusher task. Clients have smaller numbers.
 pub(super) const FLUSHER: TaskId = TaskId(1024);

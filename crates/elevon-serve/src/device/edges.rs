@@ -5,10 +5,10 @@ use elevon_nbd::{Command, Request};
 
 use super::DeviceLoop;
 use super::exclusion::{Change, RequestId};
-use crate::byte_range::ByteRange;
-use crate::client::Client;
-use crate::disk::Disk;
-use crate::pieces::{Part, Pieces};
+use crate::device::byte_range::ByteRange;
+use crate::device::client::Client;
+use crate::device::pieces::{Part, Pieces};
+use crate::disks::Disk;
 
 impl<D: Disk> DeviceLoop<D> {
     /// Lets the parts of a request be submitted that has all of its payload: at once, unless it

@@ -8,7 +8,7 @@ use elevon_report::number::counted;
 
 use super::counts::name;
 use crate::log::{Field, Level, Log, Record, Window};
-use crate::tls::Identity;
+use crate::net::tls::Identity;
 
 /// Whose a request is.
 pub(super) struct Owner<'a> {

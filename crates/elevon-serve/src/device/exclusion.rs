@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 
 use elevon_core::units::{TaskId, TenantId};
 
-use crate::byte_range::ByteRange;
+use crate::device::byte_range::ByteRange;
 
 /// The number of a request: the task of its client, and the client's index of it.
 pub(super) type RequestId = (TaskId, usize);

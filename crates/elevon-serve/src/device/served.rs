@@ -11,12 +11,12 @@ use elevon_host::{Incoming, Outgoing};
 use elevon_nbd::{Close, Command, Export, Exports, NbdError, Refusal, Request, Step};
 
 use super::DeviceLoop;
-use crate::backpressure::IN_FLIGHT;
-use crate::byte_range::ByteRange;
-use crate::client::{Admission, BUFFERS, Charged, Client};
-use crate::disk::Disk;
-use crate::line::{self, Line, ToWriter};
-use crate::pieces::{PART, Part, Pieces};
+use crate::device::backpressure::IN_FLIGHT;
+use crate::device::byte_range::ByteRange;
+use crate::device::client::{Admission, BUFFERS, Charged, Client};
+use crate::device::pieces::{PART, Part, Pieces};
+use crate::disks::Disk;
+use crate::net::line::{self, Line, ToWriter};
 
 /// Buffers that were not used for this time, and up to twice as long, are given back.
 const IDLE: Nanos = Nanos::from_secs(5);

@@ -26,13 +26,13 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
 use super::actor::Actor;
-use crate::client::{Charged, Client};
+use crate::device::client::{Charged, Client};
+use crate::device::request_memory::RequestMemory;
 use crate::device::{DeviceLoop, DeviceParts, ErrorLog, Message};
-use crate::disk::Disk as _;
-use crate::line::{EndNotice, Line, ToWriter};
-use crate::request_memory::RequestMemory;
-use crate::simulated::{Clock, SimulatedDisk};
-use crate::tls::LastBytes;
+use crate::disks::Disk as _;
+use crate::disks::simulated::{Clock, SimulatedDisk};
+use crate::net::line::{EndNotice, Line, ToWriter};
+use crate::net::tls::LastBytes;
 
 /// A clock that only a wait moves.
 #[derive(Debug)]

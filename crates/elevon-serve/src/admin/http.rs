@@ -15,11 +15,11 @@ use std::time::{Duration, Instant, SystemTime};
 
 use serde_json::{Value, json};
 
-use crate::listen::{Listener, Socket};
-use crate::metrics;
+use crate::admin::metrics;
+use crate::admin::view::{Observed, unknown_tenant};
+use crate::net::listen::{Listener, Socket};
 use crate::server::LOOK;
 use crate::shared::{Control, Shared};
-use crate::view::{Observed, unknown_tenant};
 pub(crate) use request::{Request, Resource, SPANS};
 
 /// Clients at a time; a further one is closed at once.

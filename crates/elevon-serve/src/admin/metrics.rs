@@ -16,9 +16,9 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeG
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::connected::ConnectionView;
+use crate::admin::view::{DeviceView, Observed};
 use crate::device::{BUCKETS, RequestCounts};
-use crate::view::{DeviceView, Observed};
+use crate::net::connected::ConnectionView;
 
 /// The content type of each format.
 pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";

@@ -24,7 +24,7 @@ use elevon_sim::device::fault::{Fault, Rule};
 use elevon_sim::device::null::{Null, NullParameters};
 use elevon_workload::backend::Backend;
 
-use crate::disk::{Allocation, Disk};
+use crate::disks::{Allocation, Disk};
 use crate::log::Level;
 
 /// Reads rules of faults.

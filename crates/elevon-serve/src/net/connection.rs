@@ -11,12 +11,12 @@ use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, 
 use elevon_report::number::counted;
 
 use crate::device::{Message, Opened};
-use crate::line::{EndNotice, Secure};
-use crate::listen::{Socket, Timed};
 use crate::log::{Field, Level, Record};
-use crate::refused::ConnectionRefusal;
+use crate::net::line::{EndNotice, Secure};
+use crate::net::listen::{Socket, Timed};
+use crate::net::refused::ConnectionRefusal;
+use crate::net::tls::{Channel, Identity, Tls, Unprotected};
 use crate::shared::{NotOpened, ServedExport, Shared, find};
-use crate::tls::{Channel, Identity, Tls, Unprotected};
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;

@@ -93,8 +93,8 @@ mod tests {
     use elevon_host::Alarm;
 
     use super::*;
-    use crate::devices::Devices;
-    use crate::request_memory::RequestMemory;
+    use crate::device::devices::Devices;
+    use crate::device::request_memory::RequestMemory;
     use crate::shared::ConnectionLimits;
 
     static ALIVE: AtomicU32 = AtomicU32::new(0);

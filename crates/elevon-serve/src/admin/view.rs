@@ -13,8 +13,8 @@ use elevon_report::result::TenantResult;
 use elevon_report::tenants::explain;
 use serde_json::{Value, json};
 
-use crate::connected::ConnectionView;
 use crate::device::{CacheUse, CacheView, Counts, RequestCounts};
+use crate::net::connected::ConnectionView;
 use crate::shared::{Control, ExportView};
 
 /// A device at one time.

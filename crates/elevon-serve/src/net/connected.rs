@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::listen::Socket;
-use crate::peer::{Peer, is_owner};
-use crate::tls::Identity;
+use crate::net::listen::Socket;
+use crate::net::peer::{Peer, is_owner};
+use crate::net::tls::Identity;
 
 /// A connection that is open.
 #[derive(Clone, Debug)]

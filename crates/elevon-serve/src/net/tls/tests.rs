@@ -8,7 +8,7 @@ use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, ClientConnection, StreamOwned};
 
 use super::*;
-use crate::listen::{Socket, Timed};
+use crate::net::listen::{Socket, Timed};
 
 /// Returns the names in a certificate of this common name with these alternative names.
 fn names(common_name: &str, alternative: &[&str]) -> Vec<String> {

@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::device::request_memory::RequestMemory;
 use crate::device::{DeviceHandle, DeviceLoop, DeviceParts, ErrorLog, Message};
-use crate::disk::Disk;
+use crate::disks::Disk;
 use crate::log::{Field, Level, Log, Record};
-use crate::request_memory::RequestMemory;
 use crate::server::{LOOK, ServeError};
 
 const LOCK: &str = "no thread panics with the lock";

@@ -13,8 +13,8 @@ use std::time::Duration;
 use elevon_host::{Host, Incoming, Outgoing, SocketId};
 
 use crate::device::{DeviceHandle, Message};
-use crate::listen::Socket;
-use crate::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
+use crate::net::listen::Socket;
+use crate::net::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
 
 /// Bytes that are taken from a socket of the ring at a time, besides those that go to the buffers
 /// of I/O. What a client sends ahead is taken in one call, so that a client that sleeps until its
@@ -137,7 +137,7 @@ pub(crate) fn close(socket: OwnedFd, left: EndNotice) {
 /// Takes what comes of a client of the ring that was asked to end, until its connection is closed,
 /// in a thread: a client that sends before it reads its answers would wait for ever.
 pub(crate) fn drain(socket: OwnedFd) {
-    let work = move || crate::tls::waste(&mut &UnixStream::from(socket));
+    let work = move || crate::net::tls::waste(&mut &UnixStream::from(socket));
     // Without a thread it waits until the connection is closed.
     let _ = std::thread::Builder::new().name("drain".into()).spawn(work);
 }

@@ -24,10 +24,10 @@ use elevon_sim::device::fault::Silent;
 use elevon_sim::device::{Device, Fault};
 use elevon_workload::backend::Backend;
 
-use crate::disk::{Allocation, Disk};
-use crate::faulty::rules_of;
-use crate::memory::SparseBytes;
-use crate::slots::Slots;
+use crate::disks::faulty::rules_of;
+use crate::disks::memory::SparseBytes;
+use crate::disks::slots::Slots;
+use crate::disks::{Allocation, Disk};
 
 /// The clock of a simulated disk.
 pub trait Clock {

@@ -16,8 +16,8 @@ use rustls::pki_types::ServerName;
 
 use super::UpstreamAddress;
 use super::link::{Answer, Answers, Ask, Connector, LOCK, ToSender, UpstreamError};
-use crate::listen::{Address, Socket, Timed};
-use crate::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
+use crate::net::listen::{Address, Socket, Timed};
+use crate::net::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;

@@ -8,7 +8,7 @@ use elevon_sim::device::Device;
 use elevon_sim::device::fault::content::PowerCut;
 
 use super::{Clock, SimulatedDisk};
-use crate::memory::SparseBytes;
+use crate::disks::memory::SparseBytes;
 
 /// The bytes of every write to a block, by generation: the sequence number of the command, plus 1.
 pub(super) type Writes = BTreeMap<u64, BTreeMap<u64, Box<[u8]>>>;

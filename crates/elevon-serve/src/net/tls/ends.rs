@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{Channel, Unprotected};
-use crate::listen::Socket;
+use crate::net::listen::Socket;
 
 /// Where bytes are sent.
 pub(crate) struct Outlet {

@@ -6,7 +6,7 @@ use elevon_core::units::{Instant, TaskId};
 use elevon_host::{Outgoing, SlotBytes};
 use elevon_nbd::{Command, Export, NbdError, ReplyFormat, Request};
 
-use crate::byte_range::ByteRange;
+use crate::device::byte_range::ByteRange;
 
 /// Bytes of a buffer. A longer request is carried out in parts, several at a time.
 pub(crate) const PART: u64 = 256 << 10;

@@ -11,13 +11,13 @@ use elevon_core::units::{Instant, TaskId, TenantId};
 use elevon_host::{Incoming, Outgoing};
 use elevon_nbd::{Command, ReplyFormat, Request, Session};
 
-use crate::backpressure::{Amount, Backpressure, IN_FLIGHT};
-use crate::line::{EndNotice, Line};
-use crate::pieces::{MOST_BUFFERS, Part, Pieces};
-use crate::request_memory::{Holding, RequestMemory};
-use crate::tls::Identity;
+use crate::device::backpressure::{Amount, Backpressure, IN_FLIGHT};
+use crate::device::pieces::{MOST_BUFFERS, Part, Pieces};
+use crate::device::request_memory::{Holding, RequestMemory};
+use crate::net::line::{EndNotice, Line};
+use crate::net::tls::Identity;
 
-/// Buffers of a client on a device, each of [`crate::pieces::PART`] bytes. They exist from its
+/// Buffers of a client on a device, each of [`super::pieces::PART`] bytes. They exist from its
 /// first request on, and take memory once they are used. READs and payloads leave one of them free,
 /// so that what changes something without a payload always finds one: others may wait for its end.
 /// They are enough for the longest request, and for as many as may be in flight.

@@ -10,8 +10,8 @@ use elevon_report::number::{counted, span};
 use super::link::Ask;
 use super::unflushed::Change;
 use super::{AGAIN, Upstream};
+use crate::disks::simulated::Clock as _;
 use crate::log::Level;
-use crate::simulated::Clock as _;
 
 /// Connections that a request may see lost: one that the server does not survive is not sent for
 /// ever.

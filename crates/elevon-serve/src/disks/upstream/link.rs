@@ -21,8 +21,8 @@ use elevon_report::number::counted;
 use super::UpstreamAddress;
 use super::backoff::Backoff;
 use super::connection::Connection;
-use crate::listen::Socket;
-use crate::tls::TlsError;
+use crate::net::listen::Socket;
+use crate::net::tls::TlsError;
 
 /// How long a server may take to open the export.
 const NEGOTIATION: Duration = Duration::from_secs(10);

@@ -36,10 +36,10 @@ use elevon_host::{Alarm, Promises};
 use elevon_nbd::{Command as NbdCommand, Extent, Remote};
 use elevon_workload::backend::Backend;
 
-use crate::disk::{Allocation, Disk};
+use crate::disks::simulated::{Clock, RealClock};
+use crate::disks::slots::Slots;
+use crate::disks::{Allocation, Disk};
 use crate::log::Level;
-use crate::simulated::{Clock, RealClock};
-use crate::slots::Slots;
 use held::{Away, Held};
 use link::{Answer, Link};
 use unflushed::{Change, Unflushed};

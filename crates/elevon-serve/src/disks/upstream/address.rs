@@ -6,8 +6,8 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
-use crate::listen::Address;
-use crate::tls::ServerTlsFiles;
+use crate::net::listen::Address;
+use crate::net::tls::ServerTlsFiles;
 
 /// Connections to a server that promises that they see one disk, unless told otherwise.
 const CONNECTIONS: u32 = 4;

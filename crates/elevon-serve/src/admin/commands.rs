@@ -9,13 +9,13 @@ use elevon_formats::cgroup::Setting;
 use elevon_formats::serve::EVERY_DEVICE;
 use serde_json::{Value, json};
 
-use crate::connected::ConnectionView;
-use crate::listen::{Listener, Socket};
+use crate::admin::view::{Observed, unknown_tenant};
 use crate::log::{Level, Record};
-use crate::peer::Peer;
+use crate::net::connected::ConnectionView;
+use crate::net::listen::{Listener, Socket};
+use crate::net::peer::Peer;
 use crate::server::LOOK;
 use crate::shared::{Control, Shared};
-use crate::view::{Observed, unknown_tenant};
 
 /// The longest command, in bytes.
 const LONGEST: u64 = 64 << 10;

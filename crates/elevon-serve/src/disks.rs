@@ -1,4 +1,10 @@
-//! What a server needs of a device besides a clock and I/O.
+//! The disks that a device may have, and what a server needs of one besides a clock and I/O.
+
+pub(crate) mod faulty;
+mod memory;
+pub mod simulated;
+mod slots;
+pub(crate) mod upstream;
 
 use std::collections::BTreeMap;
 use std::io;

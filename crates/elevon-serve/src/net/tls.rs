@@ -31,7 +31,7 @@ use x509_cert::der::oid::db::rfc5280::{ANY_EXTENDED_KEY_USAGE, ID_KP_SERVER_AUTH
 use x509_cert::ext::pkix::name::{DirectoryString, GeneralName};
 use x509_cert::ext::pkix::{ExtendedKeyUsage, SubjectAltName};
 
-use crate::peer::{Owner, Peer, is_owner};
+use crate::net::peer::{Owner, Peer, is_owner};
 pub(crate) use channel::{Channel, Unprotected};
 pub(crate) use ends::{Inlet, LastBytes, Outlet, waste};
 use keys::private_key;
