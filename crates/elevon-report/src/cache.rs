@@ -5,9 +5,9 @@ use elevon_cache::stats::{CLASSES, CacheUse, CallStats, ClassWaits, Window};
 use elevon_core::histogram::Histogram;
 use elevon_core::units::{Instant, Nanos};
 
-use crate::number::{grouped, percent, span};
-use crate::result::{CacheSeries, CacheSource, RunResult};
-use crate::summary::ratio;
+use elevon_result::number::{grouped, percent, span};
+use elevon_result::result::{CacheSeries, CacheSource, RunResult};
+use elevon_result::summary::ratio;
 
 /// Names of [`CLASSES`], in their order.
 pub(crate) const CLASS_NAMES: [&str; CLASSES.len()] = ["rt", "be", "idle"];

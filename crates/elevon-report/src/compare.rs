@@ -4,14 +4,16 @@ use std::fmt::Write as _;
 
 use elevon_cache::stats::CacheUse;
 use elevon_core::stats::DirectionStats;
+use elevon_result::number::{bytes_binary, bytes_decimal, count, grouped, significant, span};
+use elevon_result::result::{CacheResult, CacheSource, RunResult, SizeCounts};
+use elevon_result::summary::{
+    DiskDelta, bandwidth, iops, latency_mean, mixed, percentile, ratio, shown_latency, total,
+};
 
 use crate::cache::{cache_total, hit_ratio, mapped_ratio, ms_per_second};
 use crate::cpu;
 use crate::fairness;
-use crate::number::{bytes_binary, bytes_decimal, count, grouped, significant, span};
-use crate::result::{CacheResult, CacheSource, RunResult, SizeCounts};
 use crate::settings;
-use crate::summary::{DiskDelta, bandwidth, iops, latency_mean, mixed, percentile, ratio, shown_latency, total};
 use crate::text::{align_right, plain_table, push_table};
 pub use crate::variant::Variant;
 use crate::variant::{heads, letters};

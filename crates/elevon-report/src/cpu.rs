@@ -1,8 +1,8 @@
 //! Finds whether CPU time, rather than the device, limited a run.
 
-use crate::number::grouped;
-use crate::result::{JobResult, RunResult};
-use crate::summary::ratio;
+use elevon_result::number::grouped;
+use elevon_result::result::{JobResult, RunResult};
+use elevon_result::summary::ratio;
 
 /// A process is limited by its CPU if it is busy for at least this share of the time.
 const LIMITING: f64 = 0.95;
@@ -64,10 +64,11 @@ pub fn limits(run: &RunResult) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::result::CpuResult;
-    use crate::sample;
     use elevon_core::units::Nanos;
+    use elevon_result::result::CpuResult;
+
+    use super::*;
+    use crate::sample;
 
     /// A run of 2 s whose two jobs were busy for `busy_ms` milliseconds each. The second job is two
     /// processes of 1.5 s.

@@ -18,9 +18,9 @@ use elevon_core::control::Rule;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::stats::Direction;
 
-use crate::result::{Claim, JobResult, RunResult};
-use crate::summary::{bandwidth, iops, ratio};
 use division::{Rival, divide};
+use elevon_result::result::{Claim, JobResult, RunResult};
+use elevon_result::summary::{bandwidth, iops, ratio};
 
 /// A share of one resource, 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -240,9 +240,10 @@ fn occupancy(job: &JobResult) -> f64 {
 
 #[cfg(test)]
 mod tests {
+    use elevon_core::units::{Instant, Nanos};
+
     use super::*;
     use crate::sample::weighted_run;
-    use elevon_core::units::{Instant, Nanos};
 
     fn near(a: Option<f64>, b: f64) {
         assert!(a.is_some_and(|a| (a - b).abs() < 1e-9), "{a:?} is not {b}");

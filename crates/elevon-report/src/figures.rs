@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use elevon_core::stats::DirectionStats;
+use elevon_result::result::RunResult;
+use elevon_result::summary::{bandwidth, iops, latency_mean, mixed, percentile, shown_latency, total};
 
 use crate::compare::{cache_rows, device_rows};
 use crate::cpu::utilisation;
-use crate::result::RunResult;
-use crate::summary::{bandwidth, iops, latency_mean, mixed, percentile, shown_latency, total};
 use crate::variant::Variant;
 
 /// Name of the row of all jobs together.

@@ -10,15 +10,15 @@ mod over_time;
 mod plots;
 mod tenants;
 
+use elevon_result::number::{bytes_decimal, counted, date, span};
+use elevon_result::result::RunResult;
 use maud::{Markup, PreEscaped, html};
 
 use crate::compare::{CompareRow, RulesBetween, cache_rows, device_rows, sections, total_rows};
 use crate::cpu;
 use crate::fairness;
 use crate::markup::text;
-use crate::number::{bytes_decimal, counted, date, span};
 use crate::plot;
-use crate::result::RunResult;
 use crate::settings;
 use crate::variant::{Variant, heads, letters};
 

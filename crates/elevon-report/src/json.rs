@@ -18,17 +18,17 @@ use std::io;
 use elevon_cache::stats::CallStats;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
+use elevon_result::number::date;
+use elevon_result::result::{JobResult, RunResult, SteadyState, UnifiedReporting};
+use elevon_result::summary::{
+    self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms,
+    sample_deviation, sample_mean,
+};
 use serde::Serialize as _;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
 use serde_json::{Map, Value, json};
 
-use crate::number::date;
-use crate::result::{JobResult, RunResult, SteadyState, UnifiedReporting};
 use crate::steady::SteadyFigures;
-use crate::summary::{
-    self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms,
-    sample_deviation, sample_mean,
-};
 use crate::text::{BUCKETS, bucket_counts, shares};
 
 /// Version of the `elevon` object. It increases if a key changes its meaning or is removed.

@@ -1,23 +1,17 @@
 //! Reports of a run's result as text, JSON and HTML.
 //!
-//! Every report is a pure function of [`result::RunResult`]: it reads no clock, no file and no
-//! global variable. Text follows the conventions of fio and iostat. JSON is fio's schema plus one
-//! object, `elevon`. HTML is one self-contained page.
+//! Every report is a pure function of an [`elevon_result::result::RunResult`]: it reads no clock,
+//! no file and no global variable. Text follows the conventions of fio and iostat. JSON is fio's
+//! schema plus one object, `elevon`. HTML is one self-contained page.
 #![forbid(unsafe_code)]
 
-// The result value, and figures computed from it.
+// Figures computed from a result.
 mod cache;
-pub mod collect;
 pub mod cpu;
 pub mod fairness;
 pub mod figures;
-pub mod interval;
-pub mod number;
-pub mod result;
 pub mod settings;
 mod steady;
-pub mod summary;
-pub mod tenants;
 pub mod variant;
 mod wrap;
 

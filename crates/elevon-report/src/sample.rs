@@ -15,7 +15,7 @@ use elevon_core::status::Status;
 use elevon_core::tenant::{ROOT, Tenants};
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId, TenantId};
 
-use crate::result::{
+use elevon_result::result::{
     CacheResult, CacheSeries, CacheSource, Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point,
     ReadFile, RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult,
     UnifiedReporting, Workload,
@@ -193,7 +193,7 @@ pub(crate) fn empty_run() -> RunResult {
         elapsed: Nanos::ZERO,
         jobs: vec![job("idle", 0, JobStats::default())],
         tenants: vec![],
-        owners: crate::result::Owners::default(),
+        owners: elevon_result::result::Owners::default(),
         changes: vec![],
         cpu: None,
         cache: None,

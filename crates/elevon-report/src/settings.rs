@@ -4,9 +4,9 @@
 use std::fmt::Write as _;
 
 use elevon_core::limits::SYSFS;
+use elevon_result::result::RunResult;
 use serde_json::{Map, Value, json};
 
-use crate::result::RunResult;
 use crate::text::{align_right, plain_table, push_table};
 use crate::variant::{Variant, letters};
 
@@ -150,9 +150,10 @@ fn cut(value: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use elevon_core::units::Sectors;
+
     use super::*;
     use crate::sample;
-    use elevon_core::units::Sectors;
 
     fn variants<'a>(runs: &'a [RunResult]) -> Vec<Variant<'a>> {
         runs.iter().map(|result| Variant { label: "v", result }).collect()

@@ -1,6 +1,6 @@
 //! The figures of `steadystate`, from its samples.
 
-use crate::result::SteadyState;
+use elevon_result::result::SteadyState;
 
 /// Means over the window, and what was compared with the limit.
 pub(crate) struct SteadyFigures {
@@ -50,8 +50,9 @@ impl SteadyFigures {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use elevon_core::units::Nanos;
+
+    use super::*;
 
     fn figures(criterion: &'static str, percent: bool, samples: &[(u64, u64)]) -> SteadyFigures {
         let duration = Nanos::from_secs(3);

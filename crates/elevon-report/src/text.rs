@@ -10,9 +10,10 @@ mod tenants;
 
 use std::fmt::Write as _;
 
+use elevon_result::result::RunResult;
+use elevon_result::summary::DiskDelta;
+
 use crate::fairness;
-use crate::result::RunResult;
-use crate::summary::DiskDelta;
 use crate::variant::Variant;
 
 pub(crate) use fio::{BUCKETS, bucket_counts, shares};

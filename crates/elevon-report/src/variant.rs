@@ -1,6 +1,6 @@
 //! The runs that a report shows side by side, and the letters that name them.
 
-use crate::result::RunResult;
+use elevon_result::result::RunResult;
 
 /// A run and its label in a comparison.
 #[derive(Clone, Copy, Debug)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::process::Command;
 
 use elevon_report::json::{JsonOptions, report, value};
-use elevon_report::result;
+use elevon_result::result;
 use serde_json::Value;
 
 #[path = "../src/sample.rs"]

@@ -4,7 +4,8 @@
 use elevon_core::histogram::{bin_of, value_of};
 use elevon_core::stats::{DirectionStats, JobStats, LatencyStat, SampleStat};
 use elevon_core::units::{Instant, Nanos};
-use elevon_report::{result, text};
+use elevon_report::text;
+use elevon_result::result;
 use serde_json::Value;
 
 #[path = "../src/sample.rs"]

@@ -117,6 +117,8 @@ pub struct Hooks<'a> {
     pub notify: fn(Event<'_>),
     /// How often [`Event::Alive`] is wanted, if it is.
     pub watchdog: Option<Duration>,
+    /// Makes the page in HTML that a browser is sent: it asks this server for `/api/stats`.
+    pub page: fn() -> String,
 }
 
 /// A server that is set up.
@@ -237,7 +239,7 @@ impl Server {
         // A connection takes two descriptors. A system that refuses leaves what there is.
         let _ = elevon_host::raise_descriptor_limit();
         let exports = self.exports.into_iter().map(ServedExport::of).collect();
-        let (reload, notify) = (hooks.reload, hooks.notify);
+        let (reload, notify, page) = (hooks.reload, hooks.notify, hooks.page);
         let shared = Arc::new(Shared::new(
             exports,
             self.devices,
@@ -252,17 +254,10 @@ impl Server {
             let work = move || accept(&listener, place.as_ref(), &shared);
             std::thread::Builder::new().name("accept".into()).spawn(work).map_err(ServeError::Thread)?;
         }
-        for (name, listeners, accept) in [
-            ("commands", &self.commands, crate::admin::commands::accept as fn(&Listener, &Arc<Shared>)),
-            ("http", &self.http, crate::admin::http::accept),
-        ] {
-            for listener in listeners {
-                let listener = listener.try_clone().map_err(ServeError::Thread)?;
-                let shared = Arc::clone(&shared);
-                let work = move || accept(&listener, &shared);
-                std::thread::Builder::new().name(name.into()).spawn(work).map_err(ServeError::Thread)?;
-            }
-        }
+        start("commands", &self.commands, &shared, crate::admin::commands::accept)?;
+        start("http", &self.http, &shared, move |listener, shared| {
+            crate::admin::http::accept(listener, shared, page);
+        })?;
         shared.notify(Event::Ready);
         let mut reporter = Reporter::new(hooks.watchdog);
         let mut reload: Option<JoinHandle<()>> = None;
@@ -289,6 +284,21 @@ impl Server {
         };
         Ok(shared.devices.end(alive))
     }
+}
+
+/// Starts threads that accept what comes to listeners.
+fn start(
+    name: &str,
+    listeners: &[Listener],
+    shared: &Arc<Shared>,
+    accept: impl Fn(&Listener, &Arc<Shared>) + Copy + Send + 'static,
+) -> Result<(), ServeError> {
+    for listener in listeners {
+        let (listener, shared) = (listener.try_clone().map_err(ServeError::Thread)?, Arc::clone(shared));
+        let work = move || accept(&listener, &shared);
+        std::thread::Builder::new().name(name.into()).spawn(work).map_err(ServeError::Thread)?;
+    }
+    Ok(())
 }
 
 /// Reads the configuration again in a thread of its own.
@@ -365,7 +375,7 @@ mod tests {
     }
 
     fn hooks<'a>(stop: &'a dyn Fn() -> bool, reload_wanted: &'a dyn Fn() -> bool) -> Hooks<'a> {
-        Hooks { stop, reload_wanted, reload: None, notify: |_| {}, watchdog: None }
+        Hooks { stop, reload_wanted, reload: None, notify: |_| {}, watchdog: None, page: String::new }
     }
 
     /// Nobody stops these servers.

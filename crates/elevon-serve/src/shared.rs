@@ -13,7 +13,7 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_nbd::Export;
-use elevon_report::number::counted;
+use elevon_result::number::counted;
 use elevon_workload::tenants::Tenant;
 
 use crate::admin::view::{DeviceView, unknown_tenant};

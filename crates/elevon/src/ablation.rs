@@ -6,7 +6,7 @@ use std::fmt::Write;
 use elevon_core::kernel::{Kernel, RULES};
 use elevon_host::interrupt::Interrupt;
 use elevon_report::compare::{self, FigureChange, RuleChange, RulesBetween, Variant};
-use elevon_report::result::RunResult;
+use elevon_result::result::RunResult;
 
 use crate::console::Console;
 use crate::execute::execute;

@@ -30,7 +30,7 @@ use std::path::Path;
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::SCHEDULERS;
 use elevon_host::interrupt::Interrupt;
-use elevon_report::result::NotKept;
+use elevon_result::result::NotKept;
 use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
 
 use crate::args::{AdviseArgs, Goal, QueueArgs, StackArgs, TextOrJson};

@@ -6,7 +6,7 @@ use std::path::Path;
 use elevon_core::control::io_cost::{Coefficients, Model};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
-use elevon_report::result::RunResult;
+use elevon_result::result::RunResult;
 use elevon_sim::profiles;
 use elevon_trace::DeviceNumber;
 use elevon_workload::run::NoObserver;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use elevon_formats::quantity::{self, Short, memory_text};
 use elevon_host::interrupt::Interrupt;
-use elevon_report::number::counted;
+use elevon_result::number::counted;
 use elevon_trace::Recorded;
 use elevon_trace::capture::{CaptureError, CaptureOptions, Disk, Recording, Session, Tracefs, Written};
 use elevon_trace::write::Packed;

@@ -10,8 +10,8 @@ use std::path::Path;
 use elevon_host::interrupt::Interrupt;
 use elevon_report::compare::{RulesBetween, Variant, table};
 use elevon_report::json::JsonOptions;
-use elevon_report::result::RunResult;
 use elevon_report::{html, json};
+use elevon_result::result::RunResult;
 
 use crate::ablation::{self, Compared};
 use crate::args::{CompareArgs, OutputFormat, ReplayOptions, StackArgs};

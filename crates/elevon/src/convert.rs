@@ -2,7 +2,7 @@
 
 use std::io;
 
-use elevon_report::number::counted;
+use elevon_result::number::counted;
 use elevon_trace::write::{self, WriteFormat, WriteOptions};
 use elevon_trace::{Reader, TraceEvent};
 

@@ -9,8 +9,8 @@ use std::time::Duration;
 use clap::Args as _;
 use elevon_core::nearest::did_you_mean;
 use elevon_core::units::Nanos;
-use elevon_report::number;
-use elevon_report::tenants::reserve_in_words;
+use elevon_result::number;
+use elevon_result::tenants::reserve_in_words;
 use serde_json::{Value, json};
 
 use crate::args::{CtlArgs, CtlCommand, TextOrJson};

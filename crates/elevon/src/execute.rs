@@ -5,7 +5,7 @@ use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE, TaskId};
 use elevon_formats::fio::spec::{Amount, JobSpec};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
-use elevon_report::result::{FaultResult, RunResult};
+use elevon_result::result::{FaultResult, RunResult};
 use elevon_serve::Upstream;
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_sim::memory::{Memory, MemoryModel};

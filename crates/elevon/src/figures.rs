@@ -2,8 +2,8 @@
 
 use elevon_core::op::{Flags, Op};
 use elevon_core::stats::LatencyStat;
-use elevon_report::result::{JobResult, RunResult};
-use elevon_report::summary;
+use elevon_result::result::{JobResult, RunResult};
+use elevon_result::summary;
 use elevon_trace::replay::{Workload, WorkloadProcess};
 
 /// A figure that is compared.
@@ -177,8 +177,9 @@ pub(crate) fn is_waited_for(process: &WorkloadProcess) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use elevon_trace::replay::WorkloadIo;
+
+    use super::*;
 
     /// Linux 6.18.44 marked 6,203 of 6,212 reads of PostgreSQL as readahead, each of one page that
     /// its process waited for.

@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use elevon_host::interrupt::Interrupt;
-use elevon_report::number;
-use elevon_report::result::RunResult;
+use elevon_result::number;
+use elevon_result::result::RunResult;
 use elevon_trace::{DeviceNumber, Recorded};
 use elevon_workload::run::NoObserver;
 
@@ -146,7 +146,7 @@ impl Parting {
             }
             all.push(figures(&result));
         }
-        let row = |(at, job): (usize, &elevon_report::result::JobResult)| {
+        let row = |(at, job): (usize, &elevon_result::result::JobResult)| {
             let figures: Vec<Figures> = all.iter().map(|of| of[at]).collect();
             Some((job.name.clone(), ranges(&figures)?))
         };

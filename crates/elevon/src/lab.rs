@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 pub use elevon_host::interrupt::Interrupt;
 use elevon_report::json::{self, JsonOptions};
-use elevon_report::result::Series;
+use elevon_result::result::Series;
 use elevon_workload::run::NoObserver;
 
 pub use sweep::{Column, Over, Sweep, SweepResults, SweepSpec};

@@ -11,7 +11,7 @@ use elevon_core::sched::SchedulerInfo;
 use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
-use elevon_report::result::NotKept;
+use elevon_result::result::NotKept;
 use elevon_sim::device::Description;
 use elevon_sim::memory::MemoryModel;
 use elevon_trace::replay::{

@@ -18,8 +18,8 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 use elevon_formats::cgroup::{Setting, WeightFile, Weights};
 use elevon_formats::fio::spec::{self, BlockSizes, JobSpec, Unified};
-use elevon_report::collect::{self, Named, TenantFigures};
-use elevon_report::result::{
+use elevon_result::collect::{self, Named, TenantFigures};
+use elevon_result::result::{
     Claim, DeviceInfo, DiskResult, ErrorCount, JobResult, LatencyPercentiles, LatencyTarget, Point, ReadFile,
     RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, SteadyState, TenantResult,
     UnifiedReporting, Workload,

@@ -382,7 +382,8 @@ fn run(
     };
     let reload_wanted = || interrupt.take_reload_request();
     let watchdog = notify::watchdog();
-    let hooks = Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify: notify::notify, watchdog };
+    let (notify, page) = (notify::notify, elevon_report::live::page);
+    let hooks = Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify, watchdog, page };
     // A server ends when it is told to, by a signal or a command.
     let ending = if server.serve(hooks)? { Ending::Done } else { Ending::Failed };
     // What is not read by now is not waited for.

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::result::Claim;
+use elevon_result::result::Claim;
 
 /// A job that competes: its claim, and the service that it asked for at most (infinite if it asked
 /// for all that it could get).
@@ -97,10 +97,11 @@ impl<'a> Level<'a> {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use elevon_core::ioprio::PrioClass;
     use elevon_testkit::Rng;
     use elevon_testkit::water_filling::{Claim as Exact, max_min_shares};
+
+    use super::*;
 
     fn claim(weight: u32, cgroups: &[(&str, u32)]) -> Claim {
         let cgroups = cgroups.iter().map(|&(path, weight)| (path.to_owned(), weight)).collect();

@@ -1,8 +1,9 @@
 //! Fairness of one or several runs side by side, as rows for text and HTML.
 
+use elevon_result::number::percent;
+use elevon_result::summary::ratio;
+
 use super::{Fairness, Part, Share, claim_words, fairness};
-use crate::number::percent;
-use crate::summary::ratio;
 use crate::text::{align_right, plain_table, push_table};
 use crate::variant::Variant;
 

@@ -4,6 +4,9 @@
 use elevon_cache::page_cache::{Cause, Reading};
 use elevon_cache::stats::{CallStats, ClassWaits, Window};
 use elevon_core::units::{Nanos, PAGE_SIZE};
+use elevon_result::number::{bytes_binary, grouped, length, significant, span};
+use elevon_result::result::{CacheResult, CacheSeries, RunResult};
+use elevon_result::summary::{latency_mean, percentile, ratio};
 use maud::{Markup, html};
 
 use super::plots::{LINE_POINTS, axis, series};
@@ -12,10 +15,7 @@ use crate::cache::{
     active_percent, cache_total, ended_sleeps, hit_ratio, intervals, iowait_us_per_window, ms_per_second, shared_kinds,
     window_percentile, windows,
 };
-use crate::number::{bytes_binary, grouped, length, significant, span};
 use crate::plot::{Mark, Plot, Scale, Series, Unit};
-use crate::result::{CacheResult, CacheSeries, RunResult};
-use crate::summary::{latency_mean, percentile, ratio};
 use crate::variant::Variant;
 
 /// Maximum number of windows on the page for each kind of call; JSON has all.

@@ -1,13 +1,13 @@
 //! Plots of tenants and jobs over time, with a line at each change of a setting.
 
+use elevon_result::number::span;
+use elevon_result::result::{OwnerPoint, OwnerResult, RunResult};
+use elevon_result::summary::ratio;
 use maud::{Markup, html};
 
 use super::plots::{LINE_POINTS, axis};
 use crate::markup::text;
-use crate::number::span;
 use crate::plot::{Mark, Plot, Scale, Series, Unit};
-use crate::result::{OwnerPoint, OwnerResult, RunResult};
-use crate::summary::ratio;
 
 /// Maximum number of lines in a plot: the number of colours.
 const MAX_LINES: usize = 8;
@@ -106,10 +106,11 @@ fn line(n: usize, owner: &OwnerResult, value: &dyn Fn(&OwnerPoint) -> f64) -> Se
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::result::Change;
-    use crate::sample;
     use elevon_core::units::Nanos;
+    use elevon_result::result::Change;
+
+    use super::*;
+    use crate::sample;
 
     #[test]
     fn each_change_is_a_line_in_each_plot_and_in_words() {

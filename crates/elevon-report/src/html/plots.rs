@@ -1,13 +1,13 @@
 //! Builds the plots of a page from results.
 
 use elevon_core::histogram::Histogram;
+use elevon_result::number::span;
+use elevon_result::result::{Point, SizeCounts};
+use elevon_result::summary::{ratio, shown_latency, total};
 
 use super::{cache, set_apart};
 use crate::fairness::{Share, fairness};
-use crate::number::span;
 use crate::plot::{Axis, Mark, Plot, Scale, Series, Unit};
-use crate::result::{Point, SizeCounts};
-use crate::summary::{ratio, shown_latency, total};
 use crate::variant::{Variant, letters};
 
 /// Maximum number of points in a line; more cannot be distinguished on a width of 400 units.
@@ -273,13 +273,14 @@ fn floor_power(bytes: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::result::Series as RunSeries;
-    use crate::sample;
     use elevon_core::units::{Instant, Nanos};
+    use elevon_result::result::Series as RunSeries;
+
+    use super::*;
+    use crate::sample;
 
     /// A run of `ms` milliseconds in which an I/O of 1 MiB completes every `every` microseconds.
-    fn steady(ms: u64, every: u64) -> crate::result::RunResult {
+    fn steady(ms: u64, every: u64) -> elevon_result::result::RunResult {
         let mut points: Vec<Point> = (1..=ms)
             .map(|at| Point { at: Instant::new(at * 1_000_000), bytes: [0; 3], ios: [0; 3], in_flight: 1.0 })
             .collect();

@@ -1,11 +1,11 @@
 //! Shows where each tenant's time went: a bar per tenant, with the causes in words under it.
 
+use elevon_result::number::{grouped, permille, span};
+use elevon_result::result::{RunResult, TenantResult};
+use elevon_result::tenants::{CauseKind, Explained, WHOLE, explain, parts, shown, total};
 use maud::{Markup, html};
 
 use crate::markup::text;
-use crate::number::{grouped, permille, span};
-use crate::result::{RunResult, TenantResult};
-use crate::tenants::{CauseKind, Explained, WHOLE, explain, parts, shown, total};
 
 /// Maximum number of tenants on the page; JSON has all.
 const MAX_TENANTS: usize = 40;

@@ -2,6 +2,7 @@
 //! trace lacks are `null` or omitted.
 
 use elevon_core::stats::LatencyStat;
+use elevon_result::summary::{latency_deviation, latency_mean};
 use elevon_trace::analysis::{
     DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Slot, Stages, depth_row_name,
 };
@@ -10,7 +11,6 @@ use serde_json::{Map, Value, json};
 
 use super::tables::Told;
 use super::{PERCENTILES, SCHEMA_VERSION};
-use crate::summary::{latency_deviation, latency_mean};
 
 /// Returns the whole inspection, with a newline at its end.
 pub fn json(found: &Inspection) -> String {

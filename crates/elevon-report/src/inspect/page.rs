@@ -6,6 +6,7 @@
 
 use std::io::Write as _;
 
+use elevon_result::number::{counted, grouped, span};
 use elevon_trace::analysis::{Finding, Group, Inspection, ProcessStats, RequestRecord, RequestSink};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
@@ -13,7 +14,6 @@ use maud::{Markup, PreEscaped, html};
 
 use super::tables;
 use crate::html;
-use crate::number::{counted, grouped, span};
 
 /// Maximum number of requests on a page; of a longer trace it shows the first ones.
 pub const MAX_ON_PAGE: usize = 1 << 21;

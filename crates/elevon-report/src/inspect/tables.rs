@@ -2,12 +2,12 @@
 
 use comfy_table::Table;
 use elevon_core::stats::LatencyStat;
+use elevon_result::number::{bytes_binary, grouped, span};
+use elevon_result::summary::latency_mean;
 use elevon_trace::TraceKind;
 use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Slot, Stages, depth_row_name, percent};
 
 use super::PERCENTILES;
-use crate::number::{bytes_binary, grouped, span};
-use crate::summary::latency_mean;
 use crate::text::{align_right, plain_table, push_table};
 
 /// Maximum number of processes in the text.

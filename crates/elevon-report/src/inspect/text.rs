@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use elevon_result::number::{bytes_binary, counted, grouped, span};
 use elevon_trace::analysis::{Counts, Finding, HZ, Inspection, percent};
 use elevon_trace::{Recorded, TraceKind};
 
 use super::tables::{self, Told};
-use crate::number::{bytes_binary, counted, grouped, span};
 
 /// Columns at which sentences are wrapped.
 const WIDTH: usize = 100;

@@ -5,14 +5,14 @@ use elevon_cache::page_cache::Cause;
 use elevon_cache::stats::{CLASSES, CacheUse, CallStats, ClassWaits, Window};
 use elevon_core::stats::LatencyStat;
 use elevon_core::units::Nanos;
+use elevon_result::result::{CacheResult, CacheSeries, CacheSource, RunResult};
+use elevon_result::summary::ratio;
 use serde_json::{Map, Value, json};
 
 use super::{JsonOptions, latency};
 use crate::cache::{
     CLASS_NAMES, cache_total, hit_ratio, intervals, iowait_us_per_window, ms_per_second, window_percentile, windows,
 };
-use crate::result::{CacheResult, CacheSeries, CacheSource, RunResult};
-use crate::summary::ratio;
 
 /// Percentiles of waits, in millionths.
 const PERCENTILES: [u32; 5] = [500_000, 900_000, 950_000, 990_000, 999_000];

@@ -2,14 +2,14 @@
 
 use elevon_core::kernel::IoTicksForm;
 use elevon_core::op::StatGroup;
+use elevon_result::result::{JobResult, NotKept, ReadFile, RunResult, Series};
+use elevon_result::summary::{DiskDelta, ratio};
 use serde_json::{Map, Value, json};
 
 use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
 use crate::cpu;
 use crate::fairness::{self, Fairness, Part};
-use crate::result::{JobResult, NotKept, ReadFile, RunResult, Series};
 use crate::settings;
-use crate::summary::{DiskDelta, ratio};
 
 /// Percentiles of the stages, in millionths.
 const STAGE_PERCENTILES: [u32; 6] = [10_000, 500_000, 900_000, 990_000, 999_000, 999_900];

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::result::{Change, OwnerPoint, OwnerResult};
+use elevon_result::result::{Change, OwnerPoint, OwnerResult};
 
 /// Returns `elevon.series.tenants` or `elevon.series.jobs`: the counts of each interval.
 pub(super) fn owners(key: &str, owners: &[OwnerResult]) -> Value {

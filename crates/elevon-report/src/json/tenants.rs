@@ -5,14 +5,14 @@ use elevon_core::control::pressure::Stall;
 use elevon_core::control::stat::IoCounters;
 use elevon_core::control::{Cause, Reason};
 use elevon_core::units::Nanos;
+use elevon_result::result::{RunResult, TenantResult};
+use elevon_result::tenants::io_stat as counters;
+use elevon_result::tenants::{
+    Explained, device_share, device_time, device_time_of_all, explain, limit, path, throttled, total,
+};
 use serde_json::{Map, Value, json};
 
 use super::strings;
-use crate::result::{RunResult, TenantResult};
-use crate::tenants::io_stat as counters;
-use crate::tenants::{
-    Explained, device_share, device_time, device_time_of_all, explain, limit, path, throttled, total,
-};
 
 pub(super) fn value(run: &RunResult) -> Value {
     let all = device_time_of_all(run);

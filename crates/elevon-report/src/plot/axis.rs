@@ -1,6 +1,6 @@
 //! Axes of plots: positions and labels of ticks.
 
-use crate::number::significant;
+use elevon_result::number::significant;
 
 /// How values map to positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

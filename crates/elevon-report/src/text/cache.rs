@@ -4,6 +4,9 @@ use std::fmt::Write as _;
 
 use elevon_cache::stats::{CacheUse, CallStats, Sleeps};
 use elevon_core::stats::LatencyStat;
+use elevon_result::number::{bytes_binary, grouped, length, percent, significant, span};
+use elevon_result::result::{CacheResult, RunResult};
+use elevon_result::summary::{latency_mean, percentile, ratio};
 
 use super::{align_right, plain_table, push_table};
 use crate::cache::{
@@ -11,9 +14,6 @@ use crate::cache::{
     shared_kinds,
 };
 use crate::document::WIDTH;
-use crate::number::{bytes_binary, grouped, length, percent, significant, span};
-use crate::result::{CacheResult, RunResult};
-use crate::summary::{latency_mean, percentile, ratio};
 
 /// Writes a line for each kind of call of each job, which bios ended the sleeps, the I/O that the
 /// cache submitted, then its counters.

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use crate::number::{grouped, span};
-use crate::result::RunResult;
+use elevon_result::number::{grouped, span};
+use elevon_result::result::RunResult;
 
 /// Maximum number of changes in the report; JSON has all.
 const MAX_CHANGES: usize = 50;

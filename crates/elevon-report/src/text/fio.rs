@@ -6,14 +6,14 @@ use std::fmt::Write as _;
 use elevon_cache::stats::CallStats;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
-
-use crate::number::{bound, bytes_binary, bytes_decimal, count, date, rate_both};
-use crate::result::{JobResult, LatencyTarget, RunResult, SteadyState, UnifiedReporting};
-use crate::steady::SteadyFigures;
-use crate::summary::{
+use elevon_result::number::{bound, bytes_binary, bytes_decimal, count, date, rate_both};
+use elevon_result::result::{JobResult, LatencyTarget, RunResult, SteadyState, UnifiedReporting};
+use elevon_result::summary::{
     self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms,
     sample_deviation, sample_mean,
 };
+
+use crate::steady::SteadyFigures;
 
 /// Names of directions in job blocks, and the name of unified figures.
 const NAMES: [&str; 3] = ["read", "write", "trim"];

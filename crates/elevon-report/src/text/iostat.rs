@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::summary::{DiskDelta, ratio};
+use elevon_result::summary::{DiskDelta, ratio};
 
 /// Returns the header of [`iostat_line`]; `width` is the width of the device column.
 pub fn iostat_header(width: usize) -> String {

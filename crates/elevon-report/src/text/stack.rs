@@ -7,12 +7,12 @@ use comfy_table::{CellAlignment, Table, presets};
 use elevon_core::kernel::IoTicksForm;
 use elevon_core::op::StatGroup;
 use elevon_core::stats::LatencyStat;
+use elevon_result::number::{bytes_binary, bytes_decimal, counted, grouped, significant, span};
+use elevon_result::result::RunResult;
+use elevon_result::summary::{DiskDelta, latency_mean, percentile, ratio};
 
 use crate::cpu;
-use crate::number::{bytes_binary, bytes_decimal, counted, grouped, significant, span};
-use crate::result::RunResult;
 use crate::settings;
-use crate::summary::{DiskDelta, latency_mean, percentile, ratio};
 
 /// Returns the first line: whether the device is real, and which stack the run used.
 pub(super) fn headline(run: &RunResult) -> String {

@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use comfy_table::CellAlignment;
 use elevon_core::control::Reason;
 use elevon_core::units::Nanos;
+use elevon_result::number::{bytes_binary, count, grouped, percent, span};
+use elevon_result::result::{RunResult, TenantResult};
+use elevon_result::summary::ratio;
+use elevon_result::tenants::{
+    device_share, device_time_of_all, explain, io_stat, parts, reserve_in_words, shown, throttled,
+};
 
 use super::{align_right, plain_table};
 use crate::document::WIDTH;
-use crate::number::{bytes_binary, count, grouped, percent, span};
-use crate::result::{RunResult, TenantResult};
-use crate::summary::ratio;
-use crate::tenants::{device_share, device_time_of_all, explain, io_stat, parts, reserve_in_words, shown, throttled};
 
 /// Maximum number of tenants in the report; JSON has all.
 const MAX_TENANTS: usize = 50;
@@ -110,4 +112,51 @@ fn list(out: &mut String, head: &str, parts: &[String]) {
         let _ = write!(line, "{part}{end} ");
     }
     let _ = writeln!(out, "{}", line.trim_end());
+}
+
+#[cfg(test)]
+mod tests {
+    use elevon_result::tenants::{CauseKind, WHOLE};
+
+    use super::*;
+    use crate::sample;
+
+    #[test]
+    fn every_tenant_is_explained_whole_and_in_words() {
+        let run = sample::tenants_run();
+        for tenant in &run.tenants {
+            let explained = explain(&run.tenants, tenant);
+            let share: u64 = explained.iter().map(|at| at.share).sum();
+            assert_eq!(share, if tenant.explain.is_empty() { 0 } else { WHOLE }, "{}", tenant.path);
+        }
+        let of = |path: &str| run.tenants.iter().find(|tenant| tenant.path == path).unwrap();
+        let nightly = explain(&run.tenants, of("batch/nightly"));
+        let all = parts(&nightly, 3);
+        assert_eq!(
+            all,
+            [
+                "61.2 % limit rbps=1048576 of batch",
+                "30.1 % device",
+                "6.0 % scheduler serving web",
+                "2.7 % 3 other causes"
+            ]
+        );
+        assert_eq!(parts(&nightly, 5).len(), 6, "a single cause is not lumped");
+        let own = explain(&run.tenants, of("batch"));
+        assert!(own.iter().any(|at| at.words == "own limit rbps=1048576"), "{own:?}");
+        let serving_child = own.iter().find(|at| at.words == "scheduler serving batch/nightly").unwrap();
+        assert_eq!(serving_child.kind, CauseKind::OwnServed, "what lies below is its own");
+    }
+
+    #[test]
+    fn device_shares_of_the_top_sum_to_one() {
+        let run = sample::tenants_run();
+        let tops = run.tenants.iter().filter(|tenant| tenant.depth <= 1);
+        let sum: f64 = tops.map(|tenant| device_share(tenant, device_time_of_all(&run))).sum();
+        assert!((sum - 1.0).abs() < 1e-9);
+        assert_eq!(
+            shown(&run, 2).iter().map(|tenant| tenant.path.as_str()).collect::<Vec<_>>(),
+            ["batch", "batch/nightly"]
+        );
+    }
 }

@@ -38,6 +38,7 @@ const POLICY: &str = "Content-Security-Policy: default-src 'none'; script-src 'u
 /// What the threads of the listener share.
 struct Site {
     shared: Arc<Shared>,
+    page: fn() -> String,
     started: SystemTime,
     clients: AtomicUsize,
     seen: Mutex<Option<(Instant, Observed)>>,
@@ -51,11 +52,10 @@ pub(crate) struct Answer {
     body: String,
 }
 
-/// Accepts clients until the server has ended.
-pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
-    let shared = Arc::clone(shared);
-    let site =
-        Arc::new(Site { shared, started: SystemTime::now(), clients: AtomicUsize::new(0), seen: Mutex::new(None) });
+/// Accepts clients until the server has ended. `page` makes the page.
+pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>, page: fn() -> String) {
+    let (shared, started) = (Arc::clone(shared), SystemTime::now());
+    let site = Arc::new(Site { shared, page, started, clients: AtomicUsize::new(0), seen: Mutex::new(None) });
     while !site.shared.is_stopping() {
         match listener.accept() {
             Ok(socket) => site.take(socket),
@@ -123,7 +123,7 @@ impl Site {
     fn answer(&self, request: Request) -> Answer {
         match request.of {
             Resource::Metrics { open } => self.metrics(open),
-            Resource::Page => Answer { status: "200 OK", content_type: PAGE, body: elevon_report::live::page() },
+            Resource::Page => Answer { status: "200 OK", content_type: PAGE, body: (self.page)() },
             Resource::Stats => json("200 OK", &self.observed().json()),
             Resource::Explain { tenant, span } => self.explain(&tenant, span),
         }

@@ -9,7 +9,7 @@ use elevon_cache::page_cache::Reading;
 use elevon_core::control::Cause;
 use elevon_core::op::StatGroup;
 use elevon_core::units::{Nanos, PAGE_SIZE, TenantId};
-use elevon_report::result::TenantResult;
+use elevon_result::result::TenantResult;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};

@@ -3,7 +3,7 @@
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
-use elevon_report::number::counted;
+use elevon_result::number::counted;
 
 use crate::device::{DeviceHandle, Message};
 use crate::server::Event;

@@ -9,8 +9,8 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::op::StatGroup;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, PAGE_SIZE, TenantId};
-use elevon_report::result::TenantResult;
-use elevon_report::tenants::explain;
+use elevon_result::result::TenantResult;
+use elevon_result::tenants::explain;
 use serde_json::{Value, json};
 
 use crate::device::{CacheUse, CacheView, Counts, RequestCounts};

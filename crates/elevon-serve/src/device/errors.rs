@@ -4,7 +4,7 @@
 use elevon_core::status::Status;
 use elevon_core::units::Instant;
 use elevon_nbd::{Command, Request};
-use elevon_report::number::counted;
+use elevon_result::number::counted;
 
 use super::counts::name;
 use crate::log::{Field, Level, Log, Record, Window};

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode};
-use elevon_report::number::counted;
+use elevon_result::number::counted;
 
 use crate::device::{Message, Opened};
 use crate::log::{Field, Level, Record};

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use elevon_core::units::Nanos;
-use elevon_report::number;
-use elevon_report::result::NotKept;
+use elevon_result::number;
+use elevon_result::result::NotKept;
 use elevon_workload::cpu::SchedulerCost;
 
 use super::goal::{NOISE, Objective, Subject, percent};

@@ -4,8 +4,8 @@
 use elevon_core::kernel::Rules;
 use elevon_core::op::Op;
 use elevon_core::sched::{Reads, SchedulerConfig, SchedulerInfo};
-use elevon_report::number::{bytes_binary, counted};
-use elevon_report::result::NotKept;
+use elevon_result::number::{bytes_binary, counted};
+use elevon_result::result::NotKept;
 use elevon_trace::replay::{Property, Workload};
 use elevon_workload::cpu::SchedulerCost;
 

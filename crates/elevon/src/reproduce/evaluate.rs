@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use elevon_core::nearest::did_you_mean;
-use elevon_report::interval::{Interval, RatioInterval};
+use elevon_result::interval::{Interval, RatioInterval};
 
 use super::expression::{Expr, Format, Operator, Part, Template};
 use super::value::{Value, list, numbers, record, text};

@@ -2,7 +2,7 @@
 
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
-use elevon_report::result::RunResult;
+use elevon_result::result::RunResult;
 
 use crate::args::StackArgs;
 use crate::bar::Bar;

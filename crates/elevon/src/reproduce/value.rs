@@ -6,8 +6,8 @@ use std::sync::Arc;
 use elevon_core::event::{Event, EventKind};
 use elevon_core::kernel::IoTicksForm;
 use elevon_report::json::{self, JsonOptions};
-use elevon_report::result::RunResult;
-use elevon_report::summary::{DiskDelta, bandwidth, total};
+use elevon_result::result::RunResult;
+use elevon_result::summary::{DiskDelta, bandwidth, total};
 
 use super::expression::Format;
 
@@ -57,7 +57,7 @@ impl Run {
         let busy = IoTicksForm::ALL.iter().zip(disk.busy).map(|(form, busy)| (form.name(), busy.get() as f64));
         for (name, value) in [
             ("bw", bandwidth(&all)),
-            ("iops", elevon_report::summary::iops(&all)),
+            ("iops", elevon_result::summary::iops(&all)),
             ("ios", all.ios as f64),
             ("in_device", result.disk.mean_in_device()),
             ("requests", sizes.total() as f64),

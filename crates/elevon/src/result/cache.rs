@@ -4,7 +4,7 @@ use elevon_cache::ReplacementStats;
 use elevon_cache::activity::{Activity, Origin};
 use elevon_cache::page_cache::Cause;
 use elevon_core::units::{Instant, PAGE_SIZE};
-use elevon_report::result::{CacheResult, CacheSeries, CacheSource};
+use elevon_result::result::{CacheResult, CacheSeries, CacheSource};
 use elevon_workload::buffered::{BufferedIo, CacheIoStats, IoStatsBySource};
 
 use crate::memory::CachePlan;

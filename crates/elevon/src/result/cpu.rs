@@ -2,7 +2,7 @@
 
 use elevon_core::units::{Bytes, Nanos};
 use elevon_formats::fio::spec::{BlockSizes, JobSpec};
-use elevon_report::result::CpuResult;
+use elevon_result::result::CpuResult;
 use elevon_sim::device::Device;
 use elevon_sim::device::closed_loop::{ClosedLoop, Order, closed_loop};
 use elevon_workload::run::{JobOutcome, RunOutcome};

@@ -2,7 +2,7 @@
 //! follow estimates.
 
 use elevon_core::op::StatGroup;
-use elevon_report::result::{DiskResult, Estimate};
+use elevon_result::result::{DiskResult, Estimate};
 use elevon_sim::profiles::{self, Figures};
 
 use crate::plan::Plan;

@@ -6,7 +6,7 @@ use elevon_core::control::io_cost::Preset;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_formats::cgroup::Setting;
-use elevon_report::result::{Change, OwnerPoint, OwnerResult, Owners};
+use elevon_result::result::{Change, OwnerPoint, OwnerResult, Owners};
 use elevon_sim::device::Description;
 use elevon_workload::readings::Progressed;
 use elevon_workload::run::RunOutcome;

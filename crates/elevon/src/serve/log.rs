@@ -10,7 +10,7 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use elevon_report::number::{self, counted};
+use elevon_result::number::{self, counted};
 use elevon_serve::{Field, Level, Record};
 use serde_json::{Map, Value, json};
 

@@ -1,8 +1,8 @@
 //! Figures as people read them: a value with its unit, a mean with its interval in the same unit.
 
-use elevon_report::interval::{Interval, RatioInterval};
-use elevon_report::number::{bytes_decimal, count, significant, span};
 use elevon_report::plot::Unit;
+use elevon_result::interval::{Interval, RatioInterval};
+use elevon_result::number::{bytes_decimal, count, significant, span};
 
 /// Formats a value with its unit.
 pub(super) fn amount(unit: Unit, value: f64) -> String {

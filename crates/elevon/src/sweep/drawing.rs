@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use elevon_report::document::Document;
 use elevon_report::figures::ALL_JOBS;
-use elevon_report::interval::Interval;
 use elevon_report::plot::{Axis as PlotAxis, HeatMap, Mark, Plot, Scale, Series, Unit};
+use elevon_result::interval::Interval;
 
 use super::axis::numeric;
 use super::summary::{JOBS, Results, SHOWN, Shown};

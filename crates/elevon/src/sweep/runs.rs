@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_report::figures;
-use elevon_report::result::RunResult;
+use elevon_result::result::RunResult;
 use elevon_workload::run::NoObserver;
 
 use super::definition::Definition;

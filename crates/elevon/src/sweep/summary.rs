@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 
 use elevon_report::document::{Document, Table};
 use elevon_report::figures::ALL_JOBS;
-use elevon_report::interval::{Interval, RatioInterval, clear_by_chance};
-use elevon_report::number::{counted, significant};
 use elevon_report::plot::Unit;
+use elevon_result::interval::{Interval, RatioInterval, clear_by_chance};
+use elevon_result::number::{counted, significant};
 use serde_json::{Map, Value, json};
 
 use super::amount::{change_in_words, resolution, with_interval};

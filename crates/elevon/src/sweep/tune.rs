@@ -15,9 +15,9 @@ use std::collections::BTreeSet;
 use elevon_host::interrupt::Interrupt;
 use elevon_report::document::{Document, Table};
 use elevon_report::figures::{ALL_JOBS, FigureRow};
-use elevon_report::interval::Interval;
-use elevon_report::number::counted;
 use elevon_report::plot::{Axis as PlotAxis, Mark, Plot, Series};
+use elevon_result::interval::Interval;
+use elevon_result::number::counted;
 use elevon_sim::chance::{below, draw};
 use serde_json::{Map, Value, json};
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use elevon_report::number;
+use elevon_result::number;
 use serde_json::Value;
 
 use super::rates::since;

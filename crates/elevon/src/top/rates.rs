@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use elevon_core::op::StatGroup;
-use elevon_report::number;
+use elevon_result::number;
 use serde_json::Value;
 
 use super::cache::{CacheRates, CacheUse};

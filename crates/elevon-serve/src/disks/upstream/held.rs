@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, VecDeque};
 use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos};
-use elevon_report::number::{counted, span};
+use elevon_result::number::{counted, span};
 
 use super::link::Ask;
 use super::unflushed::Change;

@@ -16,7 +16,7 @@ use elevon_core::status::Status;
 use elevon_core::units::PAGE_SIZE;
 use elevon_host::Alarm;
 use elevon_nbd::{ClientError, Command, Extent, Remote};
-use elevon_report::number::counted;
+use elevon_result::number::counted;
 
 use super::UpstreamAddress;
 use super::backoff::Backoff;

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_report::document::{Document, Table};
-use elevon_report::interval::RatioInterval;
+use elevon_result::interval::RatioInterval;
 use serde_json::{Value, json};
 
 use super::{Search, Trial};

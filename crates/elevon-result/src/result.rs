@@ -590,7 +590,10 @@ impl DiskResult {
     pub fn mean_in_device(&self) -> f64 {
         let time: u128 = self.stages.iter().map(|stage| stage.dispatched_to_completed.sum).sum();
         let flushes = self.end.flush_ticks - self.start.flush_ticks;
-        crate::summary::ratio(time as f64 + flushes.get() as f64, self.span().get() as f64)
+        match self.span().get() {
+            0 => 0.0,
+            span => (time as f64 + flushes.get() as f64) / span as f64,
+        }
     }
     /// Returns the request sizes of reads, writes and discards together.
     pub fn all_request_sizes(&self) -> SizeCounts {

@@ -10,17 +10,17 @@ use elevon_core::units::Nanos;
 use crate::result::RunResult;
 
 /// Returns `a / b`, or 0 if b is 0, as iostat and fio print undefined figures.
-pub(crate) fn ratio(a: f64, b: f64) -> f64 {
+pub fn ratio(a: f64, b: f64) -> f64 {
     if b == 0.0 { 0.0 } else { a / b }
 }
 
 /// Returns the mean from a count and a sum.
-pub(crate) fn mean(count: u64, sum: u128) -> f64 {
+pub fn mean(count: u64, sum: u128) -> f64 {
     ratio(sum as f64, count as f64)
 }
 
 /// Returns the sample standard deviation, computed in exact integers unless they overflow.
-pub(crate) fn deviation(count: u64, sum: u128, sum_squares: u128) -> f64 {
+pub fn deviation(count: u64, sum: u128, sum_squares: u128) -> f64 {
     if count < 2 {
         return 0.0;
     }
@@ -33,12 +33,12 @@ pub(crate) fn deviation(count: u64, sum: u128, sum_squares: u128) -> f64 {
 }
 
 /// Returns the mean latency in nanoseconds; 0 if there are no samples.
-pub(crate) fn latency_mean(stat: &LatencyStat) -> f64 {
+pub fn latency_mean(stat: &LatencyStat) -> f64 {
     mean(stat.count, stat.sum)
 }
 
 /// Returns the sample standard deviation of a latency in nanoseconds.
-pub(crate) fn latency_deviation(stat: &LatencyStat) -> f64 {
+pub fn latency_deviation(stat: &LatencyStat) -> f64 {
     deviation(stat.count, stat.sum, stat.sum_squares)
 }
 
@@ -48,18 +48,18 @@ pub fn percentile(stat: &LatencyStat, millionths: u32) -> u64 {
 }
 
 /// Returns the mean of samples.
-pub(crate) fn sample_mean(stat: &SampleStat) -> f64 {
+pub fn sample_mean(stat: &SampleStat) -> f64 {
     mean(stat.count, stat.sum)
 }
 
 /// Returns the standard deviation of samples.
-pub(crate) fn sample_deviation(stat: &SampleStat) -> f64 {
+pub fn sample_deviation(stat: &SampleStat) -> f64 {
     deviation(stat.count, stat.sum, stat.sum_squares)
 }
 
 /// Returns a runtime in whole milliseconds as reports print it: rounded, and at least 1 for a
 /// non-zero runtime.
-pub(crate) fn runtime_ms(ns: u64) -> u64 {
+pub fn runtime_ms(ns: u64) -> u64 {
     if ns == 0 { 0 } else { ((ns + 500_000) / 1_000_000).max(1) }
 }
 
@@ -84,11 +84,11 @@ pub fn mixed(stats: &JobStats) -> DirectionStats {
 
 /// The bytes per second of all jobs in each reporting group of a run.
 #[derive(Debug)]
-pub(crate) struct GroupBandwidths(BTreeMap<u32, [f64; 4]>);
+pub struct GroupBandwidths(BTreeMap<u32, [f64; 4]>);
 
 impl GroupBandwidths {
     /// Adds up the jobs of a run, each once.
-    pub(crate) fn of(run: &RunResult) -> Self {
+    pub fn of(run: &RunResult) -> Self {
         let mut groups = BTreeMap::new();
         for job in &run.jobs {
             let sums: &mut [f64; 4] = groups.entry(job.group).or_default();
@@ -101,7 +101,7 @@ impl GroupBandwidths {
     }
 
     /// Returns those of a group, in one direction or, for `None`, in all.
-    pub(crate) fn get(&self, group: u32, direction: Option<usize>) -> f64 {
+    pub fn get(&self, group: u32, direction: Option<usize>) -> f64 {
         self.0.get(&group).map_or(0.0, |sums| sums[direction.unwrap_or(3)])
     }
 }
@@ -184,7 +184,7 @@ impl DiskDelta {
     }
 
     /// Returns the change of a field, numbered from 1 as in the kernel's documentation.
-    pub(crate) fn field(&self, number: usize) -> f64 {
+    pub fn field(&self, number: usize) -> f64 {
         self.fields[number - 1] as f64
     }
 
@@ -195,7 +195,7 @@ impl DiskDelta {
     }
 
     /// Returns the percentage of time in which the device was busy, from the io_ticks field.
-    pub(crate) fn io_ticks_percent(&self) -> f64 {
+    pub fn io_ticks_percent(&self) -> f64 {
         ratio(self.field(10) / 10.0, self.seconds)
     }
 }

@@ -33,7 +33,7 @@ pub fn count(value: f64) -> String {
 }
 
 /// Formats a latency bound in at most six characters and a prefix: 144721, 4079.5k.
-pub(crate) fn bound(value: u64) -> String {
+pub fn bound(value: u64) -> String {
     let (number, prefix) = shorten(value as f64, 6, false);
     number + prefix
 }
@@ -51,7 +51,7 @@ pub fn bytes_decimal(bytes: f64) -> String {
 }
 
 /// Formats a rate with both kinds of prefix: `10.5GiB/s (11.3GB/s)`.
-pub(crate) fn rate_both(bytes_per_second: f64) -> String {
+pub fn rate_both(bytes_per_second: f64) -> String {
     format!("{}/s ({}/s)", bytes_binary(bytes_per_second), bytes_decimal(bytes_per_second))
 }
 
@@ -69,7 +69,7 @@ pub fn span(ns: f64) -> String {
 
 /// Formats a time span as whole seconds or milliseconds if it is a multiple of one: 2s, 500ms;
 /// otherwise as [`span`].
-pub(crate) fn length(time: Nanos) -> String {
+pub fn length(time: Nanos) -> String {
     match time.get() {
         ns if ns % 1_000_000_000 == 0 => format!("{}s", ns / 1_000_000_000),
         ns if ns % 1_000_000 == 0 => format!("{}ms", ns / 1_000_000),
@@ -78,12 +78,12 @@ pub(crate) fn length(time: Nanos) -> String {
 }
 
 /// Formats a share from 0 to 1 in percent, without the sign: 61.20.
-pub(crate) fn percent(share: f64, decimals: usize) -> String {
+pub fn percent(share: f64, decimals: usize) -> String {
     format!("{:.decimals$}", 100.0 * share)
 }
 
 /// Formats thousandths in percent: 61.2 %.
-pub(crate) fn permille(share: u64) -> String {
+pub fn permille(share: u64) -> String {
     format!("{}.{} %", share / 10, share % 10)
 }
 

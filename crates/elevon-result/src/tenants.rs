@@ -17,20 +17,30 @@ pub const WHOLE: u64 = 1000;
 /// Kinds of causes; each has its colour in bars.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum CauseKind {
+pub enum CauseKind {
+    /// The device worked on it.
     Device,
+    /// A limit.
     Limit,
+    /// The scheduler served other tenants.
     OthersServed,
+    /// The scheduler served other I/O of the tenant, or nothing.
     OwnServed,
+    /// The tenant's share of device time.
     Share,
+    /// The latency target of a neighbour, or writeback throttling.
     Target,
+    /// A tag or a plug.
     TagOrPlug,
+    /// A flush of the device's cache.
     Flush,
+    /// A timer that Elevon was late to run.
     LateTimer,
 }
 
 impl CauseKind {
-    pub(crate) const ALL: [Self; 9] = [
+    /// Every kind, in the order of its number.
+    pub const ALL: [Self; 9] = [
         Self::Device,
         Self::Limit,
         Self::OthersServed,
@@ -42,7 +52,8 @@ impl CauseKind {
         Self::LateTimer,
     ];
 
-    pub(crate) const fn name(self) -> &'static str {
+    /// Its name in reports.
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Device => "device",
             Self::Limit => "limits",
@@ -64,7 +75,8 @@ pub struct Explained {
     pub cause: Cause,
     /// Number and total of the waits.
     pub wait: Wait,
-    pub(crate) kind: CauseKind,
+    /// The kind of the cause.
+    pub kind: CauseKind,
     /// The cause in words.
     pub words: String,
     /// Share of the time, in units of 1/[`WHOLE`].
@@ -113,7 +125,7 @@ pub fn reserve_in_words(missed: Nanos) -> String {
 
 /// Returns the counters of a tenant's `io.stat`. Those of the root are the device's own, so they
 /// count requests after merges, of all tenants: as in Linux since 5.9.
-pub(crate) fn io_stat(run: &RunResult, tenant: &TenantResult) -> IoCounters {
+pub fn io_stat(run: &RunResult, tenant: &TenantResult) -> IoCounters {
     if tenant.id != ROOT {
         return tenant.io;
     }
@@ -125,31 +137,31 @@ pub(crate) fn io_stat(run: &RunResult, tenant: &TenantResult) -> IoCounters {
 }
 
 /// Returns the total time that a tenant's I/O took.
-pub(crate) fn total(tenant: &TenantResult) -> Nanos {
+pub fn total(tenant: &TenantResult) -> Nanos {
     tenant.explain.iter().fold(Nanos::ZERO, |sum, (_, wait)| sum + wait.time)
 }
 
 /// Returns the time that a tenant's I/O spent in the device, summed over I/Os.
-pub(crate) fn device_time(tenant: &TenantResult) -> Nanos {
+pub fn device_time(tenant: &TenantResult) -> Nanos {
     let device = tenant.explain.iter().filter(|(cause, _)| *cause == Cause::Device);
     device.fold(Nanos::ZERO, |sum, (_, wait)| sum + wait.time)
 }
 
 /// Returns how long a policy held a tenant's I/O for `reason`.
-pub(crate) fn throttled(tenant: &TenantResult, reason: Reason) -> Wait {
+pub fn throttled(tenant: &TenantResult, reason: Reason) -> Wait {
     let held = tenant.explain.iter().filter(|(cause, _)| cause.reason() == Some(reason));
     held.fold(Wait::default(), |sum, (_, wait)| Wait { count: sum.count + wait.count, time: sum.time + wait.time })
 }
 
 /// Returns the device time of all tenants together.
-pub(crate) fn device_time_of_all(run: &RunResult) -> Nanos {
+pub fn device_time_of_all(run: &RunResult) -> Nanos {
     // These count the tenants below them.
     let tops = run.tenants.iter().filter(|tenant| tenant.depth <= 1);
     tops.fold(Nanos::ZERO, |sum, tenant| sum + device_time(tenant))
 }
 
 /// Returns a tenant's share of the device time of all tenants, from 0 to 1.
-pub(crate) fn device_share(tenant: &TenantResult, all: Nanos) -> f64 {
+pub fn device_share(tenant: &TenantResult, all: Nanos) -> f64 {
     ratio(device_time(tenant).get() as f64, all.get() as f64)
 }
 
@@ -157,13 +169,14 @@ pub(crate) fn by_id(tenants: &[TenantResult], id: TenantId) -> Option<&TenantRes
     tenants.binary_search_by_key(&id, |tenant| tenant.id).ok().map(|at| &tenants[at])
 }
 
-pub(crate) fn path(tenants: &[TenantResult], id: TenantId) -> String {
+/// Returns the path of a tenant; its number in words if it is not among them.
+pub fn path(tenants: &[TenantResult], id: TenantId) -> String {
     by_id(tenants, id).map_or_else(|| format!("tenant {}", id.0), |tenant| tenant.path.clone())
 }
 
 /// Returns the limit that a cause names, if it is known. It is unknown if it was set later, or
 /// never by its file.
-pub(crate) fn limit(tenants: &[TenantResult], cause: Cause) -> Option<u64> {
+pub fn limit(tenants: &[TenantResult], cause: Cause) -> Option<u64> {
     let Cause::Limit { level, rule } = cause else { return None };
     by_id(tenants, level)?.limits.iter().find(|limit| limit.0 == rule).map(|limit| limit.1)
 }
@@ -216,7 +229,7 @@ fn words(tenants: &[TenantResult], tenant: &TenantResult, cause: Cause) -> Strin
 /// Returns everything that a tenant waited for, as parts of a line. Shares that round to 0 are
 /// omitted; the others sum to 100 %. After `most` causes the remaining ones are summed up in one
 /// part.
-pub(crate) fn parts(explained: &[Explained], most: usize) -> Vec<String> {
+pub fn parts(explained: &[Explained], most: usize) -> Vec<String> {
     let shown: Vec<&Explained> = explained.iter().filter(|at| at.share > 0).collect();
     let most = if shown.len() == most + 1 { most + 1 } else { most };
     let (first, rest) = shown.split_at(shown.len().min(most));
@@ -228,7 +241,7 @@ pub(crate) fn parts(explained: &[Explained], most: usize) -> Vec<String> {
 }
 
 /// Returns at most `most` tenants that did I/O, in their order: those whose I/O took most time.
-pub(crate) fn shown(run: &RunResult, most: usize) -> Vec<&TenantResult> {
+pub fn shown(run: &RunResult, most: usize) -> Vec<&TenantResult> {
     let active = run.tenants.iter().filter(|tenant| !tenant.is_idle());
     let mut all: Vec<(usize, &TenantResult)> = active.enumerate().collect();
     all.sort_by_key(|&(at, tenant)| (std::cmp::Reverse(total(tenant)), at));
@@ -240,7 +253,6 @@ pub(crate) fn shown(run: &RunResult, most: usize) -> Vec<&TenantResult> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
 
     #[test]
     fn shares_sum_to_exactly_the_whole() {
@@ -263,44 +275,5 @@ mod tests {
                 assert!((value as f64 / all * WHOLE as f64 - share as f64).abs() < 1.0, "off by less than one unit");
             }
         }
-    }
-
-    #[test]
-    fn every_tenant_is_explained_whole_and_in_words() {
-        let run = sample::tenants_run();
-        for tenant in &run.tenants {
-            let explained = explain(&run.tenants, tenant);
-            let share: u64 = explained.iter().map(|at| at.share).sum();
-            assert_eq!(share, if tenant.explain.is_empty() { 0 } else { WHOLE }, "{}", tenant.path);
-        }
-        let of = |path: &str| run.tenants.iter().find(|tenant| tenant.path == path).unwrap();
-        let nightly = explain(&run.tenants, of("batch/nightly"));
-        let all = parts(&nightly, 3);
-        assert_eq!(
-            all,
-            [
-                "61.2 % limit rbps=1048576 of batch",
-                "30.1 % device",
-                "6.0 % scheduler serving web",
-                "2.7 % 3 other causes"
-            ]
-        );
-        assert_eq!(parts(&nightly, 5).len(), 6, "a single cause is not lumped");
-        let own = explain(&run.tenants, of("batch"));
-        assert!(own.iter().any(|at| at.words == "own limit rbps=1048576"), "{own:?}");
-        let serving_child = own.iter().find(|at| at.words == "scheduler serving batch/nightly").unwrap();
-        assert_eq!(serving_child.kind, CauseKind::OwnServed, "what lies below is its own");
-    }
-
-    #[test]
-    fn device_shares_of_the_top_sum_to_one() {
-        let run = sample::tenants_run();
-        let tops = run.tenants.iter().filter(|tenant| tenant.depth <= 1);
-        let sum: f64 = tops.map(|tenant| device_share(tenant, device_time_of_all(&run))).sum();
-        assert!((sum - 1.0).abs() < 1e-9);
-        assert_eq!(
-            shown(&run, 2).iter().map(|tenant| tenant.path.as_str()).collect::<Vec<_>>(),
-            ["batch", "batch/nightly"]
-        );
     }
 }
