@@ -1,5 +1,5 @@
 //! Properties that must hold for any text of `--cpu-cost` under any scheduler (the first line). A
-//! module of the command has this check.
+//! module of elevon-plan has this check.
 
 use elevon_core::sched::SchedulerConfig;
 

@@ -1,5 +1,5 @@
 //! Properties that must hold for any text of `--memory` or `--cache`, followed by lines of `--set`.
-//! A module of the command has this check.
+//! A module of elevon-plan has this check.
 
 use elevon_cache::page_cache::PageCache;
 use elevon_core::kernel::Kernel;

@@ -1,13 +1,13 @@
-//! Properties that must hold for any text of `--vs`. A module of the command has this
+//! Properties that must hold for any text of `--vs`. A module of elevon-plan has this
 //! check.
 
-use crate::args::StackArgs;
+use crate::options::StackOptions;
 
 /// Checks that the text gives an error of one line that names the option, or options that do not
 /// change if the text is applied again.
 pub(crate) fn vs(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
-    let base = StackArgs::of_text("").expect("the defaults");
+    let base = StackOptions::of_text("").expect("the defaults");
     match base.with(&text) {
         Err(error) => {
             let said = error.to_string();

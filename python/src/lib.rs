@@ -1,4 +1,4 @@
-//! The extension module `elevon._elevon`: runs and sweeps of [`elevon::lab`] as Python calls.
+//! The extension module `elevon._elevon`: runs and sweeps of [`elevon_sweep::lab`] as Python calls.
 //!
 //! Work runs on a thread of its own without the interpreter's lock, while the calling thread looks
 //! for signals, so that Ctrl-C ends a run within a tenth of a second.
@@ -7,7 +7,7 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use elevon::lab::{self, Column, Interrupt, LabError, Over, RunEnding, RunSeries, SweepSpec, Texts};
+use elevon_sweep::lab::{self, Column, Interrupt, LabError, Over, RunEnding, RunSeries, SweepSpec, Texts};
 use numpy::IntoPyArray;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};

@@ -5,14 +5,14 @@ use std::fmt::Write;
 
 use elevon_core::kernel::{Kernel, RULES};
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::failure::{Ending, Failure};
+use elevon_plan::plan::Plan;
 use elevon_report::compare::{self, FigureChange, RuleChange, RulesBetween, Variant};
 use elevon_result::result::RunResult;
 
 use crate::console::Console;
-use crate::execute::execute;
-use crate::failure::{Ending, Failure};
 use crate::kernels::{differences, wrapped};
-use crate::plan::Plan;
 
 /// I/Os of a run above which rules are not tried one by one.
 const MAX_IOS: u64 = 300_000;
@@ -109,7 +109,8 @@ enum Alone {
 
 /// Runs `base` with one rule of `to`, and returns the figures that change.
 fn alone(base: Compared<'_>, rule: usize, to: Kernel, interrupt: &Interrupt) -> Result<Alone, Failure> {
-    let plan = Plan { other_rule: Some((rule, to)), ..base.plan.clone() };
+    let mut plan = base.plan.clone();
+    plan.other_rule = Some((rule, to));
     let mut console = Console::new("", None, false, None);
     let (result, outcome) = match execute(&plan, &mut console, interrupt) {
         Err(Failure::Input(_)) => return Ok(Alone::Impossible),

@@ -9,6 +9,7 @@ mod captured;
 mod check;
 mod claims;
 mod elsewhere;
+mod failure;
 mod goal;
 mod json;
 mod knobs;
@@ -30,23 +31,25 @@ use std::path::Path;
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::SCHEDULERS;
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::SIGINT;
+use elevon_plan::failure::{Ending, Failure, MachineError, ValueError};
+use elevon_plan::options::{QueueOptions, StackOptions};
+use elevon_plan::target::{Target, target};
+use elevon_plan::text_files::STDIN;
 use elevon_result::result::NotKept;
 use elevon_trace::replay::{Taken, Workload, WorkloadProcess};
 
-use crate::args::{AdviseArgs, Goal, QueueArgs, StackArgs, TextOrJson};
+use crate::args::{AdviseArgs, Goal, TextOrJson};
 use crate::bar::Bar;
 use crate::calibrate::FittedDevice;
-use crate::execute::SIGINT;
-use crate::failure::AdviseError;
-use crate::failure::{Ending, Failure, MachineError, ValueError, emit, emit_text, tell};
 use crate::replay::lacking::{self, Lacking};
 use crate::replay::{ioprio, refuse_options_of_jobs};
 use crate::select;
-use crate::target::{Target, target};
-use crate::text_files::STDIN;
+use crate::terminal::{emit, emit_text, tell};
 use crate::trace_input::TraceInput;
 use captured::{Captured, ReplayDevice};
 use elsewhere::Elsewhere;
+use failure::AdviseError;
 use goal::{Objective, Subject};
 use knobs::Knobs;
 use lines::{Disk, Lines};
@@ -133,7 +136,7 @@ fn check(args: &AdviseArgs) -> Result<(), Failure> {
     if args.input == Path::new(STDIN) {
         return Err(Failure::named(STDIN, ValueError::expected("a file: the trace is read several times")));
     }
-    refuse_options_of_jobs(&args.of_jobs, &args.real_cache)?;
+    refuse_options_of_jobs(&args.of_jobs.options)?;
     let wrong = |option: String, expected: String| Err(Failure::named(option, ValueError::expected(expected)));
     if !IOS.contains(&args.ios) {
         return wrong(format!("--ios {}", args.ios), format!("a number from {} to {}", IOS.start(), IOS.end()));
@@ -169,7 +172,7 @@ fn advice_on(whole: Workload, args: &AdviseArgs, interrupt: &Interrupt) -> Resul
     let device = ReplayDevice::new(args, &base)?;
     let bar = Bar::new(&name);
     let mut bench = Bench::new(workload, args.once, &base, device.own.as_ref(), interrupt, &bar)?;
-    let given = QueueArgs { scheduler: args.scheduler.clone(), set: args.set.clone(), ..QueueArgs::default() };
+    let given = QueueOptions { scheduler: args.scheduler.clone(), set: args.set.clone(), ..QueueOptions::default() };
     let index = |at: usize| bench.workload.processes.iter().position(|process| process.label() == labels[at]);
     let prios = prios.iter().filter_map(|(&at, &prio)| Some((index(at)?, prio))).collect();
     let found = captured::find(&args.input, args.dev.as_deref(), &given, prios, &mut bench)?;
@@ -260,16 +263,16 @@ fn densest(times: &[(u64, bool)], count: usize) -> Option<(u64, u64)> {
 }
 
 /// Returns the options that all replays share.
-fn base(args: &AdviseArgs) -> Result<StackArgs, Failure> {
-    let defaults = StackArgs::of_text("").map_err(Failure::input)?;
+fn base(args: &AdviseArgs) -> Result<StackOptions, Failure> {
+    let defaults = StackOptions::of_text("").map_err(Failure::input)?;
     let device = args.device.clone().unwrap_or_else(|| defaults.device.clone());
     if !device.starts_with('@')
         && let Target::Real(_) | Target::Nbd(_) = target(&device)?
     {
         return Err(Failure::named(format!("--device {device}"), AdviseError::RealDevice));
     }
-    let queue = QueueArgs { kernel: args.kernel.clone(), ..QueueArgs::default() };
-    Ok(StackArgs { device, queue, seed: args.seed, ..defaults })
+    let queue = QueueOptions { kernel: args.kernel.clone(), ..QueueOptions::default() };
+    Ok(StackOptions { device, queue, seed: args.seed, ..defaults })
 }
 
 /// Returns the processes that the goal is for: all, or those with a name, an id, or both.

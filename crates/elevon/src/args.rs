@@ -10,7 +10,7 @@ mod stack;
 mod usage;
 
 pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, TopArgs};
-pub(crate) use stack::{DEFAULT_KERNEL, DEFAULT_SEED, JobArgs, QueueArgs, RealCacheArgs, StackArgs, TENANTS_SCHEDULER};
+use stack::{OfJobs, OfSimulation, OfTrace, StackArgs};
 pub(crate) use usage::one_line;
 
 /// The Linux block layer as a user-space system.
@@ -192,17 +192,7 @@ pub(crate) struct ReplayOptions {
     #[command(flatten)]
     pub(crate) select: SelectArgs,
     #[command(flatten)]
-    pub(crate) ioprio: IoprioArgs,
-}
-
-/// I/O priorities of processes, in place of those in a trace.
-#[derive(Args, Clone, Debug, Default, PartialEq)]
-pub(crate) struct IoprioArgs {
-    /// I/O priority of a process of the trace, as ionice gives it: best effort and real time have
-    /// levels from 0, which is served first, to 7. PROCESS is a name, an id, or both (postgres,
-    /// 4242, postgres-4242). mq-deadline and bfq look at it (repeatable)
-    #[arg(long, value_name = "PROCESS=idle|be:0..7|rt:0..7")]
-    pub(crate) ioprio: Vec<String>,
+    pub(crate) ioprio: StackArgs<OfTrace>,
 }
 
 /// The part of a trace that is taken.
@@ -297,7 +287,7 @@ pub(crate) struct SweepRunArgs {
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
     pub(crate) output_format: TextOrJson,
     #[command(flatten)]
-    pub(crate) stack: StackArgs<JobArgs, ()>,
+    pub(crate) stack: StackArgs<OfSimulation>,
 }
 
 #[derive(Args, Debug)]
@@ -331,7 +321,7 @@ pub(crate) struct TuneArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) stack: StackArgs<JobArgs, ()>,
+    pub(crate) stack: StackArgs<OfSimulation>,
 }
 
 #[derive(Args, Debug)]
@@ -499,9 +489,7 @@ pub(crate) struct AdviseArgs {
     pub(crate) select: SelectArgs,
     /// The options of jobs are hidden: they are taken to be refused with a reason.
     #[command(flatten)]
-    pub(crate) of_jobs: JobArgs,
-    #[command(flatten)]
-    pub(crate) real_cache: RealCacheArgs,
+    pub(crate) of_jobs: StackArgs<OfJobs>,
     /// The simulated device that everything is replayed on, in place of one that is fitted to the
     /// trace: a profile, a model with parameters, or @FILE. It should be the one that was traced
     #[arg(long, value_name = "D")]

@@ -7,8 +7,8 @@ use elevon_core::sched::SchedulerConfig;
 use elevon_sim::device::Device;
 use elevon_sim::profiles::{self, Profile};
 
-use crate::failure::Failure;
-use crate::own_device::OwnDevice;
+use elevon_plan::failure::Failure;
+use elevon_plan::own_device::OwnDevice;
 
 /// Kernels whose attributes were measured.
 const MEASURED: [Kernel; 7] =

@@ -5,15 +5,30 @@ use std::io::IsTerminal;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use elevon_plan::listener::{Listener, Steps};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-use crate::failure::tell;
+use crate::terminal::tell;
 
 /// Work that finishes within this wall-clock time shows no bar.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// Seconds from the start to the first line, and from a line to the next.
 const LINES: u64 = 10;
+
+/// Shows work on stderr.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terminal;
+
+impl Listener for Terminal {
+    fn begin(&self, label: &str) -> Box<dyn Steps> {
+        Box::new(Bar::new(label))
+    }
+
+    fn tell(&self, line: &str) {
+        tell(line);
+    }
+}
 
 /// Progress of one piece of work. The bar is removed when this is dropped.
 pub(crate) struct Bar {
@@ -38,24 +53,6 @@ impl Bar {
         bar
     }
 
-    /// Sets the number of steps.
-    pub(crate) fn expect(&self, steps: u64) {
-        self.bar.set_length(steps);
-        self.bar.set_style(style("{msg} [{bar:40}] {percent}% {elapsed} eta {eta}"));
-    }
-
-    /// Records one more finished step.
-    pub(crate) fn advance(&self) {
-        self.bar.inc(1);
-        self.show();
-    }
-
-    /// Sets the number of finished steps.
-    pub(crate) fn set(&self, steps: u64) {
-        self.bar.set_position(steps);
-        self.show();
-    }
-
     fn show(&self) {
         if self.bar.is_hidden() && self.started.elapsed() >= QUIET && std::io::stderr().is_terminal() {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
@@ -75,6 +72,23 @@ impl Bar {
         }
         let of = self.bar.length().map_or(String::new(), |all| format!(" of {all}"));
         Some(format!("{}: {}{of} runs done after {seconds} s", self.bar.message(), self.bar.position()))
+    }
+}
+
+impl Steps for Bar {
+    fn expect(&self, steps: u64) {
+        self.bar.set_length(steps);
+        self.bar.set_style(style("{msg} [{bar:40}] {percent}% {elapsed} eta {eta}"));
+    }
+
+    fn advance(&self) {
+        self.bar.inc(1);
+        self.show();
+    }
+
+    fn set(&self, steps: u64) {
+        self.bar.set_position(steps);
+        self.show();
     }
 }
 

@@ -6,19 +6,21 @@ use std::path::Path;
 use elevon_core::control::io_cost::{Coefficients, Model};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::failure::{ConflictError, Ending, Failure, MachineError, ValueError};
+use elevon_plan::options::{JobOptions, StackOptions};
+use elevon_plan::own_device::OwnDevice;
+use elevon_plan::plan::Plan;
+use elevon_plan::target::Target;
 use elevon_result::result::RunResult;
 use elevon_sim::profiles;
 use elevon_trace::DeviceNumber;
 use elevon_workload::run::NoObserver;
 
-use crate::args::{CalibrateArgs, JobArgs, StackArgs, TextOrJson};
+use crate::args::{CalibrateArgs, TextOrJson};
 use crate::console::Console;
-use crate::execute::execute;
-use crate::failure::warn;
-use crate::failure::{ConflictError, Ending, Failure, MachineError, ValueError, emit};
-use crate::own_device::OwnDevice;
-use crate::plan::Plan;
-use crate::target::Target;
+use crate::terminal::emit;
+use crate::terminal::warn;
 
 mod hardware;
 mod like;
@@ -165,12 +167,12 @@ const QUICK_SECONDS: f64 = 0.2;
 /// of `io.cost.model` without the device; `None` if the user interrupted it, or if the device takes
 /// no time, so that it has no model.
 pub(crate) fn cost_model(
-    base: &StackArgs,
+    base: &StackOptions,
     own: Option<&OwnDevice>,
     interrupt: &Interrupt,
 ) -> Result<Option<String>, Failure> {
-    let stack = StackArgs::of_text(PLAIN_STACK).map_err(Failure::input)?;
-    let stack = StackArgs { device: base.device.clone(), seed: base.seed, ..stack };
+    let stack = StackOptions::of_text(PLAIN_STACK).map_err(Failure::input)?;
+    let stack = StackOptions { device: base.device.clone(), seed: base.seed, ..stack };
     let mut line = "ctrl=user model=linear".to_owned();
     for (at, probe) in PROBES.iter().enumerate() {
         if at == 0 {
@@ -196,17 +198,17 @@ const PLAIN_STACK: &str = "--set nomerges=2 --buffers contiguous --cpu-cost subm
 /// Returns the stack for the measurement, which adds as little as possible. Merging would make a
 /// few large I/Os of many small ones, and a process with CPU time per I/O would be the limit
 /// instead of a fast device.
-fn stack_args(args: &CalibrateArgs) -> Result<StackArgs, Failure> {
-    let stack = StackArgs::of_text(PLAIN_STACK);
-    let stack = StackArgs { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? };
-    Ok(match crate::target::target(&args.device)? {
+fn stack_args(args: &CalibrateArgs) -> Result<StackOptions, Failure> {
+    let stack = StackOptions::of_text(PLAIN_STACK);
+    let stack = StackOptions { device: args.device.clone(), seed: args.seed, ..stack.map_err(Failure::input)? };
+    Ok(match elevon_plan::target::target(&args.device)? {
         Target::Simulated(_) => stack,
         // A real run has real memory and CPU time.
-        Target::Real(_) | Target::Nbd(_) => StackArgs { buffers: None, of_jobs: JobArgs::default(), ..stack },
+        Target::Real(_) | Target::Nbd(_) => StackOptions { buffers: None, of_jobs: JobOptions::default(), ..stack },
     })
 }
 
-fn plan_of(probe: &Probe, job: &str, stack: &StackArgs, own: Option<&OwnDevice>) -> Result<Plan, Failure> {
+fn plan_of(probe: &Probe, job: &str, stack: &StackOptions, own: Option<&OwnDevice>) -> Result<Plan, Failure> {
     let mut source = MemorySource::one(probe.key, job);
     let jobs = parse(&mut source, probe.key).map_err(Failure::text)?;
     let mut plan = Plan::of_jobs(jobs, probe.key, stack, own.cloned())?;
@@ -216,7 +218,7 @@ fn plan_of(probe: &Probe, job: &str, stack: &StackArgs, own: Option<&OwnDevice>)
 }
 
 /// Checks with a thousand I/Os that the device takes time; otherwise the runs would never end.
-fn check_that_time_passes(args: &CalibrateArgs, stack: &StackArgs, interrupt: &Interrupt) -> Result<(), Failure> {
+fn check_that_time_passes(args: &CalibrateArgs, stack: &StackOptions, interrupt: &Interrupt) -> Result<(), Failure> {
     let probe = &PROBES[0];
     let job = probe.job(args.seconds).replace("time_based=1\n", "number_ios=1000\n");
     let plan = plan_of(probe, &job, stack, None)?;

@@ -6,14 +6,15 @@ use std::time::{Duration, Instant};
 
 use elevon_formats::quantity::{self, Short, memory_text};
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::failure::{Ending, Failure, FileError, MachineError, ValueError};
+use elevon_plan::output::{NewFile, folder_of};
 use elevon_result::number::counted;
 use elevon_trace::Recorded;
 use elevon_trace::capture::{CaptureError, CaptureOptions, Disk, Recording, Session, Tracefs, Written};
 use elevon_trace::write::Packed;
 
 use crate::args::CaptureArgs;
-use crate::failure::{Ending, Failure, FileError, MachineError, ValueError, emit_text, tell};
-use crate::output::{NewFile, folder_of};
+use crate::terminal::{emit_text, tell};
 
 /// How often the kernel's buffers are emptied.
 const PERIOD: Duration = Duration::from_millis(10);

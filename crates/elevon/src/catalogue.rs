@@ -9,6 +9,9 @@ use elevon_core::sched::{self, SCHEDULERS, SchedulerInfo};
 use elevon_core::setting::SettingLine;
 use elevon_core::stack::config;
 use elevon_formats::device::DeviceSource;
+use elevon_plan::failure::{Ending, Failure, UnknownName};
+use elevon_plan::own_device::OwnDevice;
+use elevon_plan::plan::kernel_named;
 use elevon_report::text::{Figure, figures};
 use elevon_sim::device::fault::kinds::{self, FaultKind, KINDS};
 use elevon_sim::device::{Description, Device, Model, parse_model};
@@ -17,9 +20,7 @@ use elevon_trace::TraceFormat;
 
 use crate::args::DevicesArgs;
 use crate::attributes;
-use crate::failure::{Ending, Failure, UnknownName, emit};
-use crate::own_device::OwnDevice;
-use crate::plan::kernel_named;
+use crate::terminal::emit;
 
 pub(crate) fn devices(args: &DevicesArgs) -> Result<Ending, Failure> {
     let Some(name) = args.name.as_deref() else {

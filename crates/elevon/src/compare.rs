@@ -8,24 +8,26 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::failure::{ConflictError, Ending, Failure, InputError, MachineError};
+use elevon_plan::files::Files;
+use elevon_plan::options::StackOptions;
+use elevon_plan::output::NewFile;
+use elevon_plan::plan::Plan;
+use elevon_plan::text_files::STDIN;
 use elevon_report::compare::{RulesBetween, Variant, table};
 use elevon_report::json::JsonOptions;
 use elevon_report::{html, json};
 use elevon_result::result::RunResult;
 
 use crate::ablation::{self, Compared};
-use crate::args::{CompareArgs, OutputFormat, ReplayOptions, StackArgs};
+use crate::args::{CompareArgs, OutputFormat, ReplayOptions};
 use crate::console::Console;
-use crate::execute::execute;
-use crate::failure::warn;
-use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, all, emit, emit_text};
-use crate::files::Files;
 use crate::interval::Parting;
-use crate::output::NewFile;
-use crate::plan::Plan;
 use crate::replay::Replay;
 use crate::select;
-use crate::text_files::STDIN;
+use crate::terminal::warn;
+use crate::terminal::{all, emit, emit_text};
 
 /// Name of the first stack.
 const BASELINE: &str = "baseline";
@@ -33,7 +35,7 @@ const BASELINE: &str = "baseline";
 pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     let subject = Subject::new(args)?;
     // Every variant is checked before the first runs.
-    let base = StackArgs { ioprio: args.how.ioprio.ioprio.clone(), ..args.stack.clone() };
+    let base = StackOptions { ioprio: args.how.ioprio.options.ioprio.clone(), ..args.stack.options.clone() };
     let mut plans = vec![(BASELINE.to_owned(), subject.plan(&base)?)];
     for vs in &args.vs {
         let stack = base.with(vs).map_err(Failure::input)?;
@@ -115,7 +117,7 @@ impl<'a> Subject<'a> {
     fn new(args: &'a CompareArgs) -> Result<Self, Failure> {
         let path = args.input.as_path();
         if is_trace(path) {
-            return Ok(Self::Trace(Box::new(Replay::read(path, &args.how, &args.stack)?)));
+            return Ok(Self::Trace(Box::new(Replay::read(path, &args.how, &args.stack.options)?)));
         }
         match given(&args.how) {
             Some(option) => {
@@ -125,10 +127,10 @@ impl<'a> Subject<'a> {
         }
     }
 
-    fn plan(&self, stack: &StackArgs) -> Result<Plan, Failure> {
+    fn plan(&self, stack: &StackOptions) -> Result<Plan, Failure> {
         match self {
             Self::Job(path) => Plan::new(&[path.to_path_buf()], stack),
-            Self::Trace(replay) => Plan::of_replay(replay.onto(stack)?, stack),
+            Self::Trace(replay) => replay.onto(stack)?.plan(stack),
         }
     }
 }

@@ -7,6 +7,11 @@ use elevon_core::event::Event;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Instant, Nanos};
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::Watch;
+use elevon_plan::failure::{Failure, printable};
+use elevon_plan::listener::Steps;
+use elevon_plan::plan::Plan;
+use elevon_plan::result::{self, Facts};
 use elevon_report::text::{iostat_header, iostat_line, report};
 use elevon_result::summary::DiskDelta;
 use elevon_sim::device::Description;
@@ -15,11 +20,8 @@ use elevon_workload::jobs::Roster;
 use elevon_workload::run::{Observer, Progress, RunOutcome};
 
 use crate::bar::Bar;
-use crate::execute::Watch;
-use crate::failure::{Failure, all, printable, tell};
-use crate::plan::Plan;
-use crate::result::{self, Facts};
 use crate::tenant_lines::TenantLines;
+use crate::terminal::{all, tell};
 use crate::trace::TraceFile;
 
 /// Interval at which the bar is updated, in time of the run.

@@ -2,14 +2,16 @@
 
 use std::io;
 
+use elevon_plan::failure::{Ending, Failure, InputError, MachineError};
+use elevon_plan::files::Files;
+use elevon_plan::listener::Steps;
 use elevon_result::number::counted;
 use elevon_trace::write::{self, WriteFormat, WriteOptions};
 use elevon_trace::{Reader, TraceEvent};
 
 use crate::args::ConvertArgs;
 use crate::bar::Bar;
-use crate::failure::{Ending, Failure, InputError, MachineError, emit_text, tell};
-use crate::files::Files;
+use crate::terminal::{emit_text, tell};
 use crate::trace::TracePlace;
 use crate::trace_input::TraceInput;
 

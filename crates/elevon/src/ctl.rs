@@ -9,12 +9,13 @@ use std::time::Duration;
 use clap::Args as _;
 use elevon_core::nearest::did_you_mean;
 use elevon_core::units::Nanos;
+use elevon_plan::failure::{Ending, Failure, InputError, MachineError, ValueError};
 use elevon_result::number;
 use elevon_result::tenants::reserve_in_words;
 use serde_json::{Value, json};
 
 use crate::args::{CtlArgs, CtlCommand, TextOrJson};
-use crate::failure::{Ending, Failure, InputError, MachineError, ValueError, emit_text, tell};
+use crate::terminal::{emit_text, tell};
 
 /// What is said of a server from which no more comes.
 const ENDED: &str = "the server ended before it answered";

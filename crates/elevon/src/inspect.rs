@@ -2,14 +2,15 @@
 
 use std::io::BufWriter;
 
+use elevon_plan::failure::{Ending, Failure, ValueError};
+use elevon_plan::files::Files;
+use elevon_plan::output::NewFile;
 use elevon_report::inspect::{self, PageRequests};
 use elevon_trace::analysis::{Inspection, ProcessStats, RequestRecord, RequestSink, RequestWriter, inspect_part};
 
 use crate::args::{InspectArgs, TextOrJson};
-use crate::failure::{Ending, Failure, ValueError, all, emit, emit_text, tell};
-use crate::files::Files;
-use crate::output::NewFile;
 use crate::select;
+use crate::terminal::{all, emit, emit_text, tell};
 use crate::trace_input::TraceInput;
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {

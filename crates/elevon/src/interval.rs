@@ -5,15 +5,15 @@
 use std::fmt::Write as _;
 
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::failure::{Ending, Failure};
+use elevon_plan::plan::Plan;
 use elevon_result::number;
 use elevon_result::result::RunResult;
 use elevon_trace::{DeviceNumber, Recorded};
 use elevon_workload::run::NoObserver;
 
-use crate::execute::execute;
-use crate::failure::{Ending, Failure};
 use crate::figures::{Figure, Figures};
-use crate::plan::Plan;
 
 /// A figure is known if its largest and smallest value among the devices differ by no more than
 /// this factor.

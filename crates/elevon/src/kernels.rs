@@ -3,10 +3,11 @@
 use std::fmt::Write;
 
 use elevon_core::kernel::{Evidence, Kernel, RULES, RuleRow, Rules};
+use elevon_plan::failure::{Ending, Failure};
+use elevon_plan::plan::kernel_named;
 
 use crate::args::KernelsArgs;
-use crate::failure::{Ending, Failure, emit};
-use crate::plan::kernel_named;
+use crate::terminal::emit;
 
 /// Columns of text, with the indent.
 const WIDTH: usize = 100;

@@ -1,7 +1,7 @@
 //! The command `elevon`: parses arguments, makes a checked plan, and runs it.
 //!
-//! [`command`] is the whole command. [`lab`] is what programs in other languages call: runs and
-//! sweeps, without a process, a terminal or files of their own.
+//! [`command`] is the whole command. Programs call what it is made of: `elevon-plan` for a run,
+//! `elevon-sweep` for runs and sweeps without a process, a terminal or files of their own.
 #![forbid(unsafe_code)]
 
 mod ablation;
@@ -12,52 +12,35 @@ mod bar;
 mod calibrate;
 mod capture;
 mod catalogue;
-mod clamped;
 mod compare;
 mod console;
 mod convert;
-mod cpu_cost;
 mod ctl;
-mod device_description;
-mod execute;
-mod failure;
 mod figures;
-mod files;
-#[doc(hidden)]
-pub mod fuzzing;
 mod inspect;
 mod interval;
 mod kernels;
-pub mod lab;
-mod logs;
 mod manual;
-mod memory;
 mod options_of_trace;
-mod output;
-mod own_device;
-mod parallel;
-mod plan;
 mod replay;
 mod reproduce;
-mod result;
 mod run;
 mod select;
 mod serve;
-mod setting;
 mod sweep;
-mod target;
 mod tenant_lines;
-mod text_files;
+mod terminal;
 mod top;
 mod trace;
 mod trace_input;
+mod tune;
 
 use std::io::Write;
 
 use clap::Parser;
+use elevon_plan::failure::{Ending, Failure, InputError};
 
 use args::{Cli, Command};
-use failure::{Ending, Failure};
 
 /// Runs the command with the arguments of this process. Reports go to stdout, errors and progress
 /// to stderr; returns the exit status: 0 done, 1 a run failed, 2 bad input, 128 and more a signal.
@@ -82,7 +65,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Top(args) => top::top(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Sweep(args) => sweep::sweep(&args),
-        Command::Tune(args) => sweep::tune(&args),
+        Command::Tune(args) => tune::tune(&args),
         Command::Calibrate(args) => calibrate::calibrate(&args),
         Command::Advise(args) => advise::advise(&args),
         Command::Capture(args) => capture::capture(&args),
@@ -104,12 +87,12 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
 /// line.
 fn usage(error: &clap::Error) -> Result<Ending, Failure> {
     if !error.use_stderr() {
-        failure::emit(&error.to_string())?;
+        terminal::emit(&error.to_string())?;
         return Ok(Ending::Done);
     }
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = write!(std::io::stderr(), "{error}");
         return Err(Failure::Input(Vec::new()));
     }
-    Err(Failure::input(args::one_line(error)))
+    Err(Failure::input(InputError::Other(args::one_line(error).into())))
 }

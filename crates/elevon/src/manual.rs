@@ -6,14 +6,15 @@ use clap::builder::PossibleValuesParser;
 use clap::{Command, CommandFactory};
 use elevon_core::kernel::Kernel;
 use elevon_core::sched::SCHEDULERS;
+use elevon_plan::failure::{Ending, Failure, FileError};
+use elevon_plan::output::NewFile;
 use elevon_sim::device::fault::kinds::KINDS;
 use elevon_sim::profiles;
 use elevon_trace::TraceFormat;
 
 use crate::args::{Cli, CompletionsArgs, ManArgs};
-use crate::failure::{Ending, Failure, FileError, emit};
-use crate::output::NewFile;
 use crate::reproduce;
+use crate::terminal::emit;
 
 /// Returns the command with the names that its values may have. Only shells get them: a device may
 /// be a path, too, and names may have parameters behind them.

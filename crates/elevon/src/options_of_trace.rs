@@ -4,7 +4,7 @@ use elevon_core::kernel::Kernel;
 use elevon_core::sched::{self, SchedulerConfig, SchedulerInfo, TunableInfo};
 use elevon_trace::Recorded;
 
-use crate::args::StackArgs;
+use elevon_plan::options::StackOptions;
 
 /// Settings of the queue that belong to the software and not to the hardware: another device keeps
 /// them.
@@ -17,10 +17,10 @@ const SETTINGS: [&str; 3] = ["max_sectors_kb", "nr_requests", "nomerges"];
 /// `is_valid` tells whether the device accepts a combination of options; a setting that it refuses
 /// is left out.
 pub(crate) fn filled(
-    args: &StackArgs,
+    args: &StackOptions,
     recorded: &Recorded,
-    is_valid: &dyn Fn(&StackArgs) -> bool,
-) -> (StackArgs, Vec<String>) {
+    is_valid: &dyn Fn(&StackOptions) -> bool,
+) -> (StackOptions, Vec<String>) {
     let (mut all, mut taken) = (args.clone(), Vec::new());
     let scheduler = recorded.scheduler().and_then(sched::scheduler);
     let scheduler = scheduler.filter(|_| all.queue.scheduler.is_none());
@@ -54,8 +54,8 @@ pub(crate) fn filled(
 fn with_tunables(
     info: &SchedulerInfo,
     recorded: &Recorded,
-    args: &StackArgs,
-    is_valid: &dyn Fn(&StackArgs) -> bool,
+    args: &StackOptions,
+    is_valid: &dyn Fn(&StackOptions) -> bool,
 ) -> String {
     let is_default = |tunable: &TunableInfo, value: &str| match tunable.default {
         "nr_requests" => recorded.get("queue/nr_requests") == Some(value),
@@ -115,8 +115,8 @@ mod tests {
 
     #[test]
     fn what_the_command_line_does_not_give_is_as_recorded() {
-        let args = StackArgs::of_text("--device hdd-7200 --set nr_requests=8").expect("good options");
-        let is_valid = |args: &StackArgs| args.queue.set.iter().all(|set| set != "nomerges=7");
+        let args = StackOptions::of_text("--device hdd-7200 --set nr_requests=8").expect("good options");
+        let is_valid = |args: &StackOptions| args.queue.set.iter().all(|set| set != "nomerges=7");
         let (all, taken) = filled(&args, &recorded(), &is_valid);
         assert_eq!(all.queue.scheduler.as_deref(), Some("mq-deadline:fifo_batch=3"));
         assert_eq!(
@@ -125,13 +125,13 @@ mod tests {
         );
         let expected = "--scheduler mq-deadline:fifo_batch=3 --kernel 6.16 --set max_sectors_kb=512";
         assert_eq!(taken.join(" "), expected);
-        let args = StackArgs::of_text("--scheduler none --kernel 6.1 --set max_sectors_kb=4 --set nr_requests=8");
+        let args = StackOptions::of_text("--scheduler none --kernel 6.1 --set max_sectors_kb=4 --set nr_requests=8");
         let (all, taken) = filled(&args.expect("good options"), &recorded(), &is_valid);
         assert_eq!(
             (all.queue.scheduler.as_deref(), all.queue.kernel.as_deref(), taken.len()),
             (Some("none"), Some("6.1"), 0)
         );
-        let args = StackArgs::of_text("--device hdd-7200").expect("good options");
+        let args = StackOptions::of_text("--device hdd-7200").expect("good options");
         assert_eq!(filled(&args, &Recorded::default(), &is_valid).1, [""; 0], "nothing was recorded");
     }
 

@@ -11,35 +11,29 @@ use elevon_core::sched::SchedulerInfo;
 use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
+use elevon_plan::failure::{ConflictError, Failure, ValueError};
+use elevon_plan::options::StackOptions;
+use elevon_plan::own_device::OwnDevice;
+use elevon_plan::plan::Plan;
+use elevon_plan::replay::ReplayPlan;
+use elevon_plan::target::{Target, is_simulated, target};
+use elevon_plan::text_files::{Input, STDIN, quoted};
 use elevon_result::result::NotKept;
-use elevon_sim::device::Description;
 use elevon_sim::memory::MemoryModel;
 use elevon_trace::replay::{
-    After, Crowds, Exclusion, Follows, MAX_REPLAY_NS, Milestone as Reached, Workload, WorkloadIo, WorkloadProcess,
+    After, Exclusion, Follows, MAX_REPLAY_NS, Milestone as Reached, Workload, WorkloadIo, WorkloadProcess,
     WorkloadReadError,
 };
 use elevon_trace::{Recorded, Selection};
 use elevon_workload::followers::{FlusherRule, Follow, Milestone};
-use elevon_workload::jobs::Jobs;
-use elevon_workload::replay::{FitChanges, NewLayout, ReplayIo, Replayed, Script, SectionEdge, SectionRule};
+use elevon_workload::replay::{ReplayIo, Script, SectionEdge, SectionRule};
 
-use crate::args::{JobArgs, RealCacheArgs, ReplayOptions, StackArgs};
-use crate::failure::{ConflictError, Failure, ValueError};
-use crate::plan::Plan;
-use crate::select;
-use crate::target::Target;
-use crate::text_files::{Input, STDIN};
+use crate::args::ReplayOptions;
 use crate::trace_input::TraceInput;
+use crate::{options_of_trace, select};
 
 pub(crate) mod ioprio;
 pub(crate) mod lacking;
-
-/// Slots of a process of a trace: in simulation they cost nothing, on a real device each has a
-/// buffer.
-const SIMULATED_SLOTS: usize = 1 << 20;
-const REAL_SLOTS: usize = 256;
-/// Approximate bytes of the buffers of all processes of a trace, on a real device.
-const REAL_BUFFERS: u64 = 256 << 20;
 
 /// The part of its time by which a process may end early or late if the trace does not say that its
 /// time was over.
@@ -69,7 +63,7 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// Reads a trace for a replay on the device of these options.
-    pub(crate) fn read(path: &Path, how: &ReplayOptions, stack: &StackArgs) -> Result<Self, Failure> {
+    pub(crate) fn read(path: &Path, how: &ReplayOptions, stack: &StackOptions) -> Result<Self, Failure> {
         let speed = how.speed.unwrap_or(1.0);
         if !SPEEDS.contains(&speed) {
             let (low, high) = SPEEDS.into_inner();
@@ -123,9 +117,9 @@ impl Replay {
     }
 
     /// Returns the same trace for the device of other options.
-    pub(crate) fn onto(&self, stack: &StackArgs) -> Result<Self, Failure> {
+    pub(crate) fn onto(&self, stack: &StackOptions) -> Result<Self, Failure> {
         let device = &stack.device;
-        let is_real = !device.starts_with('@') && !matches!(crate::target::target(device)?, Target::Simulated(_));
+        let is_real = !device.starts_with('@') && !matches!(target(device)?, Target::Simulated(_));
         if is_real && self.how.closed && self.how.time_based && self.how.allow_writes {
             return Err(Failure::named("--time-based --allow-writes", ConflictError::RepeatedWrites));
         }
@@ -148,13 +142,52 @@ impl Replay {
         Ok(new.with_prios(&prios))
     }
 
+    /// Makes a plan that repeats the trace. Options that are not given are as the trace was
+    /// recorded.
+    pub(crate) fn plan(self, args: &StackOptions) -> Result<Plan, Failure> {
+        let (args, taken) = match self.recorded().filter(|_| is_simulated(&args.device)) {
+            Some(recorded) => {
+                let is_valid = |trial: &StackOptions| self.clone().plan_as_given(trial, None).is_ok();
+                options_of_trace::filled(args, recorded, &is_valid)
+            }
+            None => (args.clone(), Vec::new()),
+        };
+        let mut plan = self.plan_as_given(&args, None)?;
+        if !taken.is_empty() {
+            let taken = quoted(taken.iter().map(String::as_str));
+            plan.warnings.push(format!("as the trace was recorded: {taken}; the command line may give others"));
+        }
+        Ok(plan)
+    }
+
+    /// The same with these options alone, and with the device `own`, if given, in place of theirs.
+    pub(crate) fn plan_as_given(self, args: &StackOptions, own: Option<OwnDevice>) -> Result<Plan, Failure> {
+        refuse_options_of_jobs(args)?;
+        let words = self.words();
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let part = ReplayPlan {
+            scripts: Arc::clone(&self.scripts),
+            crowds: self.workload.crowds.clone(),
+            how: self.loop_words(),
+            selected: self.selected(),
+            ioprio: self.ioprio(),
+            not_kept: Vec::new(),
+        };
+        let mut plan = Plan::of_replay(part, self.described(), &words, args, own)?;
+        plan.warnings.extend(self.said(plan.scheduler.info(), &plan.kernel.rules()));
+        plan.inputs.extend(self.inputs());
+        let not_kept = self.not_kept(&plan);
+        plan.replay.iter_mut().for_each(|part| part.not_kept.clone_from(&not_kept));
+        Ok(plan)
+    }
+
     /// Returns jobs that describe the processes.
-    pub(crate) fn described(&self) -> ParsedJobs {
+    fn described(&self) -> ParsedJobs {
         ParsedJobs::of_specs(self.specs.clone())
     }
 
     /// Returns the words of a command line for the trace and the way in which it is replayed.
-    pub(crate) fn words(&self) -> Vec<String> {
+    fn words(&self) -> Vec<String> {
         let how = &self.how;
         let mut words = vec![self.path.to_string_lossy().into_owned()];
         words.extend(how.dev.iter().flat_map(|dev| ["--dev".to_owned(), dev.clone()]));
@@ -172,7 +205,7 @@ impl Replay {
     }
 
     /// Returns the files that were read.
-    pub(crate) fn inputs(&self) -> Vec<Input> {
+    fn inputs(&self) -> Vec<Input> {
         let of_stdin = (self.path == Path::new(STDIN)).then(|| PathBuf::from("/dev/stdin"));
         let files = self.workload.report.files.iter().map(PathBuf::from);
         let files = of_stdin.map_or_else(|| files.collect(), |stdin| vec![stdin]);
@@ -180,7 +213,7 @@ impl Replay {
     }
 
     /// Describes in a few words how the trace is replayed.
-    pub(crate) fn loop_words(&self) -> String {
+    fn loop_words(&self) -> String {
         let from = match self.workload.joined() {
             0 => self.workload.taken.name().to_owned(),
             joined => format!("{}, {joined} I/Os joined of several bios", self.workload.taken.name()),
@@ -205,13 +238,13 @@ impl Replay {
     }
 
     /// Says what is selected of the trace; `None` for all of it.
-    pub(crate) fn selected(&self) -> Option<String> {
+    fn selected(&self) -> Option<String> {
         let (selection, in_trace) = self.selected.as_ref()?;
         Some(format!("{}: {} of {in_trace} I/Os", selection.words(), self.workload.len()))
     }
 
     /// Returns the priorities that processes have in place of those in the trace.
-    pub(crate) fn ioprio(&self) -> Option<String> {
+    fn ioprio(&self) -> Option<String> {
         let words = self
             .prios
             .iter()
@@ -220,12 +253,12 @@ impl Replay {
     }
 
     /// Returns what the trace, or a file beside it, says of how it was recorded.
-    pub(crate) fn recorded(&self) -> Option<&Recorded> {
+    fn recorded(&self) -> Option<&Recorded> {
         self.workload.recorded.as_ref()
     }
 
     /// Returns what the trace has and its replay under this plan does not keep.
-    pub(crate) fn not_kept(&self, plan: &Plan) -> Vec<NotKept> {
+    fn not_kept(&self, plan: &Plan) -> Vec<NotKept> {
         let lacking = lacking::Lacking {
             scheduler: Some(&plan.scheduler),
             buffers: plan.memory != MemoryModel::Contiguous,
@@ -235,13 +268,8 @@ impl Replay {
         lacking.of(&self.workload)
     }
 
-    /// Returns how many writes the kernel of the trace let in.
-    pub(crate) fn crowds(&self) -> &Crowds {
-        &self.workload.crowds
-    }
-
     /// Returns remarks about the trace, replayed under `scheduler`, for the user.
-    pub(crate) fn said(&self, scheduler: &SchedulerInfo, rules: &Rules) -> Vec<String> {
+    fn said(&self, scheduler: &SchedulerInfo, rules: &Rules) -> Vec<String> {
         let Workload { device, taken, left_out, report, .. } = &*self.workload;
         let name = self.path.display();
         let mut lines = Vec::new();
@@ -308,70 +336,11 @@ impl Replay {
             )
         })
     }
-
-    /// Returns the processes, adapted to the device, and remarks about that.
-    pub(crate) fn jobs(
-        &self,
-        plan: &Plan,
-        device: &Description,
-        block: u64,
-        layouts: &mut NewLayout<'_>,
-    ) -> (Jobs<Replayed>, Vec<String>) {
-        let mut scripts = self.scripts.to_vec();
-        if !self.workload.crowds.show_dirty_sleeps(device.stack_config().most_background_writes()) {
-            scripts.iter_mut().for_each(|script| script.flusher = None);
-        }
-        let mut all = FitChanges::default();
-        for script in &mut scripts {
-            let fitted = script.fit(device.size.bytes(), block);
-            all.moved += fitted.moved;
-            all.widened += fitted.widened;
-            all.shortened += fitted.shortened;
-        }
-        let mut lines = Vec::new();
-        for (count, what) in [
-            (all.moved, "lay beyond the end of the device, and were moved to their place modulo its size"),
-            (all.widened, "were widened to whole logical blocks of the device"),
-            (all.shortened, "were larger than the device, or than an I/O can be, and were shortened"),
-        ] {
-            if count > 0 {
-                lines.push(format!("{count} I/Os {what}"));
-            }
-        }
-        let slots = if plan.is_real() { real_slots(&scripts) } else { SIMULATED_SLOTS };
-        (Jobs::of_trace(&self.specs, scripts, slots, layouts), lines)
-    }
-}
-
-fn real_slots(scripts: &[Script]) -> usize {
-    let bytes = scripts.iter().map(Script::largest).fold(0, u64::saturating_add);
-    ((REAL_BUFFERS / bytes.max(1)) as usize).clamp(1, REAL_SLOTS)
-}
-
-/// Returns remarks about I/O that differed from the trace.
-pub(crate) fn deviations(jobs: &Jobs<Replayed>) -> Vec<String> {
-    let all = jobs.processes().iter().map(Replayed::deviations);
-    let (mut late, mut latest, mut unsupported) = (0, Nanos::ZERO, 0);
-    for one in all {
-        late += one.late;
-        latest = latest.max(one.latest);
-        unsupported += one.unsupported;
-    }
-    let mut lines = Vec::new();
-    if late > 0 {
-        lines.push(format!(
-            "{late} I/Os went late, by up to {latest}: their process slept for a tag or under writeback throttling, or had no free slot"
-        ));
-    }
-    if unsupported > 0 {
-        let (ios, them) = if unsupported == 1 { ("I/O was", "it") } else { ("I/Os were", "them") };
-        lines.push(format!("{unsupported} {ios} not done: the device does not support {them}"));
-    }
-    lines
 }
 
 /// Refuses options of jobs, which have no effect on a replay.
-pub(crate) fn refuse_options_of_jobs(of_jobs: &JobArgs, real_cache: &RealCacheArgs) -> Result<(), Failure> {
+pub(crate) fn refuse_options_of_jobs(options: &StackOptions) -> Result<(), Failure> {
+    let StackOptions { of_jobs, cache: real_cache, .. } = options;
     let no_file = "a trace has no job file";
     let cache = "the bios of a trace are below the page cache of the traced machine, and a second cache would count \
                  what was cached twice";
@@ -381,7 +350,7 @@ pub(crate) fn refuse_options_of_jobs(of_jobs: &JobArgs, real_cache: &RealCacheAr
     for (option, value, why, instead) in [
         ("--cpu-cost", of_jobs.cpu_cost.as_deref(), "the times of a trace have the CPU time in them", ""),
         ("--memory", of_jobs.memory.as_deref(), cache, instead_of_cache),
-        ("--cache", real_cache.cache.as_deref(), cache, instead_of_cache),
+        ("--cache", real_cache.as_deref(), cache, instead_of_cache),
         ("--job-option", of_jobs.job_option.first().map(String::as_str), no_file, ""),
         ("--include-dir", include_dir.as_deref(), no_file, ""),
         ("--log-dir", log_dir.as_deref(), no_file, ""),

@@ -24,10 +24,11 @@ mod write;
 use std::path::Path;
 
 use elevon_formats::fio::read_text_file;
+use elevon_plan::failure::{ConflictError, Ending, Failure, UnknownName};
+use elevon_plan::output::NewFile;
 
 use crate::args::ReproduceArgs;
-use crate::failure::{ConflictError, Ending, Failure, UnknownName, all, emit, emit_text, tell};
-use crate::output::NewFile;
+use crate::terminal::{all, emit, emit_text, tell};
 use definition::Definition;
 use lab::Lab;
 use write::Report;

@@ -2,31 +2,33 @@
 
 use elevon_core::units::Nanos;
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::failure::{Ending, Failure, MachineError, ValueError};
+use elevon_plan::options::StackOptions;
+use elevon_plan::output::NewFile;
+use elevon_plan::plan::Plan;
 use elevon_report::compare::Variant;
 use elevon_report::json::JsonOptions;
 use elevon_report::{html, json, text};
 
-use crate::args::{OutputFormat, ReplayArgs, ReportArgs, RunArgs, StackArgs};
+use crate::args::{OutputFormat, ReplayArgs, ReportArgs, RunArgs};
 use crate::console::Console;
-use crate::execute::execute;
-use crate::failure::{Ending, Failure, MachineError, ValueError, all, emit, emit_text, warn};
 use crate::interval::Parting;
-use crate::output::NewFile;
-use crate::plan::Plan;
 use crate::replay::{Replay, refuse_options_of_jobs};
+use crate::terminal::{all, emit, emit_text, warn};
 use crate::trace::{TraceFile, blktrace_form};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
-    let plan = Plan::new(&args.jobs, &args.stack)?;
+    let plan = Plan::new(&args.jobs, &args.stack.options)?;
     let label = args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     run_plan(&plan, &label, &args.report)
 }
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
-    let stack = StackArgs { ioprio: args.how.ioprio.ioprio.clone(), ..args.stack.clone() };
-    refuse_options_of_jobs(&stack.of_jobs, &stack.real_cache)?;
+    let stack = StackOptions { ioprio: args.how.ioprio.options.ioprio.clone(), ..args.stack.options.clone() };
+    refuse_options_of_jobs(&stack)?;
     let replay = Replay::read(&args.input, &args.how, &stack)?;
-    let plan = Plan::of_replay(replay, &stack)?;
+    let plan = replay.plan(&stack)?;
     run_plan(&plan, &args.input.display().to_string(), &args.report)
 }
 

@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 
 use elevon_core::units::Nanos;
 use elevon_formats::quantity;
+use elevon_plan::failure::{Failure, UnknownName, ValueError};
 use elevon_trace::replay::{Workload, WorkloadProcess};
 use elevon_trace::{Selection, is_process, meant_and_known};
 
 use crate::args::SelectArgs;
-use crate::failure::{Failure, UnknownName, ValueError};
 
 /// Where the cgroups of this machine are.
 const CGROUPS: &str = "/sys/fs/cgroup";

@@ -30,12 +30,14 @@ use elevon_serve::{
     UpstreamAddress,
 };
 
+use elevon_plan::failure::{ConflictError, Ending, Failure, InputError, MachineError, ValueError};
+use elevon_plan::options::StackOptions;
+use elevon_plan::plan::Plan;
+use elevon_plan::target::{Target, target};
 use elevon_sim::profiles;
 
-use crate::args::{LogFormat, RealCacheArgs, ServeArgs, StackArgs};
-use crate::failure::{ConflictError, Ending, Failure, InputError, MachineError, ValueError, emit_text};
-use crate::plan::Plan;
-use crate::target::{Target, target};
+use crate::args::{LogFormat, ServeArgs};
+use crate::terminal::emit_text;
 use config::{Setup, overlapping};
 use log::warn;
 use open::{Opened, Planned};
@@ -183,6 +185,7 @@ fn set_tls(server: &mut Server, tls: Option<Tls>) {
 
 /// Options of a single export, with whether they were given.
 fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 26] {
+    let queue = &args.queue.options.queue;
     [
         ("--listen", !args.listen.is_empty()),
         ("--socket-mode", args.socket_mode.is_some()),
@@ -204,11 +207,11 @@ fn options_of_one(args: &ServeArgs) -> [(&'static str, bool); 26] {
         ("--cache", args.cache.is_some()),
         ("--busy-poll", args.busy_poll.is_some()),
         ("--on-loss", args.on_loss.is_some()),
-        ("--scheduler", args.queue.scheduler.is_some()),
-        ("--kernel", args.queue.kernel.is_some()),
-        ("--set", !args.queue.set.is_empty()),
-        ("--fault", !args.queue.fault.is_empty()),
-        ("--tenants", args.queue.tenants.is_some()),
+        ("--scheduler", queue.scheduler.is_some()),
+        ("--kernel", queue.kernel.is_some()),
+        ("--set", !queue.set.is_empty()),
+        ("--fault", !queue.fault.is_empty()),
+        ("--tenants", queue.tenants.is_some()),
         ("--tenant", args.tenant.is_some()),
     ]
 }
@@ -413,9 +416,9 @@ fn print(lines: String) -> Result<Receiver<()>, Failure> {
 }
 
 /// Returns the options of a run on the same device.
-fn stack_args(args: &ServeArgs, device: &str) -> StackArgs {
-    let (queue, real_cache) = (args.queue.clone(), RealCacheArgs { cache: args.cache.clone() });
-    StackArgs { queue, real_cache, is_served: true, ..StackArgs::of_device(device) }
+fn stack_args(args: &ServeArgs, device: &str) -> StackOptions {
+    let (queue, cache) = (args.queue.options.queue.clone(), args.cache.clone());
+    StackOptions { queue, cache, is_served: true, ..StackOptions::of_device(device) }
 }
 
 /// Returns what is served as `--device` takes it: a file without a slash in its name gets one,

@@ -9,13 +9,14 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::failure::{Ending, Failure, MachineError, ValueError};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use serde_json::{Value, json};
 
 use crate::args::TopArgs;
 use crate::ctl::ask;
-use crate::failure::{Ending, Failure, MachineError, ValueError, emit_text};
+use crate::terminal::emit_text;
 use rates::rates;
 use screen::{Screen, draw};
 

@@ -9,6 +9,10 @@ use clap::ValueEnum;
 use elevon_core::event::Event;
 use elevon_core::kernel::Kernel;
 use elevon_core::stack::Stack;
+use elevon_plan::device_description::number_of;
+use elevon_plan::failure::{Failure, FileError, InputError, Irreplaceable, MachineError, ValueError};
+use elevon_plan::files::Files;
+use elevon_plan::output::{folder_of, hidden, replace, target_of, without_path};
 use elevon_sim::device::Description;
 use elevon_trace::Recorded;
 use elevon_trace::run::{RunContext, RunTraceWriter, TaskName};
@@ -18,9 +22,6 @@ use elevon_workload::jobs::Roster;
 use tempfile::TempDir;
 
 use crate::args::{Blktrace, ReportArgs};
-use crate::failure::{Failure, FileError, InputError, Irreplaceable, MachineError, ValueError};
-use crate::files::Files;
-use crate::output::{folder_of, hidden, replace, target_of, without_path};
 
 /// Parts of a blktrace that are checked against the command's other files before the number of CPUs
 /// is known.
@@ -228,10 +229,4 @@ fn recorded(command: &str, device: &Description, stack: &Stack) -> Recorded {
         notes.note(&format!("mq/{queue}/nr_tags"), &config.queue_depth.to_string());
     }
     notes
-}
-
-/// Returns device numbers as Linux assigns them: blkext for NVMe, 8:0 for the first disk of the
-/// SCSI layer.
-pub(crate) fn number_of(device: &str) -> (u32, u32) {
-    if device.rsplit('/').next().is_some_and(|name| name.starts_with("nvme")) { (259, 0) } else { (8, 0) }
 }

@@ -3,13 +3,15 @@
 use std::io::Read;
 use std::path::Path;
 
+use elevon_plan::failure::{Failure, InputError, MachineError};
+use elevon_plan::files::Files;
+use elevon_plan::listener::Steps;
+use elevon_plan::text_files::STDIN;
 use elevon_trace::analysis::{InspectError, Inspection};
 use elevon_trace::{DeviceNumber, OpenError, Position, Reader};
 
 use crate::bar::Bar;
-use crate::failure::{Failure, InputError, MachineError, tell};
-use crate::files::Files;
-use crate::text_files::STDIN;
+use crate::terminal::tell;
 
 /// Where a trace is, and which device of it is wanted.
 pub(crate) struct TraceInput<'a> {

@@ -81,7 +81,7 @@ pub const TARGETS: &[Target] = &[
         elevon_serve::fuzzing::command,
         &["\"command\":", "\"set\"", "\"setting\":\"", "{\"", "}\n", "null", "\\u0000"],
     ),
-    target("cpu_cost", elevon::fuzzing::cpu_cost, PAIRS),
+    target("cpu_cost", elevon_plan::fuzzing::cpu_cost, PAIRS),
     target("csv", trace::csv, &[",", "\n", "\"", "Read", "0x", "1e9"]),
     target("device", device::device, PAIRS),
     target("fault", fault::fault, PAIRS),
@@ -98,7 +98,7 @@ pub const TARGETS: &[Target] = &[
         &["[", "]\n", "=", "include inc.fio\n", "${V}", "$ncpus", "*", "(", "rw=randrw", "bs=", "\n", ":", "%"],
     ),
     target("mail", trace::mail, &["> ", "=\n", "=3D", "\n>> ", "block_rq_issue: "]),
-    target("memory", elevon::fuzzing::memory, PAIRS),
+    target("memory", elevon_plan::fuzzing::memory, PAIRS),
     target("nbd", nbd::nbd, &["IHAVEOPT", "NBDMAGIC", "\0\0\0\0", "base:allocation", "disk"]),
     target("oracle", trace::oracle, &["\0\0\0\0"]),
     target("page", trace::page, &["<script class=\"trace-data\">", "</script>", "TRACE:\n", "eJw", "<", "&lt;"]),
@@ -110,7 +110,7 @@ pub const TARGETS: &[Target] = &[
     target("setting", setting::setting, &["\n", "=", "max_sectors_kb", "nr_requests", "k", "none"]),
     target("sweep", sweep::sweep, TOML),
     target("tenants", tenants::tenants, TOML),
-    target("vs", elevon::fuzzing::vs, &["--set ", "--scheduler ", "--device ", "'", "\"", "\\", "="]),
+    target("vs", elevon_plan::fuzzing::vs, &["--set ", "--scheduler ", "--device ", "'", "\"", "\\", "="]),
 ];
 
 /// Returns the target of a name.

@@ -3,19 +3,21 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::calibrate;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::Kernel;
+use elevon_plan::failure::Failure;
+use elevon_plan::options::{QueueOptions, StackOptions};
+use elevon_plan::own_device::OwnDevice;
 use elevon_trace::TraceKind;
+
+use crate::calibrate;
 
 use super::goal::mean;
 use super::setup::{IN_KERNEL, Setup, Step};
 use super::trial::{Bench, Trial};
-use crate::args::{AdviseArgs, QueueArgs, StackArgs};
-use crate::failure::Failure;
+use crate::args::AdviseArgs;
 use crate::figures::{Figure, Figures};
 use crate::options_of_trace;
-use crate::own_device::OwnDevice;
 use crate::trace_input::TraceInput;
 
 /// The device that everything is replayed on.
@@ -27,7 +29,7 @@ pub(super) struct ReplayDevice {
 }
 
 impl ReplayDevice {
-    pub(super) fn new(args: &AdviseArgs, base: &StackArgs) -> Result<Self, Failure> {
+    pub(super) fn new(args: &AdviseArgs, base: &StackOptions) -> Result<Self, Failure> {
         let rules = Kernel::from_name(base.kernel()).unwrap_or_default().rules();
         match args.device.as_deref() {
             None => {
@@ -107,13 +109,13 @@ const AS_GOOD: f64 = 0.01;
 pub(super) fn find(
     input: &Path,
     dev: Option<&str>,
-    given: &QueueArgs,
+    given: &QueueOptions,
     prios: BTreeMap<usize, IoPrio>,
     bench: &mut Bench<'_>,
 ) -> Result<Option<(Captured, Trial)>, Failure> {
-    let QueueArgs { scheduler, set, .. } = given.clone();
-    let queue = QueueArgs { scheduler, set, ..bench.base.queue.clone() };
-    let given = StackArgs { queue, ..bench.base.clone() };
+    let QueueOptions { scheduler, set, .. } = given.clone();
+    let queue = QueueOptions { scheduler, set, ..bench.base.queue.clone() };
+    let given = StackOptions { queue, ..bench.base.clone() };
     bench.check(&given)?;
     let filled = match &bench.workload.recorded {
         Some(recorded) => options_of_trace::filled(&given, recorded, &|trial| bench.check(trial).is_ok()).0,

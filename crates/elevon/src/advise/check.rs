@@ -6,17 +6,17 @@ use std::path::Path;
 
 use elevon_core::kernel::Kernel;
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::failure::Failure;
+use elevon_plan::options::{QueueOptions, StackOptions};
+use elevon_plan::own_device::OwnDevice;
 use serde_json::Value;
 
 use super::captured::{self, Captured};
 use super::goal::Subject;
 use super::trial::Bench;
 use super::{MIN_IOS_OF_A_PROCESS, json, stretch, subjects, text};
-use crate::args::{QueueArgs, StackArgs};
 use crate::bar::Bar;
-use crate::failure::Failure;
 use crate::kernels::wrapped;
-use crate::own_device::OwnDevice;
 
 /// I/Os that are replayed at most.
 const MAX_IOS_REPLAYED: usize = 50_000;
@@ -44,11 +44,11 @@ impl Check {
             return Ok(None);
         }
         let own = OwnDevice::of_text("the fitted device", profile, &Kernel::default().rules())?;
-        let base = StackArgs::of_text("").map_err(Failure::input)?;
+        let base = StackOptions::of_text("").map_err(Failure::input)?;
         let bar = Bar::new(&input.display().to_string());
         let mut bench = Bench::new(workload, false, &base, Some(&own), interrupt, &bar)?;
         let Some((captured, trial)) =
-            captured::find(input, Some(dev), &QueueArgs::default(), BTreeMap::new(), &mut bench)?
+            captured::find(input, Some(dev), &QueueOptions::default(), BTreeMap::new(), &mut bench)?
         else {
             return Ok(None);
         };

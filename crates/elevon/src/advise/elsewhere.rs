@@ -1,11 +1,12 @@
 //! Advice on the other devices that explain a trace: what is not known of a proposal.
 
+use elevon_plan::failure::Failure;
+use elevon_plan::own_device::OwnDevice;
+
 use super::goal::Objective;
 use super::trial::{Bench, Trial};
-use crate::failure::Failure;
 use crate::figures::Figures;
 use crate::interval::{self, Disk};
-use crate::own_device::OwnDevice;
 
 /// An experiment that would show which device it is.
 pub(super) struct Experiment {

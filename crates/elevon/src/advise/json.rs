@@ -1,5 +1,6 @@
 //! Advice as JSON for programs.
 
+use elevon_plan::text_files::quoted;
 use elevon_report::json::not_kept;
 use serde_json::{Map, Value, json};
 
@@ -15,7 +16,6 @@ use crate::args::AdviseArgs;
 use crate::calibrate::FittedModel;
 use crate::figures::{Figure, Figures};
 use crate::replay::ioprio;
-use crate::text_files::quoted;
 
 pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> String {
     let proposals: Vec<Value> = advice.proposals.iter().map(|one| proposal(one, advice)).collect();

@@ -5,10 +5,10 @@ use std::fmt;
 
 use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::sched::{self, SchedulerConfig};
+use elevon_plan::options::{QueueOptions, StackOptions};
+use elevon_plan::setting;
 
 use super::claims::{Claims, Limit};
-use crate::args::{QueueArgs, StackArgs};
-use crate::setting;
 
 /// The schedulers that a Linux kernel has, in the order in which a guess prefers them: the default
 /// of devices with one hardware queue first.
@@ -48,7 +48,7 @@ const RESET: &str = "nr_requests";
 
 impl Setup {
     /// The configuration of these options.
-    pub(super) fn of_args(args: &StackArgs) -> Self {
+    pub(super) fn of_args(args: &StackOptions) -> Self {
         let config = SchedulerConfig::parse(args.scheduler()).unwrap_or_default();
         let pairs = args.queue.set.iter().filter_map(|text| setting::pair(text).ok());
         let mut setup = Self::of_scheduler(config.name);
@@ -203,10 +203,10 @@ impl Setup {
     }
 
     /// These options with those of this configuration.
-    pub(super) fn args(&self, base: &StackArgs) -> StackArgs {
+    pub(super) fn args(&self, base: &StackOptions) -> StackOptions {
         let set = self.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let queue = QueueArgs { scheduler: Some(self.scheduler_text()), set, ..base.queue.clone() };
-        StackArgs { queue, ..base.clone() }
+        let queue = QueueOptions { scheduler: Some(self.scheduler_text()), set, ..base.queue.clone() };
+        StackOptions { queue, ..base.clone() }
     }
 
     /// Whether a Linux kernel can be configured so.
@@ -255,7 +255,7 @@ mod tests {
     #[test]
     fn steps_lead_from_one_setup_to_the_other() {
         let from =
-            StackArgs::of_text("--scheduler mq-deadline:fifo_batch=1 --set nr_requests=64 --set max_sectors_kb=512");
+            StackOptions::of_text("--scheduler mq-deadline:fifo_batch=1 --set nr_requests=64 --set max_sectors_kb=512");
         let from = Setup::of_args(&from.expect("good options"));
         assert_eq!(from.to_string(), "mq-deadline:fifo_batch=1, max_sectors_kb=512, nr_requests=64");
         let steps = [

@@ -5,20 +5,22 @@ use std::path::Path;
 
 use elevon_core::stack::StackConfig;
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::failure::{Ending, Failure};
+use elevon_plan::listener::Steps;
+use elevon_plan::options::StackOptions;
+use elevon_plan::own_device::OwnDevice;
+use elevon_plan::parallel::on_all_cores;
+use elevon_plan::plan::Plan;
 use elevon_sim::device::Device;
 use elevon_trace::replay::Workload;
 use elevon_workload::run::NoObserver;
 
+use super::failure::AdviseError;
 use super::setup::Setup;
-use crate::args::{ReplayOptions, StackArgs};
+use crate::args::ReplayOptions;
 use crate::bar::Bar;
-use crate::execute::execute;
-use crate::failure::AdviseError;
-use crate::failure::{Ending, Failure};
 use crate::figures::Figures;
-use crate::own_device::OwnDevice;
-use crate::parallel::on_all_cores;
-use crate::plan::Plan;
 use crate::replay::{Replay, tenant_name};
 
 /// A configuration and what it gave.
@@ -37,7 +39,7 @@ pub(super) struct Bench<'a> {
     pub(super) workload: Workload,
     replay: Replay,
     /// Options that all configurations share: device, kernel, seed.
-    pub(super) base: StackArgs,
+    pub(super) base: StackOptions,
     /// A process ends when its I/Os are done, and not when its time has passed.
     is_once: bool,
     /// The line of io.cost.model for the device, without the device; empty if io.cost is not tried.
@@ -51,7 +53,7 @@ impl<'a> Bench<'a> {
     pub(super) fn new(
         workload: Workload,
         is_once: bool,
-        base: &StackArgs,
+        base: &StackOptions,
         own: Option<&'a OwnDevice>,
         interrupt: &'a Interrupt,
         bar: &'a Bar,
@@ -75,8 +77,8 @@ impl<'a> Bench<'a> {
     }
 
     /// Checks options of a stack for the device.
-    pub(super) fn check(&self, args: &StackArgs) -> Result<(), Failure> {
-        Plan::of_trial(self.replay.clone(), args, self.own.cloned()).map(|_| ())
+    pub(super) fn check(&self, args: &StackOptions) -> Result<(), Failure> {
+        self.replay.clone().plan_as_given(args, self.own.cloned()).map(drop)
     }
 
     fn plan(&self, setup: &Setup) -> Result<Plan, Failure> {
@@ -84,7 +86,7 @@ impl<'a> Bench<'a> {
         if !setup.claims.is_empty() {
             replay = replay.with_tenants();
         }
-        let mut plan = Plan::of_trial(replay, &setup.args(&self.base), self.own.cloned())?;
+        let mut plan = replay.plan_as_given(&setup.args(&self.base), self.own.cloned())?;
         if !setup.claims.is_empty() {
             plan.set_tenants(&self.tenants_text(setup))?;
         }

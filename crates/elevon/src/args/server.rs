@@ -6,7 +6,8 @@ use clap::{Args, Subcommand, ValueEnum};
 
 use elevon_formats::serve::MAX_CONNECTIONS_MAX;
 
-use super::{QueueArgs, TextOrJson};
+use super::TextOrJson;
+use super::stack::{OfQueue, StackArgs};
 
 pub(super) const CTL_EXAMPLES: &str = "\
 Examples:
@@ -116,7 +117,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "WHAT")]
     pub(crate) on_loss: Option<String>,
     #[command(flatten)]
-    pub(crate) queue: QueueArgs,
+    pub(crate) queue: StackArgs<OfQueue>,
     /// The tenant of that file that the export's I/O is charged to
     #[arg(long, value_name = "PATH", requires = "tenants")]
     pub(crate) tenant: Option<String>,

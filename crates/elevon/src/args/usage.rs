@@ -6,8 +6,6 @@ use std::num::{ParseFloatError, ParseIntError};
 use clap::builder::{OsStringValueParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue};
 
-use crate::failure::UsageError;
-
 /// Takes a value that may be a path and must be UTF-8. For another value clap's own parser of texts
 /// does not name the option.
 pub(crate) fn utf8() -> impl TypedValueParser<Value = String> {
@@ -15,15 +13,14 @@ pub(crate) fn utf8() -> impl TypedValueParser<Value = String> {
 }
 
 /// Converts an error of clap to one line: what is wrong and, if clap knows it, what would be right.
-pub(crate) fn one_line(error: &clap::Error) -> UsageError {
+pub(crate) fn one_line(error: &clap::Error) -> String {
     if let Some(line) = no_number(error) {
-        return UsageError { kind: error.kind(), line };
+        return line;
     }
     let text = error.to_string();
     let said = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let words: Vec<&str> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
-    let line = words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; ");
-    UsageError { kind: error.kind(), line }
+    words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; ")
 }
 
 /// Returns the message for the value of an option that is not the number which it must be.

@@ -4,6 +4,8 @@
 use std::fmt::Write;
 
 use elevon_formats::quantity;
+use elevon_plan::failure::{Failure, ValueError};
+use elevon_plan::listener::Steps;
 use elevon_sim::device::{Description, Device as _, FlashConfig};
 use elevon_sim::fit::{LikeFit, Served, fit_like, is_fitted, nearest};
 use elevon_sim::profiles::{self, Profile};
@@ -15,7 +17,6 @@ use super::hardware::{self, Hardware};
 use super::nearest::SERVERS;
 use super::trace::{hundredths, json_tables, latency_table, left_out_json, left_out_words, size_of};
 use crate::bar::Bar;
-use crate::failure::{Failure, ValueError};
 use crate::kernels::wrapped;
 
 /// Parameters that are the hardware's, which a trace may tell of.

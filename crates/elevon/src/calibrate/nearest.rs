@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use elevon_plan::failure::Failure;
 use elevon_sim::fit::{Kind, Model, Served};
 use elevon_trace::served::ServedRequests;
 use serde_json::Value;
@@ -10,7 +11,6 @@ use serde_json::Value;
 use super::like::{ANY, Likeness, Starts};
 use super::trace::{self, Calibration, hundredths};
 use crate::advise::Check;
-use crate::failure::Failure;
 use crate::interval::{Disk, not_known};
 use crate::kernels::wrapped;
 

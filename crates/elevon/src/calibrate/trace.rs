@@ -6,6 +6,9 @@ use std::path::Path;
 use elevon_core::units::Bytes;
 use elevon_formats::quantity;
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::failure::{Ending, Failure, MachineError};
+use elevon_plan::files::Files;
+use elevon_plan::output::NewFile;
 use elevon_sim::device::{Model, SlotsParameters};
 use elevon_sim::fit::{ByKind, Fit, Kind, LatencyRow, Served, fit};
 use elevon_trace::served::{LeftOut, ServedError, ServedKind, ServedRequest, ServedRequests};
@@ -16,9 +19,7 @@ use super::hardware::{self, Hardware};
 use super::nearest::{FittedDevice, Kinds};
 use crate::advise::Check;
 use crate::args::{CalibrateArgs, TextOrJson};
-use crate::failure::{Ending, Failure, MachineError, all, emit, emit_text, tell};
-use crate::files::Files;
-use crate::output::NewFile;
+use crate::terminal::{all, emit, emit_text, tell};
 use crate::trace_input::TraceInput;
 
 /// Queue depth of the device if the trace does not show a larger one; a trace does not contain it.

@@ -4,19 +4,26 @@
 use std::collections::BTreeSet;
 
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::failure::{Ending, Failure};
+use elevon_plan::listener::Steps;
+use elevon_plan::options::DEFAULT_SEED;
+use elevon_plan::output::NewFile;
+use elevon_plan::parallel::on_all_cores;
+use elevon_plan::plan::Plan;
 use elevon_report::figures;
+use elevon_sweep::axis::Axis;
+use elevon_sweep::error::SweepError;
+use elevon_sweep::results::Collected;
+use elevon_sweep::said::Said;
+use elevon_sweep::summary::Results;
 use elevon_workload::run::NoObserver;
 
 use super::say;
-use crate::args::{CompareArgs, DEFAULT_SEED, OutputFormat};
+use crate::args::{CompareArgs, OutputFormat};
 use crate::bar::Bar;
-use crate::execute::execute;
-use crate::failure::{Ending, Failure, SweepError, all, emit, emit_text};
 use crate::interval::Parting;
-use crate::output::NewFile;
-use crate::parallel::on_all_cores;
-use crate::plan::Plan;
-use crate::sweep::{Axis, Collected, Results, Said};
+use crate::terminal::{all, emit, emit_text};
 
 /// Compares the plans, of which the first is the baseline, over the seeds 1 to `count`.
 pub(super) fn compare(
@@ -31,7 +38,7 @@ pub(super) fn compare(
     let seeds: Vec<u64> = (1..=count).collect();
     let run = |number: usize| {
         let (at, seed) = (number / seeds.len(), seeds[number % seeds.len()]);
-        let plan = Plan { seed, ..plans[at].1.clone() };
+        let plan = plans[at].1.clone().with_seed(seed);
         let planned = plan.warnings.len();
         let (result, ending) = execute(&plan, &mut NoObserver, interrupt)?;
         Ok(match ending {
@@ -100,7 +107,7 @@ fn partings(
 ) -> Result<Vec<String>, Failure> {
     let mut lines = Vec::new();
     for (label, plan) in plans {
-        let plan = Plan { seed, ..plan.clone() };
+        let plan = plan.clone().with_seed(seed);
         if plan.own.as_ref().is_some_and(|own| !own.file.ends.is_empty()) && interrupt.signal().is_none() {
             let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;
             let parting = Parting::of(&plan, &result, interrupt)?;

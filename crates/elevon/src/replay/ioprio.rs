@@ -6,9 +6,11 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::kernel::Rules;
 use elevon_core::sched::{Reads, SchedulerInfo};
 use elevon_formats::fio::spec::JobSpec;
+use elevon_plan::failure::{Failure, ValueError};
 use elevon_trace::replay::Workload;
 
-use crate::failure::{Failure, ValueError};
+use elevon_plan::plan::reads_priorities;
+
 use crate::select;
 
 /// What the option takes.
@@ -48,15 +50,6 @@ pub(crate) fn text(prio: IoPrio) -> String {
         PrioClass::Idle => "idle".to_owned(),
         class => format!("{}:{}", class.name(), prio.level()),
     }
-}
-
-/// Returns true if a scheduler looks at priorities under these rules.
-pub(crate) fn reads_priorities(scheduler: &SchedulerInfo, rules: &Rules) -> bool {
-    scheduler.reads.iter().any(|reads| match reads {
-        Reads::Priority => true,
-        Reads::PriorityClass => rules.deadline_classes,
-        Reads::Process | Reads::Sync => false,
-    })
 }
 
 /// Returns a remark on priorities that have no effect under a scheduler; `None` if they have one.

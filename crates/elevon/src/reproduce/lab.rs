@@ -2,14 +2,15 @@
 
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::{Watch, execute};
+use elevon_plan::failure::{ConflictError, Ending, Failure, MachineError};
+use elevon_plan::listener::Steps;
+use elevon_plan::options::StackOptions;
+use elevon_plan::parallel::on_all_cores;
+use elevon_plan::plan::Plan;
 use elevon_result::result::RunResult;
 
-use crate::args::StackArgs;
 use crate::bar::Bar;
-use crate::execute::{Watch, execute};
-use crate::failure::{ConflictError, Ending, Failure, MachineError};
-use crate::parallel::on_all_cores;
-use crate::plan::Plan;
 
 /// A job file of an experiment: its path, for commands and complaints, and its text.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +82,7 @@ impl Lab {
         let mut source = MemorySource::one(job.path, job.text);
         source.variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let jobs = parse(&mut source, job.path).map_err(Failure::text)?;
-        let stack = StackArgs::of_text(options).map_err(Failure::input)?;
+        let stack = StackOptions::of_text(options).map_err(Failure::input)?;
         let plan = Plan::of_jobs(jobs, job.path, &stack, None)?;
         if plan.is_real() {
             return Err(Failure::input(ConflictError::SimulatedExperiment));

@@ -3,6 +3,8 @@
 use elevon_core::event::Event;
 use elevon_core::stack::Stack;
 use elevon_formats::fio::{Problem, Span};
+use elevon_plan::execute::Watch;
+use elevon_plan::failure::{Failure, InputError, MachineError};
 use elevon_workload::run::Observer;
 
 use super::definition::{Definition, Fit, Hook, Meets, RunDefinition, Search};
@@ -11,8 +13,6 @@ use super::hook::Hooked;
 use super::lab::{Job, Lab};
 use super::reader::{Each, Formula, Placed, Words};
 use super::value::{Record, Run, Value, list};
-use crate::execute::Watch;
-use crate::failure::{Failure, InputError, MachineError};
 
 /// Values under names.
 pub(super) type Named = Vec<(String, Value)>;

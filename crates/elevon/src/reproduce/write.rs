@@ -1,5 +1,6 @@
 //! Writes the report of an experiment from its runs.
 
+use elevon_plan::failure::Failure;
 use elevon_report::compare::Variant;
 use elevon_report::document::{Document, Table};
 use elevon_report::html;
@@ -12,7 +13,6 @@ use super::part::{Axis, Content, Drawing, FigureRow, Part};
 use super::reader::{Formula, Words};
 use super::runner::{Named, bad};
 use super::value::Value;
-use crate::failure::Failure;
 
 /// The report, and what of it is not as the experiment expects.
 pub(super) struct Report {

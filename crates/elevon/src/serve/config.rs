@@ -12,15 +12,15 @@ use elevon_formats::quantity::memory_text;
 use elevon_formats::serve::{DeviceTable, ExportTable, HOLD, ServeFile, parse};
 use elevon_formats::tenants::TenantTable;
 use elevon_host::{FileIdentity, MAX_PARTS};
+use elevon_plan::failure::{Failure, InputError};
+use elevon_plan::options::{QueueOptions, StackOptions, TENANTS_SCHEDULER};
+use elevon_plan::plan::{Plan, limited_once, prefer_shares_by_weights, weights_in_vain};
+use elevon_plan::target::Target;
 use elevon_serve::{Address, ConnectionLimits, Exported, Owner, ServerTlsFiles, SocketAccess, Tls};
 use elevon_workload::tenants::{TenantPlan, TenantsByPath};
 
 use super::open::{Opened, Planned};
 use super::payers::{classes_in_vain, tenants, without_export};
-use crate::args::{QueueArgs, RealCacheArgs, StackArgs, TENANTS_SCHEDULER};
-use crate::failure::{Failure, InputError};
-use crate::plan::{Plan, limited_once, prefer_shares_by_weights, weights_in_vain};
-use crate::target::Target;
 
 /// A configuration, checked as far as possible without opening anything.
 #[derive(Debug)]
@@ -389,7 +389,7 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     let table = &file.devices[index];
     let values = |all: &[Given]| all.iter().map(|given| given.value.clone()).collect::<Vec<_>>();
     let scheduler = table.scheduler.as_ref().map_or(TENANTS_SCHEDULER, |given| &given.value);
-    let queue = QueueArgs {
+    let queue = QueueOptions {
         scheduler: Some(scheduler.to_owned()),
         kernel: Some(file.kernel.name().to_owned()),
         set: values(&table.set),
@@ -401,7 +401,7 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
     let name = path_of(table.parts.first().map_or(&table.device.value, |part| &part.device.value));
     let mut parts = Vec::new();
     for part in &table.parts {
-        match crate::target::target(&path_of(&part.device.value)) {
+        match elevon_plan::target::target(&path_of(&part.device.value)) {
             Ok(Target::Real(path)) if parts.len() < MAX_PARTS => parts.push(path),
             Ok(Target::Real(_)) => {
                 return Err(wrong(&table.device, format!("a pool has at most {MAX_PARTS} devices")));
@@ -410,8 +410,7 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
             Err(failure) => return Err(failure),
         }
     }
-    let args =
-        StackArgs { queue, seed, real_cache: RealCacheArgs { cache }, is_served: true, ..StackArgs::of_device(&name) };
+    let args = StackOptions { queue, seed, cache, is_served: true, ..StackOptions::of_device(&name) };
     let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
     reach(table, &mut plan.target)?;
     distinct(table, (&plan.target, &parts), file, before)?;

@@ -10,12 +10,12 @@ use std::os::unix::fs::MetadataExt;
 use std::sync::{Condvar, Mutex, OnceLock};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use elevon_plan::failure::{Failure, printable, shown, without_numbers};
 use elevon_result::number::{self, counted};
 use elevon_serve::{Field, Level, Record};
 use serde_json::{Map, Value, json};
 
 use crate::args::{LogFormat, LogLevel, ServeArgs};
-use crate::failure::{Failure, printable, shown, without_numbers};
 
 /// Lines that may wait to be written.
 const WAITING: usize = 1024;

@@ -10,16 +10,16 @@ use elevon_formats::serve::BUSY_POLL;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{FileIdentity, Host, HostFile, OpenError, OpenOptions, SLOT};
 use elevon_nbd::Export;
+use elevon_plan::device_description;
+use elevon_plan::failure::{ConflictError, Failure, InputError, MachineError, ValueError};
+use elevon_plan::plan::Plan;
+use elevon_plan::target::Target;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
 use elevon_serve::{DeviceParts, Devices, Disk, FaultyDisk, PoolPart, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
 use super::watch::ServedFile;
-use crate::device_description;
-use crate::failure::{ConflictError, Failure, InputError, MachineError, ValueError};
-use crate::plan::Plan;
-use crate::target::Target;
 
 /// The smallest block of a device.
 const SECTOR: u32 = SECTOR_SIZE as u32;

@@ -9,6 +9,8 @@ use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::device::Given;
 use elevon_formats::serve::{DeviceTable, ExportTable, PoolPart, ServeFile};
 use elevon_host::FileIdentity;
+use elevon_plan::failure::Failure;
+use elevon_plan::target::Target;
 use elevon_serve::{Control, ExportView, Exported, Level, Record, Reload};
 use elevon_workload::tenants::{TenantPlan, TenantsByPath};
 
@@ -16,8 +18,6 @@ use super::config::{Setup, bare_files, connection_limits, exported, overlapping,
 use super::log::{log, warn};
 use super::open::{Opened, Planned, add};
 use super::watch::ServedFiles;
-use crate::failure::Failure;
-use crate::target::Target;
 
 /// A device that is served.
 #[derive(Clone, Debug)]

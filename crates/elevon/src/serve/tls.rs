@@ -6,10 +6,10 @@ use std::time::{Duration, SystemTime};
 use elevon_formats::device::Given;
 use elevon_formats::fio::Problem;
 use elevon_formats::serve::{ServeFile, TlsTable, is_owner};
+use elevon_plan::failure::{ConflictError, Failure};
 use elevon_serve::{Tls, TlsError, TlsFiles, Validity};
 
 use crate::args::ServeArgs;
-use crate::failure::{ConflictError, Failure};
 
 /// Reads the files of a configuration.
 pub(super) fn of_file(file: &ServeFile) -> Result<Option<Tls>, Failure> {

@@ -1,5 +1,6 @@
 //! The screen of `elevon top`: devices with their tenants, and why the chosen one has its rate.
 
+use elevon_plan::failure::printable;
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout};
@@ -9,7 +10,6 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Table, TableState};
 
 use super::cache::CacheUse;
 use super::rates::{DeviceRates, HEADS, TenantRates};
-use crate::failure::printable;
 
 /// Lines for the chosen tenant.
 const DETAILS: u16 = 8;

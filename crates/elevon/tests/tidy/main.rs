@@ -70,8 +70,10 @@ fn every_arrow_points_towards_the_core() {
         ("testkit", &[]),
         ("nbd", &[]),
         ("serve", &["core", "cache", "formats", "host", "nbd", "result", "sim", "workload"]),
+        ("plan", &["core", "cache", "formats", "host", "result", "serve", "sim", "trace", "workload"]),
+        ("sweep", &["core", "formats", "host", "plan", "report", "result", "sim", "workload"]),
         ("fairness", &["core", "formats", "sim", "testkit", "workload"]),
-        ("xtask", &["core", "cache", "formats", "nbd", "render", "report", "serve", "sim", "testkit", "trace"]),
+        ("xtask", &["core", "cache", "formats", "nbd", "plan", "render", "report", "serve", "sim", "testkit", "trace"]),
     ];
     for krate in library_crates() {
         assert!(rows.iter().any(|(row, _)| *row == krate), "elevon-{krate} has no row of what it may use");
@@ -277,6 +279,15 @@ fn no_production_crate_depends_on_the_crates_for_tests() {
         for dependency in production {
             assert!(!FOR_TESTS.contains(&dependency.as_str()), "{} must not use {dependency}", name(package));
         }
+    }
+}
+
+/// The Python package calls libraries: a parser of arguments or a screen would only make it larger.
+#[test]
+fn python_links_no_command_line() {
+    let lock = fs::read_to_string(root().join("python/Cargo.lock")).expect("a lock file");
+    for name in ["clap", "clap_builder", "elevon", "indicatif", "ratatui"] {
+        assert!(!lock.contains(&format!("name = \"{name}\"\n")), "elevon-python links {name}");
     }
 }
 
