@@ -6,11 +6,12 @@ mod block_status;
 mod byte_range;
 mod cached;
 pub(crate) mod client;
-mod counts;
+pub(crate) mod counts;
 pub(crate) mod devices;
 mod edges;
 mod errors;
 mod exclusion;
+pub(crate) mod message;
 mod pieces;
 pub(crate) mod request_memory;
 mod rounds;
@@ -18,13 +19,12 @@ mod served;
 mod tenants;
 #[cfg(test)]
 mod tests;
+pub(crate) mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::slice;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::Receiver;
 
 use elevon_cache::page_cache::CacheConfig;
 use elevon_core::kernel::Kernel;
@@ -34,129 +34,35 @@ use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
-use elevon_host::{Alarm, Host, Incoming, Outgoing, SlotBytes, SocketEvent};
-use elevon_nbd::{Request, Session};
+use elevon_host::{Host, SlotBytes, SocketEvent};
+use elevon_nbd::Request;
 use elevon_workload::settings::Settings;
-use elevon_workload::tenants::{Tenant, TenantChange, TenantPlan, in_vain};
+use elevon_workload::tenants::{TenantChange, TenantPlan, in_vain};
 use elevon_workload::token::Token;
 
-use crate::admin::view::{ClientView, DeviceView, WaitingRequests};
-use crate::device::client::{Charged, Client};
+use crate::device::client::Client;
 use crate::device::pieces::{PART, Pieces};
 use crate::device::request_memory::RequestMemory;
 use crate::disks::Disk;
 use crate::log::Level;
-use crate::net::line::{EndNotice, Line, Secure};
-use crate::net::listen::Socket;
-use crate::net::tls::Identity;
+use crate::net::line::{Line, LineEvent, Report};
+use crate::net::opened::Opened;
 use block_status::StatusBudget;
 pub(crate) use cached::DeviceCache;
 use cached::FLUSHER;
-pub use cached::{CacheUse, CacheView};
-pub(crate) use counts::{BUCKETS, Counts, RequestCounts};
+use counts::Counts;
 use edges::take_read;
 pub(crate) use errors::ErrorLog;
 use errors::Owner;
 use exclusion::Exclusion;
+use message::Message;
 use rounds::Rounds;
 use tenants::Tenants;
+use view::{ClientView, DeviceView, WaitingRequests};
 
 /// Time after which the clients that are left wait until completions and messages were looked at:
 /// what came meanwhile may be of another tenant.
 const TURN: Nanos = Nanos::from_millis(1);
-
-/// A connection that has opened an export.
-pub(crate) struct Opened {
-    /// Its number.
-    pub(crate) number: u32,
-    pub(crate) identity: Arc<Identity>,
-    pub(crate) export: String,
-    pub(crate) charged: Charged,
-    pub(crate) session: Session,
-    pub(crate) socket: Socket,
-    pub(crate) secure: Option<Secure>,
-    /// Bytes that came and were not understood yet.
-    pub(crate) input: Vec<u8>,
-    pub(crate) left: EndNotice,
-    /// The device to which it is given.
-    pub(crate) device: DeviceHandle,
-}
-
-/// A message to a device.
-pub(crate) enum Message {
-    /// A client opened an export.
-    Open(Box<Opened>),
-    /// A thread has received bytes of a client, 0 at the end.
-    Received { client: u32, input: Incoming, result: io::Result<usize> },
-    /// A thread has sent replies to a client.
-    Sent { client: u32, outgoing: Outgoing, result: io::Result<()> },
-    /// Asks for a sign of life of the device's thread.
-    Ping { answer: Sender<()> },
-    /// Asks for the device's state.
-    View { answer: Sender<DeviceView> },
-    /// Sets something of a tenant, or with no tenant something of the device. The answer says what
-    /// of it has no effect.
-    Set {
-        tenant: Option<String>,
-        settings: Vec<Setting>,
-        /// A table changes only what the settings name of it.
-        is_part: bool,
-        answer: Sender<Result<Vec<&'static str>, String>>,
-    },
-    /// Asks if these settings could be set so for a tenant.
-    Check { tenant: String, settings: Vec<Setting>, is_part: bool, answer: Sender<Result<(), String>> },
-    /// Makes these the rules of the device's faults.
-    Faults { rules: Vec<String>, answer: Sender<Result<(), String>> },
-    /// Makes the device as large as its disk is now, and answers with its bytes before and after
-    /// that; `None` if the disk has not grown.
-    Grow { answer: Sender<Result<Option<(u64, u64)>, String>> },
-    /// Makes these the tenants, with these settings.
-    Tenants { tenants: Vec<Tenant>, answer: Sender<Result<Vec<TenantId>, String>> },
-    /// Receives what has come from these clients, as far as they are there, and nothing after it.
-    /// They are closed when they have their answers.
-    Finish { clients: Vec<u32> },
-    /// Cut these clients off, as far as they are there. The answer is how many requests each of
-    /// them had that were not answered; they are not carried out.
-    Cut { clients: Vec<u32>, answer: Sender<Vec<(u32, usize)>> },
-    /// Open the disk again. The answer says how that ended.
-    Reopen { answer: Sender<Result<(), String>> },
-    /// The server ends: serve until every client has left, without limits.
-    Stop,
-}
-
-/// The way to a device's thread.
-#[derive(Clone)]
-pub(crate) struct DeviceHandle {
-    /// The name by which exports and people know it.
-    pub(crate) name: String,
-    /// The kernel whose rules its stack follows.
-    pub(crate) kernel: Kernel,
-    pub(crate) messages: Sender<Message>,
-    pub(crate) alarm: Alarm,
-    /// Its thread has ended by a fault of its own.
-    pub(crate) has_failed: Arc<AtomicBool>,
-}
-
-impl DeviceHandle {
-    /// Returns true if its thread has ended by a fault of its own.
-    pub(crate) fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Relaxed)
-    }
-
-    /// Sends a message. Returns false if the device's thread has ended.
-    pub(crate) fn send(&self, message: Message) -> bool {
-        let is_sent = self.messages.send(message).is_ok();
-        self.alarm.ring();
-        is_sent
-    }
-
-    /// Sends a question, and waits for its answer. `None` if the device's thread has ended.
-    pub(crate) fn ask<T>(&self, question: impl FnOnce(Sender<T>) -> Message) -> Option<T> {
-        let (answer, answered) = channel();
-        self.send(question(answer));
-        answered.recv().ok()
-    }
-}
 
 /// A BLOCK_STATUS whose answer has to be found out.
 struct Question {
@@ -394,13 +300,13 @@ impl<D: Disk> DeviceLoop<D> {
 
     fn on_message(&mut self, message: Message) {
         match message {
-            Message::Open(opened) => self.open(*opened),
-            Message::Received { client, input, result } => {
+            Message::Open(opened, report) => self.open(*opened, report),
+            Message::Line(LineEvent::Received { client, input, result }) => {
                 if let Some(&task) = self.tasks.get(&client) {
                     self.on_received(task, input, result);
                 }
             }
-            Message::Sent { client, outgoing, result } => {
+            Message::Line(LineEvent::Sent { client, outgoing, result }) => {
                 if let Some(&task) = self.tasks.get(&client) {
                     self.on_sent(task, outgoing, result);
                 }
@@ -542,14 +448,14 @@ impl<D: Disk> DeviceLoop<D> {
     }
 
     /// Takes a connection.
-    fn open(&mut self, opened: Opened) {
-        let Opened { number, identity, export, charged, session, socket, secure, input, mut left, device } = opened;
+    fn open(&mut self, opened: Opened, report: Report) {
+        let Opened { number, identity, export, charged, session, socket, secure, input, mut left } = opened;
         if self.cache.is_some() && self.tasks.len() >= FLUSHER.index() {
             let message = format!("a device with a page cache takes {} connections at a time", FLUSHER.0);
             left.error = Some(io::Error::other(message));
             return;
         }
-        match Line::open(number, socket, secure, &input, self.disk.host(), device) {
+        match Line::open(number, socket, secure, &input, self.disk.host(), report) {
             Ok(line) => {
                 let memory = self.memory_of(charged.tenant);
                 self.add(Client::new((number, identity), export, charged, session, line, left, memory));

@@ -10,8 +10,11 @@
 #![forbid(unsafe_code)]
 
 mod admin;
+mod control;
 mod device;
 mod disks;
+mod error;
+mod event;
 #[doc(hidden)]
 pub mod fuzzing;
 mod log;
@@ -19,17 +22,21 @@ mod net;
 mod server;
 mod shared;
 
-pub use admin::view::{ClientView, DeviceView};
+pub use control::{Control, ExportView, Reload};
+pub use device::DeviceParts;
 pub use device::backpressure::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use device::devices::Devices;
-pub use device::{CacheUse, CacheView, DeviceParts};
+pub use device::view::{CacheUse, CacheView, ClientView, DeviceView};
 pub use disks::faulty::FaultyDisk;
 pub use disks::upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls};
 pub use disks::{Disk, simulated};
+pub use error::ServeError;
+pub use event::Event;
 pub use log::{Field, Level, Log, Record};
 pub use net::connected::ConnectionView;
+pub use net::export::{Exported, PoolPart};
 pub use net::listen::{Address, AddressError, SocketAccess};
 pub use net::peer::{Owner, Peer};
 pub use net::tls::{ServerTlsFiles, Tls, TlsError, TlsFiles, Validity};
-pub use server::{Event, Exported, Hooks, PoolPart, ServeError, Server};
-pub use shared::{ConnectionLimits, Control, ExportView, Reload};
+pub use server::{Hooks, Server};
+pub use shared::ConnectionLimits;

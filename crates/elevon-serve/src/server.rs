@@ -6,103 +6,22 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use elevon_core::ioprio::IoPrio;
-use elevon_core::units::TenantId;
 use elevon_host::passed::Passed;
-use elevon_nbd::Export;
 
 use crate::admin::reporter::Reporter;
+use crate::admin::{commands, http};
+use crate::control::{Reload, Reloader};
 use crate::device::devices::Devices;
 use crate::device::request_memory::RequestMemory;
+use crate::error::ServeError;
+use crate::event::Event;
 use crate::log::{Level, Log, Record};
 use crate::net::connection;
+use crate::net::export::{Exported, ServedExport};
+use crate::net::gate::Gate;
 use crate::net::listen::{Address, Listener, SocketAccess};
 use crate::net::tls::{Identity, Tls};
-use crate::shared::{ConnectionLimits, Reload, ServedExport, Shared};
-
-/// How often the end is looked for.
-pub(crate) const LOOK: Duration = Duration::from_millis(20);
-
-/// A file or block device of a pool.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PoolPart {
-    /// Its name.
-    pub name: String,
-    /// Byte of the pool at which it begins.
-    pub base: u64,
-}
-
-/// An export of a server.
-#[derive(Clone, Debug)]
-pub struct Exported {
-    /// Its name; a client that names none gets the first export.
-    pub name: String,
-    /// The number of its device ([`Devices::add`]).
-    pub device: usize,
-    /// The tenant that its I/O is charged to.
-    pub tenant: TenantId,
-    /// The tenant's path, the same on every device; empty for the root.
-    pub tenant_path: String,
-    /// The priority of its I/O.
-    pub ioprio: IoPrio,
-    /// Byte of the device, or of its part, at which it begins; a multiple of the block size.
-    pub start: u64,
-    /// The part of the device that it is on, if that is a pool.
-    pub part: Option<PoolPart>,
-    /// Size, block sizes and abilities, as clients are told.
-    pub told: Export,
-    /// Those who may open it: names as their certificates have them, and `uid:N` and `gid:N` of
-    /// processes that connect to a Unix socket; empty: everybody.
-    pub clients: Vec<String>,
-    /// The addresses at which alone it is reached, as they are shown; empty: those of the server
-    /// ([`Server::listen`]).
-    pub listen: Vec<String>,
-    /// Connections that may have it open, if it has a limit of its own; at least 1. Without one it
-    /// has a part of all, and so have all exports of its tenant.
-    pub max_connections: Option<u32>,
-}
-
-impl Exported {
-    /// Returns the byte of the device, which may be a pool, at which it begins.
-    pub fn base(&self) -> u64 {
-        self.part.as_ref().map_or(0, |part| part.base) + self.start
-    }
-}
-
-/// Why a server cannot be set up.
-#[derive(Debug, thiserror::Error)]
-pub enum ServeError {
-    /// A thread could not be started.
-    #[error("no thread for a device: {0}")]
-    Thread(#[source] io::Error),
-    /// The thread that sets up a device ended.
-    #[error("the thread of a device ended before it served")]
-    Ended,
-    /// An address cannot be listened at.
-    #[error("{address}: {error}")]
-    Listen {
-        /// The address.
-        address: Address,
-        /// The cause.
-        #[source]
-        error: io::Error,
-    },
-}
-
-/// Events that a server reports to the service manager.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event<'a> {
-    /// It accepts connections: for the first time, or a reload has ended.
-    Ready,
-    /// It reads its configuration again.
-    Reloading,
-    /// It ends.
-    Stopping,
-    /// The threads of all devices answer.
-    Alive,
-    /// What it does, in a line.
-    Status(&'a str),
-}
+use crate::shared::{ConnectionLimits, POLL_PERIOD, Shared};
 
 /// Callbacks of the process that runs a server.
 pub struct Hooks<'a> {
@@ -239,36 +158,32 @@ impl Server {
         // A connection takes two descriptors. A system that refuses leaves what there is.
         let _ = elevon_host::raise_descriptor_limit();
         let exports = self.exports.into_iter().map(ServedExport::of).collect();
-        let (reload, notify, page) = (hooks.reload, hooks.notify, hooks.page);
-        let shared = Arc::new(Shared::new(
-            exports,
-            self.devices,
-            (self.tls, self.limits, self.memory),
-            reload,
-            notify,
-            self.log,
-        ));
+        let shared =
+            Arc::new(Shared::new(exports, self.devices, (self.tls, self.limits, self.memory), hooks.notify, self.log));
+        let reloader = Arc::new(Reloader::new(Arc::clone(&shared), hooks.reload));
         for (listener, place) in &self.listeners {
-            let (listener, place) = (listener.try_clone().map_err(ServeError::Thread)?, place.clone());
-            let shared = Arc::clone(&shared);
-            let work = move || accept(&listener, place.as_ref(), &shared);
-            std::thread::Builder::new().name("accept".into()).spawn(work).map_err(ServeError::Thread)?;
+            let (place, shared) = (place.clone(), Arc::clone(&shared));
+            start_listener("accept", listener, move |listener| accept(listener, place.as_ref(), &shared))?;
         }
-        start("commands", &self.commands, &shared, crate::admin::commands::accept)?;
-        start("http", &self.http, &shared, move |listener, shared| {
-            crate::admin::http::accept(listener, shared, page);
-        })?;
+        for listener in &self.commands {
+            let reloader = Arc::clone(&reloader);
+            start_listener("commands", listener, move |listener| commands::accept(listener, &reloader))?;
+        }
+        for listener in &self.http {
+            let (shared, page) = (Arc::clone(&shared), hooks.page);
+            start_listener("http", listener, move |listener| http::accept(listener, &shared, page))?;
+        }
         shared.notify(Event::Ready);
         let mut reporter = Reporter::new(hooks.watchdog);
         let mut reload: Option<JoinHandle<()>> = None;
         while !(hooks.stop)() && !shared.is_stopping() && !shared.have_devices_ended() {
             // It waits for clients that have to leave, and what comes meanwhile is one more.
             if reload.as_ref().is_none_or(JoinHandle::is_finished) && (hooks.reload_wanted)() {
-                reload = start_reload(&shared);
+                reload = start_reload(&reloader);
             }
             reporter.report(&shared);
             shared.tell_unwarned(false);
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_PERIOD);
         }
         shared.notify(Event::Stopping);
         drop((self.listeners, self.commands, self.http));
@@ -286,28 +201,25 @@ impl Server {
     }
 }
 
-/// Starts threads that accept what comes to listeners.
-fn start(
+/// Starts a thread that accepts at a listener.
+fn start_listener(
     name: &str,
-    listeners: &[Listener],
-    shared: &Arc<Shared>,
-    accept: impl Fn(&Listener, &Arc<Shared>) + Copy + Send + 'static,
+    listener: &Listener,
+    accept: impl FnOnce(&Listener) + Send + 'static,
 ) -> Result<(), ServeError> {
-    for listener in listeners {
-        let (listener, shared) = (listener.try_clone().map_err(ServeError::Thread)?, Arc::clone(shared));
-        let work = move || accept(&listener, &shared);
-        std::thread::Builder::new().name(name.into()).spawn(work).map_err(ServeError::Thread)?;
-    }
+    let listener = listener.try_clone().map_err(ServeError::Thread)?;
+    let work = move || accept(&listener);
+    std::thread::Builder::new().name(name.into()).spawn(work).map_err(ServeError::Thread)?;
     Ok(())
 }
 
 /// Reads the configuration again in a thread of its own.
-fn start_reload(shared: &Arc<Shared>) -> Option<JoinHandle<()>> {
-    let of_thread = Arc::clone(shared);
+fn start_reload(reloader: &Arc<Reloader>) -> Option<JoinHandle<()>> {
+    let of_thread = Arc::clone(reloader);
     let thread = std::thread::Builder::new().name("reload".into()).spawn(move || drop(of_thread.reload_and_log()));
     let failed = |error: io::Error| {
         let message = format!("not reloaded: no thread for it: {error}");
-        shared.log(&Record::new(Level::Error, "reload", &message));
+        reloader.shared().log(&Record::new(Level::Error, "reload", &message));
     };
     thread.map_err(failed).ok()
 }
@@ -329,14 +241,14 @@ fn accept(listener: &Listener, place: Option<&Arc<str>>, shared: &Arc<Shared>) {
                     said = Some(Instant::now());
                 }
                 // No descriptors are left, most likely.
-                std::thread::sleep(LOOK);
+                std::thread::sleep(POLL_PERIOD);
                 continue;
             }
         };
         let client = Arc::new(Identity { peer: socket.peer(), place: place.cloned(), ..Identity::default() });
         let Some(name) = shared.connected(second, &client) else { return };
-        let of_thread = Arc::clone(shared);
-        let work = move || connection::negotiate(name, socket, client, &of_thread);
+        let server: Arc<dyn Gate> = Arc::<Shared>::clone(shared);
+        let work = move || connection::negotiate(name, socket, client, &server);
         let thread = std::thread::Builder::new().spawn(work);
         if let Err(error) = thread {
             shared.left(name, Some(error));
@@ -361,7 +273,8 @@ mod tests {
     use elevon_host::Alarm;
 
     use super::*;
-    use crate::device::DeviceHandle;
+    use crate::control::Control;
+    use crate::device::message::DeviceHandle;
 
     fn server(threads: Vec<fn() -> bool>) -> Server {
         let server = Server::new(ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY }, |_| {});
@@ -389,19 +302,19 @@ mod tests {
         static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
         let slow = || {
             BEGAN.get_or_init(Instant::now);
-            std::thread::sleep(10 * LOOK);
+            std::thread::sleep(10 * POLL_PERIOD);
             true
         };
         let is_whole = server(vec![|| panic!("as a device may"), slow]).serve(hooks(&|| false, &|| false));
         assert!(!is_whole.expect("threads"));
-        assert!(BEGAN.get().expect("it began").elapsed() >= 10 * LOOK);
+        assert!(BEGAN.get().expect("it began").elapsed() >= 10 * POLL_PERIOD);
     }
 
     #[test]
     fn a_server_ends_while_it_reads_its_configuration() {
         let (started, has_started) = channel();
         let (release, released) = channel::<()>();
-        let reload = move |_: &crate::shared::Control<'_>| {
+        let reload = move |_: &Control<'_>| {
             started.send(()).expect("it is waited for");
             // Until the test ends.
             let _ = released.recv();

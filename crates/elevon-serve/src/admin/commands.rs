@@ -9,13 +9,15 @@ use elevon_formats::cgroup::Setting;
 use elevon_formats::serve::EVERY_DEVICE;
 use serde_json::{Value, json};
 
-use crate::admin::view::{Observed, unknown_tenant};
+use crate::admin::view::Observed;
+use crate::control::{Control, Reloader};
+use crate::device::view::unknown_tenant;
 use crate::log::{Level, Record};
 use crate::net::connected::ConnectionView;
+use crate::net::gate::Gate;
 use crate::net::listen::{Listener, Socket};
 use crate::net::peer::Peer;
-use crate::server::LOOK;
-use crate::shared::{Control, Shared};
+use crate::shared::{POLL_PERIOD, Shared};
 
 /// The longest command, in bytes.
 const LONGEST: u64 = 64 << 10;
@@ -44,24 +46,25 @@ const COMMANDS: [&str; 12] = [
 const CHANGES: [&str; 7] = ["set", "fault", "drain", "resume", "disconnect", "reopen", "stop"];
 
 /// Accepts connections that command, until the server has ended.
-pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>) {
-    while !shared.is_stopping() {
+pub(crate) fn accept(listener: &Listener, reloader: &Arc<Reloader>) {
+    while !reloader.shared().is_stopping() {
         match listener.accept() {
             Ok(socket) => {
-                let shared = Arc::clone(shared);
+                let reloader = Arc::clone(reloader);
                 // Without a thread the connection ends, which is the answer.
-                let _ = std::thread::Builder::new().spawn(move || serve(socket, &shared));
+                let _ = std::thread::Builder::new().spawn(move || serve(socket, &reloader));
             }
-            Err(_) => std::thread::sleep(LOOK),
+            Err(_) => std::thread::sleep(POLL_PERIOD),
         }
     }
 }
 
 /// Answers commands until the other side is done.
-fn serve(socket: Socket, shared: &Arc<Shared>) {
+fn serve(socket: Socket, reloader: &Reloader) {
+    let shared = reloader.shared();
     let Ok(writer) = socket.try_clone() else { return };
     lines(BufReader::new(socket), writer, |command| {
-        let answer = Command::of(command, &Control(shared).kernel().rules()).and_then(|asked| answer(asked, shared));
+        let answer = Command::of(command, &Control(shared).kernel().rules()).and_then(|asked| answer(asked, reloader));
         log(command, &answer, shared);
         answer
     });
@@ -186,7 +189,8 @@ impl Command {
 }
 
 /// Carries out a command.
-fn answer(command: Command, shared: &Arc<Shared>) -> Result<Value, String> {
+fn answer(command: Command, reloader: &Reloader) -> Result<Value, String> {
+    let shared = reloader.shared();
     let control = Control(shared);
     match command {
         Command::Exports => Ok(json!({ "exports": Observed::of(&control).exports_json() })),
@@ -216,7 +220,7 @@ fn answer(command: Command, shared: &Arc<Shared>) -> Result<Value, String> {
             Vec::new()
         }),
         Command::Reopen(device) => control.reopen(&device).map(|()| json!({})),
-        Command::Reload => match shared.reload_and_log() {
+        Command::Reload => match reloader.reload_and_log() {
             Ok(refused) => Ok(json!({ "refused": refused })),
             Err(errors) => Err(errors.join("\n")),
         },

@@ -16,10 +16,11 @@ use std::time::{Duration, Instant, SystemTime};
 use serde_json::{Value, json};
 
 use crate::admin::metrics;
-use crate::admin::view::{Observed, unknown_tenant};
+use crate::admin::view::Observed;
+use crate::control::Control;
+use crate::device::view::unknown_tenant;
 use crate::net::listen::{Listener, Socket};
-use crate::server::LOOK;
-use crate::shared::{Control, Shared};
+use crate::shared::{POLL_PERIOD, Shared};
 pub(crate) use request::{Request, Resource, SPANS};
 
 /// Clients at a time; a further one is closed at once.
@@ -60,7 +61,7 @@ pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>, page: fn() -> St
         match listener.accept() {
             Ok(socket) => site.take(socket),
             // No descriptors are left, most likely.
-            Err(_) => std::thread::sleep(LOOK),
+            Err(_) => std::thread::sleep(POLL_PERIOD),
         }
     }
 }

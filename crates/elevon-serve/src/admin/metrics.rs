@@ -16,8 +16,9 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeG
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-use crate::admin::view::{DeviceView, Observed};
-use crate::device::{BUCKETS, RequestCounts};
+use crate::admin::view::Observed;
+use crate::device::counts::{BUCKETS, RequestCounts};
+use crate::device::view::DeviceView;
 use crate::net::connected::ConnectionView;
 
 /// The content type of each format.

@@ -5,9 +5,10 @@ use std::time::{Duration, Instant};
 
 use elevon_result::number::counted;
 
-use crate::device::{DeviceHandle, Message};
-use crate::server::Event;
-use crate::shared::{Control, Shared};
+use crate::device::message::{DeviceHandle, Message};
+use crate::event::Event;
+use crate::net::gate::Gate;
+use crate::shared::Shared;
 
 /// How often the status may change.
 const STATUS: Duration = Duration::from_secs(1);
@@ -38,7 +39,7 @@ impl Reporter {
     }
 
     /// Tells what there is to tell; never waits.
-    pub(crate) fn report(&mut self, shared: &std::sync::Arc<Shared>) {
+    pub(crate) fn report(&mut self, shared: &Shared) {
         if let Some(watchdog) = &mut self.watchdog {
             watchdog.look(shared);
         }
@@ -46,7 +47,7 @@ impl Reporter {
             return;
         }
         self.at = Some(Instant::now());
-        let (exports, connections) = (shared.exports().len(), Control(shared).connections());
+        let (exports, connections) = (shared.exports().len(), shared.connections());
         let status = format!("{}, {}", counted(exports as u64, "export"), counted(connections as u64, "connection"));
         if status != self.status {
             shared.notify(Event::Status(&status));
@@ -119,7 +120,7 @@ mod tests {
         let memory = RequestMemory::new(REQUEST_MEMORY);
         let devices = Devices::new(memory.clone(), |_| {});
         devices.insert(device, std::thread::spawn(|| true));
-        let shared = Arc::new(Shared::new(Vec::new(), devices, (None, limits, memory), None, count, |_| {}));
+        let shared = Shared::new(Vec::new(), devices, (None, limits, memory), count, |_| {});
         let mut reporter = Reporter::new(Some(Duration::ZERO));
         let mut alive = || {
             reporter.report(&shared);

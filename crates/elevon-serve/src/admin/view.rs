@@ -1,80 +1,21 @@
-//! What a device is doing: a plain value, and the same as JSON.
+//! What a server and its devices are doing, as JSON.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::SystemTime;
 
-use elevon_core::account::DiskStats;
 use elevon_core::control::{Cause, Wait};
-use elevon_core::nearest::did_you_mean;
 use elevon_core::op::StatGroup;
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, Nanos, PAGE_SIZE, TenantId};
+use elevon_core::units::{Nanos, PAGE_SIZE, TenantId};
 use elevon_result::result::TenantResult;
 use elevon_result::tenants::explain;
 use serde_json::{Value, json};
 
-use crate::device::{CacheUse, CacheView, Counts, RequestCounts};
+use crate::control::{Control, ExportView};
+use crate::device::counts::RequestCounts;
+use crate::device::view::{CacheUse, CacheView, DeviceView, WaitingRequests};
 use crate::net::connected::ConnectionView;
-use crate::shared::{Control, ExportView};
-
-/// A device at one time.
-#[derive(Clone, Debug)]
-pub struct DeviceView {
-    /// The name that the server knows it by.
-    pub name: String,
-    /// The time of its stack's clock, which began with the server.
-    pub at: Instant,
-    /// The device's statistics.
-    pub disk: DiskStats,
-    /// Parts of requests that the stack has taken and not completed.
-    pub in_flight: usize,
-    /// Why I/O no longer reaches the device, if that is so.
-    pub failure: Option<String>,
-    /// How often each fault of a simulated device has happened, by its name.
-    pub faults: BTreeMap<&'static str, u64>,
-    /// True if no flush succeeds any more until the server is started again.
-    pub is_lost: bool,
-    /// Every tenant, each with those below it, by number. The first is the root.
-    pub tenants: Vec<TenantResult>,
-    /// The requests that were answered, by the tenant that pays, without those below it.
-    pub(crate) requests: Counts,
-    /// The requests that are not answered, by the tenant that pays, without those below it.
-    pub(crate) waiting: BTreeMap<TenantId, WaitingRequests>,
-    /// The clients that have an export of it open.
-    pub clients: Vec<ClientView>,
-    /// Its page cache, if there is one.
-    pub cache: Option<CacheView>,
-}
-
-/// Requests that are not answered.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct WaitingRequests {
-    /// How many there are.
-    pub(crate) requests: u64,
-    /// How long the oldest has waited.
-    pub(crate) oldest: Nanos,
-    /// The limit that holds I/O of the tenant that has the oldest, if one does.
-    pub(crate) held_by: Option<Cause>,
-}
-
-impl WaitingRequests {
-    fn add(&mut self, other: &Self) {
-        let is_older = other.oldest > self.oldest || self.requests == 0;
-        self.requests += other.requests;
-        if is_older {
-            (self.oldest, self.held_by) = (other.oldest, other.held_by);
-        }
-    }
-}
-
-/// A client of a device.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ClientView {
-    /// The number of its connection.
-    pub connection: u32,
-    /// Requests that are not answered.
-    pub requests: usize,
-}
+use crate::net::gate::Gate;
 
 /// Everything that a server does, at one time.
 #[derive(Clone, Debug)]
@@ -155,32 +96,7 @@ impl Observed {
     }
 }
 
-/// Tenants that are named to somebody who asks for one that is not there.
-const NAMED: usize = 8;
-
-/// Returns what is said about a tenant that no device has, with the one that was perhaps meant, or
-/// with those that there are.
-pub(crate) fn unknown_tenant(devices: &[DeviceView], name: &str) -> String {
-    let all = devices.iter().flat_map(|view| &view.tenants).filter(|tenant| !tenant.removed);
-    let all: BTreeSet<&str> = all.map(|tenant| &*tenant.path).collect();
-    let meant = did_you_mean(name, all.iter().copied().filter(|path| *path != "/"));
-    if !meant.is_empty() {
-        return format!("{name}: no such tenant{meant}");
-    }
-    let named = all.iter().copied().take(NAMED).collect::<Vec<_>>().join(", ");
-    match all.len() {
-        0 | 1 => format!("{name}: no such tenant; there is {named} alone, the root"),
-        2..=NAMED => format!("{name}: no such tenant; there are {named}"),
-        more => format!("{name}: no such tenant; there are {named} and {} more", more - NAMED),
-    }
-}
-
 impl DeviceView {
-    /// Returns a tenant by its path.
-    pub fn tenant(&self, path: &str) -> Option<&TenantResult> {
-        self.tenants.iter().find(|tenant| tenant.path == path && !tenant.removed)
-    }
-
     /// Returns the device as JSON. Counters count from the server's start.
     pub fn json(&self) -> Value {
         let disk = &self.disk;

@@ -20,21 +20,23 @@ use elevon_cache::activity::Submitter;
 use elevon_cache::file_io::{
     Access, Begun, CallClass, CallEnd, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind, OpenPart, Program,
 };
-use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, Reading, WriteMode};
+use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, WriteMode};
 use elevon_cache::{Advice, PageFlags, Tag};
 use elevon_core::ioprio::CpuPolicy;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack, Submitted};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId, TenantId};
+use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PAGE_SIZE, Sector, TaskId, TenantId};
 use elevon_nbd::Command;
 use elevon_workload::buffered::CacheBios;
 
 use super::DeviceLoop;
 use super::ahead::AheadRanges;
-use crate::device::client::{BUFFERS, Charged};
+use super::view::{CacheUse, CacheView};
+use crate::device::client::BUFFERS;
 use crate::device::pieces::Part;
 use crate::disks::Disk;
+use crate::net::export::Charged;
 
 /// The root's flusher task. Clients have smaller numbers.
 pub(super) const FLUSHER: TaskId = TaskId(1024);
@@ -48,58 +50,6 @@ const AHEAD_MOST: u64 = 32 << 20;
 
 /// Dirty pages that an answer to BLOCK_STATUS tells of at most: looking for them takes time.
 const DIRTY_TOLD: u32 = 256;
-
-/// What a tenant's requests found in the page cache.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct CacheUse {
-    /// Reads through the cache: parts of READs, of up to 256 KiB.
-    pub reads: u64,
-    /// Those of them that found everything in memory.
-    pub hits: u64,
-    /// Writes through the cache: parts of WRITEs.
-    pub writes: u64,
-    /// Time that its writes were held because of its dirty pages.
-    pub paused: Nanos,
-    /// Time that its reads and writes were held because no memory was free.
-    pub starved: Nanos,
-}
-
-impl CacheUse {
-    /// Adds what other requests found.
-    pub(crate) fn add(&mut self, other: &Self) {
-        self.reads += other.reads;
-        self.hits += other.hits;
-        self.writes += other.writes;
-        self.paused += other.paused;
-        self.starved += other.starved;
-    }
-
-    /// Takes away what an earlier value of the same had.
-    pub(crate) fn subtract(&mut self, earlier: &Self) {
-        self.reads -= earlier.reads;
-        self.hits -= earlier.hits;
-        self.writes -= earlier.writes;
-        self.paused = Nanos::new(self.paused.get() - earlier.paused.get());
-        self.starved = Nanos::new(self.starved.get() - earlier.starved.get());
-    }
-}
-
-/// The page cache of a device at one time. Counters count from the server's start, pages have 4
-/// KiB.
-#[derive(Clone, Debug)]
-pub struct CacheView {
-    /// Bytes for cached data and what is kept free.
-    pub memory: Bytes,
-    /// When a write has finished.
-    pub mode: WriteMode,
-    /// Pages in the cache, dirty ones, those that are being written; pages that reads found, and
-    /// that they did not.
-    pub reading: Reading,
-    /// The error of the first write-back or flush that failed.
-    pub lost: Option<Status>,
-    /// What the requests of each tenant found, without those of tenants below it.
-    pub tenants: BTreeMap<TenantId, CacheUse>,
-}
 
 /// The page cache of a device.
 #[derive(Debug)]

@@ -4,16 +4,16 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
 
-use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Op;
 use elevon_core::status::Status;
-use elevon_core::units::{Instant, TaskId, TenantId};
+use elevon_core::units::{Instant, TaskId};
 use elevon_host::{Incoming, Outgoing};
 use elevon_nbd::{Command, ReplyFormat, Request, Session};
 
 use crate::device::backpressure::{Amount, Backpressure, IN_FLIGHT};
 use crate::device::pieces::{MOST_BUFFERS, Part, Pieces};
 use crate::device::request_memory::{Holding, RequestMemory};
+use crate::net::export::Charged;
 use crate::net::line::{EndNotice, Line};
 use crate::net::tls::Identity;
 
@@ -27,17 +27,6 @@ const _: () = assert!(BUFFERS > IN_FLIGHT);
 /// Bytes of answers without data that may wait to be sent, beyond which nothing more is read: a
 /// client cannot have the server keep refusals that it does not take.
 const ANSWERS: usize = 64 << 10;
-
-/// How a client's requests become I/O of the device.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Charged {
-    pub(crate) tenant: TenantId,
-    pub(crate) ioprio: IoPrio,
-    /// Byte of the device at which the export begins.
-    pub(crate) base: u64,
-    /// Its bytes.
-    pub(crate) size: u64,
-}
 
 /// What becomes of a request that has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -7,13 +7,17 @@ use std::sync::{Arc, Mutex, RwLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use super::message::{DeviceHandle, Message};
+use super::{DeviceLoop, DeviceParts, ErrorLog};
 use crate::device::request_memory::RequestMemory;
-use crate::device::{DeviceHandle, DeviceLoop, DeviceParts, ErrorLog, Message};
 use crate::disks::Disk;
+use crate::error::ServeError;
 use crate::log::{Field, Level, Log, Record};
-use crate::server::{LOOK, ServeError};
 
 const LOCK: &str = "no thread panics with the lock";
+
+/// How often it is looked whether a thread has ended.
+const THREAD_POLL: Duration = Duration::from_millis(2);
 
 /// How long [`Devices::remove`] waits for a thread that writes back what is cached.
 const LEAVING: Duration = Duration::from_secs(10);
@@ -98,7 +102,7 @@ impl Devices {
                 self.leaving.lock().expect(LOCK).push((device.name, thread));
                 return false;
             }
-            std::thread::sleep(LOOK / 10);
+            std::thread::sleep(THREAD_POLL);
         }
         if !self.join(&device.name, thread) {
             self.has_lost.store(true, Ordering::Relaxed);
@@ -158,7 +162,7 @@ impl Devices {
         let is_whole = threads.fold(true, |is_whole, (name, thread)| {
             while !thread.is_finished() {
                 waits();
-                std::thread::sleep(LOOK / 10);
+                std::thread::sleep(THREAD_POLL);
             }
             self.join(&name, thread) && is_whole
         });

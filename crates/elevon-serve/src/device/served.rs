@@ -13,9 +13,10 @@ use elevon_nbd::{Close, Command, Export, Exports, NbdError, Refusal, Request, St
 use super::DeviceLoop;
 use crate::device::backpressure::IN_FLIGHT;
 use crate::device::byte_range::ByteRange;
-use crate::device::client::{Admission, BUFFERS, Charged, Client};
+use crate::device::client::{Admission, BUFFERS, Client};
 use crate::device::pieces::{PART, Part, Pieces};
 use crate::disks::Disk;
+use crate::net::export::Charged;
 use crate::net::line::{self, Line, ToWriter};
 
 /// Buffers that were not used for this time, and up to twice as long, are given back.

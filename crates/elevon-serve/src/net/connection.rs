@@ -10,13 +10,14 @@ use std::time::{Duration, Instant};
 use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode};
 use elevon_result::number::counted;
 
-use crate::device::{Message, Opened};
+use super::export::{NotOpened, ServedExport, find};
+use super::gate::Gate;
+use super::line::{EndNotice, Secure};
+use super::listen::{Socket, Timed};
+use super::opened::Opened;
+use super::refused::ConnectionRefusal;
+use super::tls::{Channel, Identity, Tls, Unprotected};
 use crate::log::{Field, Level, Record};
-use crate::net::line::{EndNotice, Secure};
-use crate::net::listen::{Socket, Timed};
-use crate::net::refused::ConnectionRefusal;
-use crate::net::tls::{Channel, Identity, Tls, Unprotected};
-use crate::shared::{NotOpened, ServedExport, Shared, find};
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;
@@ -29,7 +30,7 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 
 /// The exports as a client sees them.
 struct Seen<'a> {
-    shared: &'a Shared,
+    server: &'a dyn Gate,
     exports: Arc<Vec<ServedExport>>,
     /// The number of its connection.
     number: u32,
@@ -43,9 +44,9 @@ struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    fn new(shared: &'a Shared, number: u32, client: &'a Arc<Identity>) -> Self {
+    fn new(server: &'a dyn Gate, number: u32, client: &'a Arc<Identity>) -> Self {
         let (refused, denied, opened) = (Cell::new(None), RefCell::new(None), RefCell::new(None));
-        Self { shared, exports: shared.exports(), number, client, refused, denied, opened }
+        Self { server, exports: server.exports(), number, client, refused, denied, opened }
     }
 
     fn refuse(&self, why: ConnectionRefusal, told: Refusal) -> Refusal {
@@ -88,7 +89,7 @@ impl Exports for Seen<'_> {
     fn open(&self, name: &str) -> Result<Export, Refusal> {
         // One that it may not have is said to be so by this.
         self.export(name)?;
-        match self.shared.open(self.number, name, self.client) {
+        match self.server.open(self.number, name, self.client) {
             Ok(known) => {
                 let told = known.told.clone();
                 *self.opened.borrow_mut() = Some(known);
@@ -107,10 +108,10 @@ impl Exports for Seen<'_> {
 
 /// Speaks with a client until it has opened an export, and gives the connection to the device's
 /// thread, or until either side ends it.
-pub(crate) fn negotiate(number: u32, socket: Socket, client: Arc<Identity>, shared: &Arc<Shared>) {
-    let of_left = Arc::clone(shared);
+pub(crate) fn negotiate(number: u32, socket: Socket, client: Arc<Identity>, server: &Arc<dyn Gate>) {
+    let of_left = Arc::clone(server);
     let mut left = EndNotice::new(move |error| of_left.left(number, error));
-    let tls = shared.tls();
+    let tls = server.tls();
     let mode = match tls.as_deref() {
         None => Mode::Off,
         Some(tls) if tls.is_required() => Mode::Required,
@@ -121,15 +122,15 @@ pub(crate) fn negotiate(number: u32, socket: Socket, client: Arc<Identity>, shar
     let until = began + NEGOTIATION;
     let (input, secure, refused, was_denied) = (Vec::new(), None, None, false);
     let mut reader = Reader { number, session, input, client, secure, refused, was_denied, began, until };
-    let opened = reader.negotiate(&socket, shared, tls.as_deref());
+    let opened = reader.negotiate(&socket, &**server, tls.as_deref());
     if !matches!(opened, Ok(Some(_)))
         && let Some(why) = reader.refusal()
     {
-        shared.refused.count(why);
+        server.count_refused(why);
     }
     match opened {
         Ok(Some(export)) => match socket.set_timeouts(None) {
-            Ok(()) => return reader.give(socket, left, shared, export),
+            Ok(()) => return reader.give(socket, left, &**server, &export),
             Err(error) => left.error = Some(error),
         },
         Ok(None) => reader.close(&socket),
@@ -157,16 +158,16 @@ struct Reader {
 
 impl Reader {
     /// Speaks with a client until it has opened an export. `None` if it left.
-    fn negotiate(&mut self, socket: &Socket, shared: &Shared, tls: Option<&Tls>) -> io::Result<Option<ServedExport>> {
+    fn negotiate(&mut self, socket: &Socket, server: &dyn Gate, tls: Option<&Tls>) -> io::Result<Option<ServedExport>> {
         loop {
             let client = Arc::clone(&self.client);
-            let seen = Seen::new(shared, self.number, &client);
+            let seen = Seen::new(server, self.number, &client);
             let (used, step) = self.session.step(&self.input, &seen);
             self.refused = seen.refused.get().or(self.refused);
             if let Some((export, why)) = seen.denied.into_inner() {
-                self.deny(shared, &format!("export {export} {why}"), Some(&export));
+                self.deny(server, &format!("export {export} {why}"), Some(&export));
             } else if self.secure.is_none() && self.session.was_refused_without_tls() {
-                self.deny(shared, "is refused: it asks for an export without TLS, which is required", None);
+                self.deny(server, "is refused: it asks for an export without TLS, which is required", None);
             }
             let opened = seen.opened.into_inner();
             self.input.drain(..used);
@@ -190,7 +191,7 @@ impl Reader {
                 },
                 Step::Opened(_) => {
                     let export = opened.expect("a session opens what it was given");
-                    self.log_opened(shared, &export);
+                    self.log_opened(server, &export);
                     return Ok(Some(export));
                 }
                 Step::StartTls => {
@@ -212,7 +213,7 @@ impl Reader {
     }
 
     /// Logs that the client does not get an export, once for a connection.
-    fn deny(&mut self, shared: &Shared, why: &str, export: Option<&str>) {
+    fn deny(&mut self, server: &dyn Gate, why: &str, export: Option<&str>) {
         if std::mem::replace(&mut self.was_denied, true) {
             return;
         }
@@ -222,7 +223,7 @@ impl Reader {
         let client = ("client", Field::Number(self.number.into()));
         let export = ("export", Field::Text(export.unwrap_or_default()));
         let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];
-        shared.warn(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
+        server.warn(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
     }
 
     fn start_tls(&mut self, socket: &Socket, tls: &Tls) -> io::Result<()> {
@@ -242,7 +243,7 @@ impl Reader {
     }
 
     /// Logs that an export is open.
-    fn log_opened(&self, shared: &Shared, export: &ServedExport) {
+    fn log_opened(&self, server: &dyn Gate, export: &ServedExport) {
         let names = self.client.names.join(", ");
         let peer = self.client.who();
         let message = format!("connection {}: opened export {}, by {peer}", self.number, export.name);
@@ -250,19 +251,15 @@ impl Reader {
         let export = ("export", Field::Text(&export.name));
         let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];
         let fields = if names.is_empty() { &fields[..3] } else { &fields };
-        shared.log(&Record { level: Level::Debug, target: "connection", message: &message, fields });
+        server.log(&Record { level: Level::Debug, target: "connection", message: &message, fields });
     }
 
     /// Gives the connection to the thread of the export's device.
-    fn give(self, socket: Socket, left: EndNotice, shared: &Shared, export: ServedExport) {
-        // A device that was removed meanwhile drops the connection, which ends it.
-        let Some(device) = shared.devices.get(export.device) else { return };
+    fn give(self, socket: Socket, left: EndNotice, server: &dyn Gate, export: &ServedExport) {
         let Self { number, session, input, secure, client: identity, .. } = self;
-        let (export, charged, of_client) = (export.name, export.charged, device.clone());
-        let opened =
-            Opened { number, identity, export, charged, session, socket, secure, input, left, device: of_client };
-        // A device that has ended drops it, which ends the connection.
-        device.send(Message::Open(Box::new(opened)));
+        let (name, charged) = (export.name.clone(), export.charged);
+        let opened = Opened { number, identity, export: name, charged, session, socket, secure, input, left };
+        server.give(export, opened);
     }
 
     /// Ends a connection that opened nothing.

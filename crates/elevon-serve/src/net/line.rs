@@ -12,7 +12,6 @@ use std::time::Duration;
 
 use elevon_host::{Host, Incoming, Outgoing, SocketId};
 
-use crate::device::{DeviceHandle, Message};
 use crate::net::listen::Socket;
 use crate::net::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
 
@@ -51,6 +50,17 @@ impl Drop for EndNotice {
     }
 }
 
+/// What a thread of a connection has done.
+pub(crate) enum LineEvent {
+    /// It has received bytes of a client, 0 at the end.
+    Received { client: u32, input: Incoming, result: io::Result<usize> },
+    /// It has sent replies to a client.
+    Sent { client: u32, outgoing: Outgoing, result: io::Result<()> },
+}
+
+/// Takes what the threads of a connection have done to the thread of the device.
+pub(crate) type Report = Arc<dyn Fn(LineEvent) + Send + Sync>;
+
 /// What a thread that writes is told.
 pub(crate) enum ToWriter {
     /// Send this; it has no data in buffers of I/O.
@@ -86,7 +96,7 @@ impl Line {
         secure: Option<Secure>,
         input: &[u8],
         host: Option<&mut Host>,
-        device: DeviceHandle,
+        report: Report,
     ) -> io::Result<(Self, Incoming)> {
         if secure.is_none()
             && let Some(host) = host.filter(|host| host.takes_sockets())
@@ -99,12 +109,12 @@ impl Line {
         let (reader, to_read) = channel();
         let (writer, to_write) = channel();
         let outlet = Outlet { socket: Arc::clone(&socket), channel: protected };
-        let writes = Writes { number, outlet, device: device.clone() };
+        let writes = Writes { number, outlet, report: Arc::clone(&report) };
         let speaks = writer.clone();
         std::thread::Builder::new().name("write".into()).spawn(move || writes.run(&to_write))?;
         let last = Arc::new(LastBytes::new());
         let inlet = Inlet { socket: Arc::clone(&socket), protected: incoming, last: Arc::clone(&last) };
-        let reads = Reads { number, inlet, device, speaks };
+        let reads = Reads { number, inlet, report, speaks };
         let line = Self::Threads { reader, writer, socket: Some(socket), last };
         std::thread::Builder::new().name("read".into()).spawn(move || reads.run(&to_read))?;
         Ok((line, with(input, IN_THREAD)?))
@@ -154,7 +164,7 @@ fn with(input: &[u8], size: usize) -> io::Result<Incoming> {
 struct Reads {
     number: u32,
     inlet: Inlet,
-    device: DeviceHandle,
+    report: Report,
     speaks: Sender<ToWriter>,
 }
 
@@ -169,7 +179,7 @@ impl Reads {
                 let _ = self.speaks.send(ToWriter::Speak);
             }
             let has_ended = !matches!(read, Ok(1..));
-            self.device.send(Message::Received { client: self.number, input, result: read });
+            (self.report)(LineEvent::Received { client: self.number, input, result: read });
             if has_ended {
                 return self.inlet.drain();
             }
@@ -181,7 +191,7 @@ impl Reads {
 struct Writes {
     number: u32,
     outlet: Outlet,
-    device: DeviceHandle,
+    report: Report,
 }
 
 impl Writes {
@@ -191,7 +201,7 @@ impl Writes {
             match told {
                 ToWriter::Send(outgoing) => {
                     let result = self.write(&outgoing);
-                    self.device.send(Message::Sent { client: self.number, outgoing, result });
+                    (self.report)(LineEvent::Sent { client: self.number, outgoing, result });
                 }
                 // If it fails, so does the next reply.
                 ToWriter::Speak => drop(self.outlet.send(b"")),

@@ -2,6 +2,7 @@
 //! length of files and functions, comments, places of `unsafe`.
 
 mod cycles;
+mod folders;
 mod names;
 mod surface;
 

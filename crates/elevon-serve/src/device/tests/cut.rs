@@ -6,7 +6,7 @@ use elevon_core::units::Nanos;
 use elevon_nbd::{Command, Request};
 
 use super::lab::{Lab, Wire};
-use crate::device::Message;
+use crate::device::message::Message;
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=1GiB,queue_depth=64";
 const LIMITED: &str = "[tenant.a]\nlimit = { iops = 4 }\n";

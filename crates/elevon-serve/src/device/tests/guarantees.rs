@@ -11,8 +11,8 @@ use elevon_testkit::habits::{Command as Kind, Habit, Manner};
 use elevon_cache::page_cache::WriteMode;
 
 use super::lab::{Lab, cache};
-use crate::device::Message;
 use crate::device::backpressure::IN_FLIGHT;
+use crate::device::message::Message;
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=1GiB,queue_depth=64";
 

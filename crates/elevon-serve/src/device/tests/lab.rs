@@ -26,12 +26,14 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
 use super::actor::Actor;
-use crate::device::client::{Charged, Client};
+use crate::device::client::Client;
+use crate::device::message::Message;
 use crate::device::request_memory::RequestMemory;
-use crate::device::{DeviceLoop, DeviceParts, ErrorLog, Message};
+use crate::device::{DeviceLoop, DeviceParts, ErrorLog};
 use crate::disks::Disk as _;
 use crate::disks::simulated::{Clock, SimulatedDisk};
-use crate::net::line::{EndNotice, Line, ToWriter};
+use crate::net::export::Charged;
+use crate::net::line::{EndNotice, Line, LineEvent, ToWriter};
 use crate::net::tls::LastBytes;
 
 /// A clock that only a wait moves.
@@ -125,7 +127,9 @@ impl Wire {
             room[..bytes].copy_from_slice(&self.unsent[..bytes]);
             input.add(bytes);
             self.unsent.drain(..bytes);
-            self.send.send(Message::Received { client: self.client, input, result: Ok(bytes) }).expect("it is there");
+            self.send
+                .send(Message::Line(LineEvent::Received { client: self.client, input, result: Ok(bytes) }))
+                .expect("it is there");
         }
         !self.unsent.is_empty()
     }
@@ -141,10 +145,10 @@ impl Wire {
         let client = self.client;
         while let Ok(ToWriter::Send(outgoing)) = self.written.try_recv() {
             let result = Err(io::ErrorKind::BrokenPipe.into());
-            self.send.send(Message::Sent { client, outgoing, result }).expect("it is there");
+            self.send.send(Message::Line(LineEvent::Sent { client, outgoing, result })).expect("it is there");
         }
         while let Ok(input) = self.memory.try_recv() {
-            self.send.send(Message::Received { client, input, result: Ok(0) }).expect("it is there");
+            self.send.send(Message::Line(LineEvent::Received { client, input, result: Ok(0) })).expect("it is there");
         }
     }
 
@@ -155,7 +159,9 @@ impl Wire {
             let ToWriter::Send(outgoing) = told else { return None };
             assert!(outgoing.slots().next().is_none(), "what is in buffers was gathered");
             self.came.extend(&outgoing.heads);
-            self.send.send(Message::Sent { client: self.client, outgoing, result: Ok(()) }).expect("it is there");
+            self.send
+                .send(Message::Line(LineEvent::Sent { client: self.client, outgoing, result: Ok(()) }))
+                .expect("it is there");
         }
         while self.came.starts_with(&CHUNK) {
             let head: [u8; HEADS[1]] = self.came.get(..HEADS[1])?.try_into().expect("20 bytes");

@@ -7,7 +7,7 @@ use elevon_formats::tenants::parse;
 use elevon_testkit::habits::{Command, Habit};
 
 use super::lab::Lab;
-use crate::device::Message;
+use crate::device::message::Message;
 
 const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=1GiB,queue_depth=64";
 

@@ -1,0 +1,143 @@
+//! Exports: as they are configured, and as connections know them.
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::units::TenantId;
+use elevon_nbd::Export;
+
+use super::refused::ConnectionRefusal;
+use super::tls::Identity;
+
+/// A file or block device of a pool.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PoolPart {
+    /// Its name.
+    pub name: String,
+    /// Byte of the pool at which it begins.
+    pub base: u64,
+}
+
+/// An export of a server.
+#[derive(Clone, Debug)]
+pub struct Exported {
+    /// Its name; a client that names none gets the first export.
+    pub name: String,
+    /// The number of its device ([`crate::Devices::add`]).
+    pub device: usize,
+    /// The tenant that its I/O is charged to.
+    pub tenant: TenantId,
+    /// The tenant's path, the same on every device; empty for the root.
+    pub tenant_path: String,
+    /// The priority of its I/O.
+    pub ioprio: IoPrio,
+    /// Byte of the device, or of its part, at which it begins; a multiple of the block size.
+    pub start: u64,
+    /// The part of the device that it is on, if that is a pool.
+    pub part: Option<PoolPart>,
+    /// Size, block sizes and abilities, as clients are told.
+    pub told: Export,
+    /// Those who may open it: names as their certificates have them, and `uid:N` and `gid:N` of
+    /// processes that connect to a Unix socket; empty: everybody.
+    pub clients: Vec<String>,
+    /// The addresses at which alone it is reached, as they are shown; empty: those of the server
+    /// ([`crate::Server::listen`]).
+    pub listen: Vec<String>,
+    /// Connections that may have it open, if it has a limit of its own; at least 1. Without one it
+    /// has a part of all, and so have all exports of its tenant.
+    pub max_connections: Option<u32>,
+}
+
+impl Exported {
+    /// Returns the byte of the device, which may be a pool, at which it begins.
+    pub fn base(&self) -> u64 {
+        self.part.as_ref().map_or(0, |part| part.base) + self.start
+    }
+}
+
+/// How a client's requests become I/O of the device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Charged {
+    pub(crate) tenant: TenantId,
+    pub(crate) ioprio: IoPrio,
+    /// Byte of the device at which the export begins.
+    pub(crate) base: u64,
+    /// Its bytes.
+    pub(crate) size: u64,
+}
+
+/// An export as connections know it.
+#[derive(Clone, Debug)]
+pub(crate) struct ServedExport {
+    pub(crate) name: String,
+    pub(crate) device: usize,
+    pub(crate) charged: Charged,
+    pub(crate) tenant_path: String,
+    /// The part of a pool that it is on.
+    pub(crate) part: Option<PoolPart>,
+    pub(crate) told: Export,
+    /// Those who may open it; empty: everybody.
+    pub(crate) clients: Vec<String>,
+    /// The addresses at which alone it is reached; empty: those of the server.
+    pub(crate) listen: Vec<String>,
+    /// Connections that may have it open, if it has a limit of its own.
+    pub(crate) max_connections: Option<u32>,
+    /// Nobody may open it.
+    pub(crate) is_drained: bool,
+}
+
+impl ServedExport {
+    pub(crate) fn of(export: Exported) -> Self {
+        let base = export.base();
+        Self {
+            name: export.name,
+            device: export.device,
+            charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base, size: export.told.size },
+            tenant_path: export.tenant_path,
+            part: export.part,
+            told: export.told,
+            clients: export.clients,
+            listen: export.listen,
+            max_connections: export.max_connections,
+            is_drained: false,
+        }
+    }
+
+    /// Returns true if a client may open it, where it has connected.
+    pub(crate) fn is_for(&self, client: &Identity) -> bool {
+        client.is_at_one_of(&self.listen) && client.is_one_of(&self.clients)
+    }
+
+    /// Returns the export as it is configured.
+    pub(crate) fn exported(&self) -> Exported {
+        Exported {
+            name: self.name.clone(),
+            device: self.device,
+            tenant: self.charged.tenant,
+            tenant_path: self.tenant_path.clone(),
+            ioprio: self.charged.ioprio,
+            start: self.charged.base - self.part.as_ref().map_or(0, |part| part.base),
+            part: self.part.clone(),
+            told: self.told.clone(),
+            clients: self.clients.clone(),
+            listen: self.listen.clone(),
+            max_connections: self.max_connections,
+        }
+    }
+}
+
+/// Why a client does not get an export.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum NotOpened {
+    /// There is none of that name for it any more, or the connection has ended.
+    Unknown,
+    /// Nobody may open it.
+    Drained,
+    /// So many connections have something open, which is the limit of this key.
+    Full { limit: u32, key: &'static str, why: ConnectionRefusal },
+}
+
+/// Returns the export of a name among those that a client may open. The empty name is that of the
+/// first, unless one has it.
+pub(crate) fn find<'a>(exports: &'a [ServedExport], name: &str, client: &Identity) -> Option<&'a ServedExport> {
+    let open = || exports.iter().filter(|export| export.is_for(client));
+    open().find(|export| export.name == name).or_else(|| open().next().filter(|_| name.is_empty()))
+}
