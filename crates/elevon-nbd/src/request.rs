@@ -75,20 +75,6 @@ pub enum Reason {
     TooLong,
 }
 
-impl Reason {
-    /// Returns a word for it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Command => "command",
-            Self::Malformed => "malformed",
-            Self::ReadOnly => "read_only",
-            Self::Unaligned => "unaligned",
-            Self::OutOfRange => "out_of_range",
-            Self::TooLong => "too_long",
-        }
-    }
-}
-
 /// Why a header cannot be followed by another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NoRequest;

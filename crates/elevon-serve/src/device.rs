@@ -35,7 +35,6 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Host, SlotBytes, SocketEvent};
-use elevon_nbd::Request;
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{TenantChange, TenantPlan, in_vain};
 use elevon_workload::token::Token;
@@ -47,6 +46,7 @@ use crate::disks::Disk;
 use crate::log::Level;
 use crate::net::line::{Line, LineEvent, Report};
 use crate::net::opened::Opened;
+use crate::request::DiskRequest;
 use block_status::StatusBudget;
 pub(crate) use cached::DeviceCache;
 use cached::FLUSHER;
@@ -67,7 +67,7 @@ const TURN: Nanos = Nanos::from_millis(1);
 /// A BLOCK_STATUS whose answer has to be found out.
 struct Question {
     task: TaskId,
-    request: Request,
+    request: DiskRequest,
     arrived: Instant,
 }
 
@@ -449,7 +449,7 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Takes a connection.
     fn open(&mut self, opened: Opened, report: Report) {
-        let Opened { number, identity, export, charged, session, socket, secure, input, mut left } = opened;
+        let Opened { number, identity, export, charged, protocol, socket, secure, input, mut left } = opened;
         if self.cache.is_some() && self.tasks.len() >= FLUSHER.index() {
             let message = format!("a device with a page cache takes {} connections at a time", FLUSHER.0);
             left.error = Some(io::Error::other(message));
@@ -458,7 +458,7 @@ impl<D: Disk> DeviceLoop<D> {
         match Line::open(number, socket, secure, &input, self.disk.host(), report) {
             Ok(line) => {
                 let memory = self.memory_of(charged.tenant);
-                self.add(Client::new((number, identity), export, charged, session, line, left, memory));
+                self.add(Client::new((number, identity), export, charged, protocol, line, left, memory));
             }
             // Its socket is closed, which is all that it is told.
             Err(error) => left.error = Some(error),
@@ -555,7 +555,8 @@ impl<D: Disk> DeviceLoop<D> {
         if let Some((index, pieces)) = client.end(slot, status) {
             // Of a client that was cut off it may not have been carried out, and nobody is told.
             if !client.is_cut || client.took_leave {
-                self.counts.take(client.charged.tenant, &pieces.request, pieces.status(), now.since(pieces.arrived));
+                let counted = client.counted(pieces.status());
+                self.counts.take(client.charged.tenant, &pieces.request, counted, now.since(pieces.arrived));
                 let tenant = self.tenants.path(client.charged.tenant);
                 let owner = Owner { client: client.number, identity: &client.identity, export: &client.export, tenant };
                 self.errors.take(now, &pieces.request, pieces.status(), &owner);

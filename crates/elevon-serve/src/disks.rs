@@ -14,10 +14,10 @@ use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Sectors, TaskId};
 use elevon_host::{Alarm, Host};
-use elevon_nbd::Extent;
 use elevon_workload::backend::Backend;
 
 use crate::log::Level;
+use crate::request::Extent;
 
 /// Extents of a file that are told at once: each takes up to two system calls in the thread of the
 /// device. A client asks for those that follow.

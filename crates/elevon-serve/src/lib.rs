@@ -19,6 +19,7 @@ mod event;
 pub mod fuzzing;
 mod log;
 mod net;
+mod request;
 mod server;
 mod shared;
 
@@ -38,5 +39,6 @@ pub use net::export::{Exported, PoolPart};
 pub use net::listen::{Address, AddressError, SocketAccess};
 pub use net::peer::{Owner, Peer};
 pub use net::tls::{ServerTlsFiles, Tls, TlsError, TlsFiles, Validity};
+pub use request::Extent;
 pub use server::{Hooks, Server};
 pub use shared::ConnectionLimits;

@@ -16,10 +16,10 @@ use crate::device::request_memory::RequestMemory;
 use crate::error::ServeError;
 use crate::event::Event;
 use crate::log::{Level, Log, Record};
-use crate::net::connection;
 use crate::net::export::{Exported, ServedExport};
 use crate::net::gate::Gate;
 use crate::net::listen::{Address, Listener, SocketAccess};
+use crate::net::nbd::negotiation;
 use crate::net::tls::{Identity, Tls};
 use crate::shared::{ConnectionLimits, POLL_PERIOD, Shared};
 
@@ -248,7 +248,7 @@ fn accept(listener: &Listener, place: Option<&Arc<str>>, shared: &Arc<Shared>) {
         let client = Arc::new(Identity { peer: socket.peer(), place: place.cloned(), ..Identity::default() });
         let Some(name) = shared.connected(second, &client) else { return };
         let server: Arc<dyn Gate> = Arc::<Shared>::clone(shared);
-        let work = move || connection::negotiate(name, socket, client, &server);
+        let work = move || negotiation::negotiate(name, socket, client, &server);
         let thread = std::thread::Builder::new().spawn(work);
         if let Err(error) = thread {
             shared.left(name, Some(error));

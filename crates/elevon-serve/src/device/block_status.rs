@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, TaskId, TenantId};
-use elevon_nbd::{Extent, NbdError, Request};
 
 use super::errors::Owner;
 use super::{DeviceCache, DeviceLoop, Question};
 use crate::device::byte_range::ByteRange;
 use crate::disks::{Allocation, Disk};
+use crate::net::protocol::Answer;
+use crate::request::{DiskRequest, Extent};
 
 /// Of this many parts of the thread's time BLOCK_STATUS has one.
 const SHARE: u64 = 4;
@@ -57,7 +58,7 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Finds out which parts of the range of a BLOCK_STATUS are allocated, and answers it now or
     /// once the disk knows.
-    pub(super) fn find_allocation(&mut self, task: TaskId, request: &Request) {
+    pub(super) fn find_allocation(&mut self, task: TaskId, request: &DiskRequest) {
         let arrived = self.disk.now();
         let client = self.client(task);
         let tenant = client.charged.tenant;
@@ -80,7 +81,7 @@ impl<D: Disk> DeviceLoop<D> {
     pub(super) fn tell_allocation(
         &mut self,
         task: TaskId,
-        request: &Request,
+        request: &DiskRequest,
         arrived: Instant,
         found: Result<Vec<Extent>, Status>,
     ) {
@@ -88,17 +89,17 @@ impl<D: Disk> DeviceLoop<D> {
         let client = self.clients[task.index()].as_mut().expect("a client that is there");
         let client_block = client.block;
         let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
-        self.counts.take(client.charged.tenant, request, status, now.since(arrived));
+        self.counts.take(client.charged.tenant, request, client.counted(status), now.since(arrived));
         let tenant = self.tenants.path(client.charged.tenant);
         let owner = Owner { client: client.number, identity: &client.identity, export: &client.export, tenant };
         self.errors.take(now, request, status, &owner);
-        client.answer_without_data(request, |format, heads| match found {
+        match found {
             Ok(mut extents) => {
                 drop_front(&mut extents, request.offset % client_block);
-                format.extents(heads, request, &extents);
+                client.answer_without_data(request, Answer::Extents(&extents));
             }
-            Err(status) => format.error(heads, request, NbdError::from_errno(status.errno()), ""),
-        });
+            Err(status) => client.answer_without_data(request, Answer::Failed(status)),
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Ranges of bytes, and the blocks that they touch. Bytes of a block are a power of two.
 
-use elevon_nbd::Request;
+use crate::request::DiskRequest;
 
 /// A range of bytes, which may be empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(crate) struct ByteRange {
 
 impl ByteRange {
     /// Returns the range of a request.
-    pub(crate) const fn of(request: &Request) -> Self {
+    pub(crate) const fn of(request: &DiskRequest) -> Self {
         Self { start: request.offset, end: request.offset + request.length }
     }
 

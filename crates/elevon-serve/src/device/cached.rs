@@ -27,7 +27,6 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack, Submitted};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PAGE_SIZE, Sector, TaskId, TenantId};
-use elevon_nbd::Command;
 use elevon_workload::buffered::CacheBios;
 
 use super::DeviceLoop;
@@ -37,6 +36,7 @@ use crate::device::client::BUFFERS;
 use crate::device::pieces::Part;
 use crate::disks::Disk;
 use crate::net::export::Charged;
+use crate::request::Operation;
 
 /// The root's flusher task. Clients have smaller numbers.
 pub(super) const FLUSHER: TaskId = TaskId(1024);
@@ -229,14 +229,21 @@ impl DeviceCache {
     }
 
     /// Begins a part of a request at a byte of the device.
-    fn begin(&mut self, now: Instant, task: TaskId, token: u32, (command, part): (Command, &Part), at: u64) -> Begun {
+    fn begin(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        token: u32,
+        (operation, part): (Operation, &Part),
+        at: u64,
+    ) -> Begun {
         let kind = match part.op {
             Op::Read => FileOpKind::Read,
             Op::Write if part.fua => FileOpKind::DurableWrite,
             Op::Write => FileOpKind::Write,
             Op::Flush => FileOpKind::Sync,
-            Op::Discard | Op::SecureErase | Op::WriteZeroes | Op::ZoneAppend => match command {
-                Command::Trim => FileOpKind::Discard,
+            Op::Discard | Op::SecureErase | Op::WriteZeroes | Op::ZoneAppend => match operation {
+                Operation::Trim => FileOpKind::Discard,
                 _ => FileOpKind::Zeroes,
             },
         };
@@ -339,9 +346,9 @@ impl<D: Disk> DeviceLoop<D> {
         let client = self.clients[task.index()].as_mut().expect("a client that submits");
         let base = client.charged.base;
         let (pieces, part) = client.part(slot);
-        let (command, at) = (pieces.request.command, base + part.at);
+        let (operation, at) = (pieces.request.operation, base + part.at);
         let cache = self.cache.as_mut().expect("there is a cache");
-        let begun = cache.begin(now, task, slot, (command, &part), at);
+        let begun = cache.begin(now, task, slot, (operation, &part), at);
         cache.move_bytes(&mut self.disk);
         match begun {
             Begun::Finished(status) => self.end_cached(now, task, slot, status),

@@ -8,14 +8,15 @@ use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, TaskId};
 use elevon_host::{Incoming, Outgoing};
-use elevon_nbd::{Command, ReplyFormat, Request, Session};
 
 use crate::device::backpressure::{Amount, Backpressure, IN_FLIGHT};
 use crate::device::pieces::{MOST_BUFFERS, Part, Pieces};
 use crate::device::request_memory::{Holding, RequestMemory};
 use crate::net::export::Charged;
 use crate::net::line::{EndNotice, Line};
+use crate::net::protocol::{Answer, Protocol};
 use crate::net::tls::Identity;
+use crate::request::{DiskRequest, Operation};
 
 /// Buffers of a client on a device, each of [`super::pieces::PART`] bytes. They exist from its
 /// first request on, and take memory once they are used. READs and payloads leave one of them free,
@@ -48,7 +49,7 @@ pub(crate) struct Client {
     /// The name of the export that it has open.
     pub(crate) export: String,
     pub(crate) charged: Charged,
-    pub(crate) session: Session,
+    pub(crate) protocol: Box<dyn Protocol>,
     /// Bytes of a block of the device.
     pub(crate) block: u64,
     pub(crate) line: Line,
@@ -56,7 +57,7 @@ pub(crate) struct Client {
     /// Bytes that came; `None` while more are received.
     pub(crate) input: Option<Incoming>,
     /// A request that waits for room or for buffers.
-    pub(crate) held: Option<Request>,
+    pub(crate) held: Option<DiskRequest>,
     /// The WRITE whose payload is being received, and how much of it came.
     pub(crate) payload: Option<(usize, u64)>,
     pub(crate) backpressure: Backpressure,
@@ -110,7 +111,7 @@ impl Client {
         (number, identity): (u32, Arc<Identity>),
         export: String,
         charged: Charged,
-        session: Session,
+        protocol: Box<dyn Protocol>,
         line: (Line, Incoming),
         left: EndNotice,
         memory: RequestMemory,
@@ -124,7 +125,7 @@ impl Client {
             export,
             charged,
             block: 1,
-            session,
+            protocol,
             line: line.0,
             left,
             input: Some(line.1),
@@ -218,7 +219,7 @@ impl Client {
     /// Lets a request in if there is room, and buffers for a payload and for blocks that it changes
     /// in part. Those are taken in the order of requests, all at once, so that no two requests wait
     /// for each other's.
-    pub(crate) fn admit(&mut self, request: &Request) -> Admission {
+    pub(crate) fn admit(&mut self, request: &DiskRequest) -> Admission {
         let needed = Pieces::slots_needed(request, self.block);
         let has_buffers = needed == 0 || (self.waiting.is_empty() && self.free.len() > needed);
         if !has_buffers || !self.backpressure.enter(Pieces::weight(request)) {
@@ -302,7 +303,7 @@ impl Client {
     fn next_waiting(&self) -> Option<usize> {
         self.waiting.iter().position(|&index| {
             let pieces = self.requests[index].as_ref().expect("a request that waits");
-            let left_free = usize::from(pieces.request.command == Command::Read);
+            let left_free = usize::from(pieces.request.operation == Operation::Read);
             self.free.len() > left_free || pieces.has_part_slots()
         })
     }
@@ -349,6 +350,11 @@ impl Client {
         self.requests[index].take().map(|pieces| (index, pieces))
     }
 
+    /// Returns how a request that ended so is counted: by the name of the errno that it is told.
+    pub(crate) fn counted(&self, status: Status) -> Result<(), &'static str> {
+        if status.errno() == 0 { Ok(()) } else { Err(self.protocol.errno_name(status)) }
+    }
+
     /// Puts the reply to a request that has finished among what is to be sent.
     pub(crate) fn answer(&mut self, pieces: Pieces) {
         let mut amount = Amount::default();
@@ -357,20 +363,20 @@ impl Client {
             self.backpressure.leave(amount);
             return self.recycle(pieces, false);
         }
-        pieces.reply(self.session.reply_format(), self.task, &mut self.out);
+        pieces.reply(&*self.protocol, self.task, &mut self.out);
         self.out_amount.add(amount.bytes);
         let is_sent_from = pieces.status().is_ok() && pieces.keeps_slots();
         self.recycle(pieces, is_sent_from);
     }
 
     /// Puts the reply to a request that moves no data among what is to be sent.
-    pub(crate) fn answer_without_data(&mut self, request: &Request, reply: impl FnOnce(ReplyFormat, &mut Vec<u8>)) {
+    pub(crate) fn answer_without_data(&mut self, request: &DiskRequest, answer: Answer<'_>) {
         let mut amount = Amount::default();
         amount.add(Pieces::weight(request));
         if self.is_cut {
             return self.backpressure.leave(amount);
         }
-        reply(self.session.reply_format(), &mut self.out.heads);
+        self.protocol.answer(&mut self.out.heads, request, answer);
         self.out_amount.add(amount.bytes);
     }
 

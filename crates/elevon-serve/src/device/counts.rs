@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 
 use elevon_core::histogram::Histogram;
-use elevon_core::status::Status;
 use elevon_core::units::{Nanos, TenantId};
-use elevon_nbd::{Command, NbdError, Reason, Request};
+
+use crate::request::{DiskRequest, Operation, RequestRefusal};
 
 /// The upper bounds of the buckets of a request's duration, in nanoseconds: 10 us to 10 s. A
 /// further bucket has what took longer.
@@ -28,7 +28,7 @@ pub(crate) const BUCKETS: [u64; 19] = {
 pub(crate) struct Counts {
     answered: BTreeMap<(TenantId, &'static str), RequestCounts>,
     /// Those that were refused before the device saw them, by operation and reason.
-    refused: BTreeMap<(TenantId, &'static str, Reason), u64>,
+    refused: BTreeMap<(TenantId, &'static str, RequestRefusal), u64>,
     /// The latency that the clients of each tenant see: the time from a request's arrival to its
     /// reply, in nanoseconds, what limits hold it included. CACHE and BLOCK_STATUS do not count.
     latency: BTreeMap<TenantId, Histogram>,
@@ -50,29 +50,36 @@ pub(crate) struct RequestCounts {
 }
 
 impl Counts {
-    /// Counts a request that is answered.
-    pub(super) fn take(&mut self, tenant: TenantId, request: &Request, status: Status, took: Nanos) {
-        let counts = self.answered.entry((tenant, name(request.command))).or_default();
+    /// Counts a request that is answered, with the name of its errno if it failed.
+    pub(super) fn take(
+        &mut self,
+        tenant: TenantId,
+        request: &DiskRequest,
+        result: Result<(), &'static str>,
+        took: Nanos,
+    ) {
+        let counts = self.answered.entry((tenant, request.operation.name())).or_default();
         counts.count += 1;
         counts.time += took;
         counts.buckets[BUCKETS.partition_point(|&bound| bound < took.get())] += 1;
-        if !matches!(request.command, Command::Cache | Command::BlockStatus { .. }) {
+        if !matches!(request.operation, Operation::Cache | Operation::BlockStatus { .. }) {
             self.latency.entry(tenant).or_default().add(took.get());
         }
-        match status.errno() {
-            0 => counts.bytes += request.length,
-            errno => *counts.errors.entry(errno_name(NbdError::from_errno(errno))).or_default() += 1,
+        match result {
+            Ok(()) => counts.bytes += request.length,
+            Err(errno) => *counts.errors.entry(errno).or_default() += 1,
         }
     }
 
-    /// Counts a request that was refused; without a command one that the protocol does not know.
-    pub(super) fn refuse(&mut self, tenant: TenantId, command: Option<Command>, reason: Reason) {
-        *self.refused.entry((tenant, command.map_or("other", name), reason)).or_default() += 1;
+    /// Counts a request that was refused; without an operation one that the protocol does not know.
+    pub(super) fn refuse(&mut self, tenant: TenantId, operation: Option<Operation>, reason: RequestRefusal) {
+        *self.refused.entry((tenant, operation.map_or("other", Operation::name), reason)).or_default() += 1;
     }
 
     /// Returns how many requests of a tenant were refused, by the name of the operation and why.
-    pub(crate) fn refused_of(&self, tenant: TenantId) -> impl Iterator<Item = (&'static str, Reason, u64)> {
-        let all = self.refused.range((tenant, "", Reason::Command)..).take_while(move |((of, ..), _)| *of == tenant);
+    pub(crate) fn refused_of(&self, tenant: TenantId) -> impl Iterator<Item = (&'static str, RequestRefusal, u64)> {
+        let all =
+            self.refused.range((tenant, "", RequestRefusal::Command)..).take_while(move |((of, ..), _)| *of == tenant);
         all.map(|((_, op, reason), count)| (*op, *reason, *count))
     }
 
@@ -92,32 +99,6 @@ impl Counts {
     }
 }
 
-/// Returns the name of a command in metrics; the protocol has it in capital letters.
-pub(super) const fn name(command: Command) -> &'static str {
-    match command {
-        Command::Read => "read",
-        Command::Write => "write",
-        Command::Flush => "flush",
-        Command::Trim => "trim",
-        Command::WriteZeroes { .. } => "write_zeroes",
-        Command::Cache => "cache",
-        Command::BlockStatus { .. } => "block_status",
-    }
-}
-
-const fn errno_name(error: NbdError) -> &'static str {
-    match error {
-        NbdError::Permission => "EPERM",
-        NbdError::Io => "EIO",
-        NbdError::NoMemory => "ENOMEM",
-        NbdError::Invalid => "EINVAL",
-        NbdError::NoSpace => "ENOSPC",
-        NbdError::Overflow => "EOVERFLOW",
-        NbdError::Unsupported => "ENOTSUP",
-        NbdError::Shutdown => "ESHUTDOWN",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -126,19 +107,19 @@ mod tests {
     fn a_request_is_counted_in_the_bucket_of_its_duration() {
         assert_eq!((BUCKETS[0], BUCKETS[1], BUCKETS[2], BUCKETS[18]), (10_000, 20_000, 50_000, 10_000_000_000));
         let mut counts = Counts::default();
-        let request = Request { cookie: 1, command: Command::Read, offset: 0, length: 4096, fua: false, df: false };
+        let request = DiskRequest { operation: Operation::Read, offset: 0, length: 4096, fua: false, tag: 1 };
         let took = [0, 10_000, 10_001, 10_000_000_000, u64::MAX / 8];
         for nanos in took {
-            counts.take(TenantId(1), &request, Status::Ok, Nanos::new(nanos));
+            counts.take(TenantId(1), &request, Ok(()), Nanos::new(nanos));
         }
-        counts.take(TenantId(1), &request, Status::Medium, Nanos::new(1));
-        counts.take(TenantId(2), &request, Status::Ok, Nanos::new(1));
+        counts.take(TenantId(1), &request, Err("EIO"), Nanos::new(1));
+        counts.take(TenantId(2), &request, Ok(()), Nanos::new(1));
         let all: Vec<_> = counts.of(TenantId(1)).collect();
         let [("read", of)] = all[..] else { panic!("{all:?}") };
         assert_eq!((of.count, of.bytes, of.buckets[0], of.buckets[1]), (6, 5 * 4096, 3, 1));
         assert_eq!((of.buckets[18], of.buckets[19], of.errors.get("EIO")), (1, 1, Some(&1)));
         assert_eq!(counts.of(TenantId(0)).count(), 0);
-        counts.take(TenantId(1), &Request { command: Command::Cache, ..request }, Status::Ok, Nanos::new(1));
+        counts.take(TenantId(1), &DiskRequest { operation: Operation::Cache, ..request }, Ok(()), Nanos::new(1));
         let latency = counts.latency_of(|tenant| tenant == TenantId(1));
         assert_eq!((latency.total(), latency.percentile(1_000)), (6, 0));
         assert_eq!(counts.latency_of(|_| true).total(), 7);

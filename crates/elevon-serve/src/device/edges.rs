@@ -1,7 +1,6 @@
 //! Requests that change a part of a block: when they begin, and what is written.
 
 use elevon_core::units::{PAGE_SIZE, TaskId};
-use elevon_nbd::{Command, Request};
 
 use super::DeviceLoop;
 use super::exclusion::{Change, RequestId};
@@ -9,6 +8,7 @@ use crate::device::byte_range::ByteRange;
 use crate::device::client::Client;
 use crate::device::pieces::{Part, Pieces};
 use crate::disks::Disk;
+use crate::request::{DiskRequest, Operation};
 
 impl<D: Disk> DeviceLoop<D> {
     /// Lets the parts of a request be submitted that has all of its payload: at once, unless it
@@ -38,10 +38,10 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Returns true if a request that came may be taken: it excludes no others, or its tenant has
     /// few that do. Otherwise it is looked at again once one of these has ended.
-    pub(super) fn may_exclude(&mut self, task: TaskId, request: &Request) -> bool {
+    pub(super) fn may_exclude(&mut self, task: TaskId, request: &DiskRequest) -> bool {
         let client = self.clients[task.index()].as_ref().expect("a client with a request");
         let is_past_cache =
-            self.cache.is_some() && matches!(request.command, Command::Trim | Command::WriteZeroes { .. });
+            self.cache.is_some() && matches!(request.operation, Operation::Trim | Operation::WriteZeroes { .. });
         if (is_past_cache || Pieces::changes_parts(request, client.block))
             && !self.exclusion.has_room(client.charged.tenant)
         {
@@ -67,7 +67,7 @@ impl<D: Disk> DeviceLoop<D> {
 fn change_of(client: &Client, index: usize, pieces: &Pieces, is_cached: bool) -> Option<Change> {
     let base = client.charged.base;
     let blocks = pieces.changed()?.moved(base);
-    let is_past_cache = is_cached && pieces.request.command != Command::Write;
+    let is_past_cache = is_cached && pieces.request.operation != Operation::Write;
     let exclusive = if is_past_cache {
         [Some(blocks.outer(PAGE_SIZE)), None]
     } else {
@@ -83,9 +83,9 @@ pub(super) fn take_read(disk: &mut impl Disk, task: TaskId, slot: u32, pieces: &
     let Some(buffer) = disk.buffer(task, slot.into()) else { return };
     let block = ByteRange { start: part.at, end: part.at + part.length };
     let in_buffer = |of: ByteRange| (of.start - block.start) as usize..(of.end - block.start) as usize;
-    match pieces.request.command {
-        Command::Read => {}
-        Command::WriteZeroes { .. } => buffer[in_buffer(ByteRange::of(&pieces.request).within(block))].fill(0),
+    match pieces.request.operation {
+        Operation::Read => {}
+        Operation::WriteZeroes { .. } => buffer[in_buffer(ByteRange::of(&pieces.request).within(block))].fill(0),
         _ => {
             for kept in ByteRange::of(&pieces.request).gaps(block) {
                 let Some(buffer) = disk.buffer(task, slot.into()) else { return };

@@ -3,12 +3,11 @@
 
 use elevon_core::status::Status;
 use elevon_core::units::Instant;
-use elevon_nbd::{Command, Request};
 use elevon_result::number::counted;
 
-use super::counts::name;
 use crate::log::{Field, Level, Log, Record, Window};
 use crate::net::tls::Identity;
+use crate::request::{DiskRequest, Operation};
 
 /// Whose a request is.
 pub(super) struct Owner<'a> {
@@ -43,7 +42,7 @@ impl ErrorLog {
     }
 
     /// Takes a request that has finished.
-    pub(super) fn take(&mut self, now: Instant, request: &Request, status: Status, owner: &Owner<'_>) {
+    pub(super) fn take(&mut self, now: Instant, request: &DiskRequest, status: Status, owner: &Owner<'_>) {
         // What a device does not support is no error; a client is told.
         if status.is_ok() || status == Status::NotSupported {
             return;
@@ -51,8 +50,8 @@ impl ErrorLog {
         if !self.is_told(now) {
             return;
         }
-        let what = name(request.command).to_uppercase();
-        let place = if request.command == Command::Flush {
+        let what = request.operation.name().to_uppercase();
+        let place = if request.operation == Operation::Flush {
             String::new()
         } else {
             format!(" of {} bytes at byte {}", request.length, request.offset)
@@ -67,7 +66,7 @@ impl ErrorLog {
             ("tenant", Field::Text(owner.tenant)),
             ("client", Field::Number(owner.client.into())),
             ("peer", Field::Text(&peer)),
-            ("op", Field::Text(name(request.command))),
+            ("op", Field::Text(request.operation.name())),
             ("offset", Field::Number(request.offset)),
             ("bytes", Field::Number(request.length)),
             ("errno", Field::Number(errno.unsigned_abs().into())),

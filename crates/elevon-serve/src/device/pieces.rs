@@ -4,16 +4,17 @@ use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, TaskId};
 use elevon_host::{Outgoing, SlotBytes};
-use elevon_nbd::{Command, Export, NbdError, ReplyFormat, Request};
 
-use crate::device::byte_range::ByteRange;
+use super::byte_range::ByteRange;
+use crate::net::protocol::{Answer, Protocol};
+use crate::request::{DiskRequest, MAX_PAYLOAD, Operation};
 
 /// Bytes of a buffer. A longer request is carried out in parts, several at a time.
 pub(crate) const PART: u64 = 256 << 10;
 
 /// The most buffers that a READ or WRITE of an export's longest payload needs: one more if it
 /// begins within a block, and those of two blocks that it changes in part.
-pub(crate) const MOST_BUFFERS: u32 = (Export::PAYLOAD as u64 / PART) as u32 + 3;
+pub(crate) const MOST_BUFFERS: u32 = (MAX_PAYLOAD / PART) as u32 + 3;
 
 /// Parts of zeroes that a request writes at a time where the device cannot make them otherwise.
 const ZEROES: u32 = 8;
@@ -49,7 +50,7 @@ enum Stage {
 /// A request of a client.
 #[derive(Debug)]
 pub(crate) struct Pieces {
-    pub(crate) request: Request,
+    pub(crate) request: DiskRequest,
     /// When it reached the device's thread.
     pub(crate) arrived: Instant,
     work: Work,
@@ -91,17 +92,17 @@ impl Pieces {
     /// a range zero, if there is one; `slots` an empty list.
     pub(crate) fn new(
         arrived: Instant,
-        request: Request,
+        request: DiskRequest,
         block: u64,
         slots: Vec<u32>,
         zero: impl Fn(bool) -> Option<Op>,
     ) -> Self {
-        let work = match request.command {
-            Command::Read => Work::Read,
-            Command::Write => Work::Write,
-            Command::Trim => Work::Plain(Op::Discard),
-            Command::WriteZeroes { no_hole, .. } => zero(no_hole).map_or(Work::WriteZeroData, Work::Plain),
-            Command::Flush | Command::Cache | Command::BlockStatus { .. } => Work::Flush,
+        let work = match request.operation {
+            Operation::Read => Work::Read,
+            Operation::Write => Work::Write,
+            Operation::Trim => Work::Plain(Op::Discard),
+            Operation::WriteZeroes { no_hole, .. } => zero(no_hole).map_or(Work::WriteZeroData, Work::Plain),
+            Operation::Flush | Operation::Cache | Operation::BlockStatus { .. } => Work::Flush,
         };
         let span = ByteRange::of(&request);
         let blocks = if matches!(work, Work::Read | Work::Write) { span.outer(block) } else { span.inner(block) };
@@ -127,12 +128,12 @@ impl Pieces {
     }
 
     /// Returns how many bytes of buffers a request uses at most.
-    pub(crate) fn memory_needed(request: &Request, block: u64) -> u64 {
+    pub(crate) fn memory_needed(request: &DiskRequest, block: u64) -> u64 {
         let of_edges = block * Self::edges_of(request, block).count() as u64;
         of_edges
-            + match request.command {
-                Command::Read | Command::Write => ByteRange::of(request).outer(block).length(),
-                Command::WriteZeroes { .. } => request.length.min(u64::from(ZEROES) * PART),
+            + match request.operation {
+                Operation::Read | Operation::Write => ByteRange::of(request).outer(block).length(),
+                Operation::WriteZeroes { .. } => request.length.min(u64::from(ZEROES) * PART),
                 _ => 0,
             }
     }
@@ -146,13 +147,13 @@ impl Pieces {
     }
 
     /// Yields the blocks that a request changes in part. A trim leaves them as they are.
-    fn edges_of(request: &Request, block: u64) -> impl Iterator<Item = ByteRange> + Clone + use<> {
-        let has_some = matches!(request.command, Command::Write | Command::WriteZeroes { .. });
+    fn edges_of(request: &DiskRequest, block: u64) -> impl Iterator<Item = ByteRange> + Clone + use<> {
+        let has_some = matches!(request.operation, Operation::Write | Operation::WriteZeroes { .. });
         has_some.then(|| ByteRange::of(request).edges(block)).into_iter().flatten()
     }
 
     /// Returns true if a request changes blocks in part.
-    pub(crate) fn changes_parts(request: &Request, block: u64) -> bool {
+    pub(crate) fn changes_parts(request: &DiskRequest, block: u64) -> bool {
         Self::edges_of(request, block).next().is_some()
     }
 
@@ -164,17 +165,17 @@ impl Pieces {
     /// Returns the blocks that it writes, those that it changes in part among them, in bytes of the
     /// export; `None` if it changes nothing.
     pub(crate) fn changed(&self) -> Option<ByteRange> {
-        match self.request.command {
-            Command::Write | Command::WriteZeroes { .. } => Some(ByteRange::of(&self.request).outer(self.block)),
-            Command::Trim => Some(self.blocks),
+        match self.request.operation {
+            Operation::Write | Operation::WriteZeroes { .. } => Some(ByteRange::of(&self.request).outer(self.block)),
+            Operation::Trim => Some(self.blocks),
             _ => None,
         }
     }
 
     /// Returns how many buffers a request needs before it can begin: for the payload of a WRITE,
     /// and for blocks that it changes in part.
-    pub(crate) fn slots_needed(request: &Request, block: u64) -> usize {
-        let has_payload = request.command == Command::Write;
+    pub(crate) fn slots_needed(request: &DiskRequest, block: u64) -> usize {
+        let has_payload = request.operation == Operation::Write;
         let of_data =
             if has_payload { ByteRange::of(request).outer(block).length().div_ceil(PART) as usize } else { 0 };
         of_data + Self::edges_of(request, block).count()
@@ -349,13 +350,13 @@ impl Pieces {
     /// Does something else in place of what the device does not support. Returns true if nothing
     /// remains to be done.
     fn instead(&mut self, op: Op) -> bool {
-        match (op, self.request.command) {
+        match (op, self.request.operation) {
             // A trim is advice.
-            (_, Command::Trim) => {
+            (_, Operation::Trim) => {
                 self.status = Status::Ok;
                 true
             }
-            (_, Command::WriteZeroes { fast: true, .. }) => true,
+            (_, Operation::WriteZeroes { fast: true, .. }) => true,
             _ => {
                 (self.work, self.status, self.submitted, self.flush_follows) =
                     (Work::WriteZeroData, Status::Ok, 0, false);
@@ -365,9 +366,9 @@ impl Pieces {
     }
 
     /// Returns the bytes that the client's other requests have to wait for.
-    pub(crate) const fn weight(request: &Request) -> u64 {
-        match request.command {
-            Command::Read | Command::Write => request.length,
+    pub(crate) const fn weight(request: &DiskRequest) -> u64 {
+        match request.operation {
+            Operation::Read | Operation::Write => request.length,
             _ => 0,
         }
     }
@@ -378,14 +379,15 @@ impl Pieces {
     }
 
     /// Appends the reply. Data in buffers is to be sent from there.
-    pub(crate) fn reply(&self, format: ReplyFormat, task: TaskId, out: &mut Outgoing) {
-        if self.status.is_ok() && self.work == Work::Read {
-            format.data_follows(&mut out.heads, &self.request);
-            return self.slot_bytes(task, 0).for_each(|slot| out.push(slot));
-        }
-        match self.status.errno() {
-            0 => format.done(&mut out.heads, &self.request),
-            errno => format.error(&mut out.heads, &self.request, NbdError::from_errno(errno), ""),
+    pub(crate) fn reply(&self, protocol: &dyn Protocol, task: TaskId, out: &mut Outgoing) {
+        let answer = match self.status {
+            status if status.errno() != 0 => Answer::Failed(status),
+            _ if self.work == Work::Read => Answer::DataFollows,
+            _ => Answer::Done,
+        };
+        protocol.answer(&mut out.heads, &self.request, answer);
+        if matches!(answer, Answer::DataFollows) {
+            self.slot_bytes(task, 0).for_each(|slot| out.push(slot));
         }
     }
 }

@@ -14,13 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use elevon_core::units::{Bytes, PAGE_SIZE};
 use elevon_formats::serve::REQUEST_MEMORY_MIN;
-use elevon_nbd::Export;
+
+use crate::request::MAX_PAYLOAD;
 
 /// Bytes for data that every client may have.
 pub(crate) const OWN: u64 = 512 << 10;
 
 // If nobody else has any, half of the least is enough for the longest request and its copy.
-const _: () = assert!(REQUEST_MEMORY_MIN.get() / 2 >= 2 * (Export::PAYLOAD as u64 + 2 * (64 << 10)) - OWN);
+const _: () = assert!(REQUEST_MEMORY_MIN.get() / 2 >= 2 * (MAX_PAYLOAD + 2 * (64 << 10)) - OWN);
 
 /// The clients of a tenant may have so many times what they leave free: alone, 7 of 8 parts.
 const OF_TENANT: u64 = 7;

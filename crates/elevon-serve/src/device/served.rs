@@ -8,7 +8,6 @@ use elevon_core::stack::Io;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId};
 use elevon_host::{Incoming, Outgoing};
-use elevon_nbd::{Close, Command, Export, Exports, NbdError, Refusal, Request, Step};
 
 use super::DeviceLoop;
 use crate::device::backpressure::IN_FLIGHT;
@@ -18,6 +17,8 @@ use crate::device::pieces::{PART, Part, Pieces};
 use crate::disks::Disk;
 use crate::net::export::Charged;
 use crate::net::line::{self, Line, ToWriter};
+use crate::net::protocol::{Answer, Step};
+use crate::request::{DiskRequest, Operation};
 
 /// Buffers that were not used for this time, and up to twice as long, are given back.
 const IDLE: Nanos = Nanos::from_secs(5);
@@ -28,21 +29,9 @@ const STILL: u32 = 12;
 /// After this time it is tried again whether there is memory for a request.
 const SHORT: Nanos = Nanos::from_millis(2);
 
-/// Steps of a client's session after which other clients, and the device, have their turn: no more
+/// Steps of a client's protocol after which other clients, and the device, have their turn: no more
 /// than a client may have in flight, so that only one that is answered without I/O is interrupted.
 const STEPS_A_TURN: u32 = IN_FLIGHT;
-
-/// The exports of a session that has opened one: it asks for no other.
-struct NoOthers;
-
-impl Exports for NoOthers {
-    fn names(&self) -> Vec<String> {
-        Vec::new()
-    }
-    fn export(&self, _name: &str) -> Result<Export, Refusal> {
-        Err(Refusal::Unknown)
-    }
-}
 
 /// Returns the client of a task, while other parts of the device are in use.
 fn client_of(clients: &mut [Option<Client>], task: TaskId) -> &mut Client {
@@ -90,35 +79,31 @@ impl<D: Disk> DeviceLoop<D> {
                     return;
                 }
                 // What takes the thread of the device longer than any other request does.
-                let is_long = matches!(request.command, Command::Cache | Command::BlockStatus { .. });
+                let is_long = matches!(request.operation, Operation::Cache | Operation::BlockStatus { .. });
                 steps += if is_long { STEPS_A_TURN } else { 0 };
                 continue;
             }
             steps += 1;
             let input = client.input.as_mut().expect("looked at above");
-            let (used, step) = client.session.step(input.bytes(), &NoOthers);
+            let (used, step) = client.protocol.step(input.bytes(), &mut client.out.heads);
             input.take(used);
-            if client.session.has_output() && !client.is_cut {
-                client.out.heads.extend(client.session.take_output());
-            }
             match step {
                 Step::Continue => {}
                 Step::More => return self.receive(task),
-                Step::Refused { command, reason } => self.counts.refuse(client.charged.tenant, command, reason),
+                Step::Refused { operation, reason } => self.counts.refuse(client.charged.tenant, operation, reason),
                 Step::Request(request) => client.held = Some(request),
-                Step::Close(Close::Left) => {
+                Step::Leave => {
                     client.took_leave = true;
                     client.close(None);
                 }
-                Step::Close(why) => client.close(Some(io::Error::new(io::ErrorKind::InvalidData, why))),
-                Step::Opened(_) | Step::StartTls => unreachable!("an export is open"),
+                Step::Fail(error) => client.close(Some(error)),
             }
         }
         self.look_at(task);
     }
 
     /// Takes a request. Returns false if it has to wait for others.
-    fn take_request(&mut self, task: TaskId, request: &Request) -> bool {
+    fn take_request(&mut self, task: TaskId, request: &DiskRequest) -> bool {
         let client = client_of(&mut self.clients, task);
         if !client.has_buffers {
             if let Err(error) = self.disk.make_buffers(task, BUFFERS, PART) {
@@ -130,36 +115,36 @@ impl<D: Disk> DeviceLoop<D> {
             self.look_for_idle.get_or_insert(self.disk.now() + IDLE);
         }
         client.uses_buffers = true;
-        let is_due = match request.command {
-            Command::BlockStatus { .. } => self.may_tell_allocation(task),
+        let is_due = match request.operation {
+            Operation::BlockStatus { .. } => self.may_tell_allocation(task),
             _ => self.may_exclude(task, request),
         };
         if !is_due || !self.admit(task, request) {
             return false;
         }
         let client = client_of(&mut self.clients, task);
-        match request.command {
+        match request.operation {
             // Without a page cache there is none that a range could be read into.
-            Command::Cache => {
+            Operation::Cache => {
                 if let Some(cache) = &mut self.cache {
                     let blocks = ByteRange::of(request).outer(client.block).moved(client.charged.base);
                     cache.read_ahead(task, blocks.start, blocks.length());
                 }
                 self.answer_at_once(task, request);
             }
-            Command::WriteZeroes { fast: true, .. } if !self.disk.zeroes_fast() => {
+            Operation::WriteZeroes { fast: true, .. } if !self.disk.zeroes_fast() => {
                 self.refuse_at_once(task, request, Status::NotSupported);
             }
-            Command::Trim if ByteRange::of(request).inner(client.block).is_empty() => {
+            Operation::Trim if ByteRange::of(request).inner(client.block).is_empty() => {
                 self.answer_at_once(task, request);
             }
-            Command::BlockStatus { .. } => self.find_allocation(task, request),
+            Operation::BlockStatus { .. } => self.find_allocation(task, request),
             _ => {
                 let arrived = self.disk.now();
                 let (disk, block) = (&self.disk, client.block);
                 let zero = |no_hole| disk.zero(no_hole);
                 let index = client.add(|slots| Pieces::new(arrived, *request, block, slots, zero));
-                if request.command == Command::Write {
+                if request.operation == Operation::Write {
                     client.payload = Some((index, 0));
                 } else {
                     self.start(task, index);
@@ -170,7 +155,7 @@ impl<D: Disk> DeviceLoop<D> {
     }
 
     /// Lets a request in, if there is room and memory for it.
-    fn admit(&mut self, task: TaskId, request: &Request) -> bool {
+    fn admit(&mut self, task: TaskId, request: &DiskRequest) -> bool {
         let mut admission = self.client(task).admit(request);
         if admission == Admission::NoMemory {
             // What its other requests have used before may be enough.
@@ -205,18 +190,17 @@ impl<D: Disk> DeviceLoop<D> {
     }
 
     /// Answers a request for which nothing has to be done.
-    fn answer_at_once(&mut self, task: TaskId, request: &Request) {
+    fn answer_at_once(&mut self, task: TaskId, request: &DiskRequest) {
         let client = client_of(&mut self.clients, task);
-        client.answer_without_data(request, |format, heads| format.done(heads, request));
-        self.counts.take(client.charged.tenant, request, Status::Ok, Nanos::ZERO);
+        client.answer_without_data(request, Answer::Done);
+        self.counts.take(client.charged.tenant, request, Ok(()), Nanos::ZERO);
     }
 
     /// Answers a request that cannot be done as it was asked for.
-    fn refuse_at_once(&mut self, task: TaskId, request: &Request, status: Status) {
+    fn refuse_at_once(&mut self, task: TaskId, request: &DiskRequest, status: Status) {
         let client = client_of(&mut self.clients, task);
-        let error = NbdError::from_errno(status.errno());
-        client.answer_without_data(request, |format, heads| format.error(heads, request, error, ""));
-        self.counts.take(client.charged.tenant, request, status, Nanos::ZERO);
+        client.answer_without_data(request, Answer::Failed(status));
+        self.counts.take(client.charged.tenant, request, client.counted(status), Nanos::ZERO);
     }
 
     /// Takes bytes of a payload out of what came. Returns true if it is complete.
@@ -241,7 +225,7 @@ impl<D: Disk> DeviceLoop<D> {
             return false;
         }
         client.payload = None;
-        client.session.on_payload(length);
+        client.protocol.on_payload(length);
         self.start(task, index);
         true
     }

@@ -18,7 +18,6 @@ use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId};
 use elevon_host::{Alarm, Host, Promises};
-use elevon_nbd::Extent;
 use elevon_sim::device::Device as _;
 use elevon_sim::device::fault::{Fault, Rule};
 use elevon_sim::device::null::{Null, NullParameters};
@@ -26,6 +25,7 @@ use elevon_workload::backend::Backend;
 
 use crate::disks::{Allocation, Disk};
 use crate::log::Level;
+use crate::request::Extent;
 
 /// Reads rules of faults.
 ///

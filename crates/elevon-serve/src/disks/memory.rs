@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use elevon_nbd::Extent;
-
+use crate::request::Extent;
 /// Bytes that are allocated together.
 const CHUNK: u64 = 64 << 10;
 /// Chunks that are looked at for one answer of which parts of a range have memory.

@@ -33,13 +33,14 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, SECTOR_SIZE, Sectors, TaskId};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Alarm, Promises};
-use elevon_nbd::{Command as NbdCommand, Extent, Remote};
+use elevon_nbd::{Command as NbdCommand, Remote};
 use elevon_workload::backend::Backend;
 
 use crate::disks::simulated::{Clock, RealClock};
 use crate::disks::slots::Slots;
 use crate::disks::{Allocation, Disk};
 use crate::log::Level;
+use crate::request::Extent;
 use held::{Away, Held};
 use link::{Answer, Link};
 use unflushed::{Change, Unflushed};

@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use elevon_nbd::Session;
-
 use super::export::Charged;
 use super::line::{EndNotice, Secure};
 use super::listen::Socket;
+use super::protocol::Protocol;
 use super::tls::Identity;
 
 /// A connection that has opened an export.
@@ -16,7 +15,7 @@ pub(crate) struct Opened {
     pub(crate) identity: Arc<Identity>,
     pub(crate) export: String,
     pub(crate) charged: Charged,
-    pub(crate) session: Session,
+    pub(crate) protocol: Box<dyn Protocol>,
     pub(crate) socket: Socket,
     pub(crate) secure: Option<Secure>,
     /// Bytes that came and were not understood yet.

@@ -4,16 +4,18 @@
 use std::collections::BTreeSet;
 
 use super::cycles::needs;
+use super::{code_lines, is_test, root, sources};
 
 /// The folders of `elevon-serve`, and the files beside them, each with those that it may name. What
 /// a row names stands above it.
-const SERVE: [(&str, &[&str]); 11] = [
+const SERVE: [(&str, &[&str]); 12] = [
     ("event", &[]),
     ("log", &[]),
-    ("net", &["log"]),
+    ("request", &[]),
+    ("net", &["log", "request"]),
     ("error", &["net"]),
-    ("disks", &["log", "net"]),
-    ("device", &["disks", "error", "log", "net"]),
+    ("disks", &["log", "net", "request"]),
+    ("device", &["disks", "error", "log", "net", "request"]),
     ("shared", &["device", "event", "log", "net"]),
     ("control", &["device", "event", "log", "net", "shared"]),
     ("admin", &["control", "device", "event", "log", "net", "shared"]),
@@ -43,6 +45,18 @@ fn folders_of_the_server_depend_on_those_above_them() {
     for (folder, allowed) in SERVE {
         for other in allowed {
             assert!(named.contains(&(folder, other)), "{folder} does not name {other}: take it from the row");
+        }
+    }
+}
+
+/// A second protocol touches `net/` alone: a device knows requests of any protocol.
+#[test]
+fn the_devices_of_the_server_know_no_protocol() {
+    let folder = root().join("crates/elevon-serve/src/device");
+    for (path, text) in sources().into_iter().filter(|(path, _)| !is_test(path)) {
+        if path.starts_with(&folder) || path == folder.with_extension("rs") {
+            let line = code_lines(&text).into_iter().find(|line| line.contains("elevon_nbd"));
+            assert!(line.is_none(), "{} must not name a protocol: {}", path.display(), line.unwrap_or_default());
         }
     }
 }

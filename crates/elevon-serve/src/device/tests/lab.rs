@@ -34,6 +34,7 @@ use crate::disks::Disk as _;
 use crate::disks::simulated::{Clock, SimulatedDisk};
 use crate::net::export::Charged;
 use crate::net::line::{EndNotice, Line, LineEvent, ToWriter};
+use crate::net::nbd::transmission::Transmission;
 use crate::net::tls::LastBytes;
 
 /// A clock that only a wait moves.
@@ -234,7 +235,7 @@ const ASKS_ALLOCATION: [&[u8]; 2] =
 
 /// Returns a session in which a client that asks for nothing but these options, block sizes
 /// neither, has opened a disk of so many bytes.
-fn session(size: u64, options: &[&[u8]]) -> Session {
+fn session(size: u64, options: &[&[u8]]) -> Box<Transmission> {
     let disk = Disk(size);
     let mut session = Session::new(SessionConfig::default());
     let flags = [0, 0, 0, 3];
@@ -245,7 +246,7 @@ fn session(size: u64, options: &[&[u8]]) -> Session {
     let export_name = b"IHAVEOPT\0\0\0\x01\0\0\0\0";
     assert!(matches!(session.step(export_name, &disk).1, Step::Opened(_)));
     session.take_output();
-    session
+    Box::new(Transmission::new(session))
 }
 
 impl Lab {

@@ -1,6 +1,6 @@
 //! What another server says is allocated, in our blocks.
 
-use elevon_nbd::Extent;
+use crate::request::Extent;
 
 /// Returns extents of whole blocks: a block is a hole, or zero, if all of it is. The rest of a
 /// block behind the last extent is left out. One block is told at least: as data, if nothing was

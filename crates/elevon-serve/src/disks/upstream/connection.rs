@@ -10,7 +10,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use elevon_core::status::Status;
-use elevon_nbd::{Client, ClientStep, Extent, NbdError, Remote};
+use elevon_nbd::{Client, ClientStep, NbdError, Remote};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 
@@ -18,6 +18,7 @@ use super::UpstreamAddress;
 use super::link::{Answer, Answers, Ask, Connector, LOCK, ToSender, UpstreamError};
 use crate::net::listen::{Address, Socket, Timed};
 use crate::net::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
+use crate::request::Extent;
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;
@@ -236,7 +237,9 @@ fn receive(inlet: &mut Inlet, shared: &Mutex<Shared>, mut input: Vec<u8>, answer
                 shared.lock().expect(LOCK).client.on_payload(length);
             }
             ClientStep::Zeroes { cookie, at, length } => room(parts.entry(cookie).or_default(), at, length).fill(0),
-            ClientStep::Extents { cookie, extents } => drop(found.insert(cookie, extents)),
+            ClientStep::Extents { cookie, extents } => {
+                found.insert(cookie, extents.iter().map(extent_of).collect());
+            }
             // It says nothing of the request, and answers no other.
             ClientStep::Reply { error: Some(NbdError::Shutdown), .. } => return,
             ClientStep::Reply { cookie, error, good } => {
@@ -259,4 +262,9 @@ fn room(data: &mut Vec<u8>, at: u32, length: u32) -> &mut [u8] {
     let (at, end) = (at as usize, at as usize + length as usize);
     data.resize(data.len().max(end), 0);
     &mut data[at..end]
+}
+
+const fn extent_of(extent: &elevon_nbd::Extent) -> Extent {
+    let &elevon_nbd::Extent { length, hole, zero } = extent;
+    Extent { length, hole, zero }
 }

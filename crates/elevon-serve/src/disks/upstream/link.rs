@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 use elevon_core::status::Status;
 use elevon_core::units::PAGE_SIZE;
 use elevon_host::Alarm;
-use elevon_nbd::{ClientError, Command, Extent, Remote};
+use elevon_nbd::{ClientError, Command, Remote};
 use elevon_result::number::counted;
 
 use super::UpstreamAddress;
@@ -23,6 +23,7 @@ use super::backoff::Backoff;
 use super::connection::Connection;
 use crate::net::listen::Socket;
 use crate::net::tls::TlsError;
+use crate::request::Extent;
 
 /// How long a server may take to open the export.
 const NEGOTIATION: Duration = Duration::from_secs(10);

@@ -10,14 +10,15 @@ use std::time::{Duration, Instant};
 use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode};
 use elevon_result::number::counted;
 
-use super::export::{NotOpened, ServedExport, find};
-use super::gate::Gate;
-use super::line::{EndNotice, Secure};
-use super::listen::{Socket, Timed};
-use super::opened::Opened;
-use super::refused::ConnectionRefusal;
-use super::tls::{Channel, Identity, Tls, Unprotected};
+use super::transmission::Transmission;
 use crate::log::{Field, Level, Record};
+use crate::net::export::{NotOpened, ServedExport, find};
+use crate::net::gate::Gate;
+use crate::net::line::{EndNotice, Secure};
+use crate::net::listen::{Socket, Timed};
+use crate::net::opened::Opened;
+use crate::net::refused::ConnectionRefusal;
+use crate::net::tls::{Channel, Identity, Tls, Unprotected};
 
 /// Bytes that are read from a socket at a time.
 const READ: usize = 32 << 10;
@@ -258,7 +259,8 @@ impl Reader {
     fn give(self, socket: Socket, left: EndNotice, server: &dyn Gate, export: &ServedExport) {
         let Self { number, session, input, secure, client: identity, .. } = self;
         let (name, charged) = (export.name.clone(), export.charged);
-        let opened = Opened { number, identity, export: name, charged, session, socket, secure, input, left };
+        let protocol = Box::new(Transmission::new(session));
+        let opened = Opened { number, identity, export: name, charged, protocol, socket, secure, input, left };
         server.give(export, opened);
     }
 
