@@ -39,7 +39,7 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{TenantChange, TenantPlan, in_vain};
 use elevon_workload::token::Token;
 
-use crate::device::client::Client;
+use crate::device::client::{Client, Origin};
 use crate::device::pieces::{PART, Pieces};
 use crate::device::request_memory::RequestMemory;
 use crate::disks::Disk;
@@ -178,7 +178,7 @@ impl<D: Disk> DeviceLoop<D> {
             let moved = self.turn(messages);
             if self.is_stopping && self.tasks.is_empty() {
                 let is_whole = self.end_cache(&mut |device| device.turn(messages) || device.wait());
-                self.errors.tell_untold();
+                self.errors.log_untold();
                 return is_whole;
             }
             if !self.queue.is_empty() {
@@ -215,7 +215,7 @@ impl<D: Disk> DeviceLoop<D> {
         let mut before = began;
         for _ in 0..self.queue.len() {
             let Some((tenant, task)) = self.queue.pop() else { break };
-            self.serve(task);
+            self.run_client(task);
             let now = self.disk.now();
             self.queue.charge(tenant, now.since(before));
             (before, moved) = (now, true);
@@ -254,9 +254,9 @@ impl<D: Disk> DeviceLoop<D> {
         }
         while let Some((number, found)) = self.disk.poll_allocation() {
             let Question { task, request, arrived } = self.questions.remove(&number).expect("a question");
-            self.client(task).questions -= 1;
-            self.tell_allocation(task, &request, arrived, found);
-            self.look_at(task);
+            self.client(task).requests.questions -= 1;
+            self.answer_allocation(task, &request, arrived, found);
+            self.enqueue(task);
             moved = true;
         }
         if self.stack.next_timer().is_some_and(|at| at <= now) {
@@ -282,7 +282,7 @@ impl<D: Disk> DeviceLoop<D> {
             && until <= now
         {
             self.delayed.pop_first();
-            self.look_at(task);
+            self.enqueue(task);
         }
         while let Some(task) = self.stack.poll_unblocked() {
             let cache = self.cache.as_mut().expect("only flushers of a cache sleep for a tag");
@@ -332,18 +332,18 @@ impl<D: Disk> DeviceLoop<D> {
                 let tasks: Vec<TaskId> = clients.iter().filter_map(|client| self.tasks.get(client).copied()).collect();
                 tasks.into_iter().for_each(|task| self.finish(task));
             }
-            Message::Cut { clients, answer } => {
+            Message::Abandon { clients, answer } => {
                 let tasks = clients.iter().filter_map(|client| self.tasks.get_key_value(client));
-                let cut: Vec<(u32, TaskId)> = tasks.map(|(&client, &task)| (client, task)).collect();
-                // Whoever cuts them says so; for the connection it is as if its client had left.
-                let cut =
-                    cut.into_iter().map(|(client, task)| (client, self.cut(task, io::ErrorKind::BrokenPipe.into())));
-                drop(answer.send(cut.collect()));
+                let meant: Vec<(u32, TaskId)> = tasks.map(|(&client, &task)| (client, task)).collect();
+                // The server logs it; for the connection it is as if its client had left.
+                let gone = || io::ErrorKind::BrokenPipe.into();
+                let unanswered = meant.into_iter().map(|(client, task)| (client, self.abandon(task, gone())));
+                drop(answer.send(unanswered.collect()));
             }
             Message::Reopen { answer } => {
                 if self.disk.reopen(answer) {
                     self.errors.reopened();
-                    self.cache.iter_mut().for_each(|cache| cache.forget_loss());
+                    self.cache.iter_mut().for_each(|cache| cache.clear_loss());
                 }
             }
             Message::Stop => {
@@ -417,16 +417,16 @@ impl<D: Disk> DeviceLoop<D> {
     fn view(&mut self) -> DeviceView {
         let now = self.disk.now();
         let view = |(&connection, &task): (&u32, &TaskId)| {
-            let requests = self.clients[task.index()].as_ref().map_or(0, Client::requests);
+            let requests = self.clients[task.index()].as_ref().map_or(0, |client| client.requests.count());
             ClientView { connection, requests }
         };
         let clients = self.tasks.iter().map(view).collect();
         let mut waiting = BTreeMap::<TenantId, WaitingRequests>::new();
-        for client in self.clients.iter().flatten().filter(|client| client.requests() > 0) {
+        for client in self.clients.iter().flatten().filter(|client| client.requests.count() > 0) {
             let tenant = client.charged.tenant;
             let of = waiting.entry(tenant).or_default();
-            of.requests += client.requests() as u64;
-            of.oldest = client.oldest().map_or(of.oldest, |at| now.since(at).max(of.oldest));
+            of.requests += client.requests.count() as u64;
+            of.oldest = client.requests.oldest().map_or(of.oldest, |at| now.since(at).max(of.oldest));
             of.held_by = self.stack.control().holds(tenant);
         }
         let in_use: Vec<TenantId> = self.clients.iter().flatten().map(|client| client.charged.tenant).collect();
@@ -450,6 +450,7 @@ impl<D: Disk> DeviceLoop<D> {
     /// Takes a connection.
     fn open(&mut self, opened: Opened, report: Report) {
         let Opened { number, identity, export, charged, protocol, socket, secure, input, mut left } = opened;
+        let origin = Origin { connection: number, identity, export };
         if self.cache.is_some() && self.tasks.len() >= FLUSHER.index() {
             let message = format!("a device with a page cache takes {} connections at a time", FLUSHER.0);
             left.error = Some(io::Error::other(message));
@@ -458,7 +459,7 @@ impl<D: Disk> DeviceLoop<D> {
         match Line::open(number, socket, secure, &input, self.disk.host(), report) {
             Ok(line) => {
                 let memory = self.memory_of(charged.tenant);
-                self.add(Client::new((number, identity), export, charged, protocol, line, left, memory));
+                self.add(Client::new(origin, charged, protocol, line, left, memory));
             }
             // Its socket is closed, which is all that it is told.
             Err(error) => left.error = Some(error),
@@ -487,13 +488,13 @@ impl<D: Disk> DeviceLoop<D> {
         if let Some(cache) = &mut self.cache {
             cache.admit(task, client.charged);
         }
-        self.tasks.insert(client.number, task);
+        self.tasks.insert(client.origin.connection, task);
         self.clients[free] = Some(client);
-        self.look_at(task);
+        self.enqueue(task);
     }
 
-    /// Lets [`Self::serve`] look at a client in this turn.
-    fn look_at(&mut self, task: TaskId) {
+    /// Lets [`Self::run_client`] run for a client in this turn.
+    fn enqueue(&mut self, task: TaskId) {
         if let Some(client) = &mut self.clients[task.index()]
             && !std::mem::replace(&mut client.is_queued, true)
         {
@@ -530,10 +531,10 @@ impl<D: Disk> DeviceLoop<D> {
     /// not carried out, so that neither it nor its tenant's other clients wait for that. Behind a
     /// page cache others may wait for the same pages, so that what was submitted is carried out.
     /// Returns how many of its requests were not answered.
-    fn cut(&mut self, task: TaskId, error: io::Error) -> usize {
+    fn abandon(&mut self, task: TaskId, error: io::Error) -> usize {
         let client = self.client(task);
-        let unanswered = client.requests();
-        client.cut(error);
+        let unanswered = client.requests.count();
+        client.drop_replies(error);
         while let Some((index, pieces)) = self.client(task).fail_next(Status::Offline) {
             self.end_request(task, index, pieces);
         }
@@ -541,7 +542,7 @@ impl<D: Disk> DeviceLoop<D> {
             let now = self.disk.now();
             self.stack.withdraw(now, task, Status::Offline);
         }
-        self.look_at(task);
+        self.enqueue(task);
         unanswered
     }
 
@@ -553,12 +554,12 @@ impl<D: Disk> DeviceLoop<D> {
             take_read(&mut self.disk, task, slot, pieces, &part);
         }
         if let Some((index, pieces)) = client.end(slot, status) {
-            // Of a client that was cut off it may not have been carried out, and nobody is told.
-            if !client.is_cut || client.took_leave {
+            // That of a client that is gone may not have been carried out, and is not answered.
+            if !client.state.is_gone() || client.state.took_leave() {
                 let counted = client.counted(pieces.status());
                 self.counts.take(client.charged.tenant, &pieces.request, counted, now.since(pieces.arrived));
                 let tenant = self.tenants.path(client.charged.tenant);
-                let owner = Owner { client: client.number, identity: &client.identity, export: &client.export, tenant };
+                let owner = Owner { origin: &client.origin, tenant };
                 self.errors.take(now, &pieces.request, pieces.status(), &owner);
             }
             self.end_request(task, index, pieces);
@@ -568,6 +569,6 @@ impl<D: Disk> DeviceLoop<D> {
             let delay = self.stack.control_mut().delay_of(now, client.charged.tenant);
             client.delayed = client.delayed.max(now.saturating_add(delay));
         }
-        self.look_at(task);
+        self.enqueue(task);
     }
 }

@@ -47,8 +47,8 @@ impl<'a> Record<'a> {
     }
 }
 
-/// A time in which there are at most [`Window::MOST`] lines about things of which there may be any
-/// number.
+/// A time in which there are at most [`Window::MAX_LINES`] lines about things of which there may be
+/// any number.
 #[derive(Debug, Default)]
 pub(crate) struct Window {
     began: Instant,
@@ -58,7 +58,7 @@ pub(crate) struct Window {
 
 impl Window {
     /// Lines in a window.
-    const MOST: u32 = 10;
+    const MAX_LINES: u32 = 10;
     /// How long one lasts.
     const LENGTH: Nanos = Nanos::from_secs(10);
 
@@ -67,7 +67,7 @@ impl Window {
         if now.since(self.began) >= Self::LENGTH {
             (self.began, self.told) = (now, 0);
         }
-        let is_told = self.told < Self::MOST;
+        let is_told = self.told < Self::MAX_LINES;
         (self.told, self.untold) = (self.told + u32::from(is_told), self.untold + u64::from(!is_told));
         is_told
     }

@@ -154,7 +154,7 @@ impl Server {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub fn serve(self, hooks: Hooks<'_>) -> Result<bool, ServeError> {
+    pub fn run(self, hooks: Hooks<'_>) -> Result<bool, ServeError> {
         // A connection takes two descriptors. A system that refuses leaves what there is.
         let _ = elevon_host::raise_descriptor_limit();
         let exports = self.exports.into_iter().map(ServedExport::of).collect();
@@ -182,13 +182,13 @@ impl Server {
                 reload = start_reload(&reloader);
             }
             reporter.report(&shared);
-            shared.tell_unwarned(false);
+            shared.log_unwarned(false);
             std::thread::sleep(POLL_PERIOD);
         }
         shared.notify(Event::Stopping);
         drop((self.listeners, self.commands, self.http));
         shared.end();
-        shared.tell_unwarned(true);
+        shared.log_unwarned(true);
         // A page cache may take longer to be written back than a watchdog waits.
         let mut told = Instant::now();
         let alive = || {
@@ -294,7 +294,7 @@ mod tests {
     /// Nobody stops these servers.
     #[test]
     fn a_server_ends_with_the_threads_of_all_devices() {
-        let ends = |work: fn() -> bool| server(vec![work]).serve(hooks(&|| false, &|| false)).expect("threads");
+        let ends = |work: fn() -> bool| server(vec![work]).run(hooks(&|| false, &|| false)).expect("threads");
         assert!(!ends(|| false), "something was not written");
         assert!(!ends(|| panic!("as a device may")));
         assert!(ends(|| true));
@@ -305,7 +305,7 @@ mod tests {
             std::thread::sleep(10 * POLL_PERIOD);
             true
         };
-        let is_whole = server(vec![|| panic!("as a device may"), slow]).serve(hooks(&|| false, &|| false));
+        let is_whole = server(vec![|| panic!("as a device may"), slow]).run(hooks(&|| false, &|| false));
         assert!(!is_whole.expect("threads"));
         assert!(BEGAN.get().expect("it began").elapsed() >= 10 * POLL_PERIOD);
     }
@@ -322,7 +322,7 @@ mod tests {
         };
         let stop = || has_started.try_recv().is_ok();
         let hooks = Hooks { reload: Some(Box::new(reload)), ..hooks(&stop, &|| true) };
-        assert!(server(Vec::new()).serve(hooks).expect("threads"));
+        assert!(server(Vec::new()).run(hooks).expect("threads"));
         drop(release);
     }
 }

@@ -154,7 +154,7 @@ impl Shared {
 
     /// Logs how many connections had no line, if the time has passed in which there may be no
     /// more, or at the end.
-    pub(crate) fn tell_unwarned(&self, is_end: bool) {
+    pub(crate) fn log_unwarned(&self, is_end: bool) {
         let untold = {
             let mut warned = self.warned.lock().expect(LOCK);
             let is_due = is_end || warned.ends_untold().is_some_and(|at| at <= self.now());
@@ -215,7 +215,7 @@ impl Shared {
             self.log(&Record { level: Level::Error, target: "device", message: &message, fields: &fields });
             let exports = self.exports();
             let is_of_device = |name: &str| exports.iter().any(|export| export.name == name && export.device == number);
-            self.shut(Shutdown::Both, &|connected| connected.export.as_deref().is_some_and(is_of_device));
+            self.end_sockets(Shutdown::Both, &|connected| connected.export.as_deref().is_some_and(is_of_device));
         }
         self.devices.have_all_failed()
     }
@@ -229,7 +229,7 @@ impl Shared {
     }
 
     /// Ends the sockets of connections that `which` chooses, and returns how many there are.
-    fn shut(&self, how: Shutdown, which: &dyn Fn(&Connected) -> bool) -> usize {
+    fn end_sockets(&self, how: Shutdown, which: &dyn Fn(&Connected) -> bool) -> usize {
         let connections = self.connections.lock().expect(LOCK);
         let chosen = connections.iter().flatten().filter(|(_, connected)| which(connected));
         let (mut count, mut of_devices) = (0, Vec::new());
@@ -252,10 +252,10 @@ impl Shared {
 
     /// Ends the sockets of connections, and waits until they have left, for [`GRACE`] at most.
     /// Returns how many are still there.
-    fn shut_and_wait(&self, how: Shutdown, which: &dyn Fn(&Connected) -> bool) -> usize {
+    fn end_sockets_and_wait(&self, how: Shutdown, which: &dyn Fn(&Connected) -> bool) -> usize {
         let began = Instant::now();
         loop {
-            let left = self.shut(how, which);
+            let left = self.end_sockets(how, which);
             if left == 0 || began.elapsed() >= GRACE {
                 return left;
             }
@@ -267,10 +267,10 @@ impl Shared {
     /// have, or for [`GRACE`], after which they are cut, and their requests are not carried out.
     /// Returns, and logs, a line for each export of which some were cut.
     fn finish(&self, which: &dyn Fn(&Connected) -> bool) -> Vec<String> {
-        if self.shut_and_wait(Shutdown::Read, which) == 0 {
+        if self.end_sockets_and_wait(Shutdown::Read, which) == 0 {
             return Vec::new();
         }
-        self.shut(Shutdown::Both, which);
+        self.end_sockets(Shutdown::Both, which);
         let cut: BTreeMap<u32, (String, String)> = {
             let connections = self.connections.lock().expect(LOCK);
             let all = connections.iter().flatten().filter(|(_, of)| which(of));
@@ -280,7 +280,7 @@ impl Shared {
         let mut counts: BTreeMap<&str, (Vec<&str>, usize)> = BTreeMap::new();
         for (_, device) in self.devices.all() {
             let clients = cut.keys().copied().collect();
-            for (name, requests) in device.ask(|answer| Message::Cut { clients, answer }).unwrap_or_default() {
+            for (name, requests) in device.ask(|answer| Message::Abandon { clients, answer }).unwrap_or_default() {
                 let (export, who) = &cut[&name];
                 let of_export = counts.entry(export).or_default();
                 of_export.0.push(who);
@@ -307,7 +307,7 @@ impl Shared {
     pub(crate) fn finish_all(&self, which: &dyn Fn(&Connected) -> bool) -> Vec<String> {
         let mut lines = self.finish(which);
         if !lines.is_empty() {
-            let left = self.shut_and_wait(Shutdown::Both, which);
+            let left = self.end_sockets_and_wait(Shutdown::Both, which);
             if left > 0 {
                 let left = counted(left as u64, "connection");
                 let line = format!("{left} cut and still there: the device has I/O that was not answered");
@@ -388,7 +388,7 @@ impl Gate for Shared {
     }
 
     fn warn(&self, record: &Record<'_>) {
-        self.tell_unwarned(false);
+        self.log_unwarned(false);
         if self.warned.lock().expect(LOCK).enter(self.now()) {
             self.log(record);
         }

@@ -388,7 +388,7 @@ fn run(
     let (notify, page) = (notify::notify, elevon_report::live::page);
     let hooks = Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify, watchdog, page };
     // A server ends when it is told to, by a signal or a command.
-    let ending = if server.serve(hooks)? { Ending::Done } else { Ending::Failed };
+    let ending = if server.run(hooks)? { Ending::Done } else { Ending::Failed };
     // What is not read by now is not waited for.
     let _ = printed.recv_timeout(LAST_LINES);
     Ok(ending)

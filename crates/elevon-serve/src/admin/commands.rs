@@ -20,7 +20,7 @@ use crate::net::peer::Peer;
 use crate::shared::{POLL_PERIOD, Shared};
 
 /// The longest command, in bytes.
-const LONGEST: u64 = 64 << 10;
+const MAX_COMMAND_BYTES: u64 = 64 << 10;
 /// The longest time over which a rate is explained.
 pub(crate) const LONGEST_SPAN: u64 = 60_000;
 /// The time over which a rate is explained, in milliseconds, unless another is asked for.
@@ -52,7 +52,7 @@ pub(crate) fn accept(listener: &Listener, reloader: &Arc<Reloader>) {
             Ok(socket) => {
                 let reloader = Arc::clone(reloader);
                 // Without a thread the connection ends, which is the answer.
-                let _ = std::thread::Builder::new().spawn(move || serve(socket, &reloader));
+                let _ = std::thread::Builder::new().spawn(move || answer_commands(socket, &reloader));
             }
             Err(_) => std::thread::sleep(POLL_PERIOD),
         }
@@ -60,7 +60,7 @@ pub(crate) fn accept(listener: &Listener, reloader: &Arc<Reloader>) {
 }
 
 /// Answers commands until the other side is done.
-fn serve(socket: Socket, reloader: &Reloader) {
+fn answer_commands(socket: Socket, reloader: &Reloader) {
     let shared = reloader.shared();
     let Ok(writer) = socket.try_clone() else { return };
     lines(BufReader::new(socket), writer, |command| {
@@ -78,16 +78,16 @@ pub(crate) fn lines(
 ) {
     loop {
         let mut line = Vec::new();
-        let read = (&mut reader).take(LONGEST).read_until(b'\n', &mut line);
+        let read = (&mut reader).take(MAX_COMMAND_BYTES).read_until(b'\n', &mut line);
         if !read.is_ok_and(|bytes| bytes > 0) {
             return;
         }
-        let is_too_long = line.len() as u64 == LONGEST && !line.ends_with(b"\n");
+        let is_too_long = line.len() as u64 == MAX_COMMAND_BYTES && !line.ends_with(b"\n");
         if is_too_long && skip_line(&mut reader).is_err() {
             return;
         }
         let answer = match serde_json::from_slice::<Value>(&line) {
-            _ if is_too_long => json!({ "error": format!("a command of more than {LONGEST} bytes") }),
+            _ if is_too_long => json!({ "error": format!("a command of more than {MAX_COMMAND_BYTES} bytes") }),
             Ok(command) => answer(&command).unwrap_or_else(|error| json!({ "error": error })),
             Err(error) => json!({ "error": format!("no command in a line of JSON: {error}") }),
         };

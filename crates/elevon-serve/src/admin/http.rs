@@ -26,7 +26,7 @@ pub(crate) use request::{Request, Resource, SPANS};
 /// Clients at a time; a further one is closed at once.
 const CLIENTS: usize = 16;
 /// Time for a whole request to come, and for its answer to go.
-const PATIENCE: Duration = Duration::from_secs(5);
+const REQUEST_TIME: Duration = Duration::from_secs(5);
 /// The longest head of a request, in bytes.
 pub(crate) const HEAD: usize = 8 << 10;
 /// For this time an answer is made of what was seen before.
@@ -59,7 +59,7 @@ pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>, page: fn() -> St
     let site = Arc::new(Site { shared, page, started, clients: AtomicUsize::new(0), seen: Mutex::new(None) });
     while !site.shared.is_stopping() {
         match listener.accept() {
-            Ok(socket) => site.take(socket),
+            Ok(socket) => site.start_client(socket),
             // No descriptors are left, most likely.
             Err(_) => std::thread::sleep(POLL_PERIOD),
         }
@@ -68,7 +68,7 @@ pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>, page: fn() -> St
 
 impl Site {
     /// Serves a client in a thread of its own; one too many is closed.
-    fn take(self: &Arc<Self>, mut socket: Socket) {
+    fn start_client(self: &Arc<Self>, mut socket: Socket) {
         if self.clients.fetch_add(1, Ordering::Relaxed) >= CLIENTS {
             self.clients.fetch_sub(1, Ordering::Relaxed);
             return;
@@ -76,7 +76,7 @@ impl Site {
         let site = Arc::clone(self);
         let thread = std::thread::Builder::new().name("http".into()).spawn(move || {
             // A client that is gone or too slow needs no answer.
-            let _ = site.serve(&mut socket);
+            let _ = site.answer_client(&mut socket);
             site.clients.fetch_sub(1, Ordering::Relaxed);
         });
         if thread.is_err() {
@@ -84,8 +84,8 @@ impl Site {
         }
     }
 
-    fn serve(&self, socket: &mut Socket) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+    fn answer_client(&self, socket: &mut Socket) -> io::Result<()> {
+        let deadline = Instant::now() + REQUEST_TIME;
         let mut has_ended = false;
         let head = head(|buffer| {
             let read = socket.read_until(buffer, deadline)?;
@@ -114,10 +114,10 @@ impl Site {
         if has_body {
             bytes.push_str(&body);
         }
-        socket.write_until(bytes.as_bytes(), Instant::now() + PATIENCE)?;
+        socket.write_until(bytes.as_bytes(), Instant::now() + REQUEST_TIME)?;
         socket.shutdown(Shutdown::Write);
         // What comes beyond the head is taken, since closing on it could lose the answer.
-        elevon_host::linger(socket, PATIENCE, PATIENCE);
+        elevon_host::linger(socket, REQUEST_TIME, REQUEST_TIME);
         Ok(())
     }
 

@@ -41,7 +41,7 @@ impl Reporter {
     /// Tells what there is to tell; never waits.
     pub(crate) fn report(&mut self, shared: &Shared) {
         if let Some(watchdog) = &mut self.watchdog {
-            watchdog.look(shared);
+            watchdog.check(shared);
         }
         if self.at.is_some_and(|at| at.elapsed() < STATUS) {
             return;
@@ -57,7 +57,7 @@ impl Reporter {
 }
 
 impl Watchdog {
-    fn look(&mut self, shared: &Shared) {
+    fn check(&mut self, shared: &Shared) {
         let was_waiting = std::mem::take(&mut self.is_asked);
         // A thread that has ended never answers. That of a device that has failed is not asked.
         let is_due = |number: usize| shared.devices.get(number).is_some_and(|device| !device.has_failed());

@@ -51,7 +51,7 @@ impl AheadRanges {
     }
 
     /// Drops the ranges of a client that leaves.
-    pub(super) fn forget(&mut self, task: TaskId) {
+    pub(super) fn remove_client(&mut self, task: TaskId) {
         self.by_tenant.values_mut().for_each(|ranges| ranges.retain(|range| range.task != task));
         self.by_tenant.retain(|_, ranges| !ranges.is_empty());
     }
@@ -93,7 +93,7 @@ mod tests {
         assert!(ranges.go_on(&mut all) && ranges.go_on(&mut all));
         assert_eq!(seen, [(0, SLICE), (0, 100), (SLICE, 1)], "the second tenant's is done");
         assert!(!ranges.go_on(|_, _| Some(0)), "no room: it stays");
-        ranges.forget(TaskId(1));
+        ranges.remove_client(TaskId(1));
         let mut left = 0;
         while ranges.go_on(|_, range| (range.task == TaskId(0)).then_some(0)) || !ranges.is_empty() {
             ranges.go_on(|_, _| None);

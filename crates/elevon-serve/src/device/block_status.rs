@@ -46,7 +46,7 @@ impl StatusBudget {
 impl<D: Disk> DeviceLoop<D> {
     /// Begins to answer a BLOCK_STATUS. Returns false if its tenant has to wait: the request is
     /// looked at again then.
-    pub(super) fn may_tell_allocation(&mut self, task: TaskId) -> bool {
+    pub(super) fn may_answer_allocation(&mut self, task: TaskId) -> bool {
         let (now, tenant) = (self.disk.now(), self.client(task).charged.tenant);
         let Some(until) = self.status.waits_until(now, tenant) else { return true };
         let is_alone = self.clients.iter().flatten().all(|client| client.charged.tenant == tenant);
@@ -69,16 +69,16 @@ impl<D: Disk> DeviceLoop<D> {
         let took = now.since(arrived).max(Nanos::new(EXTENT.get() * extents));
         self.status.charge(now, tenant, took);
         match found {
-            Allocation::Known(extents) => self.tell_allocation(task, request, arrived, Ok(extents)),
+            Allocation::Known(extents) => self.answer_allocation(task, request, arrived, Ok(extents)),
             Allocation::Asked(number) => {
-                self.client(task).questions += 1;
+                self.client(task).requests.questions += 1;
                 self.questions.insert(number, Question { task, request: *request, arrived });
             }
         }
     }
 
     /// Answers a BLOCK_STATUS by the extents of the blocks of its range.
-    pub(super) fn tell_allocation(
+    pub(super) fn answer_allocation(
         &mut self,
         task: TaskId,
         request: &DiskRequest,
@@ -91,7 +91,7 @@ impl<D: Disk> DeviceLoop<D> {
         let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
         self.counts.take(client.charged.tenant, request, client.counted(status), now.since(arrived));
         let tenant = self.tenants.path(client.charged.tenant);
-        let owner = Owner { client: client.number, identity: &client.identity, export: &client.export, tenant };
+        let owner = Owner { origin: &client.origin, tenant };
         self.errors.take(now, request, status, &owner);
         match found {
             Ok(mut extents) => {

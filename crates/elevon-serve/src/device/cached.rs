@@ -165,8 +165,8 @@ impl DeviceCache {
     }
 
     /// Drops what a client that leaves asked to have read ahead.
-    pub(super) fn forget(&mut self, task: TaskId) {
-        self.ahead.forget(task);
+    pub(super) fn remove_client(&mut self, task: TaskId) {
+        self.ahead.remove_client(task);
     }
 
     /// Reads ahead for the tenants that have room and whose limits hold nothing back. Returns false
@@ -258,7 +258,7 @@ impl DeviceCache {
     }
 
     /// Flushes may succeed again.
-    pub(super) const fn forget_loss(&mut self) {
+    pub(super) const fn clear_loss(&mut self) {
         self.lost = None;
     }
 

@@ -57,7 +57,7 @@ impl Devices {
         open: impl FnOnce() -> Result<(DeviceParts<D>, T), E> + Send + 'static,
     ) -> Result<(usize, T), E> {
         let (messages, received) = channel();
-        let (tell, told) = channel();
+        let (sender, opening) = channel();
         let (errors, memory) = (ErrorLog::new(name, self.log), self.memory.clone());
         let work = move || {
             let opened = open().and_then(|(mut parts, said)| {
@@ -66,17 +66,17 @@ impl Devices {
             });
             match opened {
                 Ok((device, alarm, said)) => {
-                    tell.send(Ok((alarm, device.kernel(), said))).is_err() || device.run(&received)
+                    sender.send(Ok((alarm, device.kernel(), said))).is_err() || device.run(&received)
                 }
                 Err(error) => {
                     // Without a server nobody asks.
-                    drop(tell.send(Err(error)));
+                    drop(sender.send(Err(error)));
                     true
                 }
             }
         };
         let thread = std::thread::Builder::new().name("device".into()).spawn(work).map_err(ServeError::Thread)?;
-        let (alarm, kernel, said) = told.recv().map_err(|_| ServeError::Ended)??;
+        let (alarm, kernel, said) = opening.recv().map_err(|_| ServeError::Ended)??;
         let (name, has_failed) = (name.to_owned(), Arc::default());
         Ok((self.insert(DeviceHandle { name, kernel, messages, alarm, has_failed }, thread), said))
     }

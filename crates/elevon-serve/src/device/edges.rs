@@ -16,7 +16,7 @@ impl<D: Disk> DeviceLoop<D> {
     pub(super) fn start(&mut self, task: TaskId, index: usize) {
         let client = self.clients[task.index()].as_ref().expect("a client with a request");
         let is_cached = self.cache.is_some();
-        if let Some(change) = change_of(client, index, client.request(index), is_cached)
+        if let Some(change) = change_of(client, index, client.requests.get(index), is_cached)
             && (change.excludes() || !self.exclusion.is_idle())
         {
             if self.exclusion.is_idle() {
@@ -33,7 +33,7 @@ impl<D: Disk> DeviceLoop<D> {
                 return;
             }
         }
-        self.clients[task.index()].as_mut().expect("a client with a request").start(index);
+        self.clients[task.index()].as_mut().expect("a client with a request").requests.start(index);
     }
 
     /// Returns true if a request that came may be taken: it excludes no others, or its tenant has
@@ -53,12 +53,12 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Starts the requests that waited for one that has changed something.
     pub(super) fn end_change(&mut self, id: RequestId) {
-        std::mem::take(&mut self.to_exclude).into_iter().for_each(|task| self.look_at(task));
+        std::mem::take(&mut self.to_exclude).into_iter().for_each(|task| self.enqueue(task));
         let mut begun = Vec::new();
         self.exclusion.leave(id, |id| begun.push(id));
         for (task, index) in begun {
-            self.clients[task.index()].as_mut().expect("a client with a request").start(index);
-            self.look_at(task);
+            self.clients[task.index()].as_mut().expect("a client with a request").requests.start(index);
+            self.enqueue(task);
         }
     }
 }

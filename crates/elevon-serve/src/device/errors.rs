@@ -5,16 +5,14 @@ use elevon_core::status::Status;
 use elevon_core::units::Instant;
 use elevon_result::number::counted;
 
+use super::client::Origin;
 use crate::log::{Field, Level, Log, Record, Window};
-use crate::net::tls::Identity;
 use crate::request::{DiskRequest, Operation};
 
 /// Whose a request is.
 pub(super) struct Owner<'a> {
-    /// The number of the connection.
-    pub(super) client: u32,
-    pub(super) identity: &'a Identity,
-    pub(super) export: &'a str,
+    pub(super) origin: &'a Origin,
+    /// The path of the tenant that pays for it.
     pub(super) tenant: &'a str,
 }
 
@@ -57,14 +55,15 @@ impl ErrorLog {
             format!(" of {} bytes at byte {}", request.length, request.offset)
         };
         let (words, errno) = (status.log_words(), status.errno());
-        let (peer, whose) = (owner.identity.who(), owner.identity.who_with(owner.export, owner.tenant));
+        let Owner { origin: Origin { connection, identity, export }, tenant } = owner;
+        let (peer, whose) = (identity.who(), identity.who_with(export, tenant));
         let message =
             format!("device {}: {what}{place} failed: {words} (errno {errno}); it is of {whose}", self.device);
         let fields = [
             ("device", Field::Text(&self.device)),
-            ("export", Field::Text(owner.export)),
-            ("tenant", Field::Text(owner.tenant)),
-            ("client", Field::Number(owner.client.into())),
+            ("export", Field::Text(export)),
+            ("tenant", Field::Text(tenant)),
+            ("client", Field::Number((*connection).into())),
             ("peer", Field::Text(&peer)),
             ("op", Field::Text(request.operation.name())),
             ("offset", Field::Number(request.offset)),
@@ -124,7 +123,7 @@ impl ErrorLog {
         self.has_told_lost = false;
     }
 
-    /// Tells what became of the device.
+    /// Logs what became of the device.
     pub(super) fn news(&mut self, now: Instant, level: Level, news: &str) {
         if self.news.enter(now) {
             let message = format!("device {}: {news}", self.device);
@@ -133,20 +132,20 @@ impl ErrorLog {
         }
     }
 
-    /// Returns when [`Self::handle_timers`] has something to tell.
+    /// Returns when [`Self::handle_timers`] has something to log.
     pub(super) fn next_timer(&self) -> Option<Instant> {
         self.window.ends_untold()
     }
 
-    /// Tells how many requests had no line in a window that has ended.
+    /// Logs how many requests had no line in a window that has ended.
     pub(super) fn handle_timers(&mut self, now: Instant) {
         if self.next_timer().is_some_and(|at| at <= now) {
-            self.tell_untold();
+            self.log_untold();
         }
     }
 
-    /// Tells how many requests had no line until now.
-    pub(super) fn tell_untold(&mut self) {
+    /// Logs how many requests had no line until now.
+    pub(super) fn log_untold(&mut self) {
         let untold = self.window.take_untold();
         if untold > 0 {
             let message = format!("device {}: {} failed", self.device, counted(untold, "more request"));

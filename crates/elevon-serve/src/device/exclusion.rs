@@ -7,8 +7,8 @@
 //! undo them. Requests that conflict in this way are carried out in the order in which they came.
 //! Other requests never exclude each other, and reads are not excluded.
 //!
-//! A tenant has at most [`MOST`] requests under way that exclude others. Its next ones wait in
-//! their connections, before they are taken.
+//! A tenant has at most [`MAX_EXCLUDING`] requests under way that exclude others. Its next ones
+//! wait in their connections, before they are taken.
 //!
 //! Cost: one comparison for a request while no request excludes others. Otherwise a request that
 //! excludes none costs O(requests that exclude others), for its begin and its end. One that does
@@ -24,7 +24,7 @@ use crate::device::byte_range::ByteRange;
 pub(super) type RequestId = (TaskId, usize);
 
 /// Requests of a tenant that may exclude others at a time.
-pub(super) const MOST: u32 = 64;
+pub(super) const MAX_EXCLUDING: u32 = 64;
 
 /// A request that changes something, in bytes of the device.
 #[derive(Clone, Copy, Debug)]
@@ -75,7 +75,7 @@ impl Exclusion {
 
     /// Returns true if a tenant may have one request more that excludes others.
     pub(super) fn has_room(&self, tenant: TenantId) -> bool {
-        self.of_tenants.get(&tenant).is_none_or(|count| *count < MOST)
+        self.of_tenants.get(&tenant).is_none_or(|count| *count < MAX_EXCLUDING)
     }
 
     /// Adds a request. Returns true if it can begin; otherwise [`Self::leave`] tells when.

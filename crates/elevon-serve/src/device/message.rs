@@ -45,9 +45,9 @@ pub(crate) enum Message {
     /// Receives what has come from these clients, as far as they are there, and nothing after it.
     /// They are closed when they have their answers.
     Finish { clients: Vec<u32> },
-    /// Cut these clients off, as far as they are there. The answer is how many requests each of
-    /// them had that were not answered; they are not carried out.
-    Cut { clients: Vec<u32>, answer: Sender<Vec<(u32, usize)>> },
+    /// Carries out nothing more for these clients, as far as they are there, and sends them
+    /// nothing. The answer is how many requests each of them had that were not answered.
+    Abandon { clients: Vec<u32>, answer: Sender<Vec<(u32, usize)>> },
     /// Open the disk again. The answer says how that ended.
     Reopen { answer: Sender<Result<(), String>> },
     /// The server ends: serve until every client has left, without limits.

@@ -14,7 +14,7 @@ pub(crate) const PART: u64 = 256 << 10;
 
 /// The most buffers that a READ or WRITE of an export's longest payload needs: one more if it
 /// begins within a block, and those of two blocks that it changes in part.
-pub(crate) const MOST_BUFFERS: u32 = (MAX_PAYLOAD / PART) as u32 + 3;
+pub(crate) const MAX_BUFFERS: u32 = (MAX_PAYLOAD / PART) as u32 + 3;
 
 /// Parts of zeroes that a request writes at a time where the device cannot make them otherwise.
 const ZEROES: u32 = 8;

@@ -57,13 +57,13 @@ impl RequestMemory {
         self.all.limit.store(limit.get(), Relaxed);
     }
 
-    /// Tells all devices that a request waits for memory. It tells so again each time that it is
-    /// refused.
-    pub(crate) fn tell_wait(&self) {
+    /// Counts that a request waits for memory, which all devices see. It is counted again each time
+    /// that it is refused.
+    pub(crate) fn count_wait(&self) {
         self.all.waits.fetch_add(1, Relaxed);
     }
 
-    /// Returns how often that was told.
+    /// Returns how often that was counted.
     pub(crate) fn waits(&self) -> u64 {
         self.all.waits.load(Relaxed)
     }

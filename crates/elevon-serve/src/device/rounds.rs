@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use elevon_core::units::{Nanos, TaskId, TenantId};
 
 /// What serving a client is charged at least, so that turns change also where no time passes.
-const LEAST: Nanos = Nanos::from_micros(1);
+const MIN_CHARGE: Nanos = Nanos::from_micros(1);
 
 /// A tenant that was served.
 #[derive(Debug, Default)]
@@ -74,7 +74,7 @@ impl Rounds {
     pub(super) fn charge(&mut self, tenant: TenantId, took: Nanos) {
         let served = self.tenants.entry(tenant).or_default();
         let is_there = self.order.remove(&(served.charged, tenant));
-        served.charged += took.max(LEAST);
+        served.charged += took.max(MIN_CHARGE);
         if is_there {
             self.order.insert((served.charged, tenant));
         }

@@ -12,7 +12,7 @@ use elevon_host::{Incoming, Outgoing};
 use super::DeviceLoop;
 use crate::device::backpressure::IN_FLIGHT;
 use crate::device::byte_range::ByteRange;
-use crate::device::client::{Admission, BUFFERS, Client};
+use crate::device::client::{Admission, BUFFERS, Client, Intake};
 use crate::device::pieces::{PART, Part, Pieces};
 use crate::disks::Disk;
 use crate::net::export::Charged;
@@ -23,11 +23,11 @@ use crate::request::{DiskRequest, Operation};
 /// Buffers that were not used for this time, and up to twice as long, are given back.
 const IDLE: Nanos = Nanos::from_secs(5);
 
-/// A client may stand still in so many looks at it, [`IDLE`] apart, while others wait for memory
+/// A client may be found stalled in so many checks, [`IDLE`] apart, while others wait for memory
 /// that it keeps.
-const STILL: u32 = 12;
+const MAX_STALLED_CHECKS: u32 = 12;
 /// After this time it is tried again whether there is memory for a request.
-const SHORT: Nanos = Nanos::from_millis(2);
+const MEMORY_RETRY: Nanos = Nanos::from_millis(2);
 
 /// Steps of a client's protocol after which other clients, and the device, have their turn: no more
 /// than a client may have in flight, so that only one that is answered without I/O is interrupted.
@@ -40,17 +40,17 @@ fn client_of(clients: &mut [Option<Client>], task: TaskId) -> &mut Client {
 
 impl<D: Disk> DeviceLoop<D> {
     /// Does for a client what can be done now.
-    pub(super) fn serve(&mut self, task: TaskId) {
+    pub(super) fn run_client(&mut self, task: TaskId) {
         let Some(client) = &mut self.clients[task.index()] else { return };
         client.is_queued = false;
-        self.understand(task);
+        self.parse_requests(task);
         // A WRITE that waited for requests before it to be submitted has its turn after that.
-        while self.submit(task) && self.client(task).held.is_some() {
-            self.understand(task);
+        while self.submit(task) && self.client(task).state.has_held() {
+            self.parse_requests(task);
         }
-        self.send(task);
+        self.send_replies(task);
         if self.client(task).has_ended() {
-            self.forget(task);
+            self.remove_client(task);
         }
     }
 
@@ -60,69 +60,78 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Takes requests out of what came, until more has to come, they find no room, or others have
     /// to have their turn.
-    fn understand(&mut self, task: TaskId) {
+    fn parse_requests(&mut self, task: TaskId) {
         let mut steps = 0;
         while steps < STEPS_A_TURN {
             let client = client_of(&mut self.clients, task);
             if client.input.is_none() || !client.is_read() {
                 return;
             }
-            if client.payload.is_some() {
-                if !self.take_payload(task) {
-                    return self.receive(task);
+            match client.state.intake() {
+                Some(Intake::Payload(_)) => {
+                    if !self.take_payload(task) {
+                        return self.receive(task);
+                    }
                 }
-                continue;
-            }
-            if let Some(request) = client.held.take() {
-                if !self.take_request(task, &request) {
-                    self.client(task).held = Some(request);
-                    return;
+                Some(Intake::Held(request)) => {
+                    if !self.take_request(task, &request) {
+                        return;
+                    }
+                    // What takes the thread of the device longer than any other request does.
+                    let is_long = matches!(request.operation, Operation::Cache | Operation::BlockStatus { .. });
+                    steps += if is_long { STEPS_A_TURN } else { 0 };
                 }
-                // What takes the thread of the device longer than any other request does.
-                let is_long = matches!(request.operation, Operation::Cache | Operation::BlockStatus { .. });
-                steps += if is_long { STEPS_A_TURN } else { 0 };
-                continue;
-            }
-            steps += 1;
-            let input = client.input.as_mut().expect("looked at above");
-            let (used, step) = client.protocol.step(input.bytes(), &mut client.out.heads);
-            input.take(used);
-            match step {
-                Step::Continue => {}
-                Step::More => return self.receive(task),
-                Step::Refused { operation, reason } => self.counts.refuse(client.charged.tenant, operation, reason),
-                Step::Request(request) => client.held = Some(request),
-                Step::Leave => {
-                    client.took_leave = true;
-                    client.close(None);
+                Some(Intake::Request) => {
+                    steps += 1;
+                    if !self.step_protocol(task) {
+                        return self.receive(task);
+                    }
                 }
-                Step::Fail(error) => client.close(Some(error)),
+                None => return,
             }
         }
-        self.look_at(task);
+        self.enqueue(task);
     }
 
-    /// Takes a request. Returns false if it has to wait for others.
+    /// Takes a step of a client's protocol. Returns false if more has to come first.
+    fn step_protocol(&mut self, task: TaskId) -> bool {
+        let client = client_of(&mut self.clients, task);
+        let input = client.input.as_mut().expect("what came is here");
+        let (used, step) = client.protocol.step(input.bytes(), &mut client.replies.next.heads);
+        input.take(used);
+        match step {
+            Step::Continue => {}
+            Step::More => return false,
+            Step::Refused { operation, reason } => self.counts.refuse(client.charged.tenant, operation, reason),
+            Step::Request(request) => client.state.hold(request),
+            Step::Leave => client.take_leave(),
+            Step::Fail(error) => client.close(Some(error)),
+        }
+        true
+    }
+
+    /// Takes a request that is held. Returns false if it has to wait for others.
     fn take_request(&mut self, task: TaskId, request: &DiskRequest) -> bool {
         let client = client_of(&mut self.clients, task);
-        if !client.has_buffers {
+        if !client.buffers.exist() {
             if let Err(error) = self.disk.make_buffers(task, BUFFERS, PART) {
                 // Others have theirs.
                 client.close(Some(io::Error::new(error.kind(), format!("no memory for its buffers: {error}"))));
                 return true;
             }
-            client.add_buffers();
+            client.buffers.add();
             self.look_for_idle.get_or_insert(self.disk.now() + IDLE);
         }
-        client.uses_buffers = true;
+        client.buffers.set_used();
         let is_due = match request.operation {
-            Operation::BlockStatus { .. } => self.may_tell_allocation(task),
+            Operation::BlockStatus { .. } => self.may_answer_allocation(task),
             _ => self.may_exclude(task, request),
         };
         if !is_due || !self.admit(task, request) {
             return false;
         }
         let client = client_of(&mut self.clients, task);
+        client.state.expect_request();
         match request.operation {
             // Without a page cache there is none that a range could be read into.
             Operation::Cache => {
@@ -145,7 +154,7 @@ impl<D: Disk> DeviceLoop<D> {
                 let zero = |no_hole| disk.zero(no_hole);
                 let index = client.add(|slots| Pieces::new(arrived, *request, block, slots, zero));
                 if request.operation == Operation::Write {
-                    client.payload = Some((index, 0));
+                    client.state.expect_payload(index);
                 } else {
                     self.start(task, index);
                 }
@@ -163,14 +172,14 @@ impl<D: Disk> DeviceLoop<D> {
             admission = self.client(task).admit(request);
         }
         if admission == Admission::NoMemory {
-            // One that the next look may send away is not sent away for what it waits for itself.
-            if !self.client(task).stands_still(STILL - 1) {
-                self.memory.tell_wait();
+            // One that the next check may send away is not sent away for what it waits for itself.
+            if !self.client(task).has_stalled(MAX_STALLED_CHECKS - 1) {
+                self.memory.count_wait();
             }
             if !self.short.contains(&task) {
                 self.short.push(task);
             }
-            self.look_for_memory = Some(self.disk.now() + SHORT);
+            self.look_for_memory = Some(self.disk.now() + MEMORY_RETRY);
         }
         admission == Admission::Granted
     }
@@ -186,7 +195,7 @@ impl<D: Disk> DeviceLoop<D> {
         self.look_for_memory = None;
         let all: Vec<TaskId> = self.tasks.values().copied().collect();
         all.into_iter().for_each(|task| self.empty_unused(task));
-        std::mem::take(&mut self.short).into_iter().for_each(|task| self.look_at(task));
+        std::mem::take(&mut self.short).into_iter().for_each(|task| self.enqueue(task));
     }
 
     /// Answers a request for which nothing has to be done.
@@ -206,25 +215,25 @@ impl<D: Disk> DeviceLoop<D> {
     /// Takes bytes of a payload out of what came. Returns true if it is complete.
     fn take_payload(&mut self, task: TaskId) -> bool {
         let client = client_of(&mut self.clients, task);
-        let (index, mut received) = client.payload.expect("a payload that comes");
+        let payload = client.state.payload_mut().expect("a payload that comes");
         let Some(mut input) = client.input.take() else { return false };
-        let length = client.request(index).request.length;
-        for slot in client.request(index).slot_bytes(task, received) {
+        let (index, pieces) = (payload.index, client.requests.get(payload.index));
+        let length = pieces.request.length;
+        for slot in pieces.slot_bytes(task, payload.received) {
             let bytes = input.bytes();
             let bytes = &bytes[..bytes.len().min(slot.length as usize)];
             if let Some(buffer) = self.disk.buffer(task, slot.token) {
                 buffer[slot.start as usize..][..bytes.len()].copy_from_slice(bytes);
             }
-            received += bytes.len() as u64;
+            payload.received += bytes.len() as u64;
             let taken = bytes.len();
             input.take(taken);
         }
         client.input = Some(input);
-        client.payload = Some((index, received));
-        if received < length {
+        if payload.received < length {
             return false;
         }
-        client.payload = None;
+        client.state.expect_request();
         client.protocol.on_payload(length);
         self.start(task, index);
         true
@@ -241,8 +250,9 @@ impl<D: Disk> DeviceLoop<D> {
             Line::Ring(socket) => {
                 let socket = *socket;
                 self.slots.clear();
-                if let Some((index, received)) = client.payload {
-                    self.slots.extend(client.request(index).slot_bytes(task, received));
+                if let Some(payload) = client.state.payload() {
+                    let pieces = client.requests.get(payload.index);
+                    self.slots.extend(pieces.slot_bytes(task, payload.received));
                 }
                 self.disk.host().expect("it has the socket").receive(socket, input, &self.slots);
             }
@@ -261,11 +271,11 @@ impl<D: Disk> DeviceLoop<D> {
         client.input = Some(input);
         match result {
             // What came is of no use any more.
-            _ if client.is_closing => client.close(None),
+            _ if client.state.is_closing() => client.close(None),
             Err(error) => client.close(Some(error)),
             Ok(0) => {
-                let is_cut_off = client.payload.is_some();
-                client.close(is_cut_off.then(|| io::ErrorKind::UnexpectedEof.into()));
+                let is_unfinished = client.state.payload().is_some();
+                client.close(is_unfinished.then(|| io::ErrorKind::UnexpectedEof.into()));
                 let has_hung_up = match &client.line {
                     Line::Ring(socket) => {
                         let socket = *socket;
@@ -274,19 +284,18 @@ impl<D: Disk> DeviceLoop<D> {
                     Line::Threads { socket, .. } => socket.as_deref().is_some_and(elevon_host::has_hung_up),
                 };
                 if has_hung_up {
-                    self.cut(task, io::ErrorKind::BrokenPipe.into());
+                    self.abandon(task, io::ErrorKind::BrokenPipe.into());
                 }
             }
             Ok(bytes) => {
-                client.last_bytes = client.last_bytes.map(|left| left.saturating_sub(bytes as u64));
-                if let (Some((index, received)), Line::Ring(_)) = (client.payload, &client.line) {
-                    let received = (received + bytes as u64).min(client.request(index).request.length);
-                    client.payload = Some((index, received));
+                client.state.count_received(bytes as u64);
+                if let (Some(payload), Line::Ring(_)) = (client.state.payload_mut(), &client.line) {
+                    let length = client.requests.get(payload.index).request.length;
+                    payload.received = (payload.received + bytes as u64).min(length);
                 }
-                client.looks_without_payload = 0;
             }
         }
-        self.look_at(task);
+        self.enqueue(task);
     }
 
     /// Nothing came to a client that idles: memory for what comes is taken again once it does.
@@ -294,10 +303,10 @@ impl<D: Disk> DeviceLoop<D> {
         input.give_back();
         let client = self.client(task);
         client.input = Some(input);
-        if client.is_closing || client.has_last_request() {
+        if client.state.is_closing() || client.has_last_request() {
             return self.end_input(task);
         }
-        self.look_at(task);
+        self.enqueue(task);
     }
 
     /// Takes no more of a client that was asked to end. What it still sends does not keep it from
@@ -305,13 +314,14 @@ impl<D: Disk> DeviceLoop<D> {
     fn end_input(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
         client.close(None);
-        let waits = client.requests() > 0 || client.sending.is_some() || !client.out.is_empty();
-        if let (Line::Ring(socket), true) = (&client.line, waits && client.last_bytes.is_some()) {
+        let has_replies = client.replies.are_on_their_way() || !client.replies.next.is_empty();
+        let waits = client.requests.count() > 0 || has_replies;
+        if let (Line::Ring(socket), true) = (&client.line, waits && client.state.was_asked_to_end()) {
             let socket = *socket;
             let copy = self.disk.host().and_then(|host| host.clone_socket(socket).ok());
             copy.into_iter().for_each(line::drain);
         }
-        self.look_at(task);
+        self.enqueue(task);
     }
 
     /// Lets no request follow those that have come. The socket stays open in both directions: a
@@ -319,30 +329,30 @@ impl<D: Disk> DeviceLoop<D> {
     pub(super) fn finish(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
         match &client.line {
-            Line::Ring(socket) if client.last_bytes.is_none() => {
+            Line::Ring(socket) if !client.state.was_asked_to_end() => {
                 let socket = *socket;
                 let host = self.disk.host().expect("it has the socket");
                 let bytes = host.unread(socket);
-                client.last_bytes = Some(bytes);
+                client.state.ask_to_end(bytes);
                 if bytes == 0 && client.input.is_none() {
                     host.cancel_receive(socket);
                 }
-                self.look_at(task);
+                self.enqueue(task);
             }
             Line::Ring(_) => {}
             // The rest of a payload is waited for: whoever asks asks again.
             Line::Threads { socket: Some(socket), last, .. }
-                if client.last_bytes.is_none() && client.payload.is_none() =>
+                if !client.state.was_asked_to_end() && client.state.payload().is_none() =>
             {
                 let bytes = elevon_host::unread(&**socket);
                 last.set(bytes);
-                client.last_bytes = Some(bytes);
+                client.state.ask_to_end(bytes);
                 // With TLS there are fewer bytes of requests than of the socket: its thread tells
                 // the end.
                 if bytes == 0 && client.input.is_none() {
                     client.close(None);
                 }
-                self.look_at(task);
+                self.enqueue(task);
             }
             Line::Threads { .. } => {}
         }
@@ -397,23 +407,22 @@ impl<D: Disk> DeviceLoop<D> {
     }
 
     /// Sends the replies that are ready, unless others are under way.
-    fn send(&mut self, task: TaskId) {
+    fn send_replies(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
-        if client.is_cut || client.sending.is_some() || client.out.is_empty() {
+        if client.state.is_gone() {
             return;
         }
-        let mut outgoing = std::mem::take(&mut client.spare);
-        client.sending = Some(std::mem::take(&mut client.out_amount));
+        let Some(mut outgoing) = client.replies.begin() else { return };
         match &client.line {
             Line::Ring(socket) => {
                 let socket = *socket;
-                std::mem::swap(&mut outgoing, &mut client.out);
+                std::mem::swap(&mut outgoing, &mut client.replies.next);
                 self.disk.host().expect("it has the socket").send(socket, outgoing);
             }
             Line::Threads { writer, .. } => {
                 // The thread cannot reach the device's buffers.
                 let mut freed = Vec::new();
-                client.out.gather_into(&mut outgoing, |slot, bytes| {
+                client.replies.next.gather_into(&mut outgoing, |slot, bytes| {
                     if let Some(buffer) = self.disk.buffer(task, slot.token) {
                         bytes.extend_from_slice(&buffer[slot.start as usize..][..slot.length as usize]);
                     }
@@ -423,36 +432,30 @@ impl<D: Disk> DeviceLoop<D> {
                 let _ = writer.send(ToWriter::Send(outgoing));
                 freed.into_iter().for_each(|slot| client.free_slot(slot));
                 if client.has_next() {
-                    self.look_at(task);
+                    self.enqueue(task);
                 }
             }
         }
     }
 
     /// Replies were sent, or cannot be.
-    pub(super) fn on_sent(&mut self, task: TaskId, mut outgoing: Outgoing, result: io::Result<()>) {
-        let client = client_of(&mut self.clients, task);
-        outgoing.slots().for_each(|slot| client.free_slot(slot.token as u32));
-        outgoing.clear();
-        client.spare = outgoing;
-        client.looks_without_reply = 0;
-        let answered = client.sending.take().expect("replies on their way");
-        client.backpressure.leave(answered);
+    pub(super) fn on_sent(&mut self, task: TaskId, outgoing: Outgoing, result: io::Result<()>) {
+        client_of(&mut self.clients, task).end_sending(outgoing);
         if let Err(error) = result {
             // It may have taken leave in what came.
-            self.understand(task);
+            self.parse_requests(task);
             let client = self.client(task);
-            match client.took_leave {
-                true => client.cut(error),
-                false => drop(self.cut(task, error)),
+            match client.state.took_leave() {
+                true => client.drop_replies(error),
+                false => drop(self.abandon(task, error)),
             }
-            self.shut(task);
+            self.disconnect(task);
         }
-        self.look_at(task);
+        self.enqueue(task);
     }
 
-    /// Ends the connection of a client that was cut off.
-    fn shut(&mut self, task: TaskId) {
+    /// Ends the connection of a client that is gone.
+    fn disconnect(&mut self, task: TaskId) {
         match &client_of(&mut self.clients, task).line {
             Line::Ring(socket) => {
                 let socket = *socket;
@@ -465,11 +468,11 @@ impl<D: Disk> DeviceLoop<D> {
     }
 
     /// Gives back the buffers of clients that have not used them for a while. Sends clients away
-    /// that stand still and keep memory for which others wait.
+    /// that have stalled and keep memory for which others wait.
     pub(super) fn take_back_buffers(&mut self, now: Instant) {
         let waits = self.memory.waits();
         let others_wait = std::mem::replace(&mut self.waits, waits) != waits;
-        let mut still = Vec::new();
+        let mut stalled = Vec::new();
         let mut have_some = false;
         for (index, client) in self.clients.iter_mut().enumerate() {
             let Some(client) = client else { continue };
@@ -481,33 +484,33 @@ impl<D: Disk> DeviceLoop<D> {
                 }
                 give_back(&mut self.disk, TaskId(index as u32));
             }
-            have_some |= client.has_buffers;
-            client.look();
-            if client.stands_still(STILL) && others_wait && !client.is_cut {
-                still.push(client.task);
+            have_some |= client.buffers.exist();
+            client.count_check();
+            if client.has_stalled(MAX_STALLED_CHECKS) && others_wait && !client.state.is_gone() {
+                stalled.push(client.task);
             }
         }
-        for task in still {
+        for task in stalled {
             let why = "for a minute it took no replies, or did not send what it had begun, while others waited for \
                        the memory of that";
-            self.cut(task, io::Error::new(io::ErrorKind::TimedOut, why));
-            self.shut(task);
+            self.abandon(task, io::Error::new(io::ErrorKind::TimedOut, why));
+            self.disconnect(task);
         }
         self.look_for_idle = have_some.then(|| now + IDLE);
     }
 
-    /// Forgets a client that has left and has nothing under way.
-    fn forget(&mut self, task: TaskId) {
+    /// Removes a client that has left and has nothing under way.
+    fn remove_client(&mut self, task: TaskId) {
         let client = self.clients[task.index()].take().expect("a client that is there");
-        self.tasks.remove(&client.number);
+        self.tasks.remove(&client.origin.connection);
         self.delayed.retain(|(_, delayed)| *delayed != task);
         self.short.retain(|waiting| *waiting != task);
         if let Some(cache) = &mut self.cache {
-            cache.forget(task);
+            cache.remove_client(task);
         }
         let now = self.disk.now();
         self.stack.handle_exit(now, task);
-        if client.has_buffers {
+        if client.buffers.exist() {
             // Those of the next client of this number are made when it needs them.
             give_back(&mut self.disk, task);
         }

@@ -51,7 +51,7 @@ pub struct RealClock {
 }
 
 /// How long a wait without a time lasts, after which it is begun again.
-const LONG: Duration = Duration::from_secs(3600);
+const MAX_WAIT: Duration = Duration::from_secs(3600);
 
 impl RealClock {
     /// Starts the clock.
@@ -70,7 +70,7 @@ impl Clock for RealClock {
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
         let now = self.now();
-        self.alarm.wait(until.map_or(LONG, |until| Duration::from_nanos(until.since(now).get())));
+        self.alarm.wait(until.map_or(MAX_WAIT, |until| Duration::from_nanos(until.since(now).get())));
         true
     }
 

@@ -219,7 +219,7 @@ impl Upstream {
         }
     }
 
-    fn tell(&mut self, level: Level, message: String) {
+    fn add_news(&mut self, level: Level, message: String) {
         if self.news.len() < NEWS {
             self.news.push_back((level, message));
         }
@@ -345,7 +345,7 @@ impl Driver for Upstream {
     fn handle_timeout(&mut self, _now: Instant, command: &Command) -> TimeoutAction {
         if let Some(flight) = self.flights.get_mut(&command.sequence).filter(|flight| flight.held.is_sent) {
             flight.is_overdue = true;
-            self.link.cut();
+            self.link.disconnect();
         }
         TimeoutAction::ResetTimer
     }
@@ -355,7 +355,7 @@ impl Drop for Upstream {
     fn drop(&mut self) {
         if !self.flights.is_empty() || !self.questions.is_empty() || self.away.since.is_some() {
             // Its thread must not wait for a server that does not answer.
-            self.link.cut();
+            self.link.disconnect();
         }
     }
 }
@@ -366,7 +366,7 @@ impl Backend for Upstream {
     }
 
     fn poll_completion(&mut self) -> Option<Completion> {
-        self.look_at_time();
+        self.handle_time();
         loop {
             if let Some(sequence) = self.failed.pop_front() {
                 let flight = self.flights.remove(&sequence).expect("it has not ended");

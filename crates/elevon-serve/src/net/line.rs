@@ -28,24 +28,24 @@ pub(crate) struct Secure {
     pub(crate) incoming: Unprotected,
 }
 
-/// Tells the server that a connection has ended when it is dropped.
+/// Notifies the server, when it is dropped, that a connection has ended.
 #[derive(Default)]
 pub(crate) struct EndNotice {
-    tell: Option<Box<dyn FnOnce(Option<io::Error>) + Send>>,
+    notify: Option<Box<dyn FnOnce(Option<io::Error>) + Send>>,
     /// Why, if not as it should.
     pub(crate) error: Option<io::Error>,
 }
 
 impl EndNotice {
-    pub(crate) fn new(tell: impl FnOnce(Option<io::Error>) + Send + 'static) -> Self {
-        Self { tell: Some(Box::new(tell)), error: None }
+    pub(crate) fn new(notify: impl FnOnce(Option<io::Error>) + Send + 'static) -> Self {
+        Self { notify: Some(Box::new(notify)), error: None }
     }
 }
 
 impl Drop for EndNotice {
     fn drop(&mut self) {
-        if let Some(tell) = self.tell.take() {
-            tell(self.error.take());
+        if let Some(notify) = self.notify.take() {
+            notify(self.error.take());
         }
     }
 }
@@ -123,8 +123,8 @@ impl Line {
 
 /// For this time nothing may go to a client that is to be left before the connection is closed all
 /// the same, and for that time in all.
-const PATIENCE: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_LINGER_SILENCE: Duration = Duration::from_secs(1);
+const MAX_LINGER: Duration = Duration::from_secs(10);
 
 /// Closes a connection of the ring once the client has what it was sent, for which a thread waits
 /// if it does not have it yet.
@@ -137,7 +137,7 @@ pub(crate) fn close(socket: OwnedFd, left: EndNotice) {
         return end(socket);
     }
     let wait = move || {
-        elevon_host::linger(&socket, PATIENCE, LONGEST);
+        elevon_host::linger(&socket, MAX_LINGER_SILENCE, MAX_LINGER);
         end(socket);
     };
     // Without a thread it is closed now.
@@ -207,7 +207,7 @@ impl Writes {
                 ToWriter::Speak => drop(self.outlet.send(b"")),
                 ToWriter::End(left) => {
                     self.outlet.close();
-                    elevon_host::linger(&*self.outlet.socket, PATIENCE, LONGEST);
+                    elevon_host::linger(&*self.outlet.socket, MAX_LINGER_SILENCE, MAX_LINGER);
                     self.outlet.socket.shutdown(Shutdown::Both);
                     return drop(left);
                 }

@@ -46,7 +46,7 @@ impl Actor {
     }
 
     /// Counts from nothing.
-    pub(super) fn forget(&mut self) {
+    pub(super) fn reset(&mut self) {
         (self.done, self.latency, self.longest) = (0, Histogram::new(), Nanos::ZERO);
     }
 

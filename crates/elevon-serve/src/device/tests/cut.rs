@@ -32,9 +32,9 @@ fn written(lab: &Lab) -> usize {
 }
 
 /// Cuts a client as the server does, and returns how many of its requests were not answered.
-fn cut(lab: &mut Lab, client: u32) -> usize {
+fn abandon(lab: &mut Lab, client: u32) -> usize {
     let (answer, answered) = channel();
-    lab.send.send(Message::Cut { clients: vec![client, 99], answer }).expect("it is there");
+    lab.send.send(Message::Abandon { clients: vec![client, 99], answer }).expect("it is there");
     lab.step();
     let cut = answered.recv().expect("an answer");
     assert_eq!(cut.len(), 1, "only those that are there");
@@ -47,7 +47,7 @@ fn what_limits_hold_of_a_client_that_is_cut_is_not_carried_out() {
     let mut lab = Lab::new(DISK, &[], "none", LIMITED);
     let mut wire = lab.open(1, "a");
     ask_for_writes(&mut lab, &mut wire);
-    assert!(cut(&mut lab, 1) > 90);
+    assert!(abandon(&mut lab, 1) > 90);
     wire.hang_up();
     lab.wait_for(Nanos::from_millis(10));
     assert!(!lab.device.tasks.contains_key(&1), "it is forgotten");
@@ -101,7 +101,7 @@ fn a_client_that_is_cut_lets_others_change_its_blocks() {
     waits.ask(&request(9, Command::Write, 104, 8), &[2; 8]);
     lab.wait_for(Nanos::from_millis(10));
     assert!(waits.answer().is_none());
-    assert!(cut(&mut lab, 1) > 0);
+    assert!(abandon(&mut lab, 1) > 0);
     cut_off.hang_up();
     lab.wait_for(Nanos::from_millis(10));
     assert_eq!(waits.answer(), Some((9, true)));

@@ -26,7 +26,7 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
 use super::actor::Actor;
-use crate::device::client::Client;
+use crate::device::client::{Client, Origin};
 use crate::device::message::Message;
 use crate::device::request_memory::RequestMemory;
 use crate::device::{DeviceLoop, DeviceParts, ErrorLog};
@@ -261,7 +261,7 @@ impl Lab {
     }
 
     /// The same, with a device whose power can be cut.
-    pub(super) fn to_be_cut(device: &str, faults: &[&str], scheduler: &str, cache: Option<CacheConfig>) -> Self {
+    pub(super) fn with_power_cuts(device: &str, faults: &[&str], scheduler: &str, cache: Option<CacheConfig>) -> Self {
         Self::build(device, faults, scheduler, "", Extra { cache, is_cut: true })
     }
 
@@ -338,8 +338,7 @@ impl Lab {
         );
         let requests = self.device.memory_of(charged.tenant);
         self.device.add(Client::new(
-            (client, Arc::default()),
-            String::new(),
+            Origin { connection: client, identity: Arc::default(), export: String::new() },
             charged,
             session(size, options),
             line,
@@ -387,13 +386,13 @@ impl Lab {
 
     /// Returns which clients have buffers.
     pub(super) fn with_buffers(&self) -> Vec<bool> {
-        self.device.clients.iter().flatten().map(|client| client.has_buffers).collect()
+        self.device.clients.iter().flatten().map(|client| client.buffers.exist()).collect()
     }
 
     /// Returns how many bytes a client's lists of what is sent have room for.
     pub(super) fn kept(&self, client: usize) -> usize {
         let client = self.device.clients[client].as_ref().expect("a client that is there");
-        client.out.heads.capacity() + client.spare.heads.capacity()
+        client.replies.capacity()
     }
 
     /// Adds a client that uses the whole device.
@@ -450,7 +449,7 @@ impl Lab {
     /// Runs for a time, and then counts from nothing.
     pub(super) fn warm_up(&mut self, span: Nanos) {
         self.run(span);
-        self.clients.iter_mut().for_each(Actor::forget);
+        self.clients.iter_mut().for_each(Actor::reset);
     }
 
     /// Runs for a time.

@@ -100,7 +100,7 @@ fn who_waits_for_memory_has_it_in_the_order_of_arrival() {
 /// One takes no reply, one does not send the end of a write: they are sent away once another has
 /// waited for what they keep, and one that takes its replies at times is not.
 #[test]
-fn clients_that_stand_still_keep_no_memory_for_which_others_wait() {
+fn clients_that_have_stalled_keep_no_memory_for_which_others_wait() {
     let mut lab = Lab::new(DISK, &[], "none", "");
     lab.device.memory.set_limit(REQUEST_MEMORY_MIN);
     let [mut deaf, mut torn, mut slow, mut other] = [0, 1, 2, 3].map(|client| lab.open(client, ""));
@@ -110,7 +110,7 @@ fn clients_that_stand_still_keep_no_memory_for_which_others_wait() {
     let mut taken = 0;
     for half_minutes in 0..30 {
         if half_minutes == 20 {
-            assert!(!lab.device.clients.iter().flatten().any(|client| client.is_cut), "nobody waits");
+            assert!(!lab.device.clients.iter().flatten().any(|client| client.state.is_gone()), "no other waits");
             other.ask(&request(Command::Read, LONGEST / 2), &[]);
         }
         for _ in 0..300 {
@@ -126,8 +126,8 @@ fn clients_that_stand_still_keep_no_memory_for_which_others_wait() {
     }
     assert_eq!(taken, 30);
     let clients = lab.device.clients.iter().flatten();
-    let cut: Vec<u32> = clients.filter(|client| client.is_cut).map(|client| client.number).collect();
-    assert_eq!(cut, [0, 1]);
+    let gone = clients.filter(|client| client.state.is_gone());
+    assert_eq!(gone.map(|client| client.origin.connection).collect::<Vec<_>>(), [0, 1]);
     deaf.hang_up();
     torn.hang_up();
     lab.wait_for(Nanos::from_secs(1));
@@ -137,11 +137,11 @@ fn clients_that_stand_still_keep_no_memory_for_which_others_wait() {
 
 /// It takes no reply, and its own next request waits for memory.
 #[test]
-fn a_client_that_stands_still_is_not_sent_away_for_its_own_requests() {
+fn a_client_that_has_stalled_is_not_sent_away_for_its_own_requests() {
     let mut lab = Lab::new(DISK, &[], "none", "");
     let mut deaf = lab.open(0, "");
     deaf.ask(&request(Command::Read, 2 << 20), &[]);
-    while lab.device.clients.iter().flatten().all(|client| client.sending.is_none()) {
+    while lab.device.clients.iter().flatten().all(|client| !client.replies.are_on_their_way()) {
         deaf.transfer();
         lab.step();
     }
@@ -149,7 +149,7 @@ fn a_client_that_stands_still_is_not_sent_away_for_its_own_requests() {
     deaf.ask(&request(Command::Read, 2 << 20), &[]);
     lab.wait_for(Nanos::from_secs(600));
     let client = lab.device.clients.iter().flatten().next().expect("it is there");
-    assert!(client.stands_still(100) && !client.is_cut);
+    assert!(client.has_stalled(100) && !client.state.is_gone());
     assert_eq!(lab.device.short.len(), 1, "its second request waits");
 }
 

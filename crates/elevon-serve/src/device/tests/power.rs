@@ -80,7 +80,7 @@ impl Run {
         let mode = if seed % 4 == 3 { WriteMode::Through } else { WriteMode::Back };
         // Less than the blocks have, so that dirty pages have to go.
         let cache = is_cached.then(|| cache(64 << 10, mode));
-        let mut lab = Lab::to_be_cut(device, faults, scheduler, cache);
+        let mut lab = Lab::with_power_cuts(device, faults, scheduler, cache);
         let wires = (0..1 + u32::from(is_cached || has_parts)).map(|client| lab.open(client, "")).collect();
         let blocks = vec![KnownBlock::default(); BLOCKS as usize];
         let (rng, asked) = (Rng(seed + 1), BTreeMap::new());
@@ -168,7 +168,7 @@ impl Run {
     }
 
     /// Cuts the power, and returns the blocks that hold something else than they may.
-    fn cut(&mut self, mode: PowerCut) -> Vec<(u64, u8, KnownBlock)> {
+    fn cut_power(&mut self, mode: PowerCut) -> Vec<(u64, u8, KnownBlock)> {
         let atom = self.atom();
         let disk = &mut self.lab.device.disk;
         disk.cut_power(mode, 0);
@@ -203,7 +203,7 @@ fn runs(seeds: u64, is_cached: bool, has_parts: bool) -> (usize, u64, u64) {
             run.take_replies();
         }
         let mode = modes[(seed % modes.len() as u64) as usize];
-        let wrong = run.cut(mode);
+        let wrong = run.cut_power(mode);
         assert!(wrong.is_empty(), "seed {seed}, {mode:?}: {wrong:?}");
         durable += run.blocks.iter().filter(|known| known.durable > 0).count();
         failed += run.failed_flushes;
@@ -247,6 +247,6 @@ fn a_lost_block_is_noticed() {
         }
         let block = run.blocks.iter().position(|known| known.durable > 0).expect("one is durable");
         run.blocks[block].durable = run.blocks[block].sent + 1;
-        assert!(!run.cut(PowerCut::KeepAll).is_empty());
+        assert!(!run.cut_power(PowerCut::KeepAll).is_empty());
     }
 }

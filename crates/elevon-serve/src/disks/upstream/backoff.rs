@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// The time before the second attempt; before each further one it is twice as long.
 const FIRST: Duration = Duration::from_millis(200);
 /// The longest time before an attempt.
-const LONGEST: Duration = Duration::from_secs(2);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 /// Connections that are lost sooner count as if they had not been made.
 const STEADY: Duration = Duration::from_secs(10);
 
@@ -42,7 +42,7 @@ impl Backoff {
     }
 
     pub(super) fn on_failed(&mut self, now: Instant) {
-        self.delay = (self.delay * 2).clamp(FIRST, LONGEST);
+        self.delay = (self.delay * 2).clamp(FIRST, MAX_BACKOFF);
         self.next = now + self.delay;
     }
 }

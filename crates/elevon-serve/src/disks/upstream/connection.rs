@@ -65,7 +65,7 @@ impl Connection {
         let receiver = {
             let (shared, answers, sockets) =
                 (Arc::clone(&shared), connector.answers.clone(), connector.sockets.clone());
-            let look: Sender<ToSender> = connector.messages.clone();
+            let check: Sender<ToSender> = connector.messages.clone();
             let mut inlet = Inlet { socket, protected, last: Arc::new(LastBytes::new()) };
             let work = move || {
                 receive(&mut inlet, &shared, input, &answers);
@@ -73,7 +73,7 @@ impl Connection {
                 shared.lock().expect(LOCK).is_lost = true;
                 sockets.shutdown();
                 // The thread that sends may have ended.
-                let _ = look.send(ToSender::Look);
+                let _ = check.send(ToSender::Check);
             };
             std::thread::Builder::new().name("upstream".into()).spawn(work).map_err(UpstreamError::Machine)?
         };
@@ -249,7 +249,7 @@ fn receive(inlet: &mut Inlet, shared: &Mutex<Shared>, mut input: Vec<u8>, answer
                 if error.is_some() {
                     data.truncate(good as usize);
                 }
-                answers.tell(Answer::Of { cookie, status, data, extents });
+                answers.send(Answer::Of { cookie, status, data, extents });
             }
             ClientStep::Continue => {}
             ClientStep::Opened(_) | ClientStep::StartTls => unreachable!("the export is open"),

@@ -172,7 +172,7 @@ impl Upstream {
         }
         let lost = format!("{}: the connection was lost", self.address);
         let (failed, held) = (over.len(), self.flights.len() - over.len());
-        self.tell(Level::Error, format!("{lost}; in flight: {failed} failed, {held} held"));
+        self.add_news(Level::Error, format!("{lost}; in flight: {failed} failed, {held} held"));
         self.failure = Some(lost);
         self.failed.extend(over);
         if !self.unflushed.is_whole() {
@@ -185,7 +185,7 @@ impl Upstream {
     fn break_promises(&mut self, why: &str) {
         if self.promises.broken().is_none() {
             self.promises.break_with(Status::IoError);
-            self.tell(Level::Error, format!("{why}, so the server may have lost it"));
+            self.add_news(Level::Error, format!("{why}, so the server may have lost it"));
         }
     }
 
@@ -193,7 +193,7 @@ impl Upstream {
     pub(super) fn on_away(&mut self, why: String) {
         self.reopening.drain(..).for_each(|answer| drop(answer.send(Err(why.clone()))));
         if self.failure.as_ref() != Some(&why) {
-            self.tell(Level::Error, format!("no connection is made again: {why}"));
+            self.add_news(Level::Error, format!("no connection is made again: {why}"));
         }
         self.failure = Some(why);
     }
@@ -216,7 +216,7 @@ impl Upstream {
             true => String::new(),
             false => format!("; it has grown from {was} bytes to {size}: a reload serves it all"),
         };
-        self.tell(Level::Info, format!("{}: connected again{again}{grown}", self.address));
+        self.add_news(Level::Info, format!("{}: connected again{again}{grown}", self.address));
         self.send_again();
     }
 
@@ -259,10 +259,10 @@ impl Upstream {
     }
 
     /// Cuts a server that does not answer, and fails what was held for long enough.
-    pub(super) fn look_at_time(&mut self) {
+    pub(super) fn handle_time(&mut self) {
         let now = self.clock.now();
         if self.next_answer_due().is_some_and(|at| at <= now) {
-            self.link.cut();
+            self.link.disconnect();
         }
         if self.away.ends().is_none_or(|at| at > now) {
             return;
@@ -276,7 +276,7 @@ impl Upstream {
         if count > 0 {
             let time = span(self.away.most.get() as f64);
             let failed = counted(count as u64, "request");
-            self.tell(Level::Error, format!("{}: gone for {time}: {failed} that waited failed", self.address));
+            self.add_news(Level::Error, format!("{}: gone for {time}: {failed} that waited failed", self.address));
         }
     }
 }

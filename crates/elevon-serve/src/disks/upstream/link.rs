@@ -127,7 +127,7 @@ pub(super) struct Ask {
 pub(super) enum ToSender {
     Ask(Ask),
     /// A connection has ended.
-    Look,
+    Check,
     /// Connections are to be made anew, at once.
     Reopen,
     /// The device is closed.
@@ -154,7 +154,7 @@ pub(super) enum Answer {
     Back { epoch: u64, size: u64 },
 }
 
-/// Tells the device's thread.
+/// The way of answers to the device's thread.
 #[derive(Clone)]
 pub(super) struct Answers {
     queue: Sender<Answer>,
@@ -162,7 +162,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    pub(super) fn tell(&self, answer: Answer) {
+    pub(super) fn send(&self, answer: Answer) {
         // A device that is gone needs no answer.
         let _ = self.queue.send(answer);
         self.alarm.ring();
@@ -218,12 +218,12 @@ impl Link {
     /// Lets the connections be made anew.
     pub(super) fn reopen(&self) {
         // The thread may be sending to a server that does not read.
-        self.cut();
+        self.disconnect();
         self.messages.send(ToSender::Reopen).expect("the thread ends after this");
     }
 
     /// Ends the connections, as if the server had.
-    pub(super) fn cut(&self) {
+    pub(super) fn disconnect(&self) {
         self.sockets.shutdown();
     }
 }
@@ -289,7 +289,7 @@ impl SenderThread {
             };
             match message {
                 Ok(ToSender::Ask(ask)) => self.send(&ask),
-                Ok(ToSender::Look) => self.look(),
+                Ok(ToSender::Check) => self.check_connections(),
                 Ok(ToSender::Reopen) => {
                     self.lose();
                     self.backoff = Backoff::new(Instant::now());
@@ -306,7 +306,7 @@ impl SenderThread {
 
     /// Sends a request, unless the connections are lost for which it was meant.
     fn send(&mut self, ask: &Ask) {
-        self.look();
+        self.check_connections();
         let least = self.connections.iter().min_by_key(|connection| connection.in_flight());
         if let Some(connection) = least.filter(|_| ask.epoch == self.epoch) {
             connection.send(ask);
@@ -314,7 +314,7 @@ impl SenderThread {
     }
 
     /// Finds that a connection was lost.
-    fn look(&mut self) {
+    fn check_connections(&mut self) {
         if self.connections.iter().any(Connection::is_lost) {
             self.lose();
             self.backoff.on_lost(Instant::now());
@@ -325,7 +325,7 @@ impl SenderThread {
     fn lose(&mut self) {
         if !self.connections.is_empty() {
             self.connections.clear();
-            self.connector.answers.tell(Answer::Lost);
+            self.connector.answers.send(Answer::Lost);
         }
     }
 
@@ -336,10 +336,10 @@ impl SenderThread {
                 (self.connections, self.remote) = (connections, remote);
                 self.epoch += 1;
                 self.backoff.on_made(Instant::now());
-                self.connector.answers.tell(Answer::Back { epoch: self.epoch, size: remote.size });
+                self.connector.answers.send(Answer::Back { epoch: self.epoch, size: remote.size });
             }
             Err(error) => {
-                self.connector.answers.tell(Answer::Away(error.to_string()));
+                self.connector.answers.send(Answer::Away(error.to_string()));
                 self.backoff.on_failed(Instant::now());
             }
         }
