@@ -558,9 +558,11 @@ impl<D: Disk> DeviceLoop<D> {
             if !client.state.is_gone() || client.state.took_leave() {
                 let counted = client.counted(pieces.status());
                 self.counts.take(client.charged.tenant, &pieces.request, counted, now.since(pieces.arrived));
-                let tenant = self.tenants.path(client.charged.tenant);
-                let owner = Owner { origin: &client.origin, tenant };
-                self.errors.take(now, &pieces.request, pieces.status(), &owner);
+                if !pieces.status().is_ok() {
+                    let tenant = self.tenants.path(client.charged.tenant);
+                    let owner = Owner { origin: &client.origin, tenant };
+                    self.errors.log_failed(now, &pieces.request, pieces.status(), &owner);
+                }
             }
             self.end_request(task, index, pieces);
         }

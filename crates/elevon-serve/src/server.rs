@@ -19,8 +19,8 @@ use crate::log::{Level, Log, Record};
 use crate::net::export::{Exported, ServedExport};
 use crate::net::gate::Gate;
 use crate::net::listen::{Address, Listener, SocketAccess};
-use crate::net::nbd::negotiation;
-use crate::net::tls::{Identity, Tls};
+use crate::net::nbd;
+use crate::net::tls::Tls;
 use crate::shared::{ConnectionLimits, POLL_PERIOD, Shared};
 
 /// Callbacks of the process that runs a server.
@@ -162,8 +162,8 @@ impl Server {
             Arc::new(Shared::new(exports, self.devices, (self.tls, self.limits, self.memory), hooks.notify, self.log));
         let reloader = Arc::new(Reloader::new(Arc::clone(&shared), hooks.reload));
         for (listener, place) in &self.listeners {
-            let (place, shared) = (place.clone(), Arc::clone(&shared));
-            start_listener("accept", listener, move |listener| accept(listener, place.as_ref(), &shared))?;
+            let (place, gate): (_, Arc<dyn Gate>) = (place.clone(), Arc::<Shared>::clone(&shared));
+            start_listener("accept", listener, move |listener| nbd::accept(listener, place.as_ref(), &gate))?;
         }
         for listener in &self.commands {
             let reloader = Arc::clone(&reloader);
@@ -222,38 +222,6 @@ fn start_reload(reloader: &Arc<Reloader>) -> Option<JoinHandle<()>> {
         reloader.shared().log(&Record::new(Level::Error, "reload", &message));
     };
     thread.map_err(failed).ok()
-}
-
-/// A connection that cannot be accepted has a line in the log, and then none for this time.
-const SILENCE: Duration = Duration::from_secs(10);
-
-/// Accepts connections until the server has ended.
-fn accept(listener: &Listener, place: Option<&Arc<str>>, shared: &Arc<Shared>) {
-    let mut said: Option<Instant> = None;
-    loop {
-        let accepted = listener.accept().and_then(|socket| Ok((socket.try_clone()?, socket)));
-        let (second, socket) = match accepted {
-            Ok(both) => both,
-            Err(error) => {
-                if said.is_none_or(|at| at.elapsed() >= SILENCE) {
-                    let message = format!("a connection could not be accepted: {error}");
-                    shared.log(&Record::new(Level::Error, "server", &message));
-                    said = Some(Instant::now());
-                }
-                // No descriptors are left, most likely.
-                std::thread::sleep(POLL_PERIOD);
-                continue;
-            }
-        };
-        let client = Arc::new(Identity { peer: socket.peer(), place: place.cloned(), ..Identity::default() });
-        let Some(name) = shared.connected(second, &client) else { return };
-        let server: Arc<dyn Gate> = Arc::<Shared>::clone(shared);
-        let work = move || negotiation::negotiate(name, socket, client, &server);
-        let thread = std::thread::Builder::new().spawn(work);
-        if let Err(error) = thread {
-            shared.left(name, Some(error));
-        }
-    }
 }
 
 /// Listens at an address, and returns it with the port that was chosen for port 0.

@@ -133,25 +133,6 @@ impl Shared {
         *self.tls.write().expect(LOCK) = tls.map(Arc::new);
     }
 
-    /// Takes a connection, and returns its number; `None` if the server has ended. A client that
-    /// opens connections and does nothing on them can only cut others that do nothing.
-    pub(crate) fn connected(&self, socket: Socket, client: &Arc<Identity>) -> Option<u32> {
-        let mut connections = self.connections.lock().expect(LOCK);
-        let all = connections.as_mut()?;
-        let name = next_number(&self.next, |number| all.contains_key(&number));
-        let mut negotiating = all.values().filter(|connected| connected.export.is_none());
-        if let Some(oldest) = negotiating.next()
-            && negotiating.count() + 1 >= NEGOTIATING
-        {
-            oldest.socket.shutdown(Shutdown::Both);
-            self.refused.count(ConnectionRefusal::TooManyUnopened);
-        }
-        let (since, client) = (Instant::now(), Arc::clone(client));
-        let connected = Connected { number: name, socket, since, export: None, tenant: String::new(), client };
-        all.insert(name, connected);
-        Some(name)
-    }
-
     /// Logs how many connections had no line, if the time has passed in which there may be no
     /// more, or at the end.
     pub(crate) fn log_unwarned(&self, is_end: bool) {
@@ -340,6 +321,23 @@ impl Gate for Shared {
 
     fn tls(&self) -> Option<Arc<Tls>> {
         self.tls.read().expect(LOCK).clone()
+    }
+
+    fn connected(&self, socket: Socket, client: &Arc<Identity>) -> Option<u32> {
+        let mut connections = self.connections.lock().expect(LOCK);
+        let all = connections.as_mut()?;
+        let name = next_number(&self.next, |number| all.contains_key(&number));
+        let mut negotiating = all.values().filter(|connected| connected.export.is_none());
+        if let Some(oldest) = negotiating.next()
+            && negotiating.count() + 1 >= NEGOTIATING
+        {
+            oldest.socket.shutdown(Shutdown::Both);
+            self.refused.count(ConnectionRefusal::TooManyUnopened);
+        }
+        let (since, client) = (Instant::now(), Arc::clone(client));
+        let connected = Connected { number: name, socket, since, export: None, tenant: String::new(), client };
+        all.insert(name, connected);
+        Some(name)
     }
 
     fn open(&self, name: u32, export: &str, client: &Arc<Identity>) -> Result<ServedExport, NotOpened> {

@@ -15,9 +15,9 @@ use crate::device::view::unknown_tenant;
 use crate::log::{Level, Record};
 use crate::net::connected::ConnectionView;
 use crate::net::gate::Gate;
-use crate::net::listen::{Listener, Socket};
+use crate::net::listen::{ACCEPT_RETRY, Listener, Socket};
 use crate::net::peer::Peer;
-use crate::shared::{POLL_PERIOD, Shared};
+use crate::shared::Shared;
 
 /// The longest command, in bytes.
 const MAX_COMMAND_BYTES: u64 = 64 << 10;
@@ -54,7 +54,7 @@ pub(crate) fn accept(listener: &Listener, reloader: &Arc<Reloader>) {
                 // Without a thread the connection ends, which is the answer.
                 let _ = std::thread::Builder::new().spawn(move || answer_commands(socket, &reloader));
             }
-            Err(_) => std::thread::sleep(POLL_PERIOD),
+            Err(_) => std::thread::sleep(ACCEPT_RETRY),
         }
     }
 }

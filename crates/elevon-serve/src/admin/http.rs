@@ -19,8 +19,8 @@ use crate::admin::metrics;
 use crate::admin::view::Observed;
 use crate::control::Control;
 use crate::device::view::unknown_tenant;
-use crate::net::listen::{Listener, Socket};
-use crate::shared::{POLL_PERIOD, Shared};
+use crate::net::listen::{ACCEPT_RETRY, Listener, Socket};
+use crate::shared::Shared;
 pub(crate) use request::{Request, Resource, SPANS};
 
 /// Clients at a time; a further one is closed at once.
@@ -61,7 +61,7 @@ pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>, page: fn() -> St
         match listener.accept() {
             Ok(socket) => site.start_client(socket),
             // No descriptors are left, most likely.
-            Err(_) => std::thread::sleep(POLL_PERIOD),
+            Err(_) => std::thread::sleep(ACCEPT_RETRY),
         }
     }
 }

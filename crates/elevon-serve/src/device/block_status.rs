@@ -90,9 +90,11 @@ impl<D: Disk> DeviceLoop<D> {
         let client_block = client.block;
         let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
         self.counts.take(client.charged.tenant, request, client.counted(status), now.since(arrived));
-        let tenant = self.tenants.path(client.charged.tenant);
-        let owner = Owner { origin: &client.origin, tenant };
-        self.errors.take(now, request, status, &owner);
+        if !status.is_ok() {
+            let tenant = self.tenants.path(client.charged.tenant);
+            let owner = Owner { origin: &client.origin, tenant };
+            self.errors.log_failed(now, request, status, &owner);
+        }
         match found {
             Ok(mut extents) => {
                 drop_front(&mut extents, request.offset % client_block);

@@ -39,10 +39,10 @@ impl ErrorLog {
         }
     }
 
-    /// Takes a request that has finished.
-    pub(super) fn take(&mut self, now: Instant, request: &DiskRequest, status: Status, owner: &Owner<'_>) {
+    /// Logs a request that has failed.
+    pub(super) fn log_failed(&mut self, now: Instant, request: &DiskRequest, status: Status, owner: &Owner<'_>) {
         // What a device does not support is no error; a client is told.
-        if status.is_ok() || status == Status::NotSupported {
+        if status == Status::NotSupported {
             return;
         }
         if !self.is_told(now) {

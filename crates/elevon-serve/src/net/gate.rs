@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::export::{NotOpened, ServedExport};
+use super::listen::Socket;
 use super::opened::Opened;
 use super::refused::ConnectionRefusal;
 use super::tls::{Identity, Tls};
@@ -16,6 +17,10 @@ pub(crate) trait Gate: Send + Sync {
 
     /// Returns the TLS of connections that come now.
     fn tls(&self) -> Option<Arc<Tls>>;
+
+    /// Takes a connection, and returns its number; `None` if the server has ended. A client that
+    /// opens connections and does nothing on them can only end others that do nothing.
+    fn connected(&self, socket: Socket, client: &Arc<Identity>) -> Option<u32>;
 
     /// Lets a connection open an export, if that was not drained or removed meanwhile and has room.
     ///

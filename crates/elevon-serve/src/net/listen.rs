@@ -105,6 +105,10 @@ const SEND_BUFFER: i32 = 1 << 20;
 /// it is there.
 const PROBE: Duration = Duration::from_secs(1);
 
+/// After this time it is tried again to accept connections, if that has failed: no descriptors are
+/// left, most likely.
+pub(crate) const ACCEPT_RETRY: Duration = Duration::from_millis(20);
+
 /// A socket that accepts connections. A socket in the file system is removed when who made it is
 /// dropped.
 pub(crate) enum Listener {

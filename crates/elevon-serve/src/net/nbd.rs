@@ -1,5 +1,8 @@
-//! NBD: a connection until it has opened an export ([`negotiation`]), and what is spoken with the
-//! export's device after that ([`transmission`]).
+//! NBD: connections that come (`accept`), a connection until it has opened an export
+//! ([`negotiation`]), and what is spoken with the export's device after that ([`transmission`]).
 
-pub(crate) mod negotiation;
+mod accept;
+mod negotiation;
 pub(crate) mod transmission;
+
+pub(crate) use accept::accept;
