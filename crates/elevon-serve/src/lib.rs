@@ -35,7 +35,7 @@ pub use error::ServeError;
 pub use event::Event;
 pub use log::{Field, Level, Log, Record};
 pub use net::connected::ConnectionView;
-pub use net::export::{Exported, PoolPart};
+pub use net::export::{Exported, ExportedDisk, PoolPart};
 pub use net::listen::{Address, AddressError, SocketAccess};
 pub use net::peer::{Owner, Peer};
 pub use net::tls::{ServerTlsFiles, Tls, TlsError, TlsFiles, Validity};

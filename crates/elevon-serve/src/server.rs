@@ -80,9 +80,9 @@ impl Server {
     /// Adds an export.
     ///
     /// # Panics
-    /// If its device was not added, or its sizes are not what the protocol allows.
+    /// If its device was not added, or its sizes are not as [`crate::ExportedDisk`] has them.
     pub fn add_export(&mut self, export: Exported) {
-        assert!(self.devices.contains(export.device) && export.told.is_valid(), "{export:?}");
+        assert!(self.devices.contains(export.device) && export.disk.is_valid(), "{export:?}");
         self.exports.push(export);
     }
 

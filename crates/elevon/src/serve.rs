@@ -163,8 +163,8 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
     for export in exports_of(setup, path, &opened)? {
         let (device, tenants) = (&setup.file.devices[export.device].name, &setup.tenants[export.device].tenants);
         let tenant = export.tenant.index().checked_sub(1).map_or("/", |index| &tenants[index].path);
-        let access = if export.told.flags.read_only { ", read-only" } else { "" };
-        let (name, size, start) = (&export.name, export.told.size, export.start);
+        let access = if export.disk.read_only { ", read-only" } else { "" };
+        let (name, size, start) = (&export.name, export.disk.size, export.start);
         emit_text(&format!(
             "export {name}: {size} bytes of device {device} from {start} on, tenant {tenant}{access}\n"
         ))?;
@@ -270,7 +270,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     warn(&opened.notes);
     let files = opened.file.iter().map(|file| (device.clone(), file.clone())).collect();
     let watch = Watch::new(Arc::new(Mutex::new(files)));
-    let told = opened.told(opened.size.get(), args.read_only, String::new());
+    let disk = opened.disk(opened.size.get(), args.read_only, String::new());
     let clients = clients(args)?;
     let export = Exported {
         name,
@@ -280,7 +280,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         ioprio: IoPrio::NONE,
         start: 0,
         part: None,
-        told,
+        disk,
         clients,
         listen: Vec::new(),
         max_connections: None,

@@ -177,7 +177,7 @@ impl Scrape {
             "elevon_export_size",
             help,
             Some(Unit::Bytes),
-            exports().map(|(labels, view)| (labels, view.exported.told.size)),
+            exports().map(|(labels, view)| (labels, view.exported.disk.size)),
         )?;
         let help = "1 if nobody may open the export.";
         to.gauges(

@@ -69,8 +69,8 @@ impl Observed {
                 "part": view.exported.part.as_ref().map(|part| part.name.clone()),
                 "tenant": self.tenant_of(view),
                 "start": view.exported.start,
-                "size": view.exported.told.size,
-                "read_only": view.exported.told.flags.read_only,
+                "size": view.exported.disk.size,
+                "read_only": view.exported.disk.read_only,
                 "clients": view.clients,
                 "drained": view.is_drained,
             })

@@ -2,7 +2,6 @@
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::units::TenantId;
-use elevon_nbd::Export;
 
 use super::refused::ConnectionRefusal;
 use super::tls::Identity;
@@ -14,6 +13,38 @@ pub struct PoolPart {
     pub name: String,
     /// Byte of the pool at which it begins.
     pub base: u64,
+}
+
+/// A disk as clients see it, whatever protocol they speak.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportedDisk {
+    /// Bytes: a multiple of [`Self::block`].
+    pub size: u64,
+    /// Offsets and lengths of requests of a client that asks for block sizes are multiples of it: a
+    /// power of two up to 64 KiB.
+    pub block: u32,
+    /// The size in bytes at which requests are served best: a power of two, at least 512 and
+    /// [`Self::block`].
+    pub preferred: u32,
+    /// It cannot be written.
+    pub read_only: bool,
+    /// Access in order is faster than elsewhere.
+    pub rotational: bool,
+    /// Ranges can be given back.
+    pub trim: bool,
+    /// A text for people.
+    pub description: String,
+}
+
+impl ExportedDisk {
+    /// Returns true if its sizes are as their fields say.
+    pub(crate) fn is_valid(&self) -> bool {
+        self.block.is_power_of_two()
+            && self.block <= 64 << 10
+            && self.preferred.is_power_of_two()
+            && self.preferred >= self.block.max(512)
+            && self.size.is_multiple_of(u64::from(self.block))
+    }
 }
 
 /// An export of a server.
@@ -33,8 +64,8 @@ pub struct Exported {
     pub start: u64,
     /// The part of the device that it is on, if that is a pool.
     pub part: Option<PoolPart>,
-    /// Size, block sizes and abilities, as clients are told.
-    pub told: Export,
+    /// What clients see of it.
+    pub disk: ExportedDisk,
     /// Those who may open it: names as their certificates have them, and `uid:N` and `gid:N` of
     /// processes that connect to a Unix socket; empty: everybody.
     pub clients: Vec<String>,
@@ -73,7 +104,7 @@ pub(crate) struct ServedExport {
     pub(crate) tenant_path: String,
     /// The part of a pool that it is on.
     pub(crate) part: Option<PoolPart>,
-    pub(crate) told: Export,
+    pub(crate) disk: ExportedDisk,
     /// Those who may open it; empty: everybody.
     pub(crate) clients: Vec<String>,
     /// The addresses at which alone it is reached; empty: those of the server.
@@ -90,10 +121,10 @@ impl ServedExport {
         Self {
             name: export.name,
             device: export.device,
-            charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base, size: export.told.size },
+            charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base, size: export.disk.size },
             tenant_path: export.tenant_path,
             part: export.part,
-            told: export.told,
+            disk: export.disk,
             clients: export.clients,
             listen: export.listen,
             max_connections: export.max_connections,
@@ -116,7 +147,7 @@ impl ServedExport {
             ioprio: self.charged.ioprio,
             start: self.charged.base - self.part.as_ref().map_or(0, |part| part.base),
             part: self.part.clone(),
-            told: self.told.clone(),
+            disk: self.disk.clone(),
             clients: self.clients.clone(),
             listen: self.listen.clone(),
             max_connections: self.max_connections,

@@ -282,7 +282,7 @@ pub(super) fn exported(
         ioprio: IoPrio::NONE,
         start: table.start,
         part,
-        told: opened.told(bytes, table.read_only, description),
+        disk: opened.disk(bytes, table.read_only, description),
         clients: table.clients.iter().map(|given| owner_text(&given.value)).collect(),
         // As an address is shown.
         listen: table
@@ -317,10 +317,10 @@ pub(super) fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<S
     // By export, the first before it that it shares bytes with, and how many there are.
     let mut shared: BTreeMap<usize, (usize, usize)> = BTreeMap::new();
     for (place, &one) in by_place.iter().enumerate() {
-        let (first, end) = (&exports[one], exports[one].base() + exports[one].told.size);
+        let (first, end) = (&exports[one], exports[one].base() + exports[one].disk.size);
         let follow = by_place[place + 1..].iter().map(|&other| (other, &exports[other]));
         for (other, export) in follow.take_while(|(_, other)| other.device == first.device && other.base() < end) {
-            if !(first.told.flags.read_only && export.told.flags.read_only) {
+            if !(first.disk.read_only && export.disk.read_only) {
                 let (before, after) = (one.min(other), one.max(other));
                 let of = shared.entry(after).or_insert((before, 0));
                 *of = (of.0.min(before), of.1 + 1);

@@ -9,13 +9,12 @@ use elevon_core::units::{Bytes, Nanos, PAGE_SIZE, SECTOR_SIZE};
 use elevon_formats::serve::BUSY_POLL;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{FileIdentity, Host, HostFile, OpenError, OpenOptions, SLOT};
-use elevon_nbd::Export;
 use elevon_plan::device_description;
 use elevon_plan::failure::{ConflictError, Failure, InputError, MachineError, ValueError};
 use elevon_plan::plan::Plan;
 use elevon_plan::target::Target;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
-use elevon_serve::{DeviceParts, Devices, Disk, FaultyDisk, PoolPart, Upstream};
+use elevon_serve::{DeviceParts, Devices, Disk, ExportedDisk, FaultyDisk, PoolPart, Upstream};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
@@ -87,17 +86,19 @@ pub(super) struct Opened {
 }
 
 impl Opened {
-    /// Returns what clients of so many bytes of the device are told. On blocks of a sector they may
-    /// ask for any range of bytes, which nbdfuse passes on. Larger blocks are told as they are, so
-    /// that a file system can be made to fit them.
-    pub(super) fn told(&self, bytes: u64, read_only: bool, description: String) -> Export {
-        let block = if self.block > SECTOR { self.block } else { 1 };
-        let mut told = Export { block, preferred: self.preferred, description, ..Export::new(bytes) };
-        let read_only = read_only || self.read_only || self.for_reading;
-        (told.flags.read_only, told.flags.rotational, told.flags.trim) = (read_only, self.rotational, self.can_discard);
-        // A device on which zeroes are no faster than data says so at once.
-        told.flags.fast_zero = true;
-        told
+    /// Returns what clients of so many bytes of the device see. On blocks of a sector they may ask
+    /// for any range of bytes, which nbdfuse passes on. Larger blocks are told as they are, so that
+    /// a file system can be made to fit them.
+    pub(super) fn disk(&self, size: u64, read_only: bool, description: String) -> ExportedDisk {
+        ExportedDisk {
+            size,
+            block: if self.block > SECTOR { self.block } else { 1 },
+            preferred: self.preferred,
+            read_only: read_only || self.read_only || self.for_reading,
+            rotational: self.rotational,
+            trim: self.can_discard,
+            description,
+        }
     }
 }
 

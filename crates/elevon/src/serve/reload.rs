@@ -362,19 +362,19 @@ fn tls(table: &DeviceTable) -> Option<[Option<&str>; 5]> {
 
 fn is_same(one: &Exported, other: &Exported) -> bool {
     let of =
-        |export: &Exported| (export.device, export.tenant, export.base(), export.told.clone(), export.listen.clone());
+        |export: &Exported| (export.device, export.tenant, export.base(), export.disk.clone(), export.listen.clone());
     of(one) == of(other)
 }
 
 /// Returns true if an export is as it was but for its end, which is further.
 fn has_grown(was: &Exported, export: &Exported) -> bool {
-    let mut told = export.told.clone();
-    told.size = was.told.size;
-    export.told.size > was.told.size && is_same(was, &Exported { told, ..export.clone() })
+    let mut disk = export.disk.clone();
+    disk.size = was.disk.size;
+    export.disk.size > was.disk.size && is_same(was, &Exported { disk, ..export.clone() })
 }
 
 fn grown_in_words(export: &Exported, view: &ExportView) -> String {
-    let (name, was, now) = (&export.name, view.exported.told.size, export.told.size);
+    let (name, was, now) = (&export.name, view.exported.disk.size, export.disk.size);
     let rest = match view.clients.len() {
         0 => String::new(),
         clients => format!("; {} the old size until a new connection", have(clients)),

@@ -7,12 +7,12 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode};
+use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode, TransmissionFlags};
 use elevon_result::number::counted;
 
 use super::transmission::Transmission;
 use crate::log::{Field, Level, Record};
-use crate::net::export::{NotOpened, ServedExport, find};
+use crate::net::export::{ExportedDisk, NotOpened, ServedExport, find};
 use crate::net::gate::Gate;
 use crate::net::line::{EndNotice, Secure};
 use crate::net::listen::{Socket, Timed};
@@ -73,7 +73,7 @@ impl Exports for Seen<'_> {
     fn export(&self, name: &str) -> Result<Export, Refusal> {
         match find(&self.exports, name, self.client) {
             Some(known) if known.is_drained => Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown)),
-            Some(known) => Ok(known.told.clone()),
+            Some(known) => Ok(nbd_export(&known.disk)),
             None if self.exports.iter().any(|export| export.name == name) => {
                 self.deny(name, format!("is not for {}", self.client.in_words()));
                 Err(self.refuse(ConnectionRefusal::NotForClient, Refusal::Unknown))
@@ -85,14 +85,14 @@ impl Exports for Seen<'_> {
         find(&self.exports, name, self.client).map_or(name, |known| &known.name).to_owned()
     }
     fn description(&self, name: &str) -> String {
-        find(&self.exports, name, self.client).map(|known| known.told.description.clone()).unwrap_or_default()
+        find(&self.exports, name, self.client).map(|known| known.disk.description.clone()).unwrap_or_default()
     }
     fn open(&self, name: &str) -> Result<Export, Refusal> {
         // One that it may not have is said to be so by this.
         self.export(name)?;
         match self.server.open(self.number, name, self.client) {
             Ok(known) => {
-                let told = known.told.clone();
+                let told = nbd_export(&known.disk);
                 *self.opened.borrow_mut() = Some(known);
                 Ok(told)
             }
@@ -105,6 +105,14 @@ impl Exports for Seen<'_> {
             }
         }
     }
+}
+
+/// Returns a disk as a client of NBD is told it. All connections see the same bytes. A client that
+/// wants fast zeroes is told at once if they are no faster than data.
+fn nbd_export(disk: &ExportedDisk) -> Export {
+    let ExportedDisk { size, block, preferred, read_only, rotational, trim, ref description } = *disk;
+    let flags = TransmissionFlags { read_only, rotational, trim, multi_conn: true, fast_zero: true };
+    Export { flags, block, preferred, description: description.clone(), ..Export::new(size) }
 }
 
 /// Speaks with a client until it has opened an export, and gives the connection to the device's
