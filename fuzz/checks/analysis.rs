@@ -8,10 +8,10 @@
 use std::fmt::Write as _;
 
 use elevon_report::inspect::{self, PageRequests};
-use elevon_sim::fit::{Kind, Served, fit};
 use elevon_trace::analysis::{ProcessStats, RequestRecord, RequestSink, RequestWriter};
 use elevon_trace::served::{ServedKind, ServedRequest};
 use elevon_trace::{TraceKind, from_bytes};
+use elevon_whatif::fit::{Kind, Served, fit};
 
 /// Maximum length of the bytes of a trace: a short one has every overflow that a long one has.
 const LONGEST: usize = 1 << 16;

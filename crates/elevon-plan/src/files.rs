@@ -57,6 +57,9 @@ impl Files {
     }
 
     /// Adds a file that the command will write.
+    ///
+    /// # Errors
+    /// Another use of the same file excludes this one.
     pub fn add_output(&mut self, what: impl Into<String>, path: &Path) -> Result<(), Failure> {
         self.add(what.into(), path, Use::Output)
     }

@@ -38,7 +38,7 @@ pub struct CachePlan {
 
 /// Memory as given on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Memory<'a> {
+pub(crate) enum Memory<'a> {
     /// Neither `--memory` nor `--cache`.
     None,
     /// No `--cache` before a device that is served.
@@ -52,7 +52,7 @@ pub enum Memory<'a> {
 impl CachePlan {
     /// Creates the plan from `--memory` or `--cache`, the kernel version, and the `--set` settings
     /// of the page cache.
-    pub fn new(
+    pub(crate) fn new(
         memory: Memory<'_>,
         kernel: Kernel,
         settings: &[(String, String)],
@@ -123,7 +123,7 @@ impl CachePlan {
 
     /// Refuses a real cache that is larger than the machine's memory: if the kernel ended the
     /// process for lack of memory, dirty data would be lost.
-    pub fn fits(&self, text: &str, machine: Bytes) -> Result<(), Failure> {
+    pub(crate) fn fits(&self, text: &str, machine: Bytes) -> Result<(), Failure> {
         if !self.config.copies || self.config.memory <= machine {
             return Ok(());
         }

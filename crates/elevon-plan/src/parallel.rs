@@ -10,6 +10,9 @@ use crate::failure::Failure;
 /// Does runs on `threads` threads (by default one on each core), and hands what each gave to
 /// `took`, in the order in which they end. A run that gives nothing was interrupted. Ends early at
 /// an interrupt and at the first failure.
+///
+/// # Errors
+/// The first failure of a run or of `took`.
 pub fn on_all_cores<T: Send>(
     runs: &[usize],
     threads: Option<u16>,

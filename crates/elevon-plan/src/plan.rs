@@ -101,6 +101,9 @@ impl Plan {
     }
 
     /// The same; `texts` are files that the caller has in memory.
+    ///
+    /// # Errors
+    /// As of [`Self::new`].
     pub fn of_texts(jobs: &[PathBuf], args: &StackOptions, texts: Texts) -> Result<Self, Failure> {
         if let Some(folder) = args.of_jobs.include_dir.as_deref().filter(|folder| !folder.is_dir()) {
             let error = match folder.exists() {
@@ -388,6 +391,9 @@ impl Plan {
     }
 
     /// Adds the files of this plan to those of other plans.
+    ///
+    /// # Errors
+    /// As of [`Self::files`].
     pub fn add_files(&self, mut files: Files) -> Result<Files, Failure> {
         for Input { what, path, .. } in &self.inputs {
             path.iter().try_for_each(|path| files.add_input(what.clone(), path))?;

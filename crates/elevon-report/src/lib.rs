@@ -13,7 +13,7 @@ pub mod figures;
 pub mod settings;
 mod steady;
 pub mod variant;
-mod wrap;
+pub mod wrap;
 
 // Reports of traces; their value comes from elevon-trace.
 pub mod inspect;

@@ -2,6 +2,9 @@
 
 use std::fmt::Write;
 
+/// Columns of a line of [`wrapped`], with its indent.
+const LINE: usize = 100;
+
 /// Writes words on lines of `width` columns. `first` begins the first line and `later` every other
 /// line; `carry` ends each line that another one follows.
 pub(crate) fn wrap_at<'a>(
@@ -28,4 +31,20 @@ pub(crate) fn wrap_at<'a>(
         is_empty = false;
     }
     let _ = writeln!(out, "{line}");
+}
+
+/// Appends a text in lines of at most [`LINE`] columns, the first behind `head` and the others
+/// behind as many blanks.
+pub fn wrapped(out: &mut String, head: &str, text: &str) {
+    let rest = " ".repeat(head.len());
+    let mut line = head.to_owned();
+    for word in text.split(' ') {
+        if line.len() > head.len() && line.len() + word.len() >= LINE {
+            let _ = writeln!(out, "{}", line.trim_end());
+            line.clone_from(&rest);
+        }
+        line.push_str(word);
+        line.push(' ');
+    }
+    let _ = writeln!(out, "{}", line.trim_end());
 }

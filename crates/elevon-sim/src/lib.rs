@@ -3,7 +3,6 @@
 
 pub mod chance;
 pub mod device;
-pub mod fit;
 pub mod memory;
 pub mod profiles;
 pub mod simulation;

@@ -1,6 +1,7 @@
 //! Reads the requests of a device from a trace, each with the times of its issue and completion.
 //!
-//! `elevon_sim::fit` fits a device model to them. The requests are kept in memory, 40 bytes each.
+//! `elevon_whatif::fit` fits a device model to them. The requests are kept in memory, 40 bytes
+//! each.
 
 use crate::analysis::{Group, InspectError, ProcessStats, RequestRecord, RequestSink, analyse};
 use crate::event::DeviceNumber;

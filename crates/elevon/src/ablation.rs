@@ -9,10 +9,11 @@ use elevon_plan::execute::execute;
 use elevon_plan::failure::{Ending, Failure};
 use elevon_plan::plan::Plan;
 use elevon_report::compare::{self, FigureChange, RuleChange, RulesBetween, Variant};
+use elevon_report::wrap::wrapped;
 use elevon_result::result::RunResult;
 
 use crate::console::Console;
-use crate::kernels::{differences, wrapped};
+use crate::kernels::differences;
 
 /// I/Os of a run above which rules are not tried one by one.
 const MAX_IOS: u64 = 300_000;

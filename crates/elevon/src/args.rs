@@ -2,7 +2,11 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use elevon_whatif::advise::Goal;
+use elevon_whatif::replay::ReplayOptions;
+use elevon_whatif::select::SelectOptions;
 
 mod about;
 mod server;
@@ -152,7 +156,7 @@ pub(crate) struct ReplayArgs {
     #[arg(value_name = "TRACE")]
     pub(crate) input: PathBuf,
     #[command(flatten)]
-    pub(crate) how: ReplayOptions,
+    pub(crate) how: ReplayHowArgs,
     /// The options of jobs are hidden: they are taken to be refused with a reason.
     #[command(flatten)]
     pub(crate) stack: StackArgs,
@@ -161,8 +165,8 @@ pub(crate) struct ReplayArgs {
 }
 
 /// How the I/O of a trace is done again.
-#[derive(Args, Clone, Debug, Default)]
-pub(crate) struct ReplayOptions {
+#[derive(Args, Debug)]
+pub(crate) struct ReplayHowArgs {
     /// The device or partition of the trace whose I/O is replayed, by its numbers or by the name
     /// that the trace has of it. Without it, the device that has
     /// nearly all events; if there is none, they are listed
@@ -195,8 +199,23 @@ pub(crate) struct ReplayOptions {
     pub(crate) ioprio: StackArgs<OfTrace>,
 }
 
+impl ReplayHowArgs {
+    pub(crate) fn options(&self) -> ReplayOptions {
+        let Self { dev, closed, time_based, once, speed, allow_writes, select, ioprio: _ } = self;
+        ReplayOptions {
+            dev: dev.clone(),
+            closed: *closed,
+            time_based: *time_based,
+            once: *once,
+            speed: *speed,
+            allow_writes: *allow_writes,
+            select: select.options(),
+        }
+    }
+}
+
 /// The part of a trace that is taken.
-#[derive(Args, Clone, Debug, Default)]
+#[derive(Args, Debug)]
 pub(crate) struct SelectArgs {
     /// Only I/O from this time on, since the first event of the device, such as 2s or 350ms
     #[arg(long, value_name = "TIME")]
@@ -213,6 +232,18 @@ pub(crate) struct SelectArgs {
     pub(crate) cgroups: Vec<String>,
 }
 
+impl SelectArgs {
+    pub(crate) fn options(&self) -> SelectOptions {
+        let Self { from, until, processes, cgroups } = self;
+        SelectOptions {
+            from: from.clone(),
+            until: until.clone(),
+            processes: processes.clone(),
+            cgroups: cgroups.clone(),
+        }
+    }
+}
+
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
     /// fio job file, or a trace: a file, any one of blktrace's per-CPU files or their base name, or
@@ -221,7 +252,7 @@ pub(crate) struct CompareArgs {
     pub(crate) input: PathBuf,
     /// Of a trace
     #[command(flatten)]
-    pub(crate) how: ReplayOptions,
+    pub(crate) how: ReplayHowArgs,
     /// The first stack, which the others are compared with
     #[command(flatten)]
     pub(crate) stack: StackArgs,
@@ -465,7 +496,7 @@ pub(crate) struct AdviseArgs {
     #[arg(long, value_name = "MAJ:MIN|NAME")]
     pub(crate) dev: Option<String>,
     /// What is to get better
-    #[arg(long, value_name = "GOAL", value_enum, default_value_t = Goal::Balanced)]
+    #[arg(long, value_name = "GOAL", value_parser = goal(), default_value = Goal::Balanced.name())]
     pub(crate) goal: Goal,
     /// Only what these processes get counts: a name, an id, or both (postgres, 4242,
     /// postgres-4242)
@@ -522,32 +553,11 @@ pub(crate) struct AdviseArgs {
     pub(crate) output_format: TextOrJson,
 }
 
-/// What `elevon advise` is to make better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Goal {
-    /// Throughput, median and 99th percentile of every process alike
-    Balanced,
-    /// The 99th percentile of latency
-    P99,
-    /// The median of latency
-    P50,
-    /// Bytes a second
-    Throughput,
-    /// The speed of the process that is slowed down most
-    Fair,
-}
-
-impl Goal {
-    /// Its name on the command line.
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Balanced => "balanced",
-            Self::P99 => "p99",
-            Self::P50 => "p50",
-            Self::Throughput => "throughput",
-            Self::Fair => "fair",
-        }
-    }
+/// Takes the name of a goal.
+fn goal() -> impl TypedValueParser<Value = Goal> {
+    let names = Goal::ALL.map(|goal| PossibleValue::new(goal.name()).help(goal.about()));
+    PossibleValuesParser::new(names)
+        .map(|name| Goal::ALL.into_iter().find(|goal| goal.name() == name).unwrap_or(Goal::Balanced))
 }
 
 #[derive(Args, Debug)]

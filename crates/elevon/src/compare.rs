@@ -9,7 +9,7 @@ use std::path::Path;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_plan::execute::execute;
-use elevon_plan::failure::{ConflictError, Ending, Failure, InputError, MachineError};
+use elevon_plan::failure::{Ending, Failure, InputError, MachineError};
 use elevon_plan::files::Files;
 use elevon_plan::options::StackOptions;
 use elevon_plan::output::NewFile;
@@ -19,13 +19,15 @@ use elevon_report::compare::{RulesBetween, Variant, table};
 use elevon_report::json::JsonOptions;
 use elevon_report::{html, json};
 use elevon_result::result::RunResult;
+use elevon_whatif::interval::Parting;
+use elevon_whatif::replay::{Replay, ReplayOptions};
+use elevon_whatif::select;
 
 use crate::ablation::{self, Compared};
-use crate::args::{CompareArgs, OutputFormat, ReplayOptions};
+use crate::args::{CompareArgs, OutputFormat};
+use crate::bar::Terminal;
 use crate::console::Console;
-use crate::interval::Parting;
-use crate::replay::Replay;
-use crate::select;
+use crate::error::CommandError;
 use crate::terminal::warn;
 use crate::terminal::{all, emit, emit_text};
 
@@ -117,12 +119,10 @@ impl<'a> Subject<'a> {
     fn new(args: &'a CompareArgs) -> Result<Self, Failure> {
         let path = args.input.as_path();
         if is_trace(path) {
-            return Ok(Self::Trace(Box::new(Replay::read(path, &args.how, &args.stack.options)?)));
+            return Ok(Self::Trace(Box::new(Replay::read(path, &args.how.options(), &args.stack.options, &Terminal)?)));
         }
-        match given(&args.how) {
-            Some(option) => {
-                Err(Failure::named(option, ConflictError::ReplayOnly { input: path.display().to_string() }))
-            }
+        match given(&args.how.options()) {
+            Some(option) => Err(Failure::named(option, CommandError::ReplayOnly { input: path.display().to_string() })),
             None => Ok(Self::Job(path)),
         }
     }
@@ -138,7 +138,7 @@ impl<'a> Subject<'a> {
 /// Returns the first option of a replay that was given.
 fn given(how: &ReplayOptions) -> Option<&'static str> {
     // A job is refused an --ioprio with what it has in its place.
-    let ReplayOptions { dev, closed, time_based, once, speed, allow_writes, select, ioprio: _ } = how;
+    let ReplayOptions { dev, closed, time_based, once, speed, allow_writes, select } = how;
     let all = [
         (dev.is_some(), "--dev"),
         (*closed, "--closed"),

@@ -8,19 +8,19 @@ use elevon_plan::listener::Steps;
 use elevon_result::number::counted;
 use elevon_trace::write::{self, WriteFormat, WriteOptions};
 use elevon_trace::{Reader, TraceEvent};
+use elevon_whatif::trace_input::TraceInput;
 
 use crate::args::ConvertArgs;
-use crate::bar::Bar;
+use crate::bar::{Bar, Terminal};
 use crate::terminal::{emit_text, tell};
 use crate::trace::TracePlace;
-use crate::trace_input::TraceInput;
 
 /// Resolution in nanoseconds from which on ftrace's text needs no more than the kernel's
 /// microseconds.
 const MICROSECOND: u64 = 1000;
 
 pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
-    let trace = TraceInput::new(&args.trace, args.dev.as_deref())?;
+    let trace = TraceInput::new(&args.trace, args.dev.as_deref(), &Terminal)?;
     let TraceInput { name, device, .. } = &trace;
     let format = WriteFormat::from_path(&args.out).map_err(|error| Failure::input(InputError::ConvertTo(error)))?;
     let mut files = Files::default();

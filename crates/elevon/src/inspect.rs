@@ -7,15 +7,16 @@ use elevon_plan::files::Files;
 use elevon_plan::output::NewFile;
 use elevon_report::inspect::{self, PageRequests};
 use elevon_trace::analysis::{Inspection, ProcessStats, RequestRecord, RequestSink, RequestWriter, inspect_part};
+use elevon_whatif::select;
+use elevon_whatif::trace_input::TraceInput;
 
 use crate::args::{InspectArgs, TextOrJson};
-use crate::select;
+use crate::bar::Terminal;
 use crate::terminal::{all, emit, emit_text, tell};
-use crate::trace_input::TraceInput;
 
 pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
-    let trace = TraceInput::new(&args.trace, args.dev.as_deref())?;
-    let selection = select::selection(&args.select)?;
+    let trace = TraceInput::new(&args.trace, args.dev.as_deref(), &Terminal)?;
+    let selection = select::selection(&args.select.options())?;
     check_files(args, &trace)?;
     let mut takers = Takers::new(args)?;
     let sink = takers.is_wanted().then_some(&mut takers as &mut dyn RequestSink);

@@ -5,12 +5,10 @@ use std::fmt::Write;
 use elevon_core::kernel::{Evidence, Kernel, RULES, RuleRow, Rules};
 use elevon_plan::failure::{Ending, Failure};
 use elevon_plan::plan::kernel_named;
+use elevon_report::wrap::wrapped;
 
 use crate::args::KernelsArgs;
 use crate::terminal::emit;
-
-/// Columns of text, with the indent.
-const WIDTH: usize = 100;
 
 pub(crate) fn kernels(args: &KernelsArgs) -> Result<Ending, Failure> {
     let named = |name: &String| kernel_named("kernels", name);
@@ -95,20 +93,4 @@ fn compare(from: Kernel, to: Kernel) -> String {
 pub(crate) fn differences(from: Kernel, to: Kernel) -> impl Iterator<Item = &'static RuleRow> {
     let (old, new): (Rules, Rules) = (from.rules(), to.rules());
     RULES.iter().filter(move |row| !row.is_same(&old, &new))
-}
-
-/// Appends a text in lines of at most [`WIDTH`] columns, the first behind `head` and the others
-/// behind as many blanks.
-pub(crate) fn wrapped(out: &mut String, head: &str, text: &str) {
-    let rest = " ".repeat(head.len());
-    let mut line = head.to_owned();
-    for word in text.split(' ') {
-        if line.len() > head.len() && line.len() + word.len() >= WIDTH {
-            let _ = writeln!(out, "{}", line.trim_end());
-            line.clone_from(&rest);
-        }
-        line.push_str(word);
-        line.push(' ');
-    }
-    let _ = writeln!(out, "{}", line.trim_end());
 }

@@ -1,7 +1,7 @@
 //! The command `elevon`: parses arguments, makes a checked plan, and runs it.
 //!
 //! [`command`] is the whole command. Programs call what it is made of: `elevon-plan` for a run,
-//! `elevon-sweep` for runs and sweeps without a process, a terminal or files of their own.
+//! `elevon-sweep` for sweeps, `elevon-whatif` for traces.
 #![forbid(unsafe_code)]
 
 mod ablation;
@@ -16,23 +16,18 @@ mod compare;
 mod console;
 mod convert;
 mod ctl;
-mod figures;
+mod error;
 mod inspect;
-mod interval;
 mod kernels;
 mod manual;
-mod options_of_trace;
-mod replay;
 mod reproduce;
 mod run;
-mod select;
 mod serve;
 mod sweep;
 mod tenant_lines;
 mod terminal;
 mod top;
 mod trace;
-mod trace_input;
 mod tune;
 
 use std::io::Write;

@@ -24,10 +24,11 @@ mod write;
 use std::path::Path;
 
 use elevon_formats::fio::read_text_file;
-use elevon_plan::failure::{ConflictError, Ending, Failure, UnknownName};
+use elevon_plan::failure::{Ending, Failure, UnknownName};
 use elevon_plan::output::NewFile;
 
 use crate::args::ReproduceArgs;
+use crate::error::CommandError;
 use crate::terminal::{all, emit, emit_text, tell};
 use definition::Definition;
 use lab::Lab;
@@ -81,7 +82,7 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Ending, Failure> {
     let Some(name) = &args.name else {
         if args.html.is_some() {
-            return Err(Failure::named("reproduce --html", ConflictError::NoExperiment));
+            return Err(Failure::named("reproduce --html", CommandError::NoExperiment));
         }
         emit(&list())?;
         return Ok(Ending::Done);

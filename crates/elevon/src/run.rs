@@ -10,11 +10,12 @@ use elevon_plan::plan::Plan;
 use elevon_report::compare::Variant;
 use elevon_report::json::JsonOptions;
 use elevon_report::{html, json, text};
+use elevon_whatif::interval::Parting;
+use elevon_whatif::replay::{Replay, refuse_options_of_jobs};
 
 use crate::args::{OutputFormat, ReplayArgs, ReportArgs, RunArgs};
+use crate::bar::Terminal;
 use crate::console::Console;
-use crate::interval::Parting;
-use crate::replay::{Replay, refuse_options_of_jobs};
 use crate::terminal::{all, emit, emit_text, warn};
 use crate::trace::{TraceFile, blktrace_form};
 
@@ -27,7 +28,7 @@ pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
     let stack = StackOptions { ioprio: args.how.ioprio.options.ioprio.clone(), ..args.stack.options.clone() };
     refuse_options_of_jobs(&stack)?;
-    let replay = Replay::read(&args.input, &args.how, &stack)?;
+    let replay = Replay::read(&args.input, &args.how.options(), &stack, &Terminal)?;
     let plan = replay.plan(&stack)?;
     run_plan(&plan, &args.input.display().to_string(), &args.report)
 }

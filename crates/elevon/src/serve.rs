@@ -30,13 +30,14 @@ use elevon_serve::{
     UpstreamAddress,
 };
 
-use elevon_plan::failure::{ConflictError, Ending, Failure, InputError, MachineError, ValueError};
+use elevon_plan::failure::{Ending, Failure, InputError, MachineError, ValueError};
 use elevon_plan::options::StackOptions;
 use elevon_plan::plan::Plan;
 use elevon_plan::target::{Target, target};
 use elevon_sim::profiles;
 
 use crate::args::{LogFormat, ServeArgs};
+use crate::error::CommandError;
 use crate::terminal::emit_text;
 use config::{Setup, overlapping};
 use log::warn;
@@ -60,7 +61,7 @@ fn serve_any(args: &ServeArgs) -> Result<Ending, Failure> {
     }
     if args.check || (args.listen.is_empty() && !has_disks(&passed)) {
         let name = args.file.display().to_string();
-        let error = if args.check { ConflictError::CheckOfNoConfig } else { ConflictError::NoListen };
+        let error = if args.check { CommandError::CheckOfNoConfig } else { CommandError::NoListen };
         return Err(Failure::named(name, error));
     }
     serve_one(args, passed)
@@ -88,7 +89,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     for (option, is_given) in options_of_one(args) {
         if is_given {
             let config = path.display().to_string();
-            return Err(Failure::named(option, ConflictError::BesideConfig { config }));
+            return Err(Failure::named(option, CommandError::BesideConfig { config }));
         }
     }
     let mut setup = Setup::read(path, &[])?;
@@ -101,7 +102,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         return check(&mut setup, path);
     }
     if setup.addresses.is_empty() && setup.of_exports.is_empty() && !has_disks(&passed) {
-        return Err(Failure::named(path.display().to_string(), ConflictError::NoAddress));
+        return Err(Failure::named(path.display().to_string(), CommandError::NoAddress));
     }
     let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
     let mut server = Server::new(config::connection_limits(&setup.file), log::log);
@@ -457,13 +458,13 @@ fn tenant(plan: &Plan, path: Option<&str>) -> Result<TenantId, Failure> {
         // What is served would be the root's, and none of their settings would hold.
         let names = tenants.iter().map(|tenant| tenant.path.as_str()).collect::<Vec<_>>().join(", ");
         let is_none = tenants.is_empty();
-        let error = ConflictError::WhichTenant { names };
+        let error = CommandError::WhichTenant { names };
         return if is_none { Ok(TenantId(0)) } else { Err(Failure::named("--tenants", error)) };
     };
     let found = tenants.iter().position(|tenant| tenant.path == path);
     found.map(|index| TenantId(index as u32 + 1)).ok_or_else(|| {
         let meant = did_you_mean(path, tenants.iter().map(|tenant| tenant.path.as_str()));
-        Failure::named(format!("--tenant {path}"), ConflictError::NoTenant { meant })
+        Failure::named(format!("--tenant {path}"), CommandError::NoTenant { meant })
     })
 }
 

@@ -180,7 +180,7 @@ macro_rules! parameters {
 pub(crate) use parameters;
 
 /// An hour, the maximum time of a command.
-pub(crate) const HOUR: u64 = 3_600_000_000_000;
+pub const HOUR: u64 = 3_600_000_000_000;
 /// The range of a switch.
 pub(crate) const SWITCH: (u64, u64) = (0, 1);
 

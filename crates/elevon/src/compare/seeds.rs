@@ -17,12 +17,12 @@ use elevon_sweep::error::SweepError;
 use elevon_sweep::results::Collected;
 use elevon_sweep::said::Said;
 use elevon_sweep::summary::Results;
+use elevon_whatif::interval::Parting;
 use elevon_workload::run::NoObserver;
 
 use super::say;
 use crate::args::{CompareArgs, OutputFormat};
 use crate::bar::Bar;
-use crate::interval::Parting;
 use crate::terminal::{all, emit, emit_text};
 
 /// Compares the plans, of which the first is the baseline, over the seeds 1 to `count`.

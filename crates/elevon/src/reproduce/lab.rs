@@ -3,7 +3,7 @@
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_plan::execute::{Watch, execute};
-use elevon_plan::failure::{ConflictError, Ending, Failure, MachineError};
+use elevon_plan::failure::{Ending, Failure, MachineError};
 use elevon_plan::listener::Steps;
 use elevon_plan::options::StackOptions;
 use elevon_plan::parallel::on_all_cores;
@@ -11,6 +11,7 @@ use elevon_plan::plan::Plan;
 use elevon_result::result::RunResult;
 
 use crate::bar::Bar;
+use crate::error::CommandError;
 
 /// A job file of an experiment: its path, for commands and complaints, and its text.
 #[derive(Clone, Copy, Debug)]
@@ -85,7 +86,7 @@ impl Lab {
         let stack = StackOptions::of_text(options).map_err(Failure::input)?;
         let plan = Plan::of_jobs(jobs, job.path, &stack, None)?;
         if plan.is_real() {
-            return Err(Failure::input(ConflictError::SimulatedExperiment));
+            return Err(Failure::input(CommandError::SimulatedExperiment));
         }
         let (mut result, outcome) = execute(&plan, watch, &self.interrupt)?;
         self.bar.advance();

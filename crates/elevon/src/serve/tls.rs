@@ -6,10 +6,11 @@ use std::time::{Duration, SystemTime};
 use elevon_formats::device::Given;
 use elevon_formats::fio::Problem;
 use elevon_formats::serve::{ServeFile, TlsTable, is_owner};
-use elevon_plan::failure::{ConflictError, Failure};
+use elevon_plan::failure::Failure;
 use elevon_serve::{Tls, TlsError, TlsFiles, Validity};
 
 use crate::args::ServeArgs;
+use crate::error::CommandError;
 
 /// Reads the files of a configuration.
 pub(super) fn of_file(file: &ServeFile) -> Result<Option<Tls>, Failure> {
@@ -111,7 +112,7 @@ pub(super) fn of_args(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
         }
         _ => {
             let name = args.clients.iter().find(|name| !is_owner(name));
-            let error = ConflictError::NoClientAuthority { folder: None };
+            let error = CommandError::NoClientAuthority { folder: None };
             return name.map_or(Ok(None), |name| Err(Failure::named(format!("--client {name}"), error)));
         }
     };
@@ -119,7 +120,7 @@ pub(super) fn of_args(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
     if let (Ok(tls), Some(name)) = (&load, args.clients.iter().find(|name| !is_owner(name)))
         && tls.client_ca().is_none()
     {
-        let error = ConflictError::NoClientAuthority { folder: args.tls_certificates.clone() };
+        let error = CommandError::NoClientAuthority { folder: args.tls_certificates.clone() };
         return Err(Failure::named(format!("--client {name}"), error));
     }
     load.map(Some).map_err(|error| {

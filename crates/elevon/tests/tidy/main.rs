@@ -73,8 +73,15 @@ fn every_arrow_points_towards_the_core() {
         ("serve", &["core", "cache", "formats", "host", "nbd", "result", "sim", "workload"]),
         ("plan", &["core", "cache", "formats", "host", "result", "serve", "sim", "trace", "workload"]),
         ("sweep", &["core", "formats", "host", "plan", "report", "result", "sim", "workload"]),
+        ("whatif", &["core", "formats", "host", "plan", "report", "result", "sim", "trace", "workload"]),
         ("fairness", &["core", "formats", "sim", "testkit", "workload"]),
-        ("xtask", &["core", "cache", "formats", "nbd", "plan", "render", "report", "serve", "sim", "testkit", "trace"]),
+        (
+            "xtask",
+            &[
+                "core", "cache", "formats", "nbd", "plan", "render", "report", "serve", "sim", "testkit", "trace",
+                "whatif",
+            ],
+        ),
     ];
     for krate in library_crates() {
         assert!(rows.iter().any(|(row, _)| *row == krate), "elevon-{krate} has no row of what it may use");

@@ -34,7 +34,7 @@ pub struct Quantiles {
 
 impl Quantiles {
     /// No spread.
-    pub(crate) const EVEN: Self = Self::of([WHOLE; PLACES.len()]);
+    pub const EVEN: Self = Self::of([WHOLE; PLACES.len()]);
     /// Those of another direction are meant.
     pub const UNSET: Self = Self::of([0; PLACES.len()]);
 
@@ -82,7 +82,7 @@ impl Spread {
 
     /// Returns true if every draw is the time itself, so that none is needed.
     #[inline]
-    pub(crate) const fn is_even(&self) -> bool {
+    pub const fn is_even(&self) -> bool {
         self.is_even
     }
 

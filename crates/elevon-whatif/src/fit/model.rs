@@ -2,11 +2,11 @@
 
 use elevon_core::units::{Bytes, Instant, Nanos};
 
-use crate::chance::draw;
-use crate::device::SlotsParameters;
-use crate::device::parameter::HOUR;
-use crate::device::slots::servers::{Rules, Servers};
-use crate::device::slots::spread::{Quantiles, Spread};
+use elevon_sim::chance::draw;
+use elevon_sim::device::SlotsParameters;
+use elevon_sim::device::parameter::HOUR;
+use elevon_sim::device::slots::servers::{Rules, Servers};
+use elevon_sim::device::slots::spread::{Quantiles, Spread};
 
 /// Random seed of the trials. It is the same for each, so that they can be compared.
 const SEED: u64 = 1;
@@ -22,7 +22,7 @@ const BEFORE: u32 = u32::MAX;
 
 /// A value for each kind, at its index. The length is a number, because the compiler fails on
 /// closures that update a field whose length is a constant of a type.
-pub type ByKind<T> = [T; 6];
+pub(crate) type ByKind<T> = [T; 6];
 
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,7 +31,7 @@ pub enum Kind {
     Read,
     /// A write; if [`Kind::SequentialWrite`] occurs, one that is not sequential.
     Write,
-    /// A read that goes on where another ended ([`crate::device::slots::place`]).
+    /// A read that goes on where another ended ([`elevon_sim::device::slots::place`]).
     SequentialRead,
     /// A write that goes on where another ended.
     SequentialWrite,

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 
 use super::depths;
 use super::model::{Kind, Served};
-use crate::device::slots::place::Streams;
 use elevon_core::units::{Bytes, Sector};
+use elevon_sim::device::slots::place::Streams;
 
 /// Minimum number of requests of one size and depth at either place, for a comparison.
 const MIN_REQUESTS_AT_A_PLACE: usize = 10;

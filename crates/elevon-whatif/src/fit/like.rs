@@ -20,11 +20,11 @@ use elevon_core::units::{Instant, Sectors};
 
 use super::refine::Groups;
 use super::{Kind, LatencyRow, MAX_REQUESTS_FITTED, MAX_REQUESTS_OF_A_TRIAL, Served, by_depth, by_size, depths};
-use crate::chance::{below, draw};
-use crate::device::closed_loop::command;
-use crate::device::flash::{Flash, FlashConfig, PARAMETERS};
-use crate::device::parameter::{HOUR, Parameter, Unit};
-use crate::device::{Description, Device};
+use elevon_sim::chance::{below, draw};
+use elevon_sim::device::closed_loop::command;
+use elevon_sim::device::flash::{Flash, FlashConfig, PARAMETERS};
+use elevon_sim::device::parameter::{HOUR, Parameter, Unit};
+use elevon_sim::device::{Description, Device};
 
 /// Bytes of the requests that a trial uses.
 const MAX_BYTES: u64 = 32 << 30;
@@ -65,7 +65,7 @@ const OF_DISCARDS: &str = "discard_time";
 
 /// Returns true if [`fit_like`] fits the parameter with this key to requests with or without
 /// discards.
-pub fn is_fitted(key: &str, has_discards: bool) -> bool {
+pub(crate) fn is_fitted(key: &str, has_discards: bool) -> bool {
     FITTED.contains(&key) || has_discards && key == OF_DISCARDS
 }
 
@@ -116,9 +116,7 @@ const fn seed_of(unit: Unit) -> u64 {
 
 /// A profile that was fitted, and its errors.
 #[derive(Clone, Debug)]
-pub struct LikeFit {
-    /// The parameters.
-    pub config: FlashConfig,
+pub(crate) struct LikeFit {
     /// Keys of the parameters that changed, with the value of the profile and the new one.
     pub changed: Vec<(&'static str, String, String)>,
     /// Number of requests to which it was fitted, and number of requests that were given.
@@ -144,7 +142,7 @@ pub struct LikeFit {
 /// Fits a profile to requests in order of issue. `described` is the device of the profile;
 /// `on_trial` is called now and then with the share of the trials that is done, in percent. Returns
 /// `None` if there is no read or write.
-pub fn fit_like(
+pub(crate) fn fit_like(
     config: &FlashConfig,
     described: &Description,
     served: &[Served],
@@ -175,7 +173,6 @@ pub fn fit_like(
         has_discards: has_discards(served),
         by_size: by_size(served, &latencies),
         by_depth: by_depth(served, &latencies, &whole.depths),
-        config: fitted,
     })
 }
 
@@ -184,7 +181,7 @@ pub fn fit_like(
 /// first requests. As it is, a profile may be farther from a drive of its own kind than one of
 /// another.
 /// Returns `None` if there is no profile.
-pub fn nearest(profiles: &[(&FlashConfig, &Description)], served: &[Served]) -> Option<(usize, f64)> {
+pub(crate) fn nearest(profiles: &[(&FlashConfig, &Description)], served: &[Served]) -> Option<(usize, f64)> {
     let far = |at: usize, effort: Effort| {
         let (config, described) = profiles[at];
         let observed = Observed::of(&served[..looked_at(served).min(effort.requests)], described);

@@ -6,8 +6,49 @@
 //! configuration scores if what it surely gives is more than what it may take.
 
 use super::trial::Trial;
-use crate::args::Goal;
 use crate::figures::{Figure, Figures};
+
+/// What `elevon advise` is to make better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// Throughput, median and 99th percentile of every process alike
+    Balanced,
+    /// The 99th percentile of latency
+    P99,
+    /// The median of latency
+    P50,
+    /// Bytes a second
+    Throughput,
+    /// The speed of the process that is slowed down most
+    Fair,
+}
+
+impl Goal {
+    /// Every goal.
+    pub const ALL: [Self; 5] = [Self::Balanced, Self::P99, Self::P50, Self::Throughput, Self::Fair];
+
+    /// What it is, as `--help` says it.
+    pub const fn about(self) -> &'static str {
+        match self {
+            Self::Balanced => "Throughput, median and 99th percentile of every process alike",
+            Self::P99 => "The 99th percentile of latency",
+            Self::P50 => "The median of latency",
+            Self::Throughput => "Bytes a second",
+            Self::Fair => "The speed of the process that is slowed down most",
+        }
+    }
+
+    /// Its name on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Balanced => "balanced",
+            Self::P99 => "p99",
+            Self::P50 => "p50",
+            Self::Throughput => "throughput",
+            Self::Fair => "fair",
+        }
+    }
+}
 
 /// A difference that says nothing, as a logarithm: histograms are two percent wide.
 pub(super) const NOISE: f64 = 0.02;

@@ -10,13 +10,27 @@ use elevon_plan::failure::{Failure, UnknownName, ValueError};
 use elevon_trace::replay::{Workload, WorkloadProcess};
 use elevon_trace::{Selection, is_process, meant_and_known};
 
-use crate::args::SelectArgs;
-
 /// Where the cgroups of this machine are.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
+/// The part of a trace that is taken, as texts.
+#[derive(Clone, Debug, Default)]
+pub struct SelectOptions {
+    /// Only I/O from this time on; `None` for the start.
+    pub from: Option<String>,
+    /// Only I/O before this time; `None` for the end.
+    pub until: Option<String>,
+    /// Only I/O of these processes, each a name, an id, or both; none for all.
+    pub processes: Vec<String>,
+    /// Only I/O of these cgroups, each an id or a folder; none for all.
+    pub cgroups: Vec<String>,
+}
+
 /// Returns what the options select.
-pub(crate) fn selection(args: &SelectArgs) -> Result<Selection, Failure> {
+///
+/// # Errors
+/// A time or a cgroup is wrong.
+pub fn selection(options: &SelectOptions) -> Result<Selection, Failure> {
     let time = |option: &str, text: &Option<String>| {
         let text = text.as_deref();
         let parse = |text| {
@@ -26,15 +40,15 @@ pub(crate) fn selection(args: &SelectArgs) -> Result<Selection, Failure> {
         };
         text.map(parse).transpose()
     };
-    let (from, until) = (time("--from", &args.from)?, time("--until", &args.until)?);
-    if let (Some(text), Some(until)) = (&args.until, until)
+    let (from, until) = (time("--from", &options.from)?, time("--until", &options.until)?);
+    if let (Some(text), Some(until)) = (&options.until, until)
         && until <= from.unwrap_or(0)
     {
-        let after = args.from.as_ref().map_or_else(|| "0s".to_owned(), |from| format!("--from {from}"));
+        let after = options.from.as_ref().map_or_else(|| "0s".to_owned(), |from| format!("--from {from}"));
         return Err(Failure::named(format!("--until {text}"), ValueError::expected(format!("a time after {after}"))));
     }
-    let cgroups = args.cgroups.iter().map(|text| cgroup(text)).collect::<Result<_, _>>()?;
-    Ok(Selection { from, until, processes: args.processes.clone(), cgroups })
+    let cgroups = options.cgroups.iter().map(|text| cgroup(text)).collect::<Result<_, _>>()?;
+    Ok(Selection { from, until, processes: options.processes.clone(), cgroups })
 }
 
 /// Returns the id of a cgroup: a number, or that of a folder of this machine.
@@ -58,8 +72,8 @@ fn cgroup(text: &str) -> Result<u64, Failure> {
 }
 
 /// Returns the options as words of a command line.
-pub(crate) fn words(args: &SelectArgs) -> Vec<String> {
-    let SelectArgs { from, until, processes, cgroups } = args;
+pub(crate) fn words(options: &SelectOptions) -> Vec<String> {
+    let SelectOptions { from, until, processes, cgroups } = options;
     let all = from.iter().map(|text| ("--from", text)).chain(until.iter().map(|text| ("--until", text)));
     let all = all.chain(processes.iter().map(|text| ("--process", text)));
     let all = all.chain(cgroups.iter().map(|text| ("--cgroup", text)));
@@ -67,8 +81,8 @@ pub(crate) fn words(args: &SelectArgs) -> Vec<String> {
 }
 
 /// Returns the first of the options that was given.
-pub(crate) fn given(args: &SelectArgs) -> Option<&'static str> {
-    let SelectArgs { from, until, processes, cgroups } = args;
+pub fn given(options: &SelectOptions) -> Option<&'static str> {
+    let SelectOptions { from, until, processes, cgroups } = options;
     let all = [
         (from.is_some(), "--from"),
         (until.is_some(), "--until"),
@@ -95,10 +109,10 @@ pub(crate) fn processes(workload: &Workload, option: &str, text: &str) -> Result
 mod tests {
     use super::*;
 
-    fn args(from: Option<&str>, until: Option<&str>, cgroups: &[&str]) -> SelectArgs {
+    fn args(from: Option<&str>, until: Option<&str>, cgroups: &[&str]) -> SelectOptions {
         let text = |text: Option<&str>| text.map(str::to_owned);
         let cgroups = cgroups.iter().map(|&text| text.to_owned()).collect();
-        SelectArgs { from: text(from), until: text(until), processes: vec!["a b".into()], cgroups }
+        SelectOptions { from: text(from), until: text(until), processes: vec!["a b".into()], cgroups }
     }
 
     #[test]

@@ -1,27 +1,24 @@
-//! `elevon calibrate TRACE`: fits a device to a trace, as a file for `--device @FILE`.
+//! Servers that are fitted to a trace, as a file for `--device @FILE`.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use elevon_core::units::Bytes;
 use elevon_formats::quantity;
-use elevon_host::interrupt::Interrupt;
-use elevon_plan::failure::{Ending, Failure, MachineError};
-use elevon_plan::files::Files;
-use elevon_plan::output::NewFile;
+use elevon_plan::failure::Failure;
+use elevon_plan::listener::Listener;
 use elevon_sim::device::{Model, SlotsParameters};
-use elevon_sim::fit::{ByKind, Fit, Kind, LatencyRow, Served, fit};
 use elevon_trace::served::{LeftOut, ServedError, ServedKind, ServedRequest, ServedRequests};
 use elevon_trace::{DeviceNumber, Recorded};
+
+use crate::fit::{ByKind, Fit, Kind, LatencyRow, Served, fit};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
-use super::nearest::{FittedDevice, Kinds};
-use crate::advise::Check;
-use crate::args::{CalibrateArgs, TextOrJson};
-use crate::terminal::{all, emit, emit_text, tell};
 use crate::trace_input::TraceInput;
 
+/// In place of a profile for `--like`: servers.
+pub(super) const SERVERS: &str = "slots";
 /// Queue depth of the device if the trace does not show a larger one; a trace does not contain it.
 const QUEUE_DEPTH: u64 = 128;
 /// The size of the device is a multiple of this.
@@ -30,8 +27,8 @@ const SIZE_UNIT: u64 = 1 << 20;
 const MAX_DEVICE_BYTES: u64 = 1 << 63;
 
 /// Reads what a device of a trace was asked for, and when.
-pub(super) fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Failure> {
-    let trace = TraceInput::new(path, dev)?;
+pub(super) fn read(path: &Path, dev: Option<&str>, listener: &dyn Listener) -> Result<ServedRequests, Failure> {
+    let trace = TraceInput::new(path, dev, listener)?;
     let found = trace.read(elevon_trace::served::read).map_err(|error| match error {
         ServedError::Trace(error) => trace.failure(error),
         error @ (ServedError::TooFew { .. } | ServedError::Unissued { .. } | ServedError::Untimed(_)) => {
@@ -40,42 +37,12 @@ pub(super) fn read(path: &Path, dev: Option<&str>) -> Result<ServedRequests, Fai
     })?;
     if let Some(partition) = found.partition {
         let disk = found.device;
-        tell(&format!(
+        listener.tell(&format!(
             "{}: {partition} is a partition of {disk}; the device is fitted to all requests of {disk}",
             trace.name
         ));
     }
     Ok(found)
-}
-
-pub(super) fn calibrate(path: &Path, args: &CalibrateArgs) -> Result<Ending, Failure> {
-    let name = path.display().to_string();
-    let mut files = Files::default();
-    TraceInput::new(path, None)?.add_to(&mut files)?;
-    if let Some(output) = &args.output {
-        files.add_output(format!("--output {}", output.display()), output)?;
-    }
-    let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
-    let is_text = args.output_format == TextOrJson::Normal;
-    let kinds = Kinds::named(args.like.as_deref())?;
-    let served = read(path, args.dev.as_deref())?;
-    let found = FittedDevice::of(&served, kinds, &name);
-    let profile = found.profile(&name);
-    let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let check = Check::of(path, &served.device.to_string(), &profile, &interrupt)?;
-    let report = match is_text {
-        true => found.text(&name) + &check.as_ref().map_or_else(String::new, Check::text) + &found.experiment_text(),
-        false => found.json(&name, check.as_ref()),
-    };
-    let printed = if is_text {
-        let saved = args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
-        let file = saved.unwrap_or_else(|| format!("\nThe file for --device @FILE (-o FILE saves it):\n\n{profile}"));
-        emit_text(&(report + &file))
-    } else {
-        emit(&report)
-    };
-    all([printed, output.map_or(Ok(()), |file| file.commit(profile.as_bytes()))])?;
-    Ok(Ending::Done)
 }
 
 /// The servers that were fitted to a trace, and what else the trace says of the device.
@@ -373,7 +340,7 @@ pub(super) fn hundredths(value: f64) -> f64 {
 }
 
 fn json_row(row: &LatencyRow, key: &str, value: Value) -> Value {
-    let figure = |figure: elevon_sim::fit::Figure| {
+    let figure = |figure: crate::fit::Figure| {
         serde_json::json!({
             "measured_ns": figure.measured.round(),
             "model_ns": figure.model.round(),

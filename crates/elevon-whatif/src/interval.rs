@@ -127,7 +127,7 @@ pub(crate) fn ranges(all: &[Figures]) -> Option<Ranges> {
 }
 
 /// The figures of a run in which the devices part.
-pub(crate) struct Parting {
+pub struct Parting {
     known: [u64; 2],
     rows: Vec<(String, Ranges)>,
 }
@@ -135,7 +135,10 @@ pub(crate) struct Parting {
 impl Parting {
     /// Repeats a run on the ends of its device, and compares; `None` if the device is known, if
     /// nothing parts, or if the user interrupted it.
-    pub(crate) fn of(plan: &Plan, result: &RunResult, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
+    ///
+    /// # Errors
+    /// A run on an end fails.
+    pub fn of(plan: &Plan, result: &RunResult, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
         let Some(own) = plan.own.as_ref().filter(|own| !own.file.ends.is_empty()) else { return Ok(None) };
         let figures = |result: &RunResult| result.jobs.iter().map(Figures::replayed).collect::<Vec<_>>();
         let mut all = vec![figures(result)];
@@ -155,12 +158,12 @@ impl Parting {
     }
 
     /// Says it, a line for each process.
-    pub(crate) fn lines(&self) -> Vec<String> {
+    pub fn lines(&self) -> Vec<String> {
         self.rows.iter().map(|(name, ranges)| parted_words(self.known, name, ranges)).collect()
     }
 
     /// Shows it below a table; `label` says of what.
-    pub(crate) fn text(&self, label: &str) -> String {
+    pub fn text(&self, label: &str) -> String {
         let mut out = String::new();
         for line in self.lines() {
             let _ = writeln!(out, "{label}: {line}");

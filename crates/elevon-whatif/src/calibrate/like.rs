@@ -5,19 +5,18 @@ use std::fmt::Write;
 
 use elevon_formats::quantity;
 use elevon_plan::failure::{Failure, ValueError};
-use elevon_plan::listener::Steps;
+use elevon_plan::listener::Listener;
+use elevon_report::wrap::wrapped;
 use elevon_sim::device::{Description, Device as _, FlashConfig};
-use elevon_sim::fit::{LikeFit, Served, fit_like, is_fitted, nearest};
 use elevon_sim::profiles::{self, Profile};
 use elevon_trace::served::{LeftOut, ServedRequests};
 use elevon_trace::{DeviceNumber, Recorded};
+
+use crate::fit::{LikeFit, Served, fit_like, is_fitted, nearest};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
-use super::nearest::SERVERS;
-use super::trace::{hundredths, json_tables, latency_table, left_out_json, left_out_words, size_of};
-use crate::bar::Bar;
-use crate::kernels::wrapped;
+use super::trace::{SERVERS, hundredths, json_tables, latency_table, left_out_json, left_out_words, size_of};
 
 /// Parameters that are the hardware's, which a trace may tell of.
 const OF_HARDWARE: [&str; 3] = ["size", "hw_queues", "queue_depth"];
@@ -46,7 +45,7 @@ impl Start {
 }
 
 /// The profiles that a fit may begin with: one at least.
-pub(super) struct Starts(Vec<Start>);
+pub struct Starts(Vec<Start>);
 
 impl Starts {
     /// Returns all that are flash.
@@ -87,10 +86,15 @@ pub(crate) struct Likeness {
 
 impl Likeness {
     /// Fits a profile to what a trace has.
-    pub(super) fn of(found: &ServedRequests, requests: &[Served], start: Start, name: &str) -> Self {
+    pub(super) fn of(
+        found: &ServedRequests,
+        requests: &[Served],
+        start: Start,
+        (name, listener): (&str, &dyn Listener),
+    ) -> Self {
         let &ServedRequests { device, end_sector, left_out, ref recorded, .. } = found;
         let Start { profile, config, described } = start;
-        let bar = Bar::new(&format!("{name}: {}", profile.name));
+        let bar = listener.begin(&format!("{name}: {}", profile.name));
         bar.expect(100);
         let fit = fit_like(&config, &described, requests, &mut |percent| bar.set(percent));
         drop(bar);

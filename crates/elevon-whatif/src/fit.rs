@@ -1,5 +1,5 @@
-//! Fits the parameters of [`slots`](crate::device::slots) to requests of which only the times of
-//! issue and completion are known.
+//! Fits the parameters of [`slots`](elevon_sim::device::slots) to requests of which only the times
+//! of issue and completion are known.
 //!
 //! The fit uses the times at which requests were issued, so layers above the device do not count.
 //! It has three parts. The first two are done twice if the place matters (`place.rs`).
@@ -20,7 +20,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::device::SlotsParameters;
+use elevon_sim::device::SlotsParameters;
 use order::Evidence;
 
 mod interval;
@@ -31,8 +31,9 @@ mod place;
 mod refine;
 mod samples;
 
-pub use like::{LikeFit, fit_like, is_fitted, nearest};
-pub use model::{ByKind, Cost, Kind, Model, Served};
+pub(crate) use like::{LikeFit, fit_like, is_fitted, nearest};
+pub(crate) use model::ByKind;
+pub use model::{Cost, Kind, Model, Served};
 
 /// Maximum number of requests that a fit uses; if there are more, it uses the first ones.
 pub(crate) const MAX_REQUESTS_FITTED: usize = 100_000;
@@ -136,7 +137,7 @@ impl Fit {
     }
 
     /// Returns one of the models as parameters of a device.
-    pub fn parameters_of(&self, model: &Model) -> SlotsParameters {
+    pub(crate) fn parameters_of(&self, model: &Model) -> SlotsParameters {
         model.parameters(|kind| self.has(kind))
     }
 }

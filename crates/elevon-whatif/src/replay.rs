@@ -12,6 +12,7 @@ use elevon_core::units::{Bytes, Nanos, Sector};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::fio::spec::{BlockSizes, Engine, JobSpec, Rw};
 use elevon_plan::failure::{ConflictError, Failure, ValueError};
+use elevon_plan::listener::Listener;
 use elevon_plan::options::StackOptions;
 use elevon_plan::own_device::OwnDevice;
 use elevon_plan::plan::Plan;
@@ -28,7 +29,7 @@ use elevon_trace::{Recorded, Selection};
 use elevon_workload::followers::{FlusherRule, Follow, Milestone};
 use elevon_workload::replay::{ReplayIo, Script, SectionEdge, SectionRule};
 
-use crate::args::ReplayOptions;
+use crate::select::SelectOptions;
 use crate::trace_input::TraceInput;
 use crate::{options_of_trace, select};
 
@@ -42,9 +43,28 @@ const SLACK_PART: u64 = 50;
 /// Range of accepted speeds.
 const SPEEDS: std::ops::RangeInclusive<f64> = 0.001..=1000.0;
 
+/// How the I/O of a trace is done again.
+#[derive(Clone, Debug, Default)]
+pub struct ReplayOptions {
+    /// The device of the trace; `None` for the one that has nearly all events.
+    pub dev: Option<String>,
+    /// Each process follows its completions; otherwise I/O comes as timed.
+    pub closed: bool,
+    /// In a closed loop every process repeats its I/Os for the time that it took.
+    pub time_based: bool,
+    /// In a closed loop no process repeats its I/Os.
+    pub once: bool,
+    /// In an open loop: so many times as fast as in the trace.
+    pub speed: Option<f64>,
+    /// A real device is written to, too.
+    pub allow_writes: bool,
+    /// The part of the trace that is taken.
+    pub select: SelectOptions,
+}
+
 /// A trace to be replayed.
 #[derive(Clone, Debug)]
-pub(crate) struct Replay {
+pub struct Replay {
     path: PathBuf,
     how: ReplayOptions,
     workload: Arc<Workload>,
@@ -63,7 +83,15 @@ pub(crate) struct Replay {
 
 impl Replay {
     /// Reads a trace for a replay on the device of these options.
-    pub(crate) fn read(path: &Path, how: &ReplayOptions, stack: &StackOptions) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// The trace cannot be read or replayed, or an option is wrong.
+    pub fn read(
+        path: &Path,
+        how: &ReplayOptions,
+        stack: &StackOptions,
+        listener: &dyn Listener,
+    ) -> Result<Self, Failure> {
         let speed = how.speed.unwrap_or(1.0);
         if !SPEEDS.contains(&speed) {
             let (low, high) = SPEEDS.into_inner();
@@ -71,7 +99,7 @@ impl Replay {
             return Err(Failure::named(format!("--speed {speed}"), expected));
         }
         let selection = select::selection(&how.select)?;
-        let whole = read_workload(path, how.dev.as_deref())?;
+        let whole = read_workload(path, how.dev.as_deref(), listener)?;
         let in_trace = whole.len();
         let workload = selected(path, whole, &selection)?;
         let last = workload.processes.iter().flat_map(|process| &process.ios).map(|io| io.at).max().unwrap_or(0);
@@ -117,7 +145,10 @@ impl Replay {
     }
 
     /// Returns the same trace for the device of other options.
-    pub(crate) fn onto(&self, stack: &StackOptions) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// The device or a priority is wrong, or writes would be repeated on a real device.
+    pub fn onto(&self, stack: &StackOptions) -> Result<Self, Failure> {
         let device = &stack.device;
         let is_real = !device.starts_with('@') && !matches!(target(device)?, Target::Simulated(_));
         if is_real && self.how.closed && self.how.time_based && self.how.allow_writes {
@@ -144,7 +175,10 @@ impl Replay {
 
     /// Makes a plan that repeats the trace. Options that are not given are as the trace was
     /// recorded.
-    pub(crate) fn plan(self, args: &StackOptions) -> Result<Plan, Failure> {
+    ///
+    /// # Errors
+    /// An option is wrong, or is one of jobs.
+    pub fn plan(self, args: &StackOptions) -> Result<Plan, Failure> {
         let (args, taken) = match self.recorded().filter(|_| is_simulated(&args.device)) {
             Some(recorded) => {
                 let is_valid = |trial: &StackOptions| self.clone().plan_as_given(trial, None).is_ok();
@@ -339,7 +373,10 @@ impl Replay {
 }
 
 /// Refuses options of jobs, which have no effect on a replay.
-pub(crate) fn refuse_options_of_jobs(options: &StackOptions) -> Result<(), Failure> {
+///
+/// # Errors
+/// One of them is given.
+pub fn refuse_options_of_jobs(options: &StackOptions) -> Result<(), Failure> {
     let StackOptions { of_jobs, cache: real_cache, .. } = options;
     let no_file = "a trace has no job file";
     let cache = "the bios of a trace are below the page cache of the traced machine, and a second cache would count \
@@ -371,8 +408,8 @@ pub(crate) fn selected(path: &Path, whole: Workload, selection: &Selection) -> R
 }
 
 /// Reads the workload of a device from a trace.
-pub(crate) fn read_workload(path: &Path, dev: Option<&str>) -> Result<Workload, Failure> {
-    let trace = TraceInput::new(path, dev)?;
+pub(crate) fn read_workload(path: &Path, dev: Option<&str>, listener: &dyn Listener) -> Result<Workload, Failure> {
+    let trace = TraceInput::new(path, dev, listener)?;
     trace.read(elevon_trace::replay::read).map_err(|error| match error {
         WorkloadReadError::Trace(error) => trace.failure(error),
         error @ (WorkloadReadError::Untimed(_) | WorkloadReadError::TooLong(..) | WorkloadReadError::Empty(_)) => {

@@ -5,28 +5,29 @@ use std::path::Path;
 
 use elevon_plan::failure::{Failure, InputError, MachineError};
 use elevon_plan::files::Files;
-use elevon_plan::listener::Steps;
+use elevon_plan::listener::Listener;
 use elevon_plan::text_files::STDIN;
 use elevon_trace::analysis::{InspectError, Inspection};
 use elevon_trace::{DeviceNumber, OpenError, Position, Reader};
 
-use crate::bar::Bar;
-use crate::terminal::tell;
-
 /// Where a trace is, and which device of it is wanted.
-pub(crate) struct TraceInput<'a> {
+pub struct TraceInput<'a> {
     /// The trace as the user named it.
-    pub(crate) name: String,
+    pub name: String,
     /// What `--dev` says; without it the device with most events is taken.
-    pub(crate) device: Option<DeviceNumber>,
+    pub device: Option<DeviceNumber>,
     path: &'a Path,
+    listener: &'a dyn Listener,
 }
 
 impl<'a> TraceInput<'a> {
     /// `dev` is the text of `--dev`: the numbers of a device, or a name that the trace has. For a
     /// name the trace is read until it is found.
-    pub(crate) fn new(path: &'a Path, dev: Option<&str>) -> Result<Self, Failure> {
-        let mut trace = Self { name: path.display().to_string(), device: None, path };
+    ///
+    /// # Errors
+    /// There is no device of that name, or the trace cannot be read to look for it.
+    pub fn new(path: &'a Path, dev: Option<&str>, listener: &'a dyn Listener) -> Result<Self, Failure> {
+        let mut trace = Self { name: path.display().to_string(), device: None, path, listener };
         trace.device = match dev.map(|dev| (dev, dev.parse::<DeviceNumber>())) {
             None => None,
             Some((_, Ok(device))) => Some(device),
@@ -43,23 +44,29 @@ impl<'a> TraceInput<'a> {
     }
 
     /// Adds the trace to the files of the command, so that no output may be the same file.
-    pub(crate) fn add_to(&self, files: &mut Files) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// Another use of the same file excludes this one.
+    pub fn add_to(&self, files: &mut Files) -> Result<(), Failure> {
         let path = if self.path == Path::new(STDIN) { Path::new("/dev/stdin") } else { self.path };
         files.add_input(&self.name, path)
     }
 
     /// Opens the trace to read it once.
-    pub(crate) fn open(&self) -> Result<Reader, Failure> {
+    ///
+    /// # Errors
+    /// The trace cannot be opened.
+    pub fn open(&self) -> Result<Reader, Failure> {
         open(self.path, 1).map_err(|error| self.failure(InspectError::Open(error)))
     }
 
     /// Reads the trace with a progress bar. `read` is given what opens the trace, the device, and
     /// what is told the number of events that were read.
-    pub(crate) fn read<T>(
+    pub fn read<T>(
         &self,
         read: impl FnOnce(&mut dyn FnMut() -> Result<Reader, OpenError>, Option<DeviceNumber>, &mut dyn FnMut(u64)) -> T,
     ) -> T {
-        let bar = Bar::new(&self.name);
+        let bar = self.listener.begin(&self.name);
         let mut opened = 0;
         let mut open = || {
             opened += 1;
@@ -74,7 +81,8 @@ impl<'a> TraceInput<'a> {
             .map_err(|error| self.failure(error))
     }
 
-    pub(crate) fn failure(&self, error: InspectError) -> Failure {
+    /// Returns an error about the trace with its name.
+    pub fn failure(&self, error: InspectError) -> Failure {
         match error {
             // These errors name the file themselves.
             error @ InspectError::Open(_) => Failure::input(error),
@@ -87,8 +95,8 @@ impl<'a> TraceInput<'a> {
         }
     }
 
-    /// Prints on stderr what could not be parsed in the trace, and what was assumed.
-    pub(crate) fn warn(&self, report: &elevon_trace::ReadReport) {
+    /// Tells what could not be parsed in the trace, and what was assumed.
+    pub fn warn(&self, report: &elevon_trace::ReadReport) {
         for skipped in &report.skipped {
             let file = report.files.get(skipped.first.file as usize).unwrap_or(&self.name);
             let what = match skipped.first.at {
@@ -99,10 +107,10 @@ impl<'a> TraceInput<'a> {
                 1 => format!("this {what} was skipped"),
                 count => format!("this {what} and {} more were skipped", count - 1),
             };
-            tell(&format!("{file}: {}: expected {}; {were}", skipped.first.at, skipped.reason));
+            self.listener.tell(&format!("{file}: {}: expected {}; {were}", skipped.first.at, skipped.reason));
         }
         for note in &report.notes {
-            tell(&format!("{}: {note}", self.name));
+            self.listener.tell(&format!("{}: {note}", self.name));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! A proposal in one line: what it changes most, for better and for worse.
 
+use super::changes::{change, losses};
 use super::goal::{NOISE, percent};
-use super::text::{change, losses};
 use super::trial::Trial;
 use super::{Advice, Proposal};
 use crate::figures::Figure;

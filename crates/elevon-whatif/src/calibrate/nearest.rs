@@ -4,18 +4,18 @@ use std::fmt::Write;
 use std::path::Path;
 
 use elevon_plan::failure::Failure;
-use elevon_sim::fit::{Kind, Model, Served};
+use elevon_plan::listener::Listener;
+use elevon_report::wrap::wrapped;
+use elevon_trace::DeviceNumber;
 use elevon_trace::served::ServedRequests;
+
+use crate::fit::{Kind, Model, Served};
 use serde_json::Value;
 
 use super::like::{ANY, Likeness, Starts};
-use super::trace::{self, Calibration, hundredths};
-use crate::advise::Check;
+use super::trace::{self, Calibration, SERVERS, hundredths};
 use crate::interval::{Disk, not_known};
-use crate::kernels::wrapped;
 
-/// In place of a profile for `--like`: servers.
-pub(super) const SERVERS: &str = "slots";
 /// By which factor the nearest flash, after a first look, may be farther off than servers for a
 /// fit to be tried. (Of seven simulated drives it was at most 1.9, of virtual disks 3.7 and more.)
 const HOPEFUL: f64 = 3.0;
@@ -32,9 +32,10 @@ const EXACT: f64 = 3.0;
 const BAD_FIT: f64 = 20.0;
 
 /// The kinds of device that may be fitted.
-pub(super) enum Kinds {
+pub enum Kinds {
     /// Whichever is nearer.
     All,
+    /// Servers behind one FIFO.
     Servers,
     /// Flash, from one of these profiles.
     Flash(Starts),
@@ -42,7 +43,10 @@ pub(super) enum Kinds {
 
 impl Kinds {
     /// Finds them by the value of `--like`.
-    pub(super) fn named(like: Option<&str>) -> Result<Self, Failure> {
+    ///
+    /// # Errors
+    /// There is no such profile of flash.
+    pub fn named(like: Option<&str>) -> Result<Self, Failure> {
         match like {
             None => Ok(Self::All),
             Some(SERVERS) => Ok(Self::Servers),
@@ -68,7 +72,9 @@ struct End {
 
 /// A device model fitted to a trace.
 pub(crate) enum FittedModel {
+    /// Servers behind one FIFO.
     Servers(Box<Calibration>),
+    /// Flash like that of a profile.
     Flash(Box<Likeness>),
 }
 
@@ -135,17 +141,30 @@ impl FittedModel {
 }
 
 /// The device that was fitted to a trace.
-pub(crate) struct FittedDevice {
+pub struct FittedDevice {
+    /// The device.
     pub(crate) model: FittedModel,
     /// One of the other kind that was fitted, too, and is farther off.
     other: Option<FittedModel>,
 }
 
 impl FittedDevice {
-    /// Fits the device of a trace, as `elevon calibrate` does without `--like`.
-    pub(crate) fn to(path: &Path, dev: Option<&str>) -> Result<Self, Failure> {
+    /// Fits a device to a trace. `dev` is the device of the trace; `None` for the one that has
+    /// nearly all events.
+    ///
+    /// # Errors
+    /// The trace cannot be read, or has too few requests.
+    pub fn to(path: &Path, dev: Option<&str>, kinds: Kinds, listener: &dyn Listener) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        Ok(Self::of(&trace::read(path, dev)?, Kinds::All, &name))
+        Ok(Self::of(&trace::read(path, dev, listener)?, kinds, (&name, listener)))
+    }
+
+    /// Returns the disk that it was fitted to, by its numbers.
+    pub const fn device(&self) -> DeviceNumber {
+        match &self.model {
+            FittedModel::Servers(found) => found.device,
+            FittedModel::Flash(found) => found.device,
+        }
     }
 
     /// Returns what may make a prediction on this device wrong.
@@ -153,11 +172,11 @@ impl FittedDevice {
         self.model.doubts()
     }
 
-    pub(super) fn of(found: &ServedRequests, kinds: Kinds, name: &str) -> Self {
+    fn of(found: &ServedRequests, kinds: Kinds, (name, listener): (&str, &dyn Listener)) -> Self {
         let requests: Vec<Served> = found.requests.iter().map(trace::served).collect();
         let only = |model| Self { model, other: None };
         let servers = || FittedModel::Servers(Box::new(Calibration::of(found, &requests)));
-        let flash = |start| FittedModel::Flash(Box::new(Likeness::of(found, &requests, start, name)));
+        let flash = |start| FittedModel::Flash(Box::new(Likeness::of(found, &requests, start, (name, listener))));
         match kinds {
             Kinds::Servers => only(servers()),
             Kinds::Flash(starts) => only(flash(starts.nearest(&requests).0)),
@@ -182,7 +201,7 @@ impl FittedDevice {
     }
 
     /// Returns the file for `--device @FILE`.
-    pub(crate) fn profile(&self, name: &str) -> String {
+    pub fn profile(&self, name: &str) -> String {
         let [from, to] = self.known();
         let known = [("known_from", from), ("known_to", to)].into_iter().filter(|(_, depth)| *depth > 0);
         let known: String = known.map(|(key, depth)| format!("{key} = {depth}\n")).collect();
@@ -249,7 +268,7 @@ impl FittedDevice {
     }
 
     /// Says which experiment would tell the devices that explain the trace; empty if there is one.
-    pub(super) fn experiment_text(&self) -> String {
+    pub fn experiment_text(&self) -> String {
         if self.is_open() { self.model.disk().experiment_text(self.known()) } else { String::new() }
     }
 
@@ -285,7 +304,7 @@ impl FittedDevice {
     }
 
     /// Describes the fit.
-    pub(super) fn text(&self, name: &str) -> String {
+    pub fn text(&self, name: &str) -> String {
         let mut out = match &self.model {
             FittedModel::Servers(found) => trace::text(name, found),
             FittedModel::Flash(found) => found.text(name),
@@ -311,7 +330,7 @@ impl FittedDevice {
     }
 
     /// Describes the fit for programs.
-    pub(super) fn json(&self, name: &str, check: Option<&Check>) -> String {
+    pub fn json(&self, name: &str, check: Option<Value>) -> String {
         let mut all = match &self.model {
             FittedModel::Servers(found) => trace::json(name, found),
             FittedModel::Flash(found) => found.json(name),
@@ -326,7 +345,7 @@ impl FittedDevice {
                 "distribution_error_percent": hundredths(other.error_percent()),
             })
         });
-        all["check"] = check.map_or(Value::Null, Check::json);
+        all["check"] = check.into();
         format!("{all:#}\n")
     }
 }

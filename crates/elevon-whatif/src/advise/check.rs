@@ -7,22 +7,22 @@ use std::path::Path;
 use elevon_core::kernel::Kernel;
 use elevon_host::interrupt::Interrupt;
 use elevon_plan::failure::Failure;
+use elevon_plan::listener::Listener;
 use elevon_plan::options::{QueueOptions, StackOptions};
 use elevon_plan::own_device::OwnDevice;
+use elevon_report::wrap::wrapped;
 use serde_json::Value;
 
 use super::captured::{self, Captured};
 use super::goal::Subject;
 use super::trial::Bench;
 use super::{MIN_IOS_OF_A_PROCESS, json, stretch, subjects, text};
-use crate::bar::Bar;
-use crate::kernels::wrapped;
 
 /// I/Os that are replayed at most.
 const MAX_IOS_REPLAYED: usize = 50_000;
 
 /// A replay as captured, and what it misses of the trace.
-pub(crate) struct Check {
+pub struct Check {
     captured: Captured,
     processes: Vec<Subject>,
 }
@@ -31,8 +31,17 @@ impl Check {
     /// Replays the trace on the device that a file of `--device @FILE` with this text describes;
     /// `None` if the trace cannot be replayed, has too few I/Os to tell, or if the user interrupted
     /// it.
-    pub(crate) fn of(input: &Path, dev: &str, profile: &str, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
-        let Ok(whole) = crate::replay::read_workload(input, Some(dev)) else { return Ok(None) };
+    ///
+    /// # Errors
+    /// The text is no description of a device, or a replay fails.
+    pub fn of(
+        input: &Path,
+        dev: &str,
+        profile: &str,
+        interrupt: &Interrupt,
+        listener: &dyn Listener,
+    ) -> Result<Option<Self>, Failure> {
+        let Ok(whole) = crate::replay::read_workload(input, Some(dev), listener) else { return Ok(None) };
         let workload = match stretch(&whole, MAX_IOS_REPLAYED, None)? {
             Some((from, until)) => whole.between(from, until),
             None => whole,
@@ -44,11 +53,11 @@ impl Check {
             return Ok(None);
         }
         let own = OwnDevice::of_text("the fitted device", profile, &Kernel::default().rules())?;
-        let base = StackOptions::of_text("").map_err(Failure::input)?;
-        let bar = Bar::new(&input.display().to_string());
-        let mut bench = Bench::new(workload, false, &base, Some(&own), interrupt, &bar)?;
+        let base = StackOptions::default();
+        let bar = listener.begin(&input.display().to_string());
+        let mut bench = Bench::new(workload, false, &base, Some(&own), interrupt, &*bar)?;
         let Some((captured, trial)) =
-            captured::find(input, Some(dev), &QueueOptions::default(), BTreeMap::new(), &mut bench)?
+            captured::find((input, Some(dev), listener), &QueueOptions::default(), BTreeMap::new(), &mut bench)?
         else {
             return Ok(None);
         };
@@ -57,7 +66,7 @@ impl Check {
     }
 
     /// Shows it to people.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let Captured { setup, known_by } = &self.captured;
         let mut out = "\n".to_owned();
         let head = format!(
@@ -71,7 +80,7 @@ impl Check {
     }
 
     /// Shows it to programs.
-    pub(crate) fn json(&self) -> Value {
+    pub fn json(&self) -> Value {
         serde_json::json!({
             "captured": json::captured(&self.captured),
             "processes": self.processes.iter().map(json::checked).collect::<Vec<Value>>(),

@@ -18,10 +18,8 @@ use elevon_workload::run::NoObserver;
 
 use super::failure::AdviseError;
 use super::setup::Setup;
-use crate::args::ReplayOptions;
-use crate::bar::Bar;
 use crate::figures::Figures;
-use crate::replay::{Replay, tenant_name};
+use crate::replay::{Replay, ReplayOptions, tenant_name};
 
 /// A configuration and what it gave.
 #[derive(Clone, Debug)]
@@ -46,7 +44,7 @@ pub(super) struct Bench<'a> {
     pub(super) cost_model: String,
     own: Option<&'a OwnDevice>,
     pub(super) interrupt: &'a Interrupt,
-    pub(super) bar: &'a Bar,
+    pub(super) bar: &'a dyn Steps,
 }
 
 impl<'a> Bench<'a> {
@@ -56,7 +54,7 @@ impl<'a> Bench<'a> {
         base: &StackOptions,
         own: Option<&'a OwnDevice>,
         interrupt: &'a Interrupt,
-        bar: &'a Bar,
+        bar: &'a dyn Steps,
     ) -> Result<Self, Failure> {
         let how = ReplayOptions { closed: true, time_based: !is_once, once: is_once, ..ReplayOptions::default() };
         let replay = Replay::of_workload(Path::new("trace"), &how, workload.clone()).onto(base)?;

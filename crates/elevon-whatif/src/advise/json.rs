@@ -5,19 +5,18 @@ use elevon_report::json::not_kept;
 use serde_json::{Map, Value, json};
 
 use super::captured::Captured;
+use super::changes::{cpu, losses};
 use super::claims::COST_QOS;
 use super::goal::{Subject, percent};
 use super::setup::{Setup, Step, prio_words, shown};
 use super::summary::summary;
-use super::text::{cpu, losses};
 use super::trial::Trial;
-use super::{Advice, Proposal};
-use crate::args::AdviseArgs;
+use super::{Advice, AdviseRequest, Proposal};
 use crate::calibrate::FittedModel;
 use crate::figures::{Figure, Figures};
 use crate::replay::ioprio;
 
-pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> String {
+pub(super) fn json(request: &AdviseRequest, advice: &Advice, warnings: &[String]) -> String {
     let proposals: Vec<Value> = advice.proposals.iter().map(|one| proposal(one, advice)).collect();
     let nearest = advice.runner_up.as_ref().map(|(scored, has_failed)| {
         let mut found = configuration(&scored.trial.setup, advice);
@@ -38,10 +37,10 @@ pub(super) fn json(args: &AdviseArgs, advice: &Advice, warnings: &[String]) -> S
     let mut captured = captured(&advice.captured);
     captured["ioprio"] = ioprio(&advice.captured.setup, advice);
     let all = json!({
-        "trace": args.input.display().to_string(),
+        "trace": request.input.display().to_string(),
         "device": advice.device.to_string(),
-        "goal": args.goal.name(),
-        "for": args.for_process,
+        "goal": request.goal.name(),
+        "for": request.for_process,
         "warnings": warnings,
         "selected": advice.selected,
         "not_kept": not_kept(&advice.not_kept),

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::model::{ByKind, Kind, Model, Served};
 use super::order;
 use super::samples::{Samples, costs_of, samples};
-use crate::device::slots::spread::{PLACES, Quantiles};
+use elevon_sim::device::slots::spread::{PLACES, Quantiles};
 
 /// Minimum number of requests of one kind and size for a group of their own. Requests of rarer
 /// sizes are grouped by the power of two of their size.

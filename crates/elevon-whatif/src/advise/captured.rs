@@ -6,16 +6,17 @@ use std::path::Path;
 use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::Kernel;
 use elevon_plan::failure::Failure;
+use elevon_plan::listener::Listener;
 use elevon_plan::options::{QueueOptions, StackOptions};
 use elevon_plan::own_device::OwnDevice;
 use elevon_trace::TraceKind;
 
-use crate::calibrate;
+use crate::calibrate::{FittedDevice, Kinds};
 
+use super::AdviseRequest;
 use super::goal::mean;
 use super::setup::{IN_KERNEL, Setup, Step};
 use super::trial::{Bench, Trial};
-use crate::args::AdviseArgs;
 use crate::figures::{Figure, Figures};
 use crate::options_of_trace;
 use crate::trace_input::TraceInput;
@@ -25,16 +26,16 @@ pub(super) struct ReplayDevice {
     /// A description that is fitted to the trace, or the file of `--device @FILE`.
     pub(super) own: Option<OwnDevice>,
     /// The fit, if it is one.
-    pub(super) calibration: Option<calibrate::FittedDevice>,
+    pub(super) calibration: Option<FittedDevice>,
 }
 
 impl ReplayDevice {
-    pub(super) fn new(args: &AdviseArgs, base: &StackOptions) -> Result<Self, Failure> {
+    pub(super) fn new(request: &AdviseRequest, base: &StackOptions, listener: &dyn Listener) -> Result<Self, Failure> {
         let rules = Kernel::from_name(base.kernel()).unwrap_or_default().rules();
-        match args.device.as_deref() {
+        match request.device.as_deref() {
             None => {
-                let found = calibrate::FittedDevice::to(&args.input, args.dev.as_deref())?;
-                let profile = found.profile(&args.input.display().to_string());
+                let found = FittedDevice::to(&request.input, request.dev.as_deref(), Kinds::All, listener)?;
+                let profile = found.profile(&request.input.display().to_string());
                 let own = OwnDevice::of_text("the fitted device", &profile, &rules)?;
                 Ok(Self { own: Some(own), calibration: Some(found) })
             }
@@ -107,8 +108,7 @@ const AS_GOOD: f64 = 0.01;
 /// Finds the configuration and replays the trace under it, with the scheduler, the settings and the
 /// priorities that are given; `None` if the user interrupted it. Sets the kernel that was recorded.
 pub(super) fn find(
-    input: &Path,
-    dev: Option<&str>,
+    (input, dev, listener): (&Path, Option<&str>, &dyn Listener),
     given: &QueueOptions,
     prios: BTreeMap<usize, IoPrio>,
     bench: &mut Bench<'_>,
@@ -127,7 +127,7 @@ pub(super) fn find(
         (Some(_), _) => (KnownBy::Given, vec![setup]),
         (None, Some(_)) => (KnownBy::Recorded, vec![setup]),
         (None, None) => {
-            let names = possible(input, dev)?;
+            let names = possible(input, dev, listener)?;
             (KnownBy::Guessed, names.map(|name| setup.with_scheduler(name)).collect())
         }
     };
@@ -156,8 +156,12 @@ pub(super) fn find(
 
 /// The schedulers that the events of a trace allow. Under a scheduler nearly every request is
 /// inserted before it is issued; without one nearly none is.
-fn possible(path: &Path, dev: Option<&str>) -> Result<impl Iterator<Item = &'static str>, Failure> {
-    let found = TraceInput::new(path, dev)?.analysed()?;
+fn possible(
+    path: &Path,
+    dev: Option<&str>,
+    listener: &dyn Listener,
+) -> Result<impl Iterator<Item = &'static str>, Failure> {
+    let found = TraceInput::new(path, dev, listener)?.analysed()?;
     let count = |kind: TraceKind| found.events[kind.index()];
     let (inserted, issued) = (count(TraceKind::Insert), count(TraceKind::Issue));
     let is_known = inserted > 0 || count(TraceKind::GetRequest) > 0;

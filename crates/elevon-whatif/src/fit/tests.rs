@@ -1,10 +1,9 @@
-use elevon_core::driver::Command;
 use elevon_core::op::Op;
 use elevon_core::units::Instant;
+use elevon_sim::device::closed_loop::command;
+use elevon_sim::device::{Device, Slots, SlotsParameters};
 
 use super::*;
-use crate::device::closed_loop::read_command;
-use crate::device::{Device, Slots, SlotsParameters};
 
 /// Clients of a device known exactly, as many at a time as a phase says; each thinks for up to a
 /// tenth of a millisecond.
@@ -43,7 +42,7 @@ fn served_with(text: &str, phases: &[(usize, usize)], has_discards: bool) -> Vec
                         if is_discard { (Kind::Discard, Op::Discard, 0) } else { (kind, op, bytes) };
                     let id = issues.len() as u32;
                     issues.push(Served { issued: now, completed: now, sector: 0, bytes, kind });
-                    device.submit(Instant::new(now), &Command { op, ..read_command(id, 0, bytes) });
+                    device.submit(Instant::new(now), &command(id, op, 0, bytes));
                 }
                 (_, Some(event)) => {
                     now = now.max(event.get());
@@ -168,7 +167,7 @@ fn sequential_writes_are_found() {
         };
         let bytes = 4096 << random.below(3);
         log += if place == 2 { bytes / 512 } else { 0 };
-        device.submit(Instant::new(issued), &Command { op, ..read_command(id, sector, bytes) });
+        device.submit(Instant::new(issued), &command(id, op, sector, bytes));
         all.push(Served { issued, completed: 0, sector, bytes, kind });
         while let Some(at) = device.next_event().filter(|at| id == 3999 || at.get() < issued + 300_000) {
             let done = device.poll(at).expect("it is due").request.0;

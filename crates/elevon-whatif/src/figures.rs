@@ -18,6 +18,7 @@ pub(crate) enum Figure {
 }
 
 impl Figure {
+    /// Every figure.
     pub(crate) const ALL: [Self; 3] = [Self::Throughput, Self::P50, Self::P99];
 
     /// Its name in a report.

@@ -3,35 +3,30 @@
 use std::fmt::Write as _;
 
 use elevon_core::units::Nanos;
+use elevon_report::wrap;
 use elevon_result::number;
 use elevon_result::result::NotKept;
-use elevon_workload::cpu::SchedulerCost;
 
-use super::goal::{NOISE, Objective, Subject, percent};
+use super::changes::{LOSS_WORTH_A_WORD, change, cpu, losses};
+use super::goal::{Goal, NOISE, Objective, Subject, percent};
 use super::setup::{Setup, Step, prio_words, shown};
 use super::summary::summary;
 use super::trial::Trial;
-use super::{Advice, Proposal};
-use crate::args::{AdviseArgs, Goal};
+use super::{Advice, AdviseRequest, Proposal};
 use crate::figures::{Figure, Figures};
 use crate::interval;
-use crate::kernels;
 
 /// Processes that a table has at most.
 const MAX_ROWS: usize = 16;
-/// Losses below this are not worth a word, in percent.
-const LOSS_WORTH_A_WORD: f64 = -3.0;
-/// Share of a CPU from which a scheduler's work is worth a word, in percent.
-const CPU_WORTH_A_WORD: f64 = 1.0;
 
-pub(super) fn text(args: &AdviseArgs, advice: &Advice) -> String {
+pub(super) fn text(request: &AdviseRequest, advice: &Advice) -> String {
     let mut out = String::new();
-    head(&mut out, args, advice);
+    head(&mut out, request, advice);
     check(&mut out, advice);
     if advice.proposals.is_empty() {
-        nothing(&mut out, args, advice);
+        nothing(&mut out, request, advice);
     } else {
-        let _ = writeln!(out, "\nBest of {} configurations for {}:", advice.tried, goal_words(args));
+        let _ = writeln!(out, "\nBest of {} configurations for {}:", advice.tried, goal_words(request));
     }
     for (number, proposal) in advice.proposals.iter().enumerate() {
         let _ = writeln!(out, "\n{}. {}", number + 1, changes(proposal, advice));
@@ -49,26 +44,26 @@ pub(super) fn text(args: &AdviseArgs, advice: &Advice) -> String {
 }
 
 /// What the goal is, for people.
-pub(super) fn goal_words(args: &AdviseArgs) -> String {
-    let what = match args.goal {
+pub(super) fn goal_words(request: &AdviseRequest) -> String {
+    let what = match request.goal {
         Goal::Balanced => "throughput, p50 and p99",
         Goal::P99 => "the 99th percentile of latency",
         Goal::P50 => "the median latency",
         Goal::Throughput => "throughput",
         Goal::Fair => "the process that is slowed down most",
     };
-    match &args.for_process {
+    match &request.for_process {
         Some(process) => format!("{what} of {process}"),
         None => what.to_owned(),
     }
 }
 
 /// The trace, the device and the configuration.
-fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
+fn head(out: &mut String, request: &AdviseRequest, advice: &Advice) {
     let (ios, in_trace) = advice.ios;
     let stretch = match in_trace > ios {
         true => {
-            let which = match &args.for_process {
+            let which = match &request.for_process {
                 Some(process) => format!("the stretch where {process} meets others most"),
                 None => "the busiest stretch".to_owned(),
             };
@@ -80,7 +75,7 @@ fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
         out,
         "elevon advise: device {} of {}: {} I/Os of {} processes in {}{stretch}",
         advice.device,
-        args.input.display(),
+        request.input.display(),
         number::grouped(ios as u64),
         advice.objective.processes.len(),
         Nanos::new(advice.span),
@@ -103,7 +98,7 @@ fn head(out: &mut String, args: &AdviseArgs, advice: &Advice) {
             number::grouped(found.model.requests()),
             found.model.error_percent()
         ),
-        None => format!("device: {}", args.device.as_deref().unwrap_or_default()),
+        None => format!("device: {}", request.device.as_deref().unwrap_or_default()),
     };
     wrapped(out, "", &line);
     if let Some((known, _)) = advice.interval {
@@ -144,12 +139,6 @@ fn shown_figure(figure: Figure, value: f64) -> String {
     }
 }
 
-/// A change in percent.
-pub(super) fn change(gain: f64, figure: Figure) -> f64 {
-    // A latency that is better is lower.
-    if figure == Figure::Throughput { percent(gain) } else { percent(-gain) }
-}
-
 /// The processes that a table shows: those with most I/Os.
 fn rows(processes: &[Subject]) -> Vec<usize> {
     let mut all: Vec<usize> = (0..processes.len()).collect();
@@ -172,7 +161,7 @@ fn check(out: &mut String, advice: &Advice) {
         );
     } else {
         out.push_str("What may be the reason:\n");
-        reasons.iter().for_each(|reason| kernels::wrapped(out, "- ", reason));
+        reasons.iter().for_each(|reason| wrap::wrapped(out, "- ", reason));
     }
 }
 
@@ -313,36 +302,9 @@ const fn halves_words(in_halves: [Option<f64>; 2]) -> &'static str {
     }
 }
 
-/// Losses that are worth a word: process, figure, and the change in percent.
-pub(super) fn losses(advice: &Advice, after: &Trial) -> Vec<(usize, Figure, f64)> {
-    let mut losers = Vec::new();
-    for (at, (from, to)) in advice.before.processes.iter().zip(&after.processes).enumerate() {
-        for figure in Figure::ALL {
-            let Some(gain) = from.gain(to, figure) else { continue };
-            let is_waited_for = figure == Figure::Throughput || advice.objective.processes[at].is_waited_for;
-            if is_waited_for && percent(gain) <= LOSS_WORTH_A_WORD {
-                losers.push((at, figure, change(gain, figure)));
-            }
-        }
-    }
-    losers
-}
-
-/// CPU time that the scheduler takes of a request beyond the captured one, and its share of a CPU
-/// in percent; `None` if it is not worth a word.
-pub(super) fn cpu(advice: &Advice, after: &Trial) -> Option<(Nanos, f64)> {
-    let cost = |setup: &Setup| {
-        let low_latency = setup.tunables.get("low_latency").is_none_or(|&value| value != 0);
-        SchedulerCost::measured(setup.scheduler, low_latency).request.get()
-    };
-    let more = cost(&after.setup).saturating_sub(cost(&advice.captured.setup));
-    let share = more as f64 * after.all.per_second / 1e9 * 100.0;
-    (share >= CPU_WORTH_A_WORD).then_some((Nanos::new(more), share))
-}
-
 /// Why nothing is proposed.
-fn nothing(out: &mut String, args: &AdviseArgs, advice: &Advice) {
-    let _ = writeln!(out, "\nNo change is worth it, of {} configurations for {}.", advice.tried, goal_words(args));
+fn nothing(out: &mut String, request: &AdviseRequest, advice: &Advice) {
+    let _ = writeln!(out, "\nNo change is worth it, of {} configurations for {}.", advice.tried, goal_words(request));
     if let Some((known, _)) = advice.interval {
         let words = interval::not_known(known);
         wrapped(
