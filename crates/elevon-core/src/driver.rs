@@ -152,3 +152,32 @@ pub trait Driver {
         TimeoutAction::ResetTimer
     }
 }
+
+/// A driver that is lent.
+impl<D: Driver> Driver for &mut D {
+    #[inline(always)]
+    fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
+        (**self).queue_command(now, command, pieces)
+    }
+    #[inline]
+    fn retries(&self) -> bool {
+        (**self).retries()
+    }
+    fn worker_delay(&mut self) -> Nanos {
+        (**self).worker_delay()
+    }
+    fn wake_delay(&mut self) -> Nanos {
+        (**self).wake_delay()
+    }
+    #[inline]
+    fn preempts(&mut self) -> bool {
+        (**self).preempts()
+    }
+    #[inline]
+    fn commit(&mut self, now: Instant) {
+        (**self).commit(now);
+    }
+    fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
+        (**self).handle_timeout(now, command)
+    }
+}

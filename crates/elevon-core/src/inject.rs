@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::bio::Bio;
+use crate::mix::{GOLDEN_GAMMA, finish};
 use crate::op::Op;
 use crate::status::Status;
 
@@ -168,12 +169,9 @@ fn rule(command: &str) -> Result<ErrorRule, &'static str> {
     Ok(ErrorRule { op, status, sectors: (start, last), chance, matched: 0 })
 }
 
-/// Mixes the bits of a number (the finaliser of SplitMix64).
+/// Mixes the bits of a number.
 const fn hash(number: u64) -> u64 {
-    let z = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    finish(number.wrapping_mul(GOLDEN_GAMMA))
 }
 
 #[cfg(test)]

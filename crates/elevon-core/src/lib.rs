@@ -71,6 +71,7 @@ extern crate alloc;
 pub mod ioprio;
 pub mod jiffies;
 pub mod kernel;
+pub mod mix;
 pub mod monotonic;
 pub mod nearest;
 pub mod op;

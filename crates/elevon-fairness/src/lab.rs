@@ -12,6 +12,7 @@ use elevon_core::kernel::Kernel;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::{Instant, Nanos};
+use elevon_engine::Engine;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_formats::tenants;
 use elevon_sim::device::{AnyDevice, Description, Device, Fault};
@@ -182,6 +183,6 @@ fn run_with(mix: &Mix, setup: &Setup, cost_model: &str, cpu: CpuCost) -> Measure
     jobs.settings = Settings::new(&mut stack, &plan, Instant::ZERO).expect("weights in range");
     let (device, held) = Watched::new(device);
     let mut windows = Windows::new(held);
-    let outcome = run(&mut stack, &mut jobs, &mut Simulation::new(device), &mut windows);
+    let outcome = run(&mut Engine::new(stack, Simulation::new(device)), &mut jobs, &mut windows);
     Measured::of(&outcome, windows)
 }

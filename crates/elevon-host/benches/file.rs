@@ -10,6 +10,7 @@ use std::process::Command;
 
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::LayoutId;
+use elevon_engine::Engine;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
@@ -32,11 +33,11 @@ fn ours(path: &Path, text: &str) -> f64 {
     let options = OpenOptions { write: false, direct: false, grow_to: 0, fill: false };
     let file = HostFile::open(path, options).expect("the file was just written");
     let (limits, size) = (file.limits.clone(), file.size);
-    let mut host = Host::new(file, 1024, None, Interrupt::new()).expect("the machine does I/O");
-    let mut stack = Stack::new(StackConfig::new(limits, size, 1, 1024)).expect("valid limits");
+    let host = Host::new(file, 1024, None, Interrupt::new()).expect("the machine does I/O");
+    let stack = Stack::new(StackConfig::new(limits, size, 1, 1024)).expect("valid limits");
     let options = JobsOptions::new(stack.config());
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, _| LayoutId(0)).expect("the job fits");
-    let outcome = run(&mut stack, &mut jobs, &mut host, &mut NoObserver);
+    let outcome = run(&mut Engine::new(stack, host), &mut jobs, &mut NoObserver);
     let job = &outcome.jobs[0].stats;
     assert_eq!((job.error, outcome.ended_early), (0, None));
     job.directions[0].ios as f64 * 1e9 / job.directions[0].runtime_ns.max(1) as f64

@@ -8,7 +8,7 @@
 use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::Piece;
 use elevon_core::units::TaskId;
-use elevon_workload::token::Token;
+use elevon_engine::Token;
 
 use crate::frames::Frames;
 use crate::mapping::Mapping;

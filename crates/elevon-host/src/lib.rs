@@ -46,7 +46,7 @@ use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, PAGE_SIZE, Sectors, TaskId};
-use elevon_workload::backend::Backend;
+use elevon_engine::Backend;
 
 use buffers::{Buffers, Span};
 use interrupt::Interrupt;

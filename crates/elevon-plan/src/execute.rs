@@ -2,6 +2,7 @@
 
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE, TaskId};
+use elevon_engine::{Backend, Engine};
 use elevon_formats::fio::spec::{Amount, JobSpec};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
@@ -10,7 +11,6 @@ use elevon_serve::Upstream;
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
-use elevon_workload::backend::Backend;
 use elevon_workload::buffered::BufferedIo;
 use elevon_workload::cpu::CpuCost;
 use elevon_workload::jobs::{Jobs, JobsOptions, Roster};
@@ -211,12 +211,12 @@ fn run_on<B: Backend>(
     let sources = build_sources(plan, device, &options, memory, &mut stack)?;
     let run = Run { plan, device, watch, backend, of_backend };
     match sources {
-        SourcesOfIo::Jobs(jobs) => run.go(stack, jobs, |watch, stack, jobs, backend| {
-            let (outcome, cached) = run_jobs(plan, watch, stack, jobs, backend, cpu);
+        SourcesOfIo::Jobs(jobs) => run.go(stack, jobs, |watch, engine, jobs| {
+            let (outcome, cached) = run_jobs(plan, watch, engine, jobs, cpu);
             Driven { outcome, cached, warnings: Vec::new() }
         }),
-        SourcesOfIo::Trace((jobs, mut warnings)) => run.go(stack, jobs, |watch, stack, jobs, backend| {
-            let outcome = run::run(stack, jobs, backend, watch);
+        SourcesOfIo::Trace((jobs, mut warnings)) => run.go(stack, jobs, |watch, engine, jobs| {
+            let outcome = run::run(engine, jobs, watch);
             warnings.extend(replay::deviations(jobs));
             Driven { outcome, cached: None, warnings }
         }),
@@ -252,7 +252,7 @@ impl<B: Backend> Run<'_, B> {
         self,
         mut stack: Stack,
         mut jobs: Jobs<S>,
-        drive: impl FnOnce(&mut dyn Observer, &mut Stack, &mut Jobs<S>, &mut B) -> Driven,
+        drive: impl FnOnce(&mut dyn Observer, &mut Engine<&mut B>, &mut Jobs<S>) -> Driven,
     ) -> Result<(RunResult, Ending), Failure> {
         let Self { plan, device, watch, backend, of_backend } = self;
         let named = |error: TenantSettingError| Failure::named("--tenants", error);
@@ -266,7 +266,9 @@ impl<B: Backend> Run<'_, B> {
         watch.prepare(&mut stack);
         watch.on_start(device, &stack, &jobs.roster())?;
         let before = elevon_host::cpu::used();
-        let mut driven = drive(watch, &mut stack, &mut jobs, backend);
+        let mut engine = Engine::new(stack, backend);
+        let mut driven = drive(watch, &mut engine, &mut jobs);
+        let (mut stack, _) = engine.into_parts();
         watch.on_end(&stack);
         let outcome = &mut driven.outcome;
         if plan.is_real() {
@@ -375,17 +377,17 @@ fn how_it_ended(outcome: &run::RunOutcome, is_lost: bool, warnings: &mut Vec<Str
 fn run_jobs<B: Backend>(
     plan: &Plan,
     observer: &mut dyn Observer,
-    stack: &mut Stack,
+    engine: &mut Engine<B>,
     jobs: &mut Jobs,
-    backend: &mut B,
     cpu: CpuCost,
 ) -> (run::RunOutcome, Option<BufferedIo>) {
-    let Some(cache) = &plan.cache else { return (run::run(stack, jobs, backend, observer), None) };
+    let Some(cache) = &plan.cache else { return (run::run(engine, jobs, observer), None) };
+    let stack = engine.stack();
     let mut cached = BufferedIo::new(cache.config(stack.config()), cache.cost, cpu, jobs, stack);
     if let Some(control) = cache.control(plan.seed) {
         cached.set_control(control);
     }
-    (run::run_cached(stack, jobs, &mut cached, backend, observer), Some(cached))
+    (run::run_cached(engine, jobs, &mut cached, observer), Some(cached))
 }
 
 /// Divides the CPU time of the process among the jobs by their numbers of I/Os, because all jobs of

@@ -33,11 +33,11 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId, TenantId};
+use elevon_engine::Token;
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Host, SlotBytes, SocketEvent};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{TenantChange, TenantPlan, in_vain};
-use elevon_workload::token::Token;
 
 use crate::device::client::{Client, Origin};
 use crate::device::pieces::{PART, Pieces};

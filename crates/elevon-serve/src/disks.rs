@@ -13,8 +13,8 @@ use std::sync::mpsc::Sender;
 use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Sectors, TaskId};
+use elevon_engine::Backend;
 use elevon_host::{Alarm, Host};
-use elevon_workload::backend::Backend;
 
 use crate::log::Level;
 use crate::request::Extent;

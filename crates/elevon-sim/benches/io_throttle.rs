@@ -20,6 +20,7 @@ use elevon_core::op::Op;
 use elevon_core::stack::Stack;
 use elevon_core::tenant::{ROOT, Tenants};
 use elevon_core::units::{BioId, Instant};
+use elevon_engine::Engine;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_sim::device::{AnyDevice, Device, Fault};
 use elevon_sim::memory::{Memory, MemoryModel};
@@ -96,10 +97,11 @@ fn stack(mode: Mode, turns: u64) {
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
-    let mut simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
-    let outcome = run(&mut stack, &mut jobs, &mut simulation, &mut NoObserver);
+    let simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
+    let mut engine = Engine::new(stack, simulation);
+    let outcome = run(&mut engine, &mut jobs, &mut NoObserver);
     assert_eq!((outcome.disk_end.groups[0].ios, outcome.ended_early), (ios, None));
-    let lookups = stack.control().io_throttle().work().lookups;
+    let lookups = engine.stack().control().io_throttle().work().lookups;
     assert_eq!(lookups, if matches!(mode, Mode::NoCounter | Mode::UnrelatedRule) { ios } else { 0 });
 }
 

@@ -10,6 +10,7 @@
 
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
+use elevon_engine::Engine;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_sim::device::{AnyDevice, Device, Fault};
 use elevon_sim::memory::{Memory, MemoryModel};
@@ -51,8 +52,8 @@ fn simulate(device: &str, scheduler: &str, processes: u64, ios: u64) {
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
-    let mut simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
-    let outcome = run(&mut stack, &mut jobs, &mut simulation, &mut NoObserver);
+    let simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
+    let outcome = run(&mut Engine::new(stack, simulation), &mut jobs, &mut NoObserver);
     assert_eq!((outcome.disk_end.groups[0].ios, outcome.ended_early), (processes * ios, None));
 }
 

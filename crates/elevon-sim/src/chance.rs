@@ -5,7 +5,7 @@
 //! counter (a command's sequence number, a sector), so that one more draw in one place changes
 //! nothing in another.
 
-pub use elevon_workload::chance::mix64;
+pub(crate) use elevon_core::mix::mix64;
 
 /// Returns draw number `counter` for `purpose` with `seed`.
 #[inline]

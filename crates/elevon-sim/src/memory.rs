@@ -280,9 +280,8 @@ impl Memory {
         }
     }
 
-    /// Returns the function that [`Jobs::new`](elevon_workload::jobs::Jobs::new) needs: it
-    /// allocates the buffers of jobs and registers them with `stack`. It panics if
-    /// [`Self::allocate`] fails.
+    /// Returns the function that builds the buffers of jobs: it allocates a buffer of so many bytes
+    /// and registers it with `stack`. It panics if [`Self::allocate`] fails.
     pub fn buffers<'a>(&'a mut self, stack: &'a mut Stack) -> impl FnMut(TaskId, u32, u64) -> LayoutId + 'a {
         |_, _, bytes| stack.register_layout(self.allocate(Bytes::new(bytes)).expect("memory enough for the jobs"))
     }

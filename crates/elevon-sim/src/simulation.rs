@@ -3,7 +3,7 @@
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::stack::WORKER_DELAY;
 use elevon_core::units::{Instant, Nanos};
-use elevon_workload::backend::Backend;
+use elevon_engine::Backend;
 
 use crate::chance::{below, draw};
 use crate::device::Device;

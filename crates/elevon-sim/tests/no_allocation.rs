@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::units::Nanos;
+use elevon_engine::Engine;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_sim::device::Device;
 use elevon_sim::memory::{Memory, MemoryModel};
@@ -79,8 +80,8 @@ fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
     let mut memory = Memory::new(&MemoryModel::default(), 1);
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut watch = Watch { warm_after: IOS / 4, cold_before: IOS * 9 / 10, first: None, last: (0, 0) };
-    let mut simulation = Simulation::new(device);
-    let outcome = run_probed(&mut stack, &mut jobs, None, &mut simulation, &mut watch);
+    let mut engine = Engine::new(stack, Simulation::new(device));
+    let outcome = run_probed(&mut engine, &mut jobs, None, &mut watch);
     assert_eq!(outcome.ended_early, None);
     let first = watch.first.expect("the run was warm once");
     (watch.last.0 - first.0, watch.last.1 - first.1)

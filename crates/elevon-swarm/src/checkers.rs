@@ -28,9 +28,9 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Counters, Io};
 use elevon_core::status::Status;
 use elevon_core::units::{Instant, Nanos, SECTOR_SIZE, TaskId, TenantId};
+use elevon_engine::Token;
 use elevon_formats::fio::JobSpec;
 use elevon_sim::device::fault::Silent;
-use elevon_workload::token::Token;
 
 use super::cache::SeenCache;
 use super::hash::StableHash;

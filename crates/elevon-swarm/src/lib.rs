@@ -43,6 +43,7 @@ use elevon_core::op::Op;
 use elevon_core::stack::{DirectPath, Io, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TaskId, TenantId};
+use elevon_engine::{Backend, Engine, Token};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{MemorySource, ParsedJobs, parse};
 use elevon_sim::device::fault::Silent;
@@ -52,14 +53,12 @@ use elevon_sim::device::{AnyDevice, Description, Device, Fault};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::profiles::open;
 use elevon_sim::simulation::Simulation;
-use elevon_workload::backend::Backend;
 use elevon_workload::buffered::BufferedIo;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::run::{Observer, Probe, RunOutcome, run_probed};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantsByPath;
-use elevon_workload::token::Token;
 
 use cache::{OtherPrograms, SeenCache};
 use checkers::{Checks, End, Finding, Issued, World, ensure};
@@ -245,19 +244,21 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         checks.borrow_mut().world.activity = config.activity;
     }
     let mut settings = Settings::default();
-    let mut border = Border::new(plan, device, &description, Rc::clone(&checks), sabotage);
+    let border = Border::new(plan, device, &description, Rc::clone(&checks), sabotage);
+    let mut engine = Engine::new(stack, border);
     for phase in 0..2 {
         if phase == 1 {
-            border.heal();
+            engine.backend_mut().heal();
         }
-        run_phase(plan, phase, &of_cache, &mut stack, &mut border, &mut settings, &checks);
+        run_phase(plan, phase, &of_cache, &mut engine, &mut settings, &checks);
         if let Some(violation) = checks.borrow().violation.clone() {
             return Err(violation);
         }
         let mode = plan.power_cut.map_or(PowerCut::DropAll, |(_, mode)| mode);
-        border.cut(mode);
+        engine.backend_mut().cut(mode);
     }
-    let now = border.now();
+    let now = engine.now();
+    let (mut stack, border) = engine.into_parts();
     let mut checks = checks.borrow_mut();
     checks.on_end(&End { disk: stack.disk_stats(now), counters: stack.counters().clone() });
     match checks.violation.clone() {
@@ -309,12 +310,12 @@ fn run_phase(
     plan: &Plan,
     phase: usize,
     of_cache: &Option<CacheConfig>,
-    stack: &mut Stack,
-    border: &mut Border,
+    engine: &mut Engine<Border>,
     settings: &mut Settings,
     checks: &Rc<RefCell<Checks>>,
 ) {
     let parsed = jobs_of(&plan.jobs[phase]);
+    let (stack, border) = engine.parts();
     let options = options_of(plan, &border.description);
     let model = MemoryModel::parse(plan.memory).expect("a model of the swarm");
     let mut memory = Memory::new(&model, plan.seed);
@@ -345,10 +346,10 @@ fn run_phase(
     let mut watch = watch_of(plan, phase, stack, border.sabotage, checks);
     let timeouts = stack.counters().timeouts;
     let outcome = match cached.take() {
-        None => run_probed(stack, &mut jobs, None, border, &mut watch),
+        None => run_probed(engine, &mut jobs, None, &mut watch),
         Some((mut cached, other_programs)) => {
             watch.other_programs = Some(other_programs);
-            let outcome = run_probed(stack, &mut jobs, Some(&mut cached), border, &mut watch);
+            let outcome = run_probed(engine, &mut jobs, Some(&mut cached), &mut watch);
             watch.look_at_cache(&cached);
             if let Some(other_programs) = &mut watch.other_programs {
                 checks.borrow_mut().shadow(|shadow| other_programs.hear(&mut cached, shadow));
@@ -358,6 +359,7 @@ fn run_phase(
         }
     };
     let queued = watch.queued_bytes;
+    let (stack, border) = engine.parts();
     stack.control_mut().settle(border.now());
     watch.look(border.now(), stack);
     *settings = std::mem::take(&mut jobs.settings);

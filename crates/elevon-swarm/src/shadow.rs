@@ -29,10 +29,10 @@ use elevon_core::op::Op;
 use elevon_core::stack::Io;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, PAGE_SECTORS, SECTOR_SIZE, TaskId};
+use elevon_engine::Token;
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::Survivors;
 use elevon_workload::region::Region;
-use elevon_workload::token::Token;
 
 use super::Sabotage;
 use super::cache::OTHER_PROGRAMS_FILE;

@@ -27,7 +27,8 @@ use elevon_trace::replay::{
 };
 use elevon_trace::{Recorded, Selection};
 use elevon_workload::followers::{FlusherRule, Follow, Milestone};
-use elevon_workload::replay::{ReplayIo, Script, SectionEdge, SectionRule};
+use elevon_workload::replay::{ReplayIo, Script, SectionEdge};
+use elevon_workload::section_lock::SectionRule;
 
 use crate::select::SelectOptions;
 use crate::trace_input::TraceInput;

@@ -7,8 +7,9 @@ use std::time;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_formats::fio::spec::{Amount, JobSpec};
-use elevon_workload::process::{CpuCost, Identity, Poll, Process};
+use elevon_workload::process::{CpuCost, Identity, Process};
 use elevon_workload::region::{Extent, Region};
+use elevon_workload::source::Poll;
 
 fn nanoseconds(name: &str, ios: u64, edit: impl FnOnce(&mut JobSpec)) {
     let mut spec = JobSpec::default_job(name);

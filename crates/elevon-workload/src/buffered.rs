@@ -52,12 +52,12 @@ use crate::jobs::Jobs;
 use crate::process::{CpuCost, Passes, Process};
 use crate::readings::Readings;
 use crate::series::MAX_POINTS;
-#[cfg(doc)]
-use crate::token::Token;
 pub use bios::CacheBios;
 pub use call_account::CacheCost;
 use call_account::{CallAccount, Charges};
 use devices::CachedDevices;
+#[cfg(doc)]
+use elevon_engine::Token;
 pub use stats::{ActivityControl, CacheIoStats, IoStatsBySource};
 use workers::Workers;
 

@@ -7,8 +7,6 @@
 
 use std::collections::VecDeque;
 
-use crate::replay::Script;
-
 /// How far another process must have come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Milestone {
@@ -50,6 +48,17 @@ pub struct IoCounts {
     pub has_ended: bool,
 }
 
+/// What ties a process to others.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Tie {
+    /// I/Os of a pass.
+    pub(crate) ios: u64,
+    /// What its I/Os follow.
+    pub(crate) follows: Vec<Follow>,
+    /// The flusher that it belongs to.
+    pub(crate) flusher: Option<FlusherRule>,
+}
+
 /// Processes that wait for others, and for what.
 #[derive(Debug, Default)]
 pub struct Followers {
@@ -77,16 +86,16 @@ struct Flusher {
 }
 
 impl Followers {
-    /// Creates them for the processes of these scripts.
-    pub(crate) fn new(scripts: &[Script]) -> Self {
+    /// Creates them for processes with these ties.
+    pub(crate) fn new(ties: &[Tie]) -> Self {
         let mut all = Self::default();
-        for (at, script) in scripts.iter().enumerate() {
-            for follow in script.ios.iter().filter_map(|io| io.follows) {
-                all.involve(at, scripts);
-                all.involve(follow.process as usize, scripts);
+        for (at, tie) in ties.iter().enumerate() {
+            for follow in &tie.follows {
+                all.involve(at, ties);
+                all.involve(follow.process as usize, ties);
             }
-            if let Some(rule) = script.flusher {
-                all.involve(at, scripts);
+            if let Some(rule) = tie.flusher {
+                all.involve(at, ties);
                 let count = all.flushers.len().max(rule.flusher as usize + 1);
                 all.flushers.resize(count, Flusher::default());
             }
@@ -94,13 +103,13 @@ impl Followers {
         all
     }
 
-    fn involve(&mut self, at: usize, scripts: &[Script]) {
+    fn involve(&mut self, at: usize, ties: &[Tie]) {
         if self.processes.is_empty() {
-            self.processes = vec![Followed::default(); scripts.len()];
+            self.processes = vec![Followed::default(); ties.len()];
         }
         if let Some(process) = self.processes.get_mut(at) {
             process.is_involved = true;
-            process.ios = scripts[at].ios.len() as u64;
+            process.ios = ties[at].ios;
         }
     }
 
@@ -174,17 +183,12 @@ impl IoCounts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::replay::ReplayIo;
 
     /// Followers of two processes of three I/Os, of which the second follows the first.
     fn followers() -> Followers {
         let follow = Follow { process: 0, milestone: Milestone::Completed, count: 2 };
-        let script = |follows| Script {
-            ios: vec![ReplayIo { follows, ..crate::replay::tests::io(0, 0) }; 3],
-            flusher: Some(FlusherRule { flusher: 0, most_bytes: 100 }),
-            ..Script::default()
-        };
-        Followers::new(&[script(None), script(Some(follow))])
+        let tie = |follows| Tie { ios: 3, follows, flusher: Some(FlusherRule { flusher: 0, most_bytes: 100 }) };
+        Followers::new(&[tie(Vec::new()), tie(vec![follow; 3])])
     }
 
     fn counts(entered: u64, completed: u64) -> IoCounts {

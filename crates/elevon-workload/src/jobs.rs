@@ -7,12 +7,12 @@ use elevon_formats::fio::spec::{ExitWhat, JobSpec};
 
 use crate::WorkloadError;
 use crate::chance::{Purpose, Rng};
+use crate::dependencies::Dependencies;
 use crate::fio_flow::Flows;
 use crate::pattern::Seeds;
 use crate::process::{CpuCost, Identity, Process};
 use crate::region::{Extent, Placement};
-use crate::replay::{NewLayout, Replayed, Script};
-use crate::run::Dependencies;
+use crate::replay::{self, NewLayout, Replayed, Script};
 use crate::settings::Settings;
 use crate::source::Source;
 use crate::steady::{Moved, SteadyWatches};
@@ -219,7 +219,7 @@ impl Jobs<Replayed> {
         let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: Bytes::ZERO };
         let tenants = tenants(specs);
         let by_path = TenantsByPath::new(&tenants);
-        let dependencies = Dependencies::new(&scripts);
+        let dependencies = replay::dependencies(&scripts);
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         for (index, (spec, script)) in specs.iter().zip(scripts).enumerate() {
             let task = TaskId(index as u32);

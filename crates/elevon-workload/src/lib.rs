@@ -17,6 +17,7 @@ mod taus;
 
 // One process, and the statistics and logs of its I/O.
 pub mod cpu;
+pub mod dependencies;
 pub mod fio_flow;
 pub mod followers;
 mod latency_target;
@@ -24,22 +25,20 @@ pub mod logs;
 mod measure;
 pub mod process;
 pub mod replay;
+pub mod section_lock;
 pub mod source;
 pub mod verify;
 
 // All processes, and the loop.
-pub mod backend;
 pub mod buffered;
 pub mod in_force;
 pub mod jobs;
 pub mod readings;
 pub mod run;
-pub mod section_lock;
 pub mod series;
 pub mod settings;
 pub mod steady;
 pub mod tenants;
-pub mod token;
 mod wakeups;
 
 mod error;

@@ -10,11 +10,12 @@
 //! fio draws (`taus`). Cost per I/O: O(1); O(files) when a file is
 //! finished, O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
 
+use elevon_core::mix::mix64;
 use elevon_core::stats::Direction;
 use elevon_core::units::{Bytes, DeviceOffset};
 use elevon_formats::fio::spec::{BlockSizes, Distribution, FileService, JobSpec, StridedZones};
 
-use crate::chance::{Permutation, Purpose, Rng, mix64};
+use crate::chance::{Permutation, Purpose, Rng};
 use crate::distribution::Sampler;
 use crate::free_map::FreeMap;
 use crate::region::{Extent, Region, directions, smallest, smallest_block};

@@ -65,6 +65,7 @@ use elevon_core::stack::Io;
 use elevon_core::stats::{Direction, JobStats};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId, TenantId};
+use elevon_engine::Token;
 use elevon_formats::fio::spec::{JobSpec, SyncMode, VerifyMethod};
 
 use crate::chance::{Purpose, Rng};
@@ -78,8 +79,7 @@ use crate::pace::{Ahead, AheadWait, Hold, Pace, Think};
 use crate::pattern::{Access, Pattern, Seeds};
 use crate::readings::Progressed;
 use crate::region::{Extent, directions, largest_block};
-use crate::source::LARGEST_UNPLUGGED;
-use crate::token::Token;
+use crate::source::{LARGEST_UNPLUGGED, Poll};
 use crate::verify::{Verifier, Written, fill_pattern, fill_random};
 use budget::Budget;
 use options::Options;
@@ -87,6 +87,7 @@ use ranges::Ranges;
 use threads::FileThreads;
 
 mod alone;
+mod as_source;
 mod budget;
 mod errors;
 mod options;
@@ -109,17 +110,6 @@ pub struct Identity {
     pub clone: u32,
     /// Random seed of the run.
     pub seed: u64,
-}
-
-/// What a process needs from its driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Poll {
-    /// The driver must take this many I/Os and submit them now, in one batch.
-    Submit(usize),
-    /// The process waits for a completion, [`Process::unblocked`] or [`Process::next_wakeup`].
-    Wait,
-    /// The process has finished; its statistics are complete.
-    Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -34,19 +34,20 @@ use elevon_core::stack::Io;
 use elevon_core::stats::{Direction, JobStats};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sector, TaskId, TenantId};
+use elevon_engine::Token;
 
+use crate::dependencies::Dependencies;
 use crate::followers::{FlusherRule, Follow};
 use crate::measure::{Finished, Measure};
 use crate::pace::{Ahead, AheadWait};
-use crate::process::Poll;
 use crate::readings::Progressed;
-use crate::run::Dependencies;
-use crate::source::Source;
-use crate::token::Token;
+use crate::section_lock::SectionRule;
+use crate::source::{Poll, Source};
 use crate::verify::fill_random;
 
 mod ties;
 
+pub(crate) use ties::dependencies;
 use ties::{Next, Ties};
 
 /// The maximum length of an I/O: that of a bio in the kernel, whose length has 32 bits. A call asks
@@ -67,17 +68,6 @@ pub enum SectionEdge {
     Begins,
     /// A section ends with the completion of the I/O, which releases the lock.
     Ends,
-}
-
-/// The critical sections of a process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SectionRule {
-    /// The group whose processes have at most one section at a time; numbers are dense, from 0.
-    pub group: u32,
-    /// Time from the end of a section to the beginning of one that waited for it.
-    pub hand_over: Nanos,
-    /// All that wait when a section ends begin theirs together, and not one after another.
-    pub is_together: bool,
 }
 
 /// An I/O of a trace.

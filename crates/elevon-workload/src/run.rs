@@ -9,37 +9,33 @@
 
 use std::collections::VecDeque;
 
-use elevon_core::account::DiskStats;
 use elevon_core::event::Event;
-use elevon_core::stack::{Io, Stack, Submitted};
+use elevon_core::stack::{Io, Submitted};
 use elevon_core::units::{Instant, Nanos};
+use elevon_engine::{Backend, Engine};
 
-use crate::backend::Backend;
 use crate::buffered::BufferedIo;
 use crate::cpu::SchedulerLock;
 use crate::jobs::Jobs;
-use crate::readings::{Progressed, Readings};
-use crate::series::{Load, Series};
 use crate::source::Source;
 use crate::wakeups::Wakeups;
 
 mod alone;
-mod dependencies;
 mod layer;
 mod observer;
 mod outcome;
-mod owners;
 mod through_cache;
+mod timeline;
 mod turn;
 
 #[cfg(test)]
 mod tests;
 
-pub use dependencies::Dependencies;
 use layer::{Layer, NoLayer};
 use observer::Watcher;
 pub use observer::{NoObserver, Observer, Probe};
 pub use outcome::{EndedEarly, JobOutcome, Progress, RunOutcome};
+use timeline::Timeline;
 
 /// A run is stuck if for this long I/Os were at the device, no command completed, and no process
 /// had anything else to do: twenty of the block layer's timeouts; after an interrupt, two.
@@ -51,47 +47,44 @@ const STEPS_AT_ONE_INSTANT: u64 = 200_000_000;
 
 /// Runs all jobs, or all processes of a trace, to their end.
 pub fn run<B: Backend, S: Source>(
-    stack: &mut Stack,
+    engine: &mut Engine<B>,
     jobs: &mut Jobs<S>,
-    backend: &mut B,
     observer: &mut dyn Observer,
 ) -> RunOutcome {
-    Runner::new(stack, jobs, NoLayer, backend, Watcher::Observer(observer)).run()
+    Runner::new(engine, jobs, NoLayer, Watcher::Observer(observer)).run()
 }
 
 /// Runs all jobs to their end, with a page cache before the stack.
 pub fn run_cached<B: Backend>(
-    stack: &mut Stack,
+    engine: &mut Engine<B>,
     jobs: &mut Jobs,
     buffered: &mut BufferedIo,
-    backend: &mut B,
     observer: &mut dyn Observer,
 ) -> RunOutcome {
-    Runner::new(stack, jobs, buffered, backend, Watcher::Observer(observer)).run()
+    Runner::new(engine, jobs, buffered, Watcher::Observer(observer)).run()
 }
 
 /// Runs all jobs to their end for a test that sees every step, with or without a page cache.
 pub fn run_probed<B: Backend>(
-    stack: &mut Stack,
+    engine: &mut Engine<B>,
     jobs: &mut Jobs,
     buffered: Option<&mut BufferedIo>,
-    backend: &mut B,
     probe: &mut dyn Probe,
 ) -> RunOutcome {
     let sees_ios = probe.sees_ios();
     let watcher = Watcher::Probe { probe, sees_ios };
     match buffered {
-        None => Runner::new(stack, jobs, NoLayer, backend, watcher).run(),
-        Some(buffered) => Runner::new(stack, jobs, buffered, backend, watcher).run(),
+        None => Runner::new(engine, jobs, NoLayer, watcher).run(),
+        Some(buffered) => Runner::new(engine, jobs, buffered, watcher).run(),
     }
 }
 
 struct Runner<'a, B, L, S> {
-    stack: &'a mut Stack,
+    engine: &'a mut Engine<B>,
     jobs: &'a mut Jobs<S>,
     layer: L,
-    backend: &'a mut B,
     watcher: Watcher<'a>,
+    timeline: Timeline,
     wakeups: Wakeups,
     ready: VecDeque<u32>,
     is_ready: Vec<bool>,
@@ -99,32 +92,13 @@ struct Runner<'a, B, L, S> {
     /// True if the back end has buffers with real bytes; asked once per process.
     has_buffers: Vec<bool>,
     open: usize,
-    series: Series,
-    owners: Readings<Progressed>,
     events: Vec<Event>,
     interval: Option<Nanos>,
     next_interval: Instant,
     /// True if an interval that ends during a wait is skipped.
     skips_waits: bool,
-    started: Instant,
-    disk_start: DiskStats,
-    /// The end of the ramp of the jobs that start with the run, where the device's statistics begin
-    /// anew; `Instant::MAX` if there is none, or it is over.
-    ramp_end: Instant,
     ended_early: Option<EndedEarly>,
-    /// The present instant: what is kept over time has been advanced to it.
-    last: Instant,
-    /// Steps at this instant.
-    steps: u64,
     scheduler_lock: SchedulerLock,
-    /// The last instant at which a command completed, an I/O finished, or an I/O was issued to an
-    /// idle device.
-    last_progress: Instant,
-    /// I/Os at the device at the end of the last wait.
-    at_device: usize,
-    /// The end of the last wait at the latest: until then no timer is due and no process wakes,
-    /// unless a completion changes it. Zero if there was a step since that wait.
-    next_due: Instant,
     /// A process used up its turn without waiting; see [`turn`].
     is_turn_over: bool,
     /// Processes became ready in a step that one process made for itself ([`alone`]): they run
@@ -133,75 +107,59 @@ struct Runner<'a, B, L, S> {
 }
 
 impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
-    fn new(
-        stack: &'a mut Stack,
-        jobs: &'a mut Jobs<S>,
-        layer: L,
-        backend: &'a mut B,
-        mut watcher: Watcher<'a>,
-    ) -> Self {
-        let now = backend.now();
+    fn new(engine: &'a mut Engine<B>, jobs: &'a mut Jobs<S>, layer: L, mut watcher: Watcher<'a>) -> Self {
+        let now = engine.now();
         let count = jobs.processes.len();
         let interval = watcher.observer().interval().filter(|i| !i.is_zero());
         Self {
+            timeline: Timeline::new(now, engine.stack_mut(), jobs),
             wakeups: Wakeups::new(count),
             ready: VecDeque::with_capacity(count),
             is_ready: vec![false; count],
             in_batch: vec![false; count],
             has_buffers: vec![false; count],
             open: count,
-            series: Series::new(now, load_of(stack, now)),
-            owners: owners::series(now, stack, jobs),
             events: Vec::new(),
             interval,
             skips_waits: watcher.observer().skips_waits(),
             next_interval: interval.map_or(Instant::MAX, |i| now.saturating_add(i)),
-            started: now,
-            disk_start: stack.disk_stats(now),
-            ramp_end: jobs.first_ramp().map_or(Instant::MAX, |ramp| now.saturating_add(ramp)),
             ended_early: None,
-            last: now,
-            steps: 0,
             scheduler_lock: SchedulerLock::default(),
-            last_progress: now,
-            at_device: 0,
-            next_due: Instant::ZERO,
             is_turn_over: false,
             goes_on: false,
-            stack,
+            engine,
             jobs,
             layer,
-            backend,
             watcher,
         }
     }
 
     fn run(mut self) -> RunOutcome {
-        self.layer.on_start(self.started);
-        self.release(self.started);
+        let started = self.timeline.started;
+        self.layer.on_start(started);
+        self.release(started);
         while self.open > 0 {
-            let now = self.backend.now();
-            if now > self.last {
+            let now = self.engine.now();
+            if now > self.timeline.now {
                 self.advance(now);
             }
             self.look_for_interrupt();
             let moved = self.step(now);
             // Where waiting is free, the clock may have moved during the step.
-            let now = if B::WAITS_FREELY { self.backend.now() } else { now };
+            let now = if B::WAITS_FREELY { self.engine.now() } else { now };
             if self.open == 0 || self.ended_early == Some(EndedEarly::NoProgress) {
                 break;
             }
             if moved && !self.may_wait() && !self.is_stuck(now) {
                 self.look_after_device(now);
-                self.next_due = Instant::ZERO;
                 continue;
             }
             if !self.wait(now) {
                 break;
             }
         }
-        let now = self.backend.now();
-        self.finish_owners(now);
+        let now = self.engine.now();
+        self.timeline.finish(now, self.engine.stack(), self.jobs);
         self.layer.on_end(now);
         if !matches!(self.ended_early, Some(EndedEarly::Stuck | EndedEarly::NoProgress)) {
             L::write_back(&mut self);
@@ -212,37 +170,26 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Advances what is kept over time to an instant that has just come, before anything happens.
     #[inline]
     fn advance(&mut self, now: Instant) {
-        if now >= self.ramp_end {
-            self.disk_start = self.stack.disk_stats(self.ramp_end);
-            self.ramp_end = Instant::MAX;
-        }
-        let stack = &*self.stack;
-        self.series.advance(now, || load_of(stack, now));
-        if self.owners.is_due(now) {
-            self.read_owners(now);
-        }
-        self.layer.on_time(now);
-        self.steps = 0;
-        self.last = now;
+        self.timeline.advance(now, self.engine.stack_mut(), self.jobs, &mut self.layer);
     }
 
     /// Returns true if the loop may wait after a step that moved something: if there is more to do
     /// at this instant, the wait is over at once.
     #[inline]
     fn may_wait(&self) -> bool {
-        B::WAITS_FREELY && L::IS_NONE && self.ready.is_empty() && !self.stack.has_done()
+        B::WAITS_FREELY && L::IS_NONE && self.ready.is_empty() && !self.engine.has_done()
     }
 
     /// Does everything that can happen now. Returns false if nothing did.
     #[inline(always)]
     fn step(&mut self, now: Instant) -> bool {
-        let is_due = !L::IS_NONE || now >= self.next_due;
-        let mut moved = self.run_device(now, is_due);
+        let is_due = !L::IS_NONE || self.engine.is_due(now);
+        let mut moved = self.engine.step(now);
         if is_due && self.jobs.settings.next_change().is_some_and(|at| at <= now) {
-            self.jobs.settings.run_changes(self.stack, now);
+            self.jobs.settings.run_changes(self.engine.stack_mut(), now);
             moved = true;
         }
-        if self.stack.has_done() {
+        if self.engine.has_done() {
             moved |= self.drain(now);
         }
         if is_due {
@@ -252,7 +199,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         moved |= self.run_processes(now, is_due);
         self.pass_events();
         if let Some(probe) = self.watcher.probe() {
-            probe.on_step(self.stack);
+            probe.on_step(self.engine.stack_mut());
             if let Some(buffered) = self.layer.buffered()
                 && probe.on_cache(now, buffered)
             {
@@ -264,37 +211,12 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.on_interval();
         }
         if moved {
-            self.steps += 1;
-            if self.steps > STEPS_AT_ONE_INSTANT {
+            self.timeline.steps += 1;
+            if self.timeline.steps > STEPS_AT_ONE_INSTANT {
                 self.ended_early = Some(EndedEarly::NoProgress);
             }
         }
         moved
-    }
-
-    /// Gives the completions of this instant to the stack, and runs the timers that are due: if
-    /// there was no completion, only with `is_due`. Returns true if there was something.
-    #[inline(always)]
-    fn run_device(&mut self, now: Instant, is_due: bool) -> bool {
-        let mut any = self.take_completions(now);
-        if (is_due || any) && self.stack.next_timer().is_some_and(|at| at <= now) {
-            self.stack.handle_timers(now, self.backend);
-            any = true;
-        }
-        any
-    }
-
-    /// Gives the completions of this instant to the stack. Returns true if there was one.
-    #[inline(always)]
-    fn take_completions(&mut self, now: Instant) -> bool {
-        let mut any = false;
-        while let Some(completion) = self.backend.poll_completion() {
-            // A completed command is progress, however many commands an I/O needs.
-            self.last_progress = now;
-            self.stack.handle_completion(now, completion, self.backend);
-            any = true;
-        }
-        any
     }
 
     /// Runs the processes that are ready, and those whose wake-up is due. Returns true if there was
@@ -347,8 +269,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     #[inline(always)]
     fn drain(&mut self, now: Instant) -> bool {
         let mut any = false;
-        while let Some(&done) = self.stack.poll_done() {
-            self.last_progress = now;
+        while let Some(&done) = self.engine.poll_done(now) {
             any = true;
             if L::take_done(self, now, &done) {
                 continue;
@@ -358,25 +279,25 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             let process = &mut self.jobs.processes[task];
             let (op, bytes) = process.complete(now, done.token, done.status);
             if done.status.is_ok() {
-                self.series.on_done(op, bytes);
+                self.timeline.series.on_done(op, bytes);
             }
             if let Some(probe) = self.watcher.probe_of_ios() {
                 probe.on_io_over(now, done.task, done.token, done.status);
             }
-            if self.stack.control().is_watched() {
-                let delay = self.stack.control_mut().delay_of(now, process.tenant());
+            if self.engine.stack().control().is_watched() {
+                let delay = self.engine.stack_mut().control_mut().delay_of(now, process.tenant());
                 if !delay.is_zero() {
                     process.delay(now.saturating_add(delay));
                 }
             } else if L::IS_NONE && process.is_busy(now) {
                 continue;
             }
-            if self.backend.delays_wakes() {
-                process.wake_at(now, now + self.backend.wake_delay());
+            if self.engine.backend().delays_wakes() {
+                process.wake_at(now, now + self.engine.backend_mut().wake_delay());
             }
             self.make_ready(task);
         }
-        while let Some(task) = self.stack.poll_unblocked() {
+        while let Some(task) = self.engine.poll_unblocked() {
             any = true;
             if L::unblock(self, now, task) {
                 continue;
@@ -389,7 +310,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
 
     /// Polls one process until it waits.
     fn run_process(&mut self, task: usize) {
-        let now = self.backend.now();
+        let now = self.engine.now();
         if !L::prepare(self, now, task) {
             return;
         }
@@ -419,7 +340,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Polls a process that depends on others until it waits for more than that they are told.
     fn poll_with_others(&mut self, task: usize) {
         loop {
-            let now = self.backend.now();
+            let now = self.engine.now();
             let jobs = &mut *self.jobs;
             jobs.processes[task].settle(now, &mut jobs.dependencies);
             while let Some(next) = self.jobs.dependencies.next_woken() {
@@ -448,10 +369,10 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// Reports the state of a process, for the pressure of its tenant.
     #[inline]
     fn set_context(&mut self, task: usize, now: Instant) {
-        if self.stack.control().is_watched() {
+        if self.engine.stack().control().is_watched() {
             let process = &self.jobs.processes[task];
             let (id, tenant, context) = (process.task(), process.tenant(), process.context(now));
-            self.stack.control_mut().set_context(now, id, tenant, context);
+            self.engine.stack_mut().control_mut().set_context(now, id, tenant, context);
         }
     }
 
@@ -461,26 +382,25 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         if L::submit(self, task) {
             return;
         }
-        let Self { stack, jobs, backend, watcher, .. } = self;
+        let Self { engine, jobs, watcher, .. } = self;
         let process = &mut jobs.processes[task];
         let has_buffers = B::HAS_BYTES && self.has_buffers[task];
         if !self.in_batch[task] && process.plugs(count) {
             self.in_batch[task] = true;
-            stack.begin_batch(backend.now(), process.task());
+            engine.begin_batch(process.task());
         }
         let mut blocked = false;
         while let Some(io) = process.take() {
             if has_buffers && io.op.has_data() {
-                fill(process, *backend, io.token);
+                fill(process, engine.backend_mut(), io.token);
             }
-            let now = backend.now();
             if let Some(probe) = watcher.probe_of_ios() {
                 // A copy, so that the I/O itself need not be in memory.
                 let seen = io;
-                probe.on_io(now, &seen, &[]);
+                probe.on_io(engine.now(), &seen, &[]);
             }
-            blocked = stack.submit(now, io, *backend) == Submitted::Blocked;
-            process.on_submitted(backend.now(), blocked);
+            blocked = engine.submit(io) == Submitted::Blocked;
+            process.on_submitted(engine.now(), blocked);
         }
         if self.in_batch[task] && !blocked {
             self.end_batch(task);
@@ -491,7 +411,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     #[inline]
     fn fill(&mut self, task: usize, io: &Io) {
         if B::HAS_BYTES && self.has_buffers[task] && io.op.has_data() {
-            fill(&mut self.jobs.processes[task], self.backend, io.token);
+            fill(&mut self.jobs.processes[task], self.engine.backend_mut(), io.token);
         }
     }
 
@@ -502,7 +422,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         if B::HAS_BYTES
             && self.has_buffers[task]
             && process.wants_check(token)
-            && let Some(buffer) = self.backend.buffer(process.task(), token)
+            && let Some(buffer) = self.engine.backend_mut().buffer(process.task(), token)
         {
             process.check(token, buffer);
         }
@@ -519,8 +439,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
 
     fn end_batch(&mut self, task: usize) {
         self.in_batch[task] = false;
-        let now = self.backend.now();
-        self.stack.end_batch(now, self.jobs.processes[task].task(), self.backend);
+        self.engine.end_batch(self.jobs.processes[task].task());
     }
 
     /// Schedules the start of the processes whose turn has come, and prepares their buffers.
@@ -534,13 +453,14 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         for task in due {
             let process = &self.jobs.processes[task];
             let (id, slots, bytes) = (process.task(), process.depth() as u32, process.buffer_bytes());
-            self.backend.prepare_buffers(id, slots, bytes);
-            self.has_buffers[task] = self.backend.buffer(id, 0).is_some();
+            let backend = self.engine.backend_mut();
+            backend.prepare_buffers(id, slots, bytes);
+            self.has_buffers[task] = backend.buffer(id, 0).is_some();
         }
     }
 
     fn on_over(&mut self, task: usize, now: Instant) {
-        self.stack.handle_exit(now, self.jobs.processes[task].task());
+        self.engine.stack_mut().handle_exit(now, self.jobs.processes[task].task());
         let mut poll = Vec::new();
         self.jobs.on_over(task, |other| poll.push(other));
         for other in poll {
@@ -562,7 +482,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     }
 
     fn look_for_interrupt(&mut self) {
-        if self.ended_early.is_none() && self.backend.interrupted() {
+        if self.ended_early.is_none() && self.engine.backend().interrupted() {
             self.ended_early = Some(EndedEarly::Interrupted);
             let mut poll = Vec::new();
             self.jobs.terminate_all(|task| poll.push(task));
@@ -573,41 +493,20 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         }
     }
 
-    #[inline]
-    fn is_stuck(&mut self, now: Instant) -> bool {
-        now.since(self.last_progress) > PATIENCE_INTERRUPTED && self.is_device_silent(now)
-    }
-
     /// Returns true if the device had I/Os during the whole time without progress, and no process
     /// waits for an instant.
-    #[cold]
-    fn is_device_silent(&mut self, now: Instant) -> bool {
-        if self.ended_early.is_none() && now.since(self.last_progress) <= STUCK_AFTER {
-            return false;
-        }
-        let at_device = self.ios_at_device();
-        if at_device == 0 || at_device != self.at_device {
-            // The number of I/Os changed: some were issued or completed a moment ago.
-            self.at_device = at_device;
-            self.last_progress = now;
-            return false;
-        }
-        self.wakeups.earliest() == Instant::MAX
-    }
-
-    /// Returns the number of I/Os in flight that are not held by a tenant's rule.
     #[inline]
-    fn ios_at_device(&self) -> usize {
-        let all = self.stack.ios_in_flight();
-        if all == 0 || !self.stack.control().is_active() { all } else { all - self.stack.control().held().min(all) }
+    fn is_stuck(&mut self, now: Instant) -> bool {
+        let patience = if self.ended_early.is_none() { STUCK_AFTER } else { PATIENCE_INTERRUPTED };
+        self.engine.is_silent(now, patience) && self.wakeups.earliest() == Instant::MAX
     }
 
     /// After a process has used up its turn, lets the back end issue queued commands and collect
     /// completions, without waiting.
     #[inline]
     fn look_after_device(&mut self, now: Instant) {
-        if std::mem::take(&mut self.is_turn_over) && self.stack.ios_in_flight() > 0 {
-            self.backend.wait(Some(now));
+        if std::mem::take(&mut self.is_turn_over) && self.engine.stack().ios_in_flight() > 0 {
+            self.engine.backend_mut().wait(Some(now));
         }
     }
 
@@ -616,7 +515,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     /// process: waiting for them would never end.
     #[inline]
     fn is_abandoned(&self) -> bool {
-        self.wakeups.earliest() == Instant::MAX && self.stack.ios_in_flight() == 0
+        self.wakeups.earliest() == Instant::MAX && self.engine.stack().ios_in_flight() == 0
     }
 
     /// Waits for the earliest event. Returns false if there can be none.
@@ -627,36 +526,18 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             return false;
         }
         let interval = if self.skips_waits { Instant::MAX } else { self.next_interval };
-        let until = self.wakeups.earliest().min(of_layer).min(self.next_timer()).min(interval);
-        self.next_due = until;
-        let until_any = (until < Instant::MAX).then_some(until);
-        let waited = self.backend.wait(until_any);
-        self.note_wait();
-        if waited {
+        let until = self.wakeups.earliest().min(of_layer).min(self.next_of_settings()).min(interval);
+        if self.engine.wait(until) {
             return true;
         }
         // After an interrupt the loop continues. If nothing is in flight and no time is given, no
         // process will ever wake.
-        if self.backend.interrupted() && (self.ended_early.is_none() || self.stack.ios_in_flight() > 0) {
+        let is_in_flight = self.engine.stack().ios_in_flight() > 0;
+        if self.engine.backend().interrupted() && (self.ended_early.is_none() || is_in_flight) {
             return true;
         }
-        if until_any.is_none() {
-            self.ended_early = self.ended_early.or(Some(EndedEarly::Stuck));
-            return false;
-        }
-        true
-    }
-
-    /// Returns when the next timer of the stack, change of the settings or sample of a rate is due.
-    #[inline(always)]
-    fn next_timer(&self) -> Instant {
-        self.next_of_settings().min(self.next_of_stack())
-    }
-
-    /// Returns when the next timer of the stack is due.
-    #[inline(always)]
-    fn next_of_stack(&self) -> Instant {
-        self.stack.next_timer().unwrap_or(Instant::MAX)
+        self.ended_early = self.ended_early.or(Some(EndedEarly::Stuck));
+        false
     }
 
     /// Returns when the next change of the settings or sample of a rate is due.
@@ -666,22 +547,12 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         or_never(self.jobs.settings.next_change()).min(or_never(self.jobs.steady.next()))
     }
 
-    /// Notes how many I/Os the device has at the end of a wait.
-    #[inline]
-    fn note_wait(&mut self) {
-        self.at_device = self.ios_at_device();
-        if self.at_device == 0 {
-            // The device had nothing to do, so it did not fail to answer.
-            self.last_progress = self.backend.now();
-        }
-    }
-
     #[inline]
     fn pass_events(&mut self) {
-        if !self.stack.has_events() {
+        if !self.engine.stack().has_events() {
             return;
         }
-        self.stack.drain_events(&mut self.events);
+        self.engine.stack_mut().drain_events(&mut self.events);
         self.watcher.observer().on_events(&self.events);
         self.events.clear();
     }
@@ -689,7 +560,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     #[cold]
     fn on_interval(&mut self) {
         // In real time, processes have run since the step began.
-        let now = self.backend.now();
+        let now = self.engine.now();
         let progress: Vec<Progress> = self
             .jobs
             .processes
@@ -702,11 +573,11 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                 running: process.started().is_some() && process.ended().is_none(),
             })
             .collect();
-        self.watcher.observer().on_interval(now, &mut || self.stack.disk_stats(now), &progress);
+        self.watcher.observer().on_interval(now, &mut || self.engine.stack_mut().disk_stats(now), &progress);
         if self.watcher.observer().wants_status() {
             let so_far = self.snapshot(now);
             let buffered = self.layer.buffered().map(|buffered| &*buffered);
-            self.watcher.observer().on_status(so_far, self.stack, buffered);
+            self.watcher.observer().on_status(so_far, self.engine.stack_mut(), buffered);
         }
         if let Some(interval) = self.interval {
             // Intervals that passed during a stall are skipped.
@@ -714,12 +585,6 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.next_interval = self.next_interval.saturating_add(Nanos::new(interval.get() * (missed + 1)));
         }
     }
-}
-
-/// Returns the requests in flight until `now`.
-fn load_of(stack: &Stack, now: Instant) -> Load {
-    let accounting = stack.accounting();
-    Load { in_flight: accounting.outstanding(), integral: accounting.outstanding_integral(now) }
 }
 
 /// Fills the buffer of an I/O with data, if there are real bytes.

@@ -8,7 +8,18 @@
 
 use std::collections::VecDeque;
 
-use crate::replay::SectionRule;
+use elevon_core::units::Nanos;
+
+/// The critical sections of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionRule {
+    /// The group whose processes have at most one section at a time; numbers are dense, from 0.
+    pub group: u32,
+    /// Time from the end of a section to the beginning of one that waited for it.
+    pub hand_over: Nanos,
+    /// All that wait when a section ends begin theirs together, and not one after another.
+    pub is_together: bool,
+}
 
 /// The locks of a run, one for each group of processes.
 #[derive(Debug, Default)]

@@ -13,8 +13,8 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PageIndex, Sectors, TaskId};
+use elevon_engine::{Backend, Engine};
 use elevon_formats::fio::spec::{Amount, BlockSizes, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
-use elevon_workload::backend::Backend;
 use elevon_workload::buffered::{ActivityControl, BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
@@ -98,12 +98,12 @@ fn go_under(specs: &[JobSpec], config: CacheConfig, depth: u32, control: Option<
     if let Some(control) = control {
         cached.set_control(control);
     }
-    let mut device = Fixed::new(LATENCY);
-    let outcome = run_cached(&mut stack, &mut jobs, &mut cached, &mut device, &mut NoObserver);
+    let mut engine = Engine::new(stack, Fixed::new(LATENCY));
+    let outcome = run_cached(&mut engine, &mut jobs, &mut cached, &mut NoObserver);
+    let (stack, device) = engine.into_parts();
     assert_eq!(outcome.ended_early, None);
     assert!(outcome.jobs.iter().all(|job| job.stats.error == 0));
-    cached.cache().self_check();
-    stack.self_check();
+    (cached.cache().self_check(), stack.self_check());
     Ran { outcome, device, cached, stack }
 }
 
@@ -478,14 +478,14 @@ fn the_same_run_leaves_the_same_commands() {
 #[test]
 fn a_job_without_a_cache_runs_as_before() {
     let specs = [job("d", |s| s.direct = true)];
-    let (mut stack, options) = stack(64);
+    let (stack, options) = stack(64);
     let mut layout = |_: TaskId, _: u32, _: u64| LayoutId(0);
     let mut jobs = Jobs::new(&specs, &options, &mut layout).expect("jobs that fit");
-    let mut device = Fixed::new(LATENCY);
-    let plain = run(&mut stack, &mut jobs, &mut device, &mut NoObserver);
+    let mut engine = Engine::new(stack, Fixed::new(LATENCY));
+    let plain = run(&mut engine, &mut jobs, &mut NoObserver);
     let cached = go(&specs);
     assert_eq!(plain.jobs[0].stats, cached.outcome.jobs[0].stats);
-    assert_eq!(format!("{:?}", device.commands), format!("{:?}", cached.device.commands));
+    assert_eq!(format!("{:?}", engine.backend().commands), format!("{:?}", cached.device.commands));
 }
 
 /// A page that is read during a direct write of it may have the old content. It is dropped when the
@@ -716,7 +716,7 @@ fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> RunOutcome {
     let mut jobs = Jobs::new(specs, &options, &mut layout).expect("jobs that fit");
     let cost = CacheCost { call: Nanos::ZERO, hit: Nanos::ZERO, fault: Nanos::ZERO };
     let mut cached = BufferedIo::new(config(64 * MIB), cost, CpuCost::default(), &mut jobs, &stack);
-    run_cached(&mut stack, &mut jobs, &mut cached, device, &mut NoObserver)
+    run_cached(&mut Engine::new(stack, device), &mut jobs, &mut cached, &mut NoObserver)
 }
 
 /// Runs jobs that find everything in the cache, on a clock that advances by itself.

@@ -10,6 +10,7 @@ use elevon_core::layout::Layout;
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, Sectors, TaskId};
+use elevon_engine::Engine;
 use elevon_formats::fio::spec::{Amount, ExitWhat, JobSpec, Rw, VerifyMethod};
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
@@ -47,7 +48,7 @@ fn build(stack: &mut Stack, specs: &[JobSpec], cpu: CpuCost) -> Jobs {
 fn go_with(specs: &[JobSpec], device: &mut Fixed, depth: u32, observer: &mut dyn Observer) -> RunOutcome {
     let mut stack = stack(depth);
     let mut jobs = build(&mut stack, specs, CpuCost::default());
-    run(&mut stack, &mut jobs, device, observer)
+    run(&mut Engine::new(stack, device), &mut jobs, observer)
 }
 fn go(specs: &[JobSpec]) -> RunOutcome {
     go_with(specs, &mut Fixed::new(100 * US), 64, &mut NoObserver)
@@ -297,7 +298,7 @@ fn observers_see_intervals_and_events() {
     stack.set_tracing(true);
     let spec = job("a", |_| {});
     let mut jobs = build(&mut stack, &[spec], CpuCost::default());
-    run(&mut stack, &mut jobs, &mut Fixed::new(100 * US), &mut notes);
+    run(&mut Engine::new(stack, Fixed::new(100 * US)), &mut jobs, &mut notes);
     assert_eq!(notes.at, [5, 10, 15, 20, 25]);
     assert_eq!(notes.reads, [50, 100, 150, 200, 250]);
     assert!(notes.per_mille.windows(2).all(|w| w[0] < w[1]));
@@ -362,7 +363,7 @@ fn cpu_cost_bounds_one_process_and_not_several() {
         let mut stack = stack(256);
         let spec = JobSpec { numjobs, ..spec.clone() };
         let mut jobs = build(&mut stack, &[spec], cpu);
-        let outcome = run(&mut stack, &mut jobs, &mut Fixed::new(10 * US), &mut NoObserver);
+        let outcome = run(&mut Engine::new(stack, Fixed::new(10 * US)), &mut jobs, &mut NoObserver);
         outcome.jobs.iter().map(|j| j.stats.directions[0].ios).sum::<u64>()
     };
     let one = ios(1);
@@ -383,7 +384,7 @@ fn a_lock_for_the_device_bounds_several_processes_together() {
         let cpu = CpuCost { scheduler, ..CpuCost::new(Nanos::new(2 * US), Nanos::new(US)) };
         let mut stack = stack(256);
         let mut jobs = build(&mut stack, &[spec], cpu);
-        let outcome = run(&mut stack, &mut jobs, &mut Fixed::new(10 * US), &mut NoObserver);
+        let outcome = run(&mut Engine::new(stack, Fixed::new(10 * US)), &mut jobs, &mut NoObserver);
         let cpu: u64 = outcome.jobs.iter().map(|j| j.stats.cpu_ns).sum();
         let ios: u64 = outcome.jobs.iter().map(|j| j.stats.directions[0].ios).sum();
         assert_eq!(outcome.scheduler_lock.get(), ios * locked, "each I/O has the lock for as long");

@@ -6,10 +6,10 @@ use elevon_cache::page_cache::{CacheConfig, WriteMode};
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::{Bytes, Sectors, TaskId};
+use elevon_engine::{Backend, Engine};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, Method, OpenOptions};
-use elevon_workload::backend::Backend;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
@@ -46,7 +46,9 @@ pub(crate) fn run_job<B: Backend>(
     })
     .expect("the job fits");
     let mut cached = BufferedIo::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
-    let outcome = run_cached(&mut stack, &mut jobs, &mut cached, backend, observer);
+    let mut engine = Engine::new(stack, backend);
+    let outcome = run_cached(&mut engine, &mut jobs, &mut cached, observer);
+    let stack = engine.stack();
     assert_eq!(outcome.ended_early, None);
     stack.self_check();
     cached.cache().self_check();

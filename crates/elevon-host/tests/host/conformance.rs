@@ -8,13 +8,13 @@ use elevon_core::account::DiskStats;
 use elevon_core::limits::QueueLimits;
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::units::{Nanos, Sectors};
+use elevon_engine::{Backend, Engine};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, Method, OpenError, OpenOptions};
 use elevon_sim::device::{Device, parse_model};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
-use elevon_workload::backend::Backend;
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::run::{EndedEarly, NoObserver, Observer, Progress, RunOutcome, run};
 
@@ -56,7 +56,9 @@ fn run_job<B: Backend>(
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
-    let outcome = run(&mut stack, &mut jobs, backend, observer);
+    let mut engine = Engine::new(stack, backend);
+    let outcome = run(&mut engine, &mut jobs, observer);
+    let (stack, _) = engine.into_parts();
     stack.self_check();
     assert_eq!(stack.ios_in_flight(), 0, "everything is over when a run is");
     (outcome, stack)

@@ -21,14 +21,13 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId};
+use elevon_engine::{Backend, Engine, Token};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_testkit::Rng;
-use elevon_workload::backend::Backend;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
 use elevon_workload::run::{Observer, Progress, RunOutcome, run_cached};
-use elevon_workload::token::Token;
 use elevon_workload::verify::HEADER_BYTES;
 
 const SECTOR: usize = 512;
@@ -327,9 +326,10 @@ fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (RunOutcome, Buffe
     .expect("the job fits");
     let mut cached = BufferedIo::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
     let mut told = drive.told.clone();
-    let outcome = run_cached(&mut stack, &mut jobs, &mut cached, drive, &mut told);
+    let mut engine = Engine::new(stack, drive);
+    let outcome = run_cached(&mut engine, &mut jobs, &mut cached, &mut told);
     assert_eq!(outcome.ended_early, None, "{text}");
-    stack.self_check();
+    engine.stack().self_check();
     cached.cache().self_check();
     (outcome, cached)
 }

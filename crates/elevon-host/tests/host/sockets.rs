@@ -7,9 +7,9 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use elevon_core::units::TaskId;
+use elevon_engine::Backend;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, Incoming, Method, OpenOptions, Outgoing, SlotBytes, SocketEvent, SocketId};
-use elevon_workload::backend::Backend;
 
 const SLOT: u64 = 1 << 20;
 const TASK: TaskId = TaskId(0);

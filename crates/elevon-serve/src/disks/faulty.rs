@@ -17,11 +17,11 @@ use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAc
 use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId};
+use elevon_engine::Backend;
 use elevon_host::{Alarm, Host, Promises};
 use elevon_sim::device::Device as _;
 use elevon_sim::device::fault::{Fault, Rule};
 use elevon_sim::device::null::{Null, NullParameters};
-use elevon_workload::backend::Backend;
 
 use crate::disks::{Allocation, Disk};
 use crate::log::Level;

@@ -18,11 +18,11 @@ use elevon_cache::page_cache::ByteCopy;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
 use elevon_core::op::Op;
 use elevon_core::units::{Bytes, Instant, TaskId};
+use elevon_engine::Backend;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Alarm, Promises};
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::{Device, Fault};
-use elevon_workload::backend::Backend;
 
 use crate::disks::faulty::rules_of;
 use crate::disks::memory::SparseBytes;

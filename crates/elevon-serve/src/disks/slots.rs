@@ -7,8 +7,8 @@ use elevon_cache::FrameId;
 use elevon_cache::page_cache::{ByteCopy, Way};
 use elevon_core::driver::Piece;
 use elevon_core::units::{Bytes, PAGE_SIZE, TaskId};
+use elevon_engine::Token;
 use elevon_host::Mapping;
-use elevon_workload::token::Token;
 
 const PAGE: usize = PAGE_SIZE as usize;
 

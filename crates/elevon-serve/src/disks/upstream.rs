@@ -31,10 +31,10 @@ use elevon_core::limits::QueueLimits;
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, SECTOR_SIZE, Sectors, TaskId};
+use elevon_engine::Backend;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Alarm, Promises};
 use elevon_nbd::{Command as NbdCommand, Remote};
-use elevon_workload::backend::Backend;
 
 use crate::disks::simulated::{Clock, RealClock};
 use crate::disks::slots::Slots;

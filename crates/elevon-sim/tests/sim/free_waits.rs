@@ -5,12 +5,12 @@ use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAc
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, Nanos};
+use elevon_engine::{Backend, Engine};
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_sim::device::{Device, Fault};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::profiles::open;
 use elevon_sim::simulation::Simulation;
-use elevon_workload::backend::Backend;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::run::{NoObserver, run};
@@ -53,13 +53,14 @@ fn outcome(job: &str, device: &str, scheduler: &str, faults: &[&str], cpu: CpuCo
     let options = JobsOptions { cpu, ..JobsOptions::new(stack.config()) };
     let mut memory = Memory::new(&MemoryModel::default(), 1);
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
-    let mut simulation = Simulation::new(device);
-    let outcome = if is_free {
-        run(&mut stack, &mut jobs, &mut simulation, &mut NoObserver)
-    } else {
-        run(&mut stack, &mut jobs, &mut Plain(simulation), &mut NoObserver)
-    };
-    format!("{outcome:?} {:?}", stack.counters())
+    let simulation = Simulation::new(device);
+    if is_free { run_on(stack, &mut jobs, simulation) } else { run_on(stack, &mut jobs, Plain(simulation)) }
+}
+
+fn run_on<B: Backend>(stack: Stack, jobs: &mut Jobs, backend: B) -> String {
+    let mut engine = Engine::new(stack, backend);
+    let outcome = run(&mut engine, jobs, &mut NoObserver);
+    format!("{outcome:?} {:?}", engine.stack().counters())
 }
 
 /// The last thinks for longer than a device may be silent. In the two before it most I/Os go alone,

@@ -7,6 +7,7 @@ use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::tenant::ROOT;
 use elevon_core::units::{Instant, TenantId};
+use elevon_engine::Engine;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_sim::device::{AnyDevice, Device, Fault};
 use elevon_sim::memory::{Memory, MemoryModel};
@@ -43,11 +44,11 @@ fn simulate(
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
-    let mut simulation = Simulation::new(device);
     let mut tape = Tape::default();
-    let outcome = run(&mut stack, &mut jobs, &mut simulation, &mut tape);
-    stack.self_check();
-    (outcome, tape.0, stack)
+    let mut engine = Engine::new(stack, Simulation::new(device));
+    let outcome = run(&mut engine, &mut jobs, &mut tape);
+    engine.stack().self_check();
+    (outcome, tape.0, engine.into_parts().0)
 }
 
 fn leaky(rate: u64) -> Option<Limit> {

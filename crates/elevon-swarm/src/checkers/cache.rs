@@ -9,8 +9,8 @@ use elevon_cache::activity::page_exact::BudgetLimit;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::Io;
 use elevon_core::units::{Instant, PAGE_SECTORS, PAGE_SIZE};
+use elevon_engine::Token;
 use elevon_workload::buffered::CacheIoStats;
-use elevon_workload::token::Token;
 
 use super::{CheckResult, Checker, World, ensure};
 use crate::cache::{SeenCache, is_less_urgent, own_priority};

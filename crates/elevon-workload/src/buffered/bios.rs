@@ -7,10 +7,10 @@ use elevon_core::layout::Layout;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Io, Stack};
 use elevon_core::units::{Bytes, Instant, LayoutId, PAGE_SIZE, Sector, TaskId};
+use elevon_engine::Token;
 
 use super::{BufferedIo, CallAccount};
 use crate::process::Process;
-use crate::token::Token;
 
 /// Bios of a page cache as I/Os of a stack: their layouts, and the batches and sleeps of the tasks
 /// that submit them.

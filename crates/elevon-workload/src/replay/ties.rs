@@ -4,7 +4,21 @@
 use elevon_core::units::Instant;
 
 use super::{ReplayIo, Script};
-use crate::followers::{FlusherRule, Follow, Followers, IoCounts};
+use crate::dependencies::Dependencies;
+use crate::followers::{FlusherRule, Follow, Followers, IoCounts, Tie};
+use crate::section_lock::SectionLocks;
+
+/// Returns what the processes of these scripts wait for in each other.
+pub(crate) fn dependencies(scripts: &[Script]) -> Dependencies {
+    let rules: Vec<_> = scripts.iter().map(|script| script.exclusion).collect();
+    let tie = |script: &Script| Tie {
+        ios: script.ios.len() as u64,
+        follows: script.ios.iter().filter_map(|io| io.follows).collect(),
+        flusher: script.flusher,
+    };
+    let ties: Vec<Tie> = scripts.iter().map(tie).collect();
+    Dependencies { locks: SectionLocks::new(&rules), followers: Followers::new(&ties) }
+}
 
 /// The ties of a process to others.
 #[derive(Debug, Default)]

@@ -5,13 +5,13 @@
 //! If nothing else happens while a process prepares an I/O, the I/O is submitted without a batch,
 //! from the pattern to the stack in one step ([`Source::go_alone`]).
 
-use elevon_core::stack::{Io, Submitted};
+use elevon_core::stack::{Io, Stack, Submitted};
 use elevon_core::units::{Instant, Nanos};
+use elevon_engine::{Backend, Passed};
 
 use super::layer::Layer;
 use super::turn::Turn;
-use super::{PATIENCE_INTERRUPTED, Runner, STEPS_AT_ONE_INSTANT};
-use crate::backend::Backend;
+use super::{Runner, STEPS_AT_ONE_INSTANT};
 use crate::source::{Alone, Source};
 
 /// The time within which other processes run too soon for I/Os to go alone. It decides what is
@@ -108,7 +108,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// the submission sleeps.
     #[inline(always)]
     fn submit_alone(&mut self, task: usize, now: Instant, io: Io) -> bool {
-        let sleeps = self.stack.submit(now, io, self.backend) == Submitted::Blocked;
+        let sleeps = self.engine.submit(io) == Submitted::Blocked;
         if sleeps {
             self.jobs.processes[task].on_submitted(now, true);
         }
@@ -119,7 +119,11 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// neither a page cache, a probe nor a flow has to see each step.
     #[inline]
     pub(super) fn may_pass_time(&mut self, in_flow: bool) -> bool {
-        B::WAITS_FREELY && L::IS_NONE && !in_flow && !self.backend.delays_wakes() && self.watcher.probe().is_none()
+        B::WAITS_FREELY
+            && L::IS_NONE
+            && !in_flow
+            && !self.engine.backend().delays_wakes()
+            && self.watcher.probe().is_none()
     }
 
     /// Returns until when a process may let its I/Os go alone ([`Source::go_alone`]): something
@@ -127,12 +131,12 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     #[inline]
     pub(super) fn alone_until(&self, task: usize, may_pass_time: bool) -> Instant {
         let may_go_alone = may_pass_time && self.jobs.processes[task].goes_alone();
-        if !may_go_alone || self.stack.control().is_watched() || !self.ready.is_empty() {
+        if !may_go_alone || self.engine.stack().control().is_watched() || !self.ready.is_empty() {
             return Instant::ZERO;
         }
         let earliest = if self.jobs.processes.len() == 1 { Instant::MAX } else { self.wakeups.earliest() };
         // Where other processes run this soon, most I/Os cannot.
-        let is_soon = earliest.since(self.last) < SOON;
+        let is_soon = earliest.since(self.timeline.now) < SOON;
         if is_soon { Instant::ZERO } else { earliest.min(self.next_interval).min(self.next_of_settings()) }
     }
 
@@ -154,53 +158,29 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// each wait is reported, and it stays as it is.
     #[inline(always)]
     fn pass_time(&mut self, task: usize, wakeup: Instant, turn: &mut Turn) -> Option<Instant> {
-        let mut now = turn.now;
         if turn.other == Instant::ZERO {
             turn.other = self.next_of_others(task);
         }
-        let other = turn.other;
-        if now >= other || !self.ready.is_empty() || self.stack.has_done() {
+        if turn.now >= turn.other || !self.ready.is_empty() || self.engine.has_done() {
             return self.keep_waiting(task, wakeup);
         }
-        // Completions may change it, so it is asked after those of this instant.
-        let is_device_due = self.backend.next_event() <= now;
-        let mut timer = if is_device_due { Instant::ZERO } else { self.next_of_stack() };
-        loop {
-            let device_or_timer = self.backend.next_event().min(timer);
-            if device_or_timer > now {
-                let next = device_or_timer.min(wakeup);
-                let is_abandoned = wakeup == Instant::MAX && self.stack.ios_in_flight() == 0;
-                if next >= other || is_abandoned || now.since(self.last_progress) > PATIENCE_INTERRUPTED {
-                    break;
-                }
-                if next > now {
-                    now = next;
-                    self.backend.wait_until(now);
-                    self.note_wait();
-                    self.advance(now);
-                }
-                if device_or_timer > now {
-                    if !self.stack.control().is_watched() {
-                        turn.others_until = device_or_timer.min(other);
+        let mut span = self.engine.span(turn.now, wakeup, turn.other);
+        while self.timeline.steps <= STEPS_AT_ONE_INSTANT {
+            let Self { engine, timeline, jobs, layer, .. } = self;
+            let on_time = move |stack: &mut Stack, now| timeline.advance(now, stack, jobs, layer);
+            let passed = engine.pass_time(&mut span, on_time);
+            let now = span.now();
+            match passed {
+                Passed::Moved => self.timeline.steps += 1,
+                Passed::Waited(quiet_until) => {
+                    if !self.engine.stack().control().is_watched() {
+                        turn.others_until = quiet_until;
                     }
                     return Some(now);
                 }
+                Passed::Left => break,
             }
-            let any = self.take_completions(now);
-            if any || timer == Instant::ZERO {
-                timer = self.next_of_stack();
-            }
-            if timer <= now {
-                self.stack.handle_timers(now, self.backend);
-                timer = if self.backend.next_event() <= now { Instant::ZERO } else { self.next_of_stack() };
-            } else if !any {
-                if now == wakeup {
-                    return Some(now);
-                }
-                continue;
-            }
-            self.steps += 1;
-            if self.stack.has_done() {
+            if self.engine.has_done() {
                 self.drain(now);
             }
             self.pass_events();
@@ -209,9 +189,6 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             }
             if !self.ready.is_empty() {
                 return self.go_on_with_ready(task, now, wakeup);
-            }
-            if self.steps > STEPS_AT_ONE_INSTANT {
-                break;
             }
         }
         self.keep_waiting(task, wakeup)
@@ -222,7 +199,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     #[inline]
     fn pass_own_time(&mut self, now: Instant, wakeup: Instant) -> Instant {
         if wakeup > now {
-            self.backend.wait_until(wakeup);
+            self.engine.pass_quiet_time(wakeup);
             self.advance(wakeup);
         }
         now.max(wakeup)
@@ -237,7 +214,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             self.is_ready[task] = false;
             return Some(now);
         }
-        self.goes_on = self.steps <= STEPS_AT_ONE_INSTANT;
+        self.goes_on = self.timeline.steps <= STEPS_AT_ONE_INSTANT;
         self.keep_waiting(task, wakeup)
     }
 

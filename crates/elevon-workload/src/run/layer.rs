@@ -6,9 +6,9 @@
 
 use elevon_core::stack::Done;
 use elevon_core::units::{Instant, TaskId};
+use elevon_engine::Backend;
 
 use super::Runner;
-use crate::backend::Backend;
 use crate::buffered::BufferedIo;
 
 /// The layer between processes and stack.

@@ -55,10 +55,10 @@ pub trait Probe: Observer {
         false
     }
     /// Called when a process submits an I/O, or when the page cache submits a bio, which has
-    /// frames; [`crate::token::Token`] tells which.
+    /// frames; [`elevon_engine::Token`] tells which.
     fn on_io(&mut self, _now: Instant, _io: &Io, _frames: &[FrameId]) {}
     /// Called when an I/O has finished and its process has it back, or when the page cache has its
-    /// bio back; [`crate::token::Token`] tells which.
+    /// bio back; [`elevon_engine::Token`] tells which.
     fn on_io_over(&mut self, _now: Instant, _task: TaskId, _token: u64, _status: Status) {}
 }
 

@@ -4,10 +4,10 @@ use elevon_cache::stats::CacheUse;
 use elevon_core::account::DiskStats;
 use elevon_core::stats::JobStats;
 use elevon_core::units::{Instant, Nanos};
+use elevon_engine::Backend;
 
+use super::Runner;
 use super::layer::Layer;
-use super::{Runner, load_of};
-use crate::backend::Backend;
 use crate::logs::Logger;
 use crate::readings::{Progressed, Readings};
 use crate::series::Series;
@@ -98,7 +98,7 @@ pub struct RunOutcome {
 impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// Returns the result of the run so far.
     pub(super) fn snapshot(&mut self, now: Instant) -> RunOutcome {
-        self.series.update(now, load_of(self.stack, now));
+        self.timeline.update(now, self.engine.stack());
         let all = self.jobs.members.iter().zip(&self.jobs.processes).enumerate();
         let jobs = all.map(|(task, (member, process))| JobOutcome {
             spec: member.spec,
@@ -116,12 +116,12 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         });
         RunOutcome {
             jobs: jobs.collect(),
-            started: self.started,
+            started: self.timeline.started,
             ended: now,
-            series: self.series.clone(),
-            owners: self.owners.clone(),
-            disk_start: self.disk_start,
-            disk_end: self.stack.disk_stats(now),
+            series: self.timeline.series.clone(),
+            owners: self.timeline.owners.clone(),
+            disk_start: self.timeline.disk_start,
+            disk_end: self.engine.stack_mut().disk_stats(now),
             scheduler_lock: self.scheduler_lock.held(),
             ended_early: self.ended_early,
         }
@@ -130,7 +130,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
     /// Returns the result of the finished run.
     pub(super) fn outcome(mut self) -> RunOutcome {
         self.pass_events();
-        let now = self.backend.now();
+        let now = self.engine.now();
         let mut outcome = self.snapshot(now);
         for (job, process) in outcome.jobs.iter_mut().zip(&self.jobs.processes) {
             job.logs = process.logger().cloned();

@@ -2,16 +2,16 @@ use elevon_core::control::pressure::ContextState;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::limits::QueueLimits;
 use elevon_core::op::Op;
-use elevon_core::stack::StackConfig;
+use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::stats::JobStats;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, LayoutId, TaskId, TenantId};
 use elevon_formats::fio::spec::JobSpec;
 
 use super::*;
-use crate::process::Poll;
 use crate::readings::Progressed;
 use crate::replay::{Replayed, Script};
+use crate::source::Poll;
 
 /// Waits for a completion from the start, and has no I/O in flight.
 struct Forgetful {
@@ -122,7 +122,7 @@ impl Observer for Looks {
 
 fn run_forgetful(starts_after: Nanos, observer: &mut dyn Observer) -> RunOutcome {
     let config = StackConfig::new(QueueLimits::default(), Bytes::new(1 << 30).sectors_floor(), 1, 8);
-    let mut stack = Stack::new(config).expect("a valid stack");
+    let stack = Stack::new(config).expect("a valid stack");
     let script = Script { number: 1, begins: starts_after, ..Script::default() };
     let jobs = Jobs::of_trace(&[JobSpec::default_job("a")], vec![script], 1, &mut |_, _, _, _| LayoutId(0));
     let mut jobs = jobs.map_sources(|replayed: Replayed| Forgetful {
@@ -130,7 +130,7 @@ fn run_forgetful(starts_after: Nanos, observer: &mut dyn Observer) -> RunOutcome
         started: None,
         stats: JobStats::default(),
     });
-    run(&mut stack, &mut jobs, &mut Clock { now: Instant::ZERO, waits: 0 }, observer)
+    run(&mut Engine::new(stack, Clock { now: Instant::ZERO, waits: 0 }), &mut jobs, observer)
 }
 
 #[test]

@@ -4,17 +4,16 @@
 //! page cache, since one bio ends the sleep of several calls, and the queue of its process, which
 //! may be busy.
 
-use elevon_core::stack::{Done, Io, Submitted};
+use elevon_core::stack::{Done, Io, Stack, Submitted};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId};
+use elevon_engine::{Backend, Token};
 
 use super::layer::Layer;
 use super::turn::TURN;
 use super::{EndedEarly, Runner};
-use crate::backend::Backend;
 use crate::buffered::{BufferedIo, Event, Route};
 use crate::process::Process;
-use crate::token::Token;
 
 impl Layer<Process> for &mut BufferedIo {
     fn on_start(&mut self, now: Instant) {
@@ -62,9 +61,9 @@ impl Layer<Process> for &mut BufferedIo {
         if !runner.layer.is_user(runner.jobs.processes[task].task()) {
             return false;
         }
-        let began = runner.backend.now();
+        let began = runner.engine.now();
         while let Some(io) = runner.jobs.processes[task].take() {
-            let now = runner.backend.now();
+            let now = runner.engine.now();
             runner.fill(task, &io);
             if let Some(probe) = runner.watcher.probe_of_ios() {
                 probe.on_io(now, &io, &[]);
@@ -74,7 +73,7 @@ impl Layer<Process> for &mut BufferedIo {
                 Route::Finished(event) => (false, Some(event)),
                 Route::Waits { sleeps } => (sleeps, None),
             };
-            let now = runner.backend.now();
+            let now = runner.engine.now();
             runner.jobs.processes[task].on_submitted(now, is_asleep);
             pump_from(runner, now, over);
             if now.since(began) >= TURN {
@@ -110,22 +109,23 @@ impl Layer<Process> for &mut BufferedIo {
     fn unblock<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, task: TaskId) -> bool {
         let Some(ends_batch) = runner.layer.unblocked(now, &mut runner.jobs.processes, task) else { return false };
         if ends_batch {
-            end_batch(runner, now, task);
+            let (stack, backend) = runner.engine.parts();
+            end_batch(runner.layer, now, task, stack, backend);
         }
         true
     }
 
     fn write_back<B: Backend>(runner: &mut Runner<'_, B, Self, Process>) {
-        let now = runner.backend.now();
+        let now = runner.engine.now();
         let (_, left) = runner.layer.unwritten();
         if left > 0 {
             let is_interrupted = runner.ended_early == Some(EndedEarly::Interrupted);
             runner.watcher.observer().on_write_back(Bytes::new(left * PAGE_SIZE), is_interrupted);
         }
         runner.layer.write_back(now);
-        runner.last_progress = now;
+        runner.engine.note_progress(now);
         while runner.layer.is_settling() {
-            let now = runner.backend.now();
+            let now = runner.engine.now();
             if !runner.step(now) && !runner.wait(now) {
                 break;
             }
@@ -159,27 +159,28 @@ fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first:
 #[inline]
 fn move_bytes<B: Backend>(runner: Cached<'_, '_, '_, B>) {
     while let Some(copy) = runner.layer.poll_copy() {
-        runner.backend.move_bytes(&copy);
+        runner.engine.backend_mut().move_bytes(&copy);
     }
 }
 
 fn submit_bios<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant) -> bool {
     let mut any = false;
-    while let Some((io, bio, ends_plug)) = runner.layer.next_io(now, runner.stack) {
+    let (stack, backend) = runner.engine.parts();
+    while let Some((io, bio, ends_plug)) = runner.layer.next_io(now, stack) {
         let task = io.task;
-        let in_plug = runner.layer.sleeps_in_plug(runner.stack, task);
+        let in_plug = runner.layer.sleeps_in_plug(stack, task);
         if runner.layer.begins_batch(&io, ends_plug, in_plug) {
-            runner.stack.begin_batch(now, task);
+            stack.begin_batch(now, task);
         }
         if runner.layer.has_bytes() {
-            runner.backend.bind_frames(bio, runner.layer.frames(bio));
+            backend.bind_frames(bio, runner.layer.frames(bio));
         }
         if let Some(probe) = runner.watcher.probe_of_ios() {
             probe.on_io(now, &io, runner.layer.frames(bio));
         }
-        let is_blocked = runner.stack.submit_buffered(now, io, runner.backend) == Submitted::Blocked;
+        let is_blocked = stack.submit_buffered(now, io, backend) == Submitted::Blocked;
         if runner.layer.ends_batch(task, ends_plug, is_blocked) {
-            end_batch(runner, now, task);
+            end_batch(runner.layer, now, task, stack, backend);
         }
         any = true;
     }
@@ -187,17 +188,18 @@ fn submit_bios<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant) -> bool 
 }
 
 /// Ends the batch in which a task submitted its bios.
-fn end_batch<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, task: TaskId) {
-    if runner.layer.sleeps_in_plug(runner.stack, task) {
-        runner.stack.sleep_in_batch(now, task, runner.backend);
+fn end_batch<B: Backend>(layer: &BufferedIo, now: Instant, task: TaskId, stack: &mut Stack, backend: &mut B) {
+    if layer.sleeps_in_plug(stack, task) {
+        stack.sleep_in_batch(now, task, backend);
     } else {
-        runner.stack.end_batch(now, task, runner.backend);
+        stack.end_batch(now, task, backend);
     }
 }
 
 /// Submits direct I/O of a process that has files in the cache. Returns true if its task sleeps.
 fn submit_direct<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, io: Io) -> bool {
-    let is_asleep = runner.stack.submit(now, io, runner.backend) == Submitted::Blocked;
+    let (stack, backend) = runner.engine.parts();
+    let is_asleep = stack.submit(now, io, backend) == Submitted::Blocked;
     if is_asleep {
         runner.layer.on_direct_blocked(io.task);
     }
@@ -238,12 +240,12 @@ fn end_io<B: Backend>(
     process.unblock(now, token);
     let (op, bytes) = process.complete(number, status);
     if status.is_ok() {
-        runner.series.on_done(op, bytes);
+        runner.timeline.series.on_done(op, bytes);
     }
     let id = process.task();
     if let Some(probe) = runner.watcher.probe_of_ios() {
         probe.on_io_over(now, id, number, status);
     }
-    runner.last_progress = now;
+    runner.engine.note_progress(now);
     runner.make_ready(task);
 }

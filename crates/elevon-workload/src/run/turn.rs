@@ -2,12 +2,11 @@
 //! ([`super::alone`]).
 
 use elevon_core::units::{Instant, Nanos};
+use elevon_engine::Backend;
 
 use super::layer::Layer;
 use super::{Runner, STEPS_AT_ONE_INSTANT};
-use crate::backend::Backend;
-use crate::process::Poll;
-use crate::source::Source;
+use crate::source::{Poll, Source};
 
 /// The longest turn of a process that never waits because the page cache completes its I/O at once.
 /// After it, other processes run, the device is polled, and an interrupt is noticed.
@@ -84,7 +83,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
             Poll::Submit(count) => {
                 self.submit(task, count);
                 turn.others_until = Instant::ZERO;
-                turn.now = self.backend.now();
+                turn.now = self.engine.now();
                 turn.batches += 1;
                 if turn.now.since(turn.began) >= TURN {
                     self.is_turn_over = true;
@@ -99,7 +98,7 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
                 self.end_open_batch(task);
                 self.set_context(task, turn.now);
                 self.wakeups.set(task, Instant::MAX);
-                let now = self.backend.now();
+                let now = self.engine.now();
                 self.layer.on_process_over(now, task);
                 self.on_over(task, turn.now);
                 false
@@ -128,7 +127,8 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         if !batches.is_multiple_of(BATCHES_BETWEEN_LOOKS) {
             return false;
         }
-        self.steps += BATCHES_BETWEEN_LOOKS;
-        self.steps > STEPS_AT_ONE_INSTANT || (self.ended_early.is_none() && self.backend.interrupted())
+        self.timeline.steps += BATCHES_BETWEEN_LOOKS;
+        self.timeline.steps > STEPS_AT_ONE_INSTANT
+            || (self.ended_early.is_none() && self.engine.backend().interrupted())
     }
 }

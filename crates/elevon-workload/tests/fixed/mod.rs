@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use elevon_core::driver::{Accept, Command, Completion, Driver, Piece, Pieces};
 use elevon_core::op::Op;
 use elevon_core::units::{Instant, TaskId};
-use elevon_workload::backend::Backend;
+use elevon_engine::Backend;
 
 /// The device and its clock, in nanoseconds.
 pub(crate) struct Fixed {

@@ -14,6 +14,7 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId, TenantId};
+use elevon_engine::Backend as _;
 use elevon_formats::serve::REQUEST_MEMORY;
 use elevon_formats::tenants::parse;
 use elevon_host::{Alarm, Incoming};
@@ -21,7 +22,6 @@ use elevon_nbd::{Command, Export, Exports, Refusal, Request, Session, SessionCon
 use elevon_sim::device::{AnyDevice, Device as _, Fault};
 use elevon_sim::profiles;
 use elevon_testkit::habits::Habit;
-use elevon_workload::backend::Backend as _;
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 

@@ -61,7 +61,7 @@ pub trait Backend: Driver {
         None
     }
 
-    /// Binds a bio of the page cache ([`crate::token::Token::Cache`]) to the frames that hold its
+    /// Binds a bio of the page cache ([`crate::Token::Cache`]) to the frames that hold its
     /// data, one page each, until its number is bound again. Called only with a page cache that has
     /// bytes.
     fn bind_frames(&mut self, _bio: u32, _frames: &[FrameId]) {}
@@ -69,4 +69,52 @@ pub trait Backend: Driver {
     /// Moves bytes between a frame of the page cache and the buffer of an I/O. Neither is in
     /// flight, except that a frame may be read while it is being written to the device.
     fn move_bytes(&mut self, _copy: &ByteCopy) {}
+}
+
+/// A device that is lent: its owner has it again after the run.
+impl<B: Backend> Backend for &mut B {
+    const WAITS_FREELY: bool = B::WAITS_FREELY;
+    const HAS_BYTES: bool = B::HAS_BYTES;
+
+    #[inline]
+    fn delays_wakes(&self) -> bool {
+        (**self).delays_wakes()
+    }
+    #[inline(always)]
+    fn now(&mut self) -> Instant {
+        (**self).now()
+    }
+    #[inline(always)]
+    fn poll_completion(&mut self) -> Option<Completion> {
+        (**self).poll_completion()
+    }
+    #[inline(always)]
+    fn wait(&mut self, until: Option<Instant>) -> bool {
+        (**self).wait(until)
+    }
+    #[inline(always)]
+    fn next_event(&mut self) -> Instant {
+        (**self).next_event()
+    }
+    #[inline(always)]
+    fn wait_until(&mut self, at: Instant) {
+        (**self).wait_until(at);
+    }
+    #[inline]
+    fn interrupted(&self) -> bool {
+        (**self).interrupted()
+    }
+    fn prepare_buffers(&mut self, task: TaskId, slots: u32, bytes: u64) {
+        (**self).prepare_buffers(task, slots, bytes);
+    }
+    #[inline]
+    fn buffer(&mut self, task: TaskId, token: u64) -> Option<&mut [u8]> {
+        (**self).buffer(task, token)
+    }
+    fn bind_frames(&mut self, bio: u32, frames: &[FrameId]) {
+        (**self).bind_frames(bio, frames);
+    }
+    fn move_bytes(&mut self, copy: &ByteCopy) {
+        (**self).move_bytes(copy);
+    }
 }

@@ -1,7 +1,6 @@
 //! What processes of a trace wait for in each other.
 
 use crate::followers::Followers;
-use crate::replay::Script;
 use crate::section_lock::SectionLocks;
 
 /// Critical sections, and how far other processes must have come.
@@ -12,12 +11,6 @@ pub struct Dependencies {
 }
 
 impl Dependencies {
-    /// Creates them for the processes of these scripts.
-    pub(crate) fn new(scripts: &[Script]) -> Self {
-        let locks = SectionLocks::new(&scripts.iter().map(|script| script.exclusion).collect::<Vec<_>>());
-        Self { locks, followers: Followers::new(scripts) }
-    }
-
     /// Returns true if a process depends on others, or another on it.
     #[inline]
     pub(crate) fn has(&self, task: usize) -> bool {
