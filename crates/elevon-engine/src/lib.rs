@@ -10,6 +10,8 @@
 //!     └──────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
+//! With a page cache before the stack, a [`CacheUser`] turns file I/O into bios and submits them.
+//!
 //! The clock is the back end's, so the same loop runs in virtual and in real time. The engine
 //! creates no thread, and does nothing except in a call.
 //!
@@ -111,9 +113,11 @@
 #![forbid(unsafe_code)]
 
 mod backend;
+mod cached;
 mod engine;
 mod token;
 
 pub use backend::Backend;
+pub use cached::{CacheBios, CacheUser};
 pub use engine::{Engine, Passed, Span};
 pub use token::Token;

@@ -286,9 +286,7 @@ impl<D: Disk> DeviceLoop<D> {
         }
         while let Some(task) = self.stack.poll_unblocked() {
             let cache = self.cache.as_mut().expect("only flushers of a cache sleep for a tag");
-            if cache.unblock(task) {
-                self.stack.end_batch(now, task, &mut self.disk);
-            }
+            cache.unblock(now, task, &mut self.stack, &mut self.disk);
         }
         if let Some(cache) = &mut self.cache {
             cache.handle_timers(now);

@@ -2,8 +2,9 @@
 //!
 //! [`FileIo`] turns an I/O of a process into calls of the cache. This module adds what a run needs:
 //! the files that the jobs have open, what fio does before a job starts, the costs of calls and
-//! bios, statistics, and bios as I/Os of the stack (`bios`). Bios are submitted under the task that
-//! made the call, or under the flusher's own task, and come back with [`Token::Cache`].
+//! bios, statistics. Bios are submitted under the task that
+//! made the call, or under the flusher's own task, and come back with
+//! [`elevon_engine::Token::Cache`].
 //!
 //! Time passes by [`CacheCost`]: a process is busy for the cost of its calls after they have
 //! finished, for the calls of one I/O together. So within one I/O of many pages, copying pages does
@@ -27,7 +28,6 @@
 //! Cost: O(1) per I/O and per page, besides the cache's own. Nothing is allocated per I/O once the
 //! tables have grown.
 
-mod bios;
 mod call_account;
 mod devices;
 mod setup;
@@ -37,27 +37,25 @@ mod workers;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
-use elevon_cache::FrameId;
 use elevon_cache::file_io::{Begun, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
 use elevon_cache::page_cache::{
-    ByteCopy, CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading, Way,
+    ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading, Way,
 };
 use elevon_cache::{Advice, PageFlags};
+use elevon_core::ioprio::PrioClass;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Io, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, Sector, TaskId};
+use elevon_engine::{CacheBios, CacheUser};
 
 use crate::jobs::Jobs;
 use crate::process::{CpuCost, Passes, Process};
 use crate::readings::Readings;
 use crate::series::MAX_POINTS;
-pub use bios::CacheBios;
 pub use call_account::CacheCost;
 use call_account::{CallAccount, Charges};
 use devices::CachedDevices;
-#[cfg(doc)]
-use elevon_engine::Token;
 pub use stats::{ActivityControl, CacheIoStats, IoStatsBySource};
 use workers::Workers;
 
@@ -145,7 +143,7 @@ pub struct BufferedIo {
     users: Vec<User>,
     /// I/Os that a worker has got and not begun.
     given: VecDeque<FileOp>,
-    stack_side: CacheBios,
+    bios: CacheBios,
     control: Option<ActivityControl>,
     series: Readings<Reading>,
     /// Number of pages whose write failed.
@@ -187,7 +185,7 @@ impl BufferedIo {
             last_flusher,
             users: Vec::new(),
             given: VecDeque::new(),
-            stack_side: CacheBios::new(Sector::ZERO + stack.config().size, last_flusher.index() + 1),
+            bios: CacheBios::new(Sector::ZERO + stack.config().size, last_flusher.index() + 1),
             control: None,
             series: Readings::new(Instant::ZERO, 1, MAX_POINTS),
             failed_pages: 0,
@@ -265,7 +263,7 @@ impl BufferedIo {
     /// If the task is a job's or the flusher.
     pub fn call_of_other_program(&mut self, now: Instant, call: Call) {
         assert!(call.task > self.last_flusher, "{:?} belongs to a job or a flusher", call.task);
-        self.stack_side.add_task(call.task);
+        self.bios.add_task(call.task);
         if let Called::Done(done) = self.files.cache_mut().call(now, call) {
             self.done_of_other_programs.push_back(done);
         }
@@ -336,13 +334,8 @@ impl BufferedIo {
     }
 
     /// Returns true if the back end has bytes for the frames.
-    pub(crate) const fn has_bytes(&self) -> bool {
+    const fn has_bytes(&self) -> bool {
         self.files.has_bytes()
-    }
-
-    /// Returns the frames of a bio from [`Self::next_io`].
-    pub(crate) fn frames(&self, bio: u32) -> &[FrameId] {
-        self.cache().frames(bio.into())
     }
 
     /// Begins an I/O that its process has just submitted.
@@ -406,13 +399,25 @@ impl BufferedIo {
         if !done.status.is_ok() {
             self.note_failure(bio);
         }
-        self.files.cache_mut().complete_as(now, bio.into(), done.status, done.device, done.ioprio.class());
+        self.complete_bio(now, bio, done);
+    }
+
+    /// Handles a task that sleeps in the stack for its direct I/O: its bios wait.
+    pub(crate) fn on_direct_blocked(&mut self, task: TaskId) {
+        self.files.cache_mut().task_blocked(task);
+    }
+
+    /// Handles a task that got the tag it slept for. Returns false if it did not sleep for a bio of
+    /// the cache.
+    pub(crate) fn unblocked(&mut self, now: Instant, processes: &mut [Process], task: TaskId) -> bool {
+        let Self { files, charges, users, .. } = self;
+        files.task_unblocked(task, &mut CallAccount { now, charges, users, processes })
     }
 
     #[cold]
     fn note_failure(&mut self, bio: u32) {
         let pages = self.cache().resident().pages();
-        let written = self.frames(bio).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
+        let written = self.cache().frames(bio.into()).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
         self.failed_pages += written.count() as u64;
     }
 
@@ -443,18 +448,6 @@ impl BufferedIo {
             Ordering::Greater => self.done_of_other_programs.push_back(done),
         }
         Some(Event::Sleeps)
-    }
-
-    /// Returns the next bytes to move between frames and buffers. Bytes read before a job begins
-    /// are not copied.
-    #[inline]
-    pub(crate) fn poll_copy(&mut self) -> Option<ByteCopy> {
-        loop {
-            let copy = self.files.cache_mut().poll_copy()?;
-            if !(copy.token == NO_IO && copy.task < self.flusher && copy.way == Way::ToCall) {
-                return Some(copy);
-            }
-        }
     }
 
     /// Writes dirty pages when all jobs have finished: with bytes all of them, and flushes the
@@ -493,5 +486,39 @@ impl BufferedIo {
         let User { workers, costs, .. } = &mut self.users[task.index()];
         self.given.extend(workers.as_mut().and_then(|workers| workers.end(token)));
         Event::Finished { task: task.index(), token, status, cost: costs[token as usize] }
+    }
+}
+
+impl CacheUser for BufferedIo {
+    #[inline]
+    fn parts(&mut self) -> (&mut FileIo, &mut CacheBios) {
+        (&mut self.files, &mut self.bios)
+    }
+
+    /// Charges the bio to its process, and lets the control of an experiment decide if it is RT.
+    fn on_bio(&mut self, bio: &mut CacheIo) -> bool {
+        let user = self.users.get_mut(bio.task.index());
+        let is_mapped = user.as_ref().is_some_and(|user| user.is_mapped);
+        let controlled = bio.ioprio.class() != PrioClass::Rt
+            && self.control.is_some_and(|control| control.picks(self.stats.bios, bio, is_mapped));
+        if controlled {
+            bio.ioprio = bio.ioprio.with_class(PrioClass::Rt);
+        }
+        self.stats.count(bio, bio.ioprio, controlled);
+        user.is_none_or(|user| {
+            user.unpaid += self.cpu.submit + self.cpu.scheduler.request;
+            user.may_block
+        })
+    }
+
+    /// Bytes read before a job begins are not copied.
+    #[inline]
+    fn wants(&self, copy: &ByteCopy) -> bool {
+        !(copy.token == NO_IO && copy.task < self.flusher && copy.way == Way::ToCall)
+    }
+
+    #[inline]
+    fn sleeps_in_plug(&self, stack: &Stack, task: TaskId) -> bool {
+        stack.plugs_buffered_writes() && self.files.is_writing(task)
     }
 }

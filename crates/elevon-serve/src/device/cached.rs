@@ -20,14 +20,14 @@ use elevon_cache::activity::Submitter;
 use elevon_cache::file_io::{
     Access, Begun, CallClass, CallEnd, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind, OpenPart, Program,
 };
-use elevon_cache::page_cache::{CacheConfig, Call, CallKind, Called, WriteMode};
+use elevon_cache::page_cache::{CacheConfig, CacheIo, Call, CallKind, Called, WriteMode};
 use elevon_cache::{Advice, PageFlags, Tag};
 use elevon_core::ioprio::CpuPolicy;
 use elevon_core::op::Op;
-use elevon_core::stack::{Done, Stack, Submitted};
+use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PAGE_SIZE, Sector, TaskId, TenantId};
-use elevon_workload::buffered::CacheBios;
+use elevon_engine::{CacheBios, CacheUser};
 
 use super::DeviceLoop;
 use super::ahead::AheadRanges;
@@ -277,7 +277,7 @@ impl DeviceCache {
                 self.lost.get_or_insert(done.status);
             }
         }
-        self.files.cache_mut().complete_as(now, bio.into(), done.status, done.device, done.ioprio.class());
+        self.complete_bio(now, bio, done);
         lost
     }
 
@@ -287,41 +287,10 @@ impl DeviceCache {
         self.lost.filter(|_| is_promise && status.is_ok()).unwrap_or(status)
     }
 
-    /// Handles a flusher that got the tag it slept for. Returns true if its batch ends.
-    pub(super) fn unblock(&mut self, task: TaskId) -> bool {
+    /// Handles a flusher that got the tag it slept for.
+    pub(super) fn unblock(&mut self, now: Instant, task: TaskId, stack: &mut Stack, disk: &mut impl Disk) {
         self.files.task_unblocked(task, &mut self.users);
-        self.bios.ends_batch_awake(task)
-    }
-
-    /// Moves the bytes between frames and buffers that the cache asks for.
-    fn move_bytes(&mut self, disk: &mut impl Disk) {
-        while let Some(copy) = self.files.cache_mut().poll_copy() {
-            disk.move_bytes(&copy);
-        }
-    }
-
-    /// Submits the bios of the cache. Returns false if there was none.
-    fn submit_bios(&mut self, now: Instant, stack: &mut Stack, disk: &mut impl Disk) -> bool {
-        let mut any = false;
-        while let Some(bio) = self.files.cache_mut().poll_io(now) {
-            if let Some(at) = self.files.cache().last_dirty_sleep() {
-                stack.note_dirty_sleep(at);
-            }
-            let io = self.bios.io_of(stack, self.files.cache(), &bio, bio.task >= FLUSHER);
-            if self.bios.begins_batch(&io, bio.ends_plug, false) {
-                stack.begin_batch(now, bio.task);
-            }
-            disk.bind_frames(bio.token as u32, self.files.cache().frames(bio.token));
-            let is_blocked = stack.submit_buffered(now, io, disk) == Submitted::Blocked;
-            if is_blocked {
-                self.files.task_blocked(bio.task);
-            }
-            if self.bios.ends_batch(bio.task, bio.ends_plug, is_blocked) {
-                stack.end_batch(now, bio.task, disk);
-            }
-            any = true;
-        }
-        any
+        self.end_sleep(now, task, stack, disk);
     }
 
     /// Begins to write back everything and to flush the device, or returns how that ended.
@@ -333,6 +302,17 @@ impl DeviceCache {
             }
         }
         self.written_back
+    }
+}
+
+impl CacheUser for DeviceCache {
+    fn parts(&mut self) -> (&mut FileIo, &mut CacheBios) {
+        (&mut self.files, &mut self.bios)
+    }
+
+    /// Only flushers sleep for a tag.
+    fn on_bio(&mut self, bio: &mut CacheIo) -> bool {
+        bio.task >= FLUSHER
     }
 }
 
@@ -362,25 +342,17 @@ impl<D: Disk> DeviceLoop<D> {
         let mut moved = false;
         loop {
             let now = self.disk.now();
-            let Some(cache) = &mut self.cache else { return moved };
-            cache.move_bytes(&mut self.disk);
-            let mut any = cache.submit_bios(now, &mut self.stack, &mut self.disk);
-            while let Some(cache) = &mut self.cache
-                && let Some(event) = cache.files.poll(now, &mut cache.users)
-            {
-                cache.move_bytes(&mut self.disk);
-                match event {
-                    FileIoEvent::Finished { task, token, status } => self.end_cached(now, task, token, status),
-                    FileIoEvent::Device { task, token } => self.submit_all(task, &mut vec![token]),
-                    FileIoEvent::Call(done) => cache.written_back = Some(done.status),
-                    FileIoEvent::Sleeps => {}
-                }
-                any = true;
-            }
-            if !any {
-                return moved;
-            }
+            let Self { cache, stack, disk, .. } = self;
+            let Some(cache) = cache else { return moved };
+            let next = |cache: &mut DeviceCache| cache.files.poll(now, &mut cache.users);
+            let Some(event) = cache.poll_cache(now, (stack, disk), |_, _| moved = true, next) else { return moved };
             moved = true;
+            match event {
+                FileIoEvent::Finished { task, token, status } => self.end_cached(now, task, token, status),
+                FileIoEvent::Device { task, token } => self.submit_all(task, &mut vec![token]),
+                FileIoEvent::Call(done) => cache.written_back = Some(done.status),
+                FileIoEvent::Sleeps => {}
+            }
         }
     }
 

@@ -48,7 +48,7 @@ impl BufferedIo {
     /// Adds every file that is cached, once, with the greatest length that a job gives it; with
     /// bytes, adds only the device.
     fn add_files(&mut self, jobs: &Jobs) -> Vec<JobFile> {
-        let place = Region { start: DeviceOffset::ZERO, len: (self.stack_side.device_end() - Sector::ZERO).bytes() };
+        let place = Region { start: DeviceOffset::ZERO, len: (self.bios.device_end() - Sector::ZERO).bytes() };
         let has_bytes = self.has_bytes();
         let cache = self.files.cache_mut();
         let mut files: Vec<JobFile> = Vec::new();

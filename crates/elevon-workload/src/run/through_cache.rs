@@ -4,10 +4,11 @@
 //! page cache, since one bio ends the sleep of several calls, and the queue of its process, which
 //! may be busy.
 
-use elevon_core::stack::{Done, Io, Stack, Submitted};
+use elevon_cache::FrameId;
+use elevon_core::stack::{Done, Io, Submitted};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId};
-use elevon_engine::{Backend, Token};
+use elevon_engine::{Backend, CacheUser, Token};
 
 use super::layer::Layer;
 use super::turn::TURN;
@@ -107,11 +108,11 @@ impl Layer<Process> for &mut BufferedIo {
     }
 
     fn unblock<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, task: TaskId) -> bool {
-        let Some(ends_batch) = runner.layer.unblocked(now, &mut runner.jobs.processes, task) else { return false };
-        if ends_batch {
-            let (stack, backend) = runner.engine.parts();
-            end_batch(runner.layer, now, task, stack, backend);
+        if !runner.layer.unblocked(now, &mut runner.jobs.processes, task) {
+            return false;
         }
+        let (stack, backend) = runner.engine.parts();
+        runner.layer.end_sleep(now, task, stack, backend);
         true
     }
 
@@ -141,58 +142,17 @@ type Cached<'r, 'a, 'b, B> = &'r mut Runner<'a, B, &'b mut BufferedIo, Process>;
 fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first: Option<Event>) -> bool {
     let mut moved = false;
     loop {
-        move_bytes(runner);
-        let mut any = submit_bios(runner, now);
-        while let Some(event) = first.take().or_else(|| runner.layer.poll(now, &mut runner.jobs.processes)) {
-            move_bytes(runner);
-            on_event(runner, now, event);
-            any = true;
-        }
-        if !any {
-            return moved;
-        }
+        let Runner { engine, layer, jobs, watcher, .. } = &mut *runner;
+        let on_io = |io: &Io, frames: &[FrameId]| {
+            moved = true;
+            if let Some(probe) = watcher.probe_of_ios() {
+                probe.on_io(now, io, frames);
+            }
+        };
+        let next = |layer: &mut BufferedIo| first.take().or_else(|| layer.poll(now, &mut jobs.processes));
+        let Some(event) = layer.poll_cache(now, engine.parts(), on_io, next) else { return moved };
+        on_event(runner, now, event);
         moved = true;
-    }
-}
-
-/// Moves the bytes between frames and buffers that the cache asks for.
-#[inline]
-fn move_bytes<B: Backend>(runner: Cached<'_, '_, '_, B>) {
-    while let Some(copy) = runner.layer.poll_copy() {
-        runner.engine.backend_mut().move_bytes(&copy);
-    }
-}
-
-fn submit_bios<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant) -> bool {
-    let mut any = false;
-    let (stack, backend) = runner.engine.parts();
-    while let Some((io, bio, ends_plug)) = runner.layer.next_io(now, stack) {
-        let task = io.task;
-        let in_plug = runner.layer.sleeps_in_plug(stack, task);
-        if runner.layer.begins_batch(&io, ends_plug, in_plug) {
-            stack.begin_batch(now, task);
-        }
-        if runner.layer.has_bytes() {
-            backend.bind_frames(bio, runner.layer.frames(bio));
-        }
-        if let Some(probe) = runner.watcher.probe_of_ios() {
-            probe.on_io(now, &io, runner.layer.frames(bio));
-        }
-        let is_blocked = stack.submit_buffered(now, io, backend) == Submitted::Blocked;
-        if runner.layer.ends_batch(task, ends_plug, is_blocked) {
-            end_batch(runner.layer, now, task, stack, backend);
-        }
-        any = true;
-    }
-    any
-}
-
-/// Ends the batch in which a task submitted its bios.
-fn end_batch<B: Backend>(layer: &BufferedIo, now: Instant, task: TaskId, stack: &mut Stack, backend: &mut B) {
-    if layer.sleeps_in_plug(stack, task) {
-        stack.sleep_in_batch(now, task, backend);
-    } else {
-        stack.end_batch(now, task, backend);
     }
 }
 
