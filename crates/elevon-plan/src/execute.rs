@@ -41,6 +41,9 @@ pub trait Watch: Observer {
     /// Called at the end of the run, while the stack still exists.
     fn on_end(&mut self, _stack: &Stack) {}
     /// Called after the jobs were built, before the run starts.
+    ///
+    /// # Errors
+    /// What keeps the run from starting.
     fn on_start(&mut self, _device: &Description, _stack: &Stack, _jobs: &Roster<'_>) -> Result<(), Failure> {
         Ok(())
     }

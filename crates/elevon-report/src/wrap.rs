@@ -33,7 +33,7 @@ pub(crate) fn wrap_at<'a>(
     let _ = writeln!(out, "{line}");
 }
 
-/// Appends a text in lines of at most [`LINE`] columns, the first behind `head` and the others
+/// Appends a text in lines of at most 100 columns, the first behind `head` and the others
 /// behind as many blanks.
 pub fn wrapped(out: &mut String, head: &str, text: &str) {
     let rest = " ".repeat(head.len());
