@@ -26,7 +26,7 @@ use alloc::vec::Vec;
 use crate::account::{Accounting, DiskStats};
 use crate::bio::Bio;
 use crate::control::{ControlConfig, TenantControl};
-use crate::event::{Event, EventKind};
+
 use crate::flush::FlushMachine;
 use crate::ioprio::IoPrio;
 use crate::kernel::{IoTicksForm, Rules};
@@ -55,13 +55,15 @@ mod tenants;
 #[cfg(test)]
 mod tests;
 mod throttled;
+mod trace;
 
 pub use config::{DirectPath, StackConfig};
 
 use plug::Plug;
 use submit::Submission;
 use tenants::GatedBio;
-use throttled::WaitQueue;
+use throttled::Throttling;
+use trace::Trace;
 
 /// One call of a source. It becomes one or more bios and completes as a whole.
 #[derive(Clone, Copy, Debug)]
@@ -299,55 +301,76 @@ pub struct Stack {
     /// Requests in the scheduler or the software queues, over all hardware queues.
     queued: u32,
     control: TenantControl,
-    wbt: Wbt,
-    /// Nothing is throttled while io.cost is enabled.
-    wbt_yields_to_io_cost: bool,
+    held: HeldBios,
+    throttling: Throttling,
+    commands: Commands,
+    durable: DurableWrites,
+    finished: Finished,
     /// Tasks that were woken, for a tag or the flush of a write, and do not run yet.
     woken: Vec<Woken>,
-    /// What waits for a place of writeback throttling, by kind.
-    throttled: [WaitQueue; 2],
-    /// Bios held by a stage of [`TenantControl`], by bio id; as long as the table of bios ever was.
-    held: Vec<Option<GatedBio>>,
-
-    accounting: Accounting,
-    counters: Counters,
-    /// I/Os that completed since the caller last took all of them, as it does after each call: so
-    /// there are at most as many as were in flight.
-    done: Vec<Done>,
-    /// How many of them it has taken.
-    taken: usize,
-    /// Flushes of `O_DSYNC` writes whose data is not written yet.
-    syncs: Pool<Io>,
-    /// Calls whose data is written, with the flush that follows.
-    written: VecDeque<(u32, Io)>,
-    /// Tasks that may submit again, as `done`; a task is in it at most once for each time that it
-    /// slept.
-    unblocked: VecDeque<TaskId>,
-    tracing: bool,
-    /// Not bounded: tracing is off unless the caller turns it on, and then the caller drains the
-    /// events.
-    events: Vec<Event>,
-
-    sequence: u64,
-    /// Sequence numbers of commands that were aborted and not answered since. Not bounded: a device
-    /// may never answer, but each entry costs one timeout.
-    aborted: BTreeSet<u64>,
     /// A merge of requests freed a tag of a queue on which submissions wait for one.
     freed_by_merge: bool,
     /// Earliest `rerun_at` of all queues; `Instant::MAX` if none has one.
     next_rerun: Instant,
-    /// When to check requests in flight for timeouts; `Instant::MAX` if none is in flight.
-    timeout_scan: Instant,
+
+    accounting: Accounting,
+    counters: Counters,
+    trace: Trace,
     clock: Monotonic,
-    /// Buffers that are reused for each batch.
-    batch: Vec<RequestId>,
-    pulled: VecDeque<RequestId>,
-    over: Vec<RequestId>,
+    scratch: Scratch,
+}
+
+/// Bios that a stage of [`TenantControl`] holds, and their way back.
+#[derive(Default)]
+struct HeldBios {
+    /// By bio id; as long as the table of bios ever was.
+    bios: Vec<Option<GatedBio>>,
+    /// A buffer for the bios that a stage lets go at once.
     released: Vec<BioId>,
     /// The bio that the limiters just released.
     admitted: Option<BioId>,
     /// The task that submits bios that a limit held; `None` for the one that sent them.
     limit_worker: Option<TaskId>,
+}
+
+/// The commands of the driver over time.
+struct Commands {
+    /// The number of the next one. No number is used twice.
+    sequence: u64,
+    /// Numbers of commands that were aborted and not answered since. Not bounded: a device may
+    /// never answer, but each entry costs one timeout.
+    aborted: BTreeSet<u64>,
+    /// When to check requests in flight for timeouts; `Instant::MAX` if none is in flight.
+    timeout_scan: Instant,
+}
+
+/// `O_DSYNC` writes that end with a flush.
+struct DurableWrites {
+    /// Their flushes, while the data is not written yet.
+    syncs: Pool<Io>,
+    /// Calls whose data is written, with the flush that follows.
+    written: VecDeque<(u32, Io)>,
+}
+
+/// What the caller asks for after each call of the stack.
+#[derive(Default)]
+struct Finished {
+    /// I/Os that completed since the caller last took all of them, as it does after each call: so
+    /// there are at most as many as were in flight.
+    done: Vec<Done>,
+    /// How many of them it has taken.
+    taken: usize,
+    /// Tasks that may submit again, as `done`; a task is in it at most once for each time that it
+    /// slept.
+    unblocked: VecDeque<TaskId>,
+}
+
+/// Buffers that are reused for each batch.
+#[derive(Default)]
+struct Scratch {
+    batch: Vec<RequestId>,
+    pulled: VecDeque<RequestId>,
+    over: Vec<RequestId>,
 }
 
 impl HwQueueState {
@@ -412,33 +435,24 @@ impl Stack {
             scheduler,
             queued: 0,
             control,
-            wbt,
-            wbt_yields_to_io_cost: config.wbt_yields_to_io_cost(),
+            throttling: Throttling {
+                wbt,
+                yields_to_io_cost: config.wbt_yields_to_io_cost(),
+                waiting: Default::default(),
+            },
             woken: Vec::new(),
-            throttled: Default::default(),
-            held: Vec::new(),
+            held: HeldBios::default(),
             accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation)
                 .with_tick_phase(config.hz, config.tick_phase),
             counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
-            done: Vec::new(),
-            taken: 0,
-            syncs: Pool::new(),
-            written: VecDeque::new(),
-            unblocked: VecDeque::new(),
-            tracing: false,
-            events: Vec::new(),
-            sequence: 0,
-            aborted: BTreeSet::new(),
+            finished: Finished::default(),
+            durable: DurableWrites { syncs: Pool::new(), written: VecDeque::new() },
+            commands: Commands { sequence: 0, aborted: BTreeSet::new(), timeout_scan: Instant::MAX },
+            trace: Trace::default(),
             freed_by_merge: false,
             next_rerun: Instant::MAX,
-            timeout_scan: Instant::MAX,
             clock: Monotonic::START,
-            batch: Vec::new(),
-            pulled: VecDeque::new(),
-            over: Vec::new(),
-            released: Vec::new(),
-            admitted: None,
-            limit_worker: None,
+            scratch: Scratch::default(),
             config,
         })
     }
@@ -458,41 +472,25 @@ impl Stack {
     /// Returns the next completed I/O, in order of completion.
     #[inline]
     pub fn poll_done(&mut self) -> Option<&Done> {
-        if self.taken == self.done.len() {
-            self.done.clear();
-            self.taken = 0;
+        if self.finished.taken == self.finished.done.len() {
+            self.finished.done.clear();
+            self.finished.taken = 0;
             return None;
         }
-        self.taken += 1;
-        Some(&self.done[self.taken - 1])
+        self.finished.taken += 1;
+        Some(&self.finished.done[self.finished.taken - 1])
     }
 
     /// Returns the next task that may submit again.
     #[inline]
     pub fn poll_unblocked(&mut self) -> Option<TaskId> {
-        self.unblocked.pop_front()
+        self.finished.unblocked.pop_front()
     }
 
     /// Returns true if [`Self::poll_done`] or [`Self::poll_unblocked`] has something.
     #[inline]
     pub fn has_done(&self) -> bool {
-        self.taken < self.done.len() || !self.unblocked.is_empty()
-    }
-
-    /// Turns the recording of events on or off. It is off at first.
-    pub fn set_tracing(&mut self, on: bool) {
-        self.tracing = on;
-    }
-
-    /// Moves all events since the last call into `into`, oldest first. The buffer keeps its memory.
-    pub fn drain_events(&mut self, into: &mut Vec<Event>) {
-        into.append(&mut self.events);
-    }
-
-    /// Returns true if [`Self::drain_events`] has events.
-    #[inline]
-    pub fn has_events(&self) -> bool {
-        !self.events.is_empty()
+        self.finished.taken < self.finished.done.len() || !self.finished.unblocked.is_empty()
     }
 
     /// Returns the number of I/Os that were accepted and have not completed.
@@ -577,7 +575,7 @@ impl Stack {
 
     /// Notes that a task slept because too many pages were dirty, which lets more writeback pass.
     pub fn note_dirty_sleep(&mut self, now: Instant) {
-        self.wbt.on_dirty_sleep(now);
+        self.throttling.wbt.on_dirty_sleep(now);
     }
 
     /// Changes a scheduler's tunable while I/O is in flight.
@@ -649,73 +647,6 @@ impl Stack {
     #[inline]
     fn advance(&mut self, now: Instant) {
         self.clock.advance(now);
-    }
-
-    #[inline]
-    fn trace_bio(&mut self, now: Instant, kind: EventKind, bio: &Bio) {
-        if self.tracing {
-            let (task, cpu) = (bio.task, self.cpu_of(bio.task));
-            self.events.push(Event {
-                time: now,
-                kind,
-                task,
-                cpu,
-                op: bio.op,
-                flags: bio.flags,
-                ioprio: bio.ioprio,
-                sector: bio.sector,
-                sectors: bio.sectors().get() as u32,
-                queue: HwQueue(0),
-                tag: None,
-            });
-        }
-    }
-
-    #[inline]
-    fn trace_request(&mut self, now: Instant, kind: EventKind, id: RequestId) {
-        if self.tracing {
-            let request = self.requests[id];
-            self.record(now, kind, &request, request.sector, request.sectors.get() as u32);
-        }
-    }
-
-    /// Records an event of a request with a sector and length that may differ from the request's
-    /// own.
-    #[inline]
-    fn trace_part(&mut self, now: Instant, kind: EventKind, id: RequestId, sector: Sector, sectors: u32) {
-        if self.tracing {
-            let request = self.requests[id];
-            self.record(now, kind, &request, sector, sectors);
-        }
-    }
-
-    /// Records that accounting of a request, or of a step of its flush sequence, ended, where there
-    /// is such an event: with its first sector, and without its bytes, which are counted by then.
-    #[inline]
-    fn trace_done(&mut self, now: Instant, id: RequestId, sector: Sector, is_request: bool) {
-        if self.rules.io_start_events {
-            self.trace_part(now, EventKind::IoDone { is_request }, id, sector, 0);
-        }
-    }
-
-    #[cold]
-    fn record(&mut self, now: Instant, kind: EventKind, request: &Request, sector: Sector, sectors: u32) {
-        let in_completion = matches!(kind, EventKind::Complete { .. } | EventKind::IoDone { .. });
-        let task = if in_completion { TaskId::IDLE } else { request.task };
-        self.events.push(Event {
-            time: now,
-            kind,
-            task,
-            cpu: request.cpu,
-            op: request.op,
-            flags: request.flags,
-            // The bios carry the priority, and they are freed by then.
-            ioprio: if matches!(kind, EventKind::IoDone { .. }) { IoPrio::NONE } else { request.ioprio },
-            sector,
-            sectors,
-            queue: request.queue,
-            tag: request.tag,
-        });
     }
 }
 

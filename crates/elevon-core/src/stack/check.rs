@@ -16,7 +16,7 @@ impl Stack {
         let has_work = (0..self.config.hw_queues).any(|queue| self.scheduler.has_work(HwQueue(queue)));
         assert_eq!(self.queued > 0, has_work, "{} requests in the scheduler", self.queued);
         self.control.self_check();
-        assert_eq!(self.held.iter().flatten().count(), self.control.held(), "bios that stages keep");
+        assert_eq!(self.held.bios.iter().flatten().count(), self.control.held(), "bios that stages keep");
         for throttled in Throttled::ALL {
             let is_mine = |bio: &Bio| bio.has_place && Throttled::of(bio.op, bio.flags) == Some(throttled);
             let by_requests = self.requests.iter().filter(|(_, r)| r.place == Some(throttled)).count();
@@ -26,9 +26,9 @@ impl Stack {
             });
             let waiting = self.queues.iter().flat_map(|queue| &queue.waiters).chain(woken).map(|waiter| waiter.bio);
             let without = waiting.filter(|bio| is_mine(&self.bios[bio.0])).count();
-            let taken = self.wbt.in_flight()[throttled as usize] as usize;
+            let taken = self.throttling.wbt.in_flight()[throttled as usize] as usize;
             assert_eq!(taken, by_requests + without, "places of writeback throttling for {throttled:?}");
-            let queue = &self.throttled[throttled as usize].waiters;
+            let queue = &self.throttling.waiting[throttled as usize].waiters;
             assert!(taken > 0 || queue.is_empty(), "{} wait for a place, and none is taken", queue.len());
         }
         for (index, queue) in self.queues.iter().enumerate() {

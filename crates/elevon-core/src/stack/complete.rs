@@ -41,7 +41,7 @@ impl Stack {
     /// no other completion.
     #[cold]
     fn note_late(&mut self, sequence: u64) {
-        let was_aborted = self.aborted.remove(&sequence);
+        let was_aborted = self.commands.aborted.remove(&sequence);
         assert!(was_aborted, "the answer to a command that is not in flight and was not aborted: {sequence}");
         self.counters.late_answers += 1;
     }
@@ -57,7 +57,7 @@ impl Stack {
     /// is set.
     #[inline(always)]
     fn next_of_others(&self) -> Instant {
-        let mut earliest = self.timeout_scan.min(self.wbt.next_wakeup());
+        let mut earliest = self.commands.timeout_scan.min(self.throttling.wbt.next_wakeup());
         if !self.woken.is_empty() {
             earliest = earliest.min(self.next_woken());
         }
@@ -99,13 +99,13 @@ impl Stack {
             self.scheduler.on_wakeup(now);
             self.run_woken_queues(now, driver);
         }
-        if self.timeout_scan <= now {
+        if self.commands.timeout_scan <= now {
             self.scan_timeouts(now, driver);
         }
         if self.control.next_wakeup().is_some_and(|at| at <= now) {
             self.run_control(now, driver);
         }
-        if self.wbt.next_wakeup() <= now {
+        if self.throttling.wbt.next_wakeup() <= now {
             self.end_wbt_window(now, driver);
         }
         if !self.woken.is_empty() {
@@ -238,15 +238,15 @@ impl Stack {
     #[inline(always)]
     pub(super) fn end_request(&mut self, now: Instant, id: RequestId, status: Status) {
         let request = &self.requests[id];
-        if self.tracing {
+        if self.trace.is_on {
             let (sector, sectors) = (request.sector, sectors_at_end(request).get() as u32);
             self.trace_part(now, EventKind::Complete { status }, id, sector, sectors);
         }
         let request = &self.requests[id];
         let is_in_driver = request.state == State::InFlight;
         let device = if is_in_driver { now.since(request.issued) } else { Nanos::ZERO };
-        if self.wbt.is_on() && is_in_driver {
-            self.wbt.on_complete(now, id, request.op, device);
+        if self.throttling.wbt.is_on() && is_in_driver {
+            self.throttling.wbt.on_complete(now, id, request.op, device);
         }
         let task = self.task_served(request);
         let mut next = request.bio_head;
@@ -265,7 +265,7 @@ impl Stack {
             let fact = CompletionFact { group, task, start, issued, end: now };
             self.accounting.on_end(&fact, is_in_driver);
         }
-        if self.tracing {
+        if self.trace.is_on {
             self.trace_done(now, id, self.requests[id].sector, true);
         }
         if self.control.is_watched() && self.queues.iter().all(|queue| queue.tags.used() <= 1) {
@@ -278,7 +278,7 @@ impl Stack {
     /// or, if that is the worker of limits, the one that submitted the first bio.
     #[inline]
     fn task_served(&self, request: &Request) -> TaskId {
-        let of_worker = request.bio_head.filter(|_| Some(request.task) == self.limit_worker);
+        let of_worker = request.bio_head.filter(|_| Some(request.task) == self.held.limit_worker);
         of_worker.map_or(request.task, |id| self.calls[self.bios[id.0].io].task)
     }
 
@@ -336,7 +336,7 @@ impl Stack {
         if !self.queues[queue.index()].waiters.is_empty() {
             self.wake_batch(now, queue, driver);
         }
-        if self.wbt.is_on() {
+        if self.throttling.wbt.is_on() {
             self.wake_throttled(now, driver);
         }
     }
@@ -376,7 +376,7 @@ impl Stack {
         }
         let &mut Call { task, token, status, device, ioprio, .. } = entry;
         self.calls.free(call);
-        self.done.push(Done { task, token, status, device, ioprio });
+        self.finished.done.push(Done { task, token, status, device, ioprio });
     }
 
     /// Lets a call whose data is written continue with its flush. If the data could not be written,
@@ -386,9 +386,9 @@ impl Stack {
         let entry = &mut self.calls[call];
         entry.parts = 1;
         let Some(sync) = entry.sync.take() else { return };
-        let flush = *self.syncs.remove(sync);
+        let flush = *self.durable.syncs.remove(sync);
         if entry.status.is_ok() {
-            self.written.push_back((call, flush));
+            self.durable.written.push_back((call, flush));
         } else {
             self.end_part(call, Status::Ok);
         }

@@ -118,7 +118,7 @@ impl Stack {
     fn issue<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> Issue {
         let request = &mut self.requests[id];
         debug_assert!(request.tag.is_some(), "a request reaches the driver without a tag");
-        request.sequence = self.sequence;
+        request.sequence = self.commands.sequence;
         let command = command_of(id, request);
         let answer = driver.queue_command(now, &command, &RequestPieces { bios: &self.bios, request });
         match answer {
@@ -157,12 +157,12 @@ impl Stack {
     #[inline(always)]
     fn started(&mut self, now: Instant, command: &Command, accounted: bool) {
         let id = command.request;
-        self.sequence += 1;
-        if self.timeout_scan == Instant::MAX {
+        self.commands.sequence += 1;
+        if self.commands.timeout_scan == Instant::MAX {
             // As the kernel's timer: the first check comes early, later checks at the earliest
             // deadline.
             let first_look = self.config.io_timeout.min(Nanos::from_secs(6));
-            self.timeout_scan = now.saturating_add(first_look);
+            self.commands.timeout_scan = now.saturating_add(first_look);
         }
         let &Command { queue, op, bytes, .. } = command;
         self.queues[queue.index()].in_driver += 1;
@@ -177,7 +177,7 @@ impl Stack {
         } else if op == Op::Discard {
             *self.counters.discards.entry(bytes.get()).or_default() += 1;
         }
-        self.wbt.on_issue(now, id, op);
+        self.throttling.wbt.on_issue(now, id, op);
         if accounted && op != Op::Flush {
             self.accounting.on_issue(now);
         }
@@ -243,7 +243,7 @@ impl Stack {
         if !stop && (most == 1 || !self.has_queued(queue)) {
             return self.send_only(now, queue, first, driver);
         }
-        let mut list = core::mem::take(&mut self.pulled);
+        let mut list = core::mem::take(&mut self.scratch.pulled);
         list.push_back(first);
         while !stop && list.len() < most && self.has_queued(queue) {
             match self.pull(now, queue) {
@@ -292,7 +292,7 @@ impl Stack {
             self.update_busy(owner, false);
             return self.has_more(queue);
         };
-        let mut list = core::mem::take(&mut self.pulled);
+        let mut list = core::mem::take(&mut self.scratch.pulled);
         list.push_back(id);
         self.put_back(now, queue, list, self.config.hw_queues == 1, Some(owner));
         at_once
@@ -408,7 +408,7 @@ impl Stack {
         refused_by: Option<HwQueue>,
     ) {
         if list.is_empty() {
-            self.pulled = list;
+            self.scratch.pulled = list;
             return;
         }
         if is_own {
@@ -425,7 +425,7 @@ impl Stack {
                 self.rerun_at(owner, now);
             }
         }
-        self.pulled = list;
+        self.scratch.pulled = list;
     }
 
     /// Arranges the next run of a queue whose driver is busy. A queue that is marked for a restart
@@ -530,7 +530,7 @@ impl Stack {
             let command = command_of(id, &self.requests[id]);
             match driver.handle_timeout(now, &command) {
                 TimeoutAction::Aborted => {
-                    self.aborted.insert(command.sequence);
+                    self.commands.aborted.insert(command.sequence);
                     self.end_in_driver(now, id, Status::Timeout, Bytes::ZERO, driver);
                 }
                 TimeoutAction::ResetTimer => {
@@ -539,7 +539,7 @@ impl Stack {
             }
         }
         let deadlines = self.requests.iter().filter_map(|(_, r)| deadline(r));
-        self.timeout_scan = deadlines.min().unwrap_or(Instant::MAX);
+        self.commands.timeout_scan = deadlines.min().unwrap_or(Instant::MAX);
     }
 }
 

@@ -112,7 +112,7 @@ impl Stack {
         self.trace_done(now, id, Sector::ZERO, false);
         self.give_back_driver_tag(id);
         self.requests.free(id);
-        let mut over: Vec<RequestId> = core::mem::take(&mut self.over);
+        let mut over: Vec<RequestId> = core::mem::take(&mut self.scratch.over);
         self.queues[queue.index()].flush.finish(&mut over);
         let view = View { requests: &self.requests, rules: &self.rules };
         self.scheduler.on_shared_flush(now, view, request.issued, &over);
@@ -121,7 +121,7 @@ impl Stack {
             let action = self.queues[queue.index()].flush.flush_over(now, id, sequence, status);
             self.take_flush_step(now, id, action);
         }
-        self.over = over;
+        self.scratch.over = over;
         self.kick_flush(now, queue);
         self.run_queue(now, queue, driver);
         self.after_free(now, queue, driver);

@@ -103,8 +103,8 @@ impl Stack {
     #[inline(always)]
     fn unplug_one<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) {
         if self.has_scheduler {
-            self.batch.clear();
-            self.batch.push(id);
+            self.scratch.batch.clear();
+            self.scratch.batch.push(id);
             self.insert_batch(now, false, driver);
         } else {
             if self.rules.unplug_event_on_direct_issue {
@@ -117,11 +117,11 @@ impl Stack {
 
     /// Issues all requests of a task's plug. `from_schedule`: the task goes to sleep.
     pub(super) fn flush_plug<D: Driver>(&mut self, now: Instant, task: TaskId, from_schedule: bool, driver: &mut D) {
-        let mut batch = core::mem::take(&mut self.batch);
+        let mut batch = core::mem::take(&mut self.scratch.batch);
         batch.clear();
         batch.append(&mut self.task_mut(task).plug.requests);
         if batch.is_empty() {
-            self.batch = batch;
+            self.scratch.batch = batch;
             return;
         }
         let direct = !self.has_scheduler && !from_schedule;
@@ -129,7 +129,7 @@ impl Stack {
             batch.reverse();
         }
         if !direct {
-            self.batch = batch;
+            self.scratch.batch = batch;
             self.insert_batch(now, from_schedule, driver);
             return;
         }
@@ -150,17 +150,17 @@ impl Stack {
             if self.rules.plug_order == PlugOrder::Lifo {
                 batch.reverse();
             }
-            self.batch = batch;
+            self.scratch.batch = batch;
             self.insert_batch(now, from_schedule, driver);
         } else {
-            self.batch = batch;
+            self.scratch.batch = batch;
         }
     }
 
-    /// Inserts `self.batch` into the scheduler or the software queues, and runs the hardware queues
+    /// Inserts `self.scratch.batch` into the scheduler or the software queues, and runs the hardware queues
     /// of its requests.
     pub(super) fn insert_batch<D: Driver>(&mut self, now: Instant, from_schedule: bool, driver: &mut D) {
-        let mut batch = core::mem::take(&mut self.batch);
+        let mut batch = core::mem::take(&mut self.scratch.batch);
         let mut first = 0;
         // A task has one CPU, and so one hardware queue: the batch of one task is one group.
         while let Some(&id) = batch.get(first) {
@@ -176,7 +176,7 @@ impl Stack {
             first += group;
         }
         batch.clear();
-        self.batch = batch;
+        self.scratch.batch = batch;
     }
 
     /// Tries to merge a bio into a request: the newest one in the plug, then one of the

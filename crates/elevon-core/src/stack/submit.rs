@@ -251,21 +251,21 @@ impl Stack {
             io.flags |= Flags::FUA;
         }
         let flushes = if is_iomap { !has_fua } else { is_waited && self.limits.write_cache };
-        flushes.then(|| self.syncs.insert(flush))
+        flushes.then(|| self.durable.syncs.insert(flush))
     }
 
     /// Lets the tasks of `O_DSYNC` writes whose data is written submit their flushes: each was
     /// woken, and so the one that runs first is not always the one whose data was first.
     #[inline]
     pub(super) fn sync_written<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        if !self.written.is_empty() {
+        if !self.durable.written.is_empty() {
             self.submit_flushes(now, driver);
         }
     }
 
     #[cold]
     fn submit_flushes<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        while let Some((call, io)) = self.written.pop_front() {
+        while let Some((call, io)) = self.durable.written.pop_front() {
             let delay = driver.wake_delay();
             if delay.is_zero() {
                 self.submit_flush(now, call, &io, driver);
@@ -417,7 +417,7 @@ impl Stack {
                     return self.sleep_in_control(now, io, submission, id, driver);
                 }
             }
-            if self.wbt.is_on() && !self.takes_place(now, io.op, id) {
+            if self.throttling.wbt.is_on() && !self.takes_place(now, io.op, id) {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
             let Some((request, is_durable)) = self.start_request(now, &mut submission, id, place) else {
@@ -496,7 +496,7 @@ impl Stack {
             return None;
         }
         let id = rest.bio;
-        if self.queues_after_limits() && self.tracing && !rest.is_cut {
+        if self.queues_after_limits() && self.trace.is_on && !rest.is_cut {
             let bio = self.bios[id.0];
             self.trace_bio(now, EventKind::BioQueue, &bio);
         }
@@ -543,7 +543,7 @@ impl Stack {
     /// in the kernel, where a worker submits what limits held. Otherwise it is when it is
     /// submitted.
     fn queues_after_limits(&self) -> bool {
-        self.limit_worker.is_some() || !self.config.error_injection.is_empty()
+        self.held.limit_worker.is_some() || !self.config.error_injection.is_empty()
     }
 
     /// Builds the next bio of a call, and records it as queued (Q) unless limits come first.
@@ -585,7 +585,7 @@ impl Stack {
         let call = submission.call;
         let id = self.add_bio(now, io, call, &part);
         self.calls[call].parts += 1;
-        if self.tracing && !self.queues_after_limits() {
+        if self.trace.is_on && !self.queues_after_limits() {
             let bio = self.bios[id.0];
             self.trace_bio(now, EventKind::BioQueue, &bio);
         }
@@ -674,7 +674,7 @@ impl Stack {
         if self.control.is_active() {
             self.charge_wait(now, bio_id, Cause::Tag);
         }
-        if self.tracing {
+        if self.trace.is_on {
             self.trace_request(now, EventKind::GetRequest, id);
             if self.rules.io_start_events {
                 self.trace_request(now, EventKind::IoStart, id);

@@ -51,7 +51,7 @@ impl Stack {
     /// with. Without such a task, each is submitted by the task that sent it. Measured on Linux
     /// 6.18. `worker` must not be used for other I/O.
     pub fn set_limit_worker(&mut self, worker: TaskId) {
-        self.limit_worker = Some(worker);
+        self.held.limit_worker = Some(worker);
     }
 
     /// Removes a tenant that has no children. Its rules are removed, bios that they held continue
@@ -92,7 +92,7 @@ impl Stack {
         id: BioId,
         is_cut: bool,
     ) -> StageVerdict {
-        if self.admitted.take() == Some(id) {
+        if self.held.admitted.take() == Some(id) {
             return StageVerdict::Pass;
         }
         let bio = &mut self.bios[id.0];
@@ -136,11 +136,11 @@ impl Stack {
 
     fn keep(&mut self, id: BioId, held: GatedBio) {
         let index = id.index();
-        if index >= self.held.len() {
-            self.held.resize(index + 1, None);
+        if index >= self.held.bios.len() {
+            self.held.bios.resize(index + 1, None);
         }
-        debug_assert!(self.held[index].is_none(), "a bio is held twice");
-        self.held[index] = Some(held);
+        debug_assert!(self.held.bios[index].is_none(), "a bio is held twice");
+        self.held.bios[index] = Some(held);
     }
 
     /// Asks the gates about a fragment that could not be merged.
@@ -184,15 +184,15 @@ impl Stack {
 
     /// Continues all bios that the stages release now.
     pub(super) fn run_control<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        let mut released: Vec<BioId> = core::mem::take(&mut self.released);
+        let mut released: Vec<BioId> = core::mem::take(&mut self.held.released);
         for stage in StageId::ALL {
             self.control.release(now, stage, &mut released);
-            let worker = self.limit_worker.filter(|_| stage.has_worker() && !released.is_empty());
+            let worker = self.held.limit_worker.filter(|_| stage.has_worker() && !released.is_empty());
             if let Some(worker) = worker {
                 self.task_mut(worker).plug.begin();
             }
             for id in released.drain(..) {
-                let mut held = self.held[id.index()].take().expect("a stage releases what it was given");
+                let mut held = self.held.bios[id.index()].take().expect("a stage releases what it was given");
                 debug_assert_eq!(held.stage, stage);
                 self.bios[id.0].since = now;
                 if let Some(worker) = worker {
@@ -212,29 +212,29 @@ impl Stack {
             }
         }
         self.control.refresh();
-        self.released = released;
+        self.held.released = released;
     }
 
     /// Ends the bios of a task that `io.max` and exact limits hold, with `status`: nobody waits for
     /// them any more. Their tenant does not pay for them. What other stages hold goes on.
     pub fn withdraw(&mut self, now: Instant, task: TaskId, status: Status) {
         self.advance(now);
-        let held = core::mem::take(&mut self.held);
+        let held = core::mem::take(&mut self.held.bios);
         let is_of_task = |id: BioId| held[id.index()].is_some_and(|held| held.io.task == task && !held.asleep);
-        let mut withdrawn: Vec<BioId> = core::mem::take(&mut self.released);
+        let mut withdrawn: Vec<BioId> = core::mem::take(&mut self.held.released);
         for stage in StageId::ALL {
             self.control.withdraw(now, stage, &is_of_task, &mut withdrawn);
         }
-        self.held = held;
+        self.held.bios = held;
         for id in withdrawn.drain(..) {
-            let held = self.held[id.index()].take();
+            let held = self.held.bios[id.index()].take();
             debug_assert!(held.is_some(), "a stage returns what it was given");
             // The bio is a part of its call, and what was left to do for it another one.
             let call = self.bios[id.0].io;
             self.end_bio(id, status);
             self.end_part(call, status);
         }
-        self.released = withdrawn;
+        self.held.released = withdrawn;
         self.control.refresh();
     }
 
@@ -251,13 +251,13 @@ impl Stack {
                 self.issue_bio(now, id, &charge);
                 // The submission continues with this bio, which must not be checked again. The
                 // remainder of its split is checked.
-                self.admitted = Some(id);
+                self.held.admitted = Some(id);
                 if asleep {
                     self.wake_submission(now, &io, submission.after_held(id, is_cut), None, driver);
                 } else {
                     self.run_submission(now, &io, submission, None, driver);
                 }
-                self.admitted = None;
+                self.held.admitted = None;
             }
             StageVerdict::Hold if asleep => {
                 self.keep_alone(&io, submission, stage, id, is_cut);

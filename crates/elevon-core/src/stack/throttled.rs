@@ -9,7 +9,16 @@ use crate::bio::Bio;
 use crate::driver::Driver;
 use crate::op::Op;
 use crate::units::{BioId, Instant};
-use crate::wbt::Throttled;
+use crate::wbt::{Throttled, Wbt};
+
+/// Writeback throttling, and what waits for it.
+pub(super) struct Throttling {
+    pub(super) wbt: Wbt,
+    /// Nothing is throttled while io.cost is enabled.
+    pub(super) yields_to_io_cost: bool,
+    /// What waits for a place, by kind.
+    pub(super) waiting: [WaitQueue; 2],
+}
 
 /// What waits for one kind of place, in FIFO order. Each holds one bio, so there are at most as
 /// many as bios.
@@ -28,7 +37,7 @@ impl Stack {
     #[inline]
     pub(super) fn takes_place(&mut self, now: Instant, op: Op, id: BioId) -> bool {
         if op == Op::Read {
-            self.wbt.on_read(now);
+            self.throttling.wbt.on_read(now);
             return true;
         }
         let bio = &self.bios[id.0];
@@ -41,12 +50,12 @@ impl Stack {
     /// Takes a place for a bio that is the first in its queue, or comes while the queue is empty.
     /// Returns true if it has one or needs none.
     fn take_place(&mut self, now: Instant, id: BioId, throttled: Throttled, is_first: bool) -> bool {
-        if self.wbt_yields_to_io_cost && self.control.has_cost() {
+        if self.throttling.yields_to_io_cost && self.control.has_cost() {
             return true;
         }
-        let is_next = is_first || self.throttled[throttled as usize].waiters.is_empty();
+        let is_next = is_first || self.throttling.waiting[throttled as usize].waiters.is_empty();
         let bio = &mut self.bios[id.0];
-        bio.has_place = is_next && self.wbt.take(now, throttled, bio.flags);
+        bio.has_place = is_next && self.throttling.wbt.take(now, throttled, bio.flags);
         bio.has_place
     }
 
@@ -63,7 +72,7 @@ impl Stack {
     /// Gives a place back. Those who wait are woken by [`Self::wake_throttled`].
     #[inline]
     pub(super) fn put_place(&mut self, now: Instant, throttled: Throttled) {
-        self.throttled[throttled as usize].is_woken |= self.wbt.put(now, throttled);
+        self.throttling.waiting[throttled as usize].is_woken |= self.throttling.wbt.put(now, throttled);
     }
 
     /// Puts the task, or a worker in its place, to sleep until there is a place.
@@ -80,7 +89,7 @@ impl Stack {
         let throttled = Throttled::of(op, flags).expect("only these wait");
         self.counters.wbt_waits += 1;
         let submission = self.fall_asleep(now, io, submission, driver);
-        self.throttled[throttled as usize].waiters.push_back(Waiter { io: *io, submission, bio });
+        self.throttling.waiting[throttled as usize].waiters.push_back(Waiter { io: *io, submission, bio });
         // The plug that was flushed may have given places back by merges.
         self.wake_throttled(now, driver);
         self.is_asleep(io)
@@ -89,7 +98,7 @@ impl Stack {
     /// Returns true if there is somebody to wake.
     #[inline]
     pub(super) fn wakes_throttled(&self) -> bool {
-        self.throttled.iter().any(|queue| queue.is_woken && !queue.is_waking && !queue.waiters.is_empty())
+        self.throttling.waiting.iter().any(|queue| queue.is_woken && !queue.is_waking && !queue.waiters.is_empty())
     }
 
     /// Wakes those who wait, in order, while there are places.
@@ -103,15 +112,15 @@ impl Stack {
     #[cold]
     fn wake_places<D: Driver>(&mut self, now: Instant, throttled: Throttled, driver: &mut D) {
         // A request that ends at once causes a nested wake-up. The outer one continues the work.
-        let queue = &mut self.throttled[throttled as usize];
+        let queue = &mut self.throttling.waiting[throttled as usize];
         if !queue.is_woken || core::mem::replace(&mut queue.is_waking, true) {
             return;
         }
-        while let Some(&Waiter { io, submission, bio }) = self.throttled[throttled as usize].waiters.front() {
+        while let Some(&Waiter { io, submission, bio }) = self.throttling.waiting[throttled as usize].waiters.front() {
             if !self.take_place(now, bio, throttled, true) {
                 break;
             }
-            self.throttled[throttled as usize].waiters.pop_front();
+            self.throttling.waiting[throttled as usize].waiters.pop_front();
             if self.control.is_active() {
                 self.charge_wait(now, bio, crate::control::Cause::Writeback);
             }
@@ -120,15 +129,15 @@ impl Stack {
             let waiter = Waiter { io, submission, bio };
             self.woken.push(Woken { at: now + driver.wake_delay(), step: WokenStep::GoOn(waiter) });
         }
-        let queue = &mut self.throttled[throttled as usize];
+        let queue = &mut self.throttling.waiting[throttled as usize];
         (queue.is_woken, queue.is_waking) = (false, false);
     }
 
     /// Ends a window of writeback throttling, which may give more places.
     #[cold]
     pub(super) fn end_wbt_window<D: Driver>(&mut self, now: Instant, driver: &mut D) {
-        if self.wbt.end_window(now) {
-            self.throttled.iter_mut().for_each(|queue| queue.is_woken = true);
+        if self.throttling.wbt.end_window(now) {
+            self.throttling.waiting.iter_mut().for_each(|queue| queue.is_woken = true);
             self.wake_throttled(now, driver);
         }
     }

@@ -38,7 +38,7 @@ impl Stack {
             return false;
         }
         self.counters.bios += 1;
-        if self.tracing {
+        if self.trace.is_on {
             self.trace_bio(now, EventKind::BioQueue, &bio);
             self.trace_bio(now, EventKind::BioAgain, &bio);
         }
@@ -74,7 +74,7 @@ impl Stack {
         if self.is_failed_try(io, &submission, bio) {
             self.drop_bio(bio);
             let bio = *self.bios.remove(bio.0);
-            if self.tracing {
+            if self.trace.is_on {
                 self.trace_bio(now, EventKind::BioAgain, &bio);
             }
             self.calls[submission.call].parts -= 1;

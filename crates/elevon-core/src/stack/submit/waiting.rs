@@ -20,7 +20,7 @@ impl Stack {
         let task = io.task;
         let queue = self.queue_of(task);
         self.counters.tag_waits += 1;
-        if self.rules.tag_wait_event && self.tracing {
+        if self.rules.tag_wait_event && self.trace.is_on {
             let depth = self.config.tags_made();
             let bio = self.bios[bio.0];
             self.trace_bio(now, EventKind::TagWait { of_scheduler: self.has_scheduler, depth }, &bio);
@@ -41,9 +41,9 @@ impl Stack {
         // The task woke before the caller was told that it slept: remove the pending wake-up, which
         // would otherwise end its next sleep.
         if io.may_block
-            && let Some(at) = self.unblocked.iter().rposition(|&other| other == task)
+            && let Some(at) = self.finished.unblocked.iter().rposition(|&other| other == task)
         {
-            self.unblocked.remove(at);
+            self.finished.unblocked.remove(at);
         }
         Submitted::Accepted
     }
@@ -84,7 +84,7 @@ impl Stack {
         }
         self.run_submission(now, io, submission, fragment, driver);
         if io.may_block && !self.task_mut(task).blocked {
-            self.unblocked.push_back(task);
+            self.finished.unblocked.push_back(task);
         }
     }
 
