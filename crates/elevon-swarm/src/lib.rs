@@ -12,6 +12,7 @@
 //! running a seed twice.
 #![forbid(unsafe_code)]
 
+mod border;
 mod cache;
 mod checkers;
 mod hash;
@@ -20,6 +21,10 @@ mod shadow;
 mod tenants;
 #[cfg(test)]
 mod tests;
+mod watch;
+
+use border::Border;
+use watch::Watch;
 
 pub use cache::DrawnCache;
 pub use checkers::Violation;
@@ -27,44 +32,35 @@ pub use plan::Plan;
 pub use tenants::Drawn;
 
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use elevon_cache::FrameId;
 use elevon_cache::Hz;
 use elevon_cache::activity::Activity;
-use elevon_cache::page_cache::{ByteCopy, CacheConfig};
-use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
-use elevon_core::event::{Event, EventKind};
-use elevon_core::ioprio::{PrioClass, PrioPolicy};
+use elevon_cache::page_cache::CacheConfig;
+use elevon_core::ioprio::PrioPolicy;
 use elevon_core::layout::Layout;
-use elevon_core::op::Op;
-use elevon_core::stack::{DirectPath, Io, Stack};
-use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, Nanos, RequestId, TaskId, TenantId};
-use elevon_engine::{Backend, Engine, Token};
+use elevon_core::stack::{DirectPath, Stack};
+use elevon_core::units::{Bytes, Instant, Nanos};
+use elevon_engine::{Backend, Engine};
 use elevon_formats::fio::spec::JobSpec;
 use elevon_formats::fio::{MemorySource, ParsedJobs, parse};
-use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::PowerCut;
-use elevon_sim::device::fault::oracle::Oracle;
-use elevon_sim::device::{AnyDevice, Description, Device, Fault};
+use elevon_sim::device::{Description, Device, Fault};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::profiles::open;
-use elevon_sim::simulation::Simulation;
 use elevon_workload::buffered::BufferedIo;
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
-use elevon_workload::run::{Observer, Probe, RunOutcome, run_probed};
+use elevon_workload::run::{RunOutcome, run_probed};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantsByPath;
 
-use cache::{OtherPrograms, SeenCache};
-use checkers::{Checks, End, Finding, Issued, World, ensure};
-use plan::{Dice, tunable_value};
+use cache::OtherPrograms;
+use checkers::{Checks, End, World, ensure};
+use plan::Dice;
 use shadow::{Manner, Shadow, User};
-use tenants::Seen;
 
 /// Result of a run without a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -461,318 +457,4 @@ fn progress(outcome: &RunOutcome, clean: bool, queued: Option<u64>, left: usize)
     ensure(queued.is_none_or(|queued| done == queued), || {
         format!("jobs were given {done} bytes, bios were queued for {queued:?}")
     })
-}
-
-/// Receives events and steps, checks the stack's invariants from time to time, and changes the
-/// scheduler's tunables.
-struct Watch {
-    checks: Rc<RefCell<Checks>>,
-    dice: Dice,
-    changes: u64,
-    sabotage: Option<Sabotage>,
-    /// Number of events so far of the kind that is to be dropped.
-    seen: u64,
-    queued_bytes: u64,
-    hz: Hz,
-    other_programs: Option<OtherPrograms>,
-    removals: VecDeque<(Instant, TenantId)>,
-}
-
-impl Watch {
-    /// Shows the checkers the state of the tenants.
-    fn look(&mut self, now: Instant, stack: &Stack) {
-        let mut seen = Seen::new(now, stack);
-        if let Some(Sabotage::Sees(wrong)) = self.sabotage {
-            seen.spoil(wrong);
-        }
-        self.checks.borrow_mut().on_step(&seen);
-    }
-
-    fn look_at_cache(&mut self, cached: &BufferedIo) {
-        let mut seen = SeenCache::new(cached, self.hz);
-        if let Some(Sabotage::Sees(wrong)) = self.sabotage {
-            seen.spoil(wrong);
-        }
-        self.checks.borrow_mut().on_cache(&seen);
-    }
-
-    /// Removes the tenants whose removal is due and which have no children.
-    fn remove(&mut self, now: Instant, stack: &mut Stack) {
-        while let Some(&(_, tenant)) = self.removals.front().filter(|(at, _)| *at <= now) {
-            self.removals.pop_front();
-            let _ = stack.remove_tenant(now, tenant);
-            let mut checks = self.checks.borrow_mut();
-            let heir = |tenant: &mut TenantId| *tenant = stack.tenants().charged(*tenant);
-            let count = stack.tenants().ids() as u32;
-            checks.world.heirs = (0..count).map(TenantId).collect();
-            checks.world.heirs.iter_mut().for_each(heir);
-            checks.world.tenants.iter_mut().for_each(heir);
-            checks.world.payers.values_mut().for_each(heir);
-            checks.world.payers_at.values_mut().flatten().for_each(heir);
-        }
-    }
-}
-
-impl Observer for Watch {
-    fn on_events(&mut self, events: &[Event]) {
-        let mut checks = self.checks.borrow_mut();
-        for event in events {
-            if let Some(Sabotage::Lacks(which, number)) = self.sabotage
-                && which == if event.op == Op::Flush { "of a flush" } else { checkers::name(&event.kind) }
-            {
-                self.seen += 1;
-                if number == 0 || self.seen == number {
-                    continue;
-                }
-            }
-            match event.kind {
-                EventKind::BioQueue => self.queued_bytes += u64::from(event.sectors) * 512,
-                // It is queued again.
-                EventKind::BioAgain => self.queued_bytes -= u64::from(event.sectors) * 512,
-                _ => {}
-            }
-            checks.on_event(event);
-        }
-    }
-}
-
-impl Probe for Watch {
-    fn sees_ios(&self) -> bool {
-        self.other_programs.is_some()
-    }
-
-    fn on_io(&mut self, _: Instant, io: &Io, frames: &[FrameId]) {
-        let mut shown = *io;
-        let is_read = Token::is_of_cache(io.token) && io.op == Op::Read;
-        match self.sabotage {
-            Some(Sabotage::Promote) if is_read => shown.ioprio = shown.ioprio.with_class(PrioClass::Rt),
-            Some(Sabotage::Demote) if is_read => shown.ioprio = shown.ioprio.with_class(PrioClass::Idle),
-            _ => {}
-        }
-        self.checks.borrow_mut().on_io(&shown, frames);
-    }
-
-    fn on_io_over(&mut self, _: Instant, task: TaskId, token: u64, status: Status) {
-        self.checks.borrow_mut().on_io_over(task, token, status);
-    }
-
-    fn on_cache(&mut self, now: Instant, cached: &mut BufferedIo) -> bool {
-        self.look_at_cache(cached);
-        let Some(other_programs) = &mut self.other_programs else { return false };
-        let mut checks = self.checks.borrow_mut();
-        let acted = checks.shadow(|shadow| {
-            shadow.note_opens(|task| cached.times_opened(task));
-            other_programs.act(now, cached, shadow)
-        });
-        acted.unwrap_or(false)
-    }
-
-    fn on_step(&mut self, stack: &mut Stack) {
-        let now = self.checks.borrow().now;
-        self.look(now, stack);
-        self.remove(now, stack);
-        if self.dice.percent(20) {
-            stack.self_check();
-        }
-        let tunables = stack.scheduler().info().tunables;
-        if !tunables.is_empty() && self.dice.below(1000) < self.changes {
-            let tunable = self.dice.pick(tunables);
-            let value = tunable_value(&mut self.dice, tunable);
-            let set = stack.set_tunable(tunable.name, value).map_err(|error| Finding(error.to_string()));
-            self.checks.borrow_mut().note("tunables", set);
-        }
-    }
-}
-
-/// The device with its checkers.
-struct Border {
-    simulation: Simulation<Fault<AnyDevice>>,
-    description: Description,
-    checks: Rc<RefCell<Checks>>,
-    oracle: Oracle,
-    in_flight: BTreeMap<RequestId, Command>,
-    /// Silent faults of commands in flight, by sequence number.
-    silent: BTreeMap<u64, Silent>,
-    /// Commands in flight at a power cut, which are lost.
-    gone: BTreeSet<u64>,
-    power_cut: Option<(Instant, PowerCut)>,
-    cuts: u64,
-    sabotage: Option<Sabotage>,
-    answered: u64,
-    /// Completions that did not come from the device.
-    invented: VecDeque<Completion>,
-}
-
-impl Border {
-    fn new(
-        plan: &Plan,
-        device: Fault<AnyDevice>,
-        description: &Description,
-        checks: Rc<RefCell<Checks>>,
-        sabotage: Option<Sabotage>,
-    ) -> Self {
-        let limits = &description.limits;
-        Self {
-            simulation: Simulation::new(device),
-            description: description.clone(),
-            checks,
-            oracle: Oracle::new(limits.logical_block_size, limits.write_cache),
-            in_flight: BTreeMap::new(),
-            silent: BTreeMap::new(),
-            gone: BTreeSet::new(),
-            power_cut: plan.power_cut,
-            cuts: 0,
-            sabotage,
-            answered: 0,
-            invented: VecDeque::new(),
-        }
-    }
-
-    /// Starts phase two: removes all faults.
-    fn heal(&mut self) {
-        self.simulation.device_mut().heal();
-        self.power_cut = None;
-    }
-
-    /// Cuts the power and checks the blocks that remain.
-    fn cut(&mut self, mode: PowerCut) {
-        let now = self.simulation.now();
-        self.gone.extend(self.in_flight.values().map(|command| command.sequence));
-        let left = self.simulation.device_mut().power_cut(now, mode, self.cuts);
-        self.cuts += 1;
-        let verdict =
-            self.oracle.power_cut(&left).map_err(|violation| Finding(format!("after {mode:?}: {violation:?}")));
-        let block = self.description.limits.logical_block_size.into();
-        self.checks.borrow_mut().shadow(|shadow| shadow.on_cut(&left, block));
-        self.checks.borrow_mut().note("durability", verdict);
-    }
-
-    /// Tells the oracle that a command has finished. A write that was lost or misdirected may be on
-    /// the device or not, as one that failed.
-    fn tell_oracle(&mut self, command: &Command, status: Status) {
-        match self.silent.remove(&command.sequence) {
-            Some(Silent::Lost) => self.oracle.on_complete(command, Status::IoError),
-            Some(Silent::Misdirected(sector)) => {
-                self.oracle.on_complete(command, Status::IoError);
-                self.oracle.on_complete(&Command { sector, ..*command }, Status::IoError);
-            }
-            Some(Silent::Rotten) | None => self.oracle.on_complete(command, status),
-        }
-    }
-
-    /// Returns a command as the checkers see it.
-    fn shown(&self, command: &Command) -> Command {
-        let mut shown = *command;
-        match self.sabotage {
-            Some(Sabotage::SameTag) => shown.tag = elevon_core::units::Tag(0),
-            Some(Sabotage::TooLarge) => shown.bytes += Bytes::new(1 << 30),
-            Some(Sabotage::OtherPriority) => shown.ioprio = elevon_core::ioprio::IoPrio::NONE,
-            _ => {}
-        }
-        shown
-    }
-}
-
-impl Driver for Border {
-    fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
-        let lies = self.sabotage == Some(Sabotage::LyingFlush) && command.op == Op::Flush;
-        let accept = if lies {
-            self.invented.push_back(Completion::success(command));
-            Accept::Ok
-        } else {
-            self.simulation.queue_command(now, command, pieces)
-        };
-        if accept == Accept::Ok {
-            let mut list = Vec::new();
-            if command.op != Op::Flush {
-                pieces.for_each(&mut |piece| list.push(piece));
-            }
-            if let (Some(Sabotage::ShortPiece), Some(first)) = (self.sabotage, list.first_mut()) {
-                first.len -= 512;
-            }
-            self.in_flight.insert(command.request, *command);
-            let silent = self.simulation.device().silent(command);
-            self.oracle.on_submit(command);
-            if let Some(silent) = silent.filter(|_| self.sabotage != Some(Sabotage::ForgetFaults)) {
-                self.silent.insert(command.sequence, silent);
-                if let Silent::Misdirected(sector) = silent {
-                    self.oracle.on_submit(&Command { sector, ..*command });
-                }
-            }
-            let issued = Issued { at: now, command: self.shown(command), pieces: list, silent };
-            self.checks.borrow_mut().on_command(issued);
-        }
-        accept
-    }
-
-    fn worker_delay(&mut self) -> Nanos {
-        self.simulation.worker_delay()
-    }
-
-    fn preempts(&mut self) -> bool {
-        self.simulation.preempts()
-    }
-
-    fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
-        let action = match self.gone.remove(&command.sequence) {
-            true => TimeoutAction::Aborted,
-            false if self.sabotage == Some(Sabotage::LoseCompletion) => TimeoutAction::ResetTimer,
-            false => self.simulation.handle_timeout(now, command),
-        };
-        if action == TimeoutAction::Aborted {
-            self.in_flight.remove(&command.request);
-            self.tell_oracle(command, Status::Timeout);
-            self.checks.borrow_mut().on_abort(command);
-        }
-        action
-    }
-}
-
-impl Backend for Border {
-    fn now(&mut self) -> Instant {
-        let now = self.simulation.now();
-        self.checks.borrow_mut().now = now;
-        now
-    }
-
-    fn poll_completion(&mut self) -> Option<Completion> {
-        let completion = self.invented.pop_front().or_else(|| self.simulation.poll_completion())?;
-        self.answered += 1;
-        if self.answered == 5 {
-            match self.sabotage {
-                Some(Sabotage::LoseCompletion) => return self.poll_completion(),
-                Some(Sabotage::AnswerTwice) => self.invented.push_back(completion),
-                _ => {}
-            }
-        }
-        if let Some(command) = self.in_flight.remove(&completion.request) {
-            self.tell_oracle(&command, completion.status);
-        }
-        self.checks.borrow_mut().on_completion(&completion);
-        // The stack asserts what `once` checks, so after a violation the run must stop.
-        (!self.interrupted()).then_some(completion)
-    }
-
-    fn wait(&mut self, until: Option<Instant>) -> bool {
-        if !self.invented.is_empty() {
-            return true;
-        }
-        let cut_at = self.power_cut.map(|(at, _)| at);
-        let earliest = until.into_iter().chain(cut_at).min();
-        let waited = self.simulation.wait(earliest);
-        let now = self.simulation.now();
-        if let Some((_, mode)) = self.power_cut.take_if(|(at, _)| *at <= now) {
-            self.cut(mode);
-            return true;
-        }
-        waited
-    }
-
-    fn move_bytes(&mut self, copy: &ByteCopy) {
-        self.checks.borrow_mut().shadow(|shadow| shadow.on_copy(copy));
-    }
-
-    fn interrupted(&self) -> bool {
-        self.checks.borrow().violation.is_some()
-    }
 }

@@ -18,7 +18,10 @@
 //!
 //! Cost: O(log sectors) per sector moved. Used by the swarm only.
 
+mod cell;
 mod promises;
+
+use cell::{Candidate, Cell};
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,49 +52,6 @@ const SECTORS: usize = PAGE_SECTORS as usize;
 
 /// Sectors with their versions.
 type SectorVersions = Vec<(u64, u64)>;
-
-/// A version that a sector may have.
-#[derive(Clone, Copy, Debug)]
-struct Candidate {
-    version: u64,
-    /// When its write finished; [`NEVER`] while a direct write is in flight.
-    ended: u64,
-    /// When a later write replaced it.
-    gone: u64,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Cell {
-    candidates: Vec<Candidate>,
-    /// Since when the sector is loose; `None` if it is not.
-    loose: Option<u64>,
-    /// End of the last time in which the sector was loose. A read that started before may have seen
-    /// anything.
-    loose_until: u64,
-    /// When a bio that was to write the sector last failed.
-    failed: u64,
-    /// Version that a power cut must preserve; a newer one is also allowed.
-    floor: u64,
-}
-
-impl Cell {
-    /// Returns the version of the sector if it is certain.
-    fn only(&self) -> Option<u64> {
-        let mut live = self.candidates.iter().filter(|candidate| candidate.gone == NEVER);
-        match (live.next(), live.next(), self.loose) {
-            (Some(one), None, None) if one.ended != NEVER => Some(one.version),
-            _ => None,
-        }
-    }
-
-    /// Returns true if a read that started at `since` may see `version`.
-    fn allows(&self, version: u64, since: u64) -> bool {
-        let candidates = &mut self.candidates.iter();
-        self.loose.is_some()
-            || since < self.loose_until
-            || candidates.any(|candidate| candidate.version == version && candidate.gone > since)
-    }
-}
 
 /// How a program does an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

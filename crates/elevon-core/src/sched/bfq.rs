@@ -119,9 +119,7 @@ pub struct Bfq {
     clock: Ticks,
     now: Instant,
     tick: i64,
-    rotational: bool,
-    /// The rates that a device of the kind found at the start is expected to have.
-    reference: Reference,
+    device: DeviceState,
     /// The scheduler's tags of a hardware queue.
     tags: SchedTags,
     /// `queue/async_depth` if it was set.
@@ -144,48 +142,85 @@ pub struct Bfq {
     /// Requests dispatched and not completed.
     in_flight: u32,
 
-    /// The queue in service, or [`NIL`]: at most steps of a queue it is asked if it is this one.
-    serving: u32,
-    slot_start: Instant,
-    idling_since: Instant,
-    /// When idling for the queue in service ends; `Instant::MAX` if it does not idle.
-    timer: Instant,
-    /// When it was found that the stack is to run the queue again at once; else `Instant::MAX`.
-    kick: Instant,
+    service: InService,
+    last: LastServed,
+    busy: Busy,
+    injection: Injection,
+    creation: Creation,
+    budgets: Budgets,
+    positions: Positions,
+}
 
-    /// The sector after the last request dispatched, and after the last one of the queue in
-    /// service.
-    last_position: Sector,
-    in_service_position: Sector,
-    last_completion: Instant,
-    last_completed: Option<EntityId>,
+/// What is known of the device.
+#[derive(Clone, Debug)]
+struct DeviceState {
+    rotational: bool,
+    /// The rates that a device of the kind found at the start is expected to have.
+    reference: Reference,
     queueing: Queueing,
     queueing_preset: Option<bool>,
     /// The device is not rotational and queues commands. Determined at the start and when it was
     /// measured whether the device queues commands, not when `rotational` is written.
     queueing_flash: bool,
     peak: PeakRate,
-    budgets: Budgets,
+}
 
-    /// Number of busy queues, of those of them with raised weight, of queues with each weight,
-    /// and of groups with pending requests.
-    busy: BusyQueues,
-    raised_busy: u32,
+/// The queue in service.
+#[derive(Clone, Debug)]
+struct InService {
+    /// It, or [`NIL`]: at most steps of a queue it is asked if it is this one.
+    queue: u32,
+    slot_start: Instant,
+    idling_since: Instant,
+    /// When idling for it ends; `Instant::MAX` if the device does not idle.
+    timer: Instant,
+    /// When it was found that the stack is to run the queue again at once; else `Instant::MAX`.
+    kick: Instant,
+    /// The sector after the last request dispatched of it.
+    position: Sector,
+}
+
+/// The last requests of all queues.
+#[derive(Clone, Copy, Debug)]
+struct LastServed {
+    /// The sector after the last request dispatched.
+    position: Sector,
+    /// When a request completed last.
+    completion: Instant,
+    /// The queue of that request.
+    completed: Option<EntityId>,
+}
+
+/// What is busy.
+#[derive(Clone, Debug)]
+struct Busy {
+    queues: BusyQueues,
+    /// Number of busy queues with raised weight.
+    raised: u32,
+    /// Number of busy queues with each weight.
     weights: WeightCounters,
-    pending_groups: u32,
+    /// Number of groups with pending requests.
+    groups: u32,
+}
 
+/// The measurement of what injected requests cost the queue in service.
+#[derive(Clone, Copy, Debug)]
+struct Injection {
     /// Requests of other queues were injected since the measurement began.
     injected: bool,
     /// The next request of the queue in service is measured.
     measuring: bool,
     waited: Option<RequestId>,
     last_empty_occupied: Instant,
+}
 
+/// The queues created so far.
+#[derive(Clone, Debug)]
+struct Creation {
     burst: Burst,
-    last_created: Option<EntityId>,
-    /// Queues created so far.
-    births: u64,
-    positions: Positions,
+    last: Option<EntityId>,
+    /// Their number.
+    count: u64,
 }
 
 impl Bfq {
@@ -194,7 +229,6 @@ impl Bfq {
     pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
         let hz = hz.max(8);
         let reference = Reference::of(false);
-        let peak = PeakRate::new(reference);
         Self {
             settings: BfqSettings::new(hz),
             rules,
@@ -202,8 +236,14 @@ impl Bfq {
             clock: Ticks::new(hz),
             now: Instant::ZERO,
             tick: 0,
-            rotational: false,
-            reference,
+            device: DeviceState {
+                rotational: false,
+                reference,
+                queueing: Queueing::new(None),
+                queueing_preset: None,
+                queueing_flash: true,
+                peak: PeakRate::new(reference),
+            },
             tags: SchedTags::of_each(requests, usize::from(queues)),
             async_depth: None,
             engine: Engine::new(to_ticks(200, hz)),
@@ -218,31 +258,24 @@ impl Bfq {
             at_head: Fifo::EMPTY,
             queued: 0,
             in_flight: 0,
-            serving: NIL,
-            slot_start: Instant::ZERO,
-            idling_since: Instant::ZERO,
-            timer: Instant::MAX,
-            kick: Instant::MAX,
-            last_position: Sector::ZERO,
-            in_service_position: Sector::ZERO,
-            last_completion: Instant::ZERO,
-            last_completed: None,
-            queueing: Queueing::new(None),
-            queueing_preset: None,
-            queueing_flash: true,
-            peak,
+            service: InService {
+                queue: NIL,
+                slot_start: Instant::ZERO,
+                idling_since: Instant::ZERO,
+                timer: Instant::MAX,
+                kick: Instant::MAX,
+                position: Sector::ZERO,
+            },
+            last: LastServed { position: Sector::ZERO, completion: Instant::ZERO, completed: None },
+            busy: Busy { queues: BusyQueues::default(), raised: 0, weights: WeightCounters::new(), groups: 0 },
+            injection: Injection {
+                injected: false,
+                measuring: false,
+                waited: None,
+                last_empty_occupied: Instant::ZERO,
+            },
+            creation: Creation { burst: Burst::new(), last: None, count: 0 },
             budgets: Budgets::new(),
-            busy: BusyQueues::default(),
-            raised_busy: 0,
-            weights: WeightCounters::new(),
-            pending_groups: 0,
-            injected: false,
-            measuring: false,
-            waited: None,
-            last_empty_occupied: Instant::ZERO,
-            burst: Burst::new(),
-            last_created: None,
-            births: 0,
             positions: Positions::new(),
         }
     }
@@ -250,18 +283,18 @@ impl Bfq {
     /// Returns whether the device queues commands, as measured so far (`hw_tag`); `None` if not yet
     /// known.
     pub fn device_queues(&self) -> Option<bool> {
-        self.queueing.decided()
+        self.device.queueing.decided()
     }
 
     /// Returns the queue in service.
     #[inline]
     fn in_service(&self) -> Option<EntityId> {
-        (self.serving != NIL).then_some(EntityId(self.serving))
+        (self.service.queue != NIL).then_some(EntityId(self.service.queue))
     }
 
     #[inline]
     fn is_in_service(&self, q: EntityId) -> bool {
-        self.serving == q.0
+        self.service.queue == q.0
     }
 
     fn advance(&mut self, now: Instant) {
@@ -286,7 +319,7 @@ impl Bfq {
         if op == Op::Read {
             return None;
         }
-        let (is_sync, is_raised) = (crate::op::is_sync(op, flags), self.raised_busy > 0);
+        let (is_sync, is_raised) = (crate::op::is_sync(op, flags), self.busy.raised > 0);
         if self.rules.queue_async_depth {
             let depth = self.async_depth.unwrap_or(self.tags.depth() * 3 / 4);
             let divided = match (is_sync, is_raised) {
@@ -361,7 +394,7 @@ impl Scheduler for Bfq {
             let queue = &mut self.queues[q.index()];
             self.tree.refile(&mut queue.sorted, view.requests[id].sector, id);
             let before = queue.next;
-            let next = self.choose(before, Some(id), self.last_position);
+            let next = self.choose(before, Some(id), self.last.position);
             self.queue_mut(q).next = next;
             if before != next {
                 self.update_budget_for_next(q);
@@ -448,13 +481,13 @@ impl Scheduler for Bfq {
     }
 
     fn on_queue_info(&mut self, rotational: bool) {
-        (self.rotational, self.reference) = (rotational, Reference::of(rotational));
-        self.peak = PeakRate::new(self.reference);
+        (self.device.rotational, self.device.reference) = (rotational, Reference::of(rotational));
+        self.device.peak = PeakRate::new(self.device.reference);
         self.update_queueing_flash();
     }
 
     fn on_rotational_written(&mut self, rotational: bool) {
-        self.rotational = rotational;
+        self.device.rotational = rotational;
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {
@@ -463,7 +496,7 @@ impl Scheduler for Bfq {
 
     #[inline]
     fn next_wakeup(&self) -> Instant {
-        self.timer.min(self.kick)
+        self.service.timer.min(self.service.kick)
     }
 
     fn measured(&self) -> Option<(&'static str, u64)> {
@@ -472,8 +505,8 @@ impl Scheduler for Bfq {
 
     fn on_wakeup(&mut self, now: Instant) {
         self.advance(now);
-        self.kick = Instant::MAX;
-        if self.timer <= now {
+        self.service.kick = Instant::MAX;
+        if self.service.timer <= now {
             self.on_idle_timer();
         }
     }

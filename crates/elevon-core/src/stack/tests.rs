@@ -12,6 +12,7 @@ use elevon_testkit::Rng;
 
 use super::*;
 use crate::driver::{Accept, Command, Completion, Driver, Piece, Pieces, TimeoutAction};
+use crate::event::{Event, EventKind};
 use crate::ioprio::PrioClass;
 use crate::kernel::Kernel;
 use crate::op::Rwbs;
@@ -19,11 +20,13 @@ use crate::units::Sectors;
 
 mod answers;
 mod dispatch;
+mod driver;
 mod events;
 mod flush;
 mod inject;
 mod merges;
 mod plug;
+mod tags;
 mod tenants;
 mod tried;
 mod untraced;
@@ -304,203 +307,6 @@ fn the_first_error_of_a_calls_parts_is_the_calls() {
     // Failed or not, every part counts as an I/O, with its sectors.
     let read = rig.stack.disk_stats(rig.now).groups[0];
     assert_eq!((read.ios, read.sectors), (3, 3072));
-}
-
-#[test]
-fn in_flight_counts_from_the_driver_or_from_allocation_by_version() {
-    for (kernel, expected) in
-        [(Kernel::V6_1, 1), (Kernel::V6_6, 1), (Kernel::V6_12, 3), (Kernel::V6_18, 3), (Kernel::V7_3, 3)]
-    {
-        let mut rig = Rig::new(StackConfig { queue_depth: 1, nr_requests: Some(8), ..with_scheduler(kernel) });
-        for sector in [0, 1000, 2000] {
-            rig.submit(Op::Read, Flags::NONE, sector, 8);
-        }
-        rig.run_worker();
-        assert_eq!(rig.stack.disk_stats(rig.now).in_flight, expected, "{}", kernel.name());
-    }
-}
-
-#[test]
-fn a_retryable_error_is_tried_again_and_a_final_one_is_not() {
-    for (status, flags, tries) in [
-        (Status::Transport, Flags::NONE, 6),
-        (Status::Transport, Flags::FAILFAST_DEV, 1),
-        (Status::Transport, Flags::RAHEAD, 1),
-        (Status::Medium, Flags::NONE, 1),
-    ] {
-        for config in [config(Kernel::V6_18), with_scheduler(Kernel::V6_18)] {
-            let mut rig = Rig::new(config);
-            rig.submit(Op::Read, flags, 0, 8);
-            let mut seen = 0;
-            while let Some(&command) = rig.driver.issued.first() {
-                seen += 1;
-                rig.complete_with(command, status, Bytes::ZERO);
-            }
-            assert_eq!(seen, tries);
-            assert_eq!(rig.done(), [(1, status)]);
-        }
-    }
-}
-
-#[test]
-fn a_lost_command_times_out_after_30_seconds() {
-    let mut rig = Rig::new(config(Kernel::V6_18));
-    rig.driver.aborts = true;
-    rig.stack.config.max_retries = 0;
-    rig.submit(Op::Read, Flags::NONE, 0, 8);
-    let mut looks = Vec::new();
-    while let Some(at) = rig.stack.next_timer() {
-        looks.push(at.get() / 1_000_000_000);
-        rig.now = at;
-        rig.stack.handle_timers(at, &mut rig.driver);
-    }
-    assert_eq!(looks, [6, 30]);
-    assert_eq!(rig.done(), [(1, Status::Timeout)]);
-    // The device's late completion has no effect.
-    let late = rig.driver.issued[0];
-    rig.complete(late);
-    assert!(rig.done().is_empty());
-    assert_eq!(rig.stack.counters().late_answers, 1);
-}
-
-#[test]
-fn a_driver_may_ask_for_another_30_seconds() {
-    let mut rig = Rig::new(config(Kernel::V6_18));
-    rig.submit(Op::Read, Flags::NONE, 0, 8);
-    for _ in 0..3 {
-        rig.now = rig.stack.next_timer().expect("a command is in flight");
-        rig.stack.handle_timers(rig.now, &mut rig.driver);
-    }
-    assert_eq!(rig.driver.timeouts, [30, 60]);
-    rig.complete_all();
-    assert_eq!(rig.done(), [(1, Status::Ok)]);
-}
-
-#[test]
-fn a_busy_driver_is_asked_again_after_a_delay() {
-    for config in [config(Kernel::V6_18), with_scheduler(Kernel::V6_18)] {
-        let mut rig = Rig::new(config);
-        rig.driver.room = Some(1);
-        rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
-        assert_eq!(rig.issued(), ["0+8"]);
-        assert!(rig.events().iter().any(|e| e == "R R 1000+8"));
-        rig.driver.room = None;
-        let at = rig.stack.next_timer().expect("a rerun");
-        assert_eq!(at, Instant::ZERO + Nanos::from_millis(8));
-        rig.now = at;
-        rig.stack.handle_timers(at, &mut rig.driver);
-        assert_eq!(rig.issued(), ["0+8", "1000+8", "2000+8"]);
-        rig.complete_all();
-        assert_eq!(rig.done().len(), 3);
-    }
-}
-
-#[test]
-fn a_completion_restarts_a_busy_driver() {
-    let mut rig = Rig::new(config(Kernel::V6_18));
-    (rig.driver.room, rig.driver.promise) = (Some(2), true);
-    rig.batch(&[(0, 8), (1000, 8), (2000, 8)]);
-    rig.driver.room = None;
-    rig.complete_first();
-    assert_eq!(rig.issued(), ["1000+8", "2000+8"]);
-}
-
-#[test]
-fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
-    let mut config = config(Kernel::V6_18);
-    config.queue_depth = 2;
-    let mut rig = Rig::new(config);
-    assert_eq!(rig.submit(Op::Read, Flags::NONE, 0, 8), Submitted::Accepted);
-    // The submission has three fragments, and there is one tag.
-    assert_eq!(rig.submit(Op::Read, Flags::NONE, 8000, 3072), Submitted::Blocked);
-    assert_eq!(rig.issued(), ["0+8", "8000+1024"]);
-    rig.complete_first();
-    assert_eq!(rig.stack.poll_unblocked(), None, "one fragment still waits");
-    rig.complete_first();
-    assert_eq!(rig.stack.poll_unblocked(), Some(TaskId(0)));
-    rig.complete_all();
-    assert_eq!(rig.done(), [(1, Status::Ok), (2, Status::Ok)]);
-    assert_eq!(rig.stack.counters().tag_waits, 2);
-}
-
-/// With 16 tags, who waits for one is woken when two were freed, and with another. Meanwhile a
-/// free tag is whose I/O comes next. The last request in flight wakes whoever is left.
-#[test]
-fn waiters_are_woken_in_batches_and_others_pass_them() {
-    let mut config = config(Kernel::V6_18);
-    config.queue_depth = 16;
-    let mut rig = Rig::new(config);
-    let submit = |rig: &mut Rig, sector| {
-        let io = Io { may_block: false, ..rig.io(Op::Read, Flags::NONE, sector, 8) };
-        assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
-    };
-    // Sixteen are in flight, three wait in workers.
-    (0..19).for_each(|n| submit(&mut rig, n * 100));
-    assert_eq!((rig.issued().len(), rig.stack.counters().tag_waits), (16, 3));
-    rig.complete_first();
-    assert_eq!(rig.issued().len(), 15, "a tag is free, and nobody is woken");
-    submit(&mut rig, 5000);
-    assert_eq!(rig.issued().last().map(String::as_str), Some("5000+8"));
-    rig.complete_first();
-    assert_eq!(rig.issued().last().map(String::as_str), Some("1600+8"), "two are woken, and one finds a tag");
-    rig.complete_all();
-    assert_eq!((rig.done().len(), rig.stack.counters().tag_waits), (20, 3));
-}
-
-/// Returns a stack of four tags, all in use: one by a write in the plug of task 0 and three by
-/// writes of task 1.
-fn with_every_tag_in_use() -> Rig {
-    let mut config = with_scheduler(Kernel::V6_18);
-    config.set("nr_requests", "4").expect("a setting");
-    config.wbt_lat = Some(Nanos::ZERO);
-    let mut rig = Rig::new(config);
-    rig.driver.room = Some(0);
-    rig.stack.begin_batch(rig.now, TaskId(0));
-    rig.submit(Op::Write, Flags::NONE, 8, 8);
-    // The driver refuses the first write, which can then no longer be merged.
-    for sector in [5000, 0, 1000] {
-        let io = Io { task: TaskId(1), ..rig.io(Op::Write, Flags::NONE, sector, 8) };
-        assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
-    }
-    rig
-}
-
-/// The task's plug is flushed when the task falls asleep. If a request of the plug is merged into
-/// another, its tag becomes free, and the task need not sleep. The caller was not told of the
-/// sleep, so it must not be told of the wake-up.
-#[test]
-fn a_task_that_wakes_as_it_falls_asleep_has_not_slept() {
-    let mut rig = with_every_tag_in_use();
-    assert_eq!(rig.submit(Op::Write, Flags::NONE, 3000, 8), Submitted::Accepted);
-    assert_eq!((rig.stack.counters().tag_waits, rig.stack.poll_unblocked()), (1, None));
-    assert_eq!(rig.submit(Op::Write, Flags::NONE, 4000, 8), Submitted::Blocked);
-    assert_eq!(rig.stack.poll_unblocked(), None);
-}
-
-/// If a request is merged when its plug is flushed, its tag is free at once. The merge wakes a task
-/// that waits for a tag, because there may be no completion to wake it.
-#[test]
-fn a_merge_wakes_a_task_that_waits_for_a_tag() {
-    let mut rig = with_every_tag_in_use();
-    let io = Io { task: TaskId(2), ..rig.io(Op::Write, Flags::NONE, 3000, 8) };
-    assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Blocked);
-    rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
-    assert_eq!(rig.stack.counters().request_merges, 1);
-    assert_eq!(rig.stack.poll_unblocked(), Some(TaskId(2)));
-}
-
-#[test]
-fn io_uring_waits_in_a_worker() {
-    let mut config = config(Kernel::V6_18);
-    config.queue_depth = 1;
-    let mut rig = Rig::new(config);
-    for sector in [0, 1000, 2000] {
-        let io = Io { may_block: false, ..rig.io(Op::Read, Flags::NONE, sector, 8) };
-        assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
-    }
-    assert_eq!(rig.issued(), ["0+8"]);
-    rig.complete_all();
-    assert_eq!(rig.done().len(), 3);
 }
 
 #[test]

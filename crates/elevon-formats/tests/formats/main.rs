@@ -20,4 +20,5 @@ mod fio_jobs;
 mod fio_manual;
 mod fio_options;
 mod fio_properties;
+mod fio_values;
 mod tenants_manual;

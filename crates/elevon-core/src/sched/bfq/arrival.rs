@@ -23,7 +23,7 @@ impl Bfq {
         let task = request.task;
         let mut q = self.queue_for(request);
         let BfqQueue { just_created, sync, .. } = self.queues[q.index()];
-        if just_created && (self.burst.size > 0 || self.busy_queues() == 0) {
+        if just_created && (self.creation.burst.size > 0 || self.busy_queues() == 0) {
             self.join_burst(q);
         }
         let process = &mut self.processes[task.index()];
@@ -58,7 +58,7 @@ impl Bfq {
     #[inline(always)]
     fn observe(&mut self, q: EntityId, request: &Request) {
         let (now, idle) = (self.now, self.settings.slice_idle);
-        let (rotational, clock) = (self.rotational, self.clock(request));
+        let (rotational, clock) = (self.device.rotational, self.clock(request));
         let entity = &self.engine[q];
         let (is_idle_class, is_raised) = (entity.class == Class::Idle, entity.raise > 1);
         let queue = &mut self.queues[q.index()];
@@ -98,7 +98,7 @@ impl Bfq {
 
     /// Inserts a request into its queue, which may become busy or change its budget.
     fn file(&mut self, q: EntityId, request: &Request, id: RequestId) {
-        let (tick, old_raise, last) = (self.tick, self.engine[q].raise, self.last_position);
+        let (tick, old_raise, last) = (self.tick, self.engine[q].raise, self.last.position);
         let queue = &mut self.queues[q.index()];
         let deadline = self.now + self.settings.fifo_expire[usize::from(queue.sync)];
         self.slots[id.index()] = RequestInfo::of(request, RequestState::Sorted, Some(q), deadline);

@@ -98,7 +98,7 @@ impl Bfq {
     pub(super) fn update_max_budget(&mut self) {
         let timeout_ms = (self.settings.timeout * 1000 / i64::from(self.hz)) as u64;
         self.budgets.measured = match self.settings.max_budget {
-            0 => self.peak.sectors_in(timeout_ms),
+            0 => self.device.peak.sectors_in(timeout_ms),
             set => set,
         };
     }
@@ -138,9 +138,9 @@ impl Bfq {
                 }
             }
         }
-        self.injected = false;
-        self.measuring = false;
-        self.waited = None;
+        self.injection.injected = false;
+        self.injection.measuring = false;
+        self.injection.waited = None;
         self.queue_mut(q).injection.service = 0;
         self.recalculate_budget(q, reason);
         self.leave_service(q, reason);
@@ -156,12 +156,12 @@ impl Bfq {
 
     /// Charges slow slots, and those ended by timeout, for the time that they took.
     pub(super) fn charge_time(&mut self, q: EntityId, compensate: bool, reason: Reason) {
-        let end = if compensate { self.idling_since } else { self.now };
-        let span = end.since(self.slot_start).get();
+        let end = if compensate { self.service.idling_since } else { self.now };
+        let span = end.since(self.service.slot_start).get();
         let (queue, entity) = (self.queue(q), self.engine[q]);
         let measured = self.budgets.measured;
         let (slow, ms) = if queue.sync {
-            slowness(span, queue.is_seeky(), self.rotational, entity.service, measured)
+            slowness(span, queue.is_seeky(), self.device.rotational, entity.service, measured)
         } else {
             (false, 0)
         };
@@ -215,8 +215,8 @@ impl Bfq {
             self.leave_busy(q, true);
         }
         self.queue_mut(q).waiting = false;
-        self.timer = Instant::MAX;
-        self.serving = NIL;
+        self.service.timer = Instant::MAX;
+        self.service.queue = NIL;
         self.engine.end_service(q);
     }
 }

@@ -92,7 +92,7 @@ impl Bfq {
         }
         let close = |position: Sector| position.get().abs_diff(sector.get()) <= CLOSE;
         if let Some(serving) = self.in_service().filter(|&s| s != q)
-            && close(self.in_service_position)
+            && close(self.service.position)
             && self.may_cooperate(q, serving)
         {
             return Some(serving);
@@ -219,13 +219,13 @@ impl Bfq {
     /// Merges a new queue with that of the process created just before, if possible. Returns the
     /// queue to use.
     pub(super) fn stable_merge_at_birth(&mut self, task: TaskId, q: EntityId) -> EntityId {
-        let Some(last) = self.last_created.filter(|&last| self.queue(last).live && self.is_twin(q, last)) else {
-            self.last_created = Some(q);
+        let Some(last) = self.creation.last.filter(|&last| self.queue(last).live && self.is_twin(q, last)) else {
+            self.creation.last = Some(q);
             return q;
         };
         let age = self.queue(q).created - self.queue(last).created;
         if age > self.ms(STABLE_MS) {
-            self.last_created = Some(q);
+            self.creation.last = Some(q);
         } else if age <= self.ms(BURST_MS) {
             if self.is_queueing_flash() {
                 self.merge_for_good(task, q, last);
@@ -270,7 +270,7 @@ impl Bfq {
     /// Checks if a process's only request, which arrives now, was caused by a completion of another
     /// queue.
     pub(super) fn detect_waker(&mut self, q: EntityId) {
-        if let Some(last) = self.last_completed.filter(|&last| last != q) {
+        if let Some(last) = self.last.completed.filter(|&last| last != q) {
             self.consider_waker(q, last);
         }
     }
@@ -282,7 +282,7 @@ impl Bfq {
         if !self.queue(last).live {
             return;
         }
-        let late = self.now.since(self.last_completion) >= WAKE;
+        let late = self.now.since(self.last.completion) >= WAKE;
         if queue.short_think || queue.waker.waker == Some(last) || late || self.queue(last).shared {
             return;
         }
@@ -331,8 +331,8 @@ impl Bfq {
             waker.waker = None;
             at = waker.next.take();
         }
-        if self.last_completed == Some(q) {
-            self.last_completed = None;
+        if self.last.completed == Some(q) {
+            self.last.completed = None;
         }
     }
 }
@@ -365,15 +365,16 @@ impl Bfq {
     #[inline(never)]
     pub(super) fn join_burst(&mut self, q: EntityId) {
         let queue = self.queue(q);
-        let listed = self.burst.members[..self.burst.listed].contains(&q);
+        let listed = self.creation.burst.members[..self.creation.burst.listed].contains(&q);
         let split = self.tick <= queue.split_at.saturating_add(self.ms(AFTER_SPLIT_MS));
         if listed || queue.in_large_burst || split {
             return;
         }
         let group = self.engine[q].group;
         let nobody_busy = self.busy_queues() == 0;
-        let over = self.tick > self.burst.last.saturating_add(self.ms(BURST_MS)) || group != self.burst.group;
-        let burst = &mut self.burst;
+        let over = self.tick > self.creation.burst.last.saturating_add(self.ms(BURST_MS))
+            || group != self.creation.burst.group;
+        let burst = &mut self.creation.burst;
         burst.last = self.tick;
         if over {
             (burst.large, burst.group) = (false, group);
@@ -401,7 +402,7 @@ impl Bfq {
 
     /// Removes a queue from its burst: its process has exited, or it has been idle for long.
     pub(super) fn leave_burst(&mut self, q: EntityId) {
-        let burst = &mut self.burst;
+        let burst = &mut self.creation.burst;
         if let Some(at) = burst.members[..burst.listed].iter().position(|&member| member == q) {
             burst.members.copy_within(at + 1..burst.listed, at);
             burst.listed -= 1;

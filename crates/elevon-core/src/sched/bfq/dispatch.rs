@@ -73,9 +73,9 @@ impl Bfq {
         queue.fifo_checked = false;
         queue.waiting = false;
         queue.budget_timeout = timeout;
-        self.serving = q.0;
-        self.slot_start = self.now;
-        self.in_service_position = crate::units::Sector::ZERO;
+        self.service.queue = q.0;
+        self.service.slot_start = self.now;
+        self.service.position = crate::units::Sector::ZERO;
         Some(q)
     }
 
@@ -83,8 +83,8 @@ impl Bfq {
     #[inline(always)]
     fn dispatch_from(&mut self, q: EntityId, id: RequestId, charge: u64) -> RequestId {
         let in_service = self.is_in_service(q);
-        if in_service && core::mem::take(&mut self.measuring) {
-            self.waited = Some(id);
+        if in_service && core::mem::take(&mut self.injection.measuring) {
+            self.injection.waited = Some(id);
         }
         let is_raised = self.serve(q, charge);
         let slot = &mut self.slots[id.index()];
@@ -129,13 +129,13 @@ impl Bfq {
     /// Measures the device's rate with a dispatched request.
     fn sample_rate(&mut self, id: RequestId, sectors: u64, in_service: bool) {
         let start = self.tree.key(id);
-        let seeky = is_seek(self.last_position, start, sectors, self.rotational);
-        if self.peak.on_dispatch(self.now, sectors, seeky, self.in_flight, self.last_completion) {
+        let seeky = is_seek(self.last.position, start, sectors, self.device.rotational);
+        if self.device.peak.on_dispatch(self.now, sectors, seeky, self.in_flight, self.last.completion) {
             self.update_max_budget();
         }
-        self.last_position = start + crate::units::Sectors::new(sectors);
+        self.last.position = start + crate::units::Sectors::new(sectors);
         if in_service {
-            self.in_service_position = self.last_position;
+            self.service.position = self.last.position;
         }
     }
 
@@ -155,12 +155,12 @@ impl Bfq {
             self.recount(q);
         }
         debug_assert!(self.is_counted(q), "a queue with requests in the device is counted otherwise");
-        let gap = now.since(self.last_completion);
-        if gap > Nanos::ZERO && self.peak.on_completion(gap, self.last_completion) {
+        let gap = now.since(self.last.completion);
+        if gap > Nanos::ZERO && self.device.peak.on_completion(gap, self.last.completion) {
             self.update_max_budget();
         }
-        self.last_completion = now;
-        self.last_completed = (!shared).then_some(q);
+        self.last.completion = now;
+        self.last.completed = (!shared).then_some(q);
         if may_be_soft_rt {
             let is_interactive = self.engine[q].raise > 1 && !self.queue(q).raising.soft_rt;
             if !is_interactive {
@@ -171,7 +171,7 @@ impl Bfq {
             return;
         }
         if self.in_flight == 0 && self.queued > 0 {
-            self.kick = now;
+            self.service.kick = now;
         }
     }
 
@@ -202,7 +202,7 @@ impl Bfq {
             })
         };
         let seed_rules = self.settings.inject == super::injection::Inject::Seed;
-        if self.queueing.on_completion(self.in_flight, self.queued, is_held_back, seed_rules) {
+        if self.device.queueing.on_completion(self.in_flight, self.queued, is_held_back, seed_rules) {
             self.update_queueing_flash();
         }
     }

@@ -150,8 +150,8 @@ impl Bfq {
         // Each count on its own: mostly one or two of them change.
         let (from, to) = (old.weight(), new.weight());
         if from != to {
-            self.weights.remove(from);
-            self.weights.add(to);
+            self.busy.weights.remove(from);
+            self.busy.weights.add(to);
         }
         let flags = Counted::BUSY | Counted::RAISED | Counted::CLASS;
         if (old.0 ^ new.0) & flags != 0 {
@@ -165,12 +165,12 @@ impl Bfq {
     /// Counts a queue among the busy ones as it is now.
     fn change_busy(&mut self, old: Counted, new: Counted) {
         if old.has(Counted::BUSY) {
-            self.busy.remove(old.class());
+            self.busy.queues.remove(old.class());
         }
         if new.has(Counted::BUSY) {
-            self.busy.add(new.class());
+            self.busy.queues.add(new.class());
         }
-        self.raised_busy = self.raised_busy + u32::from(new.raised_busy()) - u32::from(old.raised_busy());
+        self.busy.raised = self.busy.raised + u32::from(new.raised_busy()) - u32::from(old.raised_busy());
     }
 
     /// Counts a queue that is present among those of its group.
@@ -178,29 +178,29 @@ impl Bfq {
         if old.has(Counted::PRESENT) {
             let pending = &mut self.groups[old.group().index()].pending;
             *pending -= 1;
-            self.pending_groups -= u32::from(*pending == 0);
+            self.busy.groups -= u32::from(*pending == 0);
         }
         if new.has(Counted::PRESENT) {
             let pending = &mut self.groups[new.group().index()].pending;
             *pending += 1;
-            self.pending_groups += u32::from(*pending == 1);
+            self.busy.groups += u32::from(*pending == 1);
         }
     }
 
     /// Returns the number of busy queues of all classes.
     #[inline]
     pub(super) const fn busy_queues(&self) -> u32 {
-        self.busy.all
+        self.busy.queues.all
     }
 
     /// Returns true if the device was not rotational and queued commands when this was determined.
     pub(super) const fn is_queueing_flash(&self) -> bool {
-        self.queueing_flash
+        self.device.queueing_flash
     }
 
     /// Determines if the device is not rotational and queues commands.
     pub(super) const fn update_queueing_flash(&mut self) {
-        self.queueing_flash = !self.rotational && self.queueing.is_on();
+        self.device.queueing_flash = !self.device.rotational && self.device.queueing.is_on();
     }
 
     /// Returns true if shares would be wrong without waiting for this queue. Since 5.2 the
@@ -212,25 +212,25 @@ impl Bfq {
         let own = || self.queue(q).counted.weight();
         let is_spared = || match self.settings.inject {
             Inject::Off | Inject::Seed => false,
-            Inject::Limit | Inject::Fair => own() > 0 && Some(own()) == self.weights.smallest(),
+            Inject::Limit | Inject::Fair => own() > 0 && Some(own()) == self.busy.weights.smallest(),
         };
-        let weights_differ = self.weights.distinct > 1 && !is_spared();
+        let weights_differ = self.busy.weights.distinct > 1 && !is_spared();
         let root = u32::from(self.rules.bfq_counts_root_group || self.groups[0].pending > 0);
-        weights_differ || self.busy.classes > 1 || self.pending_groups > root
+        weights_differ || self.busy.queues.classes > 1 || self.busy.groups > root
     }
 
     /// Returns true if waiting for this queue makes the device faster.
     pub(super) fn idling_boosts(&self, q: EntityId) -> bool {
-        let (queue, queueing) = (self.queue(q), self.queueing.is_on());
+        let (queue, queueing) = (self.queue(q), self.device.queueing.is_on());
         let streams = !queue.is_seeky() && queue.io_bound.is_bound && queue.short_think;
-        let gains = (self.rotational && !queueing) || ((self.rotational || !queueing) && streams);
-        gains && self.raised_busy == 0
+        let gains = (self.device.rotational && !queueing) || ((self.device.rotational || !queueing) && streams);
+        gains && self.busy.raised == 0
     }
 
     /// Returns true if waiting for this queue is needed for its share.
     pub(super) fn idling_needed(&self, q: EntityId) -> bool {
         let others = self.busy_queues();
-        let crowded = || self.raised_busy < others || self.in_flight >= self.queue(q).dispatched + CROWD;
+        let crowded = || self.busy.raised < others || self.in_flight >= self.queue(q).dispatched + CROWD;
         others == 1 || (self.engine[q].raise > 1 && crowded()) || self.is_asymmetric(q)
     }
 
@@ -262,19 +262,19 @@ impl Bfq {
             idle
         };
         self.queue_mut(q).waiting = true;
-        self.idling_since = self.now;
-        self.timer = self.now + span;
+        self.service.idling_since = self.now;
+        self.service.timer = self.now + span;
     }
 
     /// Stops waiting for the queue in service.
     pub(super) fn stop_waiting(&mut self, q: EntityId) {
         self.queue_mut(q).waiting = false;
-        self.timer = Instant::MAX;
+        self.service.timer = Instant::MAX;
     }
 
     /// Handles the expiry of the idle timer.
     pub(super) fn on_idle_timer(&mut self) {
-        self.timer = Instant::MAX;
+        self.service.timer = Instant::MAX;
         let Some(q) = self.in_service() else { return };
         self.queue_mut(q).waiting = false;
         if self.slot_timed_out(q) {

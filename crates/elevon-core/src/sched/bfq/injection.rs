@@ -145,13 +145,13 @@ impl Bfq {
     fn choose_within_limit(&mut self, q: EntityId) -> Option<EntityId> {
         let queue = self.queue(q);
         let short = queue.short_think;
-        let allowed = self.engine[q].raise == 1 || self.raised_busy > 1 || !short;
+        let allowed = self.engine[q].raise == 1 || self.busy.raised > 1 || !short;
         let limit = queue.injection.limit;
         if self.idling_boosts(q) || !allowed || self.in_flight >= limit {
             return None;
         }
         let only_raised = self.engine[q].raise > 1 && short;
-        let flash = !self.rotational;
+        let flash = !self.device.rotational;
         let waits = self.rules.bfq_big_injection_waits;
         let candidate = |&other: &EntityId| {
             let raised = !only_raised || self.engine[other].raise > 1;
@@ -162,7 +162,7 @@ impl Bfq {
             }
         };
         let other = self.engine.active_queues().find(candidate)?;
-        self.injected = true;
+        self.injection.injected = true;
         Some(other)
     }
 
@@ -197,12 +197,12 @@ impl Bfq {
         let alone = self.in_flight == 0;
         if self.is_in_service(q)
             && self.tick - injection.decreased >= self.ms(REST_MS)
-            && (alone || (injection.baseline > 0 && self.injected))
+            && (alone || (injection.baseline > 0 && self.injection.injected))
         {
-            self.last_empty_occupied = self.now;
-            self.measuring = true;
+            self.injection.last_empty_occupied = self.now;
+            self.injection.measuring = true;
             if alone {
-                self.injected = false;
+                self.injection.injected = false;
             }
         }
     }
@@ -212,20 +212,20 @@ impl Bfq {
         let tick = self.tick;
         let queue = self.queue_mut(q);
         queue.injection.reset(tick, queue.short_think);
-        self.waited = None;
+        self.injection.waited = None;
     }
 
     /// Ends the measurement when the waited-for request completes.
     pub(super) fn measure(&mut self, q: EntityId, id: RequestId) {
-        if self.waited != Some(id) {
+        if self.injection.waited != Some(id) {
             return;
         }
-        let took = self.now.since(self.last_empty_occupied).get();
-        let (injected, in_flight, tick) = (self.injected, self.in_flight, self.tick);
-        let in_flight_max = self.queueing.in_flight_max;
+        let took = self.now.since(self.injection.last_empty_occupied).get();
+        let (injected, in_flight, tick) = (self.injection.injected, self.in_flight, self.tick);
+        let in_flight_max = self.device.queueing.in_flight_max;
         self.queue_mut(q).injection.learn(took, injected, in_flight, in_flight_max, tick);
-        self.waited = None;
-        self.injected = false;
+        self.injection.waited = None;
+        self.injection.injected = false;
     }
 }
 

@@ -97,8 +97,8 @@ impl Bfq {
         let mut queue = BfqQueue::new(self.now, self.tick, sync, level, class == Class::Idle);
         queue.max_budget = self.budgets.max() * 2 / 3;
         queue.injection.reset(self.tick, queue.short_think);
-        self.births += 1;
-        queue.serial = self.births;
+        self.creation.count += 1;
+        queue.serial = self.creation.count;
         *self.queue_mut(q) = queue;
         q
     }
@@ -277,7 +277,7 @@ impl Bfq {
             if self.is_in_service(q) {
                 self.leave_service(q, budget::Reason::Timeout);
                 self.engine[q].service = 0;
-                self.kick = self.now;
+                self.service.kick = self.now;
             }
         }
         self.leave_if_abandoned(q);
@@ -302,8 +302,8 @@ impl Bfq {
         self.forget_wakers(q);
         self.leave_burst(q);
         self.refile_position(q);
-        if self.last_created == Some(q) {
-            self.last_created = None;
+        if self.creation.last == Some(q) {
+            self.creation.last = None;
         }
         self.queue_mut(q).live = false;
         self.recount(q);

@@ -230,7 +230,7 @@ impl Bfq {
         if queue.is_empty() {
             // The only one is no longer to be looked for among those that are due.
             (queue.fifo, queue.next, queue.fifo_checked) = (Fifo::EMPTY, None, true);
-            if queue.busy && self.serving != q.0 {
+            if queue.busy && self.service.queue != q.0 {
                 self.leave_busy(q, false);
                 (self.engine[q].budget, self.engine[q].service) = (0, 0);
             }

@@ -72,7 +72,7 @@ pub(super) struct Looks {
 
 impl Bfq {
     fn raise_ticks(&self) -> i64 {
-        to_ticks(self.peak.raise_ms(self.reference) as i64, self.hz)
+        to_ticks(self.device.peak.raise_ms(self.device.reference) as i64, self.hz)
     }
     pub(super) fn ms(&self, ms: i64) -> i64 {
         to_ticks(ms, self.hz)

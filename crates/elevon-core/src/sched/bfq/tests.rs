@@ -99,7 +99,7 @@ fn the_oldest_request_goes_once_a_slot_when_it_is_late() {
     for sector in [100, 120, 140] {
         bed.send(READ, sector);
     }
-    bed.scheduler.last_position = Sector::new(100);
+    bed.scheduler.last.position = Sector::new(100);
     let q = bed.sync_queue(0);
     let first = bed.scheduler.tree.first(bed.scheduler.queue(q).sorted);
     bed.scheduler.queue_mut(q).next = first;
@@ -215,11 +215,11 @@ fn depths() {
     bfq.on_depth_updated(64, 4);
     assert_eq!(limits(&bfq), [8, 12]);
     assert_eq!(bfq.depth_limit(Op::Read, Flags::NONE), None);
-    bfq.raised_busy = 1;
+    bfq.busy.raised = 1;
     assert_eq!(limits(&bfq), [3, 6]);
     bfq.rules = Kernel::V6_18.rules();
     assert_eq!(limits(&bfq), [12, 24]);
-    bfq.raised_busy = 0;
+    bfq.busy.raised = 0;
     assert_eq!(limits(&bfq), [32, 48]);
     bfq.on_depth_updated(256, 6);
     assert_eq!(limits(&bfq), [128, 192]);
@@ -227,14 +227,14 @@ fn depths() {
     bfq.rules = Kernel::V7_0.rules();
     for (requests, plain, raised) in [(256, [128, 192], [48, 96]), (62, [30, 46], [11, 23])] {
         bfq.on_depth_updated(requests, word_shift(requests));
-        bfq.raised_busy = 0;
+        bfq.busy.raised = 0;
         assert_eq!(limits(&bfq), plain);
-        bfq.raised_busy = 1;
+        bfq.busy.raised = 1;
         assert_eq!(limits(&bfq), raised);
     }
     bfq.set_async_depth(100);
     assert_eq!(limits(&bfq), [25, 50]);
-    bfq.raised_busy = 0;
+    bfq.busy.raised = 0;
     assert_eq!(limits(&bfq), [66, 100]);
 }
 
@@ -264,7 +264,7 @@ fn eight_new_queues_are_a_burst() {
         if older {
             // This queue was busy before the first of the burst, and is not part of it.
             bed.send(As { task: 20, level: 2, ..READ }, 0);
-            bed.scheduler.burst = cooperation::Burst::new();
+            bed.scheduler.creation.burst = cooperation::Burst::new();
         }
         for task in 0..9 {
             bed.send(As { task, level: (task % 8) as u8, ..READ }, 1_000_000 * u64::from(task + 1));
@@ -361,7 +361,7 @@ fn large_requests_are_injected_into_an_empty_device_only() {
             let id = RequestId(0);
             bed.pass(100);
             bed.finish(id);
-            assert!(bed.scheduler.timer < Instant::MAX);
+            assert!(bed.scheduler.service.timer < Instant::MAX);
         }
         assert_eq!(bed.pull().len(), count, "{} empty {empty}", kernel.name());
     }

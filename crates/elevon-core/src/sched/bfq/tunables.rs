@@ -115,7 +115,7 @@ impl Bfq {
             "back_seek_penalty" => s.back_seek_penalty as i64,
             "fifo_expire_async" => ms(s.fifo_expire[0]),
             "fifo_expire_sync" => ms(s.fifo_expire[1]),
-            "hw_tag" => self.queueing_preset.map_or(0, |yes| 1 + i64::from(yes)),
+            "hw_tag" => self.device.queueing_preset.map_or(0, |yes| 1 + i64::from(yes)),
             "inject" => s.inject as i64,
             "inject_coeff" => s.inject_coeff as i64,
             "low_latency" => s.low_latency.into(),
@@ -138,8 +138,8 @@ impl Bfq {
             "fifo_expire_async" => s.fifo_expire[0] = Nanos::from_millis(natural),
             "fifo_expire_sync" => s.fifo_expire[1] = Nanos::from_millis(natural),
             "hw_tag" => {
-                self.queueing_preset = [None, Some(false), Some(true)][value as usize];
-                self.queueing = Queueing::new(self.queueing_preset);
+                self.device.queueing_preset = [None, Some(false), Some(true)][value as usize];
+                self.device.queueing = Queueing::new(self.device.queueing_preset);
                 self.update_queueing_flash();
             }
             "inject" => s.inject = Inject::ALL[value as usize],
