@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::*;
 
 /// Seeds that once failed, with what they found, from before tenants existed.

@@ -27,6 +27,22 @@ pub struct Knob {
     pub help: &'static str,
     /// The control file that does the same; empty if there is none.
     pub same_as: &'static str,
+    read: Read,
+}
+
+/// How the value of a knob is read.
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    /// A setting of a tenant.
+    Setting(fn(&Value<'_>, &Rules) -> Result<Setting, Complaint>),
+    /// The table of limits, or a word that lifts all.
+    Limits,
+    /// The table of floors, or 0.
+    Floors,
+    /// A key of the table of limits.
+    Limit(fn(&mut Limit, &Value<'_>) -> Result<(), Complaint>),
+    /// A key of the table of floors.
+    Floor(fn(&mut Floor, &Value<'_>) -> Result<(), Complaint>),
 }
 
 const RATE: &str = "\"10M\", \"4MiB\", 1048576 or \"max\"";
@@ -34,9 +50,23 @@ const IOS: &str = "500, \"10K\" or \"max\"";
 const BPS: &str = "bytes/s, 1..=18446744073709551615";
 const IOPS: &str = "I/Os a second, 1..=18446744073709551615";
 
-const fn rate(name: &'static str, takes: &'static str, range: &'static str, help: &'static str) -> Knob {
-    Knob { name, takes, range, default: "max", help, same_as: "" }
+/// A limit of a rate, in bytes or in I/Os.
+macro_rules! rate {
+    ($field:ident, $parse:ident, $takes:ident, $range:ident, $help:expr $(,)?) => {
+        Knob {
+            name: concat!("limit.", stringify!($field)),
+            takes: $takes,
+            range: $range,
+            default: "max",
+            help: $help,
+            same_as: "",
+            read: Read::Limit(|limit, value| set(&mut limit.$field, cap(value, $parse, $takes))),
+        }
+    };
 }
+
+/// The other name of a knob: a control file of the kernel calls it so.
+const OTHER_NAME: (&str, &str) = ("target", "latency");
 
 /// The knobs of a tenant; those inside `limit` have its name as a prefix.
 pub const KNOBS: &[Knob] = &[
@@ -47,6 +77,7 @@ pub const KNOBS: &[Knob] = &[
         default: "100",
         help: "share of the device among its siblings: by io.cost as it is, by BFQ and flow at most 1000",
         same_as: "io.weight, io.bfq.weight",
+        read: Read::Setting(|value, _| weight(value)),
     },
     Knob {
         name: "class",
@@ -55,6 +86,7 @@ pub const KNOBS: &[Knob] = &[
         default: "no-change",
         help: "priority class of the tenant's own I/O",
         same_as: "io.prio.class",
+        read: Read::Setting(class),
     },
     Knob {
         name: "latency",
@@ -63,6 +95,7 @@ pub const KNOBS: &[Knob] = &[
         default: "max",
         help: "latency that is defended against siblings with a larger target or none",
         same_as: "io.latency",
+        read: Read::Setting(|value, _| latency(value).map(Setting::Latency)),
     },
     Knob {
         name: "limit",
@@ -71,14 +104,16 @@ pub const KNOBS: &[Knob] = &[
         default: "none",
         help: "limits that are exact: no slices; a parent's holds for all below it together, who share it by weight",
         same_as: "",
+        read: Read::Limits,
     },
-    rate("limit.rbps", RATE, BPS, "bytes of reads"),
-    rate("limit.wbps", RATE, BPS, "bytes of writes"),
-    rate("limit.bps", RATE, BPS, "bytes of both together"),
-    rate("limit.riops", IOS, IOPS, "reads"),
-    rate("limit.wiops", IOS, IOPS, "writes"),
-    rate(
-        "limit.iops",
+    rate!(rbps, rate_of, RATE, BPS, "bytes of reads"),
+    rate!(wbps, rate_of, RATE, BPS, "bytes of writes"),
+    rate!(bps, rate_of, RATE, BPS, "bytes of both together"),
+    rate!(riops, count_of, IOS, IOPS, "reads"),
+    rate!(wiops, count_of, IOS, IOPS, "writes"),
+    rate!(
+        iops,
+        count_of,
         IOS,
         IOPS,
         "I/Os of both together; a request to a served disk counts one for each 256 KiB begun",
@@ -90,6 +125,7 @@ pub const KNOBS: &[Knob] = &[
         default: "0",
         help: "what the limits in bytes let pass at once after idling, beside one I/O",
         same_as: "",
+        read: Read::Limit(|limit, value| set(&mut limit.burst, plain(value, bytes_of, "bytes, such as \"1MiB\""))),
     },
     Knob {
         name: "limit.burst_ios",
@@ -98,6 +134,9 @@ pub const KNOBS: &[Knob] = &[
         default: "0",
         help: "what the limits in I/Os let pass at once after idling, beside one I/O",
         same_as: "",
+        read: Read::Limit(|limit, value| {
+            set(&mut limit.burst_ios, plain(value, count_of, "a number of I/Os, such as 50 or \"1K\""))
+        }),
     },
     Knob {
         name: "reserve",
@@ -106,6 +145,7 @@ pub const KNOBS: &[Knob] = &[
         default: "none",
         help: "floors: rates that it gets before others, whatever the weights are; under flow",
         same_as: "",
+        read: Read::Floors,
     },
     Knob {
         name: "reserve.iops",
@@ -114,6 +154,9 @@ pub const KNOBS: &[Knob] = &[
         default: "0",
         help: "of reads and writes together; a parent's is of all below it together",
         same_as: "",
+        read: Read::Floor(|floor, value| {
+            set(&mut floor.iops, plain(value, count_of, "I/Os a second, such as 500 or \"10K\""))
+        }),
     },
     Knob {
         name: "reserve.bps",
@@ -122,6 +165,9 @@ pub const KNOBS: &[Knob] = &[
         default: "0",
         help: "the same in bytes; where both are given, both hold",
         same_as: "",
+        read: Read::Floor(|floor, value| {
+            set(&mut floor.bps, plain(value, rate_of, "bytes a second, such as \"10M\" or \"4MiB\""))
+        }),
     },
 ];
 
@@ -156,41 +202,35 @@ pub(super) fn take(
         }
         return;
     }
-    let knob = match (name, entry.value) {
-        ("weight", value) => integer(value)
-            .filter(|weight| (1..=10_000).contains(weight))
-            .map(|weight| Setting::Weight(weight as u16))
-            .ok_or_else(|| out_of_range(value, "1 to 10000")),
-        ("class", Value::String(word)) => {
-            let of_word = |wrong: Complaint| wrong.reworded(|message| format!("{word}: {message}"));
-            parse_class(word, rules).map(Setting::Class).map_err(of_word)
-        }
-        ("class", _) => Err(Problem::Malformed.because("expected a policy, such as \"restrict-to-be\"")),
-        ("latency" | "target", value) => latency(value).map(Setting::Latency),
-        ("limit" | "reserve", Value::Table(table)) => {
+    let known = KNOBS.iter().find(|knob| knob.name == name || (name, knob.name) == OTHER_NAME);
+    let setting = match (known.map(|knob| knob.read), entry.value) {
+        (Some(Read::Setting(read)), value) => read(value, rules),
+        (Some(read @ (Read::Limits | Read::Floors)), Value::Table(table)) => {
             let rates = entries(table);
-            let setting = match name {
-                "limit" => limit(reader, &key, &rates).map(Setting::Limit),
-                _ => reserve(reader, &key, &rates).map(Setting::Reserve),
+            let setting = match read {
+                Read::Limits => limits(reader, &key, &rates).map(Setting::Limit),
+                _ => floors(reader, &key, &rates).map(Setting::Reserve),
             };
             if setting.is_some() && whose == Some(FileOwner::Device) {
                 reader.complain(entry.key.start, &key, ROOT);
             }
             return found.extend(setting);
         }
-        ("limit", Value::String(word)) if word == "max" => Ok(Setting::Limit(NO_LIMIT)),
-        ("limit", _) => {
+        (Some(Read::Limits), Value::String(word)) if word == "max" => Ok(Setting::Limit(NO_LIMIT)),
+        (Some(Read::Limits), _) => {
             let expected = "expected a table, such as { rbps = \"10M\", riops = 500 }, or \"max\"";
             Err(Problem::Malformed.because(expected))
         }
-        ("reserve", value) if integer(value) == Some(0) => Ok(Setting::Reserve(Reserve::NONE.into())),
-        ("reserve", _) => {
+        (Some(Read::Floors), value) if integer(value) == Some(0) => Ok(Setting::Reserve(Reserve::NONE.into())),
+        (Some(Read::Floors), _) => {
             let expected = "expected a table, such as { iops = 500, bps = \"10M\" }, or 0 for none";
             Err(Problem::Malformed.because(expected))
         }
-        _ => return reader.complain(entry.key.start, &key, Problem::Unknown.because(unknown(entry, whose))),
+        (Some(Read::Limit(_) | Read::Floor(_)) | None, _) => {
+            return reader.complain(entry.key.start, &key, Problem::Unknown.because(unknown(entry, whose)));
+        }
     };
-    match knob {
+    match setting {
         Ok(_) if whose == Some(FileOwner::Device) => reader.complain(entry.key.start, &key, ROOT),
         Ok(setting) => found.push(setting),
         Err(complaint) => reader.complain(entry.at.start, &key, complaint),
@@ -319,23 +359,40 @@ fn latency(value: &Value<'_>) -> Result<Option<Nanos>, Complaint> {
     }
 }
 
-/// Reads a table whose keys are knobs with its name as a prefix: `take` reads the value of one of
-/// them, and returns `None` for another key. Complaints name the place of the wrong key or value.
+fn weight(value: &Value<'_>) -> Result<Setting, Complaint> {
+    integer(value)
+        .filter(|weight| (1..=10_000).contains(weight))
+        .map(|weight| Setting::Weight(weight as u16))
+        .ok_or_else(|| out_of_range(value, "1 to 10000"))
+}
+
+fn class(value: &Value<'_>, rules: &Rules) -> Result<Setting, Complaint> {
+    let Value::String(word) = value else {
+        return Err(Problem::Malformed.because("expected a policy, such as \"restrict-to-be\""));
+    };
+    let of_word = |wrong: Complaint| wrong.reworded(|message| format!("{word}: {message}"));
+    parse_class(word, rules).map(Setting::Class).map_err(of_word)
+}
+
+/// Reads a table whose keys are knobs with its name as a prefix: `read` reads the value of one of
+/// them. Complaints name the place of the wrong key or value.
 fn table<T: Default>(
     reader: &mut Reader<'_>,
     scope: &str,
     (name, noun): (&str, &str),
     entries: &[TomlEntry<'_>],
-    take: impl Fn(&mut T, &str, &Value<'_>) -> Option<Result<(), Complaint>>,
+    read: impl Fn(&mut T, Read, &Value<'_>) -> Option<Result<(), Complaint>>,
 ) -> Option<T> {
+    let key_of = |knob: &Knob| knob.name.strip_prefix(name)?.strip_prefix('.');
     let mut all = T::default();
     let before = reader.complaints.len();
     for entry in entries {
-        match take(&mut all, entry.name, entry.value) {
+        let knob = KNOBS.iter().find(|knob| key_of(knob) == Some(entry.name));
+        match knob.and_then(|knob| read(&mut all, knob.read, entry.value)) {
             Some(Ok(())) => {}
             Some(Err(complaint)) => reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint),
             None => {
-                let known = KNOBS.iter().filter_map(|knob| knob.name.strip_prefix(name)?.strip_prefix('.'));
+                let known = KNOBS.iter().filter_map(key_of);
                 let meant = did_you_mean(entry.name, known.clone());
                 let known = known.collect::<Vec<_>>().join(", ");
                 let unknown = Problem::Unknown.because(format!("no such {noun}{meant}; there are {known}"));
@@ -347,30 +404,18 @@ fn table<T: Default>(
 }
 
 /// Reads the table of `limit`.
-fn limit(reader: &mut Reader<'_>, scope: &str, entries: &[TomlEntry<'_>]) -> Option<Limit> {
-    table(reader, scope, ("limit", "limit"), entries, |limit: &mut Limit, key, value| {
-        Some(match key {
-            "rbps" => set(&mut limit.rbps, cap(value, rate_of, RATE)),
-            "wbps" => set(&mut limit.wbps, cap(value, rate_of, RATE)),
-            "bps" => set(&mut limit.bps, cap(value, rate_of, RATE)),
-            "riops" => set(&mut limit.riops, cap(value, count_of, IOS)),
-            "wiops" => set(&mut limit.wiops, cap(value, count_of, IOS)),
-            "iops" => set(&mut limit.iops, cap(value, count_of, IOS)),
-            "burst" => set(&mut limit.burst, plain(value, bytes_of, "bytes, such as \"1MiB\"")),
-            "burst_ios" => set(&mut limit.burst_ios, plain(value, count_of, "a number of I/Os, such as 50 or \"1K\"")),
-            _ => return None,
-        })
+fn limits(reader: &mut Reader<'_>, scope: &str, entries: &[TomlEntry<'_>]) -> Option<Limit> {
+    table(reader, scope, ("limit", "limit"), entries, |limit: &mut Limit, read, value| match read {
+        Read::Limit(read) => Some(read(limit, value)),
+        _ => None,
     })
 }
 
 /// Reads the table of `reserve`.
-fn reserve(reader: &mut Reader<'_>, scope: &str, entries: &[TomlEntry<'_>]) -> Option<Floor> {
-    table(reader, scope, ("reserve", "floor"), entries, |floor: &mut Floor, key, value| {
-        Some(match key {
-            "iops" => set(&mut floor.iops, plain(value, count_of, "I/Os a second, such as 500 or \"10K\"")),
-            "bps" => set(&mut floor.bps, plain(value, rate_of, "bytes a second, such as \"10M\" or \"4MiB\"")),
-            _ => return None,
-        })
+fn floors(reader: &mut Reader<'_>, scope: &str, entries: &[TomlEntry<'_>]) -> Option<Floor> {
+    table(reader, scope, ("reserve", "floor"), entries, |floor: &mut Floor, read, value| match read {
+        Read::Floor(read) => Some(read(floor, value)),
+        _ => None,
     })
 }
 

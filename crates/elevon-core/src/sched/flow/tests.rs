@@ -4,6 +4,8 @@ use super::*;
 use crate::kernel::Kernel;
 use crate::op::Op;
 use crate::sched::testing::{Bed, Rng};
+use crate::sched::{Scheduler, View};
+use crate::units::{HwQueue, TaskId};
 
 mod prefer;
 

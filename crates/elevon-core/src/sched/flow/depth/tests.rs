@@ -4,6 +4,7 @@ extern crate alloc;
 use alloc::vec::Vec;
 
 use super::compare::{OCTAVE, log2};
+use super::compare::{compare, do_not_wait};
 use super::*;
 
 /// What a request was seen to occupy, in nanoseconds.
