@@ -630,7 +630,7 @@ impl PageCache {
 
     fn end(&mut self, at: &Progress, status: Status) -> CallDone {
         let Progress { bytes, waited, device, paused, without_memory: starved, class, is_major, .. } = *at;
-        self.stats.call_ended(Cause::of(at.call.kind), waited, is_major);
+        self.stats.call_ended(Cause::from_kind(at.call.kind), waited, is_major);
         let Call { task, token, .. } = at.call;
         CallDone { task, token, status, bytes, waited, device, paused, starved, class, is_major }
     }

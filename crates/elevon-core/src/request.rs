@@ -117,7 +117,7 @@ impl Request {
     /// Returns a new request for a bio, which is in the table under `id`, in the place that was
     /// allocated.
     #[inline(always)]
-    pub(crate) fn of(now: Instant, id: BioId, bio: &Bio, allocated: &Allocated) -> Self {
+    pub(crate) fn new(now: Instant, id: BioId, bio: &Bio, allocated: &Allocated) -> Self {
         Self {
             state: State::Queued,
             accounted: allocated.accounted,
@@ -135,7 +135,7 @@ impl Request {
             cpu: allocated.cpu,
             queue: allocated.queue,
             tag: allocated.tag,
-            place: if bio.has_place { Throttled::of(bio.op, bio.flags) } else { None },
+            place: if bio.has_place { Throttled::from_op(bio.op, bio.flags) } else { None },
             start: now,
             issued: now,
             ..Self::FREE

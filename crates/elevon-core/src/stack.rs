@@ -195,7 +195,7 @@ struct Call {
 
 impl Call {
     /// Returns the call of an I/O whose submission begins.
-    fn of(io: &Io, sync: Option<u32>) -> Self {
+    fn from_io(io: &Io, sync: Option<u32>) -> Self {
         Self {
             task: io.task,
             token: io.token,

@@ -43,7 +43,7 @@ impl Throttled {
     /// Returns how a bio of this operation with these flags is counted; `None` if it is never
     /// throttled.
     #[inline(always)]
-    pub(crate) const fn of(op: Op, flags: Flags) -> Option<Self> {
+    pub(crate) const fn from_op(op: Op, flags: Flags) -> Option<Self> {
         match op {
             Op::Write if !flags.contains(Flags::IDLE) => Some(Self::Write),
             Op::Discard => Some(Self::Discard),
@@ -64,7 +64,7 @@ struct Places {
 }
 
 impl Places {
-    const fn of(most: u32) -> Self {
+    const fn from_most(most: u32) -> Self {
         match most {
             0..=2 => Self { most, normal: most, background: 1 },
             _ => Self { most, normal: most.div_ceil(2), background: most.div_ceil(4) },
@@ -140,7 +140,7 @@ impl Wbt {
             queue_depth,
             step: 0,
             is_largest: false,
-            places: Places::of(0),
+            places: Places::from_most(0),
             in_flight: [0; 2],
             unknown: 0,
             window: WINDOW,
@@ -355,7 +355,7 @@ impl Wbt {
         self.unknown = 0;
         let (depth, is_largest) = depth_at(step, self.queue_depth);
         self.is_largest = is_largest;
-        self.places = Places::of(if self.is_on() { depth } else { 0 });
+        self.places = Places::from_most(if self.is_on() { depth } else { 0 });
     }
 }
 
@@ -363,7 +363,7 @@ impl Wbt {
 /// `queue_depth` commands.
 pub(crate) const fn most_background(queue_depth: u32) -> u32 {
     let most = queue_depth as u64 * 3 / 4;
-    Places::of(if most > 2 { most as u32 } else { 2 }).background
+    Places::from_most(if most > 2 { most as u32 } else { 2 }).background
 }
 
 /// Returns the depth at a step, and whether there is no larger one.

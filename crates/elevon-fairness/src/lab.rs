@@ -184,5 +184,5 @@ fn run_with(mix: &Mix, setup: &Setup, cost_model: &str, cpu: CpuCost) -> Measure
     let (device, held) = Watched::new(device);
     let mut windows = Windows::new(held);
     let outcome = run(&mut Engine::new(stack, Simulation::new(device)), &mut jobs, &mut windows);
-    Measured::of(&outcome, windows)
+    Measured::from_outcome(&outcome, windows)
 }

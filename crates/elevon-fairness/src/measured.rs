@@ -42,7 +42,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    pub(crate) fn of(outcome: &RunOutcome, windows: Windows) -> Self {
+    pub(crate) fn from_outcome(outcome: &RunOutcome, windows: Windows) -> Self {
         assert_eq!(outcome.ended_early, None, "the run ended before its processes");
         Self { processes: outcome.jobs.iter().map(process).collect(), windows: windows.done }
     }

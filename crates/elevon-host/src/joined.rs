@@ -78,7 +78,7 @@ struct Part {
 }
 
 impl Unflushed {
-    pub(crate) fn of(file: &HostFile) -> Self {
+    pub(crate) fn from_file(file: &HostFile) -> Self {
         Self(Arc::new(file.parts().map(|_| Part::default()).collect()))
     }
 

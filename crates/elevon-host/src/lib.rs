@@ -118,7 +118,7 @@ impl Host {
     pub fn new(file: HostFile, depth: u32, method: Option<Method>, interrupt: Interrupt) -> std::io::Result<Self> {
         let mut warnings = file.notes.clone();
         let mut alarm = None;
-        let unflushed = Unflushed::of(&file);
+        let unflushed = Unflushed::from_file(&file);
         let mut threads = || {
             let alarm = alarm.insert(Alarm::new()?).clone();
             threads::Threads::new(&file, &unflushed, depth, alarm)

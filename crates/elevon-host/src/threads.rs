@@ -90,7 +90,7 @@ struct OpenFile {
 }
 
 impl OpenFile {
-    fn of(file: &HostFile) -> std::io::Result<Self> {
+    fn from_file(file: &HostFile) -> std::io::Result<Self> {
         let (of, flush_file) = (file.file.try_clone()?, file.flush_file.try_clone()?);
         Ok(Self { file: of, flush_file, is_block_device: file.is_block_device })
     }
@@ -136,7 +136,7 @@ impl Threads {
         let queue = Arc::new(WorkQueue::default());
         let hand = Hand {
             queue: Arc::clone(&queue),
-            files: Arc::new(file.parts().map(OpenFile::of).collect::<std::io::Result<_>>()?),
+            files: Arc::new(file.parts().map(OpenFile::from_file).collect::<std::io::Result<_>>()?),
             unflushed: unflushed.clone(),
             results: sender,
             alarm: alarm.clone(),

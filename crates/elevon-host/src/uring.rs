@@ -104,11 +104,11 @@ impl Uring {
             .build(entries)
             // Kernels before 6.1 do not support all of these flags; they only save interrupts.
             .or_else(|_| IoUring::new(entries))?;
-        Self::of(ring)
+        Self::from_ring(ring)
     }
 
     /// Returns an engine with this ring.
-    fn of(ring: IoUring) -> std::io::Result<Self> {
+    fn from_ring(ring: IoUring) -> std::io::Result<Self> {
         waits_with_a_limit(ring.params().is_feature_ext_arg())?;
         Ok(Self {
             ring,

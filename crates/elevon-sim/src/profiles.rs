@@ -296,7 +296,7 @@ impl Profile {
     /// A setting is unknown or not valid.
     pub(crate) fn disk_parameters(&self, settings: &str) -> Result<Option<HddParameters>, DeviceError> {
         let Base::Disk(base) = self.base else { return Ok(None) };
-        let changed = self.configured(disk::PARAMETERS, DiskSettings::of(base), "", settings)?;
+        let changed = self.configured(disk::PARAMETERS, DiskSettings::from_parameters(base), "", settings)?;
         Ok(Some(HddParameters { name: self.name, ..changed.applied_to(base) }))
     }
 
@@ -336,7 +336,7 @@ impl Profile {
             }
             Base::Lun { .. } => self.lun_config(settings)?.map(|config| lines(lun::PARAMETERS, config, sources, given)),
             Base::Disk(base) => {
-                let config = self.configured(disk::PARAMETERS, DiskSettings::of(base), "", settings)?;
+                let config = self.configured(disk::PARAMETERS, DiskSettings::from_parameters(base), "", settings)?;
                 Some(lines(disk::PARAMETERS, config, sources, given))
             }
             Base::Model { .. } => None,

@@ -189,7 +189,7 @@ pub struct RequestRecord {
 }
 
 impl RequestRecord {
-    fn of(request: &life::Request, bytes: u64, error: Option<i32>, now: u64) -> Self {
+    fn from_request(request: &life::Request, bytes: u64, error: Option<i32>, now: u64) -> Self {
         let known = |time: u64| (time != ABSENT).then_some(time);
         Self {
             queued: known(request.queued),

@@ -345,8 +345,8 @@ fn build(
         duration: span.map_or(0, |(_, last)| last.saturating_sub(first)).max(last_io),
         left_out,
         gaps: gaps_since(reader.report(), first),
-        crowds: Crowds::of(requests, first),
-        lost: Lost::of(analysis, recorded.as_ref(), requests),
+        crowds: Crowds::from_requests(requests, first),
+        lost: Lost::from_analysis(analysis, recorded.as_ref(), requests),
         recorded,
         report: reader.report().clone(),
     })

@@ -28,7 +28,7 @@ pub enum ServedKind {
 
 impl ServedKind {
     /// Returns the kind of a request; `None` if no device model has its operation.
-    fn of(request: &RequestRecord) -> Option<Self> {
+    fn from_request(request: &RequestRecord) -> Option<Self> {
         match request.group {
             _ if request.op == Some(TraceOp::WriteZeroes) => Some(Self::Discard),
             Group::Read => Some(Self::Read),
@@ -141,7 +141,7 @@ impl RequestSink for Requests {
                 self.left_out.failed += 1;
                 continue;
             }
-            let kind = ServedKind::of(request).filter(|&kind| request.bytes > 0 || kind == ServedKind::Flush);
+            let kind = ServedKind::from_request(request).filter(|&kind| request.bytes > 0 || kind == ServedKind::Flush);
             let Some(kind) = kind else {
                 self.left_out.other += 1;
                 continue;

@@ -151,8 +151,8 @@ pub fn fit(served: &[Served]) -> Option<Fit> {
     if !served.iter().any(|one| one.kind.has_data()) {
         return None;
     }
-    let plain = Trial::of(served);
-    let by_place = place::by_place(served).map(|served| (Trial::of(&served), served));
+    let plain = Trial::from_served(served);
+    let by_place = place::by_place(served).map(|served| (Trial::from_served(&served), served));
     // Both are held against the same groups: those of one place. That the place matters is shown
     // by then, so that it need not make the error much smaller.
     let better = by_place.filter(|(placed, by_place)| {
@@ -203,7 +203,7 @@ struct Trial {
 }
 
 impl Trial {
-    fn of(served: &[Served]) -> Self {
+    fn from_served(served: &[Served]) -> Self {
         let evidence = order::evidence(served);
         let depths = depths(served, evidence.best.shape.flush_waits);
         let windows = windows(served, MAX_REQUESTS_OF_A_TRIAL);
@@ -220,7 +220,7 @@ impl Trial {
         let known = interval::known(&evidence.best, &ends, &depths);
         let ends = ends.iter().map(|end| refined(end.model())).collect();
         let whole = [(0, served.len())];
-        let fifo = Model { flush_waits: model.flush_waits, ..Model::of(model.servers, model.costs) };
+        let fifo = Model { flush_waits: model.flush_waits, ..Model::from_servers(model.servers, model.costs) };
         let [latencies, fifo_latencies] = [model, fifo].map(|model| model.latencies(served, &whole));
         let [least, most] = if is_ordered { evidence.servers } else { [model.servers; 2] };
         let servers = (least.min(model.servers), (!may_have_more).then_some(most.max(model.servers)));

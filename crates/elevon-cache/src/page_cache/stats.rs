@@ -39,7 +39,7 @@ impl Cause {
         }
     }
 
-    pub(super) const fn of(kind: CallKind) -> Self {
+    pub(super) const fn from_kind(kind: CallKind) -> Self {
         match kind {
             CallKind::Fault { .. } => Self::Fault,
             CallKind::Read => Self::Read,

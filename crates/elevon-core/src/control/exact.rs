@@ -82,7 +82,7 @@ struct Kind {
 impl Kind {
     const COUNT: usize = 4;
 
-    const fn of(charge: &BioCost) -> Self {
+    const fn from_charge(charge: &BioCost) -> Self {
         Self { direction: charge.direction(), is_remainder: !charge.first }
     }
 
@@ -511,7 +511,7 @@ impl Exact {
 impl Stage for Exact {
     fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
         self.clock.advance(now);
-        let (tenant, kind) = (charge.tenant, Kind::of(charge));
+        let (tenant, kind) = (charge.tenant, Kind::from_charge(charge));
         // If the last rule was just removed, the bios that it held go first.
         let waits = self.backlog(tenant, kind).is_some_and(|backlog| !backlog.is_empty());
         if !waits && !self.nodes.is_ruled(tenants, tenant, kind.direction, true) {

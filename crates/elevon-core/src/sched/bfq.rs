@@ -98,7 +98,7 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    fn of(request: &Request, state: RequestState, queue: Option<EntityId>, deadline: Instant) -> Self {
+    fn from_request(request: &Request, state: RequestState, queue: Option<EntityId>, deadline: Instant) -> Self {
         Self {
             state,
             meta: request.flags.contains(Flags::META),
@@ -228,7 +228,7 @@ impl Bfq {
     /// `hz` (100 to 1000) is the tick rate.
     pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
         let hz = hz.max(8);
-        let reference = Reference::of(false);
+        let reference = Reference::from_rotational(false);
         Self {
             settings: BfqSettings::new(hz),
             rules,
@@ -349,7 +349,7 @@ impl Scheduler for Bfq {
         debug_assert_eq!(self.slots[id.index()].state, RequestState::Unknown, "request {} is inserted twice", id.0);
         let request = &view.requests[id];
         if request.task == TaskId::IDLE {
-            self.slots[id.index()] = RequestInfo::of(request, RequestState::AtHead, None, now);
+            self.slots[id.index()] = RequestInfo::from_request(request, RequestState::AtHead, None, now);
             if at_head {
                 self.lists.push_front(&mut self.at_head, id);
             } else {
@@ -481,7 +481,7 @@ impl Scheduler for Bfq {
     }
 
     fn on_queue_info(&mut self, rotational: bool) {
-        (self.device.rotational, self.device.reference) = (rotational, Reference::of(rotational));
+        (self.device.rotational, self.device.reference) = (rotational, Reference::from_rotational(rotational));
         self.device.peak = PeakRate::new(self.device.reference);
         self.update_queueing_flash();
     }

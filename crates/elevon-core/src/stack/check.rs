@@ -18,7 +18,7 @@ impl Stack {
         self.control.self_check();
         assert_eq!(self.held.bios.iter().flatten().count(), self.control.held(), "bios that stages keep");
         for throttled in Throttled::ALL {
-            let is_mine = |bio: &Bio| bio.has_place && Throttled::of(bio.op, bio.flags) == Some(throttled);
+            let is_mine = |bio: &Bio| bio.has_place && Throttled::from_op(bio.op, bio.flags) == Some(throttled);
             let by_requests = self.requests.iter().filter(|(_, r)| r.place == Some(throttled)).count();
             let woken = self.woken.iter().filter_map(|woken| match &woken.step {
                 WokenStep::LookForTag(_, waiter) | WokenStep::GoOn(waiter) => Some(waiter),

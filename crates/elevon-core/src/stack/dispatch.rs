@@ -55,7 +55,7 @@ impl Stack {
     /// request that is already queued.
     pub(super) fn insert_request(&mut self, now: Instant, id: RequestId, at_head: bool) {
         let request = &mut self.requests[id];
-        debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is inserted", request.state);
+        assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is inserted", request.state);
         request.state = State::Queued;
         request.in_scheduler = true;
         if !at_head && self.has_scheduler && self.try_insert_merge(now, id) {
@@ -117,13 +117,13 @@ impl Stack {
     #[inline(always)]
     fn issue<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> Issue {
         let request = &mut self.requests[id];
-        debug_assert!(request.tag.is_some(), "a request reaches the driver without a tag");
+        assert!(request.tag.is_some(), "a request reaches the driver without a tag");
         request.sequence = self.commands.sequence;
         let command = command_of(id, request);
         let answer = driver.queue_command(now, &command, &RequestPieces { bios: &self.bios, request });
         match answer {
             Accept::Ok => {
-                debug_assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} starts", request.state);
+                assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} starts", request.state);
                 request.state = State::InFlight;
                 (request.issued, request.timer) = (now, now);
                 let accounted = request.accounted;

@@ -216,7 +216,7 @@ impl Stack {
         path: IoPath,
         driver: &mut D,
     ) -> Submitted {
-        let call = self.calls.insert_with(|| Call::of(io, sync));
+        let call = self.calls.insert_with(|| Call::from_io(io, sync));
         if let Some(status) = self.refuse(io) {
             self.end_part(call, status);
             return Submitted::Accepted;
@@ -664,7 +664,7 @@ impl Stack {
         let request = &mut self.requests[id];
         assert_eq!(request.state, State::Free, "a tag was free whose request is not");
         let (accounted, tag) = (self.config.iostats, (!self.has_scheduler).then_some(tag));
-        *request = Request::of(now, bio_id, bio, &Allocated { accounted, cpu, queue, tag });
+        *request = Request::new(now, bio_id, bio, &Allocated { accounted, cpu, queue, tag });
         let is_durable = bio.flags.intersects(Flags::PREFLUSH.with(Flags::FUA));
         if accounted {
             let entry = &self.queues[queue.index()];

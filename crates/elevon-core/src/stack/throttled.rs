@@ -41,7 +41,7 @@ impl Stack {
             return true;
         }
         let bio = &self.bios[id.0];
-        match Throttled::of(bio.op, bio.flags) {
+        match Throttled::from_op(bio.op, bio.flags) {
             Some(throttled) if !bio.has_place => self.take_place(now, id, throttled, false),
             _ => true,
         }
@@ -63,7 +63,7 @@ impl Stack {
     pub(super) fn give_place_back(&mut self, now: Instant, id: BioId) {
         let bio = &mut self.bios[id.0];
         if core::mem::take(&mut bio.has_place)
-            && let Some(throttled) = Throttled::of(bio.op, bio.flags)
+            && let Some(throttled) = Throttled::from_op(bio.op, bio.flags)
         {
             self.put_place(now, throttled);
         }
@@ -86,7 +86,7 @@ impl Stack {
         driver: &mut D,
     ) -> Submitted {
         let &Bio { op, flags, .. } = &self.bios[bio.0];
-        let throttled = Throttled::of(op, flags).expect("only these wait");
+        let throttled = Throttled::from_op(op, flags).expect("only these wait");
         self.counters.wbt_waits += 1;
         let submission = self.fall_asleep(now, io, submission, driver);
         self.throttling.waiting[throttled as usize].waiters.push_back(Waiter { io: *io, submission, bio });

@@ -30,7 +30,7 @@ fn places_by_step_on_a_queue_of_256() {
     let rows = [(0, 16, 8, 4), (1, 8, 4, 2), (2, 4, 2, 1), (3, 2, 2, 1), (4, 1, 1, 1)];
     let more = [(-1, 31, 16, 8), (-2, 61, 31, 16), (-3, 121, 61, 31), (-4, 192, 96, 48)];
     for (step, most, normal, background) in rows.into_iter().chain(more) {
-        assert_eq!(Places::of(depth_at(step, 256).0), Places { most, normal, background }, "step {step}");
+        assert_eq!(Places::from_most(depth_at(step, 256).0), Places { most, normal, background }, "step {step}");
     }
     assert_eq!([depth_at(1, 1), depth_at(0, 1), depth_at(-1, 1)], [(1, false), (2, true), (2, true)]);
 }

@@ -188,7 +188,7 @@ fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
 /// be taken after the caller has looked for what the alarm rang for.
 #[test]
 fn an_alarm_that_was_taken_between_waits_ends_the_next_wait() {
-    let ring = match IoUring::new(8).and_then(Uring::of) {
+    let ring = match IoUring::new(8).and_then(Uring::from_ring) {
         Ok(ring) => ring,
         Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
     };

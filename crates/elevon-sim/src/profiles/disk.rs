@@ -48,7 +48,7 @@ pub(super) const PARAMETERS: &[Parameter<DiskSettings>] = parameters! {
 
 impl DiskSettings {
     /// Returns the settings of these parameters.
-    pub(super) fn of(p: &HddParameters) -> Self {
+    pub(super) fn from_parameters(p: &HddParameters) -> Self {
         Self {
             size: p.size.get(),
             rpm: p.rpm.into(),

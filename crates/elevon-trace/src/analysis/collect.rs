@@ -555,7 +555,7 @@ impl Collector {
         }
         self.moved(now, request.group, bytes, if is_accounted_only { total } else { serviced });
         if let Some(records) = &mut self.records {
-            records.push(super::RequestRecord::of(request, bytes, error, now));
+            records.push(super::RequestRecord::from_request(request, bytes, error, now));
         }
     }
 

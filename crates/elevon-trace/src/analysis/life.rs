@@ -222,7 +222,7 @@ impl Life {
     /// Processes an event of `process` at `now` ([`ABSENT`] if it has no time).
     #[inline]
     pub(super) fn handle(&mut self, event: &TraceEvent, now: u64, process: u32, collect: &mut Collector) {
-        let place = Place::of(event);
+        let place = Place::from_event(event);
         if self.pieces.len() >= MAX_PIECES && self.free_piece.is_none() {
             collect.on_forgotten(now);
             self.forget();
@@ -305,7 +305,7 @@ impl Life {
     }
 
     fn split(&mut self, event: &TraceEvent, new_sector: u64, process: u32, now: u64, collect: &mut Collector) {
-        let place = Place::of(event);
+        let place = Place::from_event(event);
         let key = Key { sector: place.start, class: place.class & !EMPTY };
         let Some(id) = self.waiting_at(key, process) else {
             collect.on_split_of_unknown(event, process);
@@ -685,6 +685,7 @@ impl Life {
     /// if all its sectors did.
     fn release(&mut self, id: u32, now: u64, collect: &mut Collector) {
         let bio = &mut self.bios[id as usize];
+        assert!(bio.live > 0, "a piece of a bio ends that is not in progress");
         bio.live -= 1;
         if bio.live == 0 && bio.cursor == bio.end {
             if bio.left == 0 {

@@ -32,7 +32,7 @@ pub(super) struct Place {
 
 impl Place {
     #[inline]
-    pub(super) fn of(event: &TraceEvent) -> Self {
+    pub(super) fn from_event(event: &TraceEvent) -> Self {
         let sectors = event.sectors().unwrap_or(0);
         let is_flush = event.op == Some(TraceOp::Flush);
         let start = if is_flush { 0 } else { event.sector.filter(|&at| at != u64::MAX).unwrap_or(0) };

@@ -191,7 +191,7 @@ struct Record {
 }
 
 impl Record {
-    fn of(bytes: &[u8]) -> Option<Self> {
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (second, rest) = bytes.split_first_chunk::<4>()?;
         let (_, rest) = rest.split_first_chunk::<8>()?;
         let (size, rest) = rest.split_first_chunk::<4>()?;
@@ -218,7 +218,7 @@ const SURE: usize = 4;
 /// the first records must be plausible and in order of time, and nearly all of those after them.
 fn is_oracle(head: &[u8]) -> bool {
     let (mut count, mut good, mut last) = (0, 0, None);
-    for record in head.chunks_exact(RECORD).filter_map(Record::of).take(EXAMINED) {
+    for record in head.chunks_exact(RECORD).filter_map(Record::from_bytes).take(EXAMINED) {
         // A day between two requests at the start of a trace is none.
         let is_next = last.is_none_or(|last: u32| (last..=last.saturating_add(86_400)).contains(&record.second));
         if is_next && record.is_plausible(count) {
@@ -248,7 +248,7 @@ impl EventSource for OracleSource {
         for _ in 0..BATCH {
             let is_whole = self.input.fill_to(RECORD)?;
             let at = Position::Byte(self.input.offset());
-            let Some(record) = Record::of(self.input.buffered()).filter(|_| is_whole) else {
+            let Some(record) = Record::from_bytes(self.input.buffered()).filter(|_| is_whole) else {
                 if !self.input.buffered().is_empty() {
                     sink.skip(0, at, "a whole record of 24 bytes");
                     let rest = self.input.buffered().len();

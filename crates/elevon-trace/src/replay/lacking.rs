@@ -65,7 +65,7 @@ pub struct Lost {
 
 impl Lost {
     /// Counts it in an analysis that kept its bios.
-    pub(super) fn of(analysis: &Analysis, recorded: Option<&Recorded>, requests: &[RequestRecord]) -> Self {
+    pub(super) fn from_analysis(analysis: &Analysis, recorded: Option<&Recorded>, requests: &[RequestRecord]) -> Self {
         let fronts: &BTreeMap<u64, u64> = analysis.fronts();
         let known = recorded.and_then(|recorded| recorded.number("queue/max_sectors_kb"));
         let longest = fronts.keys().next_back().copied().unwrap_or(0);

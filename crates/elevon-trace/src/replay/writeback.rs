@@ -59,7 +59,7 @@ pub struct Crowds {
 
 impl Crowds {
     /// Counts them in all requests of a trace whose first I/O came at `first`.
-    pub(super) fn of(requests: &[RequestRecord], first: u64) -> Self {
+    pub(super) fn from_requests(requests: &[RequestRecord], first: u64) -> Self {
         let is_counted = |request: &&RequestRecord| {
             request.op == Some(TraceOp::Write) && !request.flags.intersects(Flags::SYNC.with(Flags::META))
         };
@@ -149,7 +149,7 @@ mod tests {
             prio: None,
             error: None,
         };
-        Crowds::of(&writes.iter().map(request).collect::<Vec<_>>(), 0)
+        Crowds::from_requests(&writes.iter().map(request).collect::<Vec<_>>(), 0)
     }
 
     #[test]

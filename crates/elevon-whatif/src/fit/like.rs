@@ -153,9 +153,9 @@ pub(crate) fn fit_like(
     if !served.iter().any(|one| one.kind.has_data()) {
         return None;
     }
-    let of = |most: usize| Observed::of(&served[..looked_at(served).min(most)], described);
+    let of = |most: usize| Observed::from_served(&served[..looked_at(served).min(most)], described);
     let fitted = search(&of(SEARCH.requests), &of(TUNED), config, on_trial);
-    let whole = Observed::of(served, described);
+    let whole = Observed::from_served(served, described);
     let percent = |latencies: &[u64]| whole.groups.error(latencies)[0] * 100.0;
     let of = |config: &FlashConfig| percent(&whole.run(config).0);
     // What was found for the first requests may be wrong for all. The profile stays if it is better
@@ -184,7 +184,7 @@ pub(crate) fn fit_like(
 pub(crate) fn nearest(profiles: &[(&FlashConfig, &Description)], served: &[Served]) -> Option<(usize, f64)> {
     let far = |at: usize, effort: Effort| {
         let (config, described) = profiles[at];
-        let observed = Observed::of(&served[..looked_at(served).min(effort.requests)], described);
+        let observed = Observed::from_served(&served[..looked_at(served).min(effort.requests)], described);
         let rows = fitted_rows(served);
         (at, evolve(&|config| observed.error(config), config, &rows, effort, &mut |_| {}).1)
     };
@@ -239,7 +239,7 @@ struct Observed<'a> {
 }
 
 impl<'a> Observed<'a> {
-    fn of(served: &'a [Served], described: &Description) -> Self {
+    fn from_served(served: &'a [Served], described: &Description) -> Self {
         let depths = depths(served, true);
         let whole = [(0, served.len())];
         let groups = Groups::new(served, &depths, &whole);

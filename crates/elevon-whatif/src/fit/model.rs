@@ -124,7 +124,7 @@ pub struct Model {
 }
 
 impl Model {
-    pub(super) fn of(servers: u64, costs: ByKind<Cost>) -> Self {
+    pub(super) fn from_servers(servers: u64, costs: ByKind<Cost>) -> Self {
         let spreads = [Quantiles::EVEN; 6];
         Self { servers, costs, base: 0.0, hand_over: 0.0, disorder: 0.0, flush_waits: true, spreads }
     }

@@ -357,7 +357,7 @@ struct Scale {
 }
 
 impl Scale {
-    fn of(stretches: &[Stretch<'_>], held: &[Held]) -> Self {
+    fn from_stretches(stretches: &[Stretch<'_>], held: &[Held]) -> Self {
         let mut samples: ByKind<Samples> = Default::default();
         let all = || stretches.iter().flat_map(|stretch| stretch.served);
         for (one, held) in all().zip(held) {
@@ -384,7 +384,7 @@ impl Scale {
 
 fn explain(stretches: &[Stretch<'_>], units: &ByKind<Unit>, shape: Shape) -> Explained {
     let held = held(stretches, shape);
-    let scale = Scale::of(stretches, &held);
+    let scale = Scale::from_stretches(stretches, &held);
     let mut times: ByKind<Vec<f64>> = Default::default();
     let (mut sum, mut factors) = (0.0, 0.0);
     for (one, held) in stretches.iter().flat_map(|stretch| stretch.served).zip(&held) {
@@ -415,7 +415,7 @@ const STEADY: f64 = 0.15;
 /// waited hold a server for as long as those that did not.
 fn is_ordered(stretches: &[Stretch<'_>], shape: Shape) -> bool {
     let held = held(stretches, shape);
-    let scale = Scale::of(stretches, &held);
+    let scale = Scale::from_stretches(stretches, &held);
     let impossible = held.iter().filter(|held| held.time < 0.0).count();
     if impossible as f64 > ORDERED * held.len() as f64 {
         return false;
@@ -452,6 +452,6 @@ impl Explained {
             }
             cost
         });
-        Model { flush_waits, base, ..Model::of(servers, costs) }
+        Model { flush_waits, base, ..Model::from_servers(servers, costs) }
     }
 }

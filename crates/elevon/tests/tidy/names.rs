@@ -28,8 +28,6 @@ const VAGUE: [&str; 21] = [
     "SMALL",
     "WORTH",
 ];
-/// Number of vague names that a folder still has. A row may only fall.
-const STILL_VAGUE: [(&str, usize); 1] = [("elevon-core/src/sched/flow", 20)];
 /// Number of names that stand for different values in files of one crate. It may only fall.
 const AMBIGUOUS: usize = 71;
 
@@ -61,17 +59,9 @@ fn constants() -> Vec<Constant> {
 
 #[test]
 fn a_constant_says_of_what_it_is_the_most() {
-    let mut vague: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    for Constant { file, name, .. } in constants() {
-        if VAGUE.contains(&name.as_str()) {
-            let folder = STILL_VAGUE.iter().find(|(folder, _)| file.starts_with(folder)).map_or("", |row| row.0);
-            vague.entry(folder).or_default().push(format!("{file}: {name}"));
-        }
-    }
-    for (folder, most) in STILL_VAGUE.into_iter().chain([("", 0)]) {
-        let names = vague.remove(folder).unwrap_or_default();
-        assert!(names.len() <= most, "{folder}: {} names do not say of what: {names:#?}", names.len());
-    }
+    let vague = constants().into_iter().filter(|constant| VAGUE.contains(&constant.name.as_str()));
+    let vague: Vec<String> = vague.map(|constant| format!("{}: {}", constant.file, constant.name)).collect();
+    assert!(vague.is_empty(), "names that do not say of what: {vague:#?}");
 }
 
 /// Only amounts are compared. Tables and texts say in their own rows what they are.

@@ -49,7 +49,7 @@ pub(super) struct Mutations {
 
 impl Mutations {
     /// Takes words from a corpus besides these.
-    pub(super) fn of(corpus: &[Vec<u8>], words: &[&str]) -> Self {
+    pub(super) fn from_corpus(corpus: &[Vec<u8>], words: &[&str]) -> Self {
         let mut all: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let is_end = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'_' && *byte != b'-';
         let parts = corpus.iter().flat_map(|input| input.split(is_end));
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn the_same_seed_makes_the_same_inputs_and_others_differ() {
         let pool = [b"[a]\nbs=4k\n".to_vec(), b"iodepth=32".to_vec()];
-        let mutations = Mutations::of(&pool, &["rw="]);
+        let mutations = Mutations::from_corpus(&pool, &["rw="]);
         assert_eq!(mutations.words.len(), 6, "a, bs, 4k, iodepth, 32, rw=");
         let inputs = |seed| {
             let mut random = Rng(seed);
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn an_empty_corpus_makes_inputs() {
         let mut random = Rng(1);
-        let mutations = Mutations::of(&[], &[]);
+        let mutations = Mutations::from_corpus(&[], &[]);
         assert!((0..100).any(|_| !mutations.input(&mut random, &[]).is_empty()));
     }
 }

@@ -61,7 +61,7 @@ pub fn work(args: &WorkerArgs) -> Result<(), String> {
         run.check(bytes).map_err(fail)?;
     }
     let start = Instant::now();
-    let mutations = Mutations::of(&known, target.words);
+    let mutations = Mutations::from_corpus(&known, target.words);
     // Targets do not share their numbers.
     let mut random = Rng(args.seed ^ hash(target.name.as_bytes()));
     let (mut pool, mut new) = (known.clone(), Vec::new());

@@ -30,7 +30,7 @@ impl Bfq {
         process.outstanding += 1;
         let (is_only, may_merge) = (process.outstanding == 1, process.stable_target.is_some());
         if at_head {
-            self.slots[id.index()] = RequestInfo::of(request, RequestState::AtHead, Some(q), self.now);
+            self.slots[id.index()] = RequestInfo::from_request(request, RequestState::AtHead, Some(q), self.now);
             self.engine.hold(q);
             self.lists.push_front(&mut self.at_head, id);
             return;
@@ -101,7 +101,7 @@ impl Bfq {
         let (tick, old_raise, last) = (self.tick, self.engine[q].raise, self.last.position);
         let queue = &mut self.queues[q.index()];
         let deadline = self.now + self.settings.fifo_expire[usize::from(queue.sync)];
-        self.slots[id.index()] = RequestInfo::of(request, RequestState::Sorted, Some(q), deadline);
+        self.slots[id.index()] = RequestInfo::from_request(request, RequestState::Sorted, Some(q), deadline);
         self.tree.insert(&mut queue.sorted, request.sector, id);
         self.lists.push_back(&mut queue.fifo, id);
         queue.queued += 1;

@@ -28,7 +28,7 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    pub(super) const fn of(rotational: bool) -> Self {
+    pub(super) const fn from_rotational(rotational: bool) -> Self {
         if rotational { Self { rate: 14000, raise_ms: 7000 } } else { Self { rate: 33000, raise_ms: 2500 } }
     }
 }
@@ -158,7 +158,7 @@ mod tests {
             (1000, 750, 200_000, 1000, 19776),
             (1000, 600, 250_000, 500, 23346),
         ] {
-            let mut peak = PeakRate { rate: 22000, ..PeakRate::new(Reference::of(false)) };
+            let mut peak = PeakRate { rate: 22000, ..PeakRate::new(Reference::from_rotational(false)) };
             peak.learn(n, q, sectors, ms * 1_000_000);
             assert_eq!(peak.rate, rate, "{q} of {n} sequential, {sectors} sectors in {ms} ms");
         }
@@ -168,7 +168,7 @@ mod tests {
     fn too_short_or_too_few_says_nothing() {
         let at = |ms: u64| Instant::ZERO + Nanos::from_millis(ms);
         for (count, step, expected) in [(31, 10, false), (40, 7, false), (40, 8, true)] {
-            let mut peak = PeakRate::new(Reference::of(false));
+            let mut peak = PeakRate::new(Reference::from_rotational(false));
             for i in 0..count {
                 peak.on_dispatch(at(i * step), 4096, false, 1, at(i * step));
             }
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn a_second_closes_an_interval_and_its_last_request_opens_the_next() {
-        let mut peak = PeakRate::new(Reference::of(false));
+        let mut peak = PeakRate::new(Reference::from_rotational(false));
         let changed: u32 = (0..=100u64)
             .map(|i| Instant::ZERO + Nanos::from_millis(i * 10))
             .map(|now| u32::from(peak.on_dispatch(now, 1000, false, 1, now)))
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn budgets_and_raising_from_the_rate() {
-        let of = |rate| PeakRate { rate, ..PeakRate::new(Reference::of(false)) };
+        let of = |rate| PeakRate { rate, ..PeakRate::new(Reference::from_rotational(false)) };
         for (rate, ms, sectors) in
             [(22000, 125, 41961), (9333, 125, 17801), (33000, 125, 62942), (14000, 125, 26702), (22000, 124, 41625)]
         {
@@ -207,8 +207,14 @@ mod tests {
             (true, 14000, 7000),
             (true, 4000, 24500),
         ] {
-            assert_eq!(of(rate).raise_ms(Reference::of(rotational)), ms, "{rate}");
+            assert_eq!(of(rate).raise_ms(Reference::from_rotational(rotational)), ms, "{rate}");
         }
-        assert_eq!((PeakRate::new(Reference::of(false)).rate, PeakRate::new(Reference::of(true)).rate), (22000, 9333));
+        assert_eq!(
+            (
+                PeakRate::new(Reference::from_rotational(false)).rate,
+                PeakRate::new(Reference::from_rotational(true)).rate
+            ),
+            (22000, 9333)
+        );
     }
 }

@@ -17,7 +17,7 @@ const BATCH: u64 = 32;
 /// Weight of requests from which on older ones count less.
 const MEMORY: u64 = 1024;
 /// Weight of requests that did not wait, with which the others are no longer needed.
-const ENOUGH: u64 = 16;
+const ENOUGH_WEIGHT: u64 = 16;
 /// log2 of the fixed point of the slope.
 const SLOPE_SHIFT: u32 = 10;
 /// Prior of the base: nanoseconds.
@@ -27,7 +27,7 @@ const SLOPE_PRIOR: u64 = 512 << SLOPE_SHIFT;
 /// Weight of the slope before, as a variance of sizes in square sectors.
 const RIDGE: i128 = 64;
 /// The longest time in the device that counts as it is: nanoseconds.
-pub(super) const LONGEST: u64 = 1 << 31;
+pub(super) const MAX_TIME: u64 = 1 << 31;
 
 /// Lines: of reads, writes and what moves no data, and of reads and writes that follow the request
 /// before.
@@ -58,7 +58,7 @@ pub(super) enum Direction {
 
 impl Direction {
     /// Returns the direction of an operation.
-    pub(super) const fn of(op: Op) -> Self {
+    pub(super) const fn from_op(op: Op) -> Self {
         match op {
             Op::Read => Self::Read,
             Op::Write | Op::ZoneAppend => Self::Write,
@@ -124,7 +124,7 @@ impl Sums {
         // Sums that were halved are rounded, which can leave a variance below zero.
         let (variance, covariance) = ((n * xx - x * x).max(0) + ridge, n * self.xy - x * y);
         let slope = quotient((covariance << SLOPE_SHIFT) + ridge * i128::from(before), variance).max(0) as u64;
-        // Of the mean time a base is left. At most MEMORY + 8 times of LONGEST are below 2^42.
+        // Of the mean time a base is left. At most MEMORY + 8 times of MAX_TIME are below 2^42.
         let steepest = ((self.y * 31 / 32) << SLOPE_SHIFT).checked_div(self.x);
         let slope = slope.min(steepest.unwrap_or(slope));
         let base = (self.y - ((slope * self.x) >> SLOPE_SHIFT)) / self.n;
@@ -166,7 +166,7 @@ impl Line {
     };
 
     const fn is_known(&self) -> bool {
-        self.quiet.n >= ENOUGH
+        self.quiet.n >= ENOUGH_WEIGHT
     }
 
     /// Returns what holds for requests of the line, and whether it is known.
@@ -234,7 +234,7 @@ impl CostModel {
         let sectors = if at == NO_DATA { 0 } else { sectors };
         let line = &mut self.lines[at];
         let before = line.says();
-        let changes = line.learn(sectors, time.clamp(1, LONGEST), quiet);
+        let changes = line.learn(sectors, time.clamp(1, MAX_TIME), quiet);
         if line.says() != before {
             for &of in CHANGED_WITH[at] {
                 let (own, other) = (&self.lines[of], &self.lines[OTHER[of]]);

@@ -47,15 +47,15 @@ use pace::Pace;
 use reference::Reference;
 use sums::Sums;
 
-use super::cost::{LONGEST, Quiet};
+use super::cost::{MAX_TIME, Quiet};
 use super::occupancy::Occupied;
 use super::queue::Mean;
 use crate::units::{Instant, Nanos};
 
 /// The limit of a device of which nothing is known.
-const FIRST: u32 = 32;
+const FIRST_LIMIT: u32 = 32;
 /// The largest limit.
-pub(super) const LARGEST: u32 = 1 << 14;
+pub(super) const MAX_DEPTH: u32 = 1 << 14;
 /// Unit of mean numbers in flight.
 const FRACTION: u64 = 64;
 /// Samples that the baseline remembers, at least, and the time that they span at least.
@@ -65,15 +65,15 @@ const MEMORY: Nanos = Nanos::from_millis(40);
 /// has changed.
 const WINDOW: u32 = 64;
 /// Samples that a comparison needs at least.
-const FEWEST: u64 = 16;
+const MIN_SAMPLES: u64 = 16;
 /// Samples after which a probe is decided whatever its error.
-const MOST: u64 = 1024;
+const MAX_SAMPLES: u64 = 1024;
 /// Time that a probe lasts at least: a write buffer hides for a while what comes of a change.
-const SHORT: Nanos = Nanos::from_millis(20);
+const MIN_PROBE: Nanos = Nanos::from_millis(20);
 /// Time after which one that clearly costs more than a quarter of the throughput ends.
 const COSTLY: Nanos = Nanos::from_millis(5);
 /// Time after which a probe is decided whatever its error, if it has 64 samples.
-const LONG: Nanos = Nanos::from_millis(60);
+const MAX_PROBE: Nanos = Nanos::from_millis(60);
 /// Time after which a probe ends without result.
 const TOO_LONG: Nanos = Nanos::from_millis(500);
 /// Requests that are looked at one at a time: at least, and at most; the time after which the first
@@ -85,7 +85,7 @@ const SOLO_PAUSE: (Nanos, Nanos) = (Nanos::from_secs(8), Nanos::from_secs(32));
 const SOLO_LATER: Nanos = Nanos::from_millis(500);
 /// Nanoseconds from which on the first request is so long that those after it go one at a time as
 /// well: what requests take is known from the start then. On a fast device it soon is.
-const SLOW: u64 = Nanos::from_micros(480).get();
+const SLOW_REQUEST: u64 = Nanos::from_micros(480).get();
 /// Time for which the driver is not offered more than it took when it refused a command.
 const FULL: Nanos = Nanos::from_secs(1);
 /// Elasticity in percent above which a larger depth is taken.
@@ -122,7 +122,7 @@ impl Sample {
     /// Returns the sample of a request that ends so many nanoseconds after another, as if each took
     /// the mean of their times, by Little's law.
     fn by_rate(self, since_last: u64, in_flight: u32) -> Self {
-        let time = (since_last * u64::from(in_flight)).clamp(1, LONGEST);
+        let time = (since_last * u64::from(in_flight)).clamp(1, MAX_TIME);
         Self { time, area: time * u64::from(in_flight), ..self }
     }
 }
@@ -168,7 +168,7 @@ struct Probe {
 
 impl Probe {
     /// The look at the first requests of a device.
-    const FIRST: Self =
+    const FIRST_LIMIT: Self =
         Self { way: Way::Solo, depth: 1, step: 0, since: Instant::ZERO, skip: 0, others: None, sums: Sums::NONE };
 }
 
@@ -284,10 +284,10 @@ pub(super) struct Depth {
 impl Depth {
     pub(super) const fn new(has_solo: bool) -> Self {
         Self {
-            usable: FIRST,
-            limit: if has_solo { 1 } else { FIRST },
-            most: LARGEST,
-            tags: LARGEST,
+            usable: FIRST_LIMIT,
+            limit: if has_solo { 1 } else { FIRST_LIMIT },
+            most: MAX_DEPTH,
+            tags: MAX_DEPTH,
             full_until: Instant::ZERO,
             epoch: 0,
             area: 0,
@@ -321,7 +321,7 @@ impl Depth {
     /// dispatched beyond it waits in the order of dispatch, and a request that is owed service
     /// comes too late.
     pub(super) fn bound(&mut self, tags: u32) {
-        self.tags = tags.clamp(1, LARGEST);
+        self.tags = tags.clamp(1, MAX_DEPTH);
         self.bound_by(self.tags);
     }
 
@@ -329,6 +329,7 @@ impl Depth {
         self.most = most;
         self.usable = self.usable.min(most);
         self.limit = self.probe.map_or(self.usable, |probe| probe.depth);
+        assert!(self.usable > 0 && self.limit > 0, "a limit of the depth that lets nothing go");
     }
 
     /// The driver has refused a command: it takes `held` at a time, whatever the number of its
@@ -407,6 +408,7 @@ impl Depth {
     /// the number changes.
     #[inline]
     pub(super) fn pass(&mut self, now: Instant, in_flight: u32) {
+        assert!(now >= self.seen, "the area of an earlier time is counted");
         self.area = self.area.wrapping_add((now - self.seen).get().wrapping_mul(in_flight.into()));
         self.seen = now;
         self.in_flight = in_flight;
@@ -425,7 +427,7 @@ impl Depth {
 
     /// Returns the sample of a request that ends.
     pub(super) fn sample(&self, mark: Mark, time: u64, alone: u64, occupied: Occupied) -> Sample {
-        Sample { mark, time: time.clamp(1, LONGEST), alone, occupied, area: self.area.wrapping_sub(mark.area) }
+        Sample { mark, time: time.clamp(1, MAX_TIME), alone, occupied, area: self.area.wrapping_sub(mark.area) }
     }
 
     /// Returns what a request says about the time that one takes alone. `is_known`: that was seen
@@ -434,7 +436,7 @@ impl Depth {
         match () {
             () if sample.area * 16 <= sample.time * 17 => Quiet::Yes,
             // A whole baseline cannot have been shorter than it takes alone.
-            () if is_known && self.baseline.count >= FEWEST && self.baseline.time < self.baseline.alone => {
+            () if is_known && self.baseline.count >= MIN_SAMPLES && self.baseline.time < self.baseline.alone => {
                 Quiet::Probably
             }
             () if self.is_verified && self.probe.is_none() && sample.mark.epoch == self.epoch => Quiet::Probably,
@@ -496,7 +498,7 @@ impl Depth {
             self.skip -= 1;
             return Event::None;
         }
-        if self.baseline.count >= FEWEST {
+        if self.baseline.count >= MIN_SAMPLES {
             self.recent.0 += sample.time >> 6;
             self.recent.1 += (sample.alone >> 6) * (self.baseline.time >> 8) / (self.baseline.alone >> 8).max(1);
         }
@@ -542,7 +544,7 @@ impl Depth {
             let (taken, before) = self.recent;
             self.strange = if taken.abs_diff(before) * 6 > before { self.strange + 1 } else { 0 };
             // A baseline must be long enough for a probe, or there is never one.
-            if self.strange >= 2 && now.since(self.began) >= SHORT {
+            if self.strange >= 2 && now.since(self.began) >= MIN_PROBE {
                 self.restart(now);
             }
             (self.window, self.peak, self.recent) = (0, 0, (0, 0));

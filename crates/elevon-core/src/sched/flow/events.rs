@@ -21,7 +21,7 @@ impl Scheduler for Flow {
         let filed_in = queue.filter(|_| !at_head);
         let slot = &mut self.slots[id.index()];
         (slot.place, slot.queue) = (if filed_in.is_some() { Place::Queued } else { Place::AtHead }, queue);
-        (slot.direction, slot.is_next, slot.arrived) = (Direction::of(request.op), false, now);
+        (slot.direction, slot.is_next, slot.arrived) = (Direction::from_op(request.op), false, now);
         (slot.sector, slot.sectors) = (request.sector, request.sectors.get());
         if let Some(q) = filed_in {
             self.file(q, id);

@@ -56,7 +56,7 @@ struct Tag {
 }
 
 impl Tag {
-    const fn of(rate: u64, due: u64) -> Self {
+    const fn from_rate(rate: u64, due: u64) -> Self {
         Self { rate, due, rest: 0 }
     }
 
@@ -123,7 +123,7 @@ impl Floors {
         let clock = self.clock(now);
         let old = self.all.iter().position(|floor| floor.group == group).map(|at| self.all.swap_remove(at));
         if reserve != Reserve::NONE {
-            let (ios, bytes) = (Tag::of(reserve.iops, clock), Tag::of(reserve.bps, clock));
+            let (ios, bytes) = (Tag::from_rate(reserve.iops, clock), Tag::from_rate(reserve.bps, clock));
             self.all.push(Floor { group, ios, bytes, missed: old.map_or(Nanos::ZERO, |old| old.missed) });
         }
     }
@@ -269,7 +269,7 @@ mod tests {
     use super::*;
 
     const GROUPS: [GroupId; 2] = [GroupId(1), GroupId(2)];
-    const PATIENCE: Nanos = Nanos::from_millis(250);
+    const PATIENCE_OF_TESTS: Nanos = Nanos::from_millis(250);
 
     fn at(micros: u64) -> Instant {
         Instant::new(micros * 1_000)
@@ -284,7 +284,7 @@ mod tests {
     fn served(floors: &mut Floors, every: u64, end: u64) -> [u64; 2] {
         let mut got = [0; 2];
         for now in (0..end).step_by(every as usize).map(at) {
-            match floors.owed(now, PATIENCE, |_| true) {
+            match floors.owed(now, PATIENCE_OF_TESTS, |_| true) {
                 Some(group) => {
                     floors.count(now, group, 4096);
                     got[group.0 as usize - 1] += 1;
@@ -325,18 +325,18 @@ mod tests {
         floors.set(at(0), GROUPS[0], iops(1_000));
         // Nothing waits for a second.
         assert!(!floors.begin(at(1_000_000), at(0), GROUPS[0]), "it asked for nothing");
-        assert_eq!(floors.owed(at(1_000_000), PATIENCE, |_| false), None);
+        assert_eq!(floors.owed(at(1_000_000), PATIENCE_OF_TESTS, |_| false), None);
         floors.others_at = at(1_000_000);
-        assert!(floors.owed(at(1_000_000), PATIENCE, |_| true).is_some());
+        assert!(floors.owed(at(1_000_000), PATIENCE_OF_TESTS, |_| true).is_some());
         floors.count(at(1_000_000), GROUPS[0], 4096);
-        assert!(floors.owed(at(1_000_500), PATIENCE, |_| true).is_none(), "1 ms after the one before");
+        assert!(floors.owed(at(1_000_500), PATIENCE_OF_TESTS, |_| true).is_none(), "1 ms after the one before");
         // By its weight it gets ten times its floor for a second: due again after 100 ms.
         for now in (1_000_000..2_000_000).step_by(100) {
             floors.count(at(now), GROUPS[0], 4096);
         }
         floors.others_at = at(2_000_000);
-        assert!(floors.owed(at(2_099_000), PATIENCE, |_| true).is_none());
-        assert!(floors.owed(at(2_100_000), PATIENCE, |_| true).is_some());
+        assert!(floors.owed(at(2_099_000), PATIENCE_OF_TESTS, |_| true).is_none());
+        assert!(floors.owed(at(2_100_000), PATIENCE_OF_TESTS, |_| true).is_some());
     }
 
     /// The time for which all that a tenant has is in the device is others' doing.
@@ -368,7 +368,7 @@ mod tests {
             assert_eq!(missed, Nanos::from_millis(ms.saturating_sub(100)), "after {ms} ms");
             assert_eq!(floors.missed(at(ms * 1_000), GROUPS[0], false), Some(Nanos::ZERO), "it asks for nothing");
         }
-        assert!(floors.owed(at(25_000_000), PATIENCE, |_| true).is_none(), "others are served once");
+        assert!(floors.owed(at(25_000_000), PATIENCE_OF_TESTS, |_| true).is_none(), "others are served once");
         assert_eq!(floors.missed(at(25_000_000), GROUPS[0], true), Some(Nanos::from_millis(24_900)), "counted once");
     }
 

@@ -17,7 +17,7 @@ pub(super) const HOLDS: usize = 16;
 const ALLOWANCE: (u64, Nanos) = (64, Nanos::from_millis(20));
 /// Nanoseconds that a request takes alone for its process to be waited for while that thinks: of
 /// shorter ones the moment of the return cannot be foreseen well enough.
-const SLOW: u64 = Nanos::from_micros(480).get();
+const SLOW_REQUEST: u64 = Nanos::from_micros(480).get();
 
 /// A place in the device that is kept for a process.
 #[derive(Clone, Copy, Debug)]
@@ -107,7 +107,7 @@ impl Flow {
         if may_need_it && self.hold_for(q, slot, alone) {
             return;
         }
-        if alone >= SLOW
+        if alone >= SLOW_REQUEST
             && let Some(at) = self.queue(q).expected()
         {
             self.note_thinker(q, at, slot, alone);

@@ -17,7 +17,7 @@ impl Kinds {
     /// Writes.
     pub(super) const WRITES: Self = Self(2);
 
-    pub(super) const fn of(kind: usize) -> Self {
+    pub(super) const fn from_kind(kind: usize) -> Self {
         Self(1 << kind)
     }
     pub(super) const fn has(self, kind: usize) -> bool {

@@ -31,14 +31,14 @@ pub(super) const CELLS: usize = 32;
 /// others is the time until it has ended, from the end of the request before.
 pub(super) const NO_DATA: u8 = CELLS as u8;
 /// Requests of a cell that must wait or be in the device for a look to begin.
-const FEWEST: u32 = 4;
+const MIN_REQUESTS: u32 = 4;
 /// Requests that are looked at one at a time first.
 const ALONE: u64 = 4;
 /// Requests that a stretch of a look has at least, and how long it lasts at least.
 const STRETCH: (u64, Nanos) = (16, Nanos::from_millis(5));
 /// The shortest look at reads and at writes, which the device buffers, and the longest.
-const SHORTEST: [Nanos; 2] = [Nanos::from_millis(20), Nanos::from_millis(40)];
-const LONGEST: Nanos = Nanos::from_millis(150);
+const MIN_LOOK: [Nanos; 2] = [Nanos::from_millis(20), Nanos::from_millis(40)];
+const MAX_LOOK: Nanos = Nanos::from_millis(150);
 /// The shortest time between two looks.
 const REST: Nanos = Nanos::from_millis(20);
 /// The shortest and the longest time until a cell is looked at again.
@@ -55,9 +55,9 @@ const FRACTION: u64 = 64;
 /// log2 of the fixed point of ratios to the time alone.
 const SHIFT: u32 = 16;
 /// The smallest part of its time alone that a request can occupy.
-const LEAST: u64 = (1 << SHIFT) / 256;
+const MIN_RATIO: u64 = (1 << SHIFT) / 256;
 /// The largest part, of reads and of writes, which a device buffers and writes later.
-const MOST: [u64; 2] = [1 << SHIFT, 4 << SHIFT];
+const MAX_RATIO: [u64; 2] = [1 << SHIFT, 4 << SHIFT];
 /// Parts of which the largest is below this multiple of the smallest are the same: a quotient.
 const SAME: (u64, u64) = (5, 4);
 /// By how much what is left changes what is expected from other sizes, at least and at most.
@@ -85,7 +85,7 @@ const fn has_writes(cell: u8) -> bool {
 
 /// Returns the largest part of its time alone that a request of a cell can occupy.
 const fn most_of(cell: u8) -> u64 {
-    MOST[has_writes(cell) as usize]
+    MAX_RATIO[has_writes(cell) as usize]
 }
 
 /// What a request occupies, in nanoseconds.
@@ -262,7 +262,7 @@ impl Occupancy {
     /// Returns true if a look has had its time, whatever has ended in it.
     #[inline]
     pub(super) fn has_looked_enough(&self, now: Instant) -> bool {
-        self.look.is_some_and(|look| now.since(look.since) >= LONGEST)
+        self.look.is_some_and(|look| now.since(look.since) >= MAX_LOOK)
     }
 
     /// Returns true if one request is to be in flight at a time.
@@ -296,7 +296,7 @@ impl Occupancy {
         if self.cells.iter().filter(|cell| is_used(cell)).count() < 2 {
             return false;
         }
-        let is_due = |cell: &Cell| is_used(cell) && cell.present >= FEWEST && now >= cell.due;
+        let is_due = |cell: &Cell| is_used(cell) && cell.present >= MIN_REQUESTS && now >= cell.due;
         let Some(at) = self.cells.iter().position(is_due) else { return false };
         self.look = Some(Look {
             cell: at as u8,
@@ -355,7 +355,7 @@ impl Occupancy {
             let has_many = u128::from(look.area) * 2 > time * n;
             let each = if has_many { now.since(look.stretch).get() / look.n } else { by_depth };
             let is_steady = each.abs_diff(look.before) * 16 <= look.before;
-            if (is_steady && took >= SHORTEST[usize::from(has_writes(cell))]) || took >= LONGEST {
+            if (is_steady && took >= MIN_LOOK[usize::from(has_writes(cell))]) || took >= MAX_LOOK {
                 let each = if is_steady { u64::midpoint(each, look.before) } else { each };
                 self.conclude(&look, each);
                 return true;
@@ -364,7 +364,7 @@ impl Occupancy {
             (look.before, look.stretch) = (each, now);
             (look.n, look.time, look.area, look.expected, look.sectors) = (0, 0, 0, 0, 0);
         }
-        took >= LONGEST && look.before == 0
+        took >= MAX_LOOK && look.before == 0
     }
 
     /// Notes that a request occupies `each` nanoseconds if the device does many at a time.
@@ -380,7 +380,7 @@ impl Occupancy {
         let cell = &mut self.cells[usize::from(look.cell)];
         let before = cell.part;
         cell.seen = (each, look.sectors / look.n.max(1));
-        (cell.part, cell.most) = if is_full { (Some(part.max(LEAST)), most_of(look.cell)) } else { (None, part) };
+        (cell.part, cell.most) = if is_full { (Some(part.max(MIN_RATIO)), most_of(look.cell)) } else { (None, part) };
         let bit = 1 << look.cell;
         self.with_part = if is_full { self.with_part | bit } else { self.with_part & !bit };
         let is_same = match (before, cell.part) {
@@ -390,7 +390,7 @@ impl Occupancy {
         cell.pause = if is_same { Nanos::new(cell.pause.get() * 2).min(PAUSE.1) } else { PAUSE.0 };
         // The most that those occupy is the most that is known of the others as well.
         if !self.is_rest_known {
-            (self.rest, self.is_rest_known) = (self.rest.min(part.max(LEAST)), is_full);
+            (self.rest, self.is_rest_known) = (self.rest.min(part.max(MIN_RATIO)), is_full);
         }
         self.renew_parts();
     }
@@ -407,7 +407,7 @@ impl Occupancy {
             left &= left - 1;
             let cell = &mut self.cells[usize::from(at)];
             let (each, sectors) = cell.seen;
-            cell.part = Some(((each << SHIFT) / alone(has_writes(at), sectors).max(1)).max(LEAST));
+            cell.part = Some(((each << SHIFT) / alone(has_writes(at), sectors).max(1)).max(MIN_RATIO));
         }
         self.renew_parts();
     }
@@ -428,7 +428,7 @@ impl Occupancy {
             }
             let each = ((u128::from(sizes::expected(self, at)) * u128::from(self.scale)) >> SHIFT) as u64;
             let part = (each << SHIFT) / cell.last.1.max(1);
-            self.parts[at] = part.clamp(LEAST, cell.most.max(LEAST));
+            self.parts[at] = part.clamp(MIN_RATIO, cell.most.max(MIN_RATIO));
             self.by_sizes |= 1 << at;
         }
     }
@@ -470,7 +470,7 @@ impl Occupancy {
             let left = full.get().saturating_sub(self.known);
             if self.unknown > 0 {
                 let part = (u128::from(left) << SHIFT) / u128::from(self.unknown);
-                let part = (part as u64).clamp(LEAST, 1 << SHIFT);
+                let part = (part as u64).clamp(MIN_RATIO, 1 << SHIFT);
                 self.rest = if self.is_rest_known { (self.rest * 3 + part) / 4 } else { part };
                 self.is_rest_known = true;
                 if self.expected > 0 {
@@ -520,7 +520,7 @@ mod tests {
     /// Two cells in use, the first of which has requests waiting.
     fn in_use(occupancy: &mut Occupancy, now: Instant) -> [u8; 2] {
         let cells = [cell(Direction::Read, 8, false), cell(Direction::Write, 512, true)];
-        (0..FEWEST).for_each(|_| occupancy.enter(cells[0]));
+        (0..MIN_REQUESTS).for_each(|_| occupancy.enter(cells[0]));
         for cell in cells {
             occupancy.note(now, cell, 8, 100_000);
         }
@@ -697,7 +697,7 @@ mod tests {
     fn a_look_needs_two_cells_and_ends() {
         let (mut occupancy, mut now) = (Occupancy::new(), Instant::ZERO);
         let read = cell(Direction::Read, 8, false);
-        (0..FEWEST).for_each(|_| occupancy.enter(read));
+        (0..MIN_REQUESTS).for_each(|_| occupancy.enter(read));
         occupancy.note(now, read, 8, 100_000);
         assert!(!occupancy.consider(now + REST), "there is nothing to be told apart");
         now = now + REST + REST;
@@ -710,7 +710,7 @@ mod tests {
             steps += 1;
         }
         occupancy.end(now);
-        assert!(steps <= LONGEST.as_millis() + 1, "{steps}");
+        assert!(steps <= MAX_LOOK.as_millis() + 1, "{steps}");
         assert_eq!(occupancy.looks_at(), None);
         now = now + Nanos::from_secs(1);
         in_use(&mut occupancy, now);
@@ -718,7 +718,7 @@ mod tests {
         now = now + PAUSE.0;
         in_use(&mut occupancy, now);
         assert!(!occupancy.consider(now), "looks of 150 ms at two cells take less than a 64th of the time");
-        now = now + Nanos::new(LONGEST.get() * 2 * PART_OF_LOOKS);
+        now = now + Nanos::new(MAX_LOOK.get() * 2 * PART_OF_LOOKS);
         in_use(&mut occupancy, now);
         assert!(occupancy.consider(now));
     }

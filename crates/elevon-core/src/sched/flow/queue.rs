@@ -6,7 +6,7 @@ use crate::tree::Root;
 use crate::units::{Instant, Nanos, Sector};
 
 /// A think time after which others that have completed are not expected back either.
-const LONG: Nanos = Nanos::from_millis(100);
+const LONG_THINK_TIME: Nanos = Nanos::from_millis(100);
 
 /// A queue, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -152,7 +152,7 @@ impl Queue {
         // the first.
         let each = Nanos::new(core::mem::take(&mut self.away_area));
         self.think.add(each);
-        self.away = if each > LONG { 0 } else { self.away - 1 };
+        self.away = if each > LONG_THINK_TIME { 0 } else { self.away - 1 };
         if let Some(left) = left {
             let think = now - left;
             self.next.add(think);

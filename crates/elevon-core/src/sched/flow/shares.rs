@@ -153,7 +153,7 @@ impl Group {
     /// Puts a member into the active tree of one kind.
     #[inline]
     fn file(&mut self, places: &mut Places, id: MemberId, member: &mut Member, kind: usize) {
-        member.kinds = member.kinds.with(Kinds::of(kind));
+        member.kinds = member.kinds.with(Kinds::from_kind(kind));
         let class = usize::from(member.class);
         let tree = &mut self.classes[class];
         tree.active[kind].insert(places, key(id, kind), (member.start, member.finish), tree.time);
@@ -439,7 +439,7 @@ impl Shares {
         let mut at = Some(id);
         while let Some(id) = at {
             let Member { group, own, kinds, .. } = self.members[id.index()];
-            let wanted = own.map_or(Kinds::of(kind), |own| self.kinds_in(own));
+            let wanted = own.map_or(Kinds::from_kind(kind), |own| self.kinds_in(own));
             self.unfile(id, kinds.without(wanted));
             self.file(id, wanted.without(kinds));
             at = self.groups[group.index()].member.filter(|_| wanted != kinds);
@@ -548,7 +548,7 @@ impl Shares {
         next: Option<(u64, usize)>,
         owed: Option<GroupId>,
     ) {
-        let mut kinds = next.map_or(Kinds::NONE, |(_, kind)| Kinds::of(kind));
+        let mut kinds = next.map_or(Kinds::NONE, |(_, kind)| Kinds::from_kind(kind));
         let (mut at, mut next_cost) = (Some(id), next.map_or(cost, |(cost, _)| cost));
         let mut is_owed = false;
         while let Some(id) = at {

@@ -1,7 +1,7 @@
 //! Tunables of `flow`: few, because what the device can do is found while running.
 
 use super::Flow;
-use super::depth::LARGEST;
+use super::depth::MAX_DEPTH;
 use crate::sched::{Reads, SchedulerInfo, TunableInfo};
 use crate::units::Nanos;
 
@@ -35,7 +35,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
             default: "0",
             range: "0..16384",
             min: 0,
-            max: LARGEST as i64,
+            max: MAX_DEPTH as i64,
             help: "requests in flight; 0 finds what the device can use",
             choices: &[],
         },

@@ -77,7 +77,7 @@ struct Sides<'a> {
 
 impl<'a> Sides<'a> {
     /// `latency` is what a request takes in the deep queue.
-    fn of(context: &Context<'a>, latency: u64) -> Self {
+    fn from_context(context: &Context<'a>, latency: u64) -> Self {
         let busy = context.depths.busy().max(1) as f64;
         let part = |process: &'a ProcessStats| Part { process, depth: process.device_time as f64 / busy };
         let mut parts: Vec<Part<'a>> = context.processes.iter().map(part).filter(|part| part.depth > 0.0).collect();
@@ -183,7 +183,7 @@ struct Shallow {
 
 impl Shallow {
     /// Returns the requests that were issued at a depth of at most `most`.
-    fn of(context: &Context<'_>, most: u64) -> Option<Self> {
+    fn from_context(context: &Context<'_>, most: u64) -> Option<Self> {
         let rows = || context.depths.rows.iter().enumerate().skip(1).filter(|(at, _)| (1u64 << at) - 1 <= most);
         let count: u64 = rows().map(|(_, row)| row.latency.count).sum();
         let sum: u128 = rows().map(|(_, row)| row.latency.sum).sum();
@@ -194,7 +194,7 @@ impl Shallow {
 }
 
 impl Deep {
-    fn of(context: &Context<'_>, first: usize) -> Option<Self> {
+    fn from_context(context: &Context<'_>, first: usize) -> Option<Self> {
         let rows = &context.depths.rows[first..ROWS];
         let time = rows.iter().map(|row| row.time).sum();
         let count: u64 = rows.iter().map(|row| row.latency.count).sum();
@@ -241,7 +241,7 @@ fn beyond_gain(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
         deeper.peek().is_some() && deeper.all(|&(_, many)| gains_nothing(few, many))
     })?;
     let first = knee + ROWS_APART;
-    let deep = Deep::of(context, first)?;
+    let deep = Deep::from_context(context, first)?;
     let few_mean = few.mean_latency()?;
     let is_same_mix = (few.reads as f64 / few.latency.count as f64 - deep.reads).abs() <= SAME_MIX;
     // Latency must grow with depth.
@@ -250,7 +250,7 @@ fn beyond_gain(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
     }
     let enough = (1u64 << knee) - 1;
     let added = deep.latency - few_mean;
-    let sides = Sides::of(context, deep.latency);
+    let sides = Sides::from_context(context, deep.latency);
     let mut figures = vec![
         ("enough_depth", enough),
         ("latency_at_enough_mean_ns", few_mean),
@@ -296,8 +296,8 @@ fn beyond_gain(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
 /// order or more slowly than what found it empty.
 fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
     let first = row_of(MIN_DEPTH_OF_AN_ORDER);
-    let deep = Deep::of(context, first)?;
-    let shallow = Shallow::of(context, deep.depth / SHALLOW_PART);
+    let deep = Deep::from_context(context, first)?;
+    let shallow = Shallow::from_context(context, deep.depth / SHALLOW_PART);
     let known = shallow.filter(|few| few.count >= MIN_IN_ORDER);
     let overtaken = watch.order.overtakes();
     let is_slower = |few: Shallow, times: u64| deep.latency >= few.latency.saturating_mul(times);
@@ -309,7 +309,7 @@ fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
     if deep.latency < MIN_WAIT_NS || !is_in_order && !is_slow {
         return None;
     }
-    let sides = Sides::of(context, deep.latency);
+    let sides = Sides::from_context(context, deep.latency);
     let (filler, waiter) = (sides.fillers.first()?, sides.waiters.first()?);
     let title = format!(
         "Bufferbloat in the device: {} keeps {:.0} requests in it, behind which {} waits {} for each of its own",
@@ -364,7 +364,7 @@ fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
 /// Returns how many requests the device serves at a time: by Little's law as many as it completes
 /// in the time that one takes which finds it nearly empty, and no fewer than overtake each other.
 fn enough(context: &Context<'_>, deep: &Deep, overtaken: Option<u64>) -> Option<u64> {
-    let empty = Shallow::of(context, EMPTY_DEPTH)?;
+    let empty = Shallow::from_context(context, EMPTY_DEPTH)?;
     let served = (deep.rate * empty.latency as f64 / 1e9).round() as u64;
     Some(served.max(overtaken.map_or(1, |overtaken| overtaken + 1)))
 }

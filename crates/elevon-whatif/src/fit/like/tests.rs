@@ -83,7 +83,7 @@ fn a_first_look_finds_the_profile_to_begin_with() {
     let profiles = names.map(|name| config(name, ""));
     let as_it_is = |at: &usize| {
         let (profile, description) = &profiles[*at];
-        (Observed::of(&served, description).error(profile) * 1e9) as u64
+        (Observed::from_served(&served, description).error(profile) * 1e9) as u64
     };
     let found = nearest(&profiles.each_ref().map(|(profile, description)| (profile, description)), &served);
     assert_eq!(found.map(|(at, _)| names[at]), Some("nvme-consumer"), "{found:?}");

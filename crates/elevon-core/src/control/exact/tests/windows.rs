@@ -86,7 +86,7 @@ fn check_order(rig: &Rig, tenants: &[TenantId]) {
         for (kind, class) in Kind::all().flat_map(|kind| (0..CLASSES).map(move |class| (kind, class))) {
             let mine = rig.order.iter().filter(|&&bio| {
                 let charge = &rig.charges[bio as usize].1;
-                (charge.tenant, Kind::of(charge), charge.ioprio.class().rank()) == (tenant, kind, class)
+                (charge.tenant, Kind::from_charge(charge), charge.ioprio.class().rank()) == (tenant, kind, class)
                     && !charge.must_issue
             });
             assert!(mine.is_sorted(), "{tenant:?} {kind:?} class {class}");
@@ -117,7 +117,7 @@ fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
         for kind in Kind::all() {
             let waits = (0..rig.went.len()).any(|bio| {
                 let charge = &rig.charges[bio].1;
-                rig.went[bio].is_none() && charge.tenant == tenant && Kind::of(charge) == kind
+                rig.went[bio].is_none() && charge.tenant == tenant && Kind::from_charge(charge) == kind
             });
             let (one, d) = (&[kind.direction][..], kind.direction as usize);
             let held = |level: TenantId| {

@@ -11,7 +11,7 @@ use crate::units::Nanos;
 const WINDOW: u32 = 128;
 const WINDOWS: u32 = 2;
 /// Mean time below which it does not matter: a probe is much longer.
-const SLOW: u64 = Nanos::from_millis(5).get();
+const MIN_SLOW_MEAN: u64 = Nanos::from_millis(5).get();
 /// Squares of the coefficient of variation of their times, in eighths: above the one order is lost,
 /// below the other it is kept. If a server takes any of those that wait, it is four eighths.
 const VARIATION: (u64, u64) = (6, 3);
@@ -39,7 +39,7 @@ impl Order {
     /// a fast device none does, and nothing is summed. Returns true if enough were noted.
     #[inline]
     pub(super) fn note(&mut self, time: u64) -> bool {
-        if self.n == 0 && time < SLOW {
+        if self.n == 0 && time < MIN_SLOW_MEAN {
             return false;
         }
         let t = time >> 10;
@@ -54,7 +54,7 @@ impl Order {
         let Self { is_lost, windows, n, t, tt } = *self;
         let n = u64::from(n);
         let limit = if is_lost { VARIATION.1 } else { VARIATION.0 };
-        let varies = t >= n * (SLOW >> 10)
+        let varies = t >= n * (MIN_SLOW_MEAN >> 10)
             && u128::from(n * 8) * u128::from(tt) > u128::from(t) * u128::from(t) * u128::from(8 + limit);
         let windows = if varies == is_lost { 0 } else { windows + 1 };
         let changes = windows == WINDOWS;

@@ -3,8 +3,8 @@
 use super::compare::{compare, do_not_wait, is_costly};
 use super::sums::Sums;
 use super::{
-    COSTLY, Depth, Event, FEWEST, FRACTION, GAINS, KEPT, LONG, LOSES, Load, MOST, Probe, SHORT, SLOW, SOLO, SOLO_LATER,
-    SOLO_LONG, SOLO_PAUSE, Sample, TOO_LONG, Verdict, Wants, Way,
+    COSTLY, Depth, Event, FRACTION, GAINS, KEPT, LOSES, Load, MAX_PROBE, MAX_SAMPLES, MIN_PROBE, MIN_SAMPLES, Probe,
+    SLOW_REQUEST, SOLO, SOLO_LATER, SOLO_LONG, SOLO_PAUSE, Sample, TOO_LONG, Verdict, Wants, Way,
 };
 use crate::units::{Instant, Nanos};
 
@@ -18,8 +18,8 @@ impl Depth {
             return false;
         }
         // By rate it takes longer to know what is delivered.
-        let shortest = if self.order.is_lost { LONG } else { SHORT };
-        if self.baseline.count < FEWEST || now - self.began < shortest {
+        let shortest = if self.order.is_lost { MAX_PROBE } else { MIN_PROBE };
+        if self.baseline.count < MIN_SAMPLES || now - self.began < shortest {
             return false;
         }
         let is_down_due = is_unfair && now >= self.down.next;
@@ -78,6 +78,7 @@ impl Depth {
     }
 
     pub(super) fn begin(&mut self, now: Instant, way: Way, depth: u32, load: Load) {
+        assert!(depth > 0, "a probe of a depth that lets nothing go");
         self.epoch = self.epoch.wrapping_add(1);
         self.limit = depth;
         // Going up, the first requests still see fewer.
@@ -101,7 +102,7 @@ impl Depth {
         self.probe = Some(probe);
         if probe.way == Way::Solo {
             let (few, enough) = SOLO;
-            let is_needed = !self.is_first_solo() || sample.time >= SLOW;
+            let is_needed = !self.is_first_solo() || sample.time >= SLOW_REQUEST;
             let goes_on = probe.sums.count < enough && took < TOO_LONG && (probe.sums.count < few || took < SOLO_LONG);
             if is_needed && goes_on {
                 return Event::None;
@@ -111,8 +112,8 @@ impl Depth {
             self.renew_baseline();
             return Event::Costs;
         }
-        let has_enough = probe.sums.count >= FEWEST.max(probe.depth.into());
-        if !has_enough || took < SHORT {
+        let has_enough = probe.sums.count >= MIN_SAMPLES.max(probe.depth.into());
+        if !has_enough || took < MIN_PROBE {
             let may_be_costly = probe.way == Way::Down && has_enough && took >= COSTLY;
             if took <= TOO_LONG && !(may_be_costly && is_costly(&probe.sums, &self.baseline, load.rest)) {
                 return Event::None;
@@ -128,7 +129,8 @@ impl Depth {
         if apart * 2 < probe.step {
             return self.decide(now, probe, load.rest, false);
         }
-        let must_end = probe.sums.count >= MOST || (took > LONG && probe.sums.count >= 64) || took > TOO_LONG;
+        let must_end =
+            probe.sums.count >= MAX_SAMPLES || (took > MAX_PROBE && probe.sums.count >= 64) || took > TOO_LONG;
         let verdict = match probe.way {
             Way::Up | Way::Check => compare(&self.baseline, &probe.sums, load.rest, GAINS, must_end),
             Way::Down | Way::Solo => compare(&probe.sums, &self.baseline, load.rest, LOSES, must_end),
@@ -208,7 +210,7 @@ impl Depth {
             if probe.way == Way::Down {
                 self.refused = probe.depth;
             }
-            if probe.way == Way::Down && probe.sums.count >= FEWEST {
+            if probe.way == Way::Down && probe.sums.count >= MIN_SAMPLES {
                 self.is_verified = do_not_wait(&probe.sums, &self.baseline);
             }
         }

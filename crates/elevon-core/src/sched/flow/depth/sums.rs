@@ -1,6 +1,6 @@
 //! Sums over the requests that ended at a depth, and what they say of the throughput there.
 
-use super::{FRACTION, LONGEST, Sample};
+use super::{FRACTION, MAX_TIME, Sample};
 use crate::sched::flow::occupancy::Occupied;
 
 /// Sums over requests. Times are in 64 ns, but `occupied` and `alone_of_rest` in 8 ns: on a fast
@@ -42,7 +42,7 @@ impl Sums {
     };
 
     pub(super) fn add(&mut self, sample: Sample) {
-        let (time, alone) = (sample.time >> 6, sample.alone.min(LONGEST) >> 6);
+        let (time, alone) = (sample.time >> 6, sample.alone.min(MAX_TIME) >> 6);
         let Occupied { known, rest } = sample.occupied;
         self.count += 1;
         self.time += time;
@@ -53,9 +53,9 @@ impl Sums {
         self.area += sample.area >> 6;
         // One of the two is zero: two branches cost less than two comparisons.
         if rest == 0 {
-            self.occupied += known.min(LONGEST) >> 3;
+            self.occupied += known.min(MAX_TIME) >> 3;
         } else {
-            self.alone_of_rest += rest.min(LONGEST) >> 3;
+            self.alone_of_rest += rest.min(MAX_TIME) >> 3;
         }
     }
 

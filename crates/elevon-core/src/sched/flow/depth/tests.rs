@@ -69,8 +69,8 @@ fn many_small_steps_keep_most_of_the_throughput() {
         depth.learn(now, sample, load.wants, || load);
         lowest = lowest.min(depth.usable);
     }
-    assert!(lowest < FIRST, "no smaller depth was taken");
-    assert!(served(lowest.into()) * KEPT.1 >= served(FIRST.into()) * KEPT.0, "{lowest} is too few");
+    assert!(lowest < FIRST_LIMIT, "no smaller depth was taken");
+    assert!(served(lowest.into()) * KEPT.1 >= served(FIRST_LIMIT.into()) * KEPT.0, "{lowest} is too few");
 }
 
 #[test]

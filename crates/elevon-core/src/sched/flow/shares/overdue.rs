@@ -28,7 +28,7 @@ use crate::sched::finish_tree::Root;
 use crate::units::{Instant, Nanos};
 
 /// The time that a member waits at most on flash, if requests are short, in nanoseconds.
-const SHORTEST: u64 = Nanos::from_millis(20).get();
+const MIN_BOUND: u64 = Nanos::from_millis(20).get();
 /// The number of requests in whose time a member is served.
 const REQUESTS: u64 = 50;
 /// The number of its requests, or on a disk turns, by shares in whose time a member is served: on a
@@ -41,10 +41,10 @@ const DUE_PART: [(u64, u64); 2] = [(1, 2), (3, 4)];
 /// shares let them come, seeks would take what is shared.
 const TURN: u64 = Nanos::from_millis(200).get();
 /// A longer time between two services does not count as it is.
-const LONGEST: u64 = Nanos::from_secs(1).get();
+const MAX_SERVICE: u64 = Nanos::from_secs(1).get();
 /// The largest number of requests' times that the cost of a request counts for: what is learned of
 /// costs may be wrong.
-const LARGEST: u64 = 8;
+const MAX_REQUESTS: u64 = 8;
 
 /// Where the entry of a member is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,7 +99,7 @@ impl Pace {
     /// Notes that a member is served.
     pub(super) fn note(&mut self, now: Instant) {
         if let Some(served) = self.served {
-            let time = now.since(served).get().min(LONGEST);
+            let time = now.since(served).get().min(MAX_SERVICE);
             self.each = if self.each == 0 { time } else { self.each - self.each / 16 + time / 16 };
         }
         self.served = Some(now);
@@ -113,7 +113,7 @@ impl ClassTree {
         let (few, own) = if is_disk {
             (0, each.max(TURN))
         } else {
-            (SHORTEST.max(REQUESTS * each), cost.clamp(each, each * LARGEST))
+            (MIN_BOUND.max(REQUESTS * each), cost.clamp(each, each * MAX_REQUESTS))
         };
         let [few, own, weight, times] = [few, own, weight.into(), TIMES[usize::from(is_disk)]].map(u128::from);
         let (all, members) = (u128::from(self.weights).max(weight), u128::from(self.pace.waiting.max(1)));
