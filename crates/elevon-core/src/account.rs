@@ -12,7 +12,7 @@ pub mod io_ticks;
 #[cfg(test)]
 mod tests;
 
-use crate::jiffies::{JiffyClock, TickPhase};
+use crate::jiffies::{Hz, JiffyClock, TickPhase};
 use io_ticks::{IoTicks, Moment, Rule};
 
 use crate::kernel::IoTicksForm;
@@ -118,7 +118,7 @@ impl Accounting {
     ///
     /// # Panics
     /// If `hz` is 0.
-    pub fn new(form: IoTicksForm, hz: u32, hw_queues: u16, in_flight_from_allocation: bool) -> Self {
+    pub fn new(form: IoTicksForm, hz: Hz, hw_queues: u16, in_flight_from_allocation: bool) -> Self {
         Self {
             form,
             in_flight_from_allocation,
@@ -144,7 +144,7 @@ impl Accounting {
     /// Sets the phase of the ticks of the whole-jiffy forms: [`TickPhase::Fixed`] unless set. To be
     /// called before anything is counted.
     #[must_use]
-    pub(crate) fn with_tick_phase(mut self, hz: u32, phase: TickPhase) -> Self {
+    pub(crate) fn with_tick_phase(mut self, hz: Hz, phase: TickPhase) -> Self {
         self.clock = JiffyClock::new(hz, phase);
         self
     }

@@ -53,7 +53,7 @@ pub struct ControlConfig {
     /// The kernel version's rules.
     pub rules: Rules,
     /// Ticks a second.
-    pub hz: u32,
+    pub hz: Hz,
     /// Whether the device rotates.
     pub rotational: bool,
     /// Commands that the device takes.
@@ -120,7 +120,7 @@ impl TenantControl {
             flat: IoMax::new(io_max::Config { flat: true, ..max }),
             max: IoMax::new(max),
             exact: Exact::new(),
-            cost: IoCost::new(Preset::of(config.rotational, config.queue_depth), &config.rules, Hz(config.hz.into())),
+            cost: IoCost::new(Preset::of(config.rotational, config.queue_depth), &config.rules, config.hz),
             latency: IoLatency::new(config.nr_requests, config.rotational),
             breakdown: WaitBreakdown::default(),
             waits_for_scheduler: SchedulerWaits::default(),

@@ -19,6 +19,12 @@ impl Default for Hz {
     }
 }
 
+impl core::fmt::Display for Hz {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 impl Hz {
     /// Returns a span in whole jiffies.
     pub const fn jiffies(self, span: Nanos) -> u64 {
@@ -58,8 +64,8 @@ pub(crate) struct Ticks {
 
 impl Ticks {
     /// Returns a clock of `hz` ticks a second.
-    pub(crate) fn new(hz: u32) -> Self {
-        Self { nanos_per_tick: 1_000_000_000 / u64::from(hz.max(1)), tick: 0, start: 0, clock: Monotonic::START }
+    pub(crate) fn new(hz: Hz) -> Self {
+        Self { nanos_per_tick: 1_000_000_000 / hz.0.max(1), tick: 0, start: 0, clock: Monotonic::START }
     }
 
     /// Returns the tick of an instant; instants must not go back.
@@ -80,8 +86,8 @@ impl Ticks {
 }
 
 /// Returns the ticks in a span of milliseconds, rounded up.
-pub(crate) const fn to_ticks(ms: i64, hz: u32) -> i64 {
-    (ms * hz as i64 + 999) / 1000
+pub(crate) const fn to_ticks(ms: i64, hz: Hz) -> i64 {
+    (ms * hz.0 as i64 + 999) / 1000
 }
 
 /// The phase of the ticks of io_ticks against the clock of the run.
@@ -133,7 +139,7 @@ impl TickPhase {
 /// Converts instants to jiffies, with one comparison while the jiffy stays the same.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct JiffyClock {
-    hz: u32,
+    hz: Hz,
     phase: TickPhase,
     /// First instant of the jiffy after [`Self::jiffy`].
     next: u64,
@@ -142,8 +148,8 @@ pub(crate) struct JiffyClock {
 
 impl JiffyClock {
     /// Returns a clock whose first jiffy is that of the first call. `hz` must not be 0.
-    pub(crate) const fn new(hz: u32, phase: TickPhase) -> Self {
-        assert!(hz > 0);
+    pub(crate) const fn new(hz: Hz, phase: TickPhase) -> Self {
+        assert!(hz.0 > 0);
         Self { hz, phase, next: 0, jiffy: 0 }
     }
 
@@ -159,7 +165,7 @@ impl JiffyClock {
     /// Tick j is at the first whole nanosecond at or after j / hz seconds, or late by its phase,
     /// which is less than a jiffy. If it is late, the jiffy before it is the one that counts as j.
     fn advance(&mut self, now: Instant) -> u64 {
-        let tick = (u128::from(now.get()) * u128::from(self.hz) / 1_000_000_000) as u64;
+        let tick = (u128::from(now.get()) * u128::from(self.hz.0) / 1_000_000_000) as u64;
         let is_late = now.get() < self.start_of(tick);
         self.next = self.start_of(if is_late { tick } else { tick + 1 });
         self.jiffy = tick + u64::from(self.phase == TickPhase::Moving && !is_late);
@@ -167,14 +173,14 @@ impl JiffyClock {
     }
 
     fn start_of(&self, tick: u64) -> u64 {
-        let hz = u128::from(self.hz);
+        let hz = u128::from(self.hz.0);
         let start = (u128::from(tick) * 1_000_000_000).div_ceil(hz) as u64;
-        start + self.phase.delay(tick, 1_000_000_000 / u64::from(self.hz))
+        start + self.phase.delay(tick, 1_000_000_000 / self.hz.0)
     }
 
     /// Returns jiffies as whole milliseconds.
     pub(crate) const fn millis(&self, jiffies: u64) -> u64 {
-        (jiffies as u128 * 1000 / self.hz as u128) as u64
+        (jiffies as u128 * 1000 / self.hz.0 as u128) as u64
     }
 }
 
@@ -187,10 +193,10 @@ mod tests {
     #[test]
     fn jiffies_begin_where_the_division_says() {
         for hz in [100, 250, 300, 1000, 1024] {
-            let mut clock = JiffyClock::new(hz, TickPhase::Fixed);
+            let mut clock = JiffyClock::new(Hz(hz), TickPhase::Fixed);
             let (mut last, mut at) = (None, 0u64);
             while at < 100_000_000 {
-                let expected = at * u64::from(hz) / 1_000_000_000;
+                let expected = at * hz / 1_000_000_000;
                 let got = clock.tick(Instant::new(at));
                 assert_eq!(got, (last != Some(expected)).then_some(expected), "{hz} Hz at {at}");
                 last = Some(expected);
@@ -215,7 +221,7 @@ mod tests {
                 let inside = phases.iter().filter(|phase| (from..to).contains(phase)).count();
                 assert!(inside.abs_diff(100) <= 5, "{inside} of 1000 in tenth {tenth} at {hz} Hz");
             }
-            let (mut clock, mut jiffy) = (JiffyClock::new(hz as u32, TickPhase::Moving), 0);
+            let (mut clock, mut jiffy) = (JiffyClock::new(Hz(hz), TickPhase::Moving), 0);
             for at in (0..999 * span).step_by(span as usize / 7) {
                 jiffy = clock.tick(Instant::new(at)).unwrap_or(jiffy);
                 assert_eq!(jiffy, ticks.iter().take_while(|&&tick| tick <= at).count() as u64, "{hz} Hz at {at}");
@@ -243,7 +249,7 @@ mod tests {
     #[test]
     fn all_forms_agree_where_a_jiffy_is_whole_nanoseconds() {
         for hz in [100, 250, 1000] {
-            let (mut ticks, mut clock, mut jiffy) = (Ticks::new(hz), JiffyClock::new(hz, TickPhase::Fixed), 0);
+            let (mut ticks, mut clock, mut jiffy) = (Ticks::new(Hz(hz)), JiffyClock::new(Hz(hz), TickPhase::Fixed), 0);
             for at in (0..2_000_000_000).step_by(777_777).map(Instant::new) {
                 jiffy = clock.tick(at).unwrap_or(jiffy);
                 let tick = ticks.at(at) as u64;

@@ -32,6 +32,7 @@ pub use none::NoneScheduler;
 pub use tunable::{Reads, SchedulerConfig, SchedulerError, SchedulerInfo, TunableInfo, scheduler};
 
 use crate::bio::Bio;
+use crate::jiffies::Hz;
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
@@ -241,7 +242,7 @@ impl AnyScheduler {
     pub fn new(
         config: &SchedulerConfig,
         rules: Rules,
-        hz: u32,
+        hz: Hz,
         queues: u16,
         cpus: u16,
         requests: usize,

@@ -132,10 +132,10 @@ pub(crate) struct Wbt {
 impl Wbt {
     /// Returns writeback throttling for a device that holds `queue_depth` commands. Without a
     /// target nothing is throttled.
-    pub(crate) fn new(target: Option<Nanos>, queue_depth: u32, has_cache: bool, hz: u32) -> Self {
+    pub(crate) fn new(target: Option<Nanos>, queue_depth: u32, has_cache: bool, hz: Hz) -> Self {
         let mut wbt = Self {
             target,
-            hz: Hz(hz.into()),
+            hz,
             has_cache,
             queue_depth,
             step: 0,

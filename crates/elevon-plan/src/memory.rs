@@ -104,7 +104,7 @@ impl CachePlan {
     /// Returns the configuration of the cache for the given stack.
     pub fn config(&self, stack: &StackConfig) -> CacheConfig {
         let mut config = self.config.clone();
-        config.hz.0 = stack.hz.into();
+        config.hz = stack.hz;
         let rules = stack.rules();
         if !self.is_read_ahead_set {
             config.ra_pages = (stack.limits.read_ahead(&rules).get() / PAGE_SIZE) as u32;

@@ -105,7 +105,7 @@ impl DrawnCache {
         config.set_kernel(stack.kernel);
         config.reserved = Bytes::new(self.reserved_kib << 10);
         config.io_pages = (stack.limits.max_sectors.bytes().get() / PAGE_SIZE).max(1) as u32;
-        config.hz.0 = stack.hz.into();
+        config.hz = stack.hz;
         config.copies = self.has_bytes;
         for (key, value) in &self.settings {
             config.set(key, value).unwrap_or_else(|error| panic!("{error}"));

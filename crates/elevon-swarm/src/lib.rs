@@ -36,7 +36,6 @@ use std::collections::{BTreeMap, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 
-use elevon_cache::Hz;
 use elevon_cache::activity::Activity;
 use elevon_cache::page_cache::CacheConfig;
 use elevon_core::ioprio::PrioPolicy;
@@ -222,7 +221,7 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         slices: slices(plan, stack.limits().rotational),
         conserves: false,
         keeps_classes_back: plan.is_deadline(),
-        hz: Hz(stack.config().hz.into()),
+        hz: stack.config().hz,
         bios: BTreeMap::new(),
         payers: BTreeMap::new(),
         payers_at: BTreeMap::new(),
@@ -412,7 +411,7 @@ fn watch_of(
     checks: &Rc<RefCell<Checks>>,
 ) -> Watch {
     Watch {
-        hz: Hz(stack.config().hz.into()),
+        hz: stack.config().hz,
         other_programs: None,
         checks: Rc::clone(checks),
         dice: Dice::new(plan.seed ^ (phase as u64 + 1) << 56),

@@ -52,6 +52,7 @@ mod tests;
 
 use elevon_core::account::Utilisation;
 use elevon_core::ioprio::IoPrio;
+use elevon_core::jiffies::Hz;
 use elevon_core::op::Flags;
 
 pub(crate) use bios::BioRecord;
@@ -88,7 +89,7 @@ const NOBODY: u32 = u32::MAX;
 
 /// Tick rate that the whole-jiffy forms of utilisation assume, because a trace does not contain it.
 /// The kernels of Debian and most distributions have 250.
-pub const HZ: u32 = 250;
+pub const HZ: Hz = Hz(250);
 
 /// Five groups of operations with separate figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -42,7 +42,7 @@ fn the_seeds_five_requests_in_all_forms_at_once() {
             (IoTicksForm::Precise, 90),
             (IoTicksForm::Exact, 90),
         ] {
-            let mut account = Accounting::new(form, 1000, hw_queues, true);
+            let mut account = Accounting::new(form, Hz(1000), hw_queues, true);
             for n in 0..5 {
                 account.on_start(at(n * 10 * MS), || n as u32 + 1);
                 account.on_issue(at(n * 10 * MS));
@@ -65,7 +65,7 @@ fn the_seeds_five_requests_in_all_forms_at_once() {
 
 #[test]
 fn time_in_the_device_counts_for_the_task_that_had_the_request() {
-    let mut account = Accounting::new(IoTicksForm::Exact, 250, 1, true);
+    let mut account = Accounting::new(IoTicksForm::Exact, Hz(250), 1, true);
     lone(&mut account, 10, 30);
     lone(&mut account, 50, 55);
     account.on_start(at(60), || 1);
@@ -81,7 +81,7 @@ fn time_in_the_device_counts_for_the_task_that_had_the_request() {
 #[test]
 fn whole_jiffies_err_by_a_fifth_and_nanoseconds_do_not() {
     for (phase, precise) in [(0, 2000), (3 * MS, 3000)] {
-        let mut account = Accounting::new(IoTicksForm::Precise, 250, 1, true);
+        let mut account = Accounting::new(IoTicksForm::Precise, Hz(250), 1, true);
         for n in 0..500 {
             let start = phase + n * 10 * MS;
             lone(&mut account, start, start + 5_244_000);
@@ -99,7 +99,7 @@ fn whole_jiffies_err_by_a_fifth_and_nanoseconds_do_not() {
 #[test]
 fn a_rate_in_step_with_the_ticks_shows_its_share_if_their_phase_moves() {
     let run = |phase: TickPhase, rate: u64, busy: u64| {
-        let mut account = Accounting::new(IoTicksForm::Precise, 250, 1, true).with_tick_phase(250, phase);
+        let mut account = Accounting::new(IoTicksForm::Precise, Hz(250), 1, true).with_tick_phase(Hz(250), phase);
         for n in 0..4 * rate {
             let start = n * 1000 * MS / rate;
             lone(&mut account, start, start + busy);
@@ -121,7 +121,7 @@ fn a_rate_in_step_with_the_ticks_shows_its_share_if_their_phase_moves() {
 /// microseconds looks busy to `sampled`.
 #[test]
 fn a_thinking_writer_looks_busy_to_sampled() {
-    let mut account = Accounting::new(IoTicksForm::Sampled, 250, 1, false);
+    let mut account = Accounting::new(IoTicksForm::Sampled, Hz(250), 1, false);
     for n in 0..1000 {
         let start = n * 4 * MS + 100_000;
         lone(&mut account, start, start + 20_000);
@@ -138,7 +138,7 @@ fn a_thinking_writer_looks_busy_to_sampled() {
 fn a_second_submitter_hides_stalls_from_sampled() {
     for (beta, expected) in [(3.0, 82.0), (6.0, 69.3), (10.0, 58.0), (15.0, 49.0)] {
         let mut random = Rng(7);
-        let mut account = Accounting::new(IoTicksForm::Sampled, 1000, 1, true);
+        let mut account = Accounting::new(IoTicksForm::Sampled, Hz(1000), 1, true);
         // Requests in flight during the stall end when the next burst starts.
         account.on_start(at(0), || 1);
         let (mut now, mut waiting) = (0, Vec::from([0]));
@@ -178,7 +178,7 @@ fn a_second_submitter_hides_stalls_from_sampled() {
 fn sampled_on_a_busy_device_with_random_starts() {
     for (lambda, expected) in [(200.0, 66.5), (413.0, 78.1), (1000.0, 93.0), (4000.0, 100.0)] {
         let mut random = Rng(11);
-        let mut account = Accounting::new(IoTicksForm::Sampled, 1000, 1, true);
+        let mut account = Accounting::new(IoTicksForm::Sampled, Hz(1000), 1, true);
         let mut open: Vec<u64> = (0..400).collect();
         open.iter().for_each(|&start| account.on_start(at(start), || 1));
         let (mut start, mut end, mut now) = (400 + gap(&mut random, lambda), 400 + gap(&mut random, lambda), 400);
@@ -205,7 +205,7 @@ fn sampled_on_a_busy_device_with_random_starts() {
 #[test]
 fn reading_moves_io_ticks_forward_while_something_is_in_flight() {
     for (from_allocation, seen) in [(true, 30), (false, 0)] {
-        let mut account = Accounting::new(IoTicksForm::Precise, 1000, 1, from_allocation);
+        let mut account = Accounting::new(IoTicksForm::Precise, Hz(1000), 1, from_allocation);
         account.on_start(at(10 * MS), || 1);
         // The request is not in the driver yet: 6.1 counts nothing in flight and does not change
         // the ticks.
@@ -224,7 +224,7 @@ fn reading_moves_io_ticks_forward_while_something_is_in_flight() {
 
 #[test]
 fn flushes_and_swallowed_requests() {
-    let mut account = Accounting::new(IoTicksForm::Exact, 250, 1, true);
+    let mut account = Accounting::new(IoTicksForm::Exact, Hz(250), 1, true);
     account.on_flush_end(at(5), at(3 * MS + 5));
     account.on_flush_end(at(4 * MS), at(5 * MS));
     account.on_start(at(5 * MS), || 1);
@@ -254,7 +254,7 @@ fn agrees_with_a_plain_log_of_requests() {
         let mut random = Rng(seed);
         let hz = [100, 250, 300, 1000][seed as usize % 4];
         let from_allocation = seed % 2 == 0;
-        let mut account = Accounting::new(IoTicksForm::Exact, hz, 1, from_allocation);
+        let mut account = Accounting::new(IoTicksForm::Exact, Hz(hz), 1, from_allocation);
         let (mut now, mut open, mut closed): (u64, Vec<Open>, Vec<(u64, u64)>) = (0, Vec::new(), Vec::new());
         let mut expected = [GroupCounters::default(); 3];
         for _ in 0..300 {

@@ -28,7 +28,7 @@ use alloc::vec::Vec;
 use super::levels::{DIRECTIONS, Due, DueOrder, Level, Levels, PathRules};
 use super::limits::{Limits, UNLIMITED, bytes_rule, ios_rule};
 use super::{BioCost, Cause, ReadOrWrite, Stage, StageVerdict, WaitBreakdown};
-use crate::jiffies::Ticks;
+use crate::jiffies::{Hz, Ticks};
 use crate::kernel::Rules;
 use crate::tenant::{ROOT, Tenants};
 use crate::units::{BioId, Instant, Nanos, TenantId};
@@ -53,7 +53,7 @@ const RUN: u32 = 32;
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     /// Ticks a second, 100 to 1000.
-    pub hz: u32,
+    pub hz: Hz,
     /// Slice in ms, at least a tick.
     pub slice_ms: u64,
     /// Bytes and I/Os are tested one after the other and a finished slice is kept
@@ -65,7 +65,7 @@ pub struct Config {
 
 impl Config {
     /// Returns the parameters of a kernel version.
-    pub const fn of(rules: &Rules, hz: u32, rotational: bool) -> Self {
+    pub const fn of(rules: &Rules, hz: Hz, rotational: bool) -> Self {
         let slice_ms = if rotational { 100 } else { rules.throttle_slice_ms };
         Self { hz, slice_ms, in_series: rules.throttle_in_series, flat: false }
     }
@@ -230,9 +230,9 @@ pub struct IoMax {
 impl IoMax {
     /// A stage without rules.
     pub fn new(config: Config) -> Self {
-        let hz = u64::from(config.hz);
+        let hz = config.hz;
         Self {
-            clock: Clock { hz, slice: (config.slice_ms * hz / 1000).max(1), in_series: config.in_series },
+            clock: Clock { hz, slice: (config.slice_ms * hz.0 / 1000).max(1), in_series: config.in_series },
             ticks: Ticks::new(config.hz),
             flat: config.flat,
             nodes: Levels::default(),

@@ -60,7 +60,7 @@ use super::elevator::Elevator;
 use super::fifo::{Fifo, FifoLinks};
 use super::{Scheduler, View};
 use crate::bio::Bio;
-use crate::jiffies::{Ticks, to_ticks};
+use crate::jiffies::{Hz, Ticks, to_ticks};
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
@@ -115,7 +115,7 @@ impl RequestInfo {
 pub struct Bfq {
     settings: BfqSettings,
     rules: Rules,
-    hz: u32,
+    hz: Hz,
     clock: Ticks,
     now: Instant,
     tick: i64,
@@ -226,8 +226,8 @@ struct Creation {
 impl Bfq {
     /// Returns a scheduler with every tunable at its default, for a device that is not rotational.
     /// `hz` (100 to 1000) is the tick rate.
-    pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
-        let hz = hz.max(8);
+    pub fn new(rules: Rules, hz: Hz, queues: u16, requests: usize) -> Self {
+        let hz = Hz(hz.0.max(8));
         let reference = Reference::from_rotational(false);
         Self {
             settings: BfqSettings::new(hz),

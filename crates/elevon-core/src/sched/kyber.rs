@@ -167,14 +167,14 @@ pub struct Kyber {
     rules: Rules,
     /// `queue/async_depth` if it was set.
     async_depth: Option<u32>,
-    hz: u64,
+    hz: Hz,
     clock: Monotonic,
 }
 
 impl Kyber {
     /// Returns a scheduler with every tunable at its default, for a device with `queues` hardware
     /// queues used from `cpus` CPUs. `hz` (100 to 1000) is the tick rate of its timers.
-    pub fn new(rules: Rules, hz: u32, queues: u16, cpus: u16, requests: usize) -> Self {
+    pub fn new(rules: Rules, hz: Hz, queues: u16, cpus: u16, requests: usize) -> Self {
         let contexts = Contexts::new(usize::from(cpus.max(1)));
         let count = usize::from(queues.max(1));
         let queue = KyberQueue {
@@ -198,7 +198,7 @@ impl Kyber {
             tags: SchedTags::of_each(requests, count),
             rules,
             async_depth: None,
-            hz: hz.max(10).into(),
+            hz: Hz(hz.0.max(10)),
             clock: Monotonic::START,
         }
     }
@@ -219,7 +219,7 @@ impl Kyber {
     }
 
     const fn tick_nanos(&self) -> u64 {
-        1_000_000_000 / self.hz
+        1_000_000_000 / self.hz.0
     }
 
     /// Dispatches the oldest request of a domain, if it has one and a token is free.
@@ -245,7 +245,7 @@ impl Kyber {
     fn sample(&mut self, now: Instant, domain: Domain, io: Nanos, total: Nanos) {
         self.feedback.sample(domain as usize, io, total);
         if self.timer.is_none() {
-            self.timer = Some(Hz(self.hz).timer(now, self.hz / 10));
+            self.timer = Some(self.hz.timer(now, self.hz.0 / 10));
         }
     }
 

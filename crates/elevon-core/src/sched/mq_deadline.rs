@@ -27,7 +27,7 @@ use super::{Reads, Scheduler, SchedulerInfo, View};
 use crate::bio::Bio;
 use crate::ioprio::IoPrio;
 use crate::ioprio::PrioClass;
-use crate::jiffies::{Ticks, to_ticks};
+use crate::jiffies::{Hz, Ticks, to_ticks};
 use crate::kernel::Rules;
 use crate::merge::MergeKind;
 use crate::op::{Flags, Op};
@@ -162,7 +162,7 @@ pub struct MqDeadline {
     starved: u32,
     settings: DeadlineSettings,
     rules: Rules,
-    hz: u32,
+    hz: Hz,
     /// The scheduler's tags of a hardware queue.
     tags: SchedTags,
     clock: Ticks,
@@ -180,8 +180,8 @@ const fn direction_of(op: Op) -> usize {
 impl MqDeadline {
     /// Returns a scheduler with every tunable at its default. `hz` (100 to 1000) is the tick rate
     /// of deadlines.
-    pub fn new(rules: Rules, hz: u32, queues: u16, requests: usize) -> Self {
-        let hz = hz.max(1);
+    pub fn new(rules: Rules, hz: Hz, queues: u16, requests: usize) -> Self {
+        let hz = Hz(hz.0.max(1));
         let settings = DeadlineSettings {
             expire: [to_ticks(500, hz), to_ticks(5000, hz)],
             aging: to_ticks(10_000, hz),
@@ -217,7 +217,7 @@ impl MqDeadline {
 
     pub(super) fn tunable(&self, name: &str) -> i64 {
         let s = &self.settings;
-        let ms = |ticks: i64| ticks * 1000 / i64::from(self.hz);
+        let ms = |ticks: i64| ticks * 1000 / self.hz.0 as i64;
         match name {
             "read_expire" => ms(s.expire[READ]),
             "write_expire" => ms(s.expire[WRITE]),

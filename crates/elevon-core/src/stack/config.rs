@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use crate::build::Fill;
 use crate::control::io_throttle;
 use crate::inject::{self, ErrorInjection};
-use crate::jiffies::TickPhase;
+use crate::jiffies::{Hz, TickPhase};
 use crate::kernel::{IoTicksForm, Kernel, Rules};
 use crate::limits::{QueueLimits, SYSFS};
 use crate::sched::SchedulerConfig;
@@ -87,7 +87,7 @@ pub struct StackConfig {
     /// Form of io_ticks that field 10 of the statistics shows; `None` for the kernel version's.
     pub io_ticks: Option<IoTicksForm>,
     /// Ticks a second.
-    pub hz: u32,
+    pub hz: Hz,
     /// How the ticks that io_ticks counts lie against the run.
     pub tick_phase: TickPhase,
     /// Path of direct I/O.
@@ -139,7 +139,7 @@ impl StackConfig {
             iostats: true,
             fill: Fill::Full,
             io_ticks: None,
-            hz: 250,
+            hz: Hz(250),
             tick_phase: TickPhase::default(),
             direct_path: DirectPath::Blkdev,
             buffered_path: DirectPath::Iomap,
@@ -374,7 +374,16 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         help: "tick rate of jiffy-based clocks (io_ticks, scheduler deadlines)",
         follows: None,
         reported: Reported::Always,
-        value: number!(hz: u32, (100, 1000), "ticks/s"),
+        value: SettingValue::Number {
+            unit: "ticks/s",
+            range: (100, 1000),
+            takes_more: false,
+            get: |c: &StackConfig| c.hz.0,
+            set: |c: &mut StackConfig, n| {
+                c.hz = Hz(n);
+                Ok(())
+            },
+        },
     },
     StackSetting {
         key: "tick_phase",

@@ -8,7 +8,7 @@ use super::Stack;
 use crate::bio::Bio;
 use crate::driver::{Accept, Command, Driver, Piece, Pieces, TimeoutAction};
 use crate::event::EventKind;
-use crate::jiffies::{Hz, to_ticks};
+use crate::jiffies::to_ticks;
 use crate::op::{Flags, Op};
 use crate::pool::Pool;
 use crate::request::{Request, State};
@@ -446,7 +446,7 @@ impl Stack {
         // A run that comes before the end of any such timer saves the divisions.
         if self.queues[queue.index()].rerun_at > now + Nanos::from_millis(RERUN_DELAY_MS) {
             let hz = self.config.hz;
-            self.rerun_at(queue, Hz(hz.into()).timer(now, to_ticks(RERUN_DELAY_MS as i64, hz) as u64));
+            self.rerun_at(queue, hz.timer(now, to_ticks(RERUN_DELAY_MS as i64, hz) as u64));
         }
     }
 

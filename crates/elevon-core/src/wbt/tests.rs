@@ -9,7 +9,7 @@ use crate::sched::testing::Rng;
 const TARGET: Nanos = Nanos::from_millis(2);
 
 fn wbt(queue_depth: u32, has_cache: bool) -> Wbt {
-    Wbt::new(Some(TARGET), queue_depth, has_cache, 250)
+    Wbt::new(Some(TARGET), queue_depth, has_cache, Hz(250))
 }
 
 fn ms(ms: u64) -> Instant {
@@ -41,7 +41,7 @@ fn a_kernel_that_has_run_for_a_while_has_grown() {
     let grown = |queue_depth, writes| wbt(queue_depth, false).grown_to(writes, false).places.background;
     assert_eq!([0, 4, 5, 8, 9, 24, 1000].map(|writes| grown(128, writes)), [4, 4, 8, 8, 16, 24, 24]);
     assert_eq!(grown(1, 5), 1);
-    let off = Wbt::new(None, 128, false, 250).grown_to(5, false);
+    let off = Wbt::new(None, 128, false, Hz(250)).grown_to(5, false);
     assert_eq!((off.step, off.places.most), (0, 0));
 }
 

@@ -254,7 +254,7 @@ fn depth(found: &Inspection) -> Value {
 fn utilisation(found: &Inspection) -> Value {
     let busy = &found.utilisation;
     json!({
-        "hz": elevon_trace::analysis::HZ,
+        "hz": elevon_trace::analysis::HZ.0,
         "sampled_ms": busy.sampled_ms,
         "inflight_ms": busy.inflight_ms,
         "precise_ms": busy.precise_ms,

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use elevon_core::ioprio::PrioClass;
+use elevon_core::jiffies::Hz;
 use elevon_core::op::Flags;
 use elevon_core::stats::LatencyStat;
 
@@ -156,7 +157,7 @@ struct WholeIo {
 }
 
 impl Collector {
-    pub(super) fn new(hz: u32) -> Self {
+    pub(super) fn new(hz: Hz) -> Self {
         Self {
             processes: Processes::default(),
             stages: Default::default(),

@@ -1,6 +1,7 @@
 //! Busy time of the device, in the four forms of kernels and Elevon.
 
 use elevon_core::account::{Accounting, CompletionFact, Utilisation};
+use elevon_core::jiffies::Hz;
 use elevon_core::kernel::IoTicksForm;
 use elevon_core::op::StatGroup;
 use elevon_core::units::{Instant, Nanos, TaskId};
@@ -9,7 +10,7 @@ use super::Group;
 
 /// Busy time by the accounting of the stack, from the allocation of each request to its completion.
 pub(super) struct BusyTime {
-    hz: u32,
+    hz: Hz,
     account: Accounting,
     /// Busy time before the last gap.
     before: Utilisation,
@@ -27,7 +28,7 @@ const fn stat_group(group: Group) -> StatGroup {
 }
 
 impl BusyTime {
-    pub(super) fn new(hz: u32) -> Self {
+    pub(super) fn new(hz: Hz) -> Self {
         Self { hz, account: fresh(hz), before: Utilisation::default(), first: None, last: 0 }
     }
 
@@ -99,7 +100,7 @@ impl BusyTime {
     }
 }
 
-fn fresh(hz: u32) -> Accounting {
+fn fresh(hz: Hz) -> Accounting {
     Accounting::new(IoTicksForm::Exact, hz, 1, true)
 }
 

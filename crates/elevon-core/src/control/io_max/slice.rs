@@ -1,6 +1,7 @@
 //! What a group may still dispatch in a slice of time, by direction. All times in ticks.
 
 use super::super::limits::UNLIMITED;
+use crate::jiffies::Hz;
 
 /// What was dispatched since a slice began. Negative if a change of limits carried over budget that
 /// was earned and not used.
@@ -15,7 +16,7 @@ pub(super) struct Slice {
 /// Length of a slice, ticks per second, and the rules in use.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    pub(super) hz: u64,
+    pub(super) hz: Hz,
     pub(super) slice: u64,
     pub(super) in_series: bool,
 }
@@ -38,7 +39,7 @@ impl Wait {
 impl Clock {
     /// Returns the budget that a rate earns in that many ticks.
     fn earned(&self, rate: u64, ticks: u64) -> i64 {
-        let units = u128::from(rate) * u128::from(ticks) / u128::from(self.hz);
+        let units = u128::from(rate) * u128::from(ticks) / u128::from(self.hz.0);
         i64::try_from(units).unwrap_or(i64::MAX)
     }
 }
@@ -89,7 +90,7 @@ impl Slice {
         if over <= 0 {
             return None;
         }
-        let wait = (u128::from(over.unsigned_abs()) * u128::from(clock.hz) / u128::from(rate)).max(1);
+        let wait = (u128::from(over.unsigned_abs()) * u128::from(clock.hz.0) / u128::from(rate)).max(1);
         Some(Wait::Bytes(u64::try_from(wait).unwrap_or(u64::MAX >> 1) + (rounded - elapsed)))
     }
 
@@ -104,7 +105,7 @@ impl Slice {
             return None;
         }
         let to_end = rounded - elapsed;
-        Some(Wait::Ios(if clock.in_series { to_end.max(clock.hz / rate + 1) } else { to_end }))
+        Some(Wait::Ios(if clock.in_series { to_end.max(clock.hz.0 / rate + 1) } else { to_end }))
     }
 
     pub(super) fn charge_bytes(&mut self, bytes: u64) {

@@ -96,7 +96,7 @@ impl Bfq {
     /// Follows the measured peak rate, unless the user has set a largest budget.
     #[inline(never)]
     pub(super) fn update_max_budget(&mut self) {
-        let timeout_ms = (self.settings.timeout * 1000 / i64::from(self.hz)) as u64;
+        let timeout_ms = (self.settings.timeout * 1000 / self.hz.0 as i64) as u64;
         self.budgets.measured = match self.settings.max_budget {
             0 => self.device.peak.sectors_in(timeout_ms),
             set => set,
@@ -171,7 +171,7 @@ impl Bfq {
         if entity.raise != 1 || !(slow || cut_off) || by_sectors {
             return;
         }
-        let timeout_ms = i64::from(self.hz / 8) as u64 * 1000 / u64::from(self.hz);
+        let timeout_ms = self.hz.0 / 8 * 1000 / self.hz.0;
         let total = (measured * ms.min(timeout_ms) / timeout_ms).max(entity.service);
         let entity = &mut self.engine[q];
         entity.budget = entity.budget.max(total);

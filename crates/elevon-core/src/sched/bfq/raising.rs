@@ -215,10 +215,10 @@ impl Bfq {
     /// the last burst would have been served at the highest rate of such a queue, and not within
     /// the idle time.
     pub(super) fn set_next_soft_rt(&mut self, q: EntityId) {
-        let idle_ticks = self.settings.slice_idle.get() as i64 * i64::from(self.hz) / 1_000_000_000;
+        let idle_ticks = self.settings.slice_idle.get() as i64 * self.hz.0 as i64 / 1_000_000_000;
         let (tick, hz) = (self.tick, self.hz);
         let raising = &mut self.queue_mut(q).raising;
-        let at_that_rate = (raising.backlogged_service * u64::from(hz) / SOFT_RT_RATE) as i64;
+        let at_that_rate = (raising.backlogged_service * hz.0 / SOFT_RT_RATE) as i64;
         raising.next_soft_rt =
             raising.next_soft_rt.max(raising.backlogged_at.saturating_add(at_that_rate)).max(tick + idle_ticks + 4);
     }

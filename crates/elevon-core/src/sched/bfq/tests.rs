@@ -17,7 +17,7 @@ use crate::tags::word_shift;
 use crate::units::{Nanos, Sectors, TenantId};
 
 fn bed(tunables: &[(&str, i64)]) -> Bed<Bfq> {
-    let mut bfq = Bfq::new(Kernel::V6_18.rules(), 1000, 1, 256);
+    let mut bfq = Bfq::new(Kernel::V6_18.rules(), Hz(1000), 1, 256);
     for &(name, value) in tunables {
         bfq.set_tunable(name, value);
     }
@@ -210,7 +210,7 @@ fn when_waiting_is_worth_it() {
 
 #[test]
 fn depths() {
-    let mut bfq = Bfq::new(Kernel::V6_1.rules(), 250, 1, 64);
+    let mut bfq = Bfq::new(Kernel::V6_1.rules(), Hz(250), 1, 64);
     let limits = |bfq: &Bfq| [Flags::NONE, Flags::SYNC].map(|f| bfq.depth_limit(Op::Write, f).unwrap());
     bfq.on_depth_updated(64, 4);
     assert_eq!(limits(&bfq), [8, 12]);
@@ -473,7 +473,7 @@ fn a_process_does_not_follow_into_a_queue_that_was_freed() {
 
 #[test]
 fn tunables_show_what_was_set() {
-    let mut bfq = Bfq::new(Kernel::V6_18.rules(), 1000, 1, 16);
+    let mut bfq = Bfq::new(Kernel::V6_18.rules(), Hz(1000), 1, 16);
     for tunable in INFO.tunables {
         assert_eq!(tunable.show(bfq.tunable(tunable.name)), tunable.default, "{}", tunable.name);
     }

@@ -3,7 +3,7 @@
 use super::Bfq;
 use super::injection::Inject;
 use super::queueing::Queueing;
-use crate::jiffies::to_ticks;
+use crate::jiffies::{Hz, to_ticks};
 use crate::sched::tunable::{NATURAL, POSITIVE, requests_of_linux, row};
 use crate::sched::{Reads, SchedulerInfo, TunableInfo};
 use crate::units::Nanos;
@@ -90,14 +90,14 @@ pub(super) struct BfqSettings {
 }
 
 impl BfqSettings {
-    pub(super) fn new(hz: u32) -> Self {
+    pub(super) fn new(hz: Hz) -> Self {
         Self {
             fifo_expire: [Nanos::from_millis(250), Nanos::from_millis(125)],
             back_seek_max_kib: 16384,
             back_seek_penalty: 2,
             slice_idle: Nanos::from_millis(8),
             max_budget: 0,
-            timeout: i64::from(hz / 8),
+            timeout: (hz.0 / 8) as i64,
             strict: false,
             low_latency: true,
             inject: Inject::Limit,
@@ -123,7 +123,7 @@ impl Bfq {
             "slice_idle" => ms(s.slice_idle),
             "slice_idle_us" => s.slice_idle.as_micros() as i64,
             "strict_guarantees" => s.strict.into(),
-            "timeout_sync" => s.timeout * 1000 / i64::from(self.hz),
+            "timeout_sync" => s.timeout * 1000 / self.hz.0 as i64,
             other => unreachable!("{other} is not in the table"),
         }
     }

@@ -168,7 +168,7 @@ struct Probe {
 
 impl Probe {
     /// The look at the first requests of a device.
-    const FIRST_LIMIT: Self =
+    const FIRST: Self =
         Self { way: Way::Solo, depth: 1, step: 0, since: Instant::ZERO, skip: 0, others: None, sums: Sums::NONE };
 }
 

@@ -19,6 +19,7 @@
 //!
 //! Cost: a sample O(1); an evaluation, ten times a second, O(domains · buckets).
 
+use crate::jiffies::Hz;
 use crate::units::Nanos;
 
 /// Domains with a target.
@@ -81,12 +82,12 @@ pub(super) struct Feedback {
 
 /// Returns the percentile of a histogram and empties it, if it has enough samples or has waited
 /// long enough for them.
-fn percentile(histogram: &mut Histogram, timeout: &mut Option<u64>, percent: u32, tick: u64, hz: u64) -> Option<u32> {
+fn percentile(histogram: &mut Histogram, timeout: &mut Option<u64>, percent: u32, tick: u64, hz: Hz) -> Option<u32> {
     let samples: u32 = histogram.0.iter().sum();
     if samples == 0 {
         return None;
     }
-    let due = *timeout.get_or_insert(tick + hz);
+    let due = *timeout.get_or_insert(tick + hz.0);
     if samples < MIN_SAMPLES && tick < due {
         return None;
     }
@@ -125,7 +126,7 @@ impl Feedback {
 
     /// Returns how many quarters of its depth each domain gets; `None` for no change. `hz` ticks
     /// are a second.
-    pub(super) fn evaluate(&mut self, tick: u64, hz: u64) -> [Option<u32>; DOMAINS] {
+    pub(super) fn evaluate(&mut self, tick: u64, hz: Hz) -> [Option<u32>; DOMAINS] {
         let mut congested = false;
         for domain in &mut self.domains {
             let io = percentile(&mut domain.io, &mut domain.timeout, 90, tick, hz);
@@ -152,7 +153,7 @@ mod tests {
     use super::super::tokens::Tokens;
     use super::*;
 
-    const HZ: u64 = 1000;
+    const HZ: Hz = Hz(1000);
     const READ: usize = 0;
     const WRITE: usize = 1;
     const TARGETS: [Nanos; DOMAINS] = [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];

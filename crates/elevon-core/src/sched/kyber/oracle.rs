@@ -242,7 +242,7 @@ impl Walk {
         let mut rng = Rng(seed);
         let (queues, cpus, hz) = (rng.pick(&[1u16, 1, 3]), rng.pick(&[1u16, 2, 65]), rng.pick(&[100, 250, 1000]));
         let requests = rng.pick(&[40, 300]);
-        let kyber = Kyber::new(Kernel::V6_18.rules(), hz, queues, cpus, requests);
+        let kyber = Kyber::new(Kernel::V6_18.rules(), Hz(hz), queues, cpus, requests);
         Self {
             rng,
             bed: Bed::new(Kernel::V6_18, kyber, requests),

@@ -9,7 +9,7 @@ use crate::tags::word_shift;
 use alloc::string::String;
 
 fn bed(queues: u16, cpus: u16) -> Bed<Kyber> {
-    Bed::new(Kernel::V6_18, Kyber::new(Kernel::V6_18.rules(), 1000, queues, cpus, 64), 64)
+    Bed::new(Kernel::V6_18, Kyber::new(Kernel::V6_18.rules(), Hz(1000), queues, cpus, 64), 64)
 }
 
 fn insert(bed: &mut Bed<Kyber>, op: Op, queue: u16, cpu: u16, sector: u64) -> RequestId {
@@ -135,7 +135,7 @@ fn what_is_not_sync_takes_three_quarters_of_the_tags() {
         (Kernel::V6_1, 64, 12),
         (Kernel::V6_1, 4, 1),
     ] {
-        let mut kyber = Kyber::new(kernel.rules(), 250, 1, 1, 64);
+        let mut kyber = Kyber::new(kernel.rules(), Hz(250), 1, 1, 64);
         kyber.on_depth_updated(nr_requests, word_shift(nr_requests));
         assert_eq!(kyber.depth_limit(Op::Write, Flags::NONE), Some(limit), "{} {nr_requests}", kernel.name());
         assert_eq!(kyber.depth_limit(Op::Discard, Flags::NONE), Some(limit));
@@ -149,7 +149,7 @@ fn what_is_not_sync_takes_three_quarters_of_the_tags() {
 
 #[test]
 fn the_timer_counts_whole_ticks() {
-    let mut kyber = Bed::new(Kernel::V6_18, Kyber::new(Kernel::V6_18.rules(), 250, 1, 1, 8), 8);
+    let mut kyber = Bed::new(Kernel::V6_18, Kyber::new(Kernel::V6_18.rules(), Hz(250), 1, 1, 8), 8);
     for (done, due) in [(7, Some(108)), (90, Some(108)), (108, None), (111, Some(212))] {
         kyber.at(done);
         kyber.read(8);

@@ -16,7 +16,7 @@ use alloc::vec;
 const ERAS: [Kernel; 3] = [Kernel::V6_1, Kernel::V6_6, Kernel::V6_18];
 
 fn bed(kernel: Kernel, tunables: &[(&str, i64)]) -> Bed<MqDeadline> {
-    let mut scheduler = MqDeadline::new(kernel.rules(), 250, 1, 128);
+    let mut scheduler = MqDeadline::new(kernel.rules(), Hz(250), 1, 128);
     for (name, value) in tunables {
         scheduler.set_tunable(name, *value);
     }
@@ -340,7 +340,7 @@ fn an_inserted_request_is_swallowed_and_may_close_a_gap() {
 #[test]
 fn async_depth_spares_reads() {
     let limit = |kernel: Kernel, depth: u32, async_depth| {
-        let mut s = MqDeadline::new(kernel.rules(), 250, 1, 300);
+        let mut s = MqDeadline::new(kernel.rules(), Hz(250), 1, 300);
         s.on_depth_updated(depth, word_shift(depth));
         assert_eq!(s.depth_limit(Op::Write, Flags::NONE), None, "the default is no limit");
         s.set_tunable("async_depth", async_depth);
@@ -359,7 +359,7 @@ fn async_depth_spares_reads() {
 #[test]
 fn tunables_read_back_in_sysfs_units() {
     let config = SchedulerConfig::parse("mq-deadline:read_expire=501,writes_starved=-1").unwrap();
-    let mut any = AnyScheduler::new(&config, Kernel::V6_18.rules(), 250, 2, 4, 512).unwrap();
+    let mut any = AnyScheduler::new(&config, Kernel::V6_18.rules(), Hz(250), 2, 4, 512).unwrap();
     let expected = |fifo_batch| {
         vec![
             ("async_depth", 256),
@@ -381,7 +381,7 @@ fn tunables_read_back_in_sysfs_units() {
     assert!(any.set_tunable("slice_idle", 1).is_err());
     assert_eq!(any.tunables(), expected(1));
     for row in INFO.tunables.iter().filter(|row| row.name != "async_depth") {
-        let fresh = MqDeadline::new(Kernel::V6_18.rules(), 1000, 1, 64);
+        let fresh = MqDeadline::new(Kernel::V6_18.rules(), Hz(1000), 1, 64);
         assert_eq!(alloc::format!("{}", fresh.tunable(row.name)), row.default, "{}", row.name);
     }
 }
@@ -505,7 +505,7 @@ impl Duel {
         let oracle = Oracle::new(kernel.rules(), 128, 250);
         // Half of the runs start with tables that are too small for later requests.
         let requests = rng.pick(&[4, 128]);
-        let bed = Bed::new(kernel, MqDeadline::new(kernel.rules(), 250, 1, requests), 128);
+        let bed = Bed::new(kernel, MqDeadline::new(kernel.rules(), Hz(250), 1, requests), 128);
         let mut duel = Self {
             bed,
             oracle,

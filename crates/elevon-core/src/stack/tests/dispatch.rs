@@ -1,6 +1,7 @@
 //! Tests dispatch to a busy driver.
 
 use super::*;
+use crate::jiffies::Hz;
 
 #[test]
 fn a_run_that_meets_a_busy_driver_tries_once_more_at_once() {
@@ -23,7 +24,7 @@ fn a_delay_of_3_ms_is_a_timer_in_ticks() {
         [(250, 0, 8), (250, 3_900, 8), (250, 4_000, 12), (1000, 0, 4), (1000, 900, 4), (100, 0, 20)]
     {
         let mut config = config(Kernel::V6_18);
-        config.hz = hz;
+        config.hz = Hz(hz);
         let mut rig = Rig::new(config);
         (rig.driver.room, rig.now) = (Some(0), Instant::ZERO + Nanos::from_micros(set_us));
         rig.submit(Op::Read, Flags::NONE, 0, 8);

@@ -45,7 +45,7 @@ pub(super) struct Model {
 
 impl Model {
     pub(super) fn new(config: &Config) -> Self {
-        let (hz, ms) = (i128::from(config.hz), i128::from(config.slice_ms));
+        let (hz, ms) = (i128::from(config.hz.0), i128::from(config.slice_ms));
         Self { hz, slice: ms * hz / 1000, in_series: config.in_series, levels: vec![], sequence: 0 }
     }
 
