@@ -4,6 +4,7 @@
 //!
 //! Run by `cargo test` it only checks that the bench runs.
 
+use elevon_core::jiffies::Hz;
 use std::hint::black_box;
 use std::time::{Duration, Instant as Clock};
 
@@ -19,7 +20,7 @@ fn main() {
     let span = if full { Duration::from_millis(300) } else { Duration::ZERO };
     println!("{:<28} {:>12} {:>12}", "simulated time per request", "ns/request", "io_ticks ms");
     for step in [200, 10_000, 1_000_000, 10_000_000] {
-        let mut account = Accounting::new(IoTicksForm::Precise, 250, 1, true);
+        let mut account = Accounting::new(IoTicksForm::Precise, Hz(250), 1, true);
         let (mut now, mut slots) = (0u64, [Instant::ZERO; DEPTH]);
         for tags in 1..=DEPTH as u32 {
             account.on_start(Instant::ZERO, || tags);

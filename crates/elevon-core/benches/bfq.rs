@@ -13,6 +13,7 @@
 //! Times are CPU times if the system reports them. Run by `cargo test` it only checks that the
 //! bench runs and serves all queues.
 
+use elevon_core::jiffies::Hz;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant as Clock};
 
@@ -29,7 +30,7 @@ const DEPTH: usize = 16;
 const ROUNDS: usize = 200;
 /// Time between two arrivals: 10 requests a millisecond.
 const STEP: Nanos = Nanos::from_micros(100);
-const TICKS_PER_SECOND: u32 = 1000;
+const TICKS_PER_SECOND: Hz = Hz(1000);
 const GOAL_NS: f64 = 400.0;
 
 /// Scheduler, and requests that each process keeps queued.

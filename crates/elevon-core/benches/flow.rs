@@ -11,6 +11,7 @@
 //! times are CPU times if the system reports them. Run by `cargo test` it only checks that the
 //! bench runs and that all processes are served.
 
+use elevon_core::jiffies::Hz;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -54,7 +55,7 @@ impl Load {
         let config = SchedulerConfig::parse(text).expect("a scheduler");
         let rules = Kernel::default().rules();
         let count = (processes * EACH) as usize;
-        let mut scheduler = AnyScheduler::new(&config, rules, 1000, 1, 1, count).expect("a scheduler");
+        let mut scheduler = AnyScheduler::new(&config, rules, Hz(1000), 1, 1, count).expect("a scheduler");
         scheduler.on_queue_info(is_disk);
         let mut load = Self {
             scheduler,

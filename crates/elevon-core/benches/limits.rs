@@ -11,6 +11,7 @@
 //! Times are CPU times if the system reports them. Run by `cargo test` it only checks that the
 //! bench runs.
 
+use elevon_core::jiffies::Hz;
 use std::time::{Duration, Instant as Clock};
 
 use elevon_core::control::exact::{self, Exact};
@@ -64,7 +65,7 @@ impl Load {
             (1..ruled).for_each(|id| stage.set(Instant::ZERO, &tenants, TenantId(id), limits));
             Box::new(stage)
         } else {
-            let mut stage = IoMax::new(Config::of(&Kernel::V6_18.rules(), 1000, false));
+            let mut stage = IoMax::new(Config::of(&Kernel::V6_18.rules(), Hz(1000), false));
             (1..ruled).for_each(|id| stage.set(Instant::ZERO, TenantId(id), limits));
             Box::new(stage)
         };

@@ -5,6 +5,7 @@
 //! the figure divided by log2 n should be about constant until the tables outgrow the CPU caches.
 //! Run by `cargo test` it only checks that the bench runs.
 
+use elevon_core::jiffies::Hz;
 use std::hint::black_box;
 use std::time::{Duration, Instant as Clock};
 
@@ -27,7 +28,7 @@ impl Load {
     fn new(name: &str, kernel: Kernel, queued: usize) -> Self {
         let config = SchedulerConfig::parse(name).expect("a scheduler");
         let rules = kernel.rules();
-        let scheduler = AnyScheduler::new(&config, rules, 250, 1, 1, queued + 1).expect("a scheduler");
+        let scheduler = AnyScheduler::new(&config, rules, Hz(250), 1, 1, queued + 1).expect("a scheduler");
         let mut load =
             Self { scheduler, requests: Requests::new(queued + 1), rules, now: Instant::ZERO, random: 1, hash: 0 };
         (0..queued as u32).for_each(|id| load.insert(RequestId(id)));

@@ -191,6 +191,29 @@ pub trait Scheduler {
         None
     }
 
+    /// Makes a tenant a group of `parent` (tenant 0: the root) with a weight from 1 to 1000, or
+    /// changes the weight. Tenants for which this was not called compete in the root. The parent
+    /// of a tenant never changes. It has no effect if the scheduler has no groups.
+    fn set_group(&mut self, _tenant: TenantId, _parent: TenantId, _weight: u16) {}
+
+    /// Sets the floor of a tenant that [`Self::set_group`] was called for; of another it has no
+    /// effect, nor if the scheduler keeps no floors.
+    fn set_reserve(&mut self, _now: Instant, _tenant: TenantId, _reserve: Reserve) {}
+
+    /// Returns the time by which a tenant's floor came short while it had requests waiting: for
+    /// each second of it, what the floor is in a second. `None` without a floor, or if the
+    /// scheduler keeps none.
+    fn reserve_missed(&self, _now: Instant, _tenant: TenantId) -> Option<Nanos> {
+        None
+    }
+
+    /// Returns the device time that a tenant was owed by its weight and did not get, because all of
+    /// its requests were in the device while its turn came: the device orders those by itself.
+    /// `None` if the scheduler does not say.
+    fn shares_missed(&self, _tenant: TenantId) -> Option<Nanos> {
+        None
+    }
+
     /// Checks costly invariants, for tests. Panics if one does not hold.
     fn self_check(&self, _view: View<'_>) {}
 }
@@ -301,41 +324,6 @@ impl AnyScheduler {
             Self::Kyber(s) => s.tunable(name),
             Self::Bfq(s) => s.tunable(name),
             Self::Flow(s) => s.tunable(name),
-        }
-    }
-
-    /// Sets a tenant's weight in its parent, from 1 to 1000. It has no effect if the scheduler has
-    /// no groups.
-    pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
-        match self {
-            Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) => {}
-            Self::Bfq(s) => s.set_group(tenant, parent, weight),
-            Self::Flow(s) => s.set_group(tenant, parent, weight),
-        }
-    }
-
-    /// Sets the floor of a tenant. It has no effect if the scheduler keeps none: only `flow` does.
-    pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
-        if let Self::Flow(s) = self {
-            s.set_reserve(now, tenant, reserve);
-        }
-    }
-
-    /// Returns the device time by which a tenant has less than its share (see
-    /// [`Flow::shares_missed`]); `None` if the scheduler does not say.
-    pub fn shares_missed(&self, tenant: TenantId) -> Option<Nanos> {
-        match self {
-            Self::Flow(s) => Some(s.shares_missed(tenant)),
-            Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) | Self::Bfq(_) => None,
-        }
-    }
-
-    /// Returns the time by which a tenant's floor came short (see [`Flow::reserve_missed`]); `None`
-    /// without a floor, or if the scheduler keeps none.
-    pub fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Option<Nanos> {
-        match self {
-            Self::Flow(s) => s.reserve_missed(now, tenant),
-            Self::None(_) | Self::MqDeadline(_) | Self::Kyber(_) | Self::Bfq(_) => None,
         }
     }
 
@@ -468,6 +456,18 @@ impl Scheduler for AnyScheduler {
     }
     fn measured(&self) -> Option<(&'static str, u64)> {
         each!(self, s => s.measured())
+    }
+    fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
+        each!(self, s => s.set_group(tenant, parent, weight));
+    }
+    fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
+        each!(self, s => s.set_reserve(now, tenant, reserve));
+    }
+    fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Option<Nanos> {
+        each!(self, s => s.reserve_missed(now, tenant))
+    }
+    fn shares_missed(&self, tenant: TenantId) -> Option<Nanos> {
+        each!(self, s => s.shares_missed(tenant))
     }
     fn self_check(&self, view: View<'_>) {
         each!(self, s => s.self_check(view));

@@ -551,7 +551,7 @@ impl Stack {
     }
 
     /// Sets a tenant's weight in its parent, from 1 to 1000, for schedulers that divide bandwidth
-    /// between groups (see [`AnyScheduler::set_group`]).
+    /// between groups (see [`Scheduler::set_group`]).
     pub fn set_group(&mut self, tenant: TenantId, weight: u16) {
         if let Some(parent) = self.control.tenants().parent(tenant) {
             self.scheduler.set_group(tenant, parent, weight);
@@ -559,7 +559,7 @@ impl Stack {
     }
 
     /// Sets the floor of a tenant, for schedulers that keep floors (see
-    /// [`AnyScheduler::set_reserve`]). With such a scheduler it holds below exact limits, too.
+    /// [`Scheduler::set_reserve`]). With such a scheduler it holds below exact limits, too.
     pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
         self.scheduler.set_reserve(now, tenant, reserve);
         if self.config.scheduler.info().keeps_reserves {

@@ -5,6 +5,7 @@
 //! one part of the 16 MiB read two CPUs ran the queue at the same time, and their requests reached
 //! the driver interleaved; there only the chosen requests can be compared, not their order.
 
+use elevon_core::jiffies::Hz;
 use std::collections::VecDeque;
 
 use elevon_core::kernel::Kernel;
@@ -22,7 +23,7 @@ const TWO_CPUS: std::ops::Range<u64> = 88_798_110..89_016_871;
 fn chooses_what_the_kernel_chose() {
     let rules = Kernel::V6_1.rules();
     let mut requests = Requests::new(1024);
-    let mut scheduler = MqDeadline::new(rules, 250, 1, 128);
+    let mut scheduler = MqDeadline::new(rules, Hz(250), 1, 128);
     let mut free: VecDeque<u32> = (0..1024).collect();
     let (mut kernel, mut ours) = (Vec::new(), Vec::new());
     let (mut kernel_of_two, mut ours_of_two) = (Vec::new(), Vec::new());

@@ -11,13 +11,14 @@ use elevon_core::control::exact::Exact;
 use elevon_core::control::io_max::{Config, IoMax};
 use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{BioCost, Stage, StageVerdict, WaitBreakdown};
+use elevon_core::jiffies::Hz;
 use elevon_core::kernel::Kernel;
 use elevon_core::op::Op;
 use elevon_core::tenant::{ROOT, Tenants};
 use elevon_core::units::{BioId, Instant, Nanos, TenantId};
 
 const RECORDS: &str = include_str!("../../../tests/data/kernel-truth/throttle.jsonl");
-const HZ: u32 = 250;
+const HZ: u64 = 250;
 const SERVICE: Nanos = Nanos::from_micros(200 + 150);
 /// Milliseconds between the limit and the first I/O.
 const BEFORE: std::ops::RangeInclusive<u64> = 2..=13;
@@ -80,7 +81,7 @@ fn each_io_is_over_when_the_kernel_said() {
     for (record, before) in records.iter().flat_map(|record| BEFORE.map(move |ms| (record, Nanos::from_millis(ms)))) {
         let mut tenants = Tenants::new();
         let tenant = tenants.add(ROOT).unwrap();
-        let mut stage = IoMax::new(Config { flat: true, ..Config::of(&Kernel::V6_18.rules(), HZ, false) });
+        let mut stage = IoMax::new(Config { flat: true, ..Config::of(&Kernel::V6_18.rules(), Hz(HZ), false) });
         let written = Instant::new(60_000_000_000);
         stage.set(written, tenant, record.limits);
         let ours = record.run(&mut stage, &tenants, tenant, written + before);

@@ -7,7 +7,7 @@ use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::pressure::Pressure;
 use elevon_core::control::stat::Statistics;
 use elevon_core::control::{Rule, TenantControl, WaitBreakdown};
-use elevon_core::sched::AnyScheduler;
+use elevon_core::sched::{AnyScheduler, Scheduler};
 use elevon_core::tenant::Tenants;
 use elevon_core::units::{Instant, Nanos, TenantId};
 

@@ -46,7 +46,7 @@ pub use tunables::INFO;
 
 use budget::Budgets;
 use cooperation::Burst;
-use entity::{EntityId, NIL};
+use entity::{Class, EntityId, NIL};
 use idling::{BusyQueues, WeightCounters};
 use peak_rate::{PeakRate, Reference};
 use positions::Positions;
@@ -67,7 +67,7 @@ use crate::op::{Flags, Op};
 use crate::request::Request;
 use crate::tags::SchedTags;
 use crate::tree::TreeLinks;
-use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId};
+use crate::units::{HwQueue, Instant, RequestId, Sector, TaskId, TenantId};
 
 /// The state of a request in the scheduler.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -298,7 +298,7 @@ impl Bfq {
     }
 
     fn advance(&mut self, now: Instant) {
-        debug_assert!(now >= self.now, "time goes back");
+        assert!(now >= self.now, "time goes back");
         if now != self.now {
             self.now = now;
             self.tick = self.clock.at(now);
@@ -517,6 +517,29 @@ impl Scheduler for Bfq {
 
     fn self_check(&self, view: View<'_>) {
         self.check_invariants(view);
+    }
+
+    fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
+        let weight = u64::from(weight).clamp(1, 1000);
+        match self.tenants.get(tenant.index()).copied().flatten() {
+            Some(group) => {
+                if let Some(entity) = self.engine.group(group).entity {
+                    self.engine.set_weight(entity, weight, Class::Be);
+                }
+            }
+            None if tenant == TenantId(0) => {}
+            None => {
+                let group = self.engine.add_group(self.group_of(parent), weight);
+                debug_assert_eq!(group.index(), self.groups.len());
+                self.groups.push(GroupState::default());
+                if tenant.index() >= self.tenants.len() {
+                    self.tenants.resize(tenant.index() + 1, None);
+                }
+                self.tenants[tenant.index()] = Some(group);
+                // The group's entity shares its key space with queues.
+                self.reserve_queues(self.engine.group(group).entity);
+            }
+        }
     }
 }
 

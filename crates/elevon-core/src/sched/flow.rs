@@ -221,41 +221,12 @@ impl Flow {
         }
     }
 
-    /// Makes a tenant a group of `parent` (tenant 0: the root) with a weight, or changes the
-    /// weight. Tenants for which this was not called compete in the root. The parent of a
-    /// tenant never changes.
-    pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
-        let weight = u32::from(weight);
-        match self.tenants.get(tenant.index()).copied().flatten() {
-            Some(group) => {
-                if let Some(member) = self.shares.member_of(group) {
-                    self.shares.set_weight(member, weight);
-                }
-            }
-            None if tenant == TenantId(0) => {}
-            None => {
-                let group = self.shares.add_group(self.now, self.group_of(parent), weight);
-                if tenant.index() >= self.tenants.len() {
-                    self.tenants.resize(tenant.index() + 1, None);
-                }
-                self.tenants[tenant.index()] = Some(group);
-                self.tasks.iter_mut().for_each(|task| task.last = None);
-            }
-        }
-    }
-
-    /// Returns the device time that a tenant was owed by its weight and did not get, because all of
-    /// its requests were in the device while its turn came: the device orders those by itself.
-    pub fn shares_missed(&self, tenant: TenantId) -> Nanos {
-        self.shares.lost_by(self.group_of(tenant))
-    }
-
     fn group_of(&self, tenant: TenantId) -> GroupId {
         self.tenants.get(tenant.index()).copied().flatten().unwrap_or(GroupId::ROOT)
     }
 
     fn advance(&mut self, now: Instant) {
-        debug_assert!(now >= self.now, "time goes back");
+        assert!(now >= self.now, "time goes back");
         self.now = now;
     }
 

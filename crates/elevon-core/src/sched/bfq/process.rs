@@ -52,37 +52,11 @@ const fn class_and_level(ioprio: IoPrio) -> (Class, u8) {
 }
 
 impl Bfq {
-    /// Makes a tenant a group of `parent` (tenant 0: the root) with a weight from 1 to 1000, or
-    /// changes the weight. Tenants for which this was not called compete in the root. A change
-    /// takes effect at the group's next activation; the parent of a tenant never changes.
-    pub fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
-        let weight = u64::from(weight).clamp(1, 1000);
-        match self.tenants.get(tenant.index()).copied().flatten() {
-            Some(group) => {
-                if let Some(entity) = self.engine.group(group).entity {
-                    self.engine.set_weight(entity, weight, Class::Be);
-                }
-            }
-            None if tenant == TenantId(0) => {}
-            None => {
-                let group = self.engine.add_group(self.group_of(parent), weight);
-                debug_assert_eq!(group.index(), self.groups.len());
-                self.groups.push(GroupState::default());
-                if tenant.index() >= self.tenants.len() {
-                    self.tenants.resize(tenant.index() + 1, None);
-                }
-                self.tenants[tenant.index()] = Some(group);
-                // The group's entity shares its key space with queues.
-                self.reserve_queues(self.engine.group(group).entity);
-            }
-        }
-    }
-
-    fn group_of(&self, tenant: TenantId) -> GroupId {
+    pub(super) fn group_of(&self, tenant: TenantId) -> GroupId {
         self.tenants.get(tenant.index()).copied().flatten().unwrap_or(GroupId::ROOT)
     }
 
-    fn reserve_queues(&mut self, entity: Option<EntityId>) {
+    pub(super) fn reserve_queues(&mut self, entity: Option<EntityId>) {
         let Some(entity) = entity else { return };
         while self.queues.len() <= entity.index() {
             let mut queue = BfqQueue::new(self.now, self.tick, false, 0, false);

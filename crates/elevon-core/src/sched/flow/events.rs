@@ -2,11 +2,12 @@
 
 use super::super::{Scheduler, View};
 use super::cost::Direction;
+use super::floors::Reserve;
 use super::slot::{Place, Slot};
 use super::{Flow, class_and_weight, occupancy, turn};
 use crate::bio::Bio;
 use crate::merge::MergeKind;
-use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, TaskId};
+use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, TaskId, TenantId};
 
 impl Scheduler for Flow {
     fn insert(&mut self, now: Instant, view: View<'_>, id: RequestId, at_head: bool) {
@@ -212,6 +213,41 @@ impl Scheduler for Flow {
 
     fn measured(&self) -> Option<(&'static str, u64)> {
         Some(("usable_depth", if self.rotational { turn::DEPTH } else { self.depth.usable() }.into()))
+    }
+
+    fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
+        let weight = u32::from(weight);
+        match self.tenants.get(tenant.index()).copied().flatten() {
+            Some(group) => {
+                if let Some(member) = self.shares.member_of(group) {
+                    self.shares.set_weight(member, weight);
+                }
+            }
+            None if tenant == TenantId(0) => {}
+            None => {
+                let group = self.shares.add_group(self.now, self.group_of(parent), weight);
+                if tenant.index() >= self.tenants.len() {
+                    self.tenants.resize(tenant.index() + 1, None);
+                }
+                self.tenants[tenant.index()] = Some(group);
+                self.tasks.iter_mut().for_each(|task| task.last = None);
+            }
+        }
+    }
+
+    fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
+        if let Some(group) = self.tenants.get(tenant.index()).copied().flatten() {
+            self.floors.set(now, group, reserve);
+        }
+    }
+
+    fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Option<Nanos> {
+        let group = self.tenants.get(tenant.index()).copied().flatten()?;
+        self.floors.missed(now, group, !self.shares.kinds_in(group).is_empty())
+    }
+
+    fn shares_missed(&self, tenant: TenantId) -> Option<Nanos> {
+        Some(self.shares.lost_by(self.group_of(tenant)))
     }
 
     fn self_check(&self, view: View<'_>) {

@@ -24,7 +24,7 @@ use alloc::vec::Vec;
 use super::Flow;
 use super::kinds::Kinds;
 use super::shares::{GroupId, MemberId};
-use crate::units::{Instant, Nanos, RequestId, Sectors, TenantId};
+use crate::units::{Instant, Nanos, RequestId, Sectors};
 
 /// The length of time over which a floor holds.
 const SPAN: u64 = Nanos::from_millis(100).get();
@@ -196,21 +196,6 @@ impl Floors {
 }
 
 impl Flow {
-    /// Sets the floor of a tenant that [`Self::set_group`] was called for; of another it has no
-    /// effect.
-    pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
-        if let Some(group) = self.tenants.get(tenant.index()).copied().flatten() {
-            self.floors.set(now, group, reserve);
-        }
-    }
-
-    /// Returns the time by which a tenant's floor came short while it had requests waiting: for
-    /// each second of it, what the floor is in a second. `None` if it has no floor.
-    pub fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Option<Nanos> {
-        let group = self.tenants.get(tenant.index()).copied().flatten()?;
-        self.floors.missed(now, group, !self.shares.kinds_in(group).is_empty())
-    }
-
     /// Notes that a flow which had no requests waiting has one. Returns true if a floor of its
     /// tenants was due while all that the tenant had was in the device.
     #[inline]
