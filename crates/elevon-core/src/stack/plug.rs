@@ -157,8 +157,8 @@ impl Stack {
         }
     }
 
-    /// Inserts `self.scratch.batch` into the scheduler or the software queues, and runs the hardware
-    /// queues of its requests.
+    /// Inserts the batch into the scheduler or the software queues, and runs the hardware queues of
+    /// its requests.
     pub(super) fn insert_batch<D: Driver>(&mut self, now: Instant, from_schedule: bool, driver: &mut D) {
         let mut batch = core::mem::take(&mut self.scratch.batch);
         let mut first = 0;
