@@ -8,12 +8,12 @@ use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAc
 use elevon_core::op::Op;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, Nanos, RequestId};
+use elevon_engine::Backend;
 use elevon_sim::device::fault::Silent;
 use elevon_sim::device::fault::content::PowerCut;
 use elevon_sim::device::fault::oracle::Oracle;
 use elevon_sim::device::{AnyDevice, Description, Fault};
 use elevon_sim::simulation::Simulation;
-use elevon_engine::Backend;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::rc::Rc;
