@@ -65,7 +65,7 @@ impl Load {
             (1..ruled).for_each(|id| stage.set(Instant::ZERO, &tenants, TenantId(id), limits));
             Box::new(stage)
         } else {
-            let mut stage = IoMax::new(Config::of(&Kernel::V6_18.rules(), Hz(1000), false));
+            let mut stage = IoMax::new(Config::from_rules(&Kernel::V6_18.rules(), Hz(1000), false));
             (1..ruled).for_each(|id| stage.set(Instant::ZERO, TenantId(id), limits));
             Box::new(stage)
         };

@@ -109,7 +109,7 @@ pub struct TenantControl {
 impl TenantControl {
     /// Returns the state with no tenant but the root, and no rules.
     pub fn new(config: &ControlConfig) -> Self {
-        let max = io_max::Config::of(&config.rules, config.hz, config.rotational);
+        let max = io_max::Config::from_rules(&config.rules, config.hz, config.rotational);
         let mut control = Self {
             rules: config.rules,
             exact_io_max: config.exact_io_max,
@@ -120,7 +120,7 @@ impl TenantControl {
             flat: IoMax::new(io_max::Config { flat: true, ..max }),
             max: IoMax::new(max),
             exact: Exact::new(),
-            cost: IoCost::new(Preset::of(config.rotational, config.queue_depth), &config.rules, config.hz),
+            cost: IoCost::new(Preset::from_rotational(config.rotational, config.queue_depth), &config.rules, config.hz),
             latency: IoLatency::new(config.nr_requests, config.rotational),
             breakdown: WaitBreakdown::default(),
             waits_for_scheduler: SchedulerWaits::default(),

@@ -93,14 +93,14 @@ pub struct Completion {
 impl Completion {
     /// Returns the completion of `command` with `status`, after `bytes` were transferred.
     #[inline]
-    pub const fn of(command: &Command, status: Status, bytes: Bytes) -> Self {
+    pub const fn from_command(command: &Command, status: Status, bytes: Bytes) -> Self {
         Self { request: command.request, sequence: command.sequence, status, bytes }
     }
 
     /// Returns the completion of `command` with success for all bytes.
     #[inline]
     pub const fn success(command: &Command) -> Self {
-        Self::of(command, Status::Ok, command.bytes)
+        Self::from_command(command, Status::Ok, command.bytes)
     }
 }
 

@@ -81,7 +81,7 @@ fn each_io_is_over_when_the_kernel_said() {
     for (record, before) in records.iter().flat_map(|record| BEFORE.map(move |ms| (record, Nanos::from_millis(ms)))) {
         let mut tenants = Tenants::new();
         let tenant = tenants.add(ROOT).unwrap();
-        let mut stage = IoMax::new(Config { flat: true, ..Config::of(&Kernel::V6_18.rules(), Hz(HZ), false) });
+        let mut stage = IoMax::new(Config { flat: true, ..Config::from_rules(&Kernel::V6_18.rules(), Hz(HZ), false) });
         let written = Instant::new(60_000_000_000);
         stage.set(written, tenant, record.limits);
         let ours = record.run(&mut stage, &tenants, tenant, written + before);

@@ -136,9 +136,9 @@ fn print_dominance(all: &[Seeded], setups: &[Setup]) {
     );
     println!("fairer and slower, faster and less fair, or beaten: worse in something and better in nothing");
     println!("{:<14} {:>9} {:>9} {:>9} {:>9}", "against", "as good", "fairer", "faster", "beaten");
-    let verdict = |one: &Seeded, at: usize| Verdict::of(&one.points[own].division, &one.points[at].division);
+    let verdict = |one: &Seeded, at: usize| Verdict::between(&one.points[own].division, &one.points[at].division);
     for at in (0..setups.len()).filter(|at| *at != own) {
-        let tally = Tally::of(all.iter().map(|one| verdict(one, at)));
+        let tally = Tally::from_verdicts(all.iter().map(|one| verdict(one, at)));
         let parts = [tally.as_good, tally.fairer, tally.faster, tally.beaten].map(|count| 100.0 * tally.part(count));
         let [as_good, fairer, faster, beaten] = parts;
         println!("{:<14} {as_good:>8.1}% {fairer:>8.1}% {faster:>8.1}% {beaten:>8.1}%", setups[at].name);
@@ -187,7 +187,7 @@ fn print_mix(lab: &Lab, seed: u64) {
     let mix = random_mix(seed);
     let (jobs, tenants) = lab.texts(&mix, &Setup::FLOW);
     println!("--device {}\n{jobs}{tenants}", mix.device);
-    let (claims, alone) = (Claims::of(lab, &mix), lab.alone(&mix));
+    let (claims, alone) = (Claims::from_lab(lab, &mix), lab.alone(&mix));
     println!("{:<12} {:>12} {:>12} {:>10} {:>10}", "process", "alone I/O/s", "p99 us", "demand", "cost us");
     for (at, process) in mix.processes.iter().enumerate() {
         let (rate, p99) = (alone[at].rate, alone[at].p99.get() / 1000);

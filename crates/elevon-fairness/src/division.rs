@@ -51,7 +51,7 @@ pub struct Division {
 
 impl Claims {
     /// Returns the claims of the processes of a mix. Runs what of it was not measured before.
-    pub fn of(lab: &Lab, mix: &Mix) -> Self {
+    pub fn from_lab(lab: &Lab, mix: &Mix) -> Self {
         let costs = lab.costs(mix);
         let demands: Vec<f64> =
             lab.alone(mix).iter().zip(&costs).map(|(alone, cost)| alone.rate * cost / 1e9).collect();

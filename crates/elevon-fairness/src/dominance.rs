@@ -53,7 +53,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Compares a scheduler with another.
-    pub fn of(own: &Division, other: &Division) -> Self {
+    pub fn between(own: &Division, other: &Division) -> Self {
         let is_slower = |one: &Division, than: &Division| one.throughput() < than.throughput() * (1.0 - THROUGHPUT);
         let is_less_fair = |one: &Division, than: &Division| one.unfairness() > than.unfairness() + UNFAIRNESS;
         match (is_slower(own, other), is_less_fair(own, other)) {
@@ -92,7 +92,7 @@ pub struct Tally {
 
 impl Tally {
     /// Counts verdicts.
-    pub fn of(verdicts: impl Iterator<Item = Verdict>) -> Self {
+    pub fn from_verdicts(verdicts: impl Iterator<Item = Verdict>) -> Self {
         let mut tally = Self::default();
         for verdict in verdicts {
             tally.all += 1;
@@ -114,7 +114,7 @@ impl Tally {
 
 /// Runs a mix under each of the schedulers.
 pub fn points(lab: &Lab, mix: &Mix, setups: &[Setup]) -> Vec<Point> {
-    let claims = Claims::of(lab, mix);
+    let claims = Claims::from_lab(lab, mix);
     let point = |setup: &Setup| Point { setup: *setup, division: claims.division(&lab.run(mix, setup)) };
     setups.iter().map(point).collect()
 }
@@ -133,12 +133,12 @@ mod tests {
         let starves = division([0.2, 0.9], [0.55, 0.55]);
         let slow = division([0.25, 0.25], [0.25, 0.25]);
         let nearly = division([0.495, 0.5], [0.4975, 0.4975]);
-        assert_eq!(Verdict::of(&fair, &slow), Verdict::AsGood);
-        assert_eq!(Verdict::of(&slow, &fair), Verdict::Slower { is_trade: false });
-        assert_eq!(Verdict::of(&fair, &starves), Verdict::Slower { is_trade: true });
-        assert_eq!(Verdict::of(&starves, &fair), Verdict::LessFair { is_trade: true });
-        assert_eq!(Verdict::of(&division([0.2, 0.8], [0.5, 0.5]), &fair), Verdict::LessFair { is_trade: false });
-        assert_eq!(Verdict::of(&division([0.1, 0.4], [0.25, 0.25]), &fair), Verdict::Worse);
-        assert_eq!([Verdict::of(&nearly, &fair), Verdict::of(&fair, &nearly)], [Verdict::AsGood; 2]);
+        assert_eq!(Verdict::between(&fair, &slow), Verdict::AsGood);
+        assert_eq!(Verdict::between(&slow, &fair), Verdict::Slower { is_trade: false });
+        assert_eq!(Verdict::between(&fair, &starves), Verdict::Slower { is_trade: true });
+        assert_eq!(Verdict::between(&starves, &fair), Verdict::LessFair { is_trade: true });
+        assert_eq!(Verdict::between(&division([0.2, 0.8], [0.5, 0.5]), &fair), Verdict::LessFair { is_trade: false });
+        assert_eq!(Verdict::between(&division([0.1, 0.4], [0.25, 0.25]), &fair), Verdict::Worse);
+        assert_eq!([Verdict::between(&nearly, &fair), Verdict::between(&fair, &nearly)], [Verdict::AsGood; 2]);
     }
 }

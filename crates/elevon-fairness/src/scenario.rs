@@ -31,7 +31,7 @@ pub struct Scenario {
 impl Scenario {
     /// Runs it under a scheduler and returns how it met each goal.
     pub fn score(&self, lab: &Lab, setup: &Setup) -> Vec<Score> {
-        let claims = Claims::of(lab, &self.mix);
+        let claims = Claims::from_lab(lab, &self.mix);
         let (own, none) = (lab.run(&self.mix, setup), lab.run(&self.mix, &Setup::NONE));
         let run = Run { lab, mix: &self.mix, claims: &claims, own: &own, none: &none };
         self.goals.iter().map(|goal| goal.score(&run)).collect()

@@ -30,8 +30,8 @@ fn flow_is_not_beaten_by_any_other() {
     let own = setups.iter().position(|setup| *setup == Setup::FLOW).expect("flow is one of them");
     let mut beaten = BTreeSet::new();
     for (at, setup) in setups.iter().enumerate().filter(|(at, _)| *at != own) {
-        let verdicts = || all.iter().map(|points| Verdict::of(&points[own].division, &points[at].division));
-        println!("against {}: {:?}", setup.name, Tally::of(verdicts()));
+        let verdicts = || all.iter().map(|points| Verdict::between(&points[own].division, &points[at].division));
+        println!("against {}: {:?}", setup.name, Tally::from_verdicts(verdicts()));
         let by_this = seeded.iter().zip(verdicts()).filter(|(_, verdict)| verdict.is_beaten());
         beaten.extend(by_this.map(|((seed, _), _)| *seed));
     }

@@ -124,7 +124,7 @@ fn least_of_share(lab: &Lab, claims: &Claims, mix: &Mix) -> f64 {
 fn no_pace_of_writes_leaves_a_reader_its_share() {
     let lab = Lab::new();
     let mut mix = find("d-readers-and-writers-nvme-datacenter").mix;
-    let (claims, rate) = (Claims::of(&lab, &mix), lab.alone(&mix)[1].rate);
+    let (claims, rate) = (Claims::from_lab(&lab, &mix), lab.alone(&mix)[1].rate);
     for part in [0.1, 0.2, 0.4, 0.8] {
         mix.processes[1].pace = Some((rate * part) as u64);
         let least = least_of_share(&lab, &claims, &mix);
@@ -141,7 +141,7 @@ fn shares_of_heavy_processes_delay_a_program_on_some_drives() {
     let lab = Lab::new();
     for (name, allows) in [("slots", true), ("sata-ssd-860evo", false), ("ufs-3.1", false), ("nvme-consumer", true)] {
         let mut scenario = find(&format!("f-start-up-{name}"));
-        let claims = Claims::of(&lab, &scenario.mix);
+        let claims = Claims::from_lab(&lab, &scenario.mix);
         let shares = claims.shares(1.0);
         for (at, process) in scenario.mix.processes.iter_mut().enumerate().skip(1) {
             process.pace = Some((shares[at] * 1e9 / claims.costs[at]) as u64);

@@ -49,7 +49,7 @@ pub enum FileIdentity {
 impl FileIdentity {
     /// Returns the identity of the file or block device that a path leads to; `None` if it leads to
     /// nothing that can be looked at.
-    pub fn of(path: &Path) -> Option<Self> {
+    pub fn from_path(path: &Path) -> Option<Self> {
         std::fs::metadata(path).ok().map(|metadata| Self::of_metadata(&metadata))
     }
 

@@ -487,7 +487,7 @@ impl Backend for Host {
             true => self.promises.settle(&command, status),
             false => self.promises.settle_of_regular_file(&command, status),
         };
-        Some(Completion::of(&command, settled, bytes))
+        Some(Completion::from_command(&command, settled, bytes))
     }
 
     fn wait(&mut self, until: Option<Instant>) -> bool {

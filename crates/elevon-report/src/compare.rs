@@ -267,7 +267,7 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
 /// Returns the page cache rows of all jobs together, if any variant has a page cache: the hit
 /// ratio, then for each kind of call that slept in any variant how often and how long.
 pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
-    let caches: Vec<Option<CacheTotals<'_>>> = variants.iter().map(|v| CacheTotals::of(v.result)).collect();
+    let caches: Vec<Option<CacheTotals<'_>>> = variants.iter().map(|v| CacheTotals::from_run(v.result)).collect();
     let row = |name, key, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| CompareRow {
         name,
         key,
@@ -343,7 +343,7 @@ struct CacheTotals<'a> {
 }
 
 impl<'a> CacheTotals<'a> {
-    fn of(run: &'a RunResult) -> Option<Self> {
+    fn from_run(run: &'a RunResult) -> Option<Self> {
         let cache = run.cache.as_ref()?;
         Some(Self { cache, used: cache_total(run), elapsed: run.elapsed.get() })
     }

@@ -50,7 +50,7 @@ pub fn report(run: &RunResult, options: JsonOptions) -> String {
 
 /// Returns the report of a run as a JSON value.
 pub fn value(run: &RunResult, options: JsonOptions) -> Value {
-    let bandwidths = GroupBandwidths::of(run);
+    let bandwidths = GroupBandwidths::from_run(run);
     let jobs: Vec<Value> = run.jobs.iter().map(|job| job_value(run, job, &bandwidths, options)).collect();
     let mut all = json!({
         "fio version": concat!("fio-3.33-elevon-", env!("CARGO_PKG_VERSION")),
@@ -176,7 +176,7 @@ fn job_value(run: &RunResult, job: &JobResult, bandwidths: &GroupBandwidths, opt
 /// Returns fio's object; a window that is not full has zeroes at its end, as there.
 fn steady_value(steady: &SteadyState) -> Value {
     let percent = if steady.percent { "%" } else { "" };
-    let figures = SteadyFigures::of(steady);
+    let figures = SteadyFigures::from_steady(steady);
     let padded = |of: fn(&(u64, u64)) -> u64| -> Vec<u64> {
         let samples = steady.samples.iter().map(of);
         samples.chain(std::iter::repeat(0)).take(steady.window.max(steady.samples.len())).collect()

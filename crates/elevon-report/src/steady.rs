@@ -16,7 +16,7 @@ pub(crate) struct SteadyFigures {
 }
 
 impl SteadyFigures {
-    pub(crate) fn of(steady: &SteadyState) -> Self {
+    pub(crate) fn from_steady(steady: &SteadyState) -> Self {
         let window = steady.window.max(1) as f64;
         let of_bandwidth = steady.criterion.starts_with("bw");
         let mean = |of: fn(&(u64, u64)) -> u64| steady.samples.iter().map(|one| of(one) as f64).sum::<f64>() / window;
@@ -57,7 +57,15 @@ mod tests {
     fn figures(criterion: &'static str, percent: bool, samples: &[(u64, u64)]) -> SteadyFigures {
         let duration = Nanos::from_secs(3);
         let samples = samples.to_vec();
-        SteadyFigures::of(&SteadyState { criterion, limit: 1, percent, duration, window: 3, attained: false, samples })
+        SteadyFigures::from_steady(&SteadyState {
+            criterion,
+            limit: 1,
+            percent,
+            duration,
+            window: 3,
+            attained: false,
+            samples,
+        })
     }
 
     /// Samples and figures of two runs of fio 3.33.

@@ -14,7 +14,7 @@ pub struct Interval {
 impl Interval {
     /// Returns the interval of samples, by Student's t distribution: it assumes that the samples
     /// are independent and about normally distributed. `None` if there are none.
-    pub fn of(samples: &[f64]) -> Option<Self> {
+    pub fn from_samples(samples: &[f64]) -> Option<Self> {
         let count = samples.len();
         if count == 0 {
             return None;
@@ -48,7 +48,7 @@ pub struct RatioInterval {
 impl RatioInterval {
     /// Returns the interval of pairs. `None` if there are no pairs, if a value is negative, or if
     /// the first value of every pair is 0.
-    pub fn of(pairs: &[(f64, f64)]) -> Option<Self> {
+    pub fn from_pairs(pairs: &[(f64, f64)]) -> Option<Self> {
         let (first, second) = pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
         if first <= 0.0 || pairs.iter().any(|pair| pair.0 < 0.0 || pair.1 < 0.0) {
             return None;
@@ -58,7 +58,7 @@ impl RatioInterval {
             return Some(Self { ratio: second / first, bounds: None, samples });
         }
         let logarithms: Vec<f64> = pairs.iter().map(|(first, second)| libm::log(second / first)).collect();
-        let Interval { mean, half_width, samples } = Interval::of(&logarithms)?;
+        let Interval { mean, half_width, samples } = Interval::from_samples(&logarithms)?;
         let bounds = half_width.map(|half| (libm::exp(mean - half), libm::exp(mean + half)));
         Some(Self { ratio: libm::exp(mean), bounds, samples })
     }
@@ -98,12 +98,12 @@ mod tests {
     #[test]
     fn a_textbook_interval() {
         // Five samples with mean 10 and standard deviation 1.5811: 2.776 * 1.5811 / sqrt(5).
-        let interval = Interval::of(&[8.0, 9.0, 10.0, 11.0, 12.0]).expect("samples");
+        let interval = Interval::from_samples(&[8.0, 9.0, 10.0, 11.0, 12.0]).expect("samples");
         assert_eq!((interval.mean, interval.samples), (10.0, 5));
         let half = interval.half_width.expect("several samples");
         assert!((half - 1.963).abs() < 0.001, "{half}");
-        assert_eq!(Interval::of(&[3.0]), Some(Interval { mean: 3.0, half_width: None, samples: 1 }));
-        assert_eq!(Interval::of(&[]), None);
+        assert_eq!(Interval::from_samples(&[3.0]), Some(Interval { mean: 3.0, half_width: None, samples: 1 }));
+        assert_eq!(Interval::from_samples(&[]), None);
     }
 
     #[test]
@@ -116,24 +116,24 @@ mod tests {
     fn pairs_show_what_means_hide() {
         // The seeds differ much more than the two variants do.
         let pairs = [(100.0, 105.0), (200.0, 208.0), (400.0, 424.0)];
-        let change = RatioInterval::of(&pairs).expect("pairs");
+        let change = RatioInterval::from_pairs(&pairs).expect("pairs");
         assert!((change.ratio - 1.05).abs() < 0.001 && change.is_clear(), "{change:?}");
         let firsts: Vec<f64> = pairs.iter().map(|pair| pair.0).collect();
-        assert!(Interval::of(&firsts).and_then(|all| all.half_width) > Some(200.0));
+        assert!(Interval::from_samples(&firsts).and_then(|all| all.half_width) > Some(200.0));
     }
 
     #[test]
     fn a_ratio_and_its_interval_stay_above_zero() {
         // The arithmetic interval of these ratios is 0.53 +- 1.12.
-        let wide = RatioInterval::of(&[(1.0, 1.0), (1.0, 0.1), (1.0, 0.5)]).expect("pairs");
+        let wide = RatioInterval::from_pairs(&[(1.0, 1.0), (1.0, 0.1), (1.0, 0.5)]).expect("pairs");
         let (low, high) = wide.bounds.expect("several pairs");
         assert!(low > 0.0 && low < wide.ratio && wide.ratio < high && !wide.is_clear(), "{wide:?}");
         // The inverse has the inverse bounds.
-        let inverse = RatioInterval::of(&[(1.0, 1.0), (0.1, 1.0), (0.5, 1.0)]).expect("pairs");
+        let inverse = RatioInterval::from_pairs(&[(1.0, 1.0), (0.1, 1.0), (0.5, 1.0)]).expect("pairs");
         let (inverse_low, inverse_high) = inverse.bounds.expect("several pairs");
         assert!((inverse_low * high - 1.0).abs() < 1e-9 && (inverse_high * low - 1.0).abs() < 1e-9);
         // By hand: logarithms 0 and ln 4, mean ln 2, deviation 0.9803, 12.706 * 0.9803 / sqrt(2).
-        let two = RatioInterval::of(&[(1.0, 1.0), (1.0, 4.0)]).expect("pairs");
+        let two = RatioInterval::from_pairs(&[(1.0, 1.0), (1.0, 4.0)]).expect("pairs");
         let by_hand = libm::exp(12.706 * 0.980_258 / libm::sqrt(2.0));
         assert!((two.ratio - 2.0).abs() < 1e-9);
         assert!((two.bounds.expect("pairs").1 / (2.0 * by_hand) - 1.0).abs() < 1e-4, "{two:?}");
@@ -142,15 +142,15 @@ mod tests {
     #[test]
     fn a_ratio_without_an_interval() {
         assert_eq!(
-            RatioInterval::of(&[(4.0, 2.0)]),
+            RatioInterval::from_pairs(&[(4.0, 2.0)]),
             Some(RatioInterval { ratio: 0.5, bounds: None, samples: 1 }),
             "one pair"
         );
         let with_zero = RatioInterval { ratio: 0.25, bounds: None, samples: 2 };
-        assert_eq!(RatioInterval::of(&[(4.0, 0.0), (4.0, 2.0)]), Some(with_zero));
+        assert_eq!(RatioInterval::from_pairs(&[(4.0, 0.0), (4.0, 2.0)]), Some(with_zero));
         assert!(!with_zero.is_clear());
         for none in [&[][..], &[(0.0, 1.0)], &[(-1.0, 1.0)], &[(1.0, -1.0)]] {
-            assert_eq!(RatioInterval::of(none), None, "{none:?}");
+            assert_eq!(RatioInterval::from_pairs(none), None, "{none:?}");
         }
         assert_eq!(clear_by_chance(60), 3.0);
     }

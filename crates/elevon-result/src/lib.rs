@@ -9,7 +9,7 @@
 //! use elevon_result::interval::Interval;
 //! use elevon_result::number::counted;
 //!
-//! let latency = Interval::of(&[9.0, 10.0, 11.0]).expect("there are samples");
+//! let latency = Interval::from_samples(&[9.0, 10.0, 11.0]).expect("there are samples");
 //! assert_eq!(latency.mean, 10.0);
 //! assert_eq!(counted(latency.samples as u64, "sample"), "3 samples");
 //! ```

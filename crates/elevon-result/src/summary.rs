@@ -88,7 +88,7 @@ pub struct GroupBandwidths(BTreeMap<u32, [f64; 4]>);
 
 impl GroupBandwidths {
     /// Adds up the jobs of a run, each once.
-    pub fn of(run: &RunResult) -> Self {
+    pub fn from_run(run: &RunResult) -> Self {
         let mut groups = BTreeMap::new();
         for job in &run.jobs {
             let sums: &mut [f64; 4] = groups.entry(job.group).or_default();

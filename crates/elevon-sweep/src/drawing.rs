@@ -56,7 +56,7 @@ impl Results<'_> {
         for &(x, colour) in all.iter().take(PLOTS) {
             let mut lines: BTreeMap<usize, Vec<(f64, Interval)>> = BTreeMap::new();
             for (at, point) in self.points.iter().enumerate() {
-                let Some(mean) = Interval::of(&self.values(job, shown.key, at)) else { continue };
+                let Some(mean) = Interval::from_samples(&self.values(job, shown.key, at)) else { continue };
                 lines.entry(colour.map_or(0, |axis| point[axis])).or_default().push((self.place(x, point[x]), mean));
             }
             if lines.is_empty() {
@@ -75,7 +75,7 @@ impl Results<'_> {
         let rest: Vec<usize> = others.into_iter().filter(|&axis| Some(axis) != lines).collect();
         let mut groups: BTreeMap<Vec<usize>, Lines> = BTreeMap::new();
         for (at, point) in self.points.iter().enumerate() {
-            let Some(mean) = Interval::of(&self.values(job, shown.key, at)) else { continue };
+            let Some(mean) = Interval::from_samples(&self.values(job, shown.key, at)) else { continue };
             let group = groups.entry(rest.iter().map(|&axis| point[axis]).collect()).or_default();
             group.entry(lines.map_or(0, |axis| point[axis])).or_default().insert(point[x], mean);
         }

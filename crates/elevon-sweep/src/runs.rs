@@ -32,7 +32,7 @@ pub(crate) fn check(
     checked: &mut dyn FnMut(),
 ) -> Result<Option<Checked>, Failure> {
     let mut inputs: BTreeMap<String, Input> = BTreeMap::new();
-    let mut said = Said::of("points");
+    let mut said = Said::from_noun("points");
     for point in 0..definition.points.len() {
         if interrupt.is_set() {
             return Ok(None);

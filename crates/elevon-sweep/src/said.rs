@@ -26,13 +26,13 @@ struct Warning {
 
 impl Default for Said {
     fn default() -> Self {
-        Self::of("runs")
+        Self::from_noun("runs")
     }
 }
 
 impl Said {
     /// Returns no warnings yet of what is called `noun`.
-    pub(crate) const fn of(noun: &'static str) -> Self {
+    pub(crate) const fn from_noun(noun: &'static str) -> Self {
         Self { noun, runs: 0, all: Vec::new(), places: BTreeMap::new() }
     }
 

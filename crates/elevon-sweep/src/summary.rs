@@ -116,7 +116,7 @@ impl Results<'_> {
             let own = self.samples.iter().filter(|((of, _), _)| of == job);
             let means = own.filter_map(|((_, name), samples)| {
                 let values: Vec<f64> = samples[at].iter().flatten().copied().collect();
-                let Interval { mean, half_width, samples } = Interval::of(&values)?;
+                let Interval { mean, half_width, samples } = Interval::from_samples(&values)?;
                 Some((name.clone(), json!({"mean": mean, "half_width_95": half_width, "samples": samples})))
             });
             means.collect()
@@ -192,7 +192,7 @@ impl Results<'_> {
         let samples = self.samples.get(&(job.to_owned(), key.to_owned()))?;
         let both = samples[with].iter().zip(&samples[at]);
         let pairs: Vec<(f64, f64)> = both.filter_map(|(first, second)| Some(((*first)?, (*second)?))).collect();
-        let ratio = RatioInterval::of(&pairs)?;
+        let ratio = RatioInterval::from_pairs(&pairs)?;
         let unit = SHOWN.iter().find(|shown| shown.key == key).map_or(Unit::Count, |shown| shown.unit);
         Some(Change { is_clear: is_clear(key, unit, &pairs, &ratio), ratio })
     }
@@ -232,7 +232,7 @@ impl Results<'_> {
             let mut row = self.labels(point);
             for shown in &SHOWN {
                 row.push(
-                    Interval::of(&self.values(job, shown.key, at))
+                    Interval::from_samples(&self.values(job, shown.key, at))
                         .map_or("-".to_owned(), |of| with_interval(shown.unit, &of)),
                 );
             }
@@ -325,7 +325,7 @@ mod tests {
     #[test]
     fn what_rounding_hides_has_no_star() {
         let clear = |key: &str, unit, pairs: &[(f64, f64)]| {
-            is_clear(key, unit, pairs, &RatioInterval::of(pairs).expect("pairs"))
+            is_clear(key, unit, pairs, &RatioInterval::from_pairs(pairs).expect("pairs"))
         };
         let pairs = |first: f64, second: f64| [1.0, 1.0001, 0.9999].map(|x| (first * x, second * x));
         // 97.80 and 97.82 us are both shown as 97.8us; 97.8 and 98.4 are not the same.

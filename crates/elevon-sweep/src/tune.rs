@@ -323,7 +323,7 @@ impl Search {
             runs.iter().map(|run| if run.error.is_empty() { &run.rows[..] } else { &[] }).collect();
         let mean = |metric: &Metric| {
             let values: Option<Vec<f64>> = rows.iter().map(|rows| metric.value(rows)).collect();
-            Interval::of(&values?)
+            Interval::from_samples(&values?)
         };
         let metrics = self.goals.metrics();
         let means: Option<Vec<Interval>> = metrics.iter().map(|metric| mean(metric)).collect();

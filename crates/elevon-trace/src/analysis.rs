@@ -126,7 +126,7 @@ impl Group {
 
     /// Returns the group of an operation.
     #[inline]
-    pub const fn of(op: Option<TraceOp>) -> Self {
+    pub const fn from_op(op: Option<TraceOp>) -> Self {
         match op {
             Some(TraceOp::Read) => Self::Read,
             Some(TraceOp::Write | TraceOp::ZoneAppend | TraceOp::WriteZeroes) => Self::Write,
@@ -150,7 +150,7 @@ impl Group {
     #[inline]
     fn of_sectors(event: &TraceEvent, sectors: u64) -> Self {
         let is_flush = sectors == 0 && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
-        if is_flush { Self::Flush } else { Self::of(event.op) }
+        if is_flush { Self::Flush } else { Self::from_op(event.op) }
     }
 }
 

@@ -53,4 +53,4 @@ pub use open::{OpenError, from_bytes, from_read, open};
 pub use reader::Reader;
 pub use recorded::Recorded;
 pub use report::{Gap, Place, Position, ReadReport, Skipped, UnusableError};
-pub use select::{SelectError, Selection, is_process, meant_and_known, process_label};
+pub use select::{SelectError, Selection, is_process, meant_and_known};

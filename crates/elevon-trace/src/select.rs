@@ -150,7 +150,7 @@ pub enum SelectError {
 }
 
 /// Returns name and id in one word, as ftrace prints a task: `fio-4242`.
-pub fn process_label(name: Option<&str>, id: Option<u32>) -> String {
+pub(crate) fn process_label(name: Option<&str>, id: Option<u32>) -> String {
     match (name, id) {
         (Some(name), Some(id)) => format!("{name}-{id}"),
         (Some(name), None) => name.to_owned(),
@@ -159,7 +159,7 @@ pub fn process_label(name: Option<&str>, id: Option<u32>) -> String {
     }
 }
 
-/// Returns true if a text is the name of a process, its id, or its label ([`process_label`]).
+/// Returns true if a text is the name of a process, its id, or its label (`process_label`).
 pub fn is_process(text: &str, name: Option<&str>, id: Option<u32>) -> bool {
     name == Some(text) || id.is_some_and(|id| id.to_string() == text) || process_label(name, id) == text
 }

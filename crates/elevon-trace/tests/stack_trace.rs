@@ -92,7 +92,7 @@ fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
             let command = device.commands.remove(0);
             now = now + Nanos::from_micros(7);
             let status = if command.sequence % 37 == 5 { Status::Medium } else { Status::Ok };
-            let completion = Completion::of(&command, status, command.bytes);
+            let completion = Completion::from_command(&command, status, command.bytes);
             stack.handle_completion(now, completion, &mut device);
         }
         while stack.poll_done().is_some() || stack.poll_unblocked().is_some() {}

@@ -90,7 +90,7 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(probe: &'static Probe, result: &RunResult) -> Self {
+    fn from_probe(probe: &'static Probe, result: &RunResult) -> Self {
         let stats = &result.jobs[0].stats.directions[usize::from(probe.writes())];
         let mean_ns = stats.clat.sum.checked_div(stats.clat.count.into()).unwrap_or(0) as u64;
         Self { probe, ios: stats.ios, bytes: stats.bytes, runtime_ns: stats.runtime_ns, mean_ns }
@@ -166,7 +166,7 @@ impl Measurement {
     /// Takes the result of the next run.
     pub fn take(&mut self, result: &RunResult) {
         let (probe, _) = self.plans[self.measured.len()];
-        self.measured.push(Measured::of(probe, result));
+        self.measured.push(Measured::from_probe(probe, result));
     }
 
     /// Checks with a thousand I/Os that the device takes time; otherwise the runs would never end.
@@ -181,7 +181,7 @@ impl Measurement {
             return Ok(());
         }
         let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;
-        if Measured::of(probe, &result).runtime_ns > 0 {
+        if Measured::from_probe(probe, &result).runtime_ns > 0 {
             return Ok(());
         }
         let device = &self.request.device;
@@ -292,7 +292,7 @@ pub(crate) fn cost_model(
         if at == 0 {
             let job = probe.job(QUICK_SECONDS).replace("time_based=1\n", "number_ios=100\n");
             let (result, _) = execute(&plan_of(probe, &job, &stack, own)?, &mut NoObserver, interrupt)?;
-            if Measured::of(probe, &result).runtime_ns == 0 {
+            if Measured::from_probe(probe, &result).runtime_ns == 0 {
                 return Ok(None);
             }
         }
@@ -301,7 +301,7 @@ pub(crate) fn cost_model(
         if outcome != Ending::Done {
             return Ok(None);
         }
-        let _ = write!(line, " {}={}", probe.key, Measured::of(probe, &result).coefficient().max(1));
+        let _ = write!(line, " {}={}", probe.key, Measured::from_probe(probe, &result).coefficient().max(1));
     }
     Ok(Some(line))
 }

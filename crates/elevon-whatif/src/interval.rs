@@ -43,7 +43,7 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// The disk of a trace; `name` is given if the user gave one.
-    pub(crate) fn of(number: DeviceNumber, recorded: Option<&Recorded>, name: Option<&str>) -> Self {
+    pub(crate) fn from_number(number: DeviceNumber, recorded: Option<&Recorded>, name: Option<&str>) -> Self {
         let name = name.or_else(|| recorded?.get("name")).map(str::to_owned);
         let number = recorded.and_then(Recorded::device).unwrap_or(number);
         Self { number, name, nr_requests: recorded.and_then(|recorded| recorded.number("queue/nr_requests")) }
@@ -138,7 +138,7 @@ impl Parting {
     ///
     /// # Errors
     /// A run on an end fails.
-    pub fn of(plan: &Plan, result: &RunResult, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
+    pub fn from_plan(plan: &Plan, result: &RunResult, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
         let Some(own) = plan.own.as_ref().filter(|own| !own.file.ends.is_empty()) else { return Ok(None) };
         let figures = |result: &RunResult| result.jobs.iter().map(Figures::replayed).collect::<Vec<_>>();
         let mut all = vec![figures(result)];

@@ -65,7 +65,7 @@ fn fit(path: &Path, args: &CalibrateArgs) -> Result<Ending, Failure> {
     let found = FittedDevice::to(path, args.dev.as_deref(), kinds, &Terminal)?;
     let profile = found.profile(&name);
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let check = Check::of(path, &found.device().to_string(), &profile, &interrupt, &Terminal)?;
+    let check = Check::from_input(path, &found.device().to_string(), &profile, &interrupt, &Terminal)?;
     let report = match is_text {
         true => found.text(&name) + &check.as_ref().map_or_else(String::new, Check::text) + &found.experiment_text(),
         false => found.json(&name, check.as_ref().map(Check::json)),

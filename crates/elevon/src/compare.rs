@@ -64,7 +64,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
         let (mut result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
         if outcome == Ending::Done
-            && let Some(parting) = Parting::of(plan, &result, &interrupt)?
+            && let Some(parting) = Parting::from_plan(plan, &result, &interrupt)?
         {
             result.warnings.extend(parting.lines());
             partings.push_str(&parting.text(label));

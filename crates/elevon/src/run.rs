@@ -50,7 +50,7 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     let mut console = Console::new(label, iostat, json, trace).with_status(plan, &interrupt, json);
     let (mut result, outcome) = execute(plan, &mut console, &interrupt)?;
     if outcome == Ending::Done {
-        let parting = Parting::of(plan, &result, &interrupt)?;
+        let parting = Parting::from_plan(plan, &result, &interrupt)?;
         result.warnings.extend(parting.iter().flat_map(Parting::lines));
     }
     // If one output cannot be written, the others still are.

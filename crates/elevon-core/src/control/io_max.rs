@@ -65,7 +65,7 @@ pub struct Config {
 
 impl Config {
     /// Returns the parameters of a kernel version.
-    pub const fn of(rules: &Rules, hz: Hz, rotational: bool) -> Self {
+    pub const fn from_rules(rules: &Rules, hz: Hz, rotational: bool) -> Self {
         let slice_ms = if rotational { 100 } else { rules.throttle_slice_ms };
         Self { hz, slice_ms, in_series: rules.throttle_in_series, flat: false }
     }

@@ -91,7 +91,7 @@ impl Domain {
 
     /// Returns the domain of an operation.
     #[inline]
-    pub const fn of(op: Op) -> Self {
+    pub const fn from_op(op: Op) -> Self {
         match op {
             Op::Read => Self::Read,
             Op::Write => Self::Write,
@@ -283,7 +283,7 @@ impl Scheduler for Kyber {
         }
         debug_assert!(self.held[id.index()].is_none(), "request {} is inserted with a token", id.0);
         let request = &view.requests[id];
-        let (queue, domain) = (&mut self.queues[request.queue.index()], Domain::of(request.op) as usize);
+        let (queue, domain) = (&mut self.queues[request.queue.index()], Domain::from_op(request.op) as usize);
         queue.contexts[domain].insert(&mut self.links, view, id, at_head);
         queue.queued[domain] += 1;
     }
@@ -317,13 +317,13 @@ impl Scheduler for Kyber {
     /// Searches only the bio's own domain; `nomerges=1` does not prevent the lookup (as in Linux).
     fn find_merge(&mut self, view: View<'_>, bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
         let (queue, cpu) = self.context;
-        let contexts = &self.queues[queue].contexts[Domain::of(bio.op) as usize];
+        let contexts = &self.queues[queue].contexts[Domain::from_op(bio.op) as usize];
         contexts.find_merge(&self.links, view, bio, cpu, self.discard_ranges)
     }
 
     fn on_finish(&mut self, now: Instant, view: View<'_>, id: RequestId) {
         let request = &view.requests[id];
-        let domain = Domain::of(request.op);
+        let domain = Domain::from_op(request.op);
         if !self.free_token(now, domain, id) || domain == Domain::Other {
             return;
         }
@@ -336,7 +336,7 @@ impl Scheduler for Kyber {
     }
 
     fn on_requeue(&mut self, now: Instant, view: View<'_>, id: RequestId) {
-        self.free_token(now, Domain::of(view.requests[id].op), id);
+        self.free_token(now, Domain::from_op(view.requests[id].op), id);
     }
 
     /// Limits requests that are not sync, in later versions all but sync reads, to `async_depth` or
@@ -406,7 +406,12 @@ impl Scheduler for Kyber {
                 let count = self.links.self_check(staged) + contexts.self_check(&self.links);
                 for id in self.links.iter(staged).chain(contexts.iter(&self.links)) {
                     let request = &view.requests[id];
-                    assert_eq!((Domain::of(request.op), request.queue.index()), (domain, index), "where {} is", id.0);
+                    assert_eq!(
+                        (Domain::from_op(request.op), request.queue.index()),
+                        (domain, index),
+                        "where {} is",
+                        id.0
+                    );
                     assert!(self.held[id.index()].is_none(), "request {} is queued with a token", id.0);
                 }
                 assert_eq!(count as u32, queue.queued[n], "requests in the lists");
@@ -418,7 +423,7 @@ impl Scheduler for Kyber {
             let (depth, (below, above)) = (pool.tokens.depth(), pool.tokens.held());
             assert!((1..=domain.depth_max()).contains(&depth) && below <= depth, "{domain:?}: {below} of {depth}");
             let holds = |(id, token): (u32, &Option<u8>)| {
-                token.filter(|_| Domain::of(view.requests[RequestId(id)].op) == domain)
+                token.filter(|_| Domain::from_op(view.requests[RequestId(id)].op) == domain)
             };
             let mut tokens: Vec<u8> = (0..).zip(&self.held).filter_map(holds).collect();
             tokens.sort_unstable();

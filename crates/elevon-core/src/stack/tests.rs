@@ -195,7 +195,7 @@ impl Rig {
 
     /// Answers a command, of which more answers may follow.
     fn answer(&mut self, command: Command, status: Status, bytes: Bytes) {
-        let completion = Completion::of(&command, status, bytes);
+        let completion = Completion::from_command(&command, status, bytes);
         self.stack.handle_completion(self.now, completion, &mut self.driver);
         self.stack.self_check();
     }
@@ -282,7 +282,7 @@ fn partial_completion_and_error() {
     let command = rig.driver.issued[0];
     let first = Sectors::new(12).bytes();
     rig.driver.issued.clear();
-    let part = |status, bytes| Completion::of(&command, status, bytes);
+    let part = |status, bytes| Completion::from_command(&command, status, bytes);
     rig.stack.handle_completion(rig.now, part(Status::Ok, first), &mut rig.driver);
     assert_eq!(rig.done(), [(1, Status::Ok)]);
     rig.stack.handle_completion(rig.now, part(Status::Medium, Bytes::ZERO), &mut rig.driver);

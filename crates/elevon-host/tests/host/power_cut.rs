@@ -268,7 +268,7 @@ impl Backend for Drive {
         let done = self.in_flight.swap_remove(at);
         let InFlight { command, fails, .. } = done;
         if fails {
-            return Some(Completion::of(&command, Status::Medium, Bytes::ZERO));
+            return Some(Completion::from_command(&command, Status::Medium, Bytes::ZERO));
         }
         self.carry_out(&done);
         Some(Completion::success(&command))

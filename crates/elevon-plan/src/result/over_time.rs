@@ -130,7 +130,7 @@ pub(crate) fn preset_is_off(plan: &Plan, device: &Description, stack: &Stack, ou
         return None;
     }
     let config = stack.config();
-    let preset = Preset::of(config.limits.rotational, config.queue_depth).coefficients();
+    let preset = Preset::from_rotational(config.limits.rotational, config.queue_depth).coefficients();
     let jobs = outcome.jobs.len();
     let (mut before, mut best) = ((Nanos::ZERO, [0; 2], [0; 2]), [0_u64; 4]);
     for (at, rows) in outcome.owners.readings() {

@@ -45,7 +45,7 @@ pub(super) fn jobs(out: &mut String, run: &RunResult) {
         }
     }
     out.push('\n');
-    let bandwidths = GroupBandwidths::of(run);
+    let bandwidths = GroupBandwidths::from_run(run);
     for job in &run.jobs {
         job_block(out, run, job, &bandwidths);
     }
@@ -330,7 +330,7 @@ fn levels(out: &mut String, job: &JobResult) {
 }
 
 fn steady_line(out: &mut String, steady: &SteadyState) {
-    let figures = SteadyFigures::of(steady);
+    let figures = SteadyFigures::from_steady(steady);
     let (metric, what) = match steady.criterion.split_once('_') {
         Some((metric, _)) => (metric, "slope"),
         None => (steady.criterion, "mean dev"),

@@ -247,13 +247,13 @@ impl Upstream {
         }
         // What came before the byte that failed is good for those whose bytes it is.
         let bytes = if status.is_ok() { command.bytes } else { Bytes::new(data.len() as u64) };
-        Completion::of(command, self.promises.settle(command, status), bytes)
+        Completion::from_command(command, self.promises.settle(command, status), bytes)
     }
 
     /// Ends a request that has no answer. Of a flush, and of a write with FUA, it does not say that
     /// something was lost.
     fn fail(&mut self, flight: &Flight) -> Completion {
-        Completion::of(&flight.command, Status::IoError, Bytes::ZERO)
+        Completion::from_command(&flight.command, Status::IoError, Bytes::ZERO)
     }
 
     /// Takes the answer to a request, unless it is about one that is sent again.

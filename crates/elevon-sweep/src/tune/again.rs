@@ -49,7 +49,7 @@ impl Again {
         let (_, best) = self.best()?;
         let both = other.goal_by_seed.iter().zip(&best.goal_by_seed);
         let pairs: Vec<(f64, f64)> = both.map(|(other, best)| (*other, *best)).collect();
-        let ratio = RatioInterval::of(&pairs)?;
+        let ratio = RatioInterval::from_pairs(&pairs)?;
         Some((ratio, is_clear(&goal.name(), goal.unit(), &pairs, &ratio)))
     }
 }

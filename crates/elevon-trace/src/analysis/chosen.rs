@@ -310,5 +310,5 @@ impl Collector {
 pub(super) fn is_beginning(event: &TraceEvent) -> bool {
     use crate::event::TraceKind as Kind;
     let is_begun = matches!(event.kind, Kind::Queue | Kind::Io { .. } | Kind::Issue | Kind::IoStart);
-    is_begun && Group::of(event.op) != Group::Other
+    is_begun && Group::from_op(event.op) != Group::Other
 }

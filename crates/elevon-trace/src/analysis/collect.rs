@@ -278,7 +278,7 @@ impl Collector {
 
     /// Processes a whole I/O, of a format with one record per I/O.
     pub(super) fn on_whole_io(&mut self, event: &TraceEvent, now: u64, process: u32) {
-        let group = Group::of(event.op);
+        let group = Group::from_op(event.op);
         let (sector, bytes) = (event.sector.unwrap_or(0), event.bytes.unwrap_or(0));
         let sectors = event.sectors().unwrap_or(0);
         self.counts.bios[group as usize] += 1;
@@ -598,9 +598,9 @@ impl Collector {
     }
 
     pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent, now: u64) {
-        self.on_error(event.error, Group::of(event.op), NOBODY, now);
+        self.on_error(event.error, Group::from_op(event.op), NOBODY, now);
         // The end of a flush sequence does not count as a request.
-        if event.bytes == Some(0) && !matches!(Group::of(event.op), Group::Flush | Group::Other) {
+        if event.bytes == Some(0) && !matches!(Group::from_op(event.op), Group::Flush | Group::Other) {
             return;
         }
         self.counts.unmatched += 1;
@@ -608,7 +608,7 @@ impl Collector {
             self.depth_known_from = now;
             self.depths.forget_latencies();
         }
-        self.moved(now, Group::of(event.op), event.bytes.unwrap_or(0), None);
+        self.moved(now, Group::from_op(event.op), event.bytes.unwrap_or(0), None);
     }
 
     pub(super) fn on_bio_completed(&mut self, bio: &Bio, now: u64) {
@@ -645,13 +645,13 @@ impl Collector {
         let (start, end) = self.failed;
         let is_in_failed = event.sector.is_some_and(|sector| (start..end).contains(&sector));
         if !is_in_failed {
-            self.on_error(event.error, Group::of(event.op), NOBODY, now);
+            self.on_error(event.error, Group::from_op(event.op), NOBODY, now);
         }
     }
 
     /// Counts an event that a request failed, of which a completion may tell as well.
     pub(super) fn on_error_event(&mut self, event: &TraceEvent, process: u32, now: u64) {
-        self.watch.errors.on_event(event.error, Group::of(event.op), process, now);
+        self.watch.errors.on_event(event.error, Group::from_op(event.op), process, now);
     }
 
     /// Counts a completed bio of a device that has no requests.

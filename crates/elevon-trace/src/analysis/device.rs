@@ -128,7 +128,7 @@ impl Choice {
     ///
     /// # Errors
     /// Returns an error if there is no such device.
-    pub fn of(reader: &Reader) -> Result<Self, ChooseError> {
+    pub fn from_reader(reader: &Reader) -> Result<Self, ChooseError> {
         let devices = described(candidates(reader.report()), reader);
         let all: u64 = devices.iter().map(|found| found.events).sum();
         let &DeviceEvents { device, events, .. } =

@@ -66,7 +66,7 @@ pub fn device_named(mut reader: Reader, name: &str) -> Result<DeviceNumber, Insp
     }
     let found = described(reader.report().devices.clone(), &reader);
     if reader.report().is_of_files_named(name)
-        && let Ok(choice) = Choice::of(&reader)
+        && let Ok(choice) = Choice::from_reader(&reader)
     {
         return Ok(choice.device);
     }
@@ -150,7 +150,7 @@ fn analyse_part(
         }
         return Ok((analysis, reader));
     }
-    let choice = Choice::of(&reader)?;
+    let choice = Choice::from_reader(&reader)?;
     if choice.device == analysis.device {
         return Ok((analysis, reader));
     }

@@ -34,7 +34,7 @@ impl Check {
     ///
     /// # Errors
     /// The text is no description of a device, or a replay fails.
-    pub fn of(
+    pub fn from_input(
         input: &Path,
         dev: &str,
         profile: &str,

@@ -49,7 +49,7 @@ impl<'a> Elsewhere<'a> {
     /// `None` if there are none.
     pub(super) fn experiment(&self, name: Option<&str>) -> Option<([u64; 2], Experiment)> {
         let workload = &self.bench.workload;
-        let disk = Disk::of(workload.device, workload.recorded.as_ref(), name);
+        let disk = Disk::from_number(workload.device, workload.recorded.as_ref(), name);
         let experiment = || Experiment { lines: disk.experiment(self.known), text: disk.experiment_text(self.known) };
         (!self.ends.is_empty()).then(|| (self.known, experiment()))
     }

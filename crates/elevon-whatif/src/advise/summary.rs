@@ -21,7 +21,7 @@ struct Change {
 
 impl Change {
     /// Joins the changes of one figure.
-    fn of(figure: Figure, all: &[(usize, Figure, f64)]) -> Option<Self> {
+    fn from_figure(figure: Figure, all: &[(usize, Figure, f64)]) -> Option<Self> {
         let own = || all.iter().filter(|(_, of, _)| *of == figure);
         let (processes, percents) = own().map(|&(at, _, percent)| (at, percent)).unzip();
         own().next().is_some().then_some(Self { figure, processes, percents })
@@ -49,8 +49,9 @@ pub(super) fn summary(advice: &Advice, proposal: &Proposal) -> String {
     let after = &proposal.scored.trial;
     let label = |at: usize| advice.objective.processes[at].label.clone();
     let join = |changes: &[Change]| changes.iter().map(|one| one.words(&label)).collect::<Vec<_>>().join(", ");
-    let of =
-        |all: &[(usize, Figure, f64)]| Figure::ALL.into_iter().filter_map(|figure| Change::of(figure, all)).collect();
+    let of = |all: &[(usize, Figure, f64)]| {
+        Figure::ALL.into_iter().filter_map(|figure| Change::from_figure(figure, all)).collect()
+    };
     let mut gained: Vec<Change> = of(&gains(advice, after));
     gained.sort_by(|a, b| b.largest().total_cmp(&a.largest()));
     gained.truncate(MAX_GAINS);
@@ -88,7 +89,7 @@ mod tests {
     #[test]
     fn processes_that_change_alike_are_one() {
         let all = [(0, Figure::P99, -30.2), (2, Figure::P99, -40.0), (1, Figure::Throughput, -6.1)];
-        let words = |figure| Change::of(figure, &all).map(|change| change.words(&|at| format!("p-{at}")));
+        let words = |figure| Change::from_figure(figure, &all).map(|change| change.words(&|at| format!("p-{at}")));
         assert_eq!(words(Figure::P99).as_deref(), Some("p99 of 2 processes 30 to 40 % lower"));
         assert_eq!(words(Figure::Throughput).as_deref(), Some("throughput of p-1 6 % lower"));
         assert_eq!(words(Figure::P50), None);

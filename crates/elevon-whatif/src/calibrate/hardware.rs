@@ -28,7 +28,7 @@ pub(super) struct Hardware {
 }
 
 impl Hardware {
-    pub(super) fn of(recorded: Option<&Recorded>) -> Self {
+    pub(super) fn from_recorded(recorded: Option<&Recorded>) -> Self {
         let Some(recorded) = recorded else { return Self::default() };
         let queues = recorded.hardware_queues();
         Self {
@@ -83,8 +83,8 @@ mod tests {
         }
         assert_eq!(limits(&recorded), [("logical_block_size", 4096), ("max_hw_sectors_kb", 1280)]);
         let hardware = Hardware { queues: Some(2), tags: Some(32), bytes: Some(1 << 20) };
-        assert_eq!(Hardware::of(Some(&recorded)), hardware);
-        assert_eq!(Hardware::of(Some(&Recorded::default())), Hardware::default());
-        assert_eq!(Hardware::of(None), Hardware::default());
+        assert_eq!(Hardware::from_recorded(Some(&recorded)), hardware);
+        assert_eq!(Hardware::from_recorded(Some(&Recorded::default())), Hardware::default());
+        assert_eq!(Hardware::from_recorded(None), Hardware::default());
     }
 }

@@ -33,14 +33,14 @@ pub(super) struct Start {
 
 impl Start {
     /// Returns the profile if it is one of flash.
-    fn of(profile: &'static Profile) -> Option<Self> {
+    fn from_profile(profile: &'static Profile) -> Option<Self> {
         let config = profile.flash_config("").ok().flatten()?;
         let described = profile.open("", 0).ok()?.description().clone();
         Some(Self { profile, config, described })
     }
 
     fn all() -> impl Iterator<Item = Self> {
-        profiles::PROFILES.iter().filter_map(Self::of)
+        profiles::PROFILES.iter().filter_map(Self::from_profile)
     }
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Likeness {
 
 impl Likeness {
     /// Fits a profile to what a trace has.
-    pub(super) fn of(
+    pub(super) fn from_found(
         found: &ServedRequests,
         requests: &[Served],
         start: Start,
@@ -100,7 +100,7 @@ impl Likeness {
         drop(bar);
         let fit = fit.expect("there are reads or writes");
         let mut parameters = fit.changed.clone();
-        let hardware = Hardware::of(recorded.as_ref());
+        let hardware = Hardware::from_recorded(recorded.as_ref());
         // A trace may go beyond the end of the profile.
         let size = hardware.bytes.or(Some(size_of(end_sector)).filter(|&bytes| bytes > config.size));
         for (key, value) in [("size", size), ("hw_queues", hardware.queues), ("queue_depth", hardware.tags)] {
@@ -157,7 +157,7 @@ impl Likeness {
             fit.requests.0, fit.distribution_percent
         );
         source(fitted, "fitted", &within);
-        match Hardware::of(recorded.as_ref()) == Hardware::default() {
+        match Hardware::from_recorded(recorded.as_ref()) == Hardware::default() {
             true => source(others, "estimated", "the last sector used"),
             false => source(others, "stated", "the settings of the device when it was recorded"),
         }

@@ -102,8 +102,8 @@ impl FittedModel {
     /// Returns the disk that it was fitted to.
     fn disk(&self) -> Disk {
         match self {
-            Self::Servers(found) => Disk::of(found.device, found.recorded.as_ref(), None),
-            Self::Flash(found) => Disk::of(found.device, found.recorded.as_ref(), None),
+            Self::Servers(found) => Disk::from_number(found.device, found.recorded.as_ref(), None),
+            Self::Flash(found) => Disk::from_number(found.device, found.recorded.as_ref(), None),
         }
     }
 
@@ -156,7 +156,7 @@ impl FittedDevice {
     /// The trace cannot be read, or has too few requests.
     pub fn to(path: &Path, dev: Option<&str>, kinds: Kinds, listener: &dyn Listener) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        Ok(Self::of(&trace::read(path, dev, listener)?, kinds, (&name, listener)))
+        Ok(Self::from_found(&trace::read(path, dev, listener)?, kinds, (&name, listener)))
     }
 
     /// Returns the disk that it was fitted to, by its numbers.
@@ -172,11 +172,12 @@ impl FittedDevice {
         self.model.doubts()
     }
 
-    fn of(found: &ServedRequests, kinds: Kinds, (name, listener): (&str, &dyn Listener)) -> Self {
+    fn from_found(found: &ServedRequests, kinds: Kinds, (name, listener): (&str, &dyn Listener)) -> Self {
         let requests: Vec<Served> = found.requests.iter().map(trace::served).collect();
         let only = |model| Self { model, other: None };
-        let servers = || FittedModel::Servers(Box::new(Calibration::of(found, &requests)));
-        let flash = |start| FittedModel::Flash(Box::new(Likeness::of(found, &requests, start, (name, listener))));
+        let servers = || FittedModel::Servers(Box::new(Calibration::from_found(found, &requests)));
+        let flash =
+            |start| FittedModel::Flash(Box::new(Likeness::from_found(found, &requests, start, (name, listener))));
         match kinds {
             Kinds::Servers => only(servers()),
             Kinds::Flash(starts) => only(flash(starts.nearest(&requests).0)),

@@ -56,7 +56,7 @@ pub(crate) struct Calibration {
 }
 
 impl Calibration {
-    pub(super) fn of(found: &ServedRequests, requests: &[Served]) -> Self {
+    pub(super) fn from_found(found: &ServedRequests, requests: &[Served]) -> Self {
         let &ServedRequests { device, end_sector, split_at, left_out, ref recorded, .. } = found;
         let fit = fit(requests).expect("there are reads or writes");
         Self { device, end_sector, split_at, left_out, recorded: recorded.clone(), fit }
@@ -79,7 +79,7 @@ impl Calibration {
     }
 
     fn on_hardware(&self, fitted: SlotsParameters) -> SlotsParameters {
-        let Hardware { queues, tags, bytes } = Hardware::of(self.recorded.as_ref());
+        let Hardware { queues, tags, bytes } = Hardware::from_recorded(self.recorded.as_ref());
         let size = bytes.unwrap_or(size_of(self.end_sector));
         SlotsParameters {
             size: Bytes::new(size),
@@ -132,7 +132,7 @@ fn rows(parameters: SlotsParameters, found: &Calibration) -> Vec<(&'static str, 
     let keys = |parameters: SlotsParameters| Model::Slots(Box::new(parameters)).keys();
     let (own, plain) = (keys(parameters), keys(SlotsParameters::default()));
     let pairs = own.into_iter().zip(plain);
-    let has_queues = Hardware::of(found.recorded.as_ref()).queues.is_some();
+    let has_queues = Hardware::from_recorded(found.recorded.as_ref()).queues.is_some();
     let is_kept = |key| ALWAYS.contains(&key) || key == "hw_queues" && has_queues;
     let kept = pairs.filter(|(own, plain)| is_kept(own.key) || own.value != plain.value);
     let is_number = |value: &str| value.parse::<u64>().is_ok();
@@ -180,7 +180,7 @@ pub(super) fn profile(name: &str, found: &Calibration, known: &str) -> String {
 /// Returns the source of the parameters that were not fitted.
 fn source_of_the_rest(name: &str, found: &Calibration, parameters: &[(&str, String)]) -> String {
     let has_queues = parameters.iter().any(|(key, _)| *key == "hw_queues");
-    let (keys, basis, value) = if Hardware::of(found.recorded.as_ref()) == Hardware::default() {
+    let (keys, basis, value) = if Hardware::from_recorded(found.recorded.as_ref()) == Hardware::default() {
         let value = format!("the last sector used, and at most {} requests in the device", found.fit.depth);
         ("\"size\", \"queue_depth\"", "estimated", value)
     } else {

@@ -110,7 +110,7 @@ fn partings(
         let plan = plan.clone().with_seed(seed);
         if plan.own.as_ref().is_some_and(|own| !own.file.ends.is_empty()) && interrupt.signal().is_none() {
             let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;
-            let parting = Parting::of(&plan, &result, interrupt)?;
+            let parting = Parting::from_plan(&plan, &result, interrupt)?;
             lines.extend(say(label, &parting.map_or_else(Vec::new, |parting| parting.lines()), said));
         }
     }

@@ -309,7 +309,7 @@ fn call(name: &str, values: &[Value]) -> Found {
         ("min", [_, ..]) => many(&|all| all.into_iter().fold(f64::INFINITY, f64::min)),
         ("max", [_, ..]) => many(&|all| all.into_iter().fold(f64::NEG_INFINITY, f64::max)),
         ("sum", [_, ..]) => many(&|all| all.into_iter().sum()),
-        ("mean", [_, ..]) => many(&|all| Interval::of(&all).unwrap_or_default().mean),
+        ("mean", [_, ..]) => many(&|all| Interval::from_samples(&all).unwrap_or_default().mean),
         ("deviation", [_, ..]) => many(&|all| deviation(&all)),
         ("percent", [value, of]) => pairs(value, of, &|value, of| Value::Number(100.0 * (value / of - 1.0))),
         ("within", [value, of, percent]) => {
@@ -367,7 +367,8 @@ fn deviation(values: &[f64]) -> f64 {
 /// of one ratio, the ends are 0 and infinity.
 fn ratio(ratios: &[f64]) -> Value {
     let pairs: Vec<(f64, f64)> = ratios.iter().map(|&ratio| (1.0, ratio)).collect();
-    let (mean, bounds) = RatioInterval::of(&pairs).map_or((f64::NAN, None), |found| (found.ratio, found.bounds));
+    let (mean, bounds) =
+        RatioInterval::from_pairs(&pairs).map_or((f64::NAN, None), |found| (found.ratio, found.bounds));
     let (low, high) = bounds.unwrap_or((0.0, f64::INFINITY));
     record([
         ("mean", Value::Number(mean)),

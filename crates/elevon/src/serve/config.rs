@@ -460,7 +460,8 @@ fn distinct(
     let mut known: BTreeMap<FileIdentity, &str> = BTreeMap::new();
     for (other, planned) in file.devices.iter().zip(before) {
         let names = other.parts.iter().map(|part| &*part.name).chain([&*other.name]);
-        known.extend(planned.paths().zip(names).filter_map(|(path, name)| Some((FileIdentity::of(path)?, name))));
+        known
+            .extend(planned.paths().zip(names).filter_map(|(path, name)| Some((FileIdentity::from_path(path)?, name))));
         if let (Target::Nbd(one), Target::Nbd(new)) = (&planned.plan.target, target)
             && one.is_same_export(new)
         {
@@ -473,7 +474,7 @@ fn distinct(
     };
     let of_pool = table.parts.iter().zip(parts).map(|(part, path)| (&part.device, &*part.name, path));
     for (given, name, path) in own.into_iter().chain(of_pool) {
-        let Some(identity) = FileIdentity::of(path) else { continue };
+        let Some(identity) = FileIdentity::from_path(path) else { continue };
         if let Some(other) = known.insert(identity, name) {
             return refused(given, other);
         }

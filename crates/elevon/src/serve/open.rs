@@ -167,7 +167,7 @@ fn real(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     let not_said = host.file().parts().zip(&planned.raw).filter(|(_, is_raw)| !**is_raw);
     let formats = not_said.filter_map(|(part, _)| part.format_warning());
     let notes = host.warnings().iter().cloned().chain(formats).collect();
-    let file = if planned.parts.is_empty() { ServedFile::of(host.file()) } else { None };
+    let file = if planned.parts.is_empty() { ServedFile::from_file(host.file()) } else { None };
     let identities = host.file().parts().filter_map(HostFile::identity).collect();
     let sizes: Vec<u64> = host.file().parts().map(HostFile::bytes).collect();
     let mut device = finish(planned, (faulty(planned, host, &description)?, SECTOR), &description, notes)?;

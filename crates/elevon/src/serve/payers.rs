@@ -18,7 +18,7 @@ struct Payers<'a> {
 }
 
 impl<'a> Payers<'a> {
-    fn of(exports: impl Iterator<Item = &'a ExportTable>) -> Self {
+    fn from_exports(exports: impl Iterator<Item = &'a ExportTable>) -> Self {
         let own: BTreeSet<&str> = exports.map(|export| export.tenant.as_str()).collect();
         let above = own.iter().flat_map(|path| ancestors(path)).collect();
         Self { own, above }
@@ -45,7 +45,7 @@ pub(super) fn classes_in_vain(file: &ServeFile, device: usize, scheduler: &Sched
         let tables = file.tenants.iter().filter(|table| table.settings.iter().any(is_limit));
         tables.map(|table| table.path.as_str()).collect()
     };
-    let payers = Payers::of(file.exports.iter().filter(|export| export.device == device));
+    let payers = Payers::from_exports(file.exports.iter().filter(|export| export.device == device));
     let why = |table: &TenantTable| {
         let path = table.path.as_str();
         let has_others = payers.above.contains(path);
@@ -82,7 +82,7 @@ const fn is_limit(setting: &Setting) -> bool {
 
 /// Returns a warning for each table of a tenant that pays for no export.
 pub(super) fn without_export(file: &ServeFile) -> Vec<String> {
-    let payers = Payers::of(file.exports.iter());
+    let payers = Payers::from_exports(file.exports.iter());
     let say = |table: &TenantTable| {
         let (name, line, path) = (&table.place.file, table.place.line, &table.path);
         format!("{name}:{line}: tenant.{path}: pays for no export; an export's tenant is its name, or its key tenant")
@@ -93,7 +93,7 @@ pub(super) fn without_export(file: &ServeFile) -> Vec<String> {
 /// Returns the tenants of a device: those that pay for its exports, and their ancestors.
 pub(super) fn tenants(file: &ServeFile, index: usize) -> TenantsFile {
     let exports = || file.exports.iter().filter(move |export| export.device == index && !export.tenant.is_empty());
-    let payers = Payers::of(exports());
+    let payers = Payers::from_exports(exports());
     let is_of_device = |table: &&TenantTable| payers.has_at_or_below(&table.path);
     let mut tables: Vec<TenantTable> = file.tenants.iter().filter(is_of_device).cloned().collect();
     let mut known: BTreeSet<String> = tables.iter().map(|table| table.path.clone()).collect();

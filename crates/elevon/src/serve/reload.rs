@@ -148,7 +148,7 @@ impl Running {
         if file.kernel != self.file.kernel {
             return Err(wrong(&table.device, "a device can be added once kernel is as it was at the start".to_owned()));
         }
-        let identities: Vec<FileIdentity> = planned.paths().filter_map(FileIdentity::of).collect();
+        let identities: Vec<FileIdentity> = planned.paths().filter_map(FileIdentity::from_path).collect();
         let is_upstream = matches!(planned.plan.target, Target::Nbd(_));
         let is_same = |other: &ServedDevice| {
             let has_name = is_upstream && other.table.device.value == table.device.value;

@@ -36,7 +36,7 @@ enum Difference {
 
 impl ServedFile {
     /// Returns nothing for a block device, and for a file that cannot be looked at.
-    pub(super) fn of(file: &HostFile) -> Option<Arc<Self>> {
+    pub(super) fn from_file(file: &HostFile) -> Option<Arc<Self>> {
         if file.is_block_device {
             return None;
         }

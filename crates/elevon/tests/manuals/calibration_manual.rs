@@ -60,7 +60,7 @@ fn calibrated(profile: &'static Profile) -> Row {
         name: profile.name,
         line: found["line"].as_str().expect("a line").to_owned(),
         own: Coefficients { rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops },
-        preset: Preset::of(description.limits.rotational, description.queue_depth),
+        preset: Preset::from_rotational(description.limits.rotational, description.queue_depth),
         arithmetic: random_read_ns(profile),
     }
 }

@@ -80,3 +80,15 @@ fn few_names_stand_for_different_amounts() {
     let ambiguous: Vec<_> = values.iter().filter(|(_, values)| values.len() > 1).collect();
     assert!(ambiguous.len() <= AMBIGUOUS, "{} are ambiguous, rename them: {ambiguous:#?}", ambiguous.len());
 }
+
+/// Number of functions that are called `of`, which does not say what they return. It may only fall.
+const CALLED_OF: usize = 46;
+
+#[test]
+fn few_functions_are_called_of() {
+    let product = sources().into_iter().filter(|(path, _)| !is_test(path));
+    let found: Vec<_> =
+        product.filter(|(_, text)| code_lines(text).iter().any(|line| line.contains("fn of("))).collect();
+    let count: usize = found.iter().map(|(_, text)| text.matches("fn of(").count()).sum();
+    assert!(count <= CALLED_OF, "{count} functions are called `of`");
+}

@@ -105,7 +105,7 @@ pub enum Preset {
 impl Preset {
     /// Returns the initial preset of a device, by whether it is rotational and how many commands it
     /// takes.
-    pub const fn of(rotational: bool, queue_depth: u32) -> Self {
+    pub const fn from_rotational(rotational: bool, queue_depth: u32) -> Self {
         match (rotational, queue_depth) {
             (true, _) => Self::Hdd,
             (false, 1) => Self::SsdQd1,

@@ -230,7 +230,7 @@ fn presets_cost_what_is_published() {
     let qos = Qos { rpct: 5_000, rlat: Nanos::from_millis(5), wlat: Nanos::from_millis(1), ..Preset::SsdFast.qos() };
     assert_eq!(qos.period(), Nanos::from_millis(50));
     assert_eq!(
-        (Preset::of(true, 1), Preset::of(false, 1), Preset::of(false, 2)),
+        (Preset::from_rotational(true, 1), Preset::from_rotational(false, 1), Preset::from_rotational(false, 2)),
         (Preset::Hdd, Preset::SsdQd1, Preset::SsdDefault)
     );
 }

@@ -35,7 +35,7 @@ struct Rig {
 
 impl Rig {
     fn new(kernel: Kernel, slice_ms: u64) -> Self {
-        let config = Config { slice_ms, ..Config::of(&kernel.rules(), Hz(1000), true) };
+        let config = Config { slice_ms, ..Config::from_rules(&kernel.rules(), Hz(1000), true) };
         Self {
             stage: IoMax::new(config),
             model: Model::new(&config),
@@ -399,7 +399,7 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     }
     let id = rig.submit(&BioCost::plain(below, Op::Read, MIB));
     assert!(rig.went[id as usize].is_none(), "an ancestor's limit counts");
-    let mut flat = IoMax::new(Config { flat: true, ..Config::of(&Kernel::V6_18.rules(), Hz(250), true) });
+    let mut flat = IoMax::new(Config { flat: true, ..Config::from_rules(&Kernel::V6_18.rules(), Hz(250), true) });
     flat.set(Instant::ZERO, ruled, bps(MIB));
     assert_eq!(
         flat.admit(Instant::ZERO, &rig.tenants, BioId(0), &BioCost::plain(below, Op::Read, MIB)),

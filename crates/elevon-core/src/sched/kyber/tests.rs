@@ -30,7 +30,7 @@ fn domains_take_turns() {
     }
     let mut order = String::new();
     while let Some(id) = bed.dispatch() {
-        order.push(['R', 'W', 'D', 'O'][Domain::of(bed.requests[id].op) as usize]);
+        order.push(['R', 'W', 'D', 'O'][Domain::from_op(bed.requests[id].op) as usize]);
         bed.finish(id);
     }
     let runs = [('R', 16), ('W', 8), ('D', 1), ('O', 1), ('R', 4), ('W', 8), ('D', 1), ('O', 1), ('W', 4), ('D', 1)];
