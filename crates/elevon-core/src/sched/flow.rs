@@ -28,6 +28,7 @@
 
 extern crate alloc;
 use alloc::vec::Vec;
+use ids::{GroupId, MemberId, QueueId};
 
 mod by_sector;
 mod charges;
@@ -38,6 +39,7 @@ mod depth;
 mod events;
 mod floors;
 mod holds;
+mod ids;
 mod kinds;
 mod learning;
 mod occupancy;
@@ -67,8 +69,8 @@ use holds::{HOLDS, Hold, Thinker};
 use kinds::Kinds;
 use occupancy::Occupancy;
 use overdue::Overdue;
-use queue::{Mean, Queue, QueueId};
-use shares::{BEST_EFFORT, GroupId, MemberId, Shares};
+use queue::{Mean, Queue};
+use shares::{BEST_EFFORT, Shares};
 use slot::{Place, Slot};
 use tunables::Settings;
 use turn::{Next, Turn};

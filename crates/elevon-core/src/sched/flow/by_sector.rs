@@ -158,8 +158,8 @@ impl BySector {
 
 #[cfg(test)]
 mod tests {
-    use super::super::shares::MemberId;
     use super::*;
+    use crate::sched::flow::ids::MemberId;
     use elevon_testkit::Rng;
 
     /// Two queues of requests at few places, so that many begin at the same sector.

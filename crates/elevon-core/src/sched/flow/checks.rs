@@ -1,8 +1,9 @@
 //! Invariants of the scheduler that are costly to check, for tests.
 
+use super::ids::QueueId;
 use super::shares::BEST_EFFORT;
 use super::slot::{Place, Slot};
-use super::{Flow, QueueId, occupancy};
+use super::{Flow, occupancy};
 use crate::sched::View;
 
 impl Flow {

@@ -42,6 +42,7 @@ mod sums;
 #[cfg(test)]
 mod tests;
 
+use super::ids::Mark;
 use order::Order;
 use pace::Pace;
 use reference::Reference;
@@ -170,15 +171,6 @@ impl Probe {
     /// The look at the first requests of a device.
     const FIRST: Self =
         Self { way: Way::Solo, depth: 1, step: 0, since: Instant::ZERO, skip: 0, others: None, sums: Sums::NONE };
-}
-
-/// What a request in flight remembers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    /// [`Depth::area`] when it was dispatched.
-    area: u64,
-    /// The run at one depth that it belongs to.
-    epoch: u32,
 }
 
 /// For what another depth may be tried.

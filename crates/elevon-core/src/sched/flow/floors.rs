@@ -19,11 +19,11 @@
 //! Cost, with n floors: O(n) for a dispatch, nothing where there is none. There are few.
 
 extern crate alloc;
+use super::ids::{GroupId, MemberId};
 use alloc::vec::Vec;
 
 use super::Flow;
 use super::kinds::Kinds;
-use super::shares::{GroupId, MemberId};
 use crate::units::{Instant, Nanos, RequestId, Sectors};
 
 /// The length of time over which a floor holds.

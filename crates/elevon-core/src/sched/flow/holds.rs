@@ -6,8 +6,9 @@
 //! waits until a request ends. If it thinks for the same time again and again, a place that becomes
 //! free shortly before is kept for it.
 
+use super::Flow;
+use super::ids::QueueId;
 use super::slot::Slot;
-use super::{Flow, QueueId};
 use crate::units::{Instant, Nanos};
 
 /// Places in the device that are kept for processes at the same time, at most.

@@ -3,8 +3,9 @@
 
 use super::cost::{Direction, Quiet};
 use super::depth::{Event, Load, Sample, Wants};
+use super::ids::QueueId;
 use super::kinds::Kinds;
-use super::queue::{Mean, QueueId};
+use super::queue::Mean;
 use super::shares::BEST_EFFORT;
 use super::slot::Slot;
 use super::{Flow, RECENT, occupancy};

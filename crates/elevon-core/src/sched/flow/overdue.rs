@@ -5,9 +5,10 @@
 //! them as well. If it is reached nothing goes to the device before an overdue request, and it goes
 //! when the next request has ended.
 
+use super::Flow;
+use super::ids::QueueId;
 use super::kinds::Kinds;
 use super::turn::{DEPTH_IN_TURN, Next};
-use super::{Flow, QueueId};
 use crate::units::RequestId;
 
 /// What a member that is overdue asks for.

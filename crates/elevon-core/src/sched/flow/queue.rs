@@ -1,25 +1,12 @@
 //! The queue of a process in one class: its requests, and what is known of its return.
 
-use super::shares::MemberId;
+use super::ids::MemberId;
 use crate::sched::fifo::Fifo;
 use crate::tree::Root;
 use crate::units::{Instant, Nanos, Sector};
 
 /// A think time after which others that have completed are not expected back either.
 const LONG_THINK_TIME: Nanos = Nanos::from_millis(100);
-
-/// A queue, by index.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct QueueId(pub(super) u32);
-
-impl QueueId {
-    /// No queue: there is none with this index.
-    pub(super) const NONE: Self = Self(u32::MAX);
-
-    pub(super) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// A moving average with weight 1/8, in nanoseconds; below zero before the first sample.
 #[derive(Clone, Copy, Debug)]
@@ -241,7 +228,8 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sched::flow::shares::{GroupId, Shares};
+    use crate::sched::flow::ids::GroupId;
+    use crate::sched::flow::shares::Shares;
 
     /// Returns how long a place is kept for a process of requests of 500 us that thinks for so many
     /// microseconds before each in turn.

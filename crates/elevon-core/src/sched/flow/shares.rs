@@ -23,6 +23,7 @@
 //! nobody of a group is eligible, choose looks at those that may start first, all m at most.
 
 extern crate alloc;
+use super::ids::{GroupId, MemberId};
 use alloc::vec::Vec;
 
 mod charge;
@@ -54,28 +55,6 @@ const LINGER: Nanos = Nanos::from_millis(10);
 pub(super) const CLASSES: usize = 3;
 /// The class of groups.
 pub(super) const BEST_EFFORT: usize = 1;
-
-/// A member of a group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct MemberId(pub(super) u32);
-
-impl MemberId {
-    pub(super) const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
-
-/// A group.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GroupId(pub(super) u32);
-
-impl GroupId {
-    /// The group of everything.
-    pub(super) const ROOT: Self = Self(0);
-    const fn index(self) -> usize {
-        self.0 as usize
-    }
-}
 
 /// Where a member is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,7 @@
 //! What is known of each request.
 
 use super::cost::Direction;
-use super::depth::Mark;
-use super::queue::QueueId;
+use super::ids::{Mark, QueueId};
 use crate::units::{Instant, Sector};
 
 /// Where a request is.

@@ -17,9 +17,10 @@
 //! Cost: O(log n) for each request, with n requests in the queue.
 
 use super::cost::Direction;
+use super::ids::QueueId;
 use super::kinds::Kinds;
 use super::slot::Slot;
-use super::{Flow, Queue, QueueId};
+use super::{Flow, Queue};
 use crate::units::{Instant, Nanos, RequestId, Sector};
 
 /// Requests that follow another in a row after which a queue is a stream.

@@ -6,6 +6,7 @@
 //! Only [`WaitingMembers::reserve`] and [`Places::grow`] allocate.
 
 extern crate alloc;
+use super::ids::MemberId;
 use alloc::vec::Vec;
 
 mod early;
@@ -15,7 +16,6 @@ use early::{Early, Link};
 use eligible::{Eligible, Entry, key_of};
 
 use super::kinds::KINDS;
-use super::shares::MemberId;
 use crate::sched::finish_tree::later;
 
 /// Place of a member that is not eligible.

@@ -1,6 +1,7 @@
 //! Charges for device time that no request was chosen for: that of a flush.
 
-use super::{MemberId, Place, Shares, delta};
+use super::{Place, Shares, delta};
+use crate::sched::flow::ids::MemberId;
 use crate::units::{Instant, Nanos};
 
 impl Shares {

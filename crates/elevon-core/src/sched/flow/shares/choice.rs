@@ -1,8 +1,9 @@
 //! Which member goes next.
 
 use super::super::kinds::{Kinds, Waits};
-use super::{CLASSES, Group, GroupId, MemberId, Place, Shares, delta};
+use super::{CLASSES, Group, Place, Shares, delta};
 use crate::sched::finish_tree::later;
+use crate::sched::flow::ids::{GroupId, MemberId};
 use crate::units::Instant;
 
 impl Shares {

@@ -1,8 +1,9 @@
 //! The members of one class of a group: virtual time, and who is served next.
 
 use super::overdue::Pace;
-use super::{CREDIT, MEMORY, Member, MemberId, Place, delta, key};
+use super::{CREDIT, MEMORY, Member, Place, delta, key};
 use crate::sched::finish_tree::{Root, later};
+use crate::sched::flow::ids::MemberId;
 use crate::sched::flow::kinds::{KINDS, Kinds, Waits};
 use crate::sched::flow::waiting::{Places, WaitingMembers, member_of_key};
 use crate::units::Instant;

@@ -1,7 +1,8 @@
 //! What members were owed and lost: weights are not in force for them.
 
-use super::{GroupId, Member, SHIFT, Shares};
+use super::{Member, SHIFT, Shares};
 use crate::sched::finish_tree::later;
+use crate::sched::flow::ids::GroupId;
 use crate::units::Nanos;
 
 impl Member {

@@ -23,8 +23,9 @@
 //! leaves the entry of a member where it is, and the entry is filed anew when its time has come.
 
 use super::class_tree::ClassTree;
-use super::{GroupId, Kinds, Member, MemberId, Place, Shares};
+use super::{Kinds, Member, Place, Shares};
 use crate::sched::finish_tree::Root;
+use crate::sched::flow::ids::{GroupId, MemberId};
 use crate::units::{Instant, Nanos};
 
 /// The time that a member waits at most on flash, if requests are short, in nanoseconds.
