@@ -12,6 +12,12 @@
 //!
 //! With a page cache before the stack, a [`CacheUser`] turns file I/O into bios and submits them.
 //!
+//! The engine has three users:
+//!
+//! - The loop of a run (`elevon-workload`, `run`) drives the processes of jobs and of traces.
+//! - The loop of a served device (`elevon-serve`, `device`) drives the requests of clients.
+//! - Programs that embed Elevon drive their own I/O, as the two examples below.
+//!
 //! The clock is the back end's, so the same loop runs in virtual and in real time. The engine
 //! creates no thread, and does nothing except in a call.
 //!

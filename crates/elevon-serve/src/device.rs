@@ -1,4 +1,4 @@
-//! The thread of a device: its stack, its disk, and the requests of its clients.
+//! The thread of a device: the engine of its stack and its disk, and the requests of its clients.
 
 mod ahead;
 pub(crate) mod backpressure;
@@ -33,7 +33,7 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId, TenantId};
-use elevon_engine::Token;
+use elevon_engine::{Engine, Token};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Host, SlotBytes, SocketEvent};
 use elevon_workload::settings::Settings;
@@ -90,10 +90,9 @@ pub struct DeviceParts<D> {
 
 /// A device that is served.
 pub(crate) struct DeviceLoop<D> {
-    stack: Stack,
+    engine: Engine<D>,
     /// Bytes of a block of the device.
     block: u32,
-    disk: D,
     cache: Option<Box<DeviceCache>>,
     settings: Settings,
     tenants: Tenants,
@@ -142,9 +141,8 @@ impl<D: Disk> DeviceLoop<D> {
         let layout = stack.register_layout(Layout::contiguous(PART, 0));
         Self {
             cache: cache.map(|config| Box::new(DeviceCache::new(config, &stack))),
-            stack,
+            engine: Engine::new(stack, disk),
             block,
-            disk,
             settings,
             tenants,
             errors,
@@ -184,8 +182,8 @@ impl<D: Disk> DeviceLoop<D> {
             if !self.queue.is_empty() {
                 // A client whose turn has ended goes on after what has come for others. A wait that
                 // ends at once sends and receives.
-                let now = self.disk.now();
-                self.disk.wait(Some(now));
+                let now = self.engine.now();
+                self.engine.wait(now);
             } else if !moved {
                 self.wait();
             }
@@ -199,7 +197,7 @@ impl<D: Disk> DeviceLoop<D> {
             self.on_message(message);
             moved = true;
         }
-        while let Some(event) = self.disk.host().and_then(Host::poll_socket) {
+        while let Some(event) = self.engine.backend_mut().host().and_then(Host::poll_socket) {
             match event {
                 SocketEvent::Received(id, input, result) => {
                     self.on_received(self.sockets[id.index()], input, result);
@@ -211,12 +209,12 @@ impl<D: Disk> DeviceLoop<D> {
         }
         // A client that is queued again has its turn after completions and messages, and so have
         // all that are left if there are many.
-        let began = self.disk.now();
+        let began = self.engine.now();
         let mut before = began;
         for _ in 0..self.queue.len() {
             let Some((tenant, task)) = self.queue.pop() else { break };
             self.run_client(task);
-            let now = self.disk.now();
+            let now = self.engine.now();
             self.queue.charge(tenant, now.since(before));
             (before, moved) = (now, true);
             if now.since(began) >= TURN {
@@ -233,34 +231,26 @@ impl<D: Disk> DeviceLoop<D> {
         let of_cache = self.cache.as_ref().and_then(|cache| cache.next_timer());
         let of_log = self.errors.next_timer();
         let of_buffers = [self.look_for_idle, self.look_for_memory].into_iter().flatten().min();
-        let timers = [self.stack.next_timer(), self.settings.next_change(), delayed, of_buffers, of_cache, of_log];
-        self.disk.wait(timers.into_iter().flatten().min())
+        let timers = [self.settings.next_change(), delayed, of_buffers, of_cache, of_log];
+        self.engine.wait(timers.into_iter().flatten().min().unwrap_or(Instant::MAX))
     }
 
     /// Takes completions, and does what its time has come for. Returns false if nothing happened.
     fn step(&mut self) -> bool {
-        let now = self.disk.now();
-        let mut moved = false;
-        while let Some(completion) = self.disk.poll_completion() {
-            self.stack.handle_completion(now, completion, &mut self.disk);
-            moved = true;
-        }
-        while let Some((level, news)) = self.disk.poll_news() {
+        let now = self.engine.now();
+        let mut moved = self.engine.step(now);
+        while let Some((level, news)) = self.engine.backend_mut().poll_news() {
             self.errors.news(now, level, &news);
             moved = true;
         }
-        if self.disk.is_lost() {
+        if self.engine.backend().is_lost() {
             self.errors.lost();
         }
-        while let Some((number, found)) = self.disk.poll_allocation() {
+        while let Some((number, found)) = self.engine.backend_mut().poll_allocation() {
             let Question { task, request, arrived } = self.questions.remove(&number).expect("a question");
             self.client(task).requests.questions -= 1;
             self.answer_allocation(task, &request, arrived, found);
             self.enqueue(task);
-            moved = true;
-        }
-        if self.stack.next_timer().is_some_and(|at| at <= now) {
-            self.stack.handle_timers(now, &mut self.disk);
             moved = true;
         }
         while let Some(change) = self.settings.take_due(now) {
@@ -274,7 +264,7 @@ impl<D: Disk> DeviceLoop<D> {
         if self.look_for_memory.is_some_and(|at| at <= now) {
             self.look_for_memory();
         }
-        while let Some(&done) = self.stack.poll_done() {
+        while let Some(&done) = self.engine.poll_done(now) {
             self.on_done(now, &done);
             moved = true;
         }
@@ -284,13 +274,13 @@ impl<D: Disk> DeviceLoop<D> {
             self.delayed.pop_first();
             self.enqueue(task);
         }
-        while let Some(task) = self.stack.poll_unblocked() {
+        while let Some(task) = self.engine.poll_unblocked() {
             let cache = self.cache.as_mut().expect("only flushers of a cache sleep for a tag");
-            cache.unblock(now, task, &mut self.stack, &mut self.disk);
+            cache.unblock(now, task, &mut self.engine);
         }
         if let Some(cache) = &mut self.cache {
             cache.handle_timers(now);
-            moved |= cache.go_on_ahead(now, &self.stack);
+            moved |= cache.go_on_ahead(now, self.engine.stack());
             moved |= self.pump_cache();
         }
         moved
@@ -317,12 +307,12 @@ impl<D: Disk> DeviceLoop<D> {
             }
             Message::Check { tenant, settings, is_part, answer } => {
                 let id = self.find(&tenant);
-                drop(answer.send(id.and_then(|id| self.tenants.check(&self.stack, id, &settings, is_part))));
+                drop(answer.send(id.and_then(|id| self.tenants.check(self.engine.stack(), id, &settings, is_part))));
             }
-            Message::Faults { rules, answer } => drop(answer.send(self.disk.set_faults(&rules))),
+            Message::Faults { rules, answer } => drop(answer.send(self.engine.backend_mut().set_faults(&rules))),
             Message::Tenants { tenants, answer } => {
-                let now = self.disk.now();
-                let replaced = self.tenants.replace(&mut self.stack, &mut self.settings, now, &tenants);
+                let now = self.engine.now();
+                let replaced = self.tenants.replace(self.engine.stack_mut(), &mut self.settings, now, &tenants);
                 drop(answer.send(replaced));
             }
             Message::Grow { answer } => drop(answer.send(self.grow())),
@@ -339,16 +329,16 @@ impl<D: Disk> DeviceLoop<D> {
                 drop(answer.send(unanswered.collect()));
             }
             Message::Reopen { answer } => {
-                if self.disk.reopen(answer) {
+                if self.engine.backend_mut().reopen(answer) {
                     self.errors.reopened();
                     self.cache.iter_mut().for_each(|cache| cache.clear_loss());
                 }
             }
             Message::Stop => {
                 self.is_stopping = true;
-                self.disk.stop();
-                let now = self.disk.now();
-                if let Err(error) = self.tenants.replace(&mut self.stack, &mut self.settings, now, &[]) {
+                self.engine.backend_mut().stop();
+                let now = self.engine.now();
+                if let Err(error) = self.tenants.replace(self.engine.stack_mut(), &mut self.settings, now, &[]) {
                     self.errors.limits_stay(&error);
                 }
             }
@@ -359,21 +349,22 @@ impl<D: Disk> DeviceLoop<D> {
     /// after that; `None` if the disk has not grown. Clients that are there keep their sizes.
     fn grow(&mut self) -> Result<Option<(u64, u64)>, String> {
         let block = u64::from(self.block);
-        let was = self.stack.config().size.bytes().get() / block * block;
-        let Some(now) = self.disk.grown().map(|size| size.bytes().get() / block * block).filter(|now| *now > was)
+        let was = self.engine.stack().config().size.bytes().get() / block * block;
+        let Some(now) =
+            self.engine.backend_mut().grown().map(|size| size.bytes().get() / block * block).filter(|now| *now > was)
         else {
             return Ok(None);
         };
         if let Some(cache) = &mut self.cache {
             cache.grow(was, now)?;
         }
-        self.stack.grow(Bytes::new(now).sectors_floor());
+        self.engine.stack_mut().grow(Bytes::new(now).sectors_floor());
         Ok(Some((was, now)))
     }
 
     /// Returns the kernel whose rules its stack follows.
     pub(crate) fn kernel(&self) -> Kernel {
-        self.stack.config().kernel
+        self.engine.stack().config().kernel
     }
 
     /// Makes a planned change, and logs it. At the end of the server no limit is set any more.
@@ -382,7 +373,8 @@ impl<D: Disk> DeviceLoop<D> {
             return;
         }
         let TenantChange { at, tenant, setting } = change;
-        let made = self.tenants.set(&mut self.stack, &mut self.settings, now, *tenant, slice::from_ref(setting));
+        let made =
+            self.tenants.set(self.engine.stack_mut(), &mut self.settings, now, *tenant, slice::from_ref(setting));
         let whose = match tenant.index() {
             0 => String::new(),
             _ => format!("tenant {}: ", self.tenants.path(*tenant)),
@@ -404,16 +396,16 @@ impl<D: Disk> DeviceLoop<D> {
             None => TenantId(0),
             Some(path) => self.find(path)?,
         };
-        let now = self.disk.now();
-        self.tenants.take(&mut self.stack, &mut self.settings, now, id, (new, is_part))?;
-        let control = self.stack.control();
+        let now = self.engine.now();
+        self.tenants.take(self.engine.stack_mut(), &mut self.settings, now, id, (new, is_part))?;
+        let control = self.engine.stack().control();
         let divides = control.io_cost().qos().enable || control.shares_a_limit(id);
-        Ok(in_vain(self.stack.config().scheduler.info(), divides, new))
+        Ok(in_vain(self.engine.stack().config().scheduler.info(), divides, new))
     }
 
     /// Returns what the device is doing; its name is left empty.
     fn view(&mut self) -> DeviceView {
-        let now = self.disk.now();
+        let now = self.engine.now();
         let view = |(&connection, &task): (&u32, &TaskId)| {
             let requests = self.clients[task.index()].as_ref().map_or(0, |client| client.requests.count());
             ClientView { connection, requests }
@@ -425,20 +417,20 @@ impl<D: Disk> DeviceLoop<D> {
             let of = waiting.entry(tenant).or_default();
             of.requests += client.requests.count() as u64;
             of.oldest = client.requests.oldest().map_or(of.oldest, |at| now.since(at).max(of.oldest));
-            of.held_by = self.stack.control().holds(tenant);
+            of.held_by = self.engine.stack().control().holds(tenant);
         }
         let in_use: Vec<TenantId> = self.clients.iter().flatten().map(|client| client.charged.tenant).collect();
         let cache = self.cache.as_ref().map(|cache| cache.view());
         DeviceView {
             name: String::new(),
             at: now,
-            disk: self.stack.disk_stats(now),
-            in_flight: self.stack.ios_in_flight(),
-            failure: self.disk.failure(),
-            faults: self.disk.faults(),
-            is_lost: self.disk.is_lost() || cache.as_ref().is_some_and(|cache| cache.lost.is_some()),
+            disk: self.engine.stack_mut().disk_stats(now),
+            in_flight: self.engine.stack().ios_in_flight(),
+            failure: self.engine.backend().failure(),
+            faults: self.engine.backend().faults(),
+            is_lost: self.engine.backend().is_lost() || cache.as_ref().is_some_and(|cache| cache.lost.is_some()),
             clients,
-            tenants: self.tenants.view(&mut self.stack, now, &in_use),
+            tenants: self.tenants.view(self.engine.stack_mut(), now, &in_use),
             requests: self.counts.clone(),
             waiting,
             cache,
@@ -454,7 +446,7 @@ impl<D: Disk> DeviceLoop<D> {
             left.error = Some(io::Error::other(message));
             return;
         }
-        match Line::open(number, socket, secure, &input, self.disk.host(), report) {
+        match Line::open(number, socket, secure, &input, self.engine.backend_mut().host(), report) {
             Ok(line) => {
                 let memory = self.memory_of(charged.tenant);
                 self.add(Client::new(origin, charged, protocol, line, left, memory));
@@ -537,8 +529,8 @@ impl<D: Disk> DeviceLoop<D> {
             self.end_request(task, index, pieces);
         }
         if self.cache.is_none() {
-            let now = self.disk.now();
-            self.stack.withdraw(now, task, Status::Offline);
+            let now = self.engine.now();
+            self.engine.stack_mut().withdraw(now, task, Status::Offline);
         }
         self.enqueue(task);
         unanswered
@@ -549,7 +541,7 @@ impl<D: Disk> DeviceLoop<D> {
         let client = self.clients[task.index()].as_mut().expect("a client in flight");
         let (pieces, part) = client.part(slot);
         if status.is_ok() && part.op == Op::Read {
-            take_read(&mut self.disk, task, slot, pieces, &part);
+            take_read(self.engine.backend_mut(), task, slot, pieces, &part);
         }
         if let Some((index, pieces)) = client.end(slot, status) {
             // That of a client that is gone may not have been carried out, and is not answered.
@@ -564,9 +556,9 @@ impl<D: Disk> DeviceLoop<D> {
             }
             self.end_request(task, index, pieces);
         }
-        if self.stack.control().is_watched() {
+        if self.engine.stack().control().is_watched() {
             let client = self.clients[task.index()].as_mut().expect("a client in flight");
-            let delay = self.stack.control_mut().delay_of(now, client.charged.tenant);
+            let delay = self.engine.stack_mut().control_mut().delay_of(now, client.charged.tenant);
             client.delayed = client.delayed.max(now.saturating_add(delay));
         }
         self.enqueue(task);

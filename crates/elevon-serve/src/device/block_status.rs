@@ -47,7 +47,7 @@ impl<D: Disk> DeviceLoop<D> {
     /// Begins to answer a BLOCK_STATUS. Returns false if its tenant has to wait: the request is
     /// looked at again then.
     pub(super) fn may_answer_allocation(&mut self, task: TaskId) -> bool {
-        let (now, tenant) = (self.disk.now(), self.client(task).charged.tenant);
+        let (now, tenant) = (self.engine.now(), self.client(task).charged.tenant);
         let Some(until) = self.status.waits_until(now, tenant) else { return true };
         let is_alone = self.clients.iter().flatten().all(|client| client.charged.tenant == tenant);
         if !is_alone {
@@ -59,12 +59,12 @@ impl<D: Disk> DeviceLoop<D> {
     /// Finds out which parts of the range of a BLOCK_STATUS are allocated, and answers it now or
     /// once the disk knows.
     pub(super) fn find_allocation(&mut self, task: TaskId, request: &DiskRequest) {
-        let arrived = self.disk.now();
+        let arrived = self.engine.now();
         let client = self.client(task);
         let tenant = client.charged.tenant;
         let blocks = ByteRange::of(request).outer(client.block).moved(client.charged.base);
-        let found = allocation(&mut self.disk, self.cache.as_deref(), blocks);
-        let now = self.disk.now();
+        let found = allocation(self.engine.backend_mut(), self.cache.as_deref(), blocks);
+        let now = self.engine.now();
         let extents = if let Allocation::Known(extents) = &found { extents.len() as u64 } else { 1 };
         let took = now.since(arrived).max(Nanos::new(EXTENT.get() * extents));
         self.status.charge(now, tenant, took);
@@ -85,7 +85,7 @@ impl<D: Disk> DeviceLoop<D> {
         arrived: Instant,
         found: Result<Vec<Extent>, Status>,
     ) {
-        let now = self.disk.now();
+        let now = self.engine.now();
         let client = self.clients[task.index()].as_mut().expect("a client that is there");
         let client_block = client.block;
         let status = found.as_ref().err().copied().unwrap_or(Status::Ok);

@@ -27,7 +27,7 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PAGE_SIZE, Sector, TaskId, TenantId};
-use elevon_engine::{CacheBios, CacheUser};
+use elevon_engine::{CacheBios, CacheUser, Engine};
 
 use super::DeviceLoop;
 use super::ahead::AheadRanges;
@@ -288,8 +288,9 @@ impl DeviceCache {
     }
 
     /// Handles a flusher that got the tag it slept for.
-    pub(super) fn unblock(&mut self, now: Instant, task: TaskId, stack: &mut Stack, disk: &mut impl Disk) {
+    pub(super) fn unblock(&mut self, now: Instant, task: TaskId, engine: &mut Engine<impl Disk>) {
         self.files.task_unblocked(task, &mut self.users);
+        let (stack, disk) = engine.parts();
         self.end_sleep(now, task, stack, disk);
     }
 
@@ -322,14 +323,14 @@ const FIRST_OPEN: elevon_cache::page_cache::OpenId = elevon_cache::page_cache::O
 impl<D: Disk> DeviceLoop<D> {
     /// Begins a part of a request of a client through the cache.
     pub(super) fn begin_cached(&mut self, task: TaskId, slot: u32) {
-        let now = self.disk.now();
+        let now = self.engine.now();
         let client = self.clients[task.index()].as_mut().expect("a client that submits");
         let base = client.charged.base;
         let (pieces, part) = client.part(slot);
         let (operation, at) = (pieces.request.operation, base + part.at);
         let cache = self.cache.as_mut().expect("there is a cache");
         let begun = cache.begin(now, task, slot, (operation, &part), at);
-        cache.move_bytes(&mut self.disk);
+        cache.move_bytes(self.engine.backend_mut());
         match begun {
             Begun::Finished(status) => self.end_cached(now, task, slot, status),
             Begun::Device => self.submit_all(task, &mut vec![slot]),
@@ -341,11 +342,11 @@ impl<D: Disk> DeviceLoop<D> {
     pub(super) fn pump_cache(&mut self) -> bool {
         let mut moved = false;
         loop {
-            let now = self.disk.now();
-            let Self { cache, stack, disk, .. } = self;
+            let now = self.engine.now();
+            let Self { cache, engine, .. } = self;
             let Some(cache) = cache else { return moved };
             let next = |cache: &mut DeviceCache| cache.files.poll(now, &mut cache.users);
-            let Some(event) = cache.poll_cache(now, (stack, disk), |_, _| moved = true, next) else { return moved };
+            let Some(event) = cache.poll_cache(now, engine.parts(), |_, _| moved = true, next) else { return moved };
             moved = true;
             match event {
                 FileIoEvent::Finished { task, token, status } => self.end_cached(now, task, token, status),
@@ -365,7 +366,7 @@ impl<D: Disk> DeviceLoop<D> {
     /// Writes back what is dirty, and flushes the device, before the server ends. Returns false if
     /// that or an earlier write-back failed.
     pub(super) fn end_cache(&mut self, turn: &mut dyn FnMut(&mut Self) -> bool) -> bool {
-        let now = self.disk.now();
+        let now = self.engine.now();
         let Some(cache) = &mut self.cache else { return true };
         let mut ended = cache.write_back(now, true);
         while ended.is_none() && turn(self) {

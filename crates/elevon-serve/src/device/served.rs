@@ -114,13 +114,13 @@ impl<D: Disk> DeviceLoop<D> {
     fn take_request(&mut self, task: TaskId, request: &DiskRequest) -> bool {
         let client = client_of(&mut self.clients, task);
         if !client.buffers.exist() {
-            if let Err(error) = self.disk.make_buffers(task, BUFFERS, PART) {
+            if let Err(error) = self.engine.backend_mut().make_buffers(task, BUFFERS, PART) {
                 // Others have theirs.
                 client.close(Some(io::Error::new(error.kind(), format!("no memory for its buffers: {error}"))));
                 return true;
             }
             client.buffers.add();
-            self.look_for_idle.get_or_insert(self.disk.now() + IDLE);
+            self.look_for_idle.get_or_insert(self.engine.now() + IDLE);
         }
         client.buffers.set_used();
         let is_due = match request.operation {
@@ -141,7 +141,7 @@ impl<D: Disk> DeviceLoop<D> {
                 }
                 self.answer_at_once(task, request);
             }
-            Operation::WriteZeroes { fast: true, .. } if !self.disk.zeroes_fast() => {
+            Operation::WriteZeroes { fast: true, .. } if !self.engine.backend().zeroes_fast() => {
                 self.refuse_at_once(task, request, Status::NotSupported);
             }
             Operation::Trim if ByteRange::of(request).inner(client.block).is_empty() => {
@@ -149,8 +149,8 @@ impl<D: Disk> DeviceLoop<D> {
             }
             Operation::BlockStatus { .. } => self.find_allocation(task, request),
             _ => {
-                let arrived = self.disk.now();
-                let (disk, block) = (&self.disk, client.block);
+                let arrived = self.engine.now();
+                let (disk, block) = (self.engine.backend(), client.block);
                 let zero = |no_hole| disk.zero(no_hole);
                 let index = client.add(|slots| Pieces::new(arrived, *request, block, slots, zero));
                 if request.operation == Operation::Write {
@@ -179,7 +179,7 @@ impl<D: Disk> DeviceLoop<D> {
             if !self.short.contains(&task) {
                 self.short.push(task);
             }
-            self.look_for_memory = Some(self.disk.now() + MEMORY_RETRY);
+            self.look_for_memory = Some(self.engine.now() + MEMORY_RETRY);
         }
         admission == Admission::Granted
     }
@@ -187,7 +187,7 @@ impl<D: Disk> DeviceLoop<D> {
     /// Gives back the memory of the buffers of a client that are not in use.
     fn empty_unused(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
-        client.empty_unused().for_each(|slot| self.disk.empty_buffer(task, slot.into()));
+        client.empty_unused().for_each(|slot| self.engine.backend_mut().empty_buffer(task, slot.into()));
     }
 
     /// Takes back what no client uses now, and looks at the requests that wait for memory.
@@ -222,7 +222,7 @@ impl<D: Disk> DeviceLoop<D> {
         for slot in pieces.slot_bytes(task, payload.received) {
             let bytes = input.bytes();
             let bytes = &bytes[..bytes.len().min(slot.length as usize)];
-            if let Some(buffer) = self.disk.buffer(task, slot.token) {
+            if let Some(buffer) = self.engine.backend_mut().buffer(task, slot.token) {
                 buffer[slot.start as usize..][..bytes.len()].copy_from_slice(bytes);
             }
             payload.received += bytes.len() as u64;
@@ -254,7 +254,7 @@ impl<D: Disk> DeviceLoop<D> {
                     let pieces = client.requests.get(payload.index);
                     self.slots.extend(pieces.slot_bytes(task, payload.received));
                 }
-                self.disk.host().expect("it has the socket").receive(socket, input, &self.slots);
+                self.engine.backend_mut().host().expect("it has the socket").receive(socket, input, &self.slots);
             }
             Line::Threads { reader, .. } => {
                 if let Err(unsent) = reader.send(input) {
@@ -279,7 +279,7 @@ impl<D: Disk> DeviceLoop<D> {
                 let has_hung_up = match &client.line {
                     Line::Ring(socket) => {
                         let socket = *socket;
-                        self.disk.host().expect("it has the socket").has_hung_up(socket)
+                        self.engine.backend_mut().host().expect("it has the socket").has_hung_up(socket)
                     }
                     Line::Threads { socket, .. } => socket.as_deref().is_some_and(elevon_host::has_hung_up),
                 };
@@ -318,7 +318,7 @@ impl<D: Disk> DeviceLoop<D> {
         let waits = client.requests.count() > 0 || has_replies;
         if let (Line::Ring(socket), true) = (&client.line, waits && client.state.was_asked_to_end()) {
             let socket = *socket;
-            let copy = self.disk.host().and_then(|host| host.clone_socket(socket).ok());
+            let copy = self.engine.backend_mut().host().and_then(|host| host.clone_socket(socket).ok());
             copy.into_iter().for_each(line::drain);
         }
         self.enqueue(task);
@@ -331,7 +331,7 @@ impl<D: Disk> DeviceLoop<D> {
         match &client.line {
             Line::Ring(socket) if !client.state.was_asked_to_end() => {
                 let socket = *socket;
-                let host = self.disk.host().expect("it has the socket");
+                let host = self.engine.backend_mut().host().expect("it has the socket");
                 let bytes = host.unread(socket);
                 client.state.ask_to_end(bytes);
                 if bytes == 0 && client.input.is_none() {
@@ -364,7 +364,7 @@ impl<D: Disk> DeviceLoop<D> {
         if !client.has_next() {
             return false;
         }
-        if client.delayed > self.disk.now() {
+        if client.delayed > self.engine.now() {
             self.delayed.insert((client.delayed, task));
             return false;
         }
@@ -372,7 +372,7 @@ impl<D: Disk> DeviceLoop<D> {
         while let Some((slot, part, pieces)) = client.next() {
             if part.op == Op::Write
                 && !pieces.has_part_slots()
-                && let Some(buffer) = self.disk.buffer(task, slot.into())
+                && let Some(buffer) = self.engine.backend_mut().buffer(task, slot.into())
             {
                 // Zeroes that the device cannot make otherwise.
                 buffer[..part.length as usize].fill(0);
@@ -392,18 +392,15 @@ impl<D: Disk> DeviceLoop<D> {
     /// queue: without one a scheduler's queue is left to a worker, which the stack imitates by a
     /// timer.
     pub(super) fn submit_all(&mut self, task: TaskId, slots: &mut Vec<u32>) {
-        let now = self.disk.now();
-        self.stack.begin_batch(now, task);
+        self.engine.begin_batch(task);
         for slot in slots.drain(..) {
             let client = client_of(&mut self.clients, task);
             let charged = client.charged;
             let (_, part) = client.part(slot);
             let io = io_of(task, charged, self.layout, slot, &part);
-            let now = self.disk.now();
-            self.stack.submit(now, io, &mut self.disk);
+            self.engine.submit(io);
         }
-        let now = self.disk.now();
-        self.stack.end_batch(now, task, &mut self.disk);
+        self.engine.end_batch(task);
     }
 
     /// Sends the replies that are ready, unless others are under way.
@@ -417,13 +414,13 @@ impl<D: Disk> DeviceLoop<D> {
             Line::Ring(socket) => {
                 let socket = *socket;
                 std::mem::swap(&mut outgoing, &mut client.replies.next);
-                self.disk.host().expect("it has the socket").send(socket, outgoing);
+                self.engine.backend_mut().host().expect("it has the socket").send(socket, outgoing);
             }
             Line::Threads { writer, .. } => {
                 // The thread cannot reach the device's buffers.
                 let mut freed = Vec::new();
                 client.replies.next.gather_into(&mut outgoing, |slot, bytes| {
-                    if let Some(buffer) = self.disk.buffer(task, slot.token) {
+                    if let Some(buffer) = self.engine.backend_mut().buffer(task, slot.token) {
                         bytes.extend_from_slice(&buffer[slot.start as usize..][..slot.length as usize]);
                     }
                     freed.push(slot.token as u32);
@@ -459,7 +456,7 @@ impl<D: Disk> DeviceLoop<D> {
         match &client_of(&mut self.clients, task).line {
             Line::Ring(socket) => {
                 let socket = *socket;
-                self.disk.host().expect("it has the socket").shut_socket(socket);
+                self.engine.backend_mut().host().expect("it has the socket").shut_socket(socket);
             }
             Line::Threads { socket, .. } => {
                 socket.iter().for_each(|socket| socket.shutdown(std::net::Shutdown::Both));
@@ -479,10 +476,10 @@ impl<D: Disk> DeviceLoop<D> {
             if client.idles() {
                 client.remove_buffers();
                 // What was received into takes memory as well.
-                if let (Line::Ring(socket), Some(host)) = (&client.line, self.disk.host()) {
+                if let (Line::Ring(socket), Some(host)) = (&client.line, self.engine.backend_mut().host()) {
                     host.cancel_receive(*socket);
                 }
-                give_back(&mut self.disk, TaskId(index as u32));
+                give_back(self.engine.backend_mut(), TaskId(index as u32));
             }
             have_some |= client.buffers.exist();
             client.count_check();
@@ -508,15 +505,15 @@ impl<D: Disk> DeviceLoop<D> {
         if let Some(cache) = &mut self.cache {
             cache.remove_client(task);
         }
-        let now = self.disk.now();
-        self.stack.handle_exit(now, task);
+        let now = self.engine.now();
+        self.engine.stack_mut().handle_exit(now, task);
         if client.buffers.exist() {
             // Those of the next client of this number are made when it needs them.
-            give_back(&mut self.disk, task);
+            give_back(self.engine.backend_mut(), task);
         }
         match client.line {
             Line::Ring(socket) => {
-                let socket = self.disk.host().expect("it has the socket").remove_socket(socket);
+                let socket = self.engine.backend_mut().host().expect("it has the socket").remove_socket(socket);
                 line::close(socket, client.left);
             }
             Line::Threads { writer, .. } => {

@@ -28,7 +28,7 @@ fn ask_for_writes(lab: &mut Lab, wire: &mut Wire) {
 }
 
 fn written(lab: &Lab) -> usize {
-    (0..WRITES).filter(|at| lab.device.disk.peek(at * 8192, 1) == [1]).count()
+    (0..WRITES).filter(|at| lab.device.engine.backend().peek(at * 8192, 1) == [1]).count()
 }
 
 /// Cuts a client as the server does, and returns how many of its requests were not answered.

@@ -113,7 +113,7 @@ fn a_client_without_memory_for_its_buffers_is_closed_and_others_go_on() {
     let mut lab = Lab::new(DISK, &[], "none", "");
     lab.add("", reads(1));
     lab.run(Nanos::from_millis(1));
-    lab.device.disk.is_out_of_memory = true;
+    lab.device.engine.backend_mut().is_out_of_memory = true;
     let mut late = lab.open(7, "");
     late.ask(&Request { cookie: 1, command: Command::Read, offset: 0, length: 4096, fua: false, df: false }, &[]);
     lab.run(Nanos::from_millis(1));

@@ -14,7 +14,6 @@ use elevon_core::ioprio::IoPrio;
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, Instant, Nanos, PAGE_SIZE, TaskId, TenantId};
-use elevon_engine::Backend as _;
 use elevon_formats::serve::REQUEST_MEMORY;
 use elevon_formats::tenants::parse;
 use elevon_host::{Alarm, Incoming};
@@ -309,7 +308,7 @@ impl Lab {
     }
 
     pub(super) fn now(&mut self) -> Instant {
-        self.device.disk.now()
+        self.device.engine.now()
     }
 
     /// Opens the export of a client: the whole device.
@@ -381,7 +380,7 @@ impl Lab {
     pub(super) fn end(mut self) -> (SimulatedDisk<AnyDevice, VirtualClock>, bool) {
         let receive = &self.receive;
         let is_whole = self.device.end_cache(&mut |device| device.turn(receive) || device.wait());
-        (self.device.disk, is_whole)
+        (self.device.engine.into_parts().1, is_whole)
     }
 
     /// Returns which clients have buffers.
@@ -413,7 +412,7 @@ impl Lab {
     /// Returns the time in which the device had something to do.
     pub(super) fn busy(&mut self) -> Nanos {
         let now = self.now();
-        self.device.stack.disk_stats(now).utilisation.exact
+        self.device.engine.stack_mut().disk_stats(now).utilisation.exact
     }
 
     /// The device's thread computes for so many requests: nothing else happens meanwhile.

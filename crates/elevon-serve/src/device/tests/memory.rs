@@ -46,7 +46,7 @@ fn clients_share_the_memory_and_short_requests_never_wait_for_it() {
             assert!(lab.device.memory.taken() <= REQUEST_MEMORY_MIN.get());
         }
     }
-    assert!(lab.device.disk.peek(4096, LONGEST as usize).iter().all(|&byte| byte == 1));
+    assert!(lab.device.engine.backend().peek(4096, LONGEST as usize).iter().all(|&byte| byte == 1));
     // A client that leaves gives back what it has.
     wires.iter_mut().for_each(|wire| wire.ask(&request(Command::Read, LONGEST), &[]));
     lab.wait_for(Nanos::from_millis(100));
@@ -166,6 +166,6 @@ fn zeroes_that_are_written_as_data_use_little_memory() {
         lab.step();
         most = lab.device.memory.taken().max(most);
     }
-    assert_eq!(lab.device.disk.peek(4096, 4096), [0; 4096]);
+    assert_eq!(lab.device.engine.backend().peek(4096, 4096), [0; 4096]);
     assert!(most > 0 && most <= 2 * (2 << 20), "{most} bytes");
 }

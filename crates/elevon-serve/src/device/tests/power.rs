@@ -170,7 +170,7 @@ impl Run {
     /// Cuts the power, and returns the blocks that hold something else than they may.
     fn cut_power(&mut self, mode: PowerCut) -> Vec<(u64, u8, KnownBlock)> {
         let atom = self.atom();
-        let disk = &mut self.lab.device.disk;
+        let disk = self.lab.device.engine.backend_mut();
         disk.cut_power(mode, 0);
         let mut wrong = Vec::new();
         for (block, known) in self.blocks.iter().enumerate() {
