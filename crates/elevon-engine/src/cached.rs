@@ -3,15 +3,15 @@
 //!
 //! What a user of the cache counts and charges is its own, behind [`CacheUser`].
 
-use elevon_cache::FrameId;
 use elevon_cache::file_io::FileIo;
 use elevon_cache::page_cache::{ByteCopy, CacheIo, PageCache};
+use elevon_cache::{FrameId, PageFlags};
 use elevon_core::layout::Layout;
 use elevon_core::op::{Flags, Op};
 use elevon_core::stack::{Done, Io, Stack, Submitted};
 use elevon_core::units::{Bytes, Instant, LayoutId, PAGE_SIZE, Sector, TaskId};
 
-use crate::{Backend, Token};
+use crate::{Backend, Engine, Token};
 
 /// A user of a page cache before a stack, with what it accounts.
 ///
@@ -43,14 +43,14 @@ pub trait CacheUser {
     fn poll_cache<B: Backend, E>(
         &mut self,
         now: Instant,
-        (stack, backend): (&mut Stack, &mut B),
+        engine: &mut Engine<B>,
         mut on_io: impl FnMut(&Io, &[FrameId]),
         mut next: impl FnMut(&mut Self) -> Option<E>,
     ) -> Option<E> {
         loop {
             if !self.parts().1.takes_events {
-                self.move_bytes(backend);
-                let has_moved = self.submit_bios(now, stack, backend, &mut on_io);
+                self.move_bytes(engine);
+                let has_moved = self.submit_bios(now, engine, &mut on_io);
                 let bios = self.parts().1;
                 (bios.takes_events, bios.has_moved) = (true, has_moved);
             }
@@ -58,7 +58,7 @@ pub trait CacheUser {
             let bios = self.parts().1;
             if event.is_some() {
                 bios.has_moved = true;
-                self.move_bytes(backend);
+                self.move_bytes(engine);
                 return event;
             }
             bios.takes_events = false;
@@ -70,10 +70,10 @@ pub trait CacheUser {
 
     /// Moves the bytes between frames and buffers that the cache asks for.
     #[inline]
-    fn move_bytes<B: Backend>(&mut self, backend: &mut B) {
+    fn move_bytes<B: Backend>(&mut self, engine: &mut Engine<B>) {
         while let Some(copy) = self.parts().0.cache_mut().poll_copy() {
             if self.wants(&copy) {
-                backend.move_bytes(&copy);
+                engine.backend_mut().move_bytes(&copy);
             }
         }
     }
@@ -82,10 +82,10 @@ pub trait CacheUser {
     fn submit_bios<B: Backend>(
         &mut self,
         now: Instant,
-        stack: &mut Stack,
-        backend: &mut B,
+        engine: &mut Engine<B>,
         on_io: &mut impl FnMut(&Io, &[FrameId]),
     ) -> bool {
+        let (stack, backend) = engine.parts();
         let mut any = false;
         while let Some(mut bio) = self.parts().0.cache_mut().poll_io(now) {
             if let Some(at) = self.parts().0.cache().last_dirty_sleep() {
@@ -123,20 +123,42 @@ pub trait CacheUser {
         }
     }
 
-    /// Gives a bio back to the cache that the stack has completed.
+    /// Gives a bio back to the cache that the stack has completed. Returns how many pages were lost
+    /// if it was a write-back that failed.
     #[inline]
-    fn complete_bio(&mut self, now: Instant, bio: u32, done: &Done) {
+    fn complete_bio(&mut self, now: Instant, bio: u32, done: &Done) -> u64 {
         let cache = self.parts().0.cache_mut();
+        let lost = if done.status.is_ok() { 0 } else { pages_written(cache, bio) };
         cache.complete_as(now, bio.into(), done.status, done.device, done.ioprio.class());
+        lost
+    }
+
+    /// Runs the timers of the cache that are due. Returns true if there was one.
+    #[inline]
+    fn run_timers(&mut self, now: Instant) -> bool {
+        let cache = self.parts().0.cache_mut();
+        let is_due = cache.next_timer().is_some_and(|at| at <= now);
+        if is_due {
+            cache.handle_timers(now);
+        }
+        is_due
     }
 
     /// Handles a task that got the tag for which it slept in a bio: its batch ends if that was its
     /// last bio.
-    fn end_sleep<B: Backend>(&mut self, now: Instant, task: TaskId, stack: &mut Stack, backend: &mut B) {
+    fn end_sleep<B: Backend>(&mut self, now: Instant, task: TaskId, engine: &mut Engine<B>) {
         if self.parts().1.ends_batch_awake(task) {
+            let (stack, backend) = engine.parts();
             self.end_batch(now, task, stack, backend);
         }
     }
+}
+
+/// Returns how many pages a bio writes back.
+#[cold]
+fn pages_written(cache: &PageCache, bio: u32) -> u64 {
+    let pages = cache.resident().pages();
+    cache.frames(bio.into()).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK)).count() as u64
 }
 
 /// Bios of a page cache as I/Os of a stack: their layouts, and the batches and sleeps of the tasks

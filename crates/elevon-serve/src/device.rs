@@ -33,7 +33,7 @@ use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId, TenantId};
-use elevon_engine::{Engine, Token};
+use elevon_engine::{CacheUser as _, Engine, Token};
 use elevon_formats::cgroup::Setting;
 use elevon_host::{Host, SlotBytes, SocketEvent};
 use elevon_workload::settings::Settings;
@@ -279,7 +279,7 @@ impl<D: Disk> DeviceLoop<D> {
             cache.unblock(now, task, &mut self.engine);
         }
         if let Some(cache) = &mut self.cache {
-            cache.handle_timers(now);
+            cache.run_timers(now);
             moved |= cache.go_on_ahead(now, self.engine.stack());
             moved |= self.pump_cache();
         }

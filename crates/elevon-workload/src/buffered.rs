@@ -37,11 +37,11 @@ mod workers;
 use std::cmp::Ordering;
 use std::collections::VecDeque;
 
+use elevon_cache::Advice;
 use elevon_cache::file_io::{Begun, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
 use elevon_cache::page_cache::{
     ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading, Way,
 };
-use elevon_cache::{Advice, PageFlags};
 use elevon_core::ioprio::PrioClass;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Io, Stack};
@@ -396,10 +396,7 @@ impl BufferedIo {
 
     /// Handles a bio that the stack completed.
     pub(crate) fn on_bio_done(&mut self, now: Instant, bio: u32, done: &Done) {
-        if !done.status.is_ok() {
-            self.note_failure(bio);
-        }
-        self.complete_bio(now, bio, done);
+        self.failed_pages += self.complete_bio(now, bio, done);
     }
 
     /// Handles a task that sleeps in the stack for its direct I/O: its bios wait.
@@ -412,13 +409,6 @@ impl BufferedIo {
     pub(crate) fn unblocked(&mut self, now: Instant, processes: &mut [Process], task: TaskId) -> bool {
         let Self { files, charges, users, .. } = self;
         files.task_unblocked(task, &mut CallAccount { now, charges, users, processes })
-    }
-
-    #[cold]
-    fn note_failure(&mut self, bio: u32) {
-        let pages = self.cache().resident().pages();
-        let written = self.cache().frames(bio.into()).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
-        self.failed_pages += written.count() as u64;
     }
 
     /// Returns the next event of the I/Os, or of what comes before the first I/O.
@@ -470,14 +460,10 @@ impl BufferedIo {
         }
     }
 
-    /// Returns when [`Self::handle_timers`] has work next.
+    /// Returns when [`CacheUser::run_timers`] has work next.
     #[inline]
     pub(crate) fn next_timer(&self) -> Option<Instant> {
         self.cache().next_timer()
-    }
-
-    pub(crate) fn handle_timers(&mut self, now: Instant) {
-        self.files.cache_mut().handle_timers(now);
     }
 
     /// Returns the event of a finished I/O, with its cost.

@@ -251,11 +251,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             self.look_at_rates(now);
             any = true;
         }
-        if self.layer.next_timer().is_some_and(|at| at <= now) {
-            self.layer.handle_timers(now);
-            any = true;
-        }
-        any
+        any | self.layer.run_timers(now)
     }
 
     #[inline]

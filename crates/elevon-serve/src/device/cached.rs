@@ -21,7 +21,7 @@ use elevon_cache::file_io::{
     Access, Begun, CallClass, CallEnd, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind, OpenPart, Program,
 };
 use elevon_cache::page_cache::{CacheConfig, CacheIo, Call, CallKind, Called, WriteMode};
-use elevon_cache::{Advice, PageFlags, Tag};
+use elevon_cache::{Advice, Tag};
 use elevon_core::ioprio::CpuPolicy;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
@@ -222,12 +222,6 @@ impl DeviceCache {
         self.files.cache().next_timer()
     }
 
-    pub(super) fn handle_timers(&mut self, now: Instant) {
-        if self.next_timer().is_some_and(|at| at <= now) {
-            self.files.cache_mut().handle_timers(now);
-        }
-    }
-
     /// Begins a part of a request at a byte of the device.
     fn begin(
         &mut self,
@@ -265,20 +259,13 @@ impl DeviceCache {
     /// Handles a bio that the stack completed. Returns how many bytes were lost if it was a
     /// write-back that failed.
     pub(super) fn on_bio_done(&mut self, now: Instant, bio: u32, done: &Done) -> u64 {
-        let mut lost = 0;
-        if !done.status.is_ok() {
-            let cache = self.files.cache();
-            let pages = cache.resident().pages();
-            let frames = cache.frames(bio.into());
-            let written = frames.iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK));
-            lost = written.count() as u64 * PAGE_SIZE;
-            // A flush has no frames.
-            if lost > 0 || frames.is_empty() {
-                self.lost.get_or_insert(done.status);
-            }
+        // A flush has no frames.
+        let is_flush = self.files.cache().frames(bio.into()).is_empty();
+        let lost = self.complete_bio(now, bio, done);
+        if lost > 0 || is_flush && !done.status.is_ok() {
+            self.lost.get_or_insert(done.status);
         }
-        self.complete_bio(now, bio, done);
-        lost
+        lost * PAGE_SIZE
     }
 
     /// Returns what is answered to a part that ended with `status`.
@@ -290,8 +277,7 @@ impl DeviceCache {
     /// Handles a flusher that got the tag it slept for.
     pub(super) fn unblock(&mut self, now: Instant, task: TaskId, engine: &mut Engine<impl Disk>) {
         self.files.task_unblocked(task, &mut self.users);
-        let (stack, disk) = engine.parts();
-        self.end_sleep(now, task, stack, disk);
+        self.end_sleep(now, task, engine);
     }
 
     /// Begins to write back everything and to flush the device, or returns how that ended.
@@ -330,7 +316,7 @@ impl<D: Disk> DeviceLoop<D> {
         let (operation, at) = (pieces.request.operation, base + part.at);
         let cache = self.cache.as_mut().expect("there is a cache");
         let begun = cache.begin(now, task, slot, (operation, &part), at);
-        cache.move_bytes(self.engine.backend_mut());
+        cache.move_bytes(&mut self.engine);
         match begun {
             Begun::Finished(status) => self.end_cached(now, task, slot, status),
             Begun::Device => self.submit_all(task, &mut vec![slot]),
@@ -346,7 +332,7 @@ impl<D: Disk> DeviceLoop<D> {
             let Self { cache, engine, .. } = self;
             let Some(cache) = cache else { return moved };
             let next = |cache: &mut DeviceCache| cache.files.poll(now, &mut cache.users);
-            let Some(event) = cache.poll_cache(now, engine.parts(), |_, _| moved = true, next) else { return moved };
+            let Some(event) = cache.poll_cache(now, engine, |_, _| moved = true, next) else { return moved };
             moved = true;
             match event {
                 FileIoEvent::Finished { task, token, status } => self.end_cached(now, task, token, status),

@@ -25,13 +25,15 @@ pub(super) trait Layer<S>: Sized {
     /// Handles the end of all jobs.
     fn on_end(&mut self, _now: Instant) {}
 
-    /// Returns when [`Self::handle_timers`] has work next.
+    /// Returns when [`Self::run_timers`] has work next.
     fn next_timer(&self) -> Option<Instant> {
         None
     }
 
-    /// Runs the timers that are due.
-    fn handle_timers(&mut self, _now: Instant) {}
+    /// Runs the timers that are due. Returns true if there was one.
+    fn run_timers(&mut self, _now: Instant) -> bool {
+        false
+    }
 
     /// Handles the end of a process.
     fn on_process_over(&mut self, _now: Instant, _task: usize) {}

@@ -35,8 +35,8 @@ impl Layer<Process> for &mut BufferedIo {
         (**self).next_timer()
     }
 
-    fn handle_timers(&mut self, now: Instant) {
-        (**self).handle_timers(now);
+    fn run_timers(&mut self, now: Instant) -> bool {
+        CacheUser::run_timers(*self, now)
     }
 
     fn on_process_over(&mut self, now: Instant, task: usize) {
@@ -111,8 +111,7 @@ impl Layer<Process> for &mut BufferedIo {
         if !runner.layer.unblocked(now, &mut runner.jobs.processes, task) {
             return false;
         }
-        let (stack, backend) = runner.engine.parts();
-        runner.layer.end_sleep(now, task, stack, backend);
+        runner.layer.end_sleep(now, task, runner.engine);
         true
     }
 
@@ -150,7 +149,7 @@ fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first:
             }
         };
         let next = |layer: &mut BufferedIo| first.take().or_else(|| layer.poll(now, &mut jobs.processes));
-        let Some(event) = layer.poll_cache(now, engine.parts(), on_io, next) else { return moved };
+        let Some(event) = layer.poll_cache(now, engine, on_io, next) else { return moved };
         on_event(runner, now, event);
         moved = true;
     }
