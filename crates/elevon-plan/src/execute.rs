@@ -105,7 +105,7 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
             // Jobs with direct=0, too: what the kernel's page cache holds is not known, and no I/O
             // of the stack is to end there. A page cache is one of our own above the stack.
-            let fill = plan.writes() && plan.jobs.jobs.iter().any(|job| job.fill_device);
+            let fill = plan.writes() && plan.jobs.jobs.iter().any(|job| job.space.fill_device);
             let options = OpenOptions { write: plan.writes(), direct: true, grow_to, fill };
             let file = HostFile::open(path, options).map_err(Failure::input)?;
             let mut host = Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
@@ -155,14 +155,14 @@ fn count_faults(plan: &Plan, fired: &[u64], result: &mut RunResult) {
 fn bytes_needed(plan: &Plan) -> u64 {
     const ENDLESS: u64 = 1 << 62;
     let jobs = &plan.jobs.jobs;
-    if jobs.iter().any(|job| job.size.is_none() && job.file_size.is_none()) {
+    if jobs.iter().any(|job| job.space.size.is_none() && job.files.size.is_none()) {
         return 0;
     }
     let mut placement = Placement::new(Bytes::new(ENDLESS), None, 512);
     let mut needed = DeviceOffset::ZERO;
     // A job that has a share of the device (`size=10%`, `offset=10%`) takes what there is.
     let has_share = |job: &&JobSpec| {
-        let amounts = [job.size, Some(job.offset), Some(job.offset_increment)];
+        let amounts = [job.space.size, Some(job.space.offset), Some(job.space.offset_increment)];
         amounts.into_iter().flatten().any(|amount| matches!(amount, Amount::Percent(_)))
     };
     for job in jobs.iter().filter(|job| !has_share(job)) {

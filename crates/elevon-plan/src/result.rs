@@ -161,7 +161,7 @@ fn jobs(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<JobResult> {
         let spec = &specs[job.spec];
         let claim = claim(spec, lineage(tenants, by_path.of(spec)), &job.stats);
         let device_time = facts.stack.accounting().device_time(TaskId(task as u32));
-        let open = results.last_mut().filter(|last| spec.group_reporting && last.group == job.group);
+        let open = results.last_mut().filter(|last| spec.report.group_reporting && last.group == job.group);
         match open {
             Some(last) => {
                 last.members += 1;
@@ -200,9 +200,9 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
         description: spec.description.clone().unwrap_or_default(),
         workload: Workload {
             rw: option(spec, "rw").unwrap_or_else(|| "read".to_owned()),
-            block_sizes: [0, 1, 2].map(|d| extremes(&spec.block_sizes[d])),
+            block_sizes: [0, 1, 2].map(|d| extremes(&spec.blocks.sizes[d])),
             ioengine: spec.engine.name.clone(),
-            iodepth: spec.iodepth,
+            iodepth: spec.queue.depth,
             depth: spec.depth() as u32,
         },
         options: spec.options.clone(),
@@ -214,18 +214,18 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
         cache_use: job.cache_use.clone(),
         error: words_of(job.stats.error),
         counted_errors: goes_on(spec).then(|| count_errors(&job.stats)),
-        percentiles: spec.percentiles.iter().map(|&p| p as u32).collect(),
-        latency_target: spec.latency_target.zip(job.latency_depth).map(|(given, depth)| {
+        percentiles: spec.report.percentiles.iter().map(|&p| p as u32).collect(),
+        latency_target: spec.latency.target.zip(job.latency_depth).map(|(given, depth)| {
             let spec::LatencyTarget { target, window, percentile, .. } = given;
             LatencyTarget { target, window, percentile, depth }
         }),
         steady: job.steady.as_ref().map(steady_state),
         latency_percentiles: LatencyPercentiles {
-            slat: spec.slat_percentiles,
-            clat: spec.clat_percentiles,
-            lat: spec.lat_percentiles,
+            slat: spec.report.slat_percentiles,
+            clat: spec.report.clat_percentiles,
+            lat: spec.report.lat_percentiles,
         },
-        unified: match spec.unified_rw_reporting {
+        unified: match spec.report.unified {
             Unified::Separate => UnifiedReporting::Separate,
             Unified::Mixed => UnifiedReporting::Mixed,
             Unified::Both => UnifiedReporting::Both,
@@ -235,8 +235,8 @@ fn job_result(spec: &JobSpec, outcome: &RunOutcome, job: &JobOutcome) -> JobResu
 
 /// Returns true if some errors do not end the job.
 fn goes_on(spec: &JobSpec) -> bool {
-    let ignores = spec.ignore_error.iter().any(|errors| !errors.is_empty());
-    ignores || spec.continue_on_verify || spec.continue_on_error.contains(&true)
+    let ignores = spec.errors.ignored.iter().any(|errors| !errors.is_empty());
+    ignores || spec.errors.continues_on_mismatch || spec.errors.continues.contains(&true)
 }
 
 fn count_errors(stats: &JobStats) -> ErrorCount {
@@ -311,10 +311,10 @@ fn settings_of(tenant: &Tenant) -> Vec<(String, String)> {
 /// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more
 /// for each level above. `cgroups` are those from the top to its own.
 fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>, stats: &JobStats) -> Claim {
-    let prio = if spec.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.ioprio };
+    let prio = if spec.priority.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.priority.ioprio };
     let level = if prio.class() == PrioClass::Idle { 7 } else { prio.level() };
     Claim {
-        given: spec.ioprio.class() != PrioClass::None || spec.cgroup.is_some(),
+        given: spec.priority.ioprio.class() != PrioClass::None || spec.tenant.cgroup.is_some(),
         class: prio.class(),
         weight: 10 * (8 - u32::from(level)),
         cgroups,
@@ -328,8 +328,8 @@ fn asked(spec: &JobSpec, stats: &JobStats) -> Option<u64> {
     let used = || [Direction::Read, Direction::Write].into_iter().filter(|&at| stats.directions[at as usize].bytes > 0);
     let by_rate = |at: Direction| {
         let (own, at) = (&stats.directions[at as usize], at as usize);
-        let of_ios = spec.rate_iops[at].map(|ios| ios.saturating_mul(own.bytes / own.ios.max(1)));
-        spec.rate[at].into_iter().chain(of_ios).min()
+        let of_ios = spec.rates.iops[at].map(|ios| ios.saturating_mul(own.bytes / own.ios.max(1)));
+        spec.rates.bytes[at].into_iter().chain(of_ios).min()
     };
     let rate = used().map(by_rate).sum::<Option<u64>>();
     // In a run without waits only the idle time would be left.

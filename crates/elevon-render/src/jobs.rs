@@ -106,24 +106,24 @@ fn pattern(job: &JobSpec, page: &mut Page) {
         page.line("rw_sequencer", "identical");
     }
     sizes(job, page);
-    if job.block_align != [0; 3] {
+    if job.blocks.align != [0; 3] {
         page.line(
             "ba",
-            job.block_align.map(|align| if align == 0 { String::new() } else { align.to_string() }).join(",") + ",",
+            job.blocks.align.map(|align| if align == 0 { String::new() } else { align.to_string() }).join(",") + ",",
         );
     }
-    page.flag("bs_is_seq_rand", job.bs_is_seq_rand);
-    page.flag("bs_unaligned", job.bs_unaligned);
-    if job.percentage_random != [100; 3] {
-        page.line("percentage_random", job.percentage_random.map(|share| share.to_string()).join(","));
+    page.flag("bs_is_seq_rand", job.blocks.by_order);
+    page.flag("bs_unaligned", job.blocks.unaligned);
+    if job.random.percentage != [100; 3] {
+        page.line("percentage_random", job.random.percentage.map(|share| share.to_string()).join(","));
     }
-    page.flag("norandommap", job.norandommap);
+    page.flag("norandommap", job.random.norandommap);
 }
 
 /// Writes one option per form, with empty places for the directions of another form.
 fn sizes(job: &JobSpec, page: &mut Page) {
     let (mut range, mut split) = ([const { String::new() }; 3], [const { String::new() }; 3]);
-    for (direction, sizes) in job.block_sizes.iter().enumerate() {
+    for (direction, sizes) in job.blocks.sizes.iter().enumerate() {
         match sizes {
             BlockSizes::Range(low, high) => range[direction] = format!("{low}-{high}"),
             BlockSizes::Split(list) => {
@@ -141,85 +141,85 @@ fn sizes(job: &JobSpec, page: &mut Page) {
 
 fn target(job: &JobSpec, page: &mut Page) {
     page.line("ioengine", &job.engine.name);
-    page.line("direct", u8::from(job.direct));
-    page.flag("atomic", job.atomic);
-    page.unless("num_range", job.num_range, 1);
-    if !job.filenames.is_empty() {
-        let names: Vec<String> = job.filenames.iter().map(|name| name.replace(':', "\\:")).collect();
+    page.line("direct", u8::from(job.caching.direct));
+    page.flag("atomic", job.durability.atomic);
+    page.unless("num_range", job.blocks.trim_ranges, 1);
+    if !job.files.names.is_empty() {
+        let names: Vec<String> = job.files.names.iter().map(|name| name.replace(':', "\\:")).collect();
         page.line("filename", names.join(":"));
     }
-    page.text("directory", job.directory.as_deref());
-    page.unless("nrfiles", job.nrfiles, 1);
-    match job.file_service {
+    page.text("directory", job.files.directory.as_deref());
+    page.unless("nrfiles", job.files.count, 1);
+    match job.files.service {
         FileService::Random => page.line("file_service_type", "random"),
         FileService::Sequential => page.line("file_service_type", "sequential"),
         FileService::RoundRobin(1) => {}
         FileService::RoundRobin(count) => page.line("file_service_type", format!("roundrobin:{count}")),
     }
-    for (key, value) in [("size", job.size), ("io_size", job.io_size)] {
+    for (key, value) in [("size", job.space.size), ("io_size", job.space.io_size)] {
         page.text(key, value.map(amount).as_deref());
     }
-    if let Some((low, high)) = job.file_size {
+    if let Some((low, high)) = job.files.size {
         page.line("filesize", format!("{low}-{high}"));
     }
-    page.unless("offset", amount(job.offset), "0".to_owned());
-    page.unless("offset_increment", amount(job.offset_increment), "0".to_owned());
-    page.unless("offset_align", job.offset_align, 0);
-    page.flag("fill_device", job.fill_device);
-    if let Some(zones) = job.zones {
+    page.unless("offset", amount(job.space.offset), "0".to_owned());
+    page.unless("offset_increment", amount(job.space.offset_increment), "0".to_owned());
+    page.unless("offset_align", job.space.offset_align, 0);
+    page.flag("fill_device", job.space.fill_device);
+    if let Some(zones) = job.space.zones {
         page.line("zonemode", "strided");
         page.line("zonesize", zones.size);
         page.line("zonerange", zones.range);
         page.unless("zoneskip", zones.skip, 0);
     }
-    page.unless("number_ios", job.number_ios.unwrap_or(0), 0);
-    page.text("cgroup", job.cgroup.as_deref());
-    if let Some(weight) = job.cgroup_weight {
+    page.unless("number_ios", job.timing.number_ios.unwrap_or(0), 0);
+    page.text("cgroup", job.tenant.cgroup.as_deref());
+    if let Some(weight) = job.tenant.weight {
         page.line("cgroup_weight", weight);
     }
 }
 
 fn load(job: &JobSpec, page: &mut Page) {
-    page.unless("iodepth", job.iodepth, 1);
-    page.unless("iodepth_batch_submit", job.iodepth_batch_submit, 1);
-    page.unless("iodepth_batch_complete_min", job.iodepth_batch_complete_min, 1);
-    page.unless("iodepth_batch_complete_max", job.iodepth_batch_complete_max, job.iodepth_batch_complete_min);
-    page.unless("iodepth_low", job.iodepth_low, job.iodepth);
-    if job.offload {
+    page.unless("iodepth", job.queue.depth, 1);
+    page.unless("iodepth_batch_submit", job.queue.batch_submit, 1);
+    page.unless("iodepth_batch_complete_min", job.queue.complete_min, 1);
+    page.unless("iodepth_batch_complete_max", job.queue.complete_max, job.queue.complete_min);
+    page.unless("iodepth_low", job.queue.low, job.queue.depth);
+    if job.queue.offload {
         page.line("io_submit_mode", "offload".to_owned());
     }
-    page.flag("serialize_overlap", job.serialize_overlap);
+    page.flag("serialize_overlap", job.queue.serialize_overlap);
     page.unless("numjobs", job.numjobs, 1);
-    page.unless("loops", job.loops, 1);
-    page.time("runtime", job.runtime);
-    page.flag("time_based", job.time_based);
-    page.time("ramp_time", job.ramp_time);
-    if job.start_delay != (Nanos::ZERO, Nanos::ZERO) {
-        page.line("startdelay", format!("{}-{}", us(job.start_delay.0), us(job.start_delay.1)));
+    page.unless("loops", job.timing.loops, 1);
+    page.time("runtime", job.timing.runtime);
+    page.flag("time_based", job.timing.time_based);
+    page.time("ramp_time", job.timing.ramp_time);
+    if job.timing.start_delay != (Nanos::ZERO, Nanos::ZERO) {
+        page.line("startdelay", format!("{}-{}", us(job.timing.start_delay.0), us(job.timing.start_delay.1)));
     }
-    page.time("thinktime", job.think_time);
-    page.time("thinktime_spin", job.think_time_spin);
-    page.unless("thinktime_blocks", job.think_time_blocks, if job.think_time_io_time.is_zero() { 1 } else { 0 });
-    page.unless("thinktime_blocks_type", if job.think_time_counts_issued { "issue" } else { "complete" }, "complete");
-    page.time("thinktime_iotime", job.think_time_io_time);
-    page.limits("rate", job.rate);
-    page.limits("rate_iops", job.rate_iops);
-    page.limits("rate_min", job.rate_min);
-    page.limits("rate_iops_min", job.rate_iops_min);
-    if job.max_latency.iter().any(|span| !span.is_zero()) {
-        let spans = job.max_latency.map(|span| format!("{}us", span.get() / 1000));
+    page.time("thinktime", job.think.time);
+    page.time("thinktime_spin", job.think.spin);
+    page.unless("thinktime_blocks", job.think.blocks, if job.think.io_time.is_zero() { 1 } else { 0 });
+    page.unless("thinktime_blocks_type", if job.think.counts_issued { "issue" } else { "complete" }, "complete");
+    page.time("thinktime_iotime", job.think.io_time);
+    page.limits("rate", job.rates.bytes);
+    page.limits("rate_iops", job.rates.iops);
+    page.limits("rate_min", job.rates.min_bytes);
+    page.limits("rate_iops_min", job.rates.min_iops);
+    if job.latency.max.iter().any(|span| !span.is_zero()) {
+        let spans = job.latency.max.map(|span| format!("{}us", span.get() / 1000));
         page.line("max_latency", spans.join(","));
     }
-    page.unless("rate_cycle", job.rate_cycle.as_millis(), 1000);
-    page.unless("rate_process", if job.rate_poisson { "poisson" } else { "linear" }, "linear");
-    page.flag("rate_ignore_thinktime", job.rate_ignore_think_time);
-    if let Some(LatencyTarget { target, window, percentile, run }) = job.latency_target {
+    page.unless("rate_cycle", job.rates.cycle.as_millis(), 1000);
+    page.unless("rate_process", if job.rates.poisson { "poisson" } else { "linear" }, "linear");
+    page.flag("rate_ignore_thinktime", job.rates.ignore_think_time);
+    if let Some(LatencyTarget { target, window, percentile, run }) = job.latency.target {
         page.line("latency_target", us(target));
         page.time("latency_window", window);
         page.unless("latency_percentile", millionths(percentile.into()), millionths(100_000_000));
         page.flag("latency_run", run);
     }
-    if let Some(steady) = job.steady {
+    if let Some(steady) = job.timing.steady {
         let percent = if steady.percent { "%" } else { "" };
         page.line("steadystate", format!("{}:{}{percent}", steady.criterion(), millionths(steady.limit)));
         page.line("steadystate_duration", us(steady.duration));
@@ -229,40 +229,40 @@ fn load(job: &JobSpec, page: &mut Page) {
 }
 
 fn order_and_priority(job: &JobSpec, page: &mut Page) {
-    page.flag("stonewall", job.stonewall);
-    page.text("wait_for", job.wait_for.as_deref());
-    page.flag("exitall", job.exitall);
+    page.flag("stonewall", job.order.stonewall);
+    page.text("wait_for", job.order.wait_for.as_deref());
+    page.flag("exitall", job.order.exitall);
     page.unless(
         "exit_what",
-        match job.exit_what {
+        match job.order.exit_what {
             ExitWhat::Group => "group",
             ExitWhat::Stonewall => "stonewall",
             ExitWhat::All => "all",
         },
         "group",
     );
-    page.flag("exitall_on_error", job.exitall_on_error);
-    if job.ioprio != IoPrio::NONE {
-        page.line("prioclass", job.ioprio.class() as u8);
-        page.line("prio", job.ioprio.level());
-        page.unless("priohint", job.ioprio.hint(), 0);
+    page.flag("exitall_on_error", job.order.exitall_on_error);
+    if job.priority.ioprio != IoPrio::NONE {
+        page.line("prioclass", job.priority.ioprio.class() as u8);
+        page.line("prio", job.priority.ioprio.level());
+        page.unless("priohint", job.priority.ioprio.hint(), 0);
     }
-    if job.command_prio != [None; 2] {
-        let prio = job.command_prio.map(|one| one.unwrap_or((0, IoPrio::new(PrioClass::Rt, 0))));
+    if job.priority.command != [None; 2] {
+        let prio = job.priority.command.map(|one| one.unwrap_or((0, IoPrio::new(PrioClass::Rt, 0))));
         let pair = |of: fn(&(u8, IoPrio)) -> u16| format!("{},{},", of(&prio[0]), of(&prio[1]));
         page.line("cmdprio_percentage", pair(|(share, _)| u16::from(*share)));
         page.line("cmdprio_class", pair(|(_, prio)| prio.class() as u16));
         page.line("cmdprio", pair(|(_, prio)| u16::from(prio.level())));
         page.line("cmdprio_hint", pair(|(_, prio)| prio.hint()));
     }
-    if job.command_prio_split.iter().any(|parts| !parts.is_empty()) {
+    if job.priority.command_split.iter().any(|parts| !parts.is_empty()) {
         let part = |SizePrio { bytes, percent, prio }: &SizePrio| {
             format!("{bytes}/{percent}/{}/{}/{}", prio.class() as u8, prio.level(), prio.hint())
         };
-        let list = job.command_prio_split.each_ref().map(|all| all.iter().map(part).collect::<Vec<_>>().join(":"));
+        let list = job.priority.command_split.each_ref().map(|all| all.iter().map(part).collect::<Vec<_>>().join(":"));
         page.line("cmdprio_bssplit", list.join(",") + ",");
     }
-    if let Some(flow) = job.flow {
+    if let Some(flow) = job.order.flow {
         page.line("flow", flow.weight);
         page.unless("flow_id", flow.id, 0);
         page.unless("flow_sleep", flow.sleep.as_micros(), 0);
@@ -270,26 +270,26 @@ fn order_and_priority(job: &JobSpec, page: &mut Page) {
 }
 
 fn durability_and_chance(job: &JobSpec, page: &mut Page) {
-    page.unless("fsync", job.fsync, 0);
-    page.unless("fdatasync", job.fdatasync, 0);
-    if let Some(sync) = job.sync_file_range {
+    page.unless("fsync", job.durability.fsync, 0);
+    page.unless("fdatasync", job.durability.fdatasync, 0);
+    if let Some(sync) = job.durability.file_range {
         let words = [("wait_before", sync.wait_before), ("write", sync.write), ("wait_after", sync.wait_after)];
         let words: Vec<&str> = words.into_iter().filter(|&(_, on)| on).map(|(word, _)| word).collect();
         page.line("sync_file_range", format!("{}:{}", words.join(","), sync.every));
     }
-    page.flag("end_fsync", job.end_fsync);
-    page.flag("fsync_on_close", job.fsync_on_close);
-    match job.sync {
+    page.flag("end_fsync", job.durability.end_fsync);
+    page.flag("fsync_on_close", job.durability.fsync_on_close);
+    match job.durability.sync {
         SyncMode::None => {}
         SyncMode::Sync => page.line("sync", "sync"),
         SyncMode::Dsync => page.line("sync", "dsync"),
     }
-    page.unless("randrepeat", u8::from(job.randrepeat), 1);
-    page.flag("allrandrepeat", job.allrandrepeat);
-    if let Some(seed) = job.randseed {
+    page.unless("randrepeat", u8::from(job.random.repeat), 1);
+    page.flag("allrandrepeat", job.random.repeat_all);
+    if let Some(seed) = job.random.seed {
         page.line("randseed", seed);
     }
-    distribution(&job.distribution, page);
+    distribution(&job.random.distribution, page);
 }
 
 /// Writes one option for all directions, since only the zoned forms may differ between directions
@@ -335,31 +335,32 @@ fn pairs<T: Display>(zones: &[(u32, T)]) -> String {
 
 fn report(job: &JobSpec, page: &mut Page) {
     page.text("description", job.description.as_deref());
-    page.flag("group_reporting", job.group_reporting);
-    page.flag("new_group", job.new_group);
-    match job.unified_rw_reporting {
+    page.flag("group_reporting", job.report.group_reporting);
+    page.flag("new_group", job.report.new_group);
+    match job.report.unified {
         Unified::Separate => {}
         Unified::Mixed => page.line("unified_rw_reporting", "mixed"),
         Unified::Both => page.line("unified_rw_reporting", "both"),
     }
-    if job.percentiles != JobSpec::default_job("").percentiles {
-        let list: Vec<String> = job.percentiles.iter().map(|p| format!("{}.{:04}", p / 10_000, p % 10_000)).collect();
+    if job.report.percentiles != JobSpec::default_job("").report.percentiles {
+        let list: Vec<String> =
+            job.report.percentiles.iter().map(|p| format!("{}.{:04}", p / 10_000, p % 10_000)).collect();
         page.line("percentile_list", list.join(":"));
     }
-    page.unless("clat_percentiles", u8::from(job.clat_percentiles), 1);
-    page.flag("lat_percentiles", job.lat_percentiles);
-    page.flag("slat_percentiles", job.slat_percentiles);
-    match job.continue_on_error {
-        [true, true, true] if job.continue_on_verify => page.line("continue_on_error", "all"),
-        [false, false, _] if job.continue_on_verify => page.line("continue_on_error", "verify"),
+    page.unless("clat_percentiles", u8::from(job.report.clat_percentiles), 1);
+    page.flag("lat_percentiles", job.report.lat_percentiles);
+    page.flag("slat_percentiles", job.report.slat_percentiles);
+    match job.errors.continues {
+        [true, true, true] if job.errors.continues_on_mismatch => page.line("continue_on_error", "all"),
+        [false, false, _] if job.errors.continues_on_mismatch => page.line("continue_on_error", "verify"),
         [true, true, true] => page.line("continue_on_error", "io"),
         [true, ..] => page.line("continue_on_error", "read"),
         [_, true, _] => page.line("continue_on_error", "write"),
         [false, false, _] => {}
     }
-    if job.ignore_error.iter().any(|list| !list.is_empty()) {
+    if job.errors.ignored.iter().any(|list| !list.is_empty()) {
         let list = |list: &Vec<i32>| list.iter().map(i32::to_string).collect::<Vec<_>>().join(":");
-        page.line("ignore_error", job.ignore_error.iter().map(list).collect::<Vec<_>>().join(","));
+        page.line("ignore_error", job.errors.ignored.iter().map(list).collect::<Vec<_>>().join(","));
     }
 }
 
@@ -402,10 +403,12 @@ fn content_and_logs(job: &JobSpec, page: &mut Page) {
     }
     page.unless("verify_backlog", verify.backlog, 0);
     page.flag("verify_only", verify.only);
-    page.flag("zero_buffers", job.zero_buffers);
-    page.text("buffer_pattern", job.buffer_pattern.as_deref().map(hex).as_deref());
-    page.flag("refill_buffers", job.refill_buffers);
-    if let Some(hint) = WRITE_HINTS.get(usize::from(job.write_hint).saturating_sub(1)).filter(|_| job.write_hint > 1) {
+    page.flag("zero_buffers", job.content.zeroes);
+    page.text("buffer_pattern", job.content.pattern.as_deref().map(hex).as_deref());
+    page.flag("refill_buffers", job.content.refill);
+    if let Some(hint) =
+        WRITE_HINTS.get(usize::from(job.content.write_hint).saturating_sub(1)).filter(|_| job.content.write_hint > 1)
+    {
         page.line("write_hint", hint);
     }
     let logs = &job.logs;

@@ -435,7 +435,7 @@ fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
             true => Manner::Buffered,
             false => Manner::Direct,
         };
-        let sync_writes = spec.sync != elevon_formats::fio::spec::SyncMode::None;
+        let sync_writes = spec.durability.sync != elevon_formats::fio::spec::SyncMode::None;
         (task as u32, User::new(manner, sync_writes, member.extent.regions.clone()))
     })
 }

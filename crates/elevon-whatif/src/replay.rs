@@ -129,7 +129,7 @@ impl Replay {
     /// Returns the same replay with these priorities of processes in place of those in the trace.
     pub(crate) fn with_prios(mut self, prios: &BTreeMap<usize, IoPrio>) -> Self {
         for (&at, &prio) in prios {
-            self.specs[at].ioprio = prio;
+            self.specs[at].priority.ioprio = prio;
             Arc::make_mut(&mut self.scripts)[at].ios.iter_mut().for_each(|io| io.ioprio = prio);
         }
         self.prios.extend(prios);
@@ -140,7 +140,7 @@ impl Replay {
     /// [`tenant_name`].
     pub(crate) fn with_tenants(mut self) -> Self {
         for (spec, process) in self.specs.iter_mut().zip(&self.workload.processes) {
-            spec.cgroup.get_or_insert_with(|| tenant_name(process));
+            spec.tenant.cgroup.get_or_insert_with(|| tenant_name(process));
         }
         self
     }
@@ -566,17 +566,16 @@ fn spec(path: &Path, process: &WorkloadProcess, script: &Script) -> JobSpec {
     let default = IoPrio::new(PrioClass::Be, 4);
     let given = script.ios.iter().map(|io| io.ioprio).find(|&prio| prio.class() != PrioClass::None && prio != default);
     let options = [("rw", words.to_owned()), ("ioengine", "replay".to_owned()), ("iodepth", depth.to_string())];
-    JobSpec {
-        origin: format!("{}:0", path.display()),
-        rw,
-        block_sizes: [sizes(Op::Read), sizes(Op::Write), sizes(Op::Discard)],
-        engine: Engine { name: "replay".to_owned(), asynchronous: depth > 1, submission_blocks: true },
-        iodepth: u32::try_from(depth).unwrap_or(u32::MAX),
-        direct: true,
-        number_ios: Some(script.ios.len() as u64),
-        ioprio: given.unwrap_or(IoPrio::NONE),
-        cgroup: cgroup_name(process),
-        options: options.map(|(key, value)| (key.to_owned(), value)).to_vec(),
-        ..JobSpec::default_job(&process.label())
-    }
+    let mut spec = JobSpec::default_job(&process.label());
+    spec.origin = format!("{}:0", path.display());
+    spec.rw = rw;
+    spec.blocks.sizes = [sizes(Op::Read), sizes(Op::Write), sizes(Op::Discard)];
+    spec.engine = Engine { name: "replay".to_owned(), asynchronous: depth > 1, submission_blocks: true };
+    spec.queue.depth = u32::try_from(depth).unwrap_or(u32::MAX);
+    spec.caching.direct = true;
+    spec.timing.number_ios = Some(script.ios.len() as u64);
+    spec.priority.ioprio = given.unwrap_or(IoPrio::NONE);
+    spec.tenant.cgroup = cgroup_name(process);
+    spec.options = options.map(|(key, value)| (key.to_owned(), value)).to_vec();
+    spec
 }

@@ -13,9 +13,9 @@ use elevon_workload::source::Poll;
 
 fn nanoseconds(name: &str, ios: u64, edit: impl FnOnce(&mut JobSpec)) {
     let mut spec = JobSpec::default_job(name);
-    (spec.engine.asynchronous, spec.iodepth, spec.iodepth_low) = (true, 32, 32);
+    (spec.engine.asynchronous, spec.queue.depth, spec.queue.low) = (true, 32, 32);
     spec.rw.random = true;
-    spec.io_size = Some(Amount::Bytes(ios * 4096));
+    spec.space.io_size = Some(Amount::Bytes(ios * 4096));
     edit(&mut spec);
     let extent = Extent {
         regions: vec![Region { start: DeviceOffset::ZERO, len: Bytes::new(100 << 30) }],
@@ -60,7 +60,7 @@ fn main() {
     nanoseconds("read", ios, |s| s.rw.random = false);
     nanoseconds("randrw norandommap", ios, |s| {
         s.rw.write = true;
-        s.norandommap = true;
+        s.random.norandommap = true;
     });
-    nanoseconds("randread rate", ios, |s| s.rate_iops[0] = Some(1_000_000));
+    nanoseconds("randread rate", ios, |s| s.rates.iops[0] = Some(1_000_000));
 }

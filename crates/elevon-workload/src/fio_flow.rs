@@ -55,7 +55,7 @@ impl Flows {
     pub(crate) fn new<'a>(specs: impl Iterator<Item = &'a JobSpec>) -> Self {
         let (mut ids, mut flows, mut places) = (Vec::new(), Vec::<Vec<Member>>::new(), Vec::new());
         for (task, spec) in specs.enumerate() {
-            let place = spec.flow.map(|flow| {
+            let place = spec.order.flow.map(|flow| {
                 let at = ids.iter().position(|id| *id == flow.id).unwrap_or_else(|| {
                     ids.push(flow.id);
                     flows.push(Vec::new());
@@ -142,7 +142,7 @@ mod tests {
     fn flows(of: &[(u32, u32)]) -> Flows {
         let spec = |&(id, weight): &(u32, u32)| {
             let mut spec = JobSpec::default_job("f");
-            spec.flow = (weight > 0).then_some(Flow { id, weight, sleep: Nanos::ZERO });
+            spec.order.flow = (weight > 0).then_some(Flow { id, weight, sleep: Nanos::ZERO });
             spec
         };
         let specs: Vec<JobSpec> = of.iter().map(spec).collect();

@@ -135,7 +135,7 @@ impl Open {
             stages: vec![0; stages],
             waiting: (0..members.len()).collect(),
             is_turn: true,
-            exits: specs.iter().any(|spec| spec.exitall),
+            exits: specs.iter().any(|spec| spec.order.exitall),
         };
         for member in members {
             open.sections[member.spec] += 1;
@@ -176,8 +176,8 @@ impl Jobs {
         let (mut group, mut stage) = (0, 0);
         for (index, spec) in specs.iter().enumerate() {
             if index > 0 {
-                stage += u32::from(spec.stonewall);
-                group += u32::from(spec.stonewall || spec.new_group);
+                stage += u32::from(spec.order.stonewall);
+                group += u32::from(spec.order.stonewall || spec.report.new_group);
             }
             let wait_for = wait_for(specs, index)?;
             let tenant = by_path.of(spec);
@@ -290,7 +290,7 @@ impl<S: Source> Jobs<S> {
     /// jobs that start with it; `None` if none of them has a ramp.
     pub(crate) fn first_ramp(&self) -> Option<Nanos> {
         let first = self.members.iter().filter(|member| member.stage == 0 && member.wait_for.is_none());
-        let ramps = first.map(|member| (member.delay, self.specs[member.spec].ramp_time));
+        let ramps = first.map(|member| (member.delay, self.specs[member.spec].timing.ramp_time));
         ramps.filter(|(_, ramp)| !ramp.is_zero()).map(|(delay, ramp)| delay + ramp).max()
     }
 
@@ -351,10 +351,10 @@ impl<S: Source> Jobs<S> {
         self.members[task].state = JobState::Finished;
         self.open.close(&self.members[task]);
         let spec = &self.specs[self.members[task].spec];
-        let failed = spec.exitall_on_error && self.processes[task].stats().error != 0;
+        let failed = spec.order.exitall_on_error && self.processes[task].stats().error != 0;
         let what = match (failed, self.open.exits) {
             (true, _) => ExitWhat::All,
-            (false, true) => spec.exit_what,
+            (false, true) => spec.order.exit_what,
             (false, false) => return,
         };
         let group = self.members[task].group;
@@ -410,7 +410,7 @@ impl<S: Source> Jobs<S> {
 }
 
 fn delay(spec: &JobSpec, mut rng: Rng) -> Nanos {
-    let (low, high) = (spec.start_delay.0.get(), spec.start_delay.1.get());
+    let (low, high) = (spec.timing.start_delay.0.get(), spec.timing.start_delay.1.get());
     Nanos::new(if high > low { low + rng.below(high - low + 1) } else { low })
 }
 
@@ -418,7 +418,7 @@ fn delay(spec: &JobSpec, mut rng: Rng) -> Nanos {
 /// name.
 fn wait_for(specs: &[JobSpec], index: usize) -> Result<Option<usize>, WorkloadError> {
     let spec = &specs[index];
-    let Some(name) = &spec.wait_for else { return Ok(None) };
+    let Some(name) = &spec.order.wait_for else { return Ok(None) };
     let bad =
         |problem: Problem, message: String| Err(WorkloadError::new(&spec.origin, "wait_for", problem.because(message)));
     let mut named = specs.iter().enumerate().filter(|(_, s)| s.name == *name).map(|(i, _)| i);

@@ -81,14 +81,14 @@ impl Pace {
         let used = directions(spec);
         let limits: [Limit; 3] = std::array::from_fn(|d| {
             // A Poisson process counts I/Os, so a rate in bytes becomes a rate of smallest blocks.
-            let block = smallest(&spec.block_sizes[d]).max(1);
-            let poisson_ios = spec.rate[d].filter(|_| spec.rate_poisson).map(|rate| (rate / block).max(1));
+            let block = smallest(&spec.blocks.sizes[d]).max(1);
+            let poisson_ios = spec.rates.bytes[d].filter(|_| spec.rates.poisson).map(|rate| (rate / block).max(1));
             Limit {
-                bytes: schedule(spec.rate[d].filter(|_| !spec.rate_poisson), block),
-                ios: schedule(spec.rate_iops[d].or(poisson_ios), 1),
+                bytes: schedule(spec.rates.bytes[d].filter(|_| !spec.rates.poisson), block),
+                ios: schedule(spec.rates.iops[d].or(poisson_ios), 1),
                 // A single value applies to every direction, even those that the job does not use.
-                minimum_bytes: spec.rate_min[d].filter(|&rate| rate > 0 && used[d]).map(Bytes::new),
-                minimum_ios: spec.rate_iops_min[d].filter(|&rate| rate > 0 && used[d]),
+                minimum_bytes: spec.rates.min_bytes[d].filter(|&rate| rate > 0 && used[d]).map(Bytes::new),
+                minimum_ios: spec.rates.min_iops[d].filter(|&rate| rate > 0 && used[d]),
                 ..Limit::default()
             }
         });
@@ -96,9 +96,9 @@ impl Pace {
             any: limits.iter().any(|l| l.bytes.is_some() || l.ios.is_some()),
             has_minimum: limits.iter().any(|l| l.minimum_bytes.is_some() || l.minimum_ios.is_some()),
             limits,
-            poisson: spec.rate_poisson.then(|| seeds.stream(Purpose::Rate)),
-            ignore_think: spec.rate_ignore_think_time,
-            cycle: spec.rate_cycle,
+            poisson: spec.rates.poisson.then(|| seeds.stream(Purpose::Rate)),
+            ignore_think: spec.rates.ignore_think_time,
+            cycle: spec.rates.cycle,
             cycle_start: Instant::ZERO,
         }
     }
@@ -275,11 +275,11 @@ pub(crate) enum Hold {
 impl Think {
     pub(crate) fn new(spec: &JobSpec) -> Self {
         Self {
-            span: spec.think_time,
-            spin: spec.think_time_spin.min(spec.think_time),
-            blocks: spec.think_time_blocks,
-            counts_issued: spec.think_time_counts_issued,
-            io_time: spec.think_time_io_time,
+            span: spec.think.time,
+            spin: spec.think.spin.min(spec.think.time),
+            blocks: spec.think.blocks,
+            counts_issued: spec.think.counts_issued,
+            io_time: spec.think.io_time,
             counted: 0,
             since: Instant::ZERO,
             state: ThinkState::Ready,
@@ -350,7 +350,7 @@ mod tests {
 
     #[test]
     fn the_schedule_does_not_drift() {
-        let mut pace = pace(|s| s.rate_iops[0] = Some(3));
+        let mut pace = pace(|s| s.rates.iops[0] = Some(3));
         for k in 0..3000u64 {
             let due = pace.due(Direction::Read).expect("a rate").get() - 1000;
             assert_eq!(due, k * 1_000_000_000 / 3);
@@ -362,8 +362,8 @@ mod tests {
     #[test]
     fn bytes_and_ios_the_later_wins() {
         let mut pace = pace(|s| {
-            s.rate[0] = Some(4096);
-            s.rate_iops[0] = Some(2);
+            s.rates.bytes[0] = Some(4096);
+            s.rates.iops[0] = Some(2);
         });
         pace.on_issue(Direction::Read, Bytes::new(4096));
         assert_eq!(pace.due(Direction::Read), Some(Instant::new(1_000_001_000)));
@@ -372,8 +372,8 @@ mod tests {
     #[test]
     fn poisson_keeps_the_mean() {
         let mut pace = pace(|s| {
-            s.rate[0] = Some(4096 * 1000);
-            s.rate_poisson = true;
+            s.rates.bytes[0] = Some(4096 * 1000);
+            s.rates.poisson = true;
         });
         let mut gaps = Vec::new();
         let mut last = 1000;
@@ -408,8 +408,8 @@ mod tests {
     #[test]
     fn rates_that_ignore_think_time_are_as_measured_with_fio() {
         let of = |think, blocks| {
-            let by_ios = pace(|s| (s.rate_iops[0], s.rate_ignore_think_time) = (Some(100), true));
-            let by_bytes = pace(|s| (s.rate[0], s.rate_ignore_think_time) = (Some(409_600), true));
+            let by_ios = pace(|s| (s.rates.iops[0], s.rates.ignore_think_time) = (Some(100), true));
+            let by_bytes = pace(|s| (s.rates.bytes[0], s.rates.ignore_think_time) = (Some(409_600), true));
             let of_ios = dues(by_ios, think, blocks);
             assert_eq!(dues(by_bytes, think, blocks), of_ios, "think time {think}");
             of_ios
@@ -425,7 +425,7 @@ mod tests {
 
     #[test]
     fn a_think_time_delays_the_direction_of_the_last_io() {
-        let mut pace = pace(|s| (s.rate_iops, s.rate_ignore_think_time) = ([Some(100), Some(100), None], true));
+        let mut pace = pace(|s| (s.rates.iops, s.rates.ignore_think_time) = ([Some(100), Some(100), None], true));
         pace.on_thought(Direction::Read, Nanos::new(30_000_000));
         let mut due = |direction| {
             pace.on_issue(direction, Bytes::new(4096));
@@ -436,7 +436,7 @@ mod tests {
 
     #[test]
     fn minimum_is_judged_once_a_cycle() {
-        let mut pace = pace(|s| s.rate_iops_min[0] = Some(10));
+        let mut pace = pace(|s| s.rates.min_iops[0] = Some(10));
         let at = |ms: u64| Instant::new(1000 + ms * 1_000_000);
         for i in 0..20 {
             assert!(pace.on_done(at(i * 50), Direction::Read, Bytes::new(4096)));

@@ -56,7 +56,7 @@ const REPEATED: u64 = 0x1234_5678;
 
 impl Seeds {
     pub(crate) fn new(spec: &JobSpec, run: u64, job: u32, clone: u32, process: u32) -> Self {
-        let (randrepeat, all, own) = (spec.randrepeat, spec.allrandrepeat, spec.randseed);
+        let (randrepeat, all, own) = (spec.random.repeat, spec.random.repeat_all, spec.random.seed);
         Self { run, job, clone, process, randrepeat, all, own }
     }
     /// Returns the seed of a purpose: `randseed` if given; otherwise one that depends on the run's
@@ -182,7 +182,7 @@ pub struct Pattern {
 impl Pattern {
     pub(crate) fn new(spec: &JobSpec, extent: &Extent, seeds: &Seeds) -> Self {
         let used = directions(spec);
-        let by_order = spec.bs_is_seq_rand;
+        let by_order = spec.blocks.by_order;
         let only = match used {
             _ if spec.rw.trim_then_write => Some(Direction::Trim),
             [true, false, false] => Some(Direction::Read),
@@ -190,45 +190,46 @@ impl Pattern {
             [false, false, true] => Some(Direction::Trim),
             _ => None,
         };
-        let smallest: [u64; 3] = std::array::from_fn(|d| smallest(&spec.block_sizes[d]).max(1));
-        let align: [u64; 3] = std::array::from_fn(|d| match (spec.block_align[d], by_order) {
+        let smallest: [u64; 3] = std::array::from_fn(|d| smallest(&spec.blocks.sizes[d]).max(1));
+        let align: [u64; 3] = std::array::from_fn(|d| match (spec.blocks.align[d], by_order) {
             (0, true) => smallest[RANDOM],
             (0, false) => smallest[d],
             (align, _) => align,
         });
-        let fixed = std::array::from_fn(|d| match spec.block_sizes[d] {
+        let fixed = std::array::from_fn(|d| match spec.blocks.sizes[d] {
             BlockSizes::Range(low, high) if low == high => Some(low),
             BlockSizes::Range(..) | BlockSizes::Split(_) => None,
         });
         let first = (0..3).find(|&d| used[d]).unwrap_or(0);
         let draws = (seeds.as_fio(Use::Mix), seeds.sizes_as_fio(spec.verify.method.is_some()));
-        let alike = |d: usize| align[d] == align[first] && spec.distribution[d] == spec.distribution[first];
+        let alike =
+            |d: usize| align[d] == align[first] && spec.random.distribution[d] == spec.random.distribution[first];
         let mut pattern = Self {
             files: Vec::with_capacity(extent.regions.len()),
             passes: 0,
             current: 0,
             left_on_file: 0,
             is_first_turn: true,
-            service: spec.file_service,
+            service: spec.files.service,
             used,
             only,
             mix_read: spec.rw.mix_read,
             random: spec.rw.random,
-            percentage_random: spec.percentage_random,
+            percentage_random: spec.random.percentage,
             skip: if spec.rw.random { 0 } else { spec.rw.sequential_skip },
-            zones: spec.zones,
+            zones: spec.space.zones,
             per_offset: if spec.rw.random { spec.rw.ios_per_offset.max(1) } else { 1 },
             run_left: 0,
             run_is_random: false,
             identical: spec.rw.sequencer_identical,
-            repeats_draws: !spec.time_based || spec.runtime.is_zero(),
-            sizes: spec.block_sizes.clone().map(rarest_first),
+            repeats_draws: !spec.timing.time_based || spec.timing.runtime.is_zero(),
+            sizes: spec.blocks.sizes.clone().map(rarest_first),
             sizes_by_order: by_order,
             fixed,
             smallest,
             smallest_used: smallest_block(spec),
             align,
-            unaligned: spec.bs_unaligned,
+            unaligned: spec.blocks.unaligned,
             source_of: std::array::from_fn(|d| if alike(d) { first } else { d }),
             uniform: [None; 3],
             mix: Mix::default(),
@@ -264,7 +265,7 @@ impl Pattern {
         let window = first_window(self.zones, region);
         let mut sources = [None, None, None];
         // A run that visits its blocks one after another has one file and one direction.
-        let is_alone = self.only.is_some() && spec.filenames.len().max(spec.nrfiles as usize) == 1;
+        let is_alone = self.only.is_some() && spec.files.names.len().max(spec.files.count as usize) == 1;
         let are_runs_split = self.unit() > 1 && !is_alone;
         for d in (0..3).filter(|&d| self.random && self.used[d] && self.source_of[d] == d) {
             let align = self.align[d];
@@ -272,14 +273,16 @@ impl Pattern {
             let users = (0..3).filter(|&user| self.used[user] && self.source_of[user] == d);
             let least = users.map(|user| self.smallest[self.size_index(user, true)]).max().unwrap_or(1);
             let starts = (window.len - least.min(window.len)) / align + 1;
-            let mapped = spec.distribution[d] == Distribution::Random && !spec.norandommap && spec.block_align[d] == 0;
+            let mapped = spec.random.distribution[d] == Distribution::Random
+                && !spec.random.norandommap
+                && spec.blocks.align[d] == 0;
             sources[d] = Some(if mapped && (self.has_several_sizes(d) || are_runs_split) {
                 UnitOrder::Map(FreeMap::new(starts))
             } else if mapped {
                 let unit = self.unit();
                 UnitOrder::Once { order: Permutation::new(starts.div_ceil(unit), &mut self.offset), next: 0 }
             } else {
-                UnitOrder::Any(Sampler::new(&spec.distribution[d], starts, align, &mut self.offset))
+                UnitOrder::Any(Sampler::new(&spec.random.distribution[d], starts, align, &mut self.offset))
             });
         }
         FilePosition { region, window, position: [0; 3], last: [0; 3], asked: 0, is_over: false, sources }

@@ -253,7 +253,7 @@ impl Process {
         assert_eq!(layouts.len(), depth, "one layout for each slot");
         let slots = layouts.iter().map(|&layout| IoSlot { layout, ..EMPTY_SLOT }).collect();
         let options = Options::new(spec);
-        let which = if spec.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
+        let which = if spec.report.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
         let by_priority = spec.has_command_prio().then_some(which);
         let is_queued = [asynchronous, asynchronous, asynchronous && !spec.sleeps_for_trims()];
         let measure = Measure::new(is_queued, by_priority, Logger::new(&spec.logs));
@@ -305,8 +305,8 @@ impl Process {
             issued: 0,
             allowed: u64::MAX,
             flow_sleep_until: Instant::ZERO,
-            depth_limit: if spec.latency_target.is_some() { 1 } else { usize::MAX },
-            search: spec.latency_target.map(|target| Box::new(Search::new(target, depth as u32))),
+            depth_limit: if spec.latency.target.is_some() { 1 } else { usize::MAX },
+            search: spec.latency.target.map(|target| Box::new(Search::new(target, depth as u32))),
             options: Options { only_counts: options.only_counts && measure.only_counts(), ..options },
             measure,
             spec: Box::new(spec.clone()),
@@ -333,14 +333,14 @@ impl Process {
     pub fn start(&mut self, now: Instant) {
         self.started = Some(now);
         self.busy_until = now;
-        if !self.spec.runtime.is_zero() {
-            self.deadline = now.saturating_add(self.spec.ramp_time).saturating_add(self.spec.runtime);
+        if !self.spec.timing.runtime.is_zero() {
+            self.deadline = now.saturating_add(self.spec.timing.ramp_time).saturating_add(self.spec.timing.runtime);
         }
-        self.measure.start(now, self.spec.ramp_time);
+        self.measure.start(now, self.spec.timing.ramp_time);
         self.pace.start(now);
         self.think.start(now);
         if let Some(search) = &mut self.search {
-            search.start(now.saturating_add(self.spec.ramp_time));
+            search.start(now.saturating_add(self.spec.timing.ramp_time));
         }
     }
 
@@ -634,14 +634,14 @@ impl Process {
             }
             Some(_) | None => {}
         }
-        if slot.filled && !self.spec.refill_buffers {
+        if slot.filled && !self.spec.content.refill {
             return;
         }
         // The whole buffer is filled, since the next write of this slot may be longer.
         slot.filled = true;
-        if self.spec.zero_buffers {
+        if self.spec.content.zeroes {
             buffer.fill(0);
-        } else if let Some(pattern) = &self.spec.buffer_pattern {
+        } else if let Some(pattern) = &self.spec.content.pattern {
             fill_pattern(buffer, pattern);
         } else {
             self.content_seed = self.content_seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -681,7 +681,7 @@ impl Process {
 
     /// Enables `sync_file_range`, because the files of the process are cached.
     pub(crate) fn enable_range_sync(&mut self) {
-        self.options.sync_range_every = self.spec.sync_file_range.map_or(u64::MAX, |sync| sync.every.into());
+        self.options.sync_range_every = self.spec.durability.file_range.map_or(u64::MAX, |sync| sync.every.into());
     }
 
     /// Sets the CPU cost of its I/O.

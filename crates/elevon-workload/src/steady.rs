@@ -70,12 +70,12 @@ impl SteadyWatches {
     pub(crate) fn new<'a>(processes: impl Iterator<Item = (&'a JobSpec, u32)>) -> Self {
         let mut all: Vec<(Option<u32>, Watch)> = Vec::new();
         for (task, (spec, group)) in processes.enumerate() {
-            let Some(settings) = spec.steady else { continue };
-            let group = spec.group_reporting.then_some(group);
+            let Some(settings) = spec.timing.steady else { continue };
+            let group = spec.report.group_reporting.then_some(group);
             match all.iter_mut().find(|(known, _)| group.is_some() && *known == group) {
                 Some((_, watch)) => watch.members.push(task),
                 None => {
-                    let (members, ramp) = (vec![task], spec.ramp_time);
+                    let (members, ramp) = (vec![task], spec.timing.ramp_time);
                     let samples = VecDeque::new();
                     let (next, last) = (Instant::MAX, None);
                     all.push((group, Watch { settings, members, ramp, next, last, samples, attained: false }));
@@ -200,7 +200,7 @@ mod tests {
     /// Samples rates second by second; returns after how many the watch was steady.
     fn attained(settings: SteadyState, rates: &[u64]) -> Option<usize> {
         let mut spec = JobSpec::default_job("s");
-        spec.steady = Some(settings);
+        spec.timing.steady = Some(settings);
         let mut watches = SteadyWatches::new([(&spec, 0)].into_iter());
         watches.on_start(0, Instant::ZERO);
         let mut ios = 0;
@@ -248,8 +248,8 @@ mod tests {
     #[test]
     fn a_group_is_one_and_ramps_are_left_out() {
         let mut spec = JobSpec::default_job("s");
-        spec.steady = Some(SteadyState { ramp: Nanos::from_secs(2), ..settings(false, false, 1_000_000) });
-        (spec.group_reporting, spec.ramp_time) = (true, Nanos::from_secs(1));
+        spec.timing.steady = Some(SteadyState { ramp: Nanos::from_secs(2), ..settings(false, false, 1_000_000) });
+        (spec.report.group_reporting, spec.timing.ramp_time) = (true, Nanos::from_secs(1));
         let plain = JobSpec::default_job("p");
         let mut watches = SteadyWatches::new([(&spec, 0), (&spec, 0), (&plain, 0), (&spec, 1)].into_iter());
         assert_eq!((watches.all.len(), watches.outcome(2)), (2, None));

@@ -87,7 +87,7 @@ impl Tree {
         let mut tree = Self::default();
         for spec in specs {
             let tenant = tree.at(names(spec));
-            if let (Some(at), Some(weight)) = (tenant.index().checked_sub(1), spec.cgroup_weight) {
+            if let (Some(at), Some(weight)) = (tenant.index().checked_sub(1), spec.tenant.weight) {
                 let tenant = &mut tree.tenants[at];
                 // The last job that sets a weight decides, as the last write to a file does.
                 tenant.settings = vec![Setting::Weight(weight as u16)];
@@ -127,7 +127,7 @@ impl<'a> TenantsByPath<'a> {
 }
 
 fn names(spec: &JobSpec) -> impl Iterator<Item = &str> {
-    spec.cgroup.as_deref().unwrap_or_default().split('/').filter(|name| !name.is_empty() && *name != ".")
+    spec.tenant.cgroup.as_deref().unwrap_or_default().split('/').filter(|name| !name.is_empty() && *name != ".")
 }
 
 /// Returns a complaint about a job's `cgroup`, at the start of its section.
@@ -171,7 +171,7 @@ impl TenantPlan {
     /// A job's `cgroup` is no path of a tenant, or a tenant cannot be made: all complaints.
     pub fn new(specs: &[JobSpec], file: Option<&TenantsFile>) -> Result<Self, Vec<Diagnostic>> {
         let bad = |spec: &JobSpec| {
-            let message = path_names(spec.cgroup.as_deref()?).err()?;
+            let message = path_names(spec.tenant.cgroup.as_deref()?).err()?;
             Some(diagnostic(spec, message))
         };
         let errors: Vec<Diagnostic> = specs.iter().filter_map(bad).collect();
@@ -259,10 +259,12 @@ mod tests {
     use super::*;
     use elevon_core::kernel::Kernel;
     use elevon_formats::cgroup::{Cap, IoMax};
+    use elevon_formats::fio::spec::JobTenant;
     use elevon_formats::tenants::parse;
 
     fn job(cgroup: Option<&str>, weight: Option<u32>) -> JobSpec {
-        JobSpec { cgroup: cgroup.map(str::to_owned), cgroup_weight: weight, ..JobSpec::default_job("j") }
+        let tenant = JobTenant { cgroup: cgroup.map(str::to_owned), weight };
+        JobSpec { tenant, ..JobSpec::default_job("j") }
     }
 
     fn plan(jobs: &[JobSpec], text: &str) -> Result<TenantPlan, Vec<String>> {

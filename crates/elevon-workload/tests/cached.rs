@@ -14,7 +14,7 @@ use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PageIndex, Sectors, TaskId};
 use elevon_engine::{Backend, Engine};
-use elevon_formats::fio::spec::{Amount, BlockSizes, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
+use elevon_formats::fio::spec::{Amount, BlockSizes, Caching, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
 use elevon_workload::buffered::{ActivityControl, BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
@@ -54,8 +54,8 @@ impl Ran {
 
 fn job(name: &str, edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
     let mut spec = JobSpec::default_job(name);
-    spec.size = Some(Amount::Bytes(MIB));
-    spec.filenames = vec!["file".into()];
+    spec.space.size = Some(Amount::Bytes(MIB));
+    spec.files.names = vec!["file".into()];
     edit(&mut spec);
     spec
 }
@@ -114,8 +114,8 @@ fn go(specs: &[JobSpec]) -> Ran {
 #[test]
 fn a_job_that_reads_twice_reads_the_device_once() {
     let first = job("first", |_| {});
-    let second = job("second", |s| (s.invalidate, s.stonewall) = (false, true));
-    let third = job("third", |s| s.stonewall = true);
+    let second = job("second", |s| (s.caching.invalidate, s.order.stonewall) = (false, true));
+    let third = job("third", |s| s.order.stonewall = true);
     let ran = go(&[first, second, third]);
     assert_eq!(ran.bytes(Op::Read), 2 * MIB, "the second finds everything, the third drops it first");
     assert_eq!(ran.nanos(1), 256 * 1_100, "calls and copies alone");
@@ -131,12 +131,12 @@ fn a_job_that_reads_twice_reads_the_device_once() {
 fn each_pass_over_a_file_reads_the_device_again() {
     type Change = fn(&mut JobSpec);
     let passes: [(Change, u64); 6] = [
-        (|s| s.loops = 3, 3),
-        (|s| s.io_size = Some(Amount::Bytes(3 * MIB)), 3),
-        (|s| (s.rw.random, s.io_size) = (true, Some(Amount::Bytes(3 * MIB))), 3),
-        (|s| (s.rw.random, s.norandommap, s.io_size) = (true, true, Some(Amount::Bytes(3 * MIB))), 1),
-        (|s| (s.loops, s.invalidate) = (3, false), 1),
-        (|s| (s.loops, s.pre_read) = (3, true), 1),
+        (|s| s.timing.loops = 3, 3),
+        (|s| s.space.io_size = Some(Amount::Bytes(3 * MIB)), 3),
+        (|s| (s.rw.random, s.space.io_size) = (true, Some(Amount::Bytes(3 * MIB))), 3),
+        (|s| (s.rw.random, s.random.norandommap, s.space.io_size) = (true, true, Some(Amount::Bytes(3 * MIB))), 1),
+        (|s| (s.timing.loops, s.caching.invalidate) = (3, false), 1),
+        (|s| (s.timing.loops, s.caching.pre_read) = (3, true), 1),
     ];
     for (index, (change, passes)) in passes.into_iter().enumerate() {
         let read = go(&[job("a", change)]).bytes(Op::Read);
@@ -149,13 +149,13 @@ fn each_pass_over_a_file_reads_the_device_again() {
 fn a_block_device_loses_its_cache_when_its_last_user_closes_it() {
     let on_device = |name, edit: fn(&mut JobSpec)| {
         job(name, |s| {
-            (s.filenames, s.invalidate) = (vec!["/dev/x".into()], false);
+            (s.files.names, s.caching.invalidate) = (vec!["/dev/x".into()], false);
             edit(s);
         })
     };
-    let (a, later) = (|edit| on_device("a", edit), on_device("later", |s| s.stonewall = true));
+    let (a, later) = (|edit| on_device("a", edit), on_device("later", |s| s.order.stonewall = true));
     let read = |jobs: &[JobSpec]| go(jobs).bytes(Op::Read) / MIB;
-    assert_eq!(read(&[a(|s| s.loops = 3)]), 3);
+    assert_eq!(read(&[a(|s| s.timing.loops = 3)]), 3);
     assert_eq!(read(&[a(|_| {}), later.clone()]), 2);
     assert_eq!(read(&[a(|_| {}), on_device("beside", |_| {})]), 1);
     let written = go(&[a(writes), later]);
@@ -165,14 +165,14 @@ fn a_block_device_loses_its_cache_when_its_last_user_closes_it() {
 #[test]
 fn what_a_job_mapped_does_not_stay_for_a_later_one_that_drops_the_file() {
     let first = job("first", |s| engine(s, "mmap", true));
-    let second = job("second", |s| s.stonewall = true);
+    let second = job("second", |s| s.order.stonewall = true);
     assert_eq!(go(&[first, second]).bytes(Op::Read), 2 * MIB);
 }
 
 #[test]
 fn readahead_makes_a_sequential_reader_wait_seldom_and_for_large_requests() {
     let read = |fadvise| {
-        let ran = go(&[job("a", |s| s.fadvise = fadvise)]);
+        let ran = go(&[job("a", |s| s.caching.fadvise = fadvise)]);
         (ran.commands(Op::Read), ran.cache_use(0).read.iowait.count, ran.nanos(0))
     };
     let (random, advised) = (read(Fadvise::Random), read(Fadvise::ByWorkload));
@@ -188,7 +188,7 @@ fn a_random_reader_among_eight_finds_what_the_others_read() {
     let spec = job("r", |s| {
         s.rw.random = true;
         s.numjobs = 8;
-        s.size = Some(Amount::Bytes(4 * MIB));
+        s.space.size = Some(Amount::Bytes(4 * MIB));
     });
     let ran = go(&[spec]);
     let bytes: u64 = ran.outcome.jobs.iter().map(|job| job.stats.directions[0].bytes).sum();
@@ -202,7 +202,7 @@ fn a_random_reader_among_eight_finds_what_the_others_read() {
 fn a_mapped_reader_faults_around() {
     let ran = go(&[job("m", |s| {
         engine(s, "mmap", true);
-        s.fadvise = Fadvise::None;
+        s.caching.fadvise = Fadvise::None;
     })]);
     assert_eq!(ran.bytes(Op::Read), MIB);
     let used = ran.cache_use(0);
@@ -221,8 +221,8 @@ fn a_mapped_writer_makes_pages_dirty_and_syncs_them() {
     let ran = go(&[job("m", |s| {
         engine(s, "mmap", true);
         writes(s);
-        s.overwrite = true;
-        s.end_fsync = true;
+        s.caching.overwrite = true;
+        s.durability.end_fsync = true;
     })]);
     assert_eq!((ran.bytes(Op::Read), ran.bytes(Op::Write)), (MIB, MIB), "a page is read before it is stored to");
     assert_eq!(ran.cache_use(0).fsync.calls, 1);
@@ -236,11 +236,11 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
             engine(s, "mmap", true);
             s.rw.random = true;
         }),
-        job("r", |s| s.filenames = vec!["other".into()]),
+        job("r", |s| s.files.names = vec!["other".into()]),
         job("w", |s| {
-            s.filenames = vec!["third".into()];
+            s.files.names = vec!["third".into()];
             writes(s);
-            s.end_fsync = true;
+            s.durability.end_fsync = true;
         }),
     ];
     let window = Nanos::from_millis(2);
@@ -297,7 +297,7 @@ fn a_buffered_write_is_over_before_it_is_written() {
 
     let ran = go(&[job("w", |s| {
         writes(s);
-        s.end_fsync = true;
+        s.durability.end_fsync = true;
     })]);
     assert_eq!((ran.bytes(Op::Write), ran.cached.cache().resident().pages().dirty()), (MIB, 0));
     assert_eq!(ran.commands(Op::Flush), 1);
@@ -308,7 +308,7 @@ fn a_buffered_write_is_over_before_it_is_written() {
 
     let ran = go(&[job("w", |s| {
         writes(s);
-        s.sync = SyncMode::Dsync;
+        s.durability.sync = SyncMode::Dsync;
     })]);
     assert_eq!((ran.commands(Op::Write), ran.commands(Op::Flush)), (256, 256), "each is durable by itself");
 }
@@ -317,8 +317,8 @@ fn a_buffered_write_is_over_before_it_is_written() {
 fn the_flusher_writes_what_is_old_and_writers_pause_when_much_is_dirty() {
     let old = job("w", |s| {
         writes(s);
-        s.size = Some(Amount::Bytes(64 << 10));
-        s.think_time = Nanos::from_secs(3);
+        s.space.size = Some(Amount::Bytes(64 << 10));
+        s.think.time = Nanos::from_secs(3);
     });
     let ran = go(&[old]);
     let first = ran.device.commands.first().expect("the flusher wrote");
@@ -328,8 +328,8 @@ fn the_flusher_writes_what_is_old_and_writers_pause_when_much_is_dirty() {
     let ran = go_with(
         &[job("w", |s| {
             writes(s);
-            s.size = Some(Amount::Bytes(128 * MIB));
-            s.block_sizes = [(); 3].map(|()| elevon_formats::fio::spec::BlockSizes::Range(64 << 10, 64 << 10));
+            s.space.size = Some(Amount::Bytes(128 * MIB));
+            s.blocks.sizes = [(); 3].map(|()| elevon_formats::fio::spec::BlockSizes::Range(64 << 10, 64 << 10));
         })],
         config(64 * MIB),
         1,
@@ -342,8 +342,8 @@ fn the_flusher_writes_what_is_old_and_writers_pause_when_much_is_dirty() {
 fn memory_smaller_than_the_file_is_read_again() {
     let ran = go_with(
         &[job("a", |s| {
-            s.size = Some(Amount::Bytes(32 * MIB));
-            s.loops = 2;
+            s.space.size = Some(Amount::Bytes(32 * MIB));
+            s.timing.loops = 2;
         })],
         config(16 * MIB),
         64,
@@ -357,9 +357,9 @@ fn memory_smaller_than_the_file_is_read_again() {
 fn direct_io_of_a_cached_file_meets_what_is_cached() {
     let writer = job("w", writes);
     let reader = job("direct", |s| {
-        s.direct = true;
-        s.stonewall = true;
-        s.invalidate = false;
+        s.caching.direct = true;
+        s.order.stonewall = true;
+        s.caching.invalidate = false;
     });
     let ran = go(&[writer.clone(), reader]);
     assert_eq!((ran.bytes(Op::Write), ran.bytes(Op::Read)), (MIB, MIB), "dirty pages are written first");
@@ -367,15 +367,15 @@ fn direct_io_of_a_cached_file_meets_what_is_cached() {
 
     let over = job("direct", |s| {
         writes(s);
-        s.direct = true;
-        s.stonewall = true;
+        s.caching.direct = true;
+        s.order.stonewall = true;
     });
     let ran = go(&[writer, over]);
     assert_eq!((ran.bytes(Op::Write), ran.cached.cache().resident().pages().used()), (2 * MIB, 0));
 
     let other = job("other", |s| {
-        s.direct = true;
-        s.filenames = vec!["another".into()];
+        s.caching.direct = true;
+        s.files.names = vec!["another".into()];
     });
     let ran = go(&[other]);
     assert_eq!(ran.nanos(0), 256 * (LATENCY + 5_000), "a file that nobody caches costs what it did");
@@ -386,8 +386,8 @@ fn a_queue_of_libaio_is_one_at_a_time_and_that_of_io_uring_is_not() {
     let read = |name: &str, blocks| {
         let ran = go(&[job("q", |s| {
             engine(s, name, blocks);
-            (s.iodepth, s.iodepth_low, s.rw.random) = (8, 8, true);
-            (s.iodepth_batch_submit, s.iodepth_batch_complete_min) = (4, 1);
+            (s.queue.depth, s.queue.low, s.rw.random) = (8, 8, true);
+            (s.queue.batch_submit, s.queue.complete_min) = (4, 1);
         })]);
         (ran.bytes(Op::Read), ran.nanos(0))
     };
@@ -400,11 +400,11 @@ fn a_queue_of_libaio_is_one_at_a_time_and_that_of_io_uring_is_not() {
 fn tags_that_run_out_hold_up_only_who_waits_for_them() {
     let spec = job("r", |s| {
         s.numjobs = 8;
-        s.filenames.clear();
-        s.size = Some(Amount::Bytes(2 * MIB));
+        s.files.names.clear();
+        s.space.size = Some(Amount::Bytes(2 * MIB));
         s.rw.write = true;
         s.rw.random = true;
-        s.end_fsync = true;
+        s.durability.end_fsync = true;
     });
     for depth in [1, 2] {
         let ran = go_with(std::slice::from_ref(&spec), config(16 * MIB), depth);
@@ -418,7 +418,7 @@ fn tags_that_run_out_hold_up_only_who_waits_for_them() {
 fn direct_and_buffered_io_of_a_file_share_few_tags() {
     let direct = |name: &str, edit: fn(&mut JobSpec)| {
         job(name, |s| {
-            (s.direct, s.rw.random) = (true, true);
+            (s.caching.direct, s.rw.random) = (true, true);
             edit(s);
         })
     };
@@ -427,12 +427,12 @@ fn direct_and_buffered_io_of_a_file_share_few_tags() {
         direct("writes", |s| {
             s.rw = Rw { read: false, write: true, random: true, ..Rw::default() };
             engine(s, "libaio", true);
-            (s.iodepth, s.iodepth_low) = (8, 8);
+            (s.queue.depth, s.queue.low) = (8, 8);
         }),
         job("buffered", |s| {
             writes(s);
             engine(s, "libaio", true);
-            (s.iodepth, s.iodepth_low, s.rw.random, s.numjobs, s.fsync) = (8, 8, true, 3, 16);
+            (s.queue.depth, s.queue.low, s.rw.random, s.numjobs, s.durability.fsync) = (8, 8, true, 3, 16);
         }),
     ];
     for depth in [1, 2, 4] {
@@ -444,7 +444,7 @@ fn direct_and_buffered_io_of_a_file_share_few_tags() {
 
 #[test]
 fn files_that_are_read_first_cost_the_job_nothing() {
-    let ran = go(&[job("p", |s| s.pre_read = true)]);
+    let ran = go(&[job("p", |s| s.caching.pre_read = true)]);
     assert_eq!((ran.bytes(Op::Read), ran.nanos(0)), (MIB, 256 * 1_100));
     assert!(ran.outcome.jobs[0].start.expect("started").get() >= LATENCY);
 }
@@ -454,13 +454,13 @@ fn the_same_run_leaves_the_same_commands() {
     let specs = [
         job("m", |s| {
             engine(s, "mmap", true);
-            s.size = Some(Amount::Bytes(24 * MIB));
+            s.space.size = Some(Amount::Bytes(24 * MIB));
             (s.rw.random, s.numjobs) = (true, 2);
         }),
         job("w", |s| {
             writes(s);
-            s.size = Some(Amount::Bytes(48 * MIB));
-            s.filenames = vec!["other".into()];
+            s.space.size = Some(Amount::Bytes(48 * MIB));
+            s.files.names = vec!["other".into()];
         }),
     ];
     for activity in Activity::ALL {
@@ -477,7 +477,7 @@ fn the_same_run_leaves_the_same_commands() {
 
 #[test]
 fn a_job_without_a_cache_runs_as_before() {
-    let specs = [job("d", |s| s.direct = true)];
+    let specs = [job("d", |s| s.caching.direct = true)];
     let (stack, options) = stack(64);
     let mut layout = |_: TaskId, _: u32, _: u64| LayoutId(0);
     let mut jobs = Jobs::new(&specs, &options, &mut layout).expect("jobs that fit");
@@ -492,20 +492,20 @@ fn a_job_without_a_cache_runs_as_before() {
 /// write has finished, although nothing was cached when the write began.
 #[test]
 fn what_is_read_under_a_direct_write_is_not_kept() {
-    let page = |spec: &mut JobSpec| spec.size = Some(Amount::Bytes(4096));
+    let page = |spec: &mut JobSpec| spec.space.size = Some(Amount::Bytes(4096));
     let writer = job("writer", |s| {
         page(s);
         writes(s);
-        s.direct = true;
+        s.caching.direct = true;
     });
     let reader = job("reader", |s| {
         page(s);
         let late = Nanos::new(LATENCY / 2);
-        (s.invalidate, s.start_delay) = (false, (late, late));
+        (s.caching.invalidate, s.timing.start_delay) = (false, (late, late));
     });
     let again = job("again", |s| {
         page(s);
-        (s.invalidate, s.stonewall) = (false, true);
+        (s.caching.invalidate, s.order.stonewall) = (false, true);
     });
     let ran = go(&[writer, reader, again]);
     let began: Vec<_> = ran.device.commands.iter().map(|(at, command)| (command.op, *at < LATENCY)).collect();
@@ -513,8 +513,7 @@ fn what_is_read_under_a_direct_write_is_not_kept() {
 }
 
 fn of_size(spec: &mut JobSpec, bytes: u64) {
-    spec.block_sizes =
-        [BlockSizes::Range(bytes, bytes), BlockSizes::Range(bytes, bytes), BlockSizes::Range(bytes, bytes)];
+    spec.blocks.sizes = std::array::from_fn(|_| BlockSizes::Range(bytes, bytes));
 }
 
 #[test]
@@ -522,8 +521,8 @@ fn a_log_of_odd_sizes_reads_nothing_where_nothing_was() {
     let log = job("log", |s| {
         writes(s);
         of_size(s, 1000);
-        s.size = Some(Amount::Bytes(1_000_000));
-        s.fdatasync = 8;
+        s.space.size = Some(Amount::Bytes(1_000_000));
+        s.durability.fdatasync = 8;
     });
     let ran = go(std::slice::from_ref(&log));
     assert_eq!((ran.bytes(Op::Read), ran.cached.cache().stats().dirtied > 245), (0, true));
@@ -536,11 +535,11 @@ fn a_log_of_odd_sizes_reads_nothing_where_nothing_was() {
 
     // In a file that exists already, a page that a write fills in part is read, ahead or alone, and
     // only once.
-    let over = JobSpec { overwrite: true, ..log.clone() };
+    let over = JobSpec { caching: Caching { overwrite: true, ..log.caching }, ..log.clone() };
     let ran = go(&[over]);
     assert_eq!((ran.bytes(Op::Read), ran.commands(Op::Read)), (245 * 4096, 245));
     // The same holds for a file that another job reads.
-    let reader = job("reader", |s| s.stonewall = true);
+    let reader = job("reader", |s| s.order.stonewall = true);
     let ran = go(&[log, reader]);
     assert!(ran.bytes(Op::Read) >= 245 * 4096);
 }
@@ -561,7 +560,7 @@ fn ranges_are_synced_every_so_many_writes() {
     let every = |wait_before, write, wait_after| {
         job("w", |s| {
             writes(s);
-            s.sync_file_range = Some(SyncFileRange { wait_before, write, wait_after, every: 16 });
+            s.durability.file_range = Some(SyncFileRange { wait_before, write, wait_after, every: 16 });
         })
     };
     // 256 writes of a page, with a sync after every sixteenth except the last. No task waits, and
@@ -584,13 +583,14 @@ fn ranges_are_synced_every_so_many_writes() {
     // If both are due, fsync= goes first and syncs the whole file.
     let both = job("w", |s| {
         writes(s);
-        s.fsync = 32;
-        s.sync_file_range = Some(SyncFileRange { wait_before: false, write: true, wait_after: false, every: 16 });
+        s.durability.fsync = 32;
+        s.durability.file_range = Some(SyncFileRange { wait_before: false, write: true, wait_after: false, every: 16 });
     });
     let ran = go(&[both]);
     assert_eq!((ran.commands(Op::Flush), ran.outcome.jobs[0].stats.sync.count), (7, 15));
     // Direct writes leave nothing to write early.
-    let direct = JobSpec { direct: true, ..every(true, true, true) };
+    let mut direct = every(true, true, true);
+    direct.caching.direct = true;
     let ran = go(&[direct]);
     assert_eq!((ran.outcome.jobs[0].stats.sync.count, ran.commands(Op::Write)), (0, 256));
 }
@@ -601,13 +601,13 @@ fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
     // are dropped before and after each write.
     let reader = job("reader", |s| {
         s.rw.random = true;
-        s.time_based = true;
-        s.runtime = Nanos::from_millis(40);
+        s.timing.time_based = true;
+        s.timing.runtime = Nanos::from_millis(40);
     });
     let over = job("over", |s| {
         writes(s);
-        s.direct = true;
-        s.loops = 1;
+        s.caching.direct = true;
+        s.timing.loops = 1;
     });
     let ran = go(&[reader, over]);
     let writes = ran.device.commands.iter().filter(|(_, command)| command.op == Op::Write);
@@ -648,12 +648,12 @@ fn writers_are_as_fast_as_the_device() {
         let writer = job("w", |s| {
             writes(s);
             // At each pass the advice DONTNEED would begin to write what is dirty.
-            (s.rw.random, s.invalidate) = (true, false);
-            s.filenames = Vec::new();
+            (s.rw.random, s.caching.invalidate) = (true, false);
+            s.files.names = Vec::new();
             s.numjobs = jobs;
-            s.size = Some(Amount::Bytes(32 * MIB));
-            s.time_based = true;
-            s.runtime = Nanos::from_secs(3);
+            s.space.size = Some(Amount::Bytes(32 * MIB));
+            s.timing.time_based = true;
+            s.timing.runtime = Nanos::from_secs(3);
         });
         // One command at a time.
         let ran = go_with(&[writer], config(64 * MIB), 1);
@@ -725,7 +725,7 @@ fn go_ticking(specs: &[JobSpec], interrupt_at: u64) -> RunOutcome {
 }
 
 fn endless(spec: &mut JobSpec) {
-    (spec.time_based, spec.runtime) = (true, Nanos::from_secs(2));
+    (spec.timing.time_based, spec.timing.runtime) = (true, Nanos::from_secs(2));
 }
 
 #[test]
@@ -750,7 +750,7 @@ fn an_interrupt_is_seen_while_everything_is_in_the_cache() {
 #[test]
 fn a_job_that_finds_everything_in_the_cache_leaves_others_their_turn() {
     let busy = job("busy", endless);
-    let other = job("other", |s| (s.direct, s.filenames) = (true, vec!["other".into()]));
+    let other = job("other", |s| (s.caching.direct, s.files.names) = (true, vec!["other".into()]));
     let outcome = go_ticking(&[busy, other], u64::MAX);
     let [busy, other] = [0, 1].map(|job: usize| outcome.jobs[job].end.expect("over").get());
     assert!(other < busy / 10, "256 direct I/Os took {other} ns beside a job of {busy} ns");
@@ -758,7 +758,7 @@ fn a_job_that_finds_everything_in_the_cache_leaves_others_their_turn() {
 
 #[test]
 fn a_ramp_ends_in_the_middle_of_a_step() {
-    let ramp = |us: u64| job("a", |s| (s.direct, s.ramp_time) = (true, Nanos::from_micros(us)));
+    let ramp = |us: u64| job("a", |s| (s.caching.direct, s.timing.ramp_time) = (true, Nanos::from_micros(us)));
     (1..100).for_each(|us| drop(go_ticking(&[ramp(us)], u64::MAX)));
 }
 

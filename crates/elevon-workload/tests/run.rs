@@ -24,15 +24,15 @@ const MIB: u64 = 1 << 20;
 
 fn job(name: &str, edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
     let mut spec = JobSpec::default_job(name);
-    spec.size = Some(Amount::Bytes(MIB));
-    spec.filenames = vec!["/dev/test".into()];
+    spec.space.size = Some(Amount::Bytes(MIB));
+    spec.files.names = vec!["/dev/test".into()];
     edit(&mut spec);
     spec
 }
 fn deep(spec: &mut JobSpec, depth: u32) {
     spec.engine.asynchronous = true;
     spec.engine.submission_blocks = true;
-    (spec.iodepth, spec.iodepth_low) = (depth, depth);
+    (spec.queue.depth, spec.queue.low) = (depth, depth);
 }
 fn stack(depth: u32) -> Stack {
     let config = StackConfig::new(QueueLimits::default(), Bytes::new(64 * MIB).sectors_floor(), 1, depth);
@@ -62,7 +62,8 @@ fn span(outcome: &RunOutcome, job: usize) -> (u64, u64) {
 fn a_ramp_is_in_no_figure() {
     let timed = |name, ramp: u64| {
         job(name, |s| {
-            (s.time_based, s.runtime, s.ramp_time) = (true, Nanos::new(20_000 * US), Nanos::new(ramp * US));
+            (s.timing.time_based, s.timing.runtime, s.timing.ramp_time) =
+                (true, Nanos::new(20_000 * US), Nanos::new(ramp * US));
         })
     };
     let outcome = go(&[timed("a", 10_000)]);
@@ -108,7 +109,7 @@ fn many_processes_share_the_device() {
 fn a_full_queue_blocks_the_submitter() {
     let spec = job("a", |s| {
         deep(s, 32);
-        s.iodepth_batch_submit = 16;
+        s.queue.batch_submit = 16;
         s.rw.random = true;
     });
     let mut device = Fixed::new(100 * US);
@@ -124,10 +125,10 @@ fn stonewalls_groups_and_wait_for() {
     let wait = |name: &str| Some(name.to_owned());
     let specs = [
         job("a", |s| s.numjobs = 2),
-        job("b", |s| s.new_group = true),
-        job("c", |s| s.wait_for = wait("b")),
-        job("d", |s| s.stonewall = true),
-        job("e", |s| s.start_delay = (Nanos::from_millis(5), Nanos::from_millis(5))),
+        job("b", |s| s.report.new_group = true),
+        job("c", |s| s.order.wait_for = wait("b")),
+        job("d", |s| s.order.stonewall = true),
+        job("e", |s| s.timing.start_delay = (Nanos::from_millis(5), Nanos::from_millis(5))),
     ];
     let outcome = go(&specs);
     let one = 256 * 100 * US;
@@ -143,7 +144,7 @@ fn wait_for_must_name_one_earlier_job() {
     let mut stack = stack(4);
     let options = JobsOptions::new(stack.config());
     let mut layouts = |_: TaskId, _: u32, bytes| stack.register_layout(Layout::contiguous(bytes, 4096));
-    let waiting = job("w", |s| s.wait_for = Some("x".into()));
+    let waiting = job("w", |s| s.order.wait_for = Some("x".into()));
     let x = job("x", |_| {});
     for (specs, words) in [
         (vec![waiting.clone()], "no job is called x"),
@@ -158,16 +159,17 @@ fn wait_for_must_name_one_earlier_job() {
 #[test]
 fn exitall_ends_the_group() {
     let endless = |s: &mut JobSpec| {
-        s.time_based = true;
-        s.runtime = Nanos::from_secs(10);
+        s.timing.time_based = true;
+        s.timing.runtime = Nanos::from_secs(10);
     };
-    let specs = [job("short", |s| s.exitall = true), job("long", endless), job("later", |s| s.stonewall = true)];
+    let specs =
+        [job("short", |s| s.order.exitall = true), job("long", endless), job("later", |s| s.order.stonewall = true)];
     let outcome = go(&specs);
     let one = 256 * 100 * US;
     assert!(span(&outcome, 1).1 <= one + 100 * US);
     assert_eq!(outcome.jobs[2].stats.directions[0].ios, 256, "another group runs on");
     // The first job of the group that ends ends the others, whichever section has the option.
-    let specs = [job("short", |_| ()), job("long", |s| (endless(s), s.exitall = true).1)];
+    let specs = [job("short", |_| ()), job("long", |s| (endless(s), s.order.exitall = true).1)];
     assert!(span(&go(&specs), 1).1 <= one + 100 * US);
 }
 
@@ -175,12 +177,12 @@ fn exitall_ends_the_group() {
 fn exit_what_says_how_far_exitall_goes() {
     let ios = |what, failing: bool| {
         let mut specs = [
-            job("short", |s| (s.exitall, s.exit_what) = (!failing, what)),
-            job("other", |s| (s.new_group, s.size) = (true, Some(Amount::Bytes(4 * MIB)))),
-            job("later", |s| s.stonewall = true),
+            job("short", |s| (s.order.exitall, s.order.exit_what) = (!failing, what)),
+            job("other", |s| (s.report.new_group, s.space.size) = (true, Some(Amount::Bytes(4 * MIB)))),
+            job("later", |s| s.order.stonewall = true),
         ];
         if failing {
-            (specs[0].exitall_on_error, specs[0].max_latency[0]) = (true, Nanos::new(1));
+            (specs[0].order.exitall_on_error, specs[0].latency.max[0]) = (true, Nanos::new(1));
         }
         go(&specs).jobs.iter().map(|job| job.stats.directions[0].ios).collect::<Vec<_>>()
     };
@@ -198,7 +200,7 @@ fn a_device_of_no_latency_runs_at_one_instant() {
     let spec = job("a", |s| {
         deep(s, 32);
         s.rw.random = true;
-        s.loops = 40;
+        s.timing.loops = 40;
     });
     let outcome = go_with(&[spec], &mut Fixed::new(0), 64, &mut NoObserver);
     assert_eq!((outcome.jobs[0].stats.directions[0].ios, outcome.ended.get()), (10240, 0));
@@ -209,10 +211,10 @@ fn an_interrupt_drains_and_still_reports() {
     let specs = [
         job("a", |s| {
             deep(s, 4);
-            s.time_based = true;
-            s.runtime = Nanos::from_secs(10);
+            s.timing.time_based = true;
+            s.timing.runtime = Nanos::from_secs(10);
         }),
-        job("b", |s| s.stonewall = true),
+        job("b", |s| s.order.stonewall = true),
     ];
     let mut device = Fixed::new(100 * US);
     device.interrupt_at = 10 * MS;
@@ -238,15 +240,15 @@ fn a_device_that_forgets_ends_the_run() {
 #[test]
 fn a_gap_of_any_length_is_no_dead_device() {
     let hour = Nanos::from_secs(3_600);
-    let late = job("late", |s| s.start_delay = (hour, hour));
+    let late = job("late", |s| s.timing.start_delay = (hour, hour));
     let thinker = job("thinker", |s| {
-        s.size = Some(Amount::Bytes(4 * 4096));
-        (s.think_time, s.think_time_blocks) = (Nanos::from_secs(1_200), 1);
+        s.space.size = Some(Amount::Bytes(4 * 4096));
+        (s.think.time, s.think.blocks) = (Nanos::from_secs(1_200), 1);
     });
     // One I/O of 4 KiB in 1024 s.
     let slow = job("slow", |s| {
-        s.size = Some(Amount::Bytes(4 * 4096));
-        s.rate = [Some(4); 3];
+        s.space.size = Some(Amount::Bytes(4 * 4096));
+        s.rates.bytes = [Some(4); 3];
     });
     for (spec, ios) in [(late, 256), (thinker, 4), (slow, 4)] {
         let outcome = go(std::slice::from_ref(&spec));
@@ -258,7 +260,7 @@ fn a_gap_of_any_length_is_no_dead_device() {
 #[test]
 fn a_device_that_forgets_after_a_gap_ends_the_run() {
     let hour = Nanos::from_secs(3_600);
-    let late = job("late", |s| s.start_delay = (hour, hour));
+    let late = job("late", |s| s.timing.start_delay = (hour, hour));
     let mut device = Fixed::new(100 * US);
     device.forget = true;
     let outcome = go_with(&[late], &mut device, 4, &mut NoObserver);
@@ -311,7 +313,7 @@ fn verification_of_real_bytes_through_the_stack() {
         deep(s, 8);
         s.rw = Rw { read: false, write: true, random: true, ..s.rw };
         s.verify.method = Some(VerifyMethod::Crc32c);
-        s.end_fsync = true;
+        s.durability.end_fsync = true;
     });
     let mut device = Fixed::new(100 * US);
     device.memory = Some(vec![0; 64 * MIB as usize]);
@@ -337,7 +339,7 @@ fn same_seed_same_commands() {
             s.numjobs = 3;
             s.rw = Rw { write: true, random: true, ..s.rw };
         }),
-        job("b", |s| s.think_time = Nanos::new(77 * US)),
+        job("b", |s| s.think.time = Nanos::new(77 * US)),
     ];
     let commands = || {
         let mut device = Fixed::new(100 * US);
@@ -356,8 +358,8 @@ fn cpu_cost_bounds_one_process_and_not_several() {
     let cpu = CpuCost::new(Nanos::new(2 * US), Nanos::new(US));
     let spec = job("a", |s| {
         deep(s, 64);
-        s.time_based = true;
-        s.runtime = Nanos::from_millis(30);
+        s.timing.time_based = true;
+        s.timing.runtime = Nanos::from_millis(30);
     });
     let ios = |numjobs| {
         let mut stack = stack(256);
@@ -376,8 +378,8 @@ fn a_lock_for_the_device_bounds_several_processes_together() {
     let ios = |numjobs, depth, locked| {
         let spec = job("a", |s| {
             deep(s, depth);
-            s.time_based = true;
-            s.runtime = Nanos::from_millis(30);
+            s.timing.time_based = true;
+            s.timing.runtime = Nanos::from_millis(30);
             s.numjobs = numjobs;
         });
         let scheduler = SchedulerCost { request: Nanos::new(3 * US), locked: Nanos::new(locked) };

@@ -96,31 +96,31 @@ impl Draft {
         self.spec.rw.mix_read = percent as u8;
     }
     pub(super) fn percentage_random(&mut self, list: PerDirection<u64>) {
-        assign(&mut self.spec.percentage_random, list.map(|value| value.map(|value| value as u8)));
+        assign(&mut self.spec.random.percentage, list.map(|value| value.map(|value| value as u8)));
     }
     pub(super) fn bs(&mut self, list: PerDirection<u64>) {
         assign(&mut self.fixed, list);
     }
     pub(super) fn block_align(&mut self, list: PerDirection<u64>) {
-        assign(&mut self.spec.block_align, list);
+        assign(&mut self.spec.blocks.align, list);
     }
     pub(super) fn direct(&mut self, on: bool) {
-        self.spec.direct = on;
+        self.spec.caching.direct = on;
     }
     pub(super) fn rate(&mut self, list: PerDirection<u64>) {
-        assign_limit(&mut self.spec.rate, list);
+        assign_limit(&mut self.spec.rates.bytes, list);
     }
     pub(super) fn rate_iops(&mut self, list: PerDirection<u64>) {
-        assign_limit(&mut self.spec.rate_iops, list);
+        assign_limit(&mut self.spec.rates.iops, list);
     }
     pub(super) fn rate_min(&mut self, list: PerDirection<u64>) {
-        assign_limit(&mut self.spec.rate_min, list);
+        assign_limit(&mut self.spec.rates.min_bytes, list);
     }
     pub(super) fn rate_iops_min(&mut self, list: PerDirection<u64>) {
-        assign_limit(&mut self.spec.rate_iops_min, list);
+        assign_limit(&mut self.spec.rates.min_iops, list);
     }
     pub(super) fn rate_cycle(&mut self, ms: u64) {
-        self.spec.rate_cycle = Nanos::from_millis(ms);
+        self.spec.rates.cycle = Nanos::from_millis(ms);
     }
 
     /// Decides values that depend on several options. Calls `warn` with the option and a note.
@@ -130,31 +130,31 @@ impl Draft {
         self.settle_depth(warn);
         self.settle_priority();
         self.settle_logs();
-        self.spec.zones = self.zones.settled();
+        self.spec.space.zones = self.zones.settled();
         for (key, is_given) in self.zones.given() {
             if is_given && key != "zonesize" && !self.zones.strided {
                 warn(key, "has no effect without zonemode=strided".to_owned());
             }
         }
-        self.spec.flow = (self.flow.weight > 0).then_some(self.flow);
-        self.spec.latency_target = (!self.latency.target.is_zero()).then_some(self.latency);
-        self.spec.steady = (!self.steady.duration.is_zero()).then_some(self.steady);
-        if self.spec.steady.is_none() && self.place("steadystate").is_some() {
+        self.spec.order.flow = (self.flow.weight > 0).then_some(self.flow);
+        self.spec.latency.target = (!self.latency.target.is_zero()).then_some(self.latency);
+        self.spec.timing.steady = (!self.steady.duration.is_zero()).then_some(self.steady);
+        if self.spec.timing.steady.is_none() && self.place("steadystate").is_some() {
             warn("steadystate", "has no effect without steadystate_duration=, as in fio".to_owned());
         }
         let spec = &mut self.spec;
-        if spec.think_time_spin > spec.think_time {
-            warn("thinktime_spin", format!("longer than thinktime; runs as {}", spec.think_time));
-            spec.think_time_spin = spec.think_time;
+        if spec.think.spin > spec.think.time {
+            warn("thinktime_spin", format!("longer than thinktime; runs as {}", spec.think.time));
+            spec.think.spin = spec.think.time;
         }
-        if spec.time_based && spec.runtime.is_zero() {
+        if spec.timing.time_based && spec.timing.runtime.is_zero() {
             warn("time_based", "has no effect without runtime=, as in fio".to_owned());
-            spec.time_based = false;
+            spec.timing.time_based = false;
         }
         // With `thinktime_iotime` alone, the default of one block does not apply.
-        let blocks = if spec.think_time_io_time.is_zero() { 1 } else { 0 };
-        spec.think_time_blocks = self.think_blocks.unwrap_or(blocks);
-        for one in &mut spec.distribution {
+        let blocks = if spec.think.io_time.is_zero() { 1 } else { 0 };
+        spec.think.blocks = self.think_blocks.unwrap_or(blocks);
+        for one in &mut spec.random.distribution {
             match one {
                 Distribution::Sequence { stride, .. } => *stride = self.sequence_stride,
                 _ if self.sequence_stride => {
@@ -164,22 +164,22 @@ impl Draft {
                 _ => {}
             }
         }
-        let uniform = spec.distribution.iter().all(|one| *one == Distribution::Random);
+        let uniform = spec.random.distribution.iter().all(|one| *one == Distribution::Random);
         // An alignment to the least block is none, as with fio.
-        for (align, sizes) in spec.block_align.iter_mut().zip(&spec.block_sizes) {
+        for (align, sizes) in spec.blocks.align.iter_mut().zip(&spec.blocks.sizes) {
             *align = if *align == smallest(sizes) { 0 } else { *align };
         }
-        let aligned = spec.block_align != [0; 3];
+        let aligned = spec.blocks.align != [0; 3];
         if spec.rw.random && (!uniform || aligned) {
             // As in fio's manual: a skewed distribution or an alignment turns the map off.
-            spec.norandommap = true;
+            spec.random.norandommap = true;
         }
     }
 
     fn settle_sizes(&mut self, warn: &mut dyn FnMut(&str, String)) {
         for direction in 0..3 {
             let fixed = self.fixed[direction];
-            self.spec.block_sizes[direction] = match (&self.splits[direction], self.ranges[direction]) {
+            self.spec.blocks.sizes[direction] = match (&self.splits[direction], self.ranges[direction]) {
                 (Some(split), _) if split.len() == 1 => BlockSizes::Range(split[0].0, split[0].0),
                 (Some(split), _) => BlockSizes::Split(split.clone()),
                 (None, Some((low, high))) => BlockSizes::Range(low, high),
@@ -188,14 +188,14 @@ impl Draft {
         }
         if self.bs_is_seq_rand {
             // Random jobs may have sequential I/Os (`percentage_random`), but not the reverse.
-            self.spec.bs_is_seq_rand = self.spec.rw.random && self.spec.percentage_random != [100; 3];
-            if !self.spec.bs_is_seq_rand {
+            self.spec.blocks.by_order = self.spec.rw.random && self.spec.random.percentage != [100; 3];
+            if !self.spec.blocks.by_order {
                 let from = usize::from(self.spec.rw.random);
-                let sizes = self.spec.block_sizes[from].clone();
-                self.spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
+                let sizes = self.spec.blocks.sizes[from].clone();
+                self.spec.blocks.sizes = [sizes.clone(), sizes.clone(), sizes];
             }
         }
-        if self.spec.rw.trim_then_write && self.spec.block_sizes[1] != self.spec.block_sizes[2] {
+        if self.spec.rw.trim_then_write && self.spec.blocks.sizes[1] != self.spec.blocks.sizes[2] {
             warn("rw", "each write of trimwrite has the size of the trim before it; another has no effect".to_owned());
         }
         if self.place("bs").is_some() && (self.ranges[0].is_some() || self.splits[0].is_some()) {
@@ -215,7 +215,7 @@ impl Draft {
     }
 
     fn settle_depth(&mut self, warn: &mut dyn FnMut(&str, String)) {
-        if self.spec.offload && self.spec.engine.asynchronous {
+        if self.spec.queue.offload && self.spec.engine.asynchronous {
             let message = format!("fio calls it unreliable with ioengine={}; use psync", self.spec.engine.name);
             warn("io_submit_mode", message);
         }
@@ -225,14 +225,14 @@ impl Draft {
         }
         let depth = if self.spec.has_queue() { self.depth } else { 1 };
         let spec = &mut self.spec;
-        spec.iodepth = depth;
-        spec.iodepth_low = self.low.unwrap_or(depth).min(depth);
+        spec.queue.depth = depth;
+        spec.queue.low = self.low.unwrap_or(depth).min(depth);
         // A worker takes one I/O.
-        let batch = if spec.offload { 1 } else { self.batch };
-        spec.iodepth_batch_submit = if batch == 0 { depth } else { batch.min(depth) };
-        spec.iodepth_batch_complete_min = self.complete_min.min(depth);
+        let batch = if spec.queue.offload { 1 } else { self.batch };
+        spec.queue.batch_submit = if batch == 0 { depth } else { batch.min(depth) };
+        spec.queue.complete_min = self.complete_min.min(depth);
         let most = self.complete_max.unwrap_or(self.complete_min).min(depth);
-        spec.iodepth_batch_complete_max = most.max(spec.iodepth_batch_complete_min);
+        spec.queue.complete_max = most.max(spec.queue.complete_min);
     }
 
     fn settle_priority(&mut self) {
@@ -242,13 +242,13 @@ impl Draft {
             None if self.prio.is_some() => PrioClass::Be,
             None => PrioClass::None,
         };
-        self.spec.ioprio = IoPrio::new(class, self.prio.unwrap_or(0)).with_hint(self.prio_hint);
+        self.spec.priority.ioprio = IoPrio::new(class, self.prio.unwrap_or(0)).with_hint(self.prio_hint);
         // Without it the stack takes the same level for NONE.
         if self.nice != 0 {
-            self.spec.ioprio = IoPrio::of_task(self.spec.ioprio, CpuPolicy::Normal, self.nice);
+            self.spec.priority.ioprio = IoPrio::of_task(self.spec.priority.ioprio, CpuPolicy::Normal, self.nice);
         }
-        self.spec.command_prio = [self.command_prio.of(0), self.command_prio.of(1)];
-        self.spec.command_prio_split = [self.command_prio.split_of(0), self.command_prio.split_of(1)];
+        self.spec.priority.command = [self.command_prio.of(0), self.command_prio.of(1)];
+        self.spec.priority.command_split = [self.command_prio.split_of(0), self.command_prio.split_of(1)];
     }
 
     fn settle_logs(&mut self) {
@@ -265,7 +265,8 @@ impl Draft {
     pub(crate) fn smallest_block(&self) -> u64 {
         let spec = &self.spec;
         let occurs = [spec.rw.read, spec.rw.write, spec.rw.trim];
-        let sizes = spec.block_sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs).map(|(sizes, _)| smallest(sizes));
+        let sizes =
+            spec.blocks.sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs).map(|(sizes, _)| smallest(sizes));
         sizes.min().unwrap_or(0)
     }
 
@@ -273,13 +274,13 @@ impl Draft {
     pub(crate) fn largest_least_block(&self) -> u64 {
         let spec = &self.spec;
         let occurs = [spec.rw.read, spec.rw.write, spec.rw.trim];
-        let sizes = spec.block_sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs || spec.bs_is_seq_rand);
+        let sizes = spec.blocks.sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs || spec.blocks.by_order);
         sizes.map(|(sizes, _)| smallest(sizes)).max().unwrap_or(0)
     }
 
     /// Returns the bytes of the region, if they are known without the device.
     pub(crate) fn region(&self) -> Option<u64> {
-        match self.spec.size {
+        match self.spec.space.size {
             Some(Amount::Bytes(bytes)) => Some(bytes),
             Some(Amount::Percent(_)) | None => None,
         }

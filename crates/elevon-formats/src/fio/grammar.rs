@@ -123,8 +123,8 @@ pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<()
     }
     // As in fio, the names of a section are added to those of `[global]`.
     for name in names {
-        if !draft.spec.filenames.contains(&name) {
-            draft.spec.filenames.push(name);
+        if !draft.spec.files.names.contains(&name) {
+            draft.spec.files.names.push(name);
         }
     }
     Ok(())
@@ -143,11 +143,11 @@ macro_rules! kept {
     )*};
 }
 kept! {
-    directory => |draft, text| draft.spec.directory = Some(text.to_owned());
+    directory => |draft, text| draft.spec.files.directory = Some(text.to_owned());
     description => |draft, text| draft.spec.description = Some(text.to_owned());
     name => |draft, text| draft.spec.name = text.to_owned();
-    wait_for => |draft, text| draft.spec.wait_for = Some(text.to_owned());
-    cgroup => |draft, text| draft.spec.cgroup = Some(text.to_owned());
+    wait_for => |draft, text| draft.spec.order.wait_for = Some(text.to_owned());
+    cgroup => |draft, text| draft.spec.tenant.cgroup = Some(text.to_owned());
 }
 
 pub(super) fn file_service(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
@@ -157,7 +157,7 @@ pub(super) fn file_service(draft: &mut Draft, scan: &mut Scan, text: &str) -> Re
         Some(count) => u32::try_from(scan.unsigned(count, Unit::Plain)?.max(1))
             .map_err(|_| Problem::OutOfRange.because(format!("`{count}` is out of range; must be below 2^32"))),
     };
-    draft.spec.file_service = match word {
+    draft.spec.files.service = match word {
         "roundrobin" => FileService::RoundRobin(every(scan)?),
         "sequential" => FileService::Sequential,
         "random" => {
@@ -183,7 +183,7 @@ pub(super) fn filesize(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result
     if low == 0 {
         return Err(Problem::OutOfRange.because(format!("`{text}` is out of range; must be 1 byte or more")));
     }
-    draft.spec.file_size = Some((low, high));
+    draft.spec.files.size = Some((low, high));
     Ok(())
 }
 
@@ -210,7 +210,7 @@ pub(super) fn zoneskip(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result
 
 pub(super) fn startdelay(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (low, high) = scan.range_or_one(text, Unit::Time(1_000_000))?;
-    draft.spec.start_delay = (nanos(low)?, nanos(high)?);
+    draft.spec.timing.start_delay = (nanos(low)?, nanos(high)?);
     Ok(())
 }
 
@@ -234,13 +234,13 @@ pub(super) fn sync_file_range(draft: &mut Draft, scan: &mut Scan, text: &str) ->
             }
         }
     }
-    draft.spec.sync_file_range = Some(sync);
+    draft.spec.durability.file_range = Some(sync);
     Ok(())
 }
 
 pub(super) fn max_latency(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let list = by_direction(text, |part| nanos(scan.unsigned(part, Unit::Time(1))?))?;
-    for (slot, span) in draft.spec.max_latency.iter_mut().zip(list) {
+    for (slot, span) in draft.spec.latency.max.iter_mut().zip(list) {
         *slot = span.unwrap_or(*slot);
     }
     Ok(())
@@ -284,7 +284,7 @@ pub(super) fn percentiles(draft: &mut Draft, _: &mut Scan, text: &str) -> Result
         return Err(Problem::TooMany.because(format!("{} percentiles are too many; must be at most 20", list.len())));
     }
     list.sort_unstable();
-    draft.spec.percentiles = list;
+    draft.spec.report.percentiles = list;
     Ok(())
 }
 
@@ -364,5 +364,5 @@ pub const WRITE_HINTS: &[&str] = &["none", "short", "medium", "long", "extreme"]
 pub(super) fn write_hint(draft: &mut Draft, word: &str) {
     // RWH_WRITE_LIFE_*: 2 is short; 1 ("none") and 0 ("not set") have the same effect.
     let index = WRITE_HINTS.iter().position(|known| *known == word).unwrap_or(0) as u8;
-    draft.spec.write_hint = if index == 0 { 0 } else { index + 1 };
+    draft.spec.content.write_hint = if index == 0 { 0 } else { index + 1 };
 }

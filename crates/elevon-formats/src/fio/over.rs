@@ -61,14 +61,14 @@ mod tests {
     #[test]
     fn an_option_of_the_command_line_wins() {
         let jobs = parsed(&["bs=16k", "b:iodepth=32", "b:bs=32k"]).expect("good options").jobs;
-        let own: Vec<_> = jobs.iter().map(|job| (job.iodepth, job.options.clone())).collect();
+        let own: Vec<_> = jobs.iter().map(|job| (job.queue.depth, job.options.clone())).collect();
         assert_eq!((own[0].0, own[1].0), (2, 32));
         let bs = |job: usize| own[job].1.iter().filter(|(key, _)| key == "bs").map(|(_, value)| value.as_str());
         assert_eq!(bs(0).collect::<Vec<_>>(), ["16k"]);
         assert_eq!(bs(1).collect::<Vec<_>>(), ["32k"], "what the file says is not listed beside it");
         let files = parsed(&["filename=x", "b:filename=y:z"]).expect("good options").jobs;
         assert_eq!(
-            (&files[0].filenames[..], &files[1].filenames[..]),
+            (&files[0].files.names[..], &files[1].files.names[..]),
             (&["x".to_owned()][..], &["y".to_owned(), "z".to_owned()][..])
         );
         let either = [["bs=16k", "b:bs=32k"], ["b:bs=32k", "bs=16k"]];

@@ -44,7 +44,7 @@ impl ParsedJobs {
     /// A job has trims of several ranges.
     pub fn with_cache(&mut self) -> Result<bool, Vec<Diagnostic>> {
         self.warnings.retain(|warning| warning.problem != Problem::WithoutCache);
-        let Some(index) = self.jobs.iter().position(|job| job.num_range > 1) else {
+        let Some(index) = self.jobs.iter().position(|job| job.blocks.trim_ranges > 1) else {
             return Ok(self.jobs.iter().any(JobSpec::is_buffered));
         };
         let message = "trims of several ranges go past no page cache; leave out --memory and --cache";
@@ -69,7 +69,7 @@ impl ParsedJobs {
         let is_in_blocks = |job: &JobSpec| !cached || !job.goes_in_bytes();
         for (index, job) in self.jobs.iter().enumerate().filter(|(_, job)| is_in_blocks(job)) {
             let occurs = [job.rw.read, job.rw.write, job.rw.trim];
-            let sizes = job.block_sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs);
+            let sizes = job.blocks.sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs);
             let Some(bytes) = sizes.flat_map(|(sizes, _)| each(sizes)).find(|bytes| bytes % logical_block != 0) else {
                 continue;
             };
@@ -95,13 +95,13 @@ impl ParsedJobs {
     /// looked at.
     pub fn not_atomic(&self, limits: &QueueLimits, rules: &Rules) -> Vec<Diagnostic> {
         let jobs = self.jobs.iter().enumerate();
-        let writers = jobs.filter(|(_, job)| job.atomic && (job.rw.write || job.rw.trim_then_write));
+        let writers = jobs.filter(|(_, job)| job.durability.atomic && (job.rw.write || job.rw.trim_then_write));
         let complaint = |(index, job): (usize, &JobSpec)| {
             if !rules.atomic_writes {
                 let message = "Linux has atomic writes from 6.11 on; use --kernel 6.12 or a later one";
                 return Some(self.diagnostic(index, "atomic", Problem::Unsupported.because(message)));
             }
-            let sizes = &job.block_sizes[usize::from(!job.bs_is_seq_rand)..2];
+            let sizes = &job.blocks.sizes[usize::from(!job.blocks.by_order)..2];
             if limits.atomic_write_max == 0 {
                 let most = sizes.iter().flat_map(each).max().unwrap_or(4096).next_power_of_two();
                 let message = format!(
@@ -198,7 +198,7 @@ pub fn parse_all_with(
             }
         }
         if let Some(first) = parser.jobs.get_mut(before).filter(|_| index > 0) {
-            first.stonewall = true;
+            first.order.stonewall = true;
         }
     }
     parser.errors.extend(over.iter().filter_map(|option| without_job(option, &parser.jobs)));
@@ -277,7 +277,7 @@ impl Parser {
         // An option of the command line takes the place of the section's.
         let is_over = entry.at.line == 0;
         if is_over && row.name == "filename" {
-            draft.spec.filenames.clear();
+            draft.spec.files.names.clear();
         }
         match apply(row, draft, &mut scan, value) {
             Err(why) => {
@@ -326,7 +326,7 @@ impl Parser {
             self.error(place(&draft, key).diagnostic(key, Problem::Conflict.because(message)));
         }
         self.engine_options(&draft);
-        if !draft.spec.direct && !draft.spec.engine.is_mapped() {
+        if !draft.spec.caching.direct && !draft.spec.engine.is_mapped() {
             let message = format!("runs as direct=1 {WITHOUT_CACHE}; write direct=1 to say so");
             let complaint = Problem::WithoutCache.because(format!("buffered I/O (direct=0, fio's default) {message}"));
             let warning = place(&draft, "direct").diagnostic("direct", complaint);
@@ -358,10 +358,13 @@ impl Parser {
     fn conflicts(&self, draft: &Draft) -> Vec<(&'static str, String)> {
         let spec = &draft.spec;
         let mut found = Vec::new();
-        if spec.rate.iter().any(Option::is_some) && spec.rate_iops.iter().any(Option::is_some) {
+        if spec.rates.bytes.iter().any(Option::is_some) && spec.rates.iops.iter().any(Option::is_some) {
             found.push(("rate", "excludes rate_iops; give one of them".to_owned()));
         }
-        let pairs = [("rate_min", &spec.rate_min, &spec.rate), ("rate_iops_min", &spec.rate_iops_min, &spec.rate_iops)];
+        let pairs = [
+            ("rate_min", &spec.rates.min_bytes, &spec.rates.bytes),
+            ("rate_iops_min", &spec.rates.min_iops, &spec.rates.iops),
+        ];
         for (key, least, most) in pairs {
             let above =
                 least.iter().zip(most).find(|(least, most)| matches!((least, most), (Some(a), Some(b)) if a > b));
@@ -374,10 +377,10 @@ impl Parser {
             let block = draft.smallest_block();
             found.push(("size", format!("{region} bytes hold no I/O of {block}; must be {block} or more")));
         }
-        if spec.verify.only && spec.time_based {
+        if spec.verify.only && spec.timing.time_based {
             found.push(("verify_only", "excludes time_based; leave one out".to_owned()));
         }
-        if spec.steady.is_some_and(|steady| steady.interval.is_zero()) {
+        if spec.timing.steady.is_some_and(|steady| steady.interval.is_zero()) {
             found.push(("steadystate_check_interval", "`0` is no time between samples; must be 1s or so".to_owned()));
         }
         found.extend(zone_conflict(draft));
@@ -386,14 +389,14 @@ impl Parser {
         if draft.command_prio.is_used() == (true, true) {
             found.push(("cmdprio_bssplit", "excludes cmdprio_percentage; leave one out".to_owned()));
         }
-        if let Some(name) = &spec.wait_for {
+        if let Some(name) = &spec.order.wait_for {
             match self.jobs.iter().filter(|job| job.name == *name).count() {
                 0 => found.push(("wait_for", format!("no job `{name}` above this one; must name an earlier section"))),
                 1 => {}
                 _ => found.push(("wait_for", format!("several jobs are called `{name}`; must name one"))),
             }
         }
-        if let Some(Amount::Percent(0)) = spec.size {
+        if let Some(Amount::Percent(0)) = spec.space.size {
             found.push(("size", "0% is nothing; must be 1% to 100%".to_owned()));
         }
         found
@@ -403,7 +406,7 @@ impl Parser {
 /// Returns what is wrong with `atomic` in a job, if anything is.
 fn atomic_conflict(spec: &JobSpec) -> Option<(&'static str, String)> {
     let engine = &spec.engine.name;
-    let message = match (spec.atomic, ATOMIC_ENGINES.contains(&engine.as_str()), spec.direct) {
+    let message = match (spec.durability.atomic, ATOMIC_ENGINES.contains(&engine.as_str()), spec.caching.direct) {
         (false, ..) | (true, true, true) => return None,
         (true, false, _) => format!("ioengine={engine} has no atomic writes; use {}", ATOMIC_ENGINES.join(", ")),
         (true, true, false) => "needs direct=1: what goes through the page cache is not written atomically".to_owned(),
@@ -414,13 +417,13 @@ fn atomic_conflict(spec: &JobSpec) -> Option<(&'static str, String)> {
 /// Returns what is wrong with `num_range` in a job, if anything is.
 fn ranges_conflict(spec: &JobSpec) -> Option<(&'static str, String)> {
     let (rw, engine) = (&spec.rw, &spec.engine.name);
-    let message = if spec.num_range == 1 {
+    let message = if spec.blocks.trim_ranges == 1 {
         return None;
     } else if !rw.trim || rw.read || rw.write || rw.trim_then_write {
         "needs rw=trim or rw=randtrim: only trims have several ranges".to_owned()
     } else if engine != RANGES_ENGINE {
         format!("ioengine={engine} trims one range at a time; use {RANGES_ENGINE}")
-    } else if spec.serialize_overlap {
+    } else if spec.queue.serialize_overlap {
         "excludes serialize_overlap; leave one out".to_owned()
     } else {
         return None;
@@ -430,7 +433,7 @@ fn ranges_conflict(spec: &JobSpec) -> Option<(&'static str, String)> {
 
 /// Returns what is wrong with the zones of a job, if anything is.
 fn zone_conflict(draft: &Draft) -> Option<(&'static str, String)> {
-    match (draft.zones.strided, draft.spec.zones) {
+    match (draft.zones.strided, draft.spec.space.zones) {
         (true, None) => Some(("zonemode", "`strided` needs zonesize=, such as 1m".to_owned())),
         (true, Some(zones)) => {
             let block = draft.largest_least_block();

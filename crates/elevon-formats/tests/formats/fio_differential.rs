@@ -276,9 +276,9 @@ fn fio_agrees_on_numbers() {
         .iter()
         .map(|options| {
             let job = crate::common::job(options);
-            match job.io_size {
+            match job.space.io_size {
                 Some(Amount::Bytes(bytes)) => bytes,
-                _ => [job.runtime, job.think_time, job.think_time_io_time, job.ramp_time]
+                _ => [job.timing.runtime, job.think.time, job.think.io_time, job.timing.ramp_time]
                     .map(|t| t.as_micros())
                     .iter()
                     .sum(),

@@ -34,13 +34,18 @@ rate=,200m
     let parsed = parsed(text).unwrap();
     let [reader, writer] = &parsed.jobs[..] else { panic!("{:?}", parsed.jobs) };
     assert_eq!((reader.name.as_str(), reader.origin.as_str()), ("reader", "job.fio:7"));
-    assert!(reader.rw.random && reader.rw.read && !reader.rw.write && reader.direct && reader.time_based);
-    assert_eq!((reader.iodepth, reader.runtime, reader.size), (32, Nanos::from_secs(30), Some(Amount::Bytes(4 << 30))));
-    assert_eq!(reader.ioprio, IoPrio::new(PrioClass::Be, 0));
+    assert!(
+        reader.rw.random && reader.rw.read && !reader.rw.write && reader.caching.direct && reader.timing.time_based
+    );
+    assert_eq!(
+        (reader.queue.depth, reader.timing.runtime, reader.space.size),
+        (32, Nanos::from_secs(30), Some(Amount::Bytes(4 << 30)))
+    );
+    assert_eq!(reader.priority.ioprio, IoPrio::new(PrioClass::Be, 0));
     assert!(reader.engine.asynchronous && reader.engine.submission_blocks);
-    assert_eq!(writer.start_delay, (Nanos::from_secs(5), Nanos::from_secs(5)));
-    assert_eq!(writer.block_sizes[1], BlockSizes::Split(vec![(64 << 10, 70), (1 << 20, 30)]));
-    assert_eq!(writer.rate, [None, Some(200 << 20), Some(200 << 20)]);
+    assert_eq!(writer.timing.start_delay, (Nanos::from_secs(5), Nanos::from_secs(5)));
+    assert_eq!(writer.blocks.sizes[1], BlockSizes::Split(vec![(64 << 10, 70), (1 << 20, 30)]));
+    assert_eq!(writer.rates.bytes, [None, Some(200 << 20), Some(200 << 20)]);
     assert_eq!(writer.global_options[0], ("ioengine".into(), "libaio".into()));
     assert_eq!(writer.options.last().unwrap(), &("rate".into(), ",200m".into()));
     assert_eq!(parsed.warnings, []);
@@ -50,7 +55,7 @@ rate=,200m
 fn globals_accumulate_and_apply_below() {
     let text = "[global]\nbs=8k\ndirect=1\n[a]\n[global of writers]\nrw=write\n[b]\nbs=16k\n[c]\n[Global]\n";
     let jobs = parsed(text).unwrap().jobs;
-    let seen: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.rw.write, job.block_sizes[1].clone())).collect();
+    let seen: Vec<_> = jobs.iter().map(|job| (job.name.as_str(), job.rw.write, job.blocks.sizes[1].clone())).collect();
     let expected = [
         ("a", false, fixed(8192)),
         ("b", true, fixed(16384)),
@@ -63,8 +68,8 @@ fn globals_accumulate_and_apply_below() {
 #[test]
 fn comments_cut_a_line_wherever_they_stand() {
     let job = job("; one\n# two\n  bs=8k ; three\nrw=write # four\ndescription=a#b\nsize=1m;x");
-    assert_eq!((job.block_sizes[0].clone(), job.rw.write), (fixed(8192), true));
-    assert_eq!((job.description.as_deref(), job.size), (Some("a"), Some(Amount::Bytes(1 << 20))));
+    assert_eq!((job.blocks.sizes[0].clone(), job.rw.write), (fixed(8192), true));
+    assert_eq!((job.description.as_deref(), job.space.size), (Some("a"), Some(Amount::Bytes(1 << 20))));
     assert_eq!(errors("bs=;16k"), ["job.fio:2:4: bs: `` gives no value; must be one, or up to three with commas"]);
 }
 
@@ -76,7 +81,7 @@ fn includes_are_relative_nest_and_hold_options_only() {
     source.files.insert("jobs/sub/test.fio".into(), "ioengine=libaio\ninclude deep.fio\n".into());
     source.files.insert("jobs/sub/deep.fio".into(), "iodepth=4\n".into());
     let parsed = parse(&mut source, "jobs/main.fio").unwrap();
-    assert_eq!((parsed.jobs[0].iodepth, parsed.jobs[0].group_reporting), (4, true));
+    assert_eq!((parsed.jobs[0].queue.depth, parsed.jobs[0].report.group_reporting), (4, true));
     assert!(parsed.warnings[0].to_string().starts_with("jobs/glob.fio:1:1: thread: accepted without effect: "));
 
     source.files.insert("jobs/sub/deep.fio".into(), "iodepth=4\n[x]\nfoo=1\n".into());
@@ -113,7 +118,7 @@ fn includes_that_multiply_end_with_one_line() {
     source.files.insert("i".into(), "bs=8k\n".into());
     assert_eq!(said(&mut source), format!("j:1026:1: {too_many}"));
     source.files.insert("j".into(), each(1024));
-    assert_eq!(parse(&mut source, "j").expect("as many as there may be").jobs[0].block_sizes[0], fixed(8192));
+    assert_eq!(parse(&mut source, "j").expect("as many as there may be").jobs[0].blocks.sizes[0], fixed(8192));
     assert_eq!(parse_all(&mut source, &["j", "j"]).expect_err("too many").len(), 1);
     // Few, but long.
     source.files.insert("i".into(), "#".repeat(16 << 20));
@@ -132,8 +137,8 @@ fn several_files_run_one_after_the_other() {
     let mut source = MemorySource::one("a.fio", "[global]\nbs=8k\n[a]\n");
     source.files.insert("b.fio".into(), "[b]\n[c]\n".into());
     let jobs = parse_all(&mut source, &["a.fio", "b.fio"]).unwrap().jobs;
-    assert_eq!(jobs.iter().map(|job| job.stonewall).collect::<Vec<_>>(), [false, true, false]);
-    assert_eq!(jobs[1].block_sizes[0], fixed(4096), "globals end with their file");
+    assert_eq!(jobs.iter().map(|job| job.order.stonewall).collect::<Vec<_>>(), [false, true, false]);
+    assert_eq!(jobs[1].blocks.sizes[0], fixed(4096), "globals end with their file");
 }
 
 #[test]
@@ -146,9 +151,12 @@ fn variables_and_keywords() {
         source.variables.insert(name.into(), value.into());
     }
     let job = parse(&mut source, "j").unwrap().jobs.remove(0);
-    assert_eq!((job.size, job.numjobs, job.block_sizes[0].clone()), (Some(Amount::Bytes(64 << 20)), 4, fixed(4096)));
-    assert_eq!((job.filenames, job.io_size), (vec!["/dev/xx".to_owned()], Some(Amount::Bytes(8 * 16384))));
-    assert_eq!((job.block_align, job.iodepth), ([8192; 3], 8));
+    assert_eq!(
+        (job.space.size, job.numjobs, job.blocks.sizes[0].clone()),
+        (Some(Amount::Bytes(64 << 20)), 4, fixed(4096))
+    );
+    assert_eq!((job.files.names, job.space.io_size), (vec!["/dev/xx".to_owned()], Some(Amount::Bytes(8 * 16384))));
+    assert_eq!((job.blocks.align, job.queue.depth), ([8192; 3], 8));
     assert_eq!(job.description.as_deref(), Some("$HOME ${"));
 }
 
@@ -185,8 +193,8 @@ fn directions_and_their_modifiers() {
 fn depth_and_its_batches() {
     let depth = |options: &str| {
         let job = job(&format!("ioengine=libaio\n{options}"));
-        let batch = (job.iodepth_batch_complete_min, job.iodepth_batch_complete_max);
-        (job.iodepth, job.iodepth_low, job.iodepth_batch_submit, batch)
+        let batch = (job.queue.complete_min, job.queue.complete_max);
+        (job.queue.depth, job.queue.low, job.queue.batch_submit, batch)
     };
     assert_eq!(depth(""), (1, 1, 1, (1, 1)));
     assert_eq!(depth("iodepth=16"), (16, 16, 1, (1, 1)));
@@ -195,7 +203,7 @@ fn depth_and_its_batches() {
     assert_eq!(depth("iodepth=4\niodepth_low=8\niodepth_batch=8\niodepth_batch_complete=8"), (4, 4, 4, (4, 4)));
     assert_eq!(depth("iodepth=16\niodepth_batch_complete_min=0\niodepth_batch_complete_max=16").3, (0, 16));
     assert_eq!(depth("iodepth=16\niodepth_batch_complete_min=4\niodepth_batch_complete_max=2").3, (4, 4));
-    assert_eq!(job("ioengine=psync\niodepth=32").iodepth, 1);
+    assert_eq!(job("ioengine=psync\niodepth=32").queue.depth, 1);
     assert!(warnings("iodepth=32")[0].contains("ioengine=psync has one I/O at a time"));
 }
 
@@ -225,9 +233,9 @@ fn engines() {
 #[test]
 fn reports_errors_and_logs() {
     let job1 = job("percentile_list=99.5:99.9:50\nunified_rw_reporting=both\nslat_percentiles=1\nclat_percentiles=0");
-    assert_eq!((job1.percentiles, job1.unified_rw_reporting), (vec![500_000, 995_000, 999_000], Unified::Both));
-    assert_eq!(job("ignore_error=EAGAIN,ENOSPC:122").ignore_error, [vec![11], vec![28, 122], vec![]]);
-    assert_eq!(job("continue_on_error=read").continue_on_error, [true, false, false]);
+    assert_eq!((job1.report.percentiles, job1.report.unified), (vec![500_000, 995_000, 999_000], Unified::Both));
+    assert_eq!(job("ignore_error=EAGAIN,ENOSPC:122").errors.ignored, [vec![11], vec![28, 122], vec![]]);
+    assert_eq!(job("continue_on_error=read").errors.continues, [true, false, false]);
     let logs = job("write_bw_log\nwrite_lat_log=x\nlog_avg_msec=100\nlog_offset=1").logs;
     assert_eq!((logs.bandwidth.as_deref(), logs.latency.as_deref()), (Some("a"), Some("x")));
     assert_eq!((logs.average_ms, logs.offset), (100, true));
@@ -236,9 +244,12 @@ fn reports_errors_and_logs() {
 #[test]
 fn sync_verify_and_content() {
     let job1 = job("fsync=32\nfdatasync=4\nend_fsync=1\nsync=dsync\nwrite_hint=short\ncgroup=x\ncgroup_weight=500");
-    assert_eq!((job1.fsync, job1.fdatasync, job1.end_fsync, job1.sync), (32, 4, true, SyncMode::Dsync));
-    assert_eq!((job1.write_hint, job1.cgroup.as_deref(), job1.cgroup_weight), (2, Some("x"), Some(500)));
-    assert_eq!(job("sync=1").sync, SyncMode::Sync);
+    assert_eq!(
+        (job1.durability.fsync, job1.durability.fdatasync, job1.durability.end_fsync, job1.durability.sync),
+        (32, 4, true, SyncMode::Dsync)
+    );
+    assert_eq!((job1.content.write_hint, job1.tenant.cgroup.as_deref(), job1.tenant.weight), (2, Some("x"), Some(500)));
+    assert_eq!(job("sync=1").durability.sync, SyncMode::Sync);
     assert_eq!(job("verify=crc32c").verify.method, Some(VerifyMethod::Crc32c));
     let check = job("verify=pattern\nverify_pattern=0xff\"abcd\"-12\nverify_backlog=10\nverify_fatal=1").verify;
     assert_eq!(check.pattern, [0xff, b'a', b'b', b'c', b'd', 0xf4, 0xff, 0xff, 0xff].into());
@@ -249,13 +260,13 @@ fn sync_verify_and_content() {
     assert_eq!(job("verify_pattern=0xff").verify.method, Some(VerifyMethod::Pattern), "as fio does");
     assert_eq!(job("verify_pattern=0xff\nverify=0").verify.method, None);
     assert!(warnings("verify=pattern")[0].contains("verify: without verify_pattern= there is nothing to compare"));
-    assert_eq!(job("buffer_pattern=0xdeadface").buffer_pattern, Some([0xde, 0xad, 0xfa, 0xce].into()));
-    assert_eq!(job("buffer_pattern=123").buffer_pattern, Some([123].into()));
+    assert_eq!(job("buffer_pattern=0xdeadface").content.pattern, Some([0xde, 0xad, 0xfa, 0xce].into()));
+    assert_eq!(job("buffer_pattern=123").content.pattern, Some([123].into()));
     // What fio 3.33 wrote for these: a number ends before the 0 of the next one's 0x.
     let mixed = [b'a', b'b', b'c', b'd', 0xf4, 0xff, 0xff, 0xff, 0xde, 0xad, 0xfa, 0xce];
-    assert_eq!(job("buffer_pattern=\"abcd\"-120xdeadface").buffer_pattern, Some(mixed.into()));
-    assert_eq!(job("buffer_pattern=120x12").buffer_pattern, Some([12, 0x12].into()));
-    assert_eq!(job("buffer_pattern=12-3").buffer_pattern, Some([12, 0xfd, 0xff, 0xff, 0xff].into()));
+    assert_eq!(job("buffer_pattern=\"abcd\"-120xdeadface").content.pattern, Some(mixed.into()));
+    assert_eq!(job("buffer_pattern=120x12").content.pattern, Some([12, 0x12].into()));
+    assert_eq!(job("buffer_pattern=12-3").content.pattern, Some([12, 0xfd, 0xff, 0xff, 0xff].into()));
 }
 
 #[test]
@@ -265,7 +276,7 @@ fn a_pattern_may_be_the_content_of_a_file_beside_the_job_file() {
     source.files.insert("jobs/content.bin".into(), "x".repeat(600));
     source.files.insert("jobs/sub/content.bin".into(), "yz".into());
     let jobs = parse(&mut source, "jobs/main.fio").unwrap().jobs;
-    let content = jobs[0].buffer_pattern.as_deref().unwrap();
+    let content = jobs[0].content.pattern.as_deref().unwrap();
     assert_eq!((content.len(), &content[..2]), (601, &[0xff, b'x'][..]), "longer than 512 bytes, which is fio's most");
     assert_eq!(&jobs[1].verify.pattern[..], b"yz\0\0\0\0\0\0\0\0");
     let said = |text: &str, content: &str| {
@@ -307,12 +318,15 @@ fn a_run_with_a_page_cache_hears_nothing_of_runs_without() {
 #[test]
 fn what_a_job_tells_the_page_cache() {
     let job = |text: &str| parsed(&format!("[a]\n{text}\n")).unwrap().jobs.remove(0);
-    let hints = ["0", "1", "random", "sequential"].map(|hint| job(&format!("fadvise_hint={hint}")).fadvise);
+    let hints = ["0", "1", "random", "sequential"].map(|hint| job(&format!("fadvise_hint={hint}")).caching.fadvise);
     assert_eq!(hints, [Fadvise::None, Fadvise::ByWorkload, Fadvise::Random, Fadvise::Sequential]);
     let plain = job("");
-    assert_eq!((plain.fadvise, plain.invalidate, plain.pre_read), (Fadvise::ByWorkload, true, false));
+    assert_eq!(
+        (plain.caching.fadvise, plain.caching.invalidate, plain.caching.pre_read),
+        (Fadvise::ByWorkload, true, false)
+    );
     let other = job("invalidate=0\npre_read=1\nbuffered=0");
-    assert_eq!((other.invalidate, other.pre_read, other.is_buffered()), (false, true, false));
+    assert_eq!((other.caching.invalidate, other.caching.pre_read, other.is_buffered()), (false, true, false));
     assert!(plain.is_buffered() && job("ioengine=mmap\ndirect=1").is_buffered());
     assert!(job("rw=randtrimwrite\ndirect=1").is_buffered() && !job("rw=randtrim\ndirect=1").is_buffered());
 }
@@ -331,8 +345,8 @@ fn a_refused_option_may_repeat_its_default() {
 fn what_is_given_twice() {
     let found =
         parsed("[global]\nfilename=f\nwrite_lat_log=l\n[a]\nfilename=g:f\nwrite_lat_log\nwrite_bw_log\n").unwrap();
-    let JobSpec { filenames, logs, .. } = &found.jobs[0];
-    assert_eq!(*filenames, ["f", "g"], "a name is added, once");
+    let JobSpec { files, logs, .. } = &found.jobs[0];
+    assert_eq!(files.names, ["f", "g"], "a name is added, once");
     assert_eq!((logs.latency.as_deref(), logs.bandwidth.as_deref()), (Some("l"), Some("a")), "a prefix stays");
 }
 
@@ -344,25 +358,25 @@ fn a_name_may_have_brackets() {
 #[test]
 fn time_based_without_an_end_is_left_out() {
     let found = parsed("[a]\ntime_based\n[b]\ntime_based\nruntime=1\n").unwrap();
-    assert_eq!((found.jobs[0].time_based, found.jobs[1].time_based), (false, true));
+    assert_eq!((found.jobs[0].timing.time_based, found.jobs[1].timing.time_based), (false, true));
     assert!(found.warnings.iter().any(|one| one.to_string().contains("time_based: has no effect without runtime=")));
 }
 
 #[test]
 fn flows_and_full_devices() {
-    let flow = |text: &str| job(text).flow.map(|flow| (flow.id, flow.weight, flow.sleep.as_micros()));
+    let flow = |text: &str| job(text).order.flow.map(|flow| (flow.id, flow.weight, flow.sleep.as_micros()));
     assert_eq!(flow("flow=8"), Some((0, 8, 0)));
     assert_eq!(flow("flow=1000\nflow_id=7\nflow_sleep=100"), Some((7, 1000, 100)));
     assert_eq!(flow("flow_id=7"), None);
     assert!(errors("flow=1001")[0].contains("must be 0 to 1000"));
-    assert!(job("fill_device=1").fill_device && job("fill_fs=1").fill_device && !job("").fill_device);
+    assert!(job("fill_device=1").space.fill_device && job("fill_fs=1").space.fill_device && !job("").space.fill_device);
 }
 
 #[test]
 fn a_size_below_the_logical_block_suggests_the_missing_k() {
     // The job of proposal 003 says bs=64, but means 64 KiB.
     let parsed = parsed("[global]\ndirect=1\n[write]\nrw=write\n  bs=64\n").unwrap();
-    assert_eq!(parsed.jobs[0].block_sizes[1], fixed(64));
+    assert_eq!(parsed.jobs[0].blocks.sizes[1], fixed(64));
     let found = parsed.unaligned(512, false);
     assert_eq!(
         found.iter().map(ToString::to_string).collect::<Vec<_>>(),

@@ -10,7 +10,7 @@ use elevon_formats::fio::spec::{Amount, BlockSizes, Distribution, FileService};
 
 #[test]
 fn sizes_as_fio_reads_them() {
-    let size = |text: &str| match job(&format!("io_size={text}")).io_size {
+    let size = |text: &str| match job(&format!("io_size={text}")).space.io_size {
         Some(Amount::Bytes(bytes)) => bytes,
         other => panic!("{text}: {other:?}"),
     };
@@ -45,7 +45,7 @@ fn sizes_as_fio_reads_them() {
     for (text, bytes) in [("4k", 4000), ("4kb", 4000), ("4kib", 4096), ("1m", 1_000_000), ("1mib", 1 << 20)] {
         assert_eq!(size(&format!("{text}\nkb_base=1000")), bytes, "kb_base governs its section: {text}");
     }
-    assert_eq!(job("size=20%").size, Some(Amount::Percent(20)));
+    assert_eq!(job("size=20%").space.size, Some(Amount::Percent(20)));
     assert!(warnings("io_size=4ki")[0].contains("fio reads `4ki` like `k`"));
     assert_eq!(
         warnings("bs = 4k")[0],
@@ -58,10 +58,10 @@ fn times_as_fio_reads_them() {
     let us = |options: &str| {
         let job = job(options);
         (
-            job.runtime.as_micros(),
-            job.think_time.as_micros(),
-            job.ramp_time.as_micros(),
-            job.think_time_io_time.as_micros(),
+            job.timing.runtime.as_micros(),
+            job.think.time.as_micros(),
+            job.timing.ramp_time.as_micros(),
+            job.think.io_time.as_micros(),
         )
     };
     assert_eq!(us("runtime=10\nthinktime=10\nramp_time=3\nthinktime_iotime=2"), (10_000_000, 10, 3_000_000, 2_000_000));
@@ -74,10 +74,10 @@ fn times_as_fio_reads_them() {
     assert_eq!(us("runtime=(20)").0, 20, "in parentheses a bare time counts microseconds");
     assert_eq!(us("runtime=10sec").0, 10_000_000);
     assert!(warnings("runtime=10sec")[0].contains("write `10s`"));
-    assert_eq!(job("startdelay=10-5").start_delay, (Nanos::from_secs(5), Nanos::from_secs(10)));
-    assert_eq!(job("startdelay=1s:2500ms").start_delay, (Nanos::from_secs(1), Nanos::from_millis(2500)));
-    assert_eq!(job("rate_cycle=10").rate_cycle, Nanos::from_millis(10));
-    assert_eq!(job("").rate_cycle, Nanos::from_secs(1));
+    assert_eq!(job("startdelay=10-5").timing.start_delay, (Nanos::from_secs(5), Nanos::from_secs(10)));
+    assert_eq!(job("startdelay=1s:2500ms").timing.start_delay, (Nanos::from_secs(1), Nanos::from_millis(2500)));
+    assert_eq!(job("rate_cycle=10").rates.cycle, Nanos::from_millis(10));
+    assert_eq!(job("").rates.cycle, Nanos::from_secs(1));
 }
 
 #[test]
@@ -94,30 +94,30 @@ fn block_sizes_by_direction() {
         ("bs=4k,8k\nbs_is_seq_rand=1\nrw=randrw", [8, 8, 8]),
         ("bs=4k,8k\nbs_is_seq_rand=1\nrw=rw", [4, 4, 4]),
     ] {
-        assert_eq!(job(options).block_sizes, expected.map(|kib| fixed(kib << 10)), "{options}");
+        assert_eq!(job(options).blocks.sizes, expected.map(|kib| fixed(kib << 10)), "{options}");
     }
     for range in ["1k-4k", "1k:4k", "4k-1k"] {
-        assert_eq!(job(&format!("bsrange={range}")).block_sizes[2], BlockSizes::Range(1024, 4096), "{range}");
+        assert_eq!(job(&format!("bsrange={range}")).blocks.sizes[2], BlockSizes::Range(1024, 4096), "{range}");
     }
     let two = [BlockSizes::Range(1024, 4096), BlockSizes::Range(8192, 32768), BlockSizes::Range(8192, 32768)];
-    assert_eq!(job("bsrange=1k-4k,8k-32k").block_sizes, two);
-    assert_eq!(job("bsrange=1k-4k/8k-32k").block_sizes, two);
+    assert_eq!(job("bsrange=1k-4k,8k-32k").blocks.sizes, two);
+    assert_eq!(job("bsrange=1k-4k/8k-32k").blocks.sizes, two);
     // Sizes as fio 3.33 draws them from these values, seen in its log.
     for (range, reads, writes) in [
         ("512/25:1k:25:2k:25:4k/25", (512, 1024), (512, 1024)),
         ("512/25-1k/25", (512, 1024), (512, 1024)),
         ("1k-2k/25,4k-8k", (1024, 2048), (4096, 8192)),
     ] {
-        let sizes = job(&format!("bsrange={range}")).block_sizes;
+        let sizes = job(&format!("bsrange={range}")).blocks.sizes;
         let range_of = |(low, high)| BlockSizes::Range(low, high);
         assert_eq!(sizes[..2], [range_of(reads), range_of(writes)], "{range}");
     }
-    assert_eq!(job("bsrange=1k-4k\nbs=8k").block_sizes[0], BlockSizes::Range(1024, 4096), "fio prefers the range");
+    assert_eq!(job("bsrange=1k-4k\nbs=8k").blocks.sizes[0], BlockSizes::Range(1024, 4096), "fio prefers the range");
 }
 
 #[test]
 fn splits_of_block_sizes() {
-    let split = |text: &str| job(&format!("bssplit={text}")).block_sizes;
+    let split = |text: &str| job(&format!("bssplit={text}")).blocks.sizes;
     let k = 1 << 10;
     assert_eq!(split("4k/10:64k/50:32k/40")[2], BlockSizes::Split(vec![(4 * k, 10), (64 * k, 50), (32 * k, 40)]));
     assert_eq!(split("4k/10:64k/50:1m/")[0], BlockSizes::Split(vec![(4 * k, 10), (64 * k, 50), (1024 * k, 40)]));
@@ -134,73 +134,76 @@ fn splits_of_block_sizes() {
 
 #[test]
 fn targets() {
-    assert_eq!(job("filename=/dev/sda:/dev/sdb").filenames, ["/dev/sda", "/dev/sdb"]);
-    assert_eq!(job("filename=/dev/dsk/foo@3,0\\:c").filenames, ["/dev/dsk/foo@3,0:c"]);
-    assert_eq!(job("filename=F\\:\\filename").filenames, ["F:\\filename"]);
+    assert_eq!(job("filename=/dev/sda:/dev/sdb").files.names, ["/dev/sda", "/dev/sdb"]);
+    assert_eq!(job("filename=/dev/dsk/foo@3,0\\:c").files.names, ["/dev/dsk/foo@3,0:c"]);
+    assert_eq!(job("filename=F\\:\\filename").files.names, ["F:\\filename"]);
     let job1 =
         job("offset=10%\noffset_increment=1g\noffset_align=4k\nnumber_ios=10k\nio_limit=5g\nfilesize=1k-2k\nnrfiles=4");
-    assert_eq!((job1.offset, job1.offset_increment), (Amount::Percent(10), Amount::Bytes(1 << 30)));
-    assert_eq!((job1.offset_align, job1.number_ios, job1.io_size), (4096, Some(10240), Some(Amount::Bytes(5 << 30))));
-    assert_eq!((job1.file_size, job1.nrfiles), (Some((1024, 2048)), 4));
-    assert!(job("buffered=0").direct && !job("direct=1\nbuffered=1").direct);
-    assert_eq!(job("file_service_type=roundrobin:4").file_service, FileService::RoundRobin(4));
-    assert_eq!(job("file_service_type=sequential").file_service, FileService::Sequential);
+    assert_eq!((job1.space.offset, job1.space.offset_increment), (Amount::Percent(10), Amount::Bytes(1 << 30)));
+    assert_eq!(
+        (job1.space.offset_align, job1.timing.number_ios, job1.space.io_size),
+        (4096, Some(10240), Some(Amount::Bytes(5 << 30)))
+    );
+    assert_eq!((job1.files.size, job1.files.count), (Some((1024, 2048)), 4));
+    assert!(job("buffered=0").caching.direct && !job("direct=1\nbuffered=1").caching.direct);
+    assert_eq!(job("file_service_type=roundrobin:4").files.service, FileService::RoundRobin(4));
+    assert_eq!(job("file_service_type=sequential").files.service, FileService::Sequential);
 }
 
 #[test]
 fn rates_and_thoughts() {
     let rates = job("rate=1m,500k\nrate_min=,100k,\nrate_process=poisson");
-    assert_eq!(rates.rate, [Some(1 << 20), Some(500 << 10), Some(500 << 10)]);
-    assert_eq!((rates.rate_min, rates.rate_poisson), ([None, Some(100 << 10), None], true));
-    assert_eq!(job("rate=500k,").rate, [Some(500 << 10), None, None]);
-    assert_eq!(job("rate_iops=100,200").rate_iops, [Some(100), Some(200), Some(200)]);
+    assert_eq!(rates.rates.bytes, [Some(1 << 20), Some(500 << 10), Some(500 << 10)]);
+    assert_eq!((rates.rates.min_bytes, rates.rates.poisson), ([None, Some(100 << 10), None], true));
+    assert_eq!(job("rate=500k,").rates.bytes, [Some(500 << 10), None, None]);
+    assert_eq!(job("rate_iops=100,200").rates.iops, [Some(100), Some(200), Some(200)]);
     let thinker = job("thinktime=50\nthinktime_spin=100\nthinktime_blocks=8\nthinktime_blocks_type=issue");
-    assert_eq!((thinker.think_time_spin, thinker.think_time_blocks), (Nanos::from_micros(50), 8));
-    assert!(thinker.think_time_counts_issued);
+    assert_eq!((thinker.think.spin, thinker.think.blocks), (Nanos::from_micros(50), 8));
+    assert!(thinker.think.counts_issued);
 }
 
 #[test]
 fn priorities() {
-    assert_eq!(job("").ioprio, IoPrio::NONE);
-    assert_eq!(job("prio=3").ioprio, IoPrio::new(PrioClass::Be, 3));
-    assert_eq!(job("prioclass=1\nprio=2\npriohint=5").ioprio, IoPrio::new(PrioClass::Rt, 2).with_hint(5));
-    assert_eq!(job("prioclass=3").ioprio, IoPrio::new(PrioClass::Idle, 0));
+    assert_eq!(job("").priority.ioprio, IoPrio::NONE);
+    assert_eq!(job("prio=3").priority.ioprio, IoPrio::new(PrioClass::Be, 3));
+    assert_eq!(job("prioclass=1\nprio=2\npriohint=5").priority.ioprio, IoPrio::new(PrioClass::Rt, 2).with_hint(5));
+    assert_eq!(job("prioclass=3").priority.ioprio, IoPrio::new(PrioClass::Idle, 0));
     for (nice, level) in [(-20, 0), (-1, 3), (5, 5), (19, 7)] {
-        assert_eq!(job(&format!("nice={nice}")).ioprio, IoPrio::new(PrioClass::Be, level), "nice={nice}");
+        assert_eq!(job(&format!("nice={nice}")).priority.ioprio, IoPrio::new(PrioClass::Be, level), "nice={nice}");
     }
-    assert_eq!(job("nice=19\nprioclass=1").ioprio, IoPrio::new(PrioClass::Rt, 0));
+    assert_eq!(job("nice=19\nprioclass=1").priority.ioprio, IoPrio::new(PrioClass::Rt, 0));
     let high = Some((10, IoPrio::new(PrioClass::Rt, 0)));
-    assert_eq!(job("ioengine=libaio\ncmdprio_percentage=10").command_prio, [high, high]);
-    let mixed = job("ioengine=io_uring\ncmdprio_percentage=10,20\ncmdprio_class=2\ncmdprio=1,7").command_prio;
+    assert_eq!(job("ioengine=libaio\ncmdprio_percentage=10").priority.command, [high, high]);
+    let mixed = job("ioengine=io_uring\ncmdprio_percentage=10,20\ncmdprio_class=2\ncmdprio=1,7").priority.command;
     assert_eq!(mixed, [Some((10, IoPrio::new(PrioClass::Be, 1))), Some((20, IoPrio::new(PrioClass::Be, 7)))]);
 }
 
 #[test]
 fn chance() {
     let spread = |text: &str| job(&format!("rw=randread\nrandom_distribution={text}"));
-    assert_eq!(spread("zipf:1.2").distribution[0], Distribution::Zipf(1.2, None));
-    assert_eq!(spread("zipf").distribution[0], Distribution::Zipf(1.1, None));
-    assert_eq!(spread("zipf:1.2:0.25").distribution[2], Distribution::Zipf(1.2, Some(0.25)));
-    assert_eq!(spread("pareto:0.9").distribution[0], Distribution::Pareto(0.9, None));
-    assert_eq!(spread("normal:20").distribution[0], Distribution::Normal(20.0, None));
-    let aligned = |text: &str| job(&format!("rw=randread\n{text}")).norandommap;
+    assert_eq!(spread("zipf:1.2").random.distribution[0], Distribution::Zipf(1.2, None));
+    assert_eq!(spread("zipf").random.distribution[0], Distribution::Zipf(1.1, None));
+    assert_eq!(spread("zipf:1.2:0.25").random.distribution[2], Distribution::Zipf(1.2, Some(0.25)));
+    assert_eq!(spread("pareto:0.9").random.distribution[0], Distribution::Pareto(0.9, None));
+    assert_eq!(spread("normal:20").random.distribution[0], Distribution::Normal(20.0, None));
+    let aligned = |text: &str| job(&format!("rw=randread\n{text}")).random.norandommap;
     assert!(aligned("bs=4k\nba=8k") && aligned("bs=4k,8k\nba=4k"), "an alignment turns the map off");
     assert!(!aligned("bs=4k\nba=4k") && !aligned("bsrange=4k-64k\nblockalign=4k"), "to the least block is none");
-    assert_eq!((job("bs=4k\nba=4k").block_align, job("bs=4k\nba=8k").block_align), ([0; 3], [8192; 3]));
-    assert!(spread("zipf:1.2").norandommap && !spread("random").norandommap, "a skew turns the map off");
+    assert_eq!((job("bs=4k\nba=4k").blocks.align, job("bs=4k\nba=8k").blocks.align), ([0; 3], [8192; 3]));
+    assert!(spread("zipf:1.2").random.norandommap && !spread("random").random.norandommap, "a skew turns the map off");
     let zones = vec![(60, 10), (30, 20), (8, 30), (2, 40)];
-    assert_eq!(spread("zoned:60/10:30/20:8/30:2/40").distribution[0], Distribution::Zoned(zones));
-    let both = spread("zoned:60/10:40/90,50/50:50/50").distribution;
+    assert_eq!(spread("zoned:60/10:30/20:8/30:2/40").random.distribution[0], Distribution::Zoned(zones));
+    let both = spread("zoned:60/10:40/90,50/50:50/50").random.distribution;
     assert_eq!(both[1], Distribution::Zoned(vec![(50, 50), (50, 50)]));
     let sizes = vec![(60, 20 << 30), (30, 100 << 30), (10, 500 << 30)];
-    assert_eq!(spread("zoned_abs:60/20G:30/100G:10/500g").distribution[0], Distribution::ZonedAbsolute(sizes));
+    assert_eq!(spread("zoned_abs:60/20G:30/100G:10/500g").random.distribution[0], Distribution::ZonedAbsolute(sizes));
     let listed = spread("sequence:0,2,0x10\nrandom_sequence_stride=1");
-    assert_eq!(listed.distribution[1], Distribution::Sequence { blocks: vec![0, 2, 16], stride: true });
-    assert!(listed.norandommap && spread("sequence:5").distribution[0] != listed.distribution[0]);
-    assert_eq!(job("percentage_random=50,60").percentage_random, [50, 60, 60]);
+    assert_eq!(listed.random.distribution[1], Distribution::Sequence { blocks: vec![0, 2, 16], stride: true });
+    assert!(listed.random.norandommap && spread("sequence:5").random.distribution[0] != listed.random.distribution[0]);
+    assert_eq!(job("percentage_random=50,60").random.percentage, [50, 60, 60]);
     let seeds = job("randseed=0x1234\nrandrepeat=0\nallrandrepeat=1\nnorandommap");
     assert_eq!(
-        (seeds.randseed, seeds.randrepeat, seeds.allrandrepeat, seeds.norandommap),
+        (seeds.random.seed, seeds.random.repeat, seeds.random.repeat_all, seeds.random.norandommap),
         (Some(0x1234), false, true, true)
     );
 }
@@ -208,9 +211,9 @@ fn chance() {
 #[test]
 fn atomic_writes() {
     for engine in ["pvsync2", "libaio", "io_uring"] {
-        assert!(job(&format!("ioengine={engine}\natomic=1\ndirect=1")).atomic);
+        assert!(job(&format!("ioengine={engine}\natomic=1\ndirect=1")).durability.atomic);
     }
-    assert!(!job("atomic=0").atomic);
+    assert!(!job("atomic=0").durability.atomic);
     for (text, said) in [
         ("atomic=1", "job.fio:2:8: atomic: ioengine=psync has no atomic writes; use pvsync2, libaio, io_uring"),
         ("ioengine=libaio\natomic=1", "job.fio:3:8: atomic: needs direct=1"),
@@ -255,7 +258,7 @@ fn atomic_writes() {
 
 #[test]
 fn trims_of_several_ranges() {
-    let ranges = |text: &str| job(text).num_range;
+    let ranges = |text: &str| job(text).blocks.trim_ranges;
     let engine = "ioengine=io_uring_cmd\n";
     assert_eq!(ranges(&format!("{engine}rw=randtrim\nnum_range=256")), 256);
     assert_eq!((ranges("rw=randwrite"), ranges("num_range=1")), (1, 1));
@@ -276,13 +279,13 @@ fn trims_of_several_ranges() {
 
 #[test]
 fn strided_zones() {
-    let zones = |text: &str| job(&format!("zonemode=strided\n{text}")).zones.map(|z| (z.size, z.range, z.skip));
+    let zones = |text: &str| job(&format!("zonemode=strided\n{text}")).space.zones.map(|z| (z.size, z.range, z.skip));
     assert_eq!(zones("zonesize=1m"), Some((1 << 20, 1 << 20, 0)));
     assert_eq!(zones("zonesize=16k\nzonerange=64k\nzoneskip=8k"), Some((16 << 10, 64 << 10, 8 << 10)));
     assert_eq!(zones("zoneskip=2z\nzonesize=16k"), Some((16 << 10, 16 << 10, 32 << 10)));
     assert_eq!(zones("zonesize=512\nzonerange=4k"), Some((512, 4096, 0)), "one I/O in each zone");
-    assert_eq!(job("zonemode=none").zones, None);
-    assert_eq!(job("zonerange=64k\nzoneskip=8k").zones, None);
+    assert_eq!(job("zonemode=none").space.zones, None);
+    assert_eq!(job("zonerange=64k\nzoneskip=8k").space.zones, None);
     assert!(warnings("zonerange=64k")[0].contains("zonerange: has no effect without zonemode=strided"));
     for (text, said) in [
         ("zonemode=strided", "job.fio:2:10: zonemode: `strided` needs zonesize=, such as 1m"),
@@ -304,7 +307,7 @@ fn strided_zones() {
 fn priorities_by_size() {
     let split = |text: &str| {
         let job = job(&format!("ioengine=libaio\n{text}"));
-        job.command_prio_split.map(|parts| parts.iter().map(|p| (p.bytes, p.percent, p.prio)).collect::<Vec<_>>())
+        job.priority.command_split.map(|parts| parts.iter().map(|p| (p.bytes, p.percent, p.prio)).collect::<Vec<_>>())
     };
     let prio = |class, level| IoPrio::new(class, level);
     let high = prio(PrioClass::Rt, 0);
@@ -334,7 +337,7 @@ fn priorities_by_size() {
 #[test]
 fn latency_targets() {
     let given = |text: &str| {
-        let target = job(text).latency_target;
+        let target = job(text).latency.target;
         target.map(|t| (t.target.as_micros(), t.window.as_micros(), t.percentile, t.run))
     };
     assert_eq!(given("latency_target=600"), Some((600, 0, 100_000_000, false)));
@@ -347,7 +350,7 @@ fn latency_targets() {
 #[test]
 fn steady_states() {
     let given = |text: &str| {
-        let steady = job(text).steady;
+        let steady = job(text).timing.steady;
         steady.map(|s| (s.criterion(), s.limit, s.percent, s.window(), s.ramp.as_millis(), s.interval.as_millis()))
     };
     assert_eq!(given("ss_dur=10"), Some(("iops_slope", 10_000, true, 10, 0, 1000)));

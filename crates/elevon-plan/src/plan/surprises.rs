@@ -23,18 +23,21 @@ pub(super) fn surprises(jobs: &[JobSpec], device: &str, device_bytes: Bytes) -> 
     for job in jobs {
         let name = &job.name;
         let bytes = placement.place(job, 0, 0).map_or(0, |extent| extent.bytes.get());
-        let ios = bytes.saturating_mul(job.loops) / region::largest_block(job).max(1);
+        let ios = bytes.saturating_mul(job.timing.loops) / region::largest_block(job).max(1);
         let ios = ios.saturating_mul(u64::from(job.numjobs));
-        if job.runtime.is_zero() && job.number_ios.is_none() && ios >= MANY_IOS {
-            let (million, gb) = (ios / 1_000_000, bytes.saturating_mul(job.loops) / 1_000_000_000);
-            let what =
-                if job.size.is_some() { "size= asks for" } else { "without size= the job goes over the whole device:" };
+        if job.timing.runtime.is_zero() && job.timing.number_ios.is_none() && ios >= MANY_IOS {
+            let (million, gb) = (ios / 1_000_000, bytes.saturating_mul(job.timing.loops) / 1_000_000_000);
+            let what = if job.space.size.is_some() {
+                "size= asks for"
+            } else {
+                "without size= the job goes over the whole device:"
+            };
             lines.push(format!(
                 "{name}: {what} {gb} GB, {million} million I/Os, which takes {}; runtime= ends it sooner",
                 wall_time(ios)
             ));
         }
-        let logged = job.number_ios.map_or(ios, |most| ios.min(most.saturating_mul(u64::from(job.numjobs))));
+        let logged = job.timing.number_ios.map_or(ios, |most| ios.min(most.saturating_mul(u64::from(job.numjobs))));
         lines.extend(log_memory(job, logged));
         if job.verify.method.is_some() {
             lines.push(format!(

@@ -56,7 +56,7 @@ fn device_alone(plan: &Plan) -> Option<u64> {
 /// Returns the size of a job's I/Os if all are reads of one size.
 fn equal_reads(job: &JobSpec) -> Option<Bytes> {
     let only_reads = job.rw.read && !job.rw.write && !job.rw.trim;
-    match job.block_sizes[0] {
+    match job.blocks.sizes[0] {
         BlockSizes::Range(low, high) if only_reads && low == high => Some(Bytes::new(low)),
         BlockSizes::Range(..) | BlockSizes::Split(_) => None,
     }

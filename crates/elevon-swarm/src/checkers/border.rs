@@ -233,7 +233,7 @@ impl Checker for Merges {
         for piece in &issued.pieces {
             let of_cache = world.bios.get(&(piece.task.0, piece.token)).copied();
             let spec = world.specs.get(piece.task.index());
-            let set = of_cache.or(spec.map(|spec| spec.ioprio));
+            let set = of_cache.or(spec.map(|spec| spec.priority.ioprio));
             let Some(set) = set else { return Err(Finding(format!("{issued:?}: a piece of no task"))) };
             let spec = spec.filter(|_| of_cache.is_none());
             let by_command = spec.is_some_and(|spec| spec.has_command_prio());
@@ -244,7 +244,7 @@ impl Checker for Merges {
             })?;
             let of_one = world.payer(piece.task, piece.token) == world.payer(first.task, first.token);
             ensure(of_one || !world.tenants_stay, || format!("{issued:?} is of two tenants"))?;
-            let is_sync = spec.is_some_and(|spec| spec.sync != SyncMode::None);
+            let is_sync = spec.is_some_and(|spec| spec.durability.sync != SyncMode::None);
             let durable = command.op == Op::Write && is_sync && world.writes_are_durable;
             ensure(!(shared && durable), || format!("{command:?} joins a write that must be durable to others"))?;
         }

@@ -121,7 +121,7 @@ impl Checker for Content {
         let pages = first..first + io.bytes.get().div_ceil(PAGE_SIZE);
         let known = pages.clone().filter(|page| self.known.contains(page)).count();
         self.known.extend(pages);
-        let set = world.specs.get(io.task.index()).map_or_else(Default::default, |spec| spec.ioprio);
+        let set = world.specs.get(io.task.index()).map_or_else(Default::default, |spec| spec.priority.ioprio);
         let own = own_priority(set);
         // A page whose first I/O is its write-back may be active, because it was read from the
         // cache in the meantime.

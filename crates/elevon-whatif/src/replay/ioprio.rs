@@ -86,14 +86,17 @@ pub(super) fn in_vain(
     }
     // Groups are served by their weights, and a class counts within one.
     scheduler.divides_as?;
-    let prio_of = |at: usize| prios.get(&at).copied().unwrap_or(specs[at].ioprio);
+    let prio_of = |at: usize| prios.get(&at).copied().unwrap_or(specs[at].priority.ioprio);
     let rivals = |at: usize| {
-        specs.iter().enumerate().filter(move |(other, spec)| *other != at && spec.cgroup == specs[at].cgroup)
+        specs
+            .iter()
+            .enumerate()
+            .filter(move |(other, spec)| *other != at && spec.tenant.cgroup == specs[at].tenant.cgroup)
     };
     let is_alone =
-        |at: &usize| specs[*at].cgroup.is_some() && rivals(*at).all(|(other, _)| prio_of(other) == prio_of(*at));
+        |at: &usize| specs[*at].tenant.cgroup.is_some() && rivals(*at).all(|(other, _)| prio_of(other) == prio_of(*at));
     let alone: BTreeSet<&str> =
-        prios.keys().filter(|at| is_alone(at)).filter_map(|&at| specs[at].cgroup.as_deref()).collect();
+        prios.keys().filter(|at| is_alone(at)).filter_map(|&at| specs[at].tenant.cgroup.as_deref()).collect();
     let first = alone.first()?;
     Some(format!(
         "--ioprio: under {name} a priority counts among the processes of one cgroup, and {first} has none of another \

@@ -268,13 +268,13 @@ fn program(spec: &JobSpec, process: &Process) -> Program {
             true if spec.engine.is_mapped() => Access::Mapping,
             true => Access::Descriptor,
         },
-        sync_writes: spec.sync != SyncMode::None,
-        range_sync: spec.sync_file_range.map(|SyncFileRange { wait_before, write, wait_after, .. }| RangeSync {
+        sync_writes: spec.durability.sync != SyncMode::None,
+        range_sync: spec.durability.file_range.map(|SyncFileRange { wait_before, write, wait_after, .. }| RangeSync {
             wait_before,
             write,
             wait_after,
         }),
-        submitter: Submitter::of_task(spec.ioprio, CpuPolicy::Normal, 0),
+        submitter: Submitter::of_task(spec.priority.ioprio, CpuPolicy::Normal, 0),
         tenant: process.tenant(),
         depth: process.depth(),
     }
@@ -282,7 +282,7 @@ fn program(spec: &JobSpec, process: &Process) -> Program {
 
 fn user(spec: &JobSpec, process: &Process, workers: Option<usize>, devices: Vec<usize>, is_simulated: bool) -> User {
     let by_workload = if spec.rw.random { Advice::Random } else { Advice::Sequential };
-    let advice = match spec.fadvise {
+    let advice = match spec.caching.fadvise {
         Fadvise::None => None,
         Fadvise::ByWorkload => Some(by_workload),
         Fadvise::Sequential => Some(Advice::Sequential),
@@ -297,12 +297,12 @@ fn user(spec: &JobSpec, process: &Process, workers: Option<usize>, devices: Vec<
         workers: workers.map(|count| Box::new(Workers::new(count, process.depth()))),
         file_setup: if is_buffered || is_simulated { FileSetup::Due } else { FileSetup::Finished },
         times_opened: 0,
-        pre_reads: if is_buffered && spec.pre_read {
+        pre_reads: if is_buffered && spec.caching.pre_read {
             Bytes::new(largest_block(spec).max(PAGE_SIZE))
         } else {
             Bytes::ZERO
         },
-        invalidates: spec.invalidate && !spec.pre_read,
+        invalidates: spec.caching.invalidate && !spec.caching.pre_read,
         advice,
         // fio 3.33 gives it by `rw=` alone, and none with `fadvise_hint=0` (measured).
         mapping_advice: (spec.engine.is_mapped() && advice.is_some()).then_some(by_workload),
@@ -320,7 +320,8 @@ fn user(spec: &JobSpec, process: &Process, workers: Option<usize>, devices: Vec<
 fn is_unwritten(jobs: &Jobs, file: &JobFile) -> bool {
     let has_it = |member: &&Member| member.extent.files.iter().any(|known| is_same(known, file));
     let mut users = jobs.members.iter().filter(has_it).map(|member| &jobs.specs[member.spec]);
-    let only_writes = |spec: &JobSpec| !spec.rw.read && !spec.rw.trim && !spec.overwrite && !spec.pre_read;
+    let only_writes =
+        |spec: &JobSpec| !spec.rw.read && !spec.rw.trim && !spec.caching.overwrite && !spec.caching.pre_read;
     !file.is_device && users.all(|spec| spec.is_buffered() && only_writes(spec))
 }
 

@@ -85,7 +85,7 @@ mod tests {
     fn a_ring_has_a_worker_for_each_entry_and_four_for_each_cpu_at_most() {
         let workers = |engine: &str, depth: u32, cpus: u16| {
             let mut spec = JobSpec::default_job("job");
-            (spec.engine.name, spec.engine.asynchronous, spec.iodepth) = (engine.to_owned(), true, depth);
+            (spec.engine.name, spec.engine.asynchronous, spec.queue.depth) = (engine.to_owned(), true, depth);
             spec.bounded_workers(cpus)
         };
         assert_eq!([64, 6, 3].map(|depth| workers("io_uring", depth, 2)), [Some(8), Some(8), Some(4)]);

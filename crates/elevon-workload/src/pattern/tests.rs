@@ -65,7 +65,7 @@ fn mixed_directions_share_the_map() {
 #[test]
 fn norandommap_repeats() {
     let (mut spec, extent) = job(1000, true);
-    spec.norandommap = true;
+    spec.random.norandommap = true;
     let mut seen = offsets(&take(&mut pattern(&spec, &extent, 0), 1000));
     seen.sort_unstable();
     seen.dedup();
@@ -90,7 +90,7 @@ fn several_ios_per_offset() {
 #[test]
 fn percentage_random() {
     let (mut spec, extent) = job(100_000, true);
-    spec.percentage_random = [25; 3];
+    spec.random.percentage = [25; 3];
     let all = offsets(&take(&mut pattern(&spec, &extent, 0), 10_000));
     let jumps = all.windows(2).filter(|w| w[1] != w[0] + 1).count();
     assert!((2300..2700).contains(&jumps), "{jumps}");
@@ -99,7 +99,7 @@ fn percentage_random() {
 #[test]
 fn block_sizes() {
     let (mut spec, extent) = job(1_000_000, false);
-    spec.block_sizes[0] = BlockSizes::Split(vec![(4096, 10), (65536, 50), (32768, 40)]);
+    spec.blocks.sizes[0] = BlockSizes::Split(vec![(4096, 10), (65536, 50), (32768, 40)]);
     let mut counts = BTreeMap::new();
     for access in take(&mut pattern(&spec, &extent, 0), 10_000) {
         *counts.entry(access.len.get()).or_insert(0u32) += 1;
@@ -108,11 +108,11 @@ fn block_sizes() {
     for (size, percent) in [(4096, 10), (65536, 50), (32768, 40)] {
         assert!(counts[&size].abs_diff(percent * 100) < 200, "{size}: {}", counts[&size]);
     }
-    spec.block_sizes[0] = BlockSizes::Range(4096, 16384);
+    spec.blocks.sizes[0] = BlockSizes::Range(4096, 16384);
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
     assert!(all.iter().all(|a| a.len.get() % 4096 == 0 && (4096..=16384).contains(&a.len.get())));
     assert!((1..=4).all(|k| all.iter().any(|a| a.len.get() == k * 4096)));
-    spec.bs_unaligned = true;
+    spec.blocks.unaligned = true;
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
     assert!(all.iter().any(|a| a.len.get() % 4096 != 0) && all.iter().all(|a| a.len.get() % 512 == 0));
 }
@@ -122,24 +122,24 @@ fn block_sizes() {
 #[test]
 fn sizes_are_those_that_fio_draws() {
     let (mut spec, extent) = job(1 << 20, true);
-    spec.norandommap = true;
+    spec.random.norandommap = true;
     let large = |spec: &JobSpec, size| -> String {
         let all = take(&mut pattern(spec, &extent, 0), 40);
         all.iter().map(|access| if access.len.get() == size { '1' } else { '0' }).collect()
     };
-    spec.block_sizes[0] = BlockSizes::Split(vec![(4096, 50), (8192, 50)]);
+    spec.blocks.sizes[0] = BlockSizes::Split(vec![(4096, 50), (8192, 50)]);
     assert_eq!(large(&spec, 8192), "0110101000000001111111010000111010111000");
-    let of = |parts: &[(u64, u32)]| JobSpec {
-        block_sizes: [BlockSizes::Split(parts.to_vec()), spec.block_sizes[1].clone(), spec.block_sizes[2].clone()],
-        ..spec.clone()
+    let mut large_of = |parts: &[(u64, u32)]| {
+        spec.blocks.sizes[0] = BlockSizes::Split(parts.to_vec());
+        large(&spec, 65536)
     };
-    assert_eq!(large(&of(&[(4096, 70), (65536, 30)]), 65536), large(&of(&[(65536, 30), (4096, 70)]), 65536));
+    assert_eq!(large_of(&[(4096, 70), (65536, 30)]), large_of(&[(65536, 30), (4096, 70)]));
 }
 
 #[test]
 fn block_align() {
     let (mut spec, mut extent) = job(1000, true);
-    spec.block_align = [65536; 3];
+    spec.blocks.align = [65536; 3];
     extent.regions[0].start = DeviceOffset::ZERO;
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
     assert!(all.iter().all(|a| a.offset.get() % 65536 == 0 && a.len.get() == 4096));
@@ -157,12 +157,12 @@ fn same_seed_same_sequence() {
     // Seeds differ in the offsets and in the mix, whatever repeats; only randseed fixes both.
     let repeated = run(&spec, 1, 0);
     for (randrepeat, allrandrepeat) in [(true, false), (false, false), (true, true)] {
-        (spec.randrepeat, spec.allrandrepeat) = (randrepeat, allrandrepeat);
+        (spec.random.repeat, spec.random.repeat_all) = (randrepeat, allrandrepeat);
         assert_eq!(run(&spec, 2, 0), run(&spec, 2, 0));
         assert_ne!(offsets(&run(&spec, 1, 0)), offsets(&run(&spec, 2, 0)));
         assert_ne!(run(&spec, 1, 0), run(&spec, 2, 0));
     }
-    spec.randseed = Some(42);
+    spec.random.seed = Some(42);
     assert_eq!(run(&spec, 1, 0), run(&spec, 2, 0));
     assert_ne!(run(&spec, 1, 0), repeated);
 }
@@ -180,11 +180,11 @@ fn files_are_served_as_told() {
     let files =
         |spec: &JobSpec, n| -> Vec<u32> { take(&mut pattern(spec, &extent, 0), n).iter().map(|a| a.file).collect() };
     assert_eq!(files(&spec, 12), [0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 0, 1]);
-    spec.file_service = FileService::RoundRobin(2);
+    spec.files.service = FileService::RoundRobin(2);
     assert_eq!(files(&spec, 10), [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]);
-    spec.file_service = FileService::Sequential;
+    spec.files.service = FileService::Sequential;
     assert_eq!(files(&spec, 11), [0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 0]);
-    spec.file_service = FileService::Random;
+    spec.files.service = FileService::Random;
     spec.rw.random = true;
     let mut all = take(&mut pattern(&spec, &extent, 0), 10);
     all.sort_by_key(|a| a.offset.get());
@@ -196,7 +196,7 @@ fn files_are_served_as_told() {
 fn short_regions_and_limits() {
     let (mut spec, mut extent) = job(1, false);
     extent.regions[0].len = Bytes::new(10 * 1024);
-    spec.block_sizes[0] = BlockSizes::Range(4096, 8192);
+    spec.blocks.sizes[0] = BlockSizes::Range(4096, 8192);
     for access in take(&mut pattern(&spec, &extent, 0), 100) {
         assert!(access.offset.get() + access.len.get() <= BLOCK + 10 * 1024 && access.len.get() >= 4096);
     }
@@ -206,7 +206,7 @@ fn short_regions_and_limits() {
 /// Returns the sizes in blocks of one random pass over a file of `blocks` blocks.
 fn one_pass(blocks: u64, sizes: BlockSizes) -> Vec<u64> {
     let (mut spec, extent) = job(blocks, true);
-    spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
+    spec.blocks.sizes = [sizes.clone(), sizes.clone(), sizes];
     let mut pattern = pattern(&spec, &extent, 0);
     let (mut visited, mut left, mut out) = (vec![false; blocks as usize], blocks, Vec::new());
     while left > 0 {
@@ -237,7 +237,7 @@ fn a_pass_of_several_sizes_visits_every_block_once() {
 fn passes_of_several_sizes_go_on() {
     let (mut spec, extent) = job(100, true);
     spec.rw.ios_per_offset = 3;
-    spec.block_sizes[0] = BlockSizes::Range(BLOCK, 7 * BLOCK);
+    spec.blocks.sizes[0] = BlockSizes::Range(BLOCK, 7 * BLOCK);
     let all = take(&mut pattern(&spec, &extent, 0), 10_000);
     assert!(
         all.iter().all(|a| a.len.get() > 0 && a.len.get() <= 7 * BLOCK && a.offset.get() + a.len.get() <= 101 * BLOCK)
@@ -247,10 +247,10 @@ fn passes_of_several_sizes_go_on() {
 #[test]
 fn sizes_by_order() {
     let (mut spec, extent) = job(16_000, true);
-    spec.bs_is_seq_rand = true;
-    spec.percentage_random = [50; 3];
-    spec.norandommap = true;
-    spec.block_sizes[1] = BlockSizes::Range(16 * BLOCK, 16 * BLOCK);
+    spec.blocks.by_order = true;
+    spec.random.percentage = [50; 3];
+    spec.random.norandommap = true;
+    spec.blocks.sizes[1] = BlockSizes::Range(16 * BLOCK, 16 * BLOCK);
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
     let (large, small): (Vec<Access>, Vec<Access>) = all.iter().partition(|a| a.len.get() == 16 * BLOCK);
     assert!((450..550).contains(&large.len()) && small.iter().all(|a| a.len.get() == BLOCK), "{}", large.len());
@@ -259,7 +259,7 @@ fn sizes_by_order() {
 
 /// The zones of a job, in blocks.
 fn zoned(spec: &mut JobSpec, size: u64, range: u64, skip: u64) {
-    spec.zones = Some(StridedZones { size: size * BLOCK, range: range * BLOCK, skip: skip * BLOCK });
+    spec.space.zones = Some(StridedZones { size: size * BLOCK, range: range * BLOCK, skip: skip * BLOCK });
 }
 
 /// The orders are those of fio 3.33 on a file of 256 blocks.
@@ -300,7 +300,7 @@ fn random_io_stays_in_its_zone_and_starts_each_with_a_new_map() {
         assert!(is_permutation(offsets(&take(&mut twice, 16)), 16), "each block of the first zone, twice");
     }
     assert!(offsets(&take(&mut twice, 32)).iter().all(|block| (16..32).contains(block)));
-    spec.block_sizes[0] = BlockSizes::Range(BLOCK, 4 * BLOCK);
+    spec.blocks.sizes[0] = BlockSizes::Range(BLOCK, 4 * BLOCK);
     let mut sizes = pattern(&spec, &extent, 0);
     let (mut zone, mut asked) = (0, 0);
     for access in take(&mut sizes, 400) {
@@ -323,16 +323,16 @@ fn alike_ios_are_drawn_as_any_others() {
         let (mut spec, extent) = job(1 + one_of(300), true);
         spec.rw = Rw { read: one_of(4) > 0, write: one_of(2) == 0, mix_read: 60, ..spec.rw };
         spec.rw.write |= !spec.rw.read;
-        spec.norandommap = one_of(2) == 0;
+        spec.random.norandommap = one_of(2) == 0;
         spec.rw.ios_per_offset = [1, 1, 1, 3][one_of(4) as usize];
         spec.rw.sequencer_identical = one_of(6) == 0;
-        spec.percentage_random = [100, [100, 100, 40][one_of(3) as usize], 100];
+        spec.random.percentage = [100, [100, 100, 40][one_of(3) as usize], 100];
         for d in 0..3 {
             let low = BLOCK * (1 + one_of(2));
-            spec.block_sizes[d] = BlockSizes::Range(low, low + BLOCK * (one_of(8) / 7));
-            spec.block_align[d] = [0, 0, BLOCK, 512][one_of(4) as usize];
+            spec.blocks.sizes[d] = BlockSizes::Range(low, low + BLOCK * (one_of(8) / 7));
+            spec.blocks.align[d] = [0, 0, BLOCK, 512][one_of(4) as usize];
         }
-        spec.bs_is_seq_rand = one_of(8) == 0;
+        spec.blocks.by_order = one_of(8) == 0;
         let mut general = pattern(&spec, &extent, 0);
         let mut short = general.clone();
         general.uniform = [None; 3];

@@ -22,7 +22,7 @@ impl Budget {
         // The I/O that reaches `io_size` is done whole, and so is one whose size was drawn, where
         // its file has space for it. What is left of `size` may be too little for any I/O.
         let (smallest, largest) = (smallest_block(spec), largest_block(spec));
-        let (rest, beyond) = match spec.io_size {
+        let (rest, beyond) = match spec.space.io_size {
             Some(_) => (1, largest - 1),
             None if smallest < largest => (smallest, largest - 1),
             None => (smallest, 0),

@@ -23,13 +23,13 @@ impl Process {
         {
             verifier.forget(slot.offset, slot.len);
         }
-        if self.spec.fill_device && direction == Direction::Write && status == Status::NoSpace {
+        if self.spec.space.fill_device && direction == Direction::Write && status == Status::NoSpace {
             return self.on_full();
         }
         self.measure.stats.directions[d].errors += 1;
         self.note_error(errno);
-        let ignored = self.spec.ignore_error[d].contains(&errno);
-        let forgiven = self.spec.continue_on_error[d] && (errno == EIO || errno == EILSEQ);
+        let ignored = self.spec.errors.ignored[d].contains(&errno);
+        let forgiven = self.spec.errors.continues[d] && (errno == EIO || errno == EILSEQ);
         if !ignored && !forgiven {
             self.fail(errno);
         }
@@ -50,7 +50,7 @@ impl Process {
         if slot.corrupt {
             self.measure.stats.verify_errors += 1;
             self.note_error(EILSEQ);
-            if self.spec.continue_on_verify || self.spec.ignore_error[2].contains(&EILSEQ) {
+            if self.spec.errors.continues_on_mismatch || self.spec.errors.ignored[2].contains(&EILSEQ) {
                 return;
             }
             if self.options.verify_fatal {

@@ -80,66 +80,66 @@ fn sleeps_of(spec: &JobSpec) -> [bool; 4] {
 
 impl Options {
     pub(super) fn new(spec: &JobSpec) -> Self {
-        let most = if spec.has_queue() { spec.iodepth.max(1) as usize } else { 1 };
+        let most = if spec.has_queue() { spec.queue.depth.max(1) as usize } else { 1 };
         let or_most = |value: u32| if value == 0 { most } else { (value as usize).min(most) };
         // A direct write is sync and expects more to come.
         let mut write_flags = Flags::SYNC.with(Flags::IDLE);
-        if spec.sync != SyncMode::None {
+        if spec.durability.sync != SyncMode::None {
             write_flags |= Flags::DSYNC;
         }
-        if spec.atomic {
+        if spec.durability.atomic {
             write_flags |= Flags::ATOMIC;
         }
         let writes = spec.rw.write || spec.rw.trim_then_write;
         let verifies = spec.verify.method.is_some();
         let every = |n: u32| if n > 0 { u64::from(n) } else { u64::MAX };
         // A device that is full stays full.
-        let fills = spec.fill_device && spec.size.is_none() && spec.file_size.is_none() && writes;
-        let endless = spec.time_based && !spec.runtime.is_zero() && !fills;
-        let loops = if fills { 1 } else { spec.loops.max(1) };
+        let fills = spec.space.fill_device && spec.space.size.is_none() && spec.files.size.is_none() && writes;
+        let endless = spec.timing.time_based && !spec.timing.runtime.is_zero() && !fills;
+        let loops = if fills { 1 } else { spec.timing.loops.max(1) };
         let has_gaps = !spec.rw.random && spec.rw.sequential_skip > 0;
         let mut used = directions(spec);
         used[Direction::Write as usize] |= spec.rw.trim_then_write;
         if verifies && spec.verify.only {
             used = [true, false, false];
         }
-        let rates = [&spec.rate, &spec.rate_min, &spec.rate_iops, &spec.rate_iops_min];
+        let rates = [&spec.rates.bytes, &spec.rates.min_bytes, &spec.rates.iops, &spec.rates.min_iops];
         let has_rate = rates.into_iter().flatten().any(Option::is_some);
         let is_plain = !has_rate
             && !verifies
-            && spec.think_time.is_zero()
-            && spec.flow.is_none()
-            && spec.latency_target.is_none()
-            && !spec.serialize_overlap
+            && spec.think.time.is_zero()
+            && spec.order.flow.is_none()
+            && spec.latency.target.is_none()
+            && !spec.queue.serialize_overlap
             && !spec.rw.trim_then_write;
-        let batch_submit = or_most(spec.iodepth_batch_submit);
-        let complete_min = (spec.iodepth_batch_complete_min as usize).min(most);
-        let has_parts = spec.has_file_threads() || spec.offload || spec.num_range > 1;
+        let batch_submit = or_most(spec.queue.batch_submit);
+        let complete_min = (spec.queue.complete_min as usize).min(most);
+        let has_parts = spec.has_file_threads() || spec.queue.offload || spec.blocks.trim_ranges > 1;
         Self {
             is_plain,
             goes_alone: is_plain && batch_submit == 1 && complete_min > 0 && !has_parts && !spec.sleeps_for_trims(),
             has_parts,
-            only_counts: is_plain && spec.max_latency.iter().all(|span| span.is_zero()),
+            only_counts: is_plain && spec.latency.max.iter().all(|span| span.is_zero()),
             may_block: spec.submission_blocks(),
             sleeps: sleeps_of(spec),
             batch_submit,
             complete_min,
-            complete_max: or_most(spec.iodepth_batch_complete_max).max(complete_min),
-            low: (spec.iodepth_low as usize).min(most),
+            complete_max: or_most(spec.queue.complete_max).max(complete_min),
+            low: (spec.queue.low as usize).min(most),
             flags: flags_of(spec, write_flags),
-            ioprio: spec.ioprio,
+            ioprio: spec.priority.ioprio,
             has_one_prio: !spec.has_command_prio(),
-            command_prio: spec.command_prio.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
-            prio_by_size: spec.command_prio_split.iter().any(|parts| !parts.is_empty()),
-            write_hints: std::array::from_fn(|op| if op == Op::Write as usize { spec.write_hint } else { 0 }),
+            command_prio: spec.priority.command.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
+            prio_by_size: spec.priority.command_split.iter().any(|parts| !parts.is_empty()),
+            write_hints: std::array::from_fn(|op| if op == Op::Write as usize { spec.content.write_hint } else { 0 }),
             trim_then_write: spec.rw.trim_then_write,
-            serialize_overlap: spec.serialize_overlap,
-            max_latency: spec.max_latency.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
-            sync_every: [every(spec.fsync), every(spec.fdatasync)],
+            serialize_overlap: spec.queue.serialize_overlap,
+            max_latency: spec.latency.max.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
+            sync_every: [every(spec.durability.fsync), every(spec.durability.fdatasync)],
             sync_range_every: u64::MAX,
-            gaps_end: has_gaps && spec.io_size.is_none() && spec.zones.is_none() && !endless,
-            end_sync: (spec.end_fsync || spec.fsync_on_close) && writes,
-            number_ios: spec.number_ios.filter(|&n| n > 0).unwrap_or(u64::MAX),
+            gaps_end: has_gaps && spec.space.io_size.is_none() && spec.space.zones.is_none() && !endless,
+            end_sync: (spec.durability.end_fsync || spec.durability.fsync_on_close) && writes,
+            number_ios: spec.timing.number_ios.filter(|&n| n > 0).unwrap_or(u64::MAX),
             loops: if endless { u64::MAX } else { loops },
             backlog: if verifies { spec.verify.backlog as usize } else { 0 },
             verify_after: verifies && writes && spec.verify.after_write && !spec.verify.only,

@@ -29,7 +29,7 @@ struct Trim {
 impl Ranges {
     /// Returns `None` for a job whose trims have one range.
     pub(super) fn new(spec: &JobSpec, depth: usize) -> Option<Self> {
-        let most = spec.num_range as usize;
+        let most = spec.blocks.trim_ranges as usize;
         let none = Trim { ranges: Vec::with_capacity(most), left: 0, status: Status::Ok };
         (most > 1).then(|| Self { most, trims: vec![none; depth], handed: 0 })
     }

@@ -295,7 +295,7 @@ impl Process {
             && due > now
         {
             return match self.want_other_direction(now, next, due) {
-                Want::Until(at) if self.in_use() > 0 && !self.spec.offload => {
+                Want::Until(at) if self.in_use() > 0 && !self.spec.queue.offload => {
                     self.ahead = Ahead::By(at.since(now));
                     Want::WaitForInFlight
                 }
@@ -317,7 +317,7 @@ impl Process {
     /// Waits until the other jobs of the flow have caught up, and at least for `flow_sleep`.
     #[cold]
     fn wait_for_flow(&mut self, now: Instant) -> Want {
-        let sleep = self.spec.flow.map_or(Nanos::ZERO, |flow| flow.sleep);
+        let sleep = self.spec.order.flow.map_or(Nanos::ZERO, |flow| flow.sleep);
         if now >= self.flow_sleep_until && !sleep.is_zero() {
             self.flow_sleep_until = now.saturating_add(sleep);
         }
@@ -632,7 +632,7 @@ impl Process {
     #[cold]
     fn draw_priority_of_size(&mut self, direction: usize, len: Bytes) -> IoPrio {
         let mut share = self.priority.below(100);
-        for part in self.spec.command_prio_split[direction].iter().filter(|part| part.bytes == len.get()) {
+        for part in self.spec.priority.command_split[direction].iter().filter(|part| part.bytes == len.get()) {
             match share.checked_sub(u64::from(part.percent)) {
                 Some(left) => share = left,
                 None => return part.prio,

@@ -44,19 +44,19 @@ struct Bench {
 
 fn job(edit: impl FnOnce(&mut JobSpec)) -> JobSpec {
     let mut spec = JobSpec::default_job("job");
-    spec.size = Some(Amount::Bytes(1 << 20));
+    spec.space.size = Some(Amount::Bytes(1 << 20));
     edit(&mut spec);
     spec
 }
 fn deep(spec: &mut JobSpec, depth: u32) {
     spec.engine.asynchronous = true;
     spec.engine.submission_blocks = false;
-    spec.iodepth = depth;
-    spec.iodepth_low = depth;
+    spec.queue.depth = depth;
+    spec.queue.low = depth;
 }
 fn timed(spec: &mut JobSpec, runtime: u64) {
-    spec.time_based = true;
-    spec.runtime = Nanos::new(runtime);
+    spec.timing.time_based = true;
+    spec.timing.runtime = Nanos::new(runtime);
 }
 
 impl Bench {
@@ -64,16 +64,16 @@ impl Bench {
         Self::with(spec, CpuCost::default(), 0)
     }
     fn with(spec: &JobSpec, cpu: CpuCost, clone: u32) -> Self {
-        let len = match spec.size {
+        let len = match spec.space.size {
             Some(Amount::Bytes(bytes)) => bytes,
             _ => 1 << 20,
         };
         let region = Region { start: DeviceOffset::new(START), len: Bytes::new(len) };
-        let share = len / u64::from(spec.nrfiles);
+        let share = len / u64::from(spec.files.count);
         let of_file =
             |n: u32| Region { start: region.start + Bytes::new(share * u64::from(n)), len: Bytes::new(share) };
-        let regions = (0..spec.nrfiles).map(of_file).collect();
-        let bytes = match spec.io_size {
+        let regions = (0..spec.files.count).map(of_file).collect();
+        let bytes = match spec.space.io_size {
             Some(Amount::Bytes(bytes)) => bytes,
             _ => len,
         };
@@ -233,9 +233,9 @@ fn cpu_time_is_spent_serially() {
 fn batches() {
     let spec = job(|s| {
         deep(s, 16);
-        s.iodepth_batch_submit = 8;
-        s.iodepth_batch_complete_min = 8;
-        s.iodepth_batch_complete_max = 8;
+        s.queue.batch_submit = 8;
+        s.queue.complete_min = 8;
+        s.queue.complete_max = 8;
     });
     let bench = Bench::new(&spec).run();
     assert!(bench.seen.iter().all(|s| s.batch == 8));
@@ -251,7 +251,7 @@ fn batches() {
 fn low_water_mark() {
     let spec = job(|s| {
         deep(s, 16);
-        s.iodepth_low = 4;
+        s.queue.low = 4;
     });
     let cpu = CpuCost::new(Nanos::new(US), Nanos::ZERO);
     let bench = Bench::with(&spec, cpu, 0).run();
@@ -292,7 +292,7 @@ fn posix_aio_makes_one_io_of_a_file_at_a_time() {
 #[test]
 fn rates_are_exact() {
     let spec = job(|s| {
-        s.rate_iops[0] = Some(1000);
+        s.rates.iops[0] = Some(1000);
         timed(s, SECOND);
     });
     let bench = Bench::new(&spec).run();
@@ -300,13 +300,13 @@ fn rates_are_exact() {
     assert!(bench.seen.iter().enumerate().all(|(k, s)| s.at == k as u64 * MS));
     let spec = job(|s| {
         deep(s, 8);
-        s.rate[0] = Some(4096 * 500);
+        s.rates.bytes[0] = Some(4096 * 500);
         timed(s, 2 * SECOND);
     });
     assert_eq!(Bench::new(&spec).run().stats().directions[0].ios, 1000);
     // If the device is too slow, it is the limit; the process then does not wait.
     let spec = job(|s| {
-        s.rate_iops[0] = Some(1000);
+        s.rates.iops[0] = Some(1000);
         timed(s, SECOND);
     });
     assert_eq!(Bench::new(&spec).latency(4 * MS).run().stats().directions[0].ios, 250);
@@ -316,7 +316,7 @@ fn rates_are_exact() {
 fn rates_of_a_mix_matter_more_than_the_mix() {
     let spec = job(|s| {
         s.rw = Rw { write: true, random: true, ..s.rw };
-        s.rate_iops = [Some(900), Some(100), None];
+        s.rates.iops = [Some(900), Some(100), None];
         timed(s, 2 * SECOND);
     });
     let bench = Bench::new(&spec).run();
@@ -332,7 +332,7 @@ fn rates_of_a_mix_matter_more_than_the_mix() {
 #[test]
 fn failing_a_minimum_ends_the_job() {
     let spec = job(|s| {
-        s.rate_iops_min[0] = Some(20_000);
+        s.rates.min_iops[0] = Some(20_000);
         timed(s, 10 * SECOND);
     });
     let bench = Bench::new(&spec).run();
@@ -350,7 +350,7 @@ fn runtime_ends_the_issuing_and_the_rest_counts() {
     let read = &bench.stats().directions[0];
     assert_eq!((bench.ended(), read.ios, read.runtime_ns), (1100 * US, 44, 1100 * US));
     // Without time_based, the size may end it earlier.
-    let spec = job(|s| s.runtime = Nanos::new(SECOND));
+    let spec = job(|s| s.timing.runtime = Nanos::new(SECOND));
     assert_eq!(Bench::new(&spec).run().ended(), 256 * 100 * US);
 }
 
@@ -358,7 +358,7 @@ fn runtime_ends_the_issuing_and_the_rest_counts() {
 fn ramp_time_is_not_measured_and_adds_to_the_runtime() {
     let spec = job(|s| {
         timed(s, 10 * MS);
-        s.ramp_time = Nanos::new(5 * MS);
+        s.timing.ramp_time = Nanos::new(5 * MS);
     });
     let bench = Bench::new(&spec).run();
     let read = &bench.stats().directions[0];
@@ -370,18 +370,18 @@ fn ramp_time_is_not_measured_and_adds_to_the_runtime() {
 #[test]
 fn amounts() {
     let count = |edit: fn(&mut JobSpec)| Bench::new(&job(edit)).run().seen.len();
-    assert_eq!(count(|s| s.loops = 3), 768);
-    assert_eq!(count(|s| s.number_ios = Some(10)), 10);
-    assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(64 * 1024))), 16);
-    assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(3 << 20))), 768);
+    assert_eq!(count(|s| s.timing.loops = 3), 768);
+    assert_eq!(count(|s| s.timing.number_ios = Some(10)), 10);
+    assert_eq!(count(|s| s.space.io_size = Some(Amount::Bytes(64 * 1024))), 16);
+    assert_eq!(count(|s| s.space.io_size = Some(Amount::Bytes(3 << 20))), 768);
     // The last I/O goes beyond io_size.
-    assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(64 * 1024 + 1))), 17);
-    assert_eq!(count(|s| s.io_size = Some(Amount::Bytes(1))), 1);
+    assert_eq!(count(|s| s.space.io_size = Some(Amount::Bytes(64 * 1024 + 1))), 17);
+    assert_eq!(count(|s| s.space.io_size = Some(Amount::Bytes(1))), 1);
     // What it moves beyond it counts in the next loop.
-    assert_eq!(count(|s| (s.io_size, s.loops) = (Some(Amount::Bytes(6 * 1024)), 4)), 6);
-    assert_eq!(count(|s| s.block_sizes[0] = BlockSizes::Range(300 * 1024, 300 * 1024)), 3);
+    assert_eq!(count(|s| (s.space.io_size, s.timing.loops) = (Some(Amount::Bytes(6 * 1024)), 4)), 6);
+    assert_eq!(count(|s| s.blocks.sizes[0] = BlockSizes::Range(300 * 1024, 300 * 1024)), 3);
     // number_ios does not extend the size.
-    assert_eq!(count(|s| s.number_ios = Some(1000)), 256);
+    assert_eq!(count(|s| s.timing.number_ios = Some(1000)), 256);
 }
 
 #[test]
@@ -389,7 +389,7 @@ fn mixes_are_within_tolerance() {
     for mix in [0, 30, 70, 100] {
         let spec = job(|s| {
             s.rw = Rw { write: true, random: true, mix_read: mix, ..s.rw };
-            s.size = Some(Amount::Bytes(40 << 20));
+            s.space.size = Some(Amount::Bytes(40 << 20));
         });
         let bench = Bench::new(&spec).run();
         let reads = bench.stats().directions[0].ios;
@@ -403,7 +403,7 @@ fn every_block_once_a_loop_at_any_depth() {
         let spec = job(|s| {
             deep(s, depth);
             s.rw.random = true;
-            s.loops = 2;
+            s.timing.loops = 2;
         });
         let bench = Bench::new(&spec).run();
         for pass in bench.seen.chunks(256) {
@@ -419,24 +419,24 @@ fn syncs() {
     let ops = |edit: fn(&mut JobSpec)| {
         Bench::new(&job(|s| {
             writes(s);
-            s.number_ios = Some(7);
+            s.timing.number_ios = Some(7);
             edit(s);
         }))
         .run()
     };
-    assert_eq!(ops(|s| s.fsync = 3).ops(), "wwwfwwwfw");
+    assert_eq!(ops(|s| s.durability.fsync = 3).ops(), "wwwfwwwfw");
     // As logged by fio 3.33: one flush if both are due, and none after the last write.
-    let both = ops(|s| (s.fsync, s.fdatasync, s.number_ios) = (3, 2, Some(10)));
+    let both = ops(|s| (s.durability.fsync, s.durability.fdatasync, s.timing.number_ios) = (3, 2, Some(10)));
     assert_eq!(both.ops(), "wwfwfwfwwfwwfwfw");
-    assert_eq!(ops(|s| s.end_fsync = true).ops(), "wwwwwwwf");
+    assert_eq!(ops(|s| s.durability.end_fsync = true).ops(), "wwwwwwwf");
     // At the end of each loop, before what was written is read back.
-    assert_eq!(ops(|s| (s.end_fsync, s.loops) = (true, 2)).ops(), "wwwwwwwf".repeat(2));
-    let verified = ops(|s| (s.end_fsync, s.verify.method) = (true, Some(VerifyMethod::Crc32c)));
+    assert_eq!(ops(|s| (s.durability.end_fsync, s.timing.loops) = (true, 2)).ops(), "wwwwwwwf".repeat(2));
+    let verified = ops(|s| (s.durability.end_fsync, s.verify.method) = (true, Some(VerifyMethod::Crc32c)));
     assert_eq!(verified.ops(), "wwwwwwwfrrrrrrr");
     let bench = ops(|s| {
         deep(s, 8);
-        s.fdatasync = 4;
-        s.end_fsync = true;
+        s.durability.fdatasync = 4;
+        s.durability.end_fsync = true;
     });
     assert_eq!(bench.ops(), "wwwwfwwwf");
     assert_eq!((bench.seen[4].at, bench.seen[5].at), (0, 0), "a flush is one I/O of the queue");
@@ -444,7 +444,7 @@ fn syncs() {
     let bench = ops(|s| {
         deep(s, 8);
         s.engine.submission_blocks = true;
-        s.fsync = 4;
+        s.durability.fsync = 4;
     });
     assert_eq!(bench.ops(), "wwwwfwww");
     assert_eq!((bench.seen[4].at, bench.seen[5].at), (0, 100 * US), "with libaio the process sleeps for it");
@@ -452,7 +452,8 @@ fn syncs() {
         let spec = job(|s| {
             deep(s, depth);
             writes(s);
-            (s.rw.random, s.engine.submission_blocks, s.fsync, s.number_ios) = (true, true, 1, Some(60));
+            (s.rw.random, s.engine.submission_blocks, s.durability.fsync, s.timing.number_ios) =
+                (true, true, 1, Some(60));
         });
         let longest = Bench::new(&spec).run().stats().directions[1].clat.max;
         let most = u64::from(depth + 1) * 100 * US;
@@ -460,7 +461,7 @@ fn syncs() {
     }
     let mut bench = Bench::new(&job(|s| {
         writes(s);
-        s.sync = SyncMode::Dsync;
+        s.durability.sync = SyncMode::Dsync;
     }));
     bench.process.start(Instant::ZERO);
     assert_eq!(bench.process.poll(Instant::ZERO), Poll::Submit(1));
@@ -480,7 +481,7 @@ fn a_full_device_ends_a_job_that_fills_it_without_an_error() {
             bench.fail = Some((9, Status::NoSpace));
             bench.run()
         };
-        let filled = full(|s| (s.fill_device, s.loops, s.end_fsync) = (true, 3, true));
+        let filled = full(|s| (s.space.fill_device, s.timing.loops, s.durability.end_fsync) = (true, 3, true));
         let read_back = if verify.is_some() { "r".repeat(9) } else { String::new() };
         assert_eq!((filled.ops(), filled.stats().error), ("w".repeat(10) + "f" + &read_back, 0));
         assert_eq!((filled.stats().directions[1].ios, filled.stats().directions[1].errors), (9, 0));
@@ -494,7 +495,7 @@ fn trimwrite_trims_then_writes() {
         let spec = job(|s| {
             deep(s, depth);
             s.rw = Rw { read: false, trim: true, trim_then_write: true, random: true, ..s.rw };
-            s.io_size = Some(Amount::Bytes(64 * 1024));
+            s.space.io_size = Some(Amount::Bytes(64 * 1024));
         });
         let bench = Bench::new(&spec).run();
         assert_eq!((bench.ops().matches('t').count(), bench.ops().matches('w').count()), (16, 16));
@@ -510,16 +511,16 @@ fn priorities() {
     use elevon_core::ioprio::PrioClass;
     let (usual, high) = (IoPrio::new(PrioClass::Be, 5), IoPrio::new(PrioClass::Rt, 0));
     let spec = job(|s| {
-        s.ioprio = usual;
-        s.command_prio = [Some((25, high)), None];
-        s.size = Some(Amount::Bytes(16 << 20));
+        s.priority.ioprio = usual;
+        s.priority.command = [Some((25, high)), None];
+        s.space.size = Some(Amount::Bytes(16 << 20));
     });
     let bench = Bench::new(&spec).run();
     let by_priority = &bench.stats().directions[0].by_priority;
     assert_eq!(by_priority.iter().map(|p| p.0).collect::<Vec<_>>(), [high, usual]);
     assert!(by_priority[0].1.count.abs_diff(1024) < 120, "{}", by_priority[0].1.count);
     assert_eq!(bench.seen.iter().filter(|s| s.ioprio == high).count() as u64, by_priority[0].1.count);
-    let spec = job(|s| s.command_prio = [Some((100, high)), None]);
+    let spec = job(|s| s.priority.command = [Some((100, high)), None]);
     assert!(Bench::new(&spec).run().stats().directions[0].by_priority.is_empty(), "one priority only");
 }
 
@@ -536,11 +537,11 @@ fn errors_end_the_job_unless_forgiven() {
     let bench = run(Status::IoError, |_| {});
     assert_eq!((bench.stats().error, bench.stats().directions[0].errors), (5, 1));
     assert!(bench.seen.len() <= 15 && bench.stats().directions[0].ios == bench.seen.len() as u64 - 1);
-    let forgiven = run(Status::IoError, |s| s.continue_on_error[0] = true);
+    let forgiven = run(Status::IoError, |s| s.errors.continues[0] = true);
     assert_eq!((forgiven.stats().error, forgiven.stats().directions[0].ios), (0, 255));
     assert_eq!(forgiven.stats().directions[0].errors, 1);
-    assert_eq!(run(Status::NoSpace, |s| s.continue_on_error[0] = true).stats().error, 28, "a fatal one");
-    let ignored = run(Status::NoSpace, |s| s.ignore_error[0] = vec![28]);
+    assert_eq!(run(Status::NoSpace, |s| s.errors.continues[0] = true).stats().error, 28, "a fatal one");
+    let ignored = run(Status::NoSpace, |s| s.errors.ignored[0] = vec![28]);
     assert_eq!((ignored.stats().error, ignored.stats().directions[0].ios), (0, 255));
 }
 
@@ -557,7 +558,7 @@ fn sleeping_for_a_tag_is_submission_latency() {
     let spec = job(|s| {
         deep(s, 4);
         s.engine.submission_blocks = true;
-        s.iodepth_batch_submit = 4;
+        s.queue.batch_submit = 4;
     });
     let mut bench = Bench::new(&spec);
     let process = &mut bench.process;
@@ -600,7 +601,7 @@ fn a_synchronous_sleep_for_a_tag_is_completion_latency() {
 
 #[test]
 fn a_job_whose_only_io_outlasts_a_sample_has_one_sample() {
-    let spec = job(|s| s.size = Some(Amount::Bytes(BLOCK)));
+    let spec = job(|s| s.space.size = Some(Amount::Bytes(BLOCK)));
     let bench = Bench::new(&spec).latency(800 * MS).run();
     let read = &bench.process.stats().directions[0];
     assert_eq!((read.iops.count, read.iops.max, read.bandwidth.max), (1, 1, 5), "1.25/s, 5 KiB/s");
@@ -612,10 +613,10 @@ fn overlapping_ios_are_serialized() {
         deep(s, 16);
         writes(s);
         s.rw.random = true;
-        s.norandommap = true;
-        s.serialize_overlap = true;
-        s.size = Some(Amount::Bytes(16 * BLOCK));
-        s.io_size = Some(Amount::Bytes(1 << 20));
+        s.random.norandommap = true;
+        s.queue.serialize_overlap = true;
+        s.space.size = Some(Amount::Bytes(16 * BLOCK));
+        s.space.io_size = Some(Amount::Bytes(1 << 20));
     });
     let bench = Bench::new(&spec).run();
     for (index, one) in bench.seen.iter().enumerate() {
@@ -631,7 +632,7 @@ fn same_seed_same_run() {
     let spec = job(|s| {
         deep(s, 8);
         s.rw = Rw { write: true, random: true, ..s.rw };
-        s.block_sizes = [0; 3].map(|_| BlockSizes::Range(4096, 16384));
+        s.blocks.sizes = [0; 3].map(|_| BlockSizes::Range(4096, 16384));
     });
     let seen = |clone| Bench::with(&spec, CpuCost::default(), clone).run().seen;
     assert_eq!(seen(0), seen(0));
@@ -647,8 +648,8 @@ fn any_job() -> impl Strategy<Value = JobSpec> {
     (shape, rw, sizes, pace, verify).prop_map(|(shape, rw, sizes, pace, verify)| {
         job(|s| {
             deep(s, shape.0);
-            (s.iodepth_batch_submit, s.iodepth_batch_complete_min) = (shape.1, shape.2);
-            (s.iodepth_batch_complete_max, s.iodepth_low) = (shape.3, shape.4);
+            (s.queue.batch_submit, s.queue.complete_min) = (shape.1, shape.2);
+            (s.queue.complete_max, s.queue.low) = (shape.3, shape.4);
             s.engine.asynchronous = shape.5;
             let kinds = [(true, false, false), (false, true, false), (false, false, true), (true, true, false)];
             let (read, write, trim) = kinds[(rw.0 as usize).min(3)];
@@ -656,21 +657,21 @@ fn any_job() -> impl Strategy<Value = JobSpec> {
             if rw.0 == 5 {
                 s.rw = Rw { read: false, write: false, trim: true, trim_then_write: true, ..s.rw };
             }
-            s.percentage_random = [rw.4; 3];
-            s.norandommap = rw.5;
-            s.block_sizes = [0; 3].map(|_| BlockSizes::Range(512 * sizes.0, 512 * (sizes.0 + sizes.1)));
-            s.size = Some(Amount::Bytes(512 * (sizes.0 + sizes.2)));
-            s.io_size = Some(Amount::Bytes(512 * sizes.3));
-            s.loops = sizes.4;
-            s.rate_iops = [Some(pace.0 * 5000).filter(|r| *r > 0), Some(pace.1 * 3000).filter(|r| *r > 0), None];
-            s.think_time = Nanos::new(pace.5 * 50 * US);
-            s.think_time_blocks = pace.2;
-            s.think_time_counts_issued = pace.3;
-            s.fsync = pace.4;
-            s.end_fsync = pace.3;
+            s.random.percentage = [rw.4; 3];
+            s.random.norandommap = rw.5;
+            s.blocks.sizes = [0; 3].map(|_| BlockSizes::Range(512 * sizes.0, 512 * (sizes.0 + sizes.1)));
+            s.space.size = Some(Amount::Bytes(512 * (sizes.0 + sizes.2)));
+            s.space.io_size = Some(Amount::Bytes(512 * sizes.3));
+            s.timing.loops = sizes.4;
+            s.rates.iops = [Some(pace.0 * 5000).filter(|r| *r > 0), Some(pace.1 * 3000).filter(|r| *r > 0), None];
+            s.think.time = Nanos::new(pace.5 * 50 * US);
+            s.think.blocks = pace.2;
+            s.think.counts_issued = pace.3;
+            s.durability.fsync = pace.4;
+            s.durability.end_fsync = pace.3;
             s.verify.method = [None, Some(VerifyMethod::Crc32c), Some(VerifyMethod::Meta)][verify.0 as usize];
             s.verify.backlog = verify.1;
-            s.serialize_overlap = verify.2;
+            s.queue.serialize_overlap = verify.2;
             if verify.3 {
                 timed(s, 5 * MS);
             }
@@ -707,29 +708,29 @@ proptest! {
 fn number_ios_bounds_each_loop_and_counts_after_the_ramp() {
     let count = |edit: fn(&mut JobSpec)| {
         let bench = Bench::new(&job(|s| {
-            s.number_ios = Some(10);
+            s.timing.number_ios = Some(10);
             edit(s);
         }));
         bench.run().stats().directions[0].ios
     };
-    assert_eq!(count(|s| s.loops = 3), 30);
+    assert_eq!(count(|s| s.timing.loops = 3), 30);
     assert_eq!(count(|s| timed(s, 10 * MS)), 100);
-    assert_eq!(count(|s| s.ramp_time = Nanos::new(MS / 2)), 10);
+    assert_eq!(count(|s| s.timing.ramp_time = Nanos::new(MS / 2)), 10);
 }
 
 #[test]
 fn gaps_end_a_loop_at_the_end_of_the_region() {
     let offsets = |edit: fn(&mut JobSpec)| {
         let bench = Bench::new(&job(|s| {
-            s.size = Some(Amount::Bytes(8 * BLOCK));
+            s.space.size = Some(Amount::Bytes(8 * BLOCK));
             s.rw.sequential_skip = BLOCK as i64;
             edit(s);
         }));
         bench.run().seen.iter().map(|seen| (seen.offset - START) / BLOCK).collect::<Vec<_>>()
     };
     assert_eq!(offsets(|_| ()), [0, 2, 4, 6]);
-    assert_eq!(offsets(|s| s.loops = 2), [0, 2, 4, 6, 0, 2, 4, 6]);
-    assert_eq!(offsets(|s| s.io_size = Some(Amount::Bytes(6 * BLOCK))), [0, 2, 4, 6, 0, 2]);
+    assert_eq!(offsets(|s| s.timing.loops = 2), [0, 2, 4, 6, 0, 2, 4, 6]);
+    assert_eq!(offsets(|s| s.space.io_size = Some(Amount::Bytes(6 * BLOCK))), [0, 2, 4, 6, 0, 2]);
     assert_eq!(offsets(|s| timed(s, 500 * US)), [0, 2, 4, 6, 0]);
 }
 
@@ -737,7 +738,7 @@ fn gaps_end_a_loop_at_the_end_of_the_region() {
 fn a_batch_counts_at_its_last_depth() {
     let spec = job(|s| {
         deep(s, 32);
-        (s.iodepth_batch_submit, s.iodepth_batch_complete_min, s.iodepth_batch_complete_max) = (8, 8, 8);
+        (s.queue.batch_submit, s.queue.complete_min, s.queue.complete_max) = (8, 8, 8);
     });
     // Depths are 8, 16, 24, then always 32. fio reports 8: 8, 16: 16, 32: the rest.
     assert_eq!(Bench::new(&spec).run().stats().depth_levels, [0, 0, 0, 8, 16, 232, 0]);
@@ -748,7 +749,7 @@ fn a_direction_without_a_rate_does_not_wait_for_one_that_has() {
     let spec = job(|s| {
         timed(s, SECOND);
         s.rw = Rw { write: true, ..s.rw };
-        s.rate_iops[0] = Some(100);
+        s.rates.iops[0] = Some(100);
     });
     let bench = Bench::new(&spec).run();
     let ios = [0, 1].map(|d| bench.stats().directions[d].ios);
@@ -760,8 +761,8 @@ fn minimum_rates_are_of_directions_that_occur() {
     let error = |minimum| {
         let spec = job(|s| {
             timed(s, 3 * SECOND);
-            s.rate_iops[0] = Some(500);
-            s.rate_iops_min = [Some(minimum); 3];
+            s.rates.iops[0] = Some(500);
+            s.rates.min_iops = [Some(minimum); 3];
         });
         Bench::new(&spec).run().stats().error
     };
@@ -774,9 +775,9 @@ fn a_slower_io_than_max_latency_ends_the_job() {
         let bench = Bench::new(&job(edit)).run();
         (bench.stats().error, bench.seen.len())
     };
-    assert_eq!(run(|s| s.max_latency = [Nanos::new(100 * US); 3]), (0, 256));
-    assert_eq!(run(|s| s.max_latency = [Nanos::new(99 * US); 3]), (110, 1));
-    assert_eq!(run(|s| s.max_latency[1] = Nanos::new(99 * US)), (0, 256));
+    assert_eq!(run(|s| s.latency.max = [Nanos::new(100 * US); 3]), (0, 256));
+    assert_eq!(run(|s| s.latency.max = [Nanos::new(99 * US); 3]), (110, 1));
+    assert_eq!(run(|s| s.latency.max[1] = Nanos::new(99 * US)), (0, 256));
 }
 
 #[test]
@@ -792,6 +793,6 @@ fn a_mismatch_is_survived_where_the_job_says_so() {
         (bench.stats().error, bench.stats().verify_errors)
     };
     assert_eq!(errors(|_| ()), (84, 1));
-    assert_eq!(errors(|s| s.continue_on_verify = true), (0, 256));
-    assert_eq!(errors(|s| s.ignore_error[2].push(84)), (0, 256));
+    assert_eq!(errors(|s| s.errors.continues_on_mismatch = true), (0, 256));
+    assert_eq!(errors(|s| s.errors.ignored[2].push(84)), (0, 256));
 }

@@ -102,7 +102,6 @@ const LONGEST_FUNCTION: usize = 70;
 /// Functions that may be longer, with the reason. An entry must be removed when its function is
 /// short enough.
 const LONG_FUNCTIONS: &[(&str, &str)] = &[
-    ("fio/spec.rs default_job", "one struct literal: the defaults of every option"),
     ("src/kernel.rs rules", "one struct literal: the value of every rule"),
     ("html/cache.rs over_time", "a table of plots in code"),
     ("findings/inversion.rs finding", "the text of a finding: its evidence, figures and advice"),

@@ -5,7 +5,7 @@ use super::super::number::Scan;
 use crate::diagnostic::{Complaint, Problem};
 
 pub(in super::super) fn continue_on_error(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
-    draft.spec.continue_on_error = match text {
+    draft.spec.errors.continues = match text {
         "none" | "0" => [false; 3],
         "read" => [true, false, false],
         "write" => [false, true, false],
@@ -16,7 +16,7 @@ pub(in super::super) fn continue_on_error(draft: &mut Draft, _: &mut Scan, text:
                 .because(format!("`{text}` is no choice; must be one of none read write io verify all")));
         }
     };
-    draft.spec.continue_on_verify = matches!(text, "verify" | "all" | "1");
+    draft.spec.errors.continues_on_mismatch = matches!(text, "verify" | "all" | "1");
     Ok(())
 }
 
@@ -33,7 +33,7 @@ pub(in super::super) fn ignore_error(draft: &mut Draft, _: &mut Scan, text: &str
             slot.push(errno(name)?);
         }
     }
-    draft.spec.ignore_error = errors;
+    draft.spec.errors.ignored = errors;
     Ok(())
 }
 

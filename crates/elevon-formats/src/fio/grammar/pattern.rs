@@ -20,7 +20,7 @@ pub(in super::super) fn buffer_pattern(draft: &mut Draft, scan: &mut Scan, text:
         return Err(Problem::Unsupported
             .because(format!("`{text}`: %o is a format of verify_pattern=; must be bytes such as 0xdeadbeef")));
     }
-    draft.spec.buffer_pattern = Some(pattern.into());
+    draft.spec.content.pattern = Some(pattern.into());
     Ok(())
 }
 

@@ -155,7 +155,7 @@ pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &
         }
     };
     // The whole job has one form of distribution: a direction that is left out is uniform.
-    draft.spec.distribution = list.map(|one| one.unwrap_or(Distribution::Random));
+    draft.spec.random.distribution = list.map(|one| one.unwrap_or(Distribution::Random));
     Ok(())
 }
 

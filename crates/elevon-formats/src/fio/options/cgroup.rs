@@ -7,7 +7,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("cgroup", OptionKind::Text(grammar::cgroup), "", "", "the tenant that pays for the job's I/O"),
     row(
         "cgroup_weight",
-        OptionKind::Int(100, 1000, |d, n| d.spec.cgroup_weight = Some(n as u32)),
+        OptionKind::Int(100, 1000, |d, n| d.spec.tenant.weight = Some(n as u32)),
         "",
         "",
         "its weight",

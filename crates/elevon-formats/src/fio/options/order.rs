@@ -6,14 +6,26 @@ use super::{ANY, COUNT, OptionKind, OptionRow, row};
 use elevon_core::units::Nanos;
 
 pub(super) const ROWS: &[OptionRow] = &[
-    row("stonewall", OptionKind::Flag(|d, on| d.spec.stonewall = on), "", "", "start when all jobs before have ended")
-        .alias(&["wait_for_previous"]),
+    row(
+        "stonewall",
+        OptionKind::Flag(|d, on| d.spec.order.stonewall = on),
+        "",
+        "",
+        "start when all jobs before have ended",
+    )
+    .alias(&["wait_for_previous"]),
     row("wait_for", OptionKind::Text(grammar::wait_for), "", "", "start when the named job has ended"),
-    row("exitall", OptionKind::Flag(|d, on| d.spec.exitall = on), "", "", "of any job: the end of one ends others"),
+    row(
+        "exitall",
+        OptionKind::Flag(|d, on| d.spec.order.exitall = on),
+        "",
+        "",
+        "of any job: the end of one ends others",
+    ),
     row(
         "exit_what",
         OptionKind::Choice(&["group", "stonewall", "all"], |d, word| {
-            d.spec.exit_what = match word {
+            d.spec.order.exit_what = match word {
                 "stonewall" => ExitWhat::Stonewall,
                 "all" => ExitWhat::All,
                 _ => ExitWhat::Group,
@@ -25,7 +37,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         "exitall_on_error",
-        OptionKind::Flag(|d, on| d.spec.exitall_on_error = on),
+        OptionKind::Flag(|d, on| d.spec.order.exitall_on_error = on),
         "",
         "",
         "a job that fails ends all",

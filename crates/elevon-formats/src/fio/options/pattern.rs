@@ -24,7 +24,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         "norandommap",
-        OptionKind::Flag(|d, on| d.spec.norandommap = on),
+        OptionKind::Flag(|d, on| d.spec.random.norandommap = on),
         "",
         "",
         "blocks may repeat before all were visited",
@@ -47,25 +47,37 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("spr_cs", super::COUNT, "bytes", "0", "cache size that sprandom assumes").no_effect("it belongs to sprandom"),
     row(
         "bs_unaligned",
-        OptionKind::Flag(|d, on| d.spec.bs_unaligned = on),
+        OptionKind::Flag(|d, on| d.spec.blocks.unaligned = on),
         "",
         "",
         "sizes need not be multiples of the least",
     )
     .alias(&["blocksize_unaligned"]),
     row("bs_is_seq_rand", OptionKind::Bool(|d, on| d.bs_is_seq_rand = on), "", "0", "bs gives sequential,random sizes"),
-    row("num_range", OptionKind::Int(1, MAX_RANGES, |d, n| d.spec.num_range = n as u32), "", "1", "ranges in one trim"),
+    row(
+        "num_range",
+        OptionKind::Int(1, MAX_RANGES, |d, n| d.spec.blocks.trim_ranges = n as u32),
+        "",
+        "1",
+        "ranges in one trim",
+    ),
     row(
         "fill_device",
-        OptionKind::Bool(|d, on| d.spec.fill_device = on),
+        OptionKind::Bool(|d, on| d.spec.space.fill_device = on),
         "",
         "0",
         "without size=, go on to the end of the device, once",
     )
     .alias(&["fill_fs"]),
-    row("overwrite", OptionKind::Bool(|d, on| d.spec.overwrite = on), "", "0", "lay files out before writing them"),
-    row("zero_buffers", OptionKind::Flag(|d, on| d.spec.zero_buffers = on), "", "", "buffers of zeroes"),
-    row("refill_buffers", OptionKind::Flag(|d, on| d.spec.refill_buffers = on), "", "", "new content for every write"),
+    row(
+        "overwrite",
+        OptionKind::Bool(|d, on| d.spec.caching.overwrite = on),
+        "",
+        "0",
+        "lay files out before writing them",
+    ),
+    row("zero_buffers", OptionKind::Flag(|d, on| d.spec.content.zeroes = on), "", "", "buffers of zeroes"),
+    row("refill_buffers", OptionKind::Flag(|d, on| d.spec.content.refill = on), "", "", "new content for every write"),
     row("scramble_buffers", BOOL, "", "1", "change buffers a little between writes")
         .no_effect("content has no bearing on a simulated device; use refill_buffers on a real one"),
     row("buffer_pattern", OptionKind::Text(grammar::buffer_pattern), "", "", "bytes that fill the buffers"),

@@ -6,21 +6,21 @@ use super::{OptionKind, OptionRow, row};
 pub(super) const ROWS: &[OptionRow] = &[
     row(
         "randrepeat",
-        OptionKind::Bool(|d, on| d.spec.randrepeat = on),
+        OptionKind::Bool(|d, on| d.spec.random.repeat = on),
         "",
         "1",
         "the same offsets on every run with the same `--seed`",
     ),
     row(
         "allrandrepeat",
-        OptionKind::Bool(|d, on| d.spec.allrandrepeat = on),
+        OptionKind::Bool(|d, on| d.spec.random.repeat_all = on),
         "",
         "0",
         "the same everything on every run with the same `--seed`",
     ),
     row(
         "randseed",
-        OptionKind::Int(0, u64::MAX, |d, n| d.spec.randseed = Some(n)),
+        OptionKind::Int(0, u64::MAX, |d, n| d.spec.random.seed = Some(n)),
         "",
         "",
         "seed of the job's sequences",

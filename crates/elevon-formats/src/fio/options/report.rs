@@ -11,16 +11,16 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("name", OptionKind::Text(grammar::name), "", "", "name of the job in place of the section's"),
     row(
         "group_reporting",
-        OptionKind::Flag(|d, on| d.spec.group_reporting = on),
+        OptionKind::Flag(|d, on| d.spec.report.group_reporting = on),
         "",
         "",
         "one report for a group of jobs",
     ),
-    row("new_group", OptionKind::Flag(|d, on| d.spec.new_group = on), "", "", "a group starts here"),
+    row("new_group", OptionKind::Flag(|d, on| d.spec.report.new_group = on), "", "", "a group starts here"),
     row(
         "unified_rw_reporting",
         OptionKind::Choice(&["none", "mixed", "both", "0", "1", "2"], |d, word| {
-            d.spec.unified_rw_reporting = match word {
+            d.spec.report.unified = match word {
                 "mixed" | "1" => Unified::Mixed,
                 "both" | "2" => Unified::Both,
                 _ => Unified::Separate,
@@ -37,9 +37,27 @@ pub(super) const ROWS: &[OptionRow] = &[
         PERCENTILES,
         "percentiles to report, at most 20",
     ),
-    row("clat_percentiles", OptionKind::Bool(|d, on| d.spec.clat_percentiles = on), "", "1", "of completion latency"),
-    row("lat_percentiles", OptionKind::Bool(|d, on| d.spec.lat_percentiles = on), "", "0", "of the whole latency"),
-    row("slat_percentiles", OptionKind::Bool(|d, on| d.spec.slat_percentiles = on), "", "0", "of submission latency"),
+    row(
+        "clat_percentiles",
+        OptionKind::Bool(|d, on| d.spec.report.clat_percentiles = on),
+        "",
+        "1",
+        "of completion latency",
+    ),
+    row(
+        "lat_percentiles",
+        OptionKind::Bool(|d, on| d.spec.report.lat_percentiles = on),
+        "",
+        "0",
+        "of the whole latency",
+    ),
+    row(
+        "slat_percentiles",
+        OptionKind::Bool(|d, on| d.spec.report.slat_percentiles = on),
+        "",
+        "0",
+        "of submission latency",
+    ),
     row(
         "continue_on_error",
         OptionKind::Text(grammar::continue_on_error),

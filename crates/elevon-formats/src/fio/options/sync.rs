@@ -5,8 +5,20 @@ use super::super::spec::SyncMode;
 use super::{ANY, COUNT, OptionKind, OptionRow, row};
 
 pub(super) const ROWS: &[OptionRow] = &[
-    row("fsync", OptionKind::Int(0, ANY, |d, n| d.spec.fsync = n as u32), "writes", "0", "sync after this many writes"),
-    row("fdatasync", OptionKind::Int(0, ANY, |d, n| d.spec.fdatasync = n as u32), "writes", "0", "likewise, data only"),
+    row(
+        "fsync",
+        OptionKind::Int(0, ANY, |d, n| d.spec.durability.fsync = n as u32),
+        "writes",
+        "0",
+        "sync after this many writes",
+    ),
+    row(
+        "fdatasync",
+        OptionKind::Int(0, ANY, |d, n| d.spec.durability.fdatasync = n as u32),
+        "writes",
+        "0",
+        "likewise, data only",
+    ),
     row(
         "sync_file_range",
         OptionKind::Text(grammar::sync_file_range),
@@ -16,16 +28,22 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         "end_fsync",
-        OptionKind::Bool(|d, on| d.spec.end_fsync = on),
+        OptionKind::Bool(|d, on| d.spec.durability.end_fsync = on),
         "",
         "0",
         "sync at the end of each loop, before what it wrote is read back",
     ),
-    row("fsync_on_close", OptionKind::Bool(|d, on| d.spec.fsync_on_close = on), "", "0", "sync when a file is closed"),
+    row(
+        "fsync_on_close",
+        OptionKind::Bool(|d, on| d.spec.durability.fsync_on_close = on),
+        "",
+        "0",
+        "sync when a file is closed",
+    ),
     row(
         "sync",
         OptionKind::Choice(&["none", "0", "sync", "1", "dsync"], |d, word| {
-            d.spec.sync = match word {
+            d.spec.durability.sync = match word {
                 "sync" | "1" => SyncMode::Sync,
                 "dsync" => SyncMode::Dsync,
                 _ => SyncMode::None,

@@ -32,7 +32,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     .no_effect("files are not locked"),
     row(
         "nrfiles",
-        OptionKind::Int(0, ANY, |d, n| d.spec.nrfiles = (n as u32).max(1)),
+        OptionKind::Int(0, ANY, |d, n| d.spec.files.count = (n as u32).max(1)),
         "files",
         "1",
         "files of the job",
@@ -48,34 +48,34 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         "size",
-        OptionKind::Amount(|d, n| d.spec.size = nonzero(n)),
+        OptionKind::Amount(|d, n| d.spec.space.size = nonzero(n)),
         "bytes",
         "",
         "bytes of the region, or a share of the device",
     ),
-    row("io_size", OptionKind::Amount(|d, n| d.spec.io_size = nonzero(n)), "bytes", "size", "bytes to move")
+    row("io_size", OptionKind::Amount(|d, n| d.spec.space.io_size = nonzero(n)), "bytes", "size", "bytes to move")
         .alias(&["io_limit"]),
     row("filesize", OptionKind::Text(grammar::filesize), "bytes", "", "size of a file, or a range of sizes"),
     row("file_append", BOOL, "", "0", "start at the end of the file").refused("give the offset with offset="),
-    row("offset", OptionKind::Amount(|d, n| d.spec.offset = n), "bytes", "0", "where the region starts")
+    row("offset", OptionKind::Amount(|d, n| d.spec.space.offset = n), "bytes", "0", "where the region starts")
         .alias(&["fileoffset"]),
     row(
         "offset_increment",
-        OptionKind::Amount(|d, n| d.spec.offset_increment = n),
+        OptionKind::Amount(|d, n| d.spec.space.offset_increment = n),
         "bytes",
         "0",
         "more offset for every clone",
     ),
     row(
         "offset_align",
-        OptionKind::Int(0, ANY_64_BIT, |d, n| d.spec.offset_align = n),
+        OptionKind::Int(0, ANY_64_BIT, |d, n| d.spec.space.offset_align = n),
         "bytes",
         "0",
         "alignment of a percent offset",
     ),
     row(
         "number_ios",
-        OptionKind::Int(0, ANY_64_BIT, |d, n| d.spec.number_ios = (n > 0).then_some(n)),
+        OptionKind::Int(0, ANY_64_BIT, |d, n| d.spec.timing.number_ios = (n > 0).then_some(n)),
         "I/Os",
         "0",
         "stop after these",
@@ -88,7 +88,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "1",
         "go through the page cache: the opposite of direct",
     ),
-    row("atomic", OptionKind::Bool(|d, on| d.spec.atomic = on), "", "0", "writes that are never torn (RWF_ATOMIC)"),
+    row(
+        "atomic",
+        OptionKind::Bool(|d, on| d.spec.durability.atomic = on),
+        "",
+        "0",
+        "writes that are never torn (RWF_ATOMIC)",
+    ),
     row("ioengine", OptionKind::Text(grammar::ioengine), "", "psync", "how a process waits for its I/O"),
     row(
         "zonemode",
@@ -132,10 +138,16 @@ pub(super) const ROWS: &[OptionRow] = &[
         .no_effect("what may be written to is what the command line names"),
     row("unlink", BOOL, "", "0", "remove files afterwards").no_effect("nothing is removed"),
     row("unlink_each_loop", BOOL, "", "0", "remove files after each loop").no_effect("nothing is removed"),
-    row("pre_read", OptionKind::Bool(|d, on| d.spec.pre_read = on), "", "0", "read files into the page cache first"),
+    row(
+        "pre_read",
+        OptionKind::Bool(|d, on| d.spec.caching.pre_read = on),
+        "",
+        "0",
+        "read files into the page cache first",
+    ),
     row(
         "invalidate",
-        OptionKind::Bool(|d, on| d.spec.invalidate = on),
+        OptionKind::Bool(|d, on| d.spec.caching.invalidate = on),
         "",
         "1",
         "drop files from the page cache first",
@@ -143,7 +155,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row(
         "fadvise_hint",
         OptionKind::Choice(&["0", "1", "random", "sequential"], |d, word| {
-            d.spec.fadvise = match word {
+            d.spec.caching.fadvise = match word {
                 "0" => Fadvise::None,
                 "random" => Fadvise::Random,
                 "sequential" => Fadvise::Sequential,

@@ -27,7 +27,7 @@ fn shown_runs(accesses: &[Access], identical: bool) -> String {
 
 fn of_sizes(sizes: BlockSizes, blocks: u64, edit: impl FnOnce(&mut JobSpec)) -> (JobSpec, Extent) {
     let (mut spec, extent) = job(blocks, false);
-    spec.block_sizes = [sizes.clone(), sizes.clone(), sizes];
+    spec.blocks.sizes = [sizes.clone(), sizes.clone(), sizes];
     edit(&mut spec);
     (spec, extent)
 }
@@ -73,7 +73,7 @@ fn passes_begin_with_the_first_directions_and_sizes_unless_a_job_runs_by_time() 
     let pass = "r4@0 r12@4 r16@16 r8@32 r16@40 r4@56 r4@60";
     let mut reads = of_sizes(range(4), 16, |_| {});
     assert_eq!(first(&reads, 14), format!("{pass} {pass}"));
-    (reads.0.time_based, reads.0.runtime) = (true, elevon_core::units::Nanos::from_millis(1));
+    (reads.0.timing.time_based, reads.0.timing.runtime) = (true, elevon_core::units::Nanos::from_millis(1));
     assert_eq!(first(&reads, 11), format!("{pass} r4@0 r4@4 r4@8 r8@12"));
     let mix = of_sizes(range(4), 16, mixes);
     let pass = "r4@0 r12@4 r16@16 w4@0 r8@32 r16@40 w4@4 w8@8 w12@16 r4@56 w12@28 r4@60 w8@40";
@@ -81,7 +81,7 @@ fn passes_begin_with_the_first_directions_and_sizes_unless_a_job_runs_by_time() 
     // Without the map a job has no passes.
     let any = of_sizes(range(4), 16, |spec| {
         writes(spec);
-        (spec.rw.random, spec.norandommap) = (true, true);
+        (spec.rw.random, spec.random.norandommap) = (true, true);
     });
     let sizes: Vec<u64> = take(&mut pattern(&any.0, &any.1, 0), 12).iter().map(|one| one.len.get() >> 10).collect();
     assert_eq!(sizes[..8], [4, 4, 8, 12, 12, 8, 16, 4]);
@@ -102,19 +102,22 @@ fn a_job_that_verifies_draws_sizes_of_writes_as_of_reads() {
 fn ios_of_a_run_follow_each_other() {
     let runs = |sizes: BlockSizes, edit: fn(&mut JobSpec), count| {
         let (spec, extent) = of_sizes(sizes, 1024, |spec| {
-            (spec.rw.random, spec.norandommap, spec.rw.ios_per_offset) = (true, true, 4);
+            (spec.rw.random, spec.random.norandommap, spec.rw.ios_per_offset) = (true, true, 4);
             edit(spec);
         });
         shown_runs(&take(&mut pattern(&spec, &extent, 0), count), spec.rw.sequencer_identical)
     };
     let sizes = "|r4 r12 r16 r8 |r16 r4 r16 r4 |r4 r4 r4 r8 |r4 r4 r4 r12";
     assert_eq!(runs(range(4), |_| {}, 16), sizes);
-    assert_eq!(runs(range(4), |spec| spec.distribution = [const { Distribution::Zipf(1.2, None) }; 3], 16), sizes);
+    assert_eq!(
+        runs(range(4), |spec| spec.random.distribution = [const { Distribution::Zipf(1.2, None) }; 3], 16),
+        sizes
+    );
     assert_eq!(runs(range(4), |spec| spec.rw.sequencer_identical = true, 16), sizes);
     let four = "|r4 r4 r4 r4 |r4 r4 r4 r4";
-    assert_eq!(runs(range(1), |spec| spec.block_align = [4 * BLOCK; 3], 8), four);
+    assert_eq!(runs(range(1), |spec| spec.blocks.align = [4 * BLOCK; 3], 8), four);
     let sixteen = BlockSizes::Range(4 * BLOCK, 4 * BLOCK);
-    assert_eq!(runs(sixteen, |spec| spec.block_align = [BLOCK; 3], 8), four.replace('4', "16"));
+    assert_eq!(runs(sixteen, |spec| spec.blocks.align = [BLOCK; 3], 8), four.replace('4', "16"));
     // Directions take turns in a run, and each goes on where its own last I/O ended.
     let mixed = "|r4 r4 r4 w4 |r4 r4 w4 w4 |w4 r4 w4 r4 |w4 r4 r4 r4 |w4 w4 r4 r4 |w4 w4 w4 w4";
     assert_eq!(runs(range(1), mixes, 24), mixed);
@@ -128,7 +131,7 @@ fn ios_of_a_run_follow_each_other() {
 #[test]
 fn whole_runs_are_random_or_go_on_by_percentage_random() {
     let (mut spec, extent) = job(100_000, true);
-    (spec.norandommap, spec.rw.ios_per_offset, spec.percentage_random) = (true, 4, [50; 3]);
+    (spec.random.norandommap, spec.rw.ios_per_offset, spec.random.percentage) = (true, 4, [50; 3]);
     let all = offsets(&take(&mut pattern(&spec, &extent, 0), 8000));
     let jumps: Vec<usize> = (1..all.len()).filter(|&at| all[at] != all[at - 1] + 1).collect();
     assert!((900..1100).contains(&jumps.len()) && jumps.iter().all(|at| at % 4 == 0), "{}", jumps.len());
@@ -142,7 +145,7 @@ fn a_pass_of_runs_in_two_directions_or_files_visits_every_block_once() {
         if mixed {
             mixes(&mut spec);
         } else {
-            spec.filenames = vec!["a".into(), "b".into()];
+            spec.files.names = vec!["a".into(), "b".into()];
             extent.regions = [0, 256]
                 .map(|block| Region { start: DeviceOffset::new(BLOCK + block * BLOCK), len: Bytes::new(256 * BLOCK) })
                 .to_vec();
@@ -163,8 +166,8 @@ fn a_pass_of_runs_in_two_directions_or_files_visits_every_block_once() {
 fn a_shared_start_has_space_for_the_blocks_of_both_directions() {
     let (mut spec, extent) = job(16, true);
     mixes(&mut spec);
-    spec.block_sizes[1] = BlockSizes::Range(4 * BLOCK, 4 * BLOCK);
-    (spec.norandommap, spec.block_align) = (true, [BLOCK; 3]);
+    spec.blocks.sizes[1] = BlockSizes::Range(4 * BLOCK, 4 * BLOCK);
+    (spec.random.norandommap, spec.blocks.align) = (true, [BLOCK; 3]);
     for access in take(&mut pattern(&spec, &extent, 0), 1000) {
         assert!(access.offset.get() + access.len.get() <= 17 * BLOCK, "{access:?}");
     }

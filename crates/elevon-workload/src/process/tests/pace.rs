@@ -6,23 +6,23 @@ use super::*;
 fn thinking() {
     let think = |edit: fn(&mut JobSpec)| {
         Bench::new(&job(|s| {
-            s.think_time = Nanos::new(300 * US);
-            s.number_ios = Some(8);
+            s.think.time = Nanos::new(300 * US);
+            s.timing.number_ios = Some(8);
             edit(s);
         }))
         .run()
     };
     let at = |bench: &Bench| -> Vec<u64> { bench.seen.iter().map(|s| s.at / US).collect() };
     assert_eq!(at(&think(|_| {})), [0, 400, 800, 1200, 1600, 2000, 2400, 2800]);
-    assert_eq!(at(&think(|s| s.think_time_blocks = 4)), [0, 100, 200, 300, 700, 800, 900, 1000]);
+    assert_eq!(at(&think(|s| s.think.blocks = 4)), [0, 100, 200, 300, 700, 800, 900, 1000]);
     // Limited by time of I/O.
     let bench = think(|s| {
-        s.think_time_blocks = 0;
-        s.think_time_io_time = Nanos::new(250 * US);
+        s.think.blocks = 0;
+        s.think.io_time = Nanos::new(250 * US);
     });
     assert_eq!(at(&bench), [0, 100, 200, 600, 700, 800, 1200, 1300]);
     // Spinning is CPU time.
-    let bench = think(|s| s.think_time_spin = Nanos::new(50 * US));
+    let bench = think(|s| s.think.spin = Nanos::new(50 * US));
     assert_eq!(at(&bench)[1], 400);
     assert_eq!(bench.stats().cpu_ns, 8 * 50 * US);
 }
@@ -35,9 +35,9 @@ fn thinking_with_several_in_flight() {
     let groups = |blocks: u32, counts_issued: bool| {
         let spec = job(|s| {
             deep(s, 4);
-            s.think_time = Nanos::new(20 * MS);
-            s.think_time_blocks = blocks;
-            s.think_time_counts_issued = counts_issued;
+            s.think.time = Nanos::new(20 * MS);
+            s.think.blocks = blocks;
+            s.think.counts_issued = counts_issued;
             timed(s, SECOND);
         });
         let mut bench = Bench::new(&spec);
@@ -62,10 +62,10 @@ fn thinking_with_several_in_flight() {
 fn thinking_and_rates() {
     let run = |ignore| {
         Bench::new(&job(|s| {
-            s.think_time = Nanos::new(10 * MS);
-            s.think_time_blocks = 5;
-            s.rate_iops[0] = Some(1000);
-            s.rate_ignore_think_time = ignore;
+            s.think.time = Nanos::new(10 * MS);
+            s.think.blocks = 5;
+            s.rates.iops[0] = Some(1000);
+            s.rates.ignore_think_time = ignore;
             timed(s, SECOND);
         }))
         .run()
@@ -81,8 +81,8 @@ fn thinking_and_rates() {
 fn workers_keep_the_rate_that_sleeping_for_each_io_would_not() {
     let seen = |offload: bool, rate: u64| {
         let spec = job(|s| {
-            (s.offload, s.iodepth, s.iodepth_low) = (offload, 4, 4);
-            s.rate_iops = [Some(rate), None, None];
+            (s.queue.offload, s.queue.depth, s.queue.low) = (offload, 4, 4);
+            s.rates.iops = [Some(rate), None, None];
             timed(s, SECOND);
         });
         let mut bench = Bench::new(&spec);
@@ -107,7 +107,7 @@ fn a_process_ahead_of_its_rate_waits_for_its_ios_before_it_sleeps() {
     let seen = |rate: u64| {
         let spec = job(|s| {
             deep(s, 4);
-            s.rate_iops = [Some(rate), None, None];
+            s.rates.iops = [Some(rate), None, None];
             timed(s, SECOND);
         });
         let mut bench = Bench::new(&spec);

@@ -8,7 +8,7 @@ fn the_io_that_reaches_the_size_is_whole_where_there_is_space() {
     let split = BlockSizes::Split(vec![(512, 50), (256 * 1024, 50)]);
     let seen = |edit: &dyn Fn(&mut JobSpec)| {
         let mut spec = job(|_| ());
-        spec.block_sizes = [split.clone(), split.clone(), split.clone()];
+        spec.blocks.sizes = [split.clone(), split.clone(), split.clone()];
         edit(&mut spec);
         let lengths = Bench::new(&spec).run().seen.iter().map(|s| s.len).collect::<Vec<_>>();
         (lengths.len(), lengths.iter().sum::<u64>())
@@ -24,7 +24,7 @@ fn the_io_that_reaches_the_size_is_whole_where_there_is_space() {
             "random without the map",
             seen(&|s| {
                 s.rw.random = true;
-                s.norandommap = true;
+                s.random.norandommap = true;
             }),
         ),
     ] {
