@@ -84,6 +84,7 @@ use crate::verify::{Verifier, Written, fill_pattern, fill_random};
 use budget::Budget;
 use options::Options;
 use ranges::Ranges;
+use state::{Batch, Drawn, FlowShare, Ios, Syncs, Times};
 use threads::FileThreads;
 
 mod alone;
@@ -93,6 +94,7 @@ mod errors;
 mod options;
 mod ranges;
 mod schedule;
+mod state;
 #[cfg(test)]
 mod tests;
 mod threads;
@@ -185,58 +187,25 @@ pub struct Process {
     think: Think,
     priority: Rng,
     content_seed: u64,
-    slots: Vec<IoSlot>,
-    free: Vec<u32>,
+    ios: Ios,
     /// With `num_range`, the ranges of each slot's trim.
     ranges: Option<Box<Ranges>>,
     /// With POSIX AIO, its threads.
     threads: Option<Box<FileThreads>>,
-    staged: Vec<u32>,
-    /// How many of the staged I/Os are no data.
-    staged_syncs: usize,
-    handed: usize,
-    sealed: bool,
-    /// The I/O whose submission sleeps.
-    blocked: Option<u32>,
-    last_taken: u32,
-    ready: VecDeque<(u32, Status)>,
-    follow_ups: VecDeque<Access>,
-    next: Option<Access>,
-    /// An access drawn before `next`, in the other direction, that waits for its rate.
-    held: Option<Access>,
+    batch: Batch,
+    drawn: Drawn,
     ahead: Ahead,
     verifier: Option<Box<Verifier>>,
     phase: Phase,
     budget: Budget,
     refill_at_low: bool,
-    writes: u64,
-    /// A flush, or a sync of what was written, is due before the next I/O.
-    sync_due: bool,
-    sync_is_of_range: bool,
-    /// The flush or trim that the process sleeps for.
-    awaited: Option<u32>,
-    wrote: bool,
-    /// The next I/O is a flush of the end sync.
-    is_end_sync: bool,
-    /// Files that the end sync has flushed.
-    end_synced: u32,
-    busy_until: Instant,
-    /// Time under the scheduler's lock that the last batch needs and has not been given yet.
-    wants_lock: Nanos,
-    delayed_until: Instant,
-    deadline: Instant,
+    syncs: Syncs,
+    times: Times,
     stopping: bool,
-    started: Option<Instant>,
-    ended: Option<Instant>,
-    wakeup: Option<Instant>,
     asleep: bool,
     /// The number of times that it began to read back everything it wrote.
     verify_passes: u32,
-    /// I/Os of the pattern that it has issued, and may issue before its flow allows more.
-    issued: u64,
-    allowed: u64,
-    /// End of its `flow_sleep`.
-    flow_sleep_until: Instant,
+    flow: FlowShare,
     /// `latency_target`, with the number of I/Os that it allows in flight (without it, any number).
     search: Option<Box<Search>>,
     depth_limit: usize,
@@ -251,7 +220,6 @@ impl Process {
         let asynchronous = spec.engine.asynchronous;
         let depth = spec.depth();
         assert_eq!(layouts.len(), depth, "one layout for each slot");
-        let slots = layouts.iter().map(|&layout| IoSlot { layout, ..EMPTY_SLOT }).collect();
         let options = Options::new(spec);
         let which = if spec.report.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
         let by_priority = spec.has_command_prio().then_some(which);
@@ -266,45 +234,22 @@ impl Process {
             think: Think::new(spec),
             priority: seeds.stream(Purpose::Priority),
             content_seed,
-            slots,
-            free: (0..depth as u32).rev().collect(),
+            ios: Ios::new(layouts),
             ranges: Ranges::new(spec, depth).map(Box::new),
             threads: FileThreads::new(spec, extent.regions.len(), depth).map(Box::new),
-            staged: Vec::with_capacity(depth),
-            staged_syncs: 0,
-            handed: 0,
-            sealed: false,
-            blocked: None,
-            last_taken: 0,
-            ready: VecDeque::with_capacity(depth),
-            follow_ups: VecDeque::with_capacity(depth),
-            next: None,
-            held: None,
+            batch: Batch::new(depth),
+            drawn: Drawn::new(depth),
             ahead: Ahead::No,
             verifier: Verifier::new(spec, content_seed).map(Box::new),
             phase: Phase::Run,
             budget: Budget::new(spec, extent.bytes, &options),
             refill_at_low: false,
-            writes: 0,
-            sync_due: false,
-            sync_is_of_range: false,
-            awaited: None,
-            wrote: false,
-            is_end_sync: false,
-            end_synced: 0,
-            busy_until: Instant::ZERO,
-            wants_lock: Nanos::ZERO,
-            delayed_until: Instant::ZERO,
-            deadline: Instant::MAX,
+            syncs: Syncs::default(),
+            times: Times::new(),
             stopping: false,
-            started: None,
-            ended: None,
-            wakeup: None,
             asleep: false,
             verify_passes: 0,
-            issued: 0,
-            allowed: u64::MAX,
-            flow_sleep_until: Instant::ZERO,
+            flow: FlowShare::new(),
             depth_limit: if spec.latency.target.is_some() { 1 } else { usize::MAX },
             search: spec.latency.target.map(|target| Box::new(Search::new(target, depth as u32))),
             options: Options { only_counts: options.only_counts && measure.only_counts(), ..options },
@@ -316,7 +261,7 @@ impl Process {
     /// Returns the number of slots, the maximum number of I/Os in flight; tokens of I/Os with data
     /// are smaller than it.
     pub fn depth(&self) -> usize {
-        self.slots.len()
+        self.ios.slots.len()
     }
 
     /// Returns the number of bytes that a buffer must have.
@@ -331,10 +276,11 @@ impl Process {
 
     /// Starts the process. `runtime`, `ramp_time` and `rate` count from here.
     pub fn start(&mut self, now: Instant) {
-        self.started = Some(now);
-        self.busy_until = now;
+        self.times.started = Some(now);
+        self.times.busy_until = now;
         if !self.spec.timing.runtime.is_zero() {
-            self.deadline = now.saturating_add(self.spec.timing.ramp_time).saturating_add(self.spec.timing.runtime);
+            self.times.deadline =
+                now.saturating_add(self.spec.timing.ramp_time).saturating_add(self.spec.timing.runtime);
         }
         self.measure.start(now, self.spec.timing.ramp_time);
         self.pace.start(now);
@@ -346,12 +292,12 @@ impl Process {
 
     /// Returns the instant at which it started.
     pub const fn started(&self) -> Option<Instant> {
-        self.started
+        self.times.started
     }
 
     /// Returns the instant at which it finished.
     pub const fn ended(&self) -> Option<Instant> {
-        self.ended
+        self.times.ended
     }
 
     /// Returns its statistics; complete once the process has finished. Before, the last latencies
@@ -372,13 +318,13 @@ impl Process {
 
     /// Returns what it has done for its flow.
     pub(crate) fn standing(&self) -> Standing {
-        let runs = self.started.is_some() && self.phase == Phase::Run && !self.stopping;
-        Standing { ios: self.issued, competes: runs }
+        let runs = self.times.started.is_some() && self.phase == Phase::Run && !self.stopping;
+        Standing { ios: self.flow.issued, competes: runs }
     }
 
     /// Sets how many I/Os its flow allows before the next poll.
     pub(crate) const fn allow(&mut self, ios: u64) {
-        self.allowed = ios;
+        self.flow.allowed = ios;
     }
 
     /// Returns its use of the page cache so far, if it uses one.
@@ -389,7 +335,7 @@ impl Process {
     /// Returns the statistics as they would be if it finished now, with the runtime so far and a
     /// mean bandwidth.
     pub fn stats_at(&self, now: Instant) -> JobStats {
-        if self.ended.is_some() || self.started.is_none() {
+        if self.times.ended.is_some() || self.times.started.is_none() {
             return self.measure.stats.clone();
         }
         let used = if self.phase == Phase::Verify { [true, false, false] } else { self.options.used };
@@ -403,20 +349,20 @@ impl Process {
 
     /// Returns the number of I/Os that are prepared, in flight or not yet reaped.
     pub fn in_use(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.ios.slots.len() - self.ios.free.len()
     }
 
     /// Returns the instant at which `runtime` ends its issuing, if it has a runtime and has
     /// started.
     pub fn deadline(&self) -> Option<Instant> {
-        (self.deadline < Instant::MAX).then_some(self.deadline)
+        (self.times.deadline < Instant::MAX).then_some(self.times.deadline)
     }
 
     /// Returns the share of its work that is done, in thousandths: by time if it has a runtime,
     /// else by bytes.
     pub fn progress(&self, now: Instant) -> u64 {
-        let Some(started) = self.started else { return 0 };
-        if self.ended.is_some() {
+        let Some(started) = self.times.started else { return 0 };
+        if self.times.ended.is_some() {
             return 1000;
         }
         let per_mille = |done: u64, whole: u64| (u128::from(done) * 1000 / u128::from(whole.max(1))).min(1000) as u64;
@@ -446,27 +392,27 @@ impl Process {
     /// Keeps the task out of user space until this instant, as the kernel delays a task for what
     /// its tenant owes.
     pub fn delay(&mut self, until: Instant) {
-        self.delayed_until = until;
-        self.busy_until = self.busy_until.max(until);
+        self.times.delayed_until = until;
+        self.times.busy_until = self.times.busy_until.max(until);
     }
 
     /// A completion wakes the process, which runs at `at`; one that runs already goes on.
     pub fn wake_at(&mut self, now: Instant, at: Instant) {
-        if self.busy_until <= now && self.blocked.is_none() {
-            self.busy_until = at;
+        if self.times.busy_until <= now && self.ios.blocked.is_none() {
+            self.times.busy_until = at;
         }
     }
 
     /// Returns the state of the task after [`Self::poll`], for the pressure of its tenant. A
     /// process that sleeps for a time of its own choice is idle, even with I/Os in flight.
     pub fn context(&self, now: Instant) -> ContextState {
-        if self.ended.is_some() || self.started.is_none() {
+        if self.times.ended.is_some() || self.times.started.is_none() {
             ContextState::Idle
-        } else if self.blocked.is_some() || self.delayed_until > now {
+        } else if self.ios.blocked.is_some() || self.times.delayed_until > now {
             ContextState::Blocked
-        } else if self.busy_until > now {
+        } else if self.times.busy_until > now {
             ContextState::Runnable
-        } else if self.wakeup.is_none() && self.in_use() > 0 {
+        } else if self.times.wakeup.is_none() && self.in_use() > 0 {
             ContextState::Blocked
         } else {
             ContextState::Idle
@@ -480,13 +426,13 @@ impl Process {
 
     /// Returns the latest instant at which it must be polled.
     pub const fn next_wakeup(&self) -> Option<Instant> {
-        self.wakeup
+        self.times.wakeup
     }
 
     /// Returns what it needs now.
     #[inline(always)]
     pub fn poll(&mut self, now: Instant) -> Poll {
-        self.wakeup = None;
+        self.times.wakeup = None;
         if self.phase == Phase::Finished {
             return Poll::Done;
         }
@@ -499,15 +445,15 @@ impl Process {
     /// Returns what it needs before its next step; `None` if it can make one.
     #[inline]
     fn pending(&mut self, now: Instant) -> Option<Poll> {
-        if self.blocked.is_some() {
+        if self.ios.blocked.is_some() {
             return Some(Poll::Wait);
         }
-        if self.busy_until > now {
-            self.wakeup = Some(self.busy_until);
+        if self.times.busy_until > now {
+            self.times.wakeup = Some(self.times.busy_until);
             return Some(Poll::Wait);
         }
-        let left = self.staged.len() - self.handed;
-        if self.sealed && left > 0 {
+        let left = self.batch.staged.len() - self.batch.handed;
+        if self.batch.sealed && left > 0 {
             return Some(Poll::Submit(left));
         }
         let due = self.threads.as_ref().map_or(0, |threads| threads.due());
@@ -518,7 +464,7 @@ impl Process {
     /// is spent.
     #[inline]
     pub fn is_busy(&self, now: Instant) -> bool {
-        self.busy_until > now && self.wakeup == Some(self.busy_until)
+        self.times.busy_until > now && self.times.wakeup == Some(self.times.busy_until)
     }
 
     /// Returns the next I/O of the batch, for submission now; `None` if all were taken.
@@ -527,14 +473,14 @@ impl Process {
         if self.threads.is_some() {
             return self.take_from_threads();
         }
-        if !self.sealed || self.blocked.is_some() {
+        if !self.batch.sealed || self.ios.blocked.is_some() {
             return None;
         }
-        let Some(&token) = self.staged.get(self.handed) else {
+        let Some(&token) = self.batch.staged.get(self.batch.handed) else {
             self.close_batch();
             return None;
         };
-        self.last_taken = token;
+        self.ios.last_taken = token;
         let mut io = self.io(token);
         let mut is_last = true;
         if self.ranges.is_some() {
@@ -542,8 +488,8 @@ impl Process {
             (io.token, io.sector, io.bytes) = (Token::Job(part).encode(), offset.sector(), bytes);
             is_last = is_last_range;
         }
-        self.handed += usize::from(is_last);
-        if self.handed == self.staged.len() {
+        self.batch.handed += usize::from(is_last);
+        if self.batch.handed == self.batch.staged.len() {
             self.close_batch();
         }
         Some(io)
@@ -552,39 +498,39 @@ impl Process {
     /// Returns an I/O that has not finished, for submission.
     #[inline(always)]
     pub(crate) fn io(&self, token: u32) -> Io {
-        alone::io_of(&self.identity, &self.options, token, &self.slots[token as usize])
+        alone::io_of(&self.identity, &self.options, token, &self.ios.slots[token as usize])
     }
 
     fn close_batch(&mut self) {
-        self.sealed = false;
-        self.staged.clear();
-        self.staged_syncs = 0;
-        self.handed = 0;
+        self.batch.sealed = false;
+        self.batch.staged.clear();
+        self.batch.syncs = 0;
+        self.batch.handed = 0;
     }
 
     /// Reports that the submission of the I/O that [`Self::take`] returned last has returned, or
     /// sleeps for a tag (`blocked`).
     #[inline]
     pub fn on_submitted(&mut self, now: Instant, blocked: bool) {
-        self.slots[self.last_taken as usize].issued = now;
+        self.ios.slots[self.ios.last_taken as usize].issued = now;
         if blocked {
-            self.blocked = Some(self.last_taken);
+            self.ios.blocked = Some(self.ios.last_taken);
             self.measure.stats.context_switches += 1;
         }
     }
 
     /// Returns true if the submission of the last I/O taken sleeps for a tag.
     pub const fn is_blocked(&self) -> bool {
-        self.blocked.is_some()
+        self.ios.blocked.is_some()
     }
 
     /// Reports that the sleep for a tag has ended.
     pub fn unblocked(&mut self, now: Instant) {
-        if let Some(token) = self.blocked.take()
+        if let Some(token) = self.ios.blocked.take()
             && self.spec.engine.asynchronous
-            && self.awaited != Some(token)
+            && self.ios.awaited != Some(token)
         {
-            self.slots[token as usize].issued = now;
+            self.ios.slots[token as usize].issued = now;
         }
     }
 
@@ -598,9 +544,9 @@ impl Process {
         {
             return whole;
         }
-        debug_assert!(!self.free.contains(&token), "token {token} is not in flight");
-        self.ready.push_back((token, status));
-        let slot = &self.slots[token as usize];
+        debug_assert!(!self.ios.free.contains(&token), "token {token} is not in flight");
+        self.ios.ready.push_back((token, status));
+        let slot = &self.ios.slots[token as usize];
         (slot.op, slot.len)
     }
 
@@ -610,11 +556,11 @@ impl Process {
     fn end_part(&mut self, token: u32, status: Status) -> Option<(Op, Bytes)> {
         if let Some(ranges) = &mut self.ranges {
             let bytes = ranges.bytes(token);
-            self.ready.extend(ranges.end(token, status));
+            self.ios.ready.extend(ranges.end(token, status));
             return Some((Op::Discard, bytes));
         }
         if let Some(threads) = &mut self.threads {
-            let slot = &mut self.slots[token as usize];
+            let slot = &mut self.ios.slots[token as usize];
             slot.issued = threads.end(token, slot.file as usize);
         }
         None
@@ -622,7 +568,7 @@ impl Process {
 
     /// Fills the buffer of a write that [`Self::take`] has just returned.
     pub fn fill(&mut self, token: u64, buffer: &mut [u8]) {
-        let slot = &mut self.slots[token as usize];
+        let slot = &mut self.ios.slots[token as usize];
         if slot.kind != IoKind::Data(Direction::Write) {
             slot.filled = false;
             return;
@@ -651,32 +597,32 @@ impl Process {
 
     /// Ends the sleep of its submission, if it slept for this I/O.
     pub(crate) fn unblock(&mut self, now: Instant, token: u32) {
-        if self.blocked == Some(token) {
+        if self.ios.blocked == Some(token) {
             self.unblocked(now);
         }
     }
 
     /// Returns the slot of the I/O that [`Self::take`] returned last.
     pub(crate) const fn taken(&self) -> u32 {
-        self.last_taken
+        self.ios.last_taken
     }
 
     /// Returns the file of an I/O that has not finished: its index among the regions of the
     /// process.
     pub(crate) fn file(&self, token: u64) -> usize {
-        self.slots[token as usize].file as usize
+        self.ios.slots[token as usize].file as usize
     }
 
     /// Returns the range of an I/O that has not finished: its first byte on the device and its
     /// length.
     pub(crate) fn range(&self, token: u64) -> (DeviceOffset, Bytes) {
-        let IoSlot { offset, len, .. } = self.slots[token as usize];
+        let IoSlot { offset, len, .. } = self.ios.slots[token as usize];
         (offset, len)
     }
 
     /// Returns true if an I/O is a sync of the data written since the last sync.
     pub(crate) fn is_range_sync(&self, token: u64) -> bool {
-        self.slots[token as usize].kind == IoKind::SyncRange
+        self.ios.slots[token as usize].kind == IoKind::SyncRange
     }
 
     /// Enables `sync_file_range`, because the files of the process are cached.
@@ -693,20 +639,20 @@ impl Process {
     /// another task holds the lock, the process spins.
     #[inline]
     pub(crate) fn pass_lock(&mut self, now: Instant, lock: &mut SchedulerLock) {
-        if self.wants_lock.is_zero() {
+        if self.times.wants_lock.is_zero() {
             return;
         }
-        let until = lock.hold(now, std::mem::take(&mut self.wants_lock));
-        if until > self.busy_until {
-            self.spend(now, until.since(self.busy_until));
-            self.wakeup = Some(self.busy_until);
+        let until = lock.hold(now, std::mem::take(&mut self.times.wants_lock));
+        if until > self.times.busy_until {
+            self.spend(now, until.since(self.times.busy_until));
+            self.times.wakeup = Some(self.times.busy_until);
         }
     }
 
     /// Makes the process busy for `span` before it continues.
     pub(crate) fn spend(&mut self, now: Instant, span: Nanos) {
         self.measure.stats.cpu_ns += span.get();
-        self.busy_until = self.busy_until.max(now).saturating_add(span);
+        self.times.busy_until = self.times.busy_until.max(now).saturating_add(span);
     }
 
     /// Returns the passes that it has begun.
@@ -724,12 +670,12 @@ impl Process {
     #[inline]
     pub fn wants_check(&self, token: u64) -> bool {
         let is_check = |slot: &IoSlot| matches!(slot.kind, IoKind::Check | IoKind::CheckOwn);
-        self.verifier.is_some() && self.slots.get(token as usize).is_some_and(is_check)
+        self.verifier.is_some() && self.ios.slots.get(token as usize).is_some_and(is_check)
     }
 
     /// Checks the content of a read.
     pub fn check(&mut self, token: u64, buffer: &[u8]) {
-        let slot = &mut self.slots[token as usize];
+        let slot = &mut self.ios.slots[token as usize];
         let generation = (slot.kind == IoKind::CheckOwn).then_some(slot.generation);
         if let (Some(verifier), IoKind::Check | IoKind::CheckOwn) = (&self.verifier, slot.kind) {
             let len = buffer.len().min(slot.len.get() as usize);
@@ -740,8 +686,8 @@ impl Process {
 
     fn finish(&mut self, now: Instant) {
         self.phase = Phase::Finished;
-        let end = now.max(self.busy_until);
-        self.ended = Some(end);
+        let end = now.max(self.times.busy_until);
+        self.times.ended = Some(end);
         self.measure.end_phase(end, self.options.used);
         self.measure.finish();
     }

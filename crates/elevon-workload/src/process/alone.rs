@@ -15,8 +15,8 @@ impl Process {
     /// for nothing. It stays true until the process is polled, or its submission sleeps.
     #[inline(always)]
     pub(crate) fn is_alone(&self, now: Instant) -> bool {
-        let waits = self.blocked.is_some() || self.awaited.is_some() || self.busy_until > now;
-        self.phase == Phase::Run && self.staged.is_empty() && !waits
+        let waits = self.ios.blocked.is_some() || self.ios.awaited.is_some() || self.times.busy_until > now;
+        self.phase == Phase::Run && self.batch.staged.is_empty() && !waits
     }
 
     /// Does what [`Process::poll`] would do if that is to take a completion because no slot is
@@ -24,22 +24,22 @@ impl Process {
     /// `is_only` it does both, one after the other.
     #[inline(always)]
     pub(crate) fn go_alone(&mut self, now: Instant, until: Instant, is_only: bool) -> Alone {
-        debug_assert!(self.is_alone(now) && !self.sealed, "a process goes alone that does something else");
-        if self.sync_due || self.refill_at_low || self.is_ending(now) {
+        debug_assert!(self.is_alone(now) && !self.batch.sealed, "a process goes alone that does something else");
+        if self.syncs.due || self.refill_at_low || self.is_ending(now) {
             return Alone::Poll;
         }
         self.leave_ramp(now);
         let mut at = now;
-        if self.free.is_empty() {
+        if self.ios.free.is_empty() {
             let need = self.options.complete_min;
             debug_assert_eq!(need, self.needed_when_full(), "a job cannot have in use what it waits for");
-            if self.ready.len() < need {
+            if self.ios.ready.len() < need {
                 return Alone::Poll;
             }
             self.reap(now, self.options.complete_max);
             self.refill_at_low = self.is_above_low();
             self.asleep = false;
-            at = self.busy_until;
+            at = self.times.busy_until;
             let is_later = at > now;
             if self.refill_at_low || self.stopping || (is_later && (!is_only || self.is_ending(at))) {
                 return self.end_alone(now);
@@ -54,20 +54,20 @@ impl Process {
             return self.end_alone(now);
         }
         let Some(access) = self.draw(None) else { return self.end_alone(now) };
-        let Some(token) = self.free.pop() else { return self.end_alone(now) };
-        (self.asleep, self.last_taken) = (false, token);
+        let Some(token) = self.ios.free.pop() else { return self.end_alone(now) };
+        (self.asleep, self.ios.last_taken) = (false, token);
         let prepared = self.on_access(&access);
         let io = self.fill_slot(at, token, prepared, &access);
         self.account_batch(at, span, 1, 1);
         if end > now {
-            self.wakeup = Some(end);
+            self.times.wakeup = Some(end);
             return Alone::Prepare(at);
         }
-        self.wakeup = None;
-        if !self.wants_lock.is_zero() {
+        self.times.wakeup = None;
+        if !self.times.wants_lock.is_zero() {
             return Alone::Prepare(at);
         }
-        self.slots[token as usize].issued = now;
+        self.ios.slots[token as usize].issued = now;
         Alone::Submit(io)
     }
 
@@ -77,7 +77,7 @@ impl Process {
     pub(super) fn fill_slot(&mut self, start: Instant, token: u32, prepared: Prepared, access: &Access) -> Io {
         let Prepared { kind, op, generation } = prepared;
         let ioprio = self.draw_priority(kind, access.len);
-        let slot = &mut self.slots[token as usize];
+        let slot = &mut self.ios.slots[token as usize];
         slot.kind = kind;
         slot.op = op;
         slot.offset = access.offset;
@@ -94,25 +94,25 @@ impl Process {
     /// Ends a step that prepared nothing: the process spends the CPU time of what it took.
     #[inline]
     fn end_alone(&mut self, now: Instant) -> Alone {
-        if self.busy_until <= now {
+        if self.times.busy_until <= now {
             return Alone::Poll;
         }
-        self.wakeup = Some(self.busy_until);
+        self.times.wakeup = Some(self.times.busy_until);
         Alone::Busy
     }
 
     /// Returns the I/O that [`Process::go_alone`] prepared, for submission now.
     #[inline(always)]
     pub(crate) fn take_alone(&mut self, now: Instant) -> Io {
-        self.slots[self.last_taken as usize].issued = now;
-        self.io(self.last_taken)
+        self.ios.slots[self.ios.last_taken as usize].issued = now;
+        self.io(self.ios.last_taken)
     }
 
     /// Leaves the I/O that [`Process::go_alone`] prepared to [`Process::poll`].
     #[cold]
     pub(crate) fn keep_alone(&mut self) {
-        self.staged.push(self.last_taken);
-        self.sealed = true;
+        self.batch.staged.push(self.ios.last_taken);
+        self.batch.sealed = true;
     }
 }
 

@@ -39,8 +39,8 @@ impl Process {
     /// what it has written is still read back and flushed, and nothing has failed.
     fn on_full(&mut self) {
         if self.phase == Phase::Run {
-            (self.next, self.held) = (None, None);
-            self.follow_ups.clear();
+            (self.drawn.next, self.drawn.held) = (None, None);
+            self.drawn.follow_ups.clear();
             (self.budget.left, self.budget.loops_left, self.options.loops) = (Bytes::ZERO, 1, 1);
         }
     }

@@ -39,13 +39,13 @@ impl Process {
     #[inline(always)]
     pub(super) fn go_on(&mut self, now: Instant) -> Poll {
         loop {
-            if self.sealed {
+            if self.batch.sealed {
                 self.close_batch();
             }
             match self.step(now) {
                 ProcessStep::Again => self.asleep = false,
                 ProcessStep::Sleep(until) => {
-                    self.wakeup = until;
+                    self.times.wakeup = until;
                     if !self.asleep {
                         self.asleep = true;
                         self.measure.stats.context_switches += 1;
@@ -66,16 +66,16 @@ impl Process {
     #[inline(always)]
     fn step(&mut self, now: Instant) -> ProcessStep {
         self.leave_ramp(now);
-        if let Some(token) = self.awaited {
+        if let Some(token) = self.ios.awaited {
             return self.await_io(now, token);
         }
-        let is_full = self.free.is_empty() || self.in_use() >= self.depth_limit;
+        let is_full = self.ios.free.is_empty() || self.in_use() >= self.depth_limit;
         let want = if self.refill_at_low || (is_full && !self.is_ending(now)) {
             Want::NoFreeSlot
-        } else if self.options.complete_min == 0 && !self.ready.is_empty() {
+        } else if self.options.complete_min == 0 && !self.ios.ready.is_empty() {
             self.reap_many(now, self.options.complete_max);
             return ProcessStep::Again;
-        } else if self.options.is_plain && self.phase == Phase::Run && !self.sync_due && !self.is_ending(now) {
+        } else if self.options.is_plain && self.phase == Phase::Run && !self.syncs.due && !self.is_ending(now) {
             // As `want` would say; most I/Os come this way.
             match self.draw(None) {
                 Some(access) => {
@@ -105,7 +105,7 @@ impl Process {
     /// Closes the batch if it has as many I/Os as the job submits at once.
     #[inline]
     fn seal_if_full(&mut self, now: Instant) -> ProcessStep {
-        if self.staged.len() >= self.options.batch_submit {
+        if self.batch.staged.len() >= self.options.batch_submit {
             self.seal(now);
         }
         ProcessStep::Again
@@ -115,12 +115,12 @@ impl Process {
     /// no slot is free. Returns `otherwise` if there is neither.
     #[inline]
     fn wait_or_reap(&mut self, now: Instant, full: bool, otherwise: ProcessStep) -> ProcessStep {
-        if !self.staged.is_empty() {
+        if !self.batch.staged.is_empty() {
             self.seal(now);
             return ProcessStep::Again;
         }
         let need = if full { self.needed_when_full() } else { 1 };
-        if self.ready.len() < need {
+        if self.ios.ready.len() < need {
             return otherwise;
         }
         self.reap_many(now, self.options.complete_max);
@@ -155,23 +155,23 @@ impl Process {
     /// else is reaped before it.
     #[cold]
     fn await_io(&mut self, now: Instant, token: u32) -> ProcessStep {
-        if !self.staged.is_empty() {
+        if !self.batch.staged.is_empty() {
             self.seal(now);
             return ProcessStep::Again;
         }
-        let Some(at) = self.ready.iter().position(|&(ready, _)| ready == token) else {
+        let Some(at) = self.ios.ready.iter().position(|&(ready, _)| ready == token) else {
             return ProcessStep::Sleep(None);
         };
-        let ready = self.ready.remove(at).expect("it was just found");
-        self.ready.push_front(ready);
-        self.awaited = None;
+        let ready = self.ios.ready.remove(at).expect("it was just found");
+        self.ios.ready.push_front(ready);
+        self.ios.awaited = None;
         self.reap_many(now, 1);
         ProcessStep::Again
     }
 
     #[inline(always)]
     pub(super) fn is_ending(&self, now: Instant) -> bool {
-        self.stopping || now >= self.deadline
+        self.stopping || now >= self.times.deadline
     }
 
     fn want(&mut self, now: Instant) -> Want {
@@ -192,7 +192,7 @@ impl Process {
             return Want::WaitForInFlight;
         }
         if self.phase == Phase::Verify {
-            self.leave_verify(self.busy_until);
+            self.leave_verify(self.times.busy_until);
         }
         self.want_end_sync()
     }
@@ -202,7 +202,7 @@ impl Process {
             return Want::WaitForInFlight;
         }
         if self.owes_end_sync() {
-            self.is_end_sync = true;
+            self.syncs.is_at_end = true;
             self.phase = Phase::EndSync;
             return Want::Issue;
         }
@@ -212,29 +212,29 @@ impl Process {
     /// Returns true if the job syncs what it wrote: at its end, and at the end of each of a number
     /// of loops, before it reads back (measured: fio 3.33 calls fsync there).
     const fn owes_end_sync(&self) -> bool {
-        self.options.end_sync && self.wrote && self.measure.stats.error == 0
+        self.options.end_sync && self.syncs.wrote && self.measure.stats.error == 0
     }
 
     fn want_in_run(&mut self, now: Instant) -> Want {
         if self.search.as_ref().is_some_and(|search| search.is_quiescing()) {
             return self.begin_final_run(now);
         }
-        if self.sync_due && self.is_anything_left() {
+        if self.syncs.due && self.is_anything_left() {
             // If the process sleeps for the flush, staged I/Os are submitted first.
             return if self.must_wait_to_sleep(Op::Flush) { Want::WaitForInFlight } else { Want::Issue };
         }
         match self.ahead.wait(now, self.in_use() > 0) {
             None => {}
             Some(AheadWait::InFlight) => return Want::WaitForInFlight,
-            Some(AheadWait::Until(at)) => return Want::Until(at.min(self.deadline)),
+            Some(AheadWait::Until(at)) => return Want::Until(at.min(self.times.deadline)),
         }
         match self.think.hold(now, self.in_use()) {
             Hold::No => {}
             Hold::Quiesce => return Want::WaitForInFlight,
-            Hold::Until(at) => return Want::Until(at.min(self.deadline)),
+            Hold::Until(at) => return Want::Until(at.min(self.times.deadline)),
             Hold::Begin { spin, span, last } => {
                 self.measure.stats.cpu_ns += spin.get();
-                self.busy_until = now.saturating_add(spin);
+                self.times.busy_until = now.saturating_add(spin);
                 self.pace.on_thought(last, span);
                 return Want::Changed;
             }
@@ -248,7 +248,7 @@ impl Process {
             // What the last writes leave is read back at the end of the loop, from the device.
             return self.enter_verify(now);
         }
-        let next = match self.next.take() {
+        let next = match self.drawn.next.take() {
             Some(next) => next,
             None => match self.next_access(now) {
                 Some(next) => next,
@@ -262,7 +262,7 @@ impl Process {
     /// submitted before; with POSIX AIO a trim waits for all I/Os in flight.
     fn must_wait_to_sleep(&self, op: Op) -> bool {
         let waits_for_threads = op == Op::Discard && self.threads.is_some() && self.in_use() > 0;
-        self.options.sleeps[op as usize] && (!self.staged.is_empty() || waits_for_threads)
+        self.options.sleeps[op as usize] && (!self.batch.staged.is_empty() || waits_for_threads)
     }
 
     /// Begins the final run of `latency_target` when nothing is in flight.
@@ -304,11 +304,11 @@ impl Process {
         }
         let is_alone = next.direction == Direction::Trim && self.must_wait_to_sleep(Op::Discard);
         if is_alone || (self.options.serialize_overlap && self.overlaps(&next)) {
-            self.next = Some(next);
+            self.drawn.next = Some(next);
             return Want::WaitForInFlight;
         }
-        if self.allowed == 0 || now < self.flow_sleep_until {
-            self.next = Some(next);
+        if self.flow.allowed == 0 || now < self.flow.sleeps_until {
+            self.drawn.next = Some(next);
             return self.wait_for_flow(now);
         }
         Want::Access(next)
@@ -318,10 +318,10 @@ impl Process {
     #[cold]
     fn wait_for_flow(&mut self, now: Instant) -> Want {
         let sleep = self.spec.order.flow.map_or(Nanos::ZERO, |flow| flow.sleep);
-        if now >= self.flow_sleep_until && !sleep.is_zero() {
-            self.flow_sleep_until = now.saturating_add(sleep);
+        if now >= self.flow.sleeps_until && !sleep.is_zero() {
+            self.flow.sleeps_until = now.saturating_add(sleep);
         }
-        let until = if sleep.is_zero() { self.deadline } else { self.flow_sleep_until.min(self.deadline) };
+        let until = if sleep.is_zero() { self.times.deadline } else { self.flow.sleeps_until.min(self.times.deadline) };
         // The loop polls the process when its flow allows more.
         if until == Instant::MAX { Want::WaitForInFlight } else { Want::Until(until) }
     }
@@ -338,30 +338,30 @@ impl Process {
         // Without a rate of its own, the other direction is due at any time.
         let due_of = |direction| (direction, self.pace.due(direction).unwrap_or(now));
         let Some((direction, at)) = other.map(due_of) else {
-            self.next = Some(next);
-            return Want::Until(due.min(self.deadline));
+            self.drawn.next = Some(next);
+            return Want::Until(due.min(self.times.deadline));
         };
         if at > now {
-            self.next = Some(next);
-            return Want::Until(due.min(at).min(self.deadline));
+            self.drawn.next = Some(next);
+            return Want::Until(due.min(at).min(self.times.deadline));
         }
-        if self.held.is_some() {
-            self.next = self.held.replace(next);
+        if self.drawn.held.is_some() {
+            self.drawn.next = self.drawn.held.replace(next);
             return Want::Changed;
         }
         match self.draw_in(direction) {
             Some(access) => {
-                self.held = Some(next);
-                self.next = Some(access);
+                self.drawn.held = Some(next);
+                self.drawn.next = Some(access);
                 Want::Changed
             }
             None => {
-                self.next = Some(next);
+                self.drawn.next = Some(next);
                 if self.goes_round() && self.budget.per_loop >= self.budget.least {
                     self.begin_loop();
                     return Want::Changed;
                 }
-                Want::Until(due.min(self.deadline))
+                Want::Until(due.min(self.times.deadline))
             }
         }
     }
@@ -370,28 +370,28 @@ impl Process {
         if self.in_use() == 0 {
             return false;
         }
-        let free = |token: usize| self.free.contains(&(token as u32));
+        let free = |token: usize| self.ios.free.contains(&(token as u32));
         let meets = |slot: &IoSlot| {
             slot.offset < next.offset + next.len
                 && next.offset < slot.offset + slot.len
                 && (next.direction != Direction::Read || slot.kind != IoKind::Data(Direction::Read))
         };
-        self.slots.iter().enumerate().any(|(token, slot)| meets(slot) && !free(token))
+        self.ios.slots.iter().enumerate().any(|(token, slot)| meets(slot) && !free(token))
     }
 
     /// Returns the next access, or `None` if the loop's bytes or the job's I/Os are used up.
     #[inline]
     fn next_access(&mut self, now: Instant) -> Option<Access> {
-        if let Some(write) = self.follow_ups.pop_front() {
+        if let Some(write) = self.drawn.follow_ups.pop_front() {
             return Some(write);
         }
-        match self.held {
+        match self.drawn.held {
             None => self.draw(None),
             // Until the postponed access is due, the pattern continues in the other direction.
-            Some(held) if self.pace.due(held.direction).is_none_or(|due| due <= now) => self.held.take(),
+            Some(held) if self.pace.due(held.direction).is_none_or(|due| due <= now) => self.drawn.held.take(),
             Some(held) => {
                 let other = if held.direction == Direction::Read { Direction::Write } else { Direction::Read };
-                self.draw_in(other).or_else(|| self.held.take())
+                self.draw_in(other).or_else(|| self.drawn.held.take())
             }
         }
     }
@@ -404,7 +404,10 @@ impl Process {
     }
 
     fn is_anything_left(&self) -> bool {
-        self.next.is_some() || self.held.is_some() || !self.follow_ups.is_empty() || self.is_budget_left()
+        self.drawn.next.is_some()
+            || self.drawn.held.is_some()
+            || !self.drawn.follow_ups.is_empty()
+            || self.is_budget_left()
     }
 
     /// Draws the next access in a direction, instead of the one that the pattern has next.
@@ -443,7 +446,7 @@ impl Process {
             return Want::WaitForInFlight;
         }
         if !endless && self.owes_end_sync() {
-            (self.is_end_sync, self.sync_is_of_range) = (true, false);
+            (self.syncs.is_at_end, self.syncs.is_of_range) = (true, false);
             return Want::Issue;
         }
         if self.options.verify_after && self.verifier.as_ref().is_some_and(|v| v.pending() > 0) {
@@ -508,7 +511,7 @@ impl Process {
     /// Prepares an I/O of the pattern.
     #[inline(always)]
     fn stage(&mut self, now: Instant, access: Access) {
-        let Some(token) = self.free.pop() else { return };
+        let Some(token) = self.ios.free.pop() else { return };
         if self.ranges.is_some() {
             return self.stage_ranges(now, token, access);
         }
@@ -532,20 +535,20 @@ impl Process {
 
     /// Prepares an I/O that is not part of the pattern.
     fn stage_other(&mut self, now: Instant) {
-        let Some(token) = self.free.pop() else { return };
+        let Some(token) = self.ios.free.pop() else { return };
         let (prepared, access) = self.sync_or_block();
-        self.staged_syncs += usize::from(prepared.op == Op::Flush);
+        self.batch.syncs += usize::from(prepared.op == Op::Flush);
         self.put(now, token, prepared, &access);
     }
 
     /// Puts an I/O into its slot and into the batch.
     #[inline(always)]
     fn put(&mut self, now: Instant, token: u32, prepared: Prepared, access: &Access) {
-        let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.staged.len() as u64));
+        let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.batch.staged.len() as u64));
         self.fill_slot(start, token, prepared, access);
-        self.staged.push(token);
+        self.batch.staged.push(token);
         if self.options.sleeps[prepared.op as usize] {
-            self.awaited = Some(token);
+            self.ios.awaited = Some(token);
         }
     }
 
@@ -558,9 +561,10 @@ impl Process {
             let prepared = Prepared { kind: IoKind::CheckOwn, op: Op::Read, generation };
             return (prepared, Access { direction, file: 0, offset, len });
         }
-        self.sync_due = false;
-        let file = if std::mem::take(&mut self.is_end_sync) { self.next_end_sync() } else { self.pattern.sync_file() };
-        let is_of_range = std::mem::take(&mut self.sync_is_of_range) && self.phase == Phase::Run;
+        self.syncs.due = false;
+        let file =
+            if std::mem::take(&mut self.syncs.is_at_end) { self.next_end_sync() } else { self.pattern.sync_file() };
+        let is_of_range = std::mem::take(&mut self.syncs.is_of_range) && self.phase == Phase::Run;
         let kind = if is_of_range { IoKind::SyncRange } else { IoKind::Sync };
         let access = Access { direction, file, offset: self.pattern.start_of(file), len: Bytes::ZERO };
         (Prepared { kind, op: Op::Flush, generation: 0 }, access)
@@ -568,10 +572,10 @@ impl Process {
 
     /// Returns the file that the end sync flushes next.
     fn next_end_sync(&mut self) -> u32 {
-        let file = self.end_synced;
-        self.end_synced += 1;
-        if self.end_synced as usize >= self.pattern.files() {
-            (self.wrote, self.end_synced) = (false, 0);
+        let file = self.syncs.ended_files;
+        self.syncs.ended_files += 1;
+        if self.syncs.ended_files as usize >= self.pattern.files() {
+            (self.syncs.wrote, self.syncs.ended_files) = (false, 0);
         }
         file
     }
@@ -579,9 +583,9 @@ impl Process {
     /// Counts an access of the pattern. Returns what its I/O is for.
     #[inline(always)]
     pub(super) fn on_access(&mut self, access: &Access) -> Prepared {
-        self.issued += 1;
+        self.flow.issued += 1;
         if !self.options.is_plain {
-            self.allowed = self.allowed.saturating_sub(1);
+            self.flow.allowed = self.flow.allowed.saturating_sub(1);
             self.pace.on_issue(access.direction, access.len);
             self.think.on_issue(access.direction);
         }
@@ -591,16 +595,16 @@ impl Process {
         match access.direction {
             Direction::Write if self.options.verify_only => check,
             Direction::Write => {
-                self.wrote = true;
-                self.writes += 1;
-                self.sync_due = self.options.sync_every.iter().any(|every| self.writes.is_multiple_of(*every));
-                if !self.sync_due && self.writes.is_multiple_of(self.options.sync_range_every) {
-                    (self.sync_due, self.sync_is_of_range) = (true, true);
+                self.syncs.wrote = true;
+                self.syncs.writes += 1;
+                self.syncs.due = self.options.sync_every.iter().any(|every| self.syncs.writes.is_multiple_of(*every));
+                if !self.syncs.due && self.syncs.writes.is_multiple_of(self.options.sync_range_every) {
+                    (self.syncs.due, self.syncs.is_of_range) = (true, true);
                 }
                 data(Op::Write, self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
             }
             Direction::Trim => {
-                self.wrote = true;
+                self.syncs.wrote = true;
                 if let Some(verifier) = &mut self.verifier {
                     verifier.forget(offset, len);
                 }
@@ -644,11 +648,11 @@ impl Process {
     /// Closes the batch. It is submitted once its CPU time is spent.
     #[inline]
     fn seal(&mut self, now: Instant) {
-        self.sealed = true;
-        self.handed = 0;
-        let ios = self.staged.len();
+        self.batch.sealed = true;
+        self.batch.handed = 0;
+        let ios = self.batch.staged.len();
         let span = Nanos::new(self.cpu.of_submission().get() * ios as u64);
-        self.account_batch(now, span, ios, (ios - self.staged_syncs) as u64);
+        self.account_batch(now, span, ios, (ios - self.batch.syncs) as u64);
     }
 
     /// Counts a batch of so many I/Os, of which `data` have data, and spends its CPU time, `span`
@@ -658,9 +662,9 @@ impl Process {
         if self.in_use() == ios {
             self.measure.on_idle_until(start);
         }
-        self.wants_lock = Nanos::new(self.cpu.scheduler.locked.get() * ios as u64);
+        self.times.wants_lock = Nanos::new(self.cpu.scheduler.locked.get() * ios as u64);
         self.measure.stats.cpu_ns += span.get();
-        self.busy_until = start.saturating_add(span);
+        self.times.busy_until = start.saturating_add(span);
         self.measure.on_batch(ios);
         self.measure.on_submit(self.in_use(), data);
     }
@@ -674,23 +678,23 @@ impl Process {
     /// Takes up to `most` completions.
     #[inline(always)]
     pub(super) fn reap(&mut self, now: Instant, most: usize) {
-        let count = self.ready.len().min(most);
+        let count = self.ios.ready.len().min(most);
         self.measure.on_reap(count);
         let mut end = now;
         for _ in 0..count {
-            let Some((token, status)) = self.ready.pop_front() else { break };
+            let Some((token, status)) = self.ios.ready.pop_front() else { break };
             end = end.saturating_add(self.cpu.complete);
             self.on_over(end, token, status);
-            self.free.push(token);
+            self.ios.free.push(token);
         }
         self.measure.stats.cpu_ns += (end - now).get();
         self.measure.on_reaped(end);
-        self.busy_until = end;
+        self.times.busy_until = end;
     }
 
     #[inline(always)]
     fn on_over(&mut self, end: Instant, token: u32, status: Status) {
-        let slot = &self.slots[token as usize];
+        let slot = &self.ios.slots[token as usize];
         match slot.kind {
             IoKind::Data(direction) if self.options.only_counts && status.is_ok() && self.measure.has_begun() => {
                 self.measure.count(direction, slot.len, slot.start, slot.issued.max(slot.start), end);
@@ -702,7 +706,7 @@ impl Process {
     /// Handles the end of any I/O.
     #[inline(never)]
     fn on_any_over(&mut self, end: Instant, token: u32, status: Status) {
-        let slot = self.slots[token as usize];
+        let slot = self.ios.slots[token as usize];
         let direction = match slot.kind {
             IoKind::Sync | IoKind::SyncRange => return self.on_sync_over(end, &slot, status),
             IoKind::Data(direction) => direction,
@@ -739,7 +743,7 @@ impl Process {
         }
         if direction == Direction::Trim && self.options.trim_then_write && !self.stopping {
             let IoSlot { file, offset, len, .. } = *slot;
-            self.follow_ups.push_back(Access { direction: Direction::Write, file, offset, len });
+            self.drawn.follow_ups.push_back(Access { direction: Direction::Write, file, offset, len });
         }
         if self.phase == Phase::Run {
             self.think.on_done();

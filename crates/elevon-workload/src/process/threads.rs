@@ -65,16 +65,16 @@ impl Process {
     #[cold]
     pub(super) fn take_from_threads(&mut self) -> Option<Io> {
         let threads = self.threads.as_mut()?;
-        if self.sealed {
-            for &token in &self.staged[self.handed..] {
-                threads.submit(self.busy_until, token, self.slots[token as usize].file as usize);
+        if self.batch.sealed {
+            for &token in &self.batch.staged[self.batch.handed..] {
+                threads.submit(self.times.busy_until, token, self.ios.slots[token as usize].file as usize);
             }
         }
         let next = threads.due.pop_front();
-        if self.sealed {
+        if self.batch.sealed {
             self.close_batch();
         }
-        self.last_taken = next?;
-        Some(self.io(self.last_taken))
+        self.ios.last_taken = next?;
+        Some(self.io(self.ios.last_taken))
     }
 }

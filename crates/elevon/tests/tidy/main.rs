@@ -4,6 +4,7 @@
 mod cycles;
 mod folders;
 mod names;
+mod structs;
 mod surface;
 
 use std::collections::BTreeSet;

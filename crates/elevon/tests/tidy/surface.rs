@@ -9,7 +9,7 @@ use super::{code_lines, is_test, root, sources};
 const UNNAMED: [(&str, usize); 14] = [
     ("elevon-cache", 19),
     ("elevon-core", 21),
-    ("elevon-formats", 10),
+    ("elevon-formats", 12),
     ("elevon-host", 1),
     ("elevon-nbd", 3),
     ("elevon-plan", 5),
