@@ -253,7 +253,7 @@ mod tests {
             for at in (0..2_000_000_000).step_by(777_777).map(Instant::new) {
                 jiffy = clock.tick(at).unwrap_or(jiffy);
                 let tick = ticks.at(at) as u64;
-                assert_eq!((tick, Hz(hz.into()).jiffies(at.since(Instant::ZERO))), (jiffy, jiffy), "{hz} Hz at {at:?}");
+                assert_eq!((tick, Hz(hz).jiffies(at.since(Instant::ZERO))), (jiffy, jiffy), "{hz} Hz at {at:?}");
                 assert!(ticks.start_of(tick) <= at && at < ticks.start_of(tick + 1));
             }
         }

@@ -246,7 +246,7 @@ impl Walk {
         Self {
             rng,
             bed: Bed::new(Kernel::V6_18, kyber, requests),
-            oracle: Oracle::new(hz.into(), queues.into()),
+            oracle: Oracle::new(hz, queues.into()),
             in_flight: Vec::new(),
             rows: vec![(0, 0); queues.into()],
             inserted: 0,
