@@ -1,4 +1,4 @@
-//! What the caller of [`FileIo`] hands to it, and what it tells the caller.
+//! What the caller of [`FileIo`](super::FileIo) hands to it, and what it tells the caller.
 
 use crate::page_cache::CallDone;
 use elevon_core::status::Status;
@@ -30,7 +30,7 @@ pub enum FileOpKind {
 pub struct FileOp {
     /// The program's task.
     pub task: TaskId,
-    /// The program's token for the I/O, smaller than [`Program::depth`].
+    /// The program's token for the I/O, smaller than [`Program::depth`](super::Program::depth).
     pub token: u32,
     /// The kind of the I/O.
     pub kind: FileOpKind,
@@ -49,11 +49,12 @@ pub struct FileOp {
 /// The result of the start of an I/O.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Begun {
-    /// The I/O goes to the device at once; call [`FileIo::on_device_done`] when it has completed.
+    /// The I/O goes to the device at once. When it has completed, call
+    /// [`FileIo::on_device_done`](super::FileIo::on_device_done).
     Device,
     /// The I/O has finished.
     Finished(Status),
-    /// The I/O waits; [`FileIo::poll`] returns its next event.
+    /// The I/O waits; [`FileIo::poll`](super::FileIo::poll) returns its next event.
     Waits {
         /// True for direct I/O: its program sleeps in the submission.
         is_direct: bool,
@@ -81,7 +82,7 @@ pub enum FileIoEvent {
     },
     /// The I/O sleeps or waits again. It may have made the cache build bios.
     Sleeps,
-    /// A call of [`FileIo::call`] that had slept has finished.
+    /// A call of [`FileIo::call`](super::FileIo::call) that had slept has finished.
     Call(CallDone),
 }
 
