@@ -225,7 +225,7 @@ impl<D: Disk> DeviceLoop<D> {
     }
 
     /// Waits for a completion, a message, or the next time at which something is to be done.
-    /// Returns false if nothing can happen any more, or the wait was interrupted.
+    /// Returns false if nothing can happen any more.
     pub(crate) fn wait(&mut self) -> bool {
         let delayed = self.delayed.first().map(|(until, _)| *until);
         let of_cache = self.cache.as_ref().and_then(|cache| cache.next_timer());

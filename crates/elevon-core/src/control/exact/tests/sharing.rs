@@ -18,7 +18,7 @@ fn shared(rig: &mut Rig, tenants: &[(TenantId, u64)], seconds: u64) -> Vec<u64> 
 }
 
 /// Ten seconds of 100 I/Os or of 1 MiB a second, by weights 200 (900 and 100 below it), 300 and
-/// 500. Nobody is behind by more than an I/O of its own and two of the largest.
+/// 500. No tenant is behind by more than an I/O of its own and two of the largest.
 #[test]
 fn who_waits_for_a_parents_limit_shares_it_by_weight() {
     let ios = Limits { iops: [100, UNLIMITED], ..Limits::default() };
@@ -77,7 +77,7 @@ fn reads_and_writes_under_one_limit_share_it_by_weight() {
 
 /// Ten seconds of 1000 I/Os or of 4 MiB a second under a parent's limit, with reserves: each gets
 /// its share by weight, but at least its reserve. Reserves that are too high shrink in proportion,
-/// and who has none is served every 250 ms.
+/// and a tenant without one is served every 250 ms.
 #[test]
 fn reserves_hold_among_those_that_wait_for_a_parents_limit() {
     let ios = |iops| Reserve { iops, bps: 0 };
