@@ -22,7 +22,8 @@ pub(crate) fn address(data: &[u8]) {
             if (place + &address.export).contains(['%', '?', '&', '#', '=', '+', '\u{fffd}']) {
                 return;
             }
-            let again: UpstreamAddress = written.parse().unwrap_or_else(|error| panic!("{text} is {written}: {error}"));
+            let again: UpstreamAddress =
+                written.parse().unwrap_or_else(|error| panic!("{text} is {written}: {error}"));
             assert!(again.is_same_export(&address), "{text} is {written}: {again:?} {address:?}");
         }
     }

@@ -67,13 +67,18 @@ fn one_line(error: &dyn std::fmt::Display) {
 
 fn inspection(trace: &[u8]) {
     let mut outputs = Outputs::new();
-    let found =
-        elevon_trace::analysis::inspect(&mut || from_bytes(trace.to_vec()), None, Some(&mut outputs), &mut |_| {});
+    let found = elevon_trace::analysis::inspect(
+        &mut || from_bytes(trace.to_vec()),
+        None,
+        Some(&mut outputs),
+        &mut |_| {},
+    );
     let found = match found {
         Ok(found) => found,
         Err(error) => return one_line(&error),
     };
-    let requests = (outputs.csv.finish().expect("memory"), outputs.parquet.finish().expect("memory"));
+    let requests =
+        (outputs.csv.finish().expect("memory"), outputs.parquet.finish().expect("memory"));
     let lines = requests.0.iter().filter(|&&byte| byte == b'\n').count() as u64;
     assert_eq!(lines, outputs.rows + 1, "a line of titles, and one for each request");
     assert!(requests.1.starts_with(b"PAR1"));
@@ -92,29 +97,39 @@ fn inspection(trace: &[u8]) {
 }
 
 fn workload(trace: &[u8]) {
-    let found = match elevon_trace::replay::read(&mut || from_bytes(trace.to_vec()), None, &mut |_| {}) {
-        Ok(found) => found,
-        Err(error) => return one_line(&error),
-    };
+    let found =
+        match elevon_trace::replay::read(&mut || from_bytes(trace.to_vec()), None, &mut |_| {}) {
+            Ok(found) => found,
+            Err(error) => return one_line(&error),
+        };
     let after = found.infer();
     assert_eq!(after.len(), found.processes.len());
     for (process, after) in found.processes.iter().zip(&after) {
         assert_eq!(process.ios.len(), after.len());
         assert!(after.iter().enumerate().all(|(at, after)| after.completions as usize <= at));
         let mut follows = after.iter().filter_map(|after| after.follows);
-        assert!(follows.all(|of| (1..=found.processes[of.process].ios.len()).contains(&(of.count as usize))));
+        assert!(
+            follows.all(
+                |of| (1..=found.processes[of.process].ios.len()).contains(&(of.count as usize))
+            )
+        );
     }
     for process in &found.processes {
         assert!(process.ios.is_sorted_by_key(|io| io.at), "I/Os in order of time");
         assert!(process.depth() as usize <= process.ios.len());
         assert!(process.duration() <= u64::MAX - process.ios[0].at && !process.label().is_empty());
-        assert!(process.pace().is_none_or(|pace| pace.period > 0 && pace.kept <= process.ios.len()));
+        assert!(
+            process.pace().is_none_or(|pace| pace.period > 0 && pace.kept <= process.ios.len())
+        );
     }
     assert!(!found.is_empty());
     for (process, exclusion) in found.processes.iter().zip(found.exclusions()) {
         for section in exclusion.iter().flat_map(|exclusion| &exclusion.sections) {
             assert!(section.first < section.last && section.last < process.ios.len());
-            assert!(section.waited <= process.ios[section.first].at, "it waited since the trace began at most");
+            assert!(
+                section.waited <= process.ios[section.first].at,
+                "it waited since the trace began at most"
+            );
         }
     }
     let times = found.times();
@@ -124,10 +139,11 @@ fn workload(trace: &[u8]) {
 }
 
 fn device(trace: &[u8]) {
-    let found = match elevon_trace::served::read(&mut || from_bytes(trace.to_vec()), None, &mut |_| {}) {
-        Ok(found) => found,
-        Err(error) => return one_line(&error),
-    };
+    let found =
+        match elevon_trace::served::read(&mut || from_bytes(trace.to_vec()), None, &mut |_| {}) {
+            Ok(found) => found,
+            Err(error) => return one_line(&error),
+        };
     let served = |one: &ServedRequest| {
         let kind = match one.kind {
             ServedKind::Read => Kind::Read,
@@ -153,11 +169,31 @@ fn choice(byte: u8, values: &[u64]) -> u64 {
 }
 
 /// Nanoseconds from one event to the next.
-const STEPS: [u64; 12] =
-    [0, 1, 300, 20_000, 100_000, 250_000, 1_000_000, 50_000_000, 1_000_000_000, 1 << 45, 1 << 62, u64::MAX / 2];
+const STEPS: [u64; 12] = [
+    0,
+    1,
+    300,
+    20_000,
+    100_000,
+    250_000,
+    1_000_000,
+    50_000_000,
+    1_000_000_000,
+    1 << 45,
+    1 << 62,
+    u64::MAX / 2,
+];
 /// Sectors beyond those of a small device.
-const PLACES: [u64; 8] =
-    [u64::MAX, u64::MAX - 8, u64::MAX / 512, u64::MAX / 512 + 1, 1 << 63, 1 << 55, (1 << 32) - 8, 1 << 40];
+const PLACES: [u64; 8] = [
+    u64::MAX,
+    u64::MAX - 8,
+    u64::MAX / 512,
+    u64::MAX / 512 + 1,
+    1 << 63,
+    1 << 55,
+    (1 << 32) - 8,
+    1 << 40,
+];
 /// Lengths in bytes.
 const LENGTHS: [u64; 16] = [
     0,
@@ -177,9 +213,20 @@ const LENGTHS: [u64; 16] = [
     u64::MAX - 511,
     u64::MAX,
 ];
-const OPERATIONS: [&str; 10] =
-    ["read", "write", "read", "write", "flush", "discard", "zone_append", "passthrough", "other", ""];
-const FLAGS: [&str; 8] = ["sync", "-", "sync+fua", "preflush+sync", "ahead", "meta+sync+preflush+fua", "", "atomic"];
+const OPERATIONS: [&str; 10] = [
+    "read",
+    "write",
+    "read",
+    "write",
+    "flush",
+    "discard",
+    "zone_append",
+    "passthrough",
+    "other",
+    "",
+];
+const FLAGS: [&str; 8] =
+    ["sync", "-", "sync+fua", "preflush+sync", "ahead", "meta+sync+preflush+fua", "", "atomic"];
 
 /// The trace of any bytes, as CSV of events.
 fn trace_of(data: &[u8]) -> Vec<u8> {
@@ -194,7 +241,9 @@ fn trace_of(data: &[u8]) -> Vec<u8> {
         let kind = TraceKind::NAMES[usize::from(kind) % TraceKind::NAMES.len()];
         let sector = if place < 232 { u64::from(place) / 4 * 8 } else { choice(place, &PLACES) };
         let bytes = choice(length, &LENGTHS[..if length < 208 { 10 } else { 16 }]);
-        let rest = [place, length, operation, task].iter().fold(0u64, |all, &byte| all << 8 | u64::from(byte));
+        let rest = [place, length, operation, task]
+            .iter()
+            .fold(0u64, |all, &byte| all << 8 | u64::from(byte));
         let error = if task.is_multiple_of(29) { -5 } else { 0 };
         let _ = writeln!(
             out,

@@ -18,7 +18,8 @@ pub(crate) fn buffers(data: &[u8]) {
             let same = MemoryModel::parse(&again).map(|read| read == model);
             assert_eq!(same, Ok(true), "{text} is {again}");
             // An allocator of gigabytes would take too long.
-            if matches!(&model, MemoryModel::Buddy(parameters) if parameters.size.get() > 64 << 20) {
+            if matches!(&model, MemoryModel::Buddy(parameters) if parameters.size.get() > 64 << 20)
+            {
                 return;
             }
             if let Ok(layout) = Memory::new(&model, 1).allocate(Bytes::new(1 << 18)) {

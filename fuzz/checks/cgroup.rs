@@ -14,12 +14,16 @@ pub(crate) fn cgroup(data: &[u8]) {
         Err(error) => {
             assert!(line.get(error.span.clone()).is_some(), "{:?} of {line:?}", error.span);
             let message = error.to_string();
-            assert!(!message.is_empty() && (!message.contains('\n') || file.contains('\n')), "{message}");
+            assert!(
+                !message.is_empty() && (!message.contains('\n') || file.contains('\n')),
+                "{message}"
+            );
         }
         Ok(taken) => {
             assert!(taken.device.is_none_or(|device| line.contains(device)));
             let again = taken.setting.text(taken.device);
-            let read = parse(taken.setting.name(), &again, &rules).unwrap_or_else(|error| panic!("{again}: {error}"));
+            let read = parse(taken.setting.name(), &again, &rules)
+                .unwrap_or_else(|error| panic!("{again}: {error}"));
             assert_eq!(read.setting, taken.setting, "{line} is {again}");
         }
     }

@@ -8,7 +8,8 @@ pub(crate) fn each(corpus: &str, least: usize, step: usize, others: &[u8], check
     let folder = format!("{}/../../fuzz/corpus/{corpus}", env!("CARGO_MANIFEST_DIR"));
     let mut count = 0;
     for entry in std::fs::read_dir(folder).expect("the corpus is committed") {
-        let mut data = std::fs::read(entry.expect("a readable directory").path()).expect("a readable file");
+        let mut data =
+            std::fs::read(entry.expect("a readable directory").path()).expect("a readable file");
         check(&data);
         for at in (0..data.len()).step_by(step) {
             check(&data[..at]);

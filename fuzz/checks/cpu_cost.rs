@@ -13,7 +13,10 @@ pub(crate) fn cpu_cost(data: &[u8]) {
         Err(failure) => {
             let said = failure.to_string();
             let is_one_line = said.lines().count() == 1 || text.contains(['\n', '\r']);
-            assert!(failure.code() == 2 && said.starts_with("elevon: --cpu-cost") && is_one_line, "{said}");
+            assert!(
+                failure.code() == 2 && said.starts_with("elevon: --cpu-cost") && is_one_line,
+                "{said}"
+            );
         }
         Ok((cost, _)) => assert!(cost.scheduler.locked <= cost.scheduler.request, "{first} {text}"),
     }

@@ -13,7 +13,10 @@ pub(crate) fn device(data: &[u8]) {
         Err(error) => assert!(!error.to_string().is_empty()),
         Ok(device) => {
             let described = device.description();
-            assert!(!described.size.is_zero() && described.hw_queues > 0 && described.queue_depth > 0, "{described:?}");
+            assert!(
+                !described.size.is_zero() && described.hw_queues > 0 && described.queue_depth > 0,
+                "{described:?}"
+            );
             let mut limits = described.limits.clone();
             limits.validate(&Kernel::default().rules()).expect("a device's limits are valid");
         }

@@ -18,7 +18,10 @@ pub(crate) fn http(data: &[u8]) {
     match Request::of_head(&head) {
         Err(refusal) => {
             let refusal = format!("{refusal:?}");
-            assert!(refusal.contains("status: \"4") || refusal.contains("status: \"50"), "{refusal}");
+            assert!(
+                refusal.contains("status: \"4") || refusal.contains("status: \"50"),
+                "{refusal}"
+            );
         }
         Ok(Request { of: Resource::Explain { span, .. }, .. }) => assert!(SPANS.contains(&span)),
         Ok(request) => assert_eq!(request.has_body, !head.trim_ascii_start().starts_with(b"HEAD ")),

@@ -15,7 +15,11 @@ pub(crate) fn job(data: &[u8]) {
     match parse(&mut source, "job.fio") {
         Err(errors) => {
             assert!(!errors.is_empty());
-            assert!(errors.iter().all(|error| error.line > 0 && error.column > 0 && !error.message.is_empty()));
+            assert!(
+                errors
+                    .iter()
+                    .all(|error| error.line > 0 && error.column > 0 && !error.message.is_empty())
+            );
         }
         Ok(first) => {
             let plain = |job: &JobSpec| JobSpec {
@@ -30,7 +34,8 @@ pub(crate) fn job(data: &[u8]) {
             if rendered.contains('$') {
                 return;
             }
-            let second = parse(&mut MemorySource::one("job.fio", &rendered), "job.fio").expect(&rendered);
+            let second =
+                parse(&mut MemorySource::one("job.fio", &rendered), "job.fio").expect(&rendered);
             assert_eq!(before, second.jobs.iter().map(plain).collect::<Vec<_>>(), "{rendered}");
         }
     }

@@ -21,12 +21,18 @@ pub(crate) fn memory(data: &[u8]) {
         _ => Memory::None,
     };
     let owned = |(key, value): (&str, &str)| (key.to_owned(), value.to_owned());
-    let settings: Vec<_> = rest.split('\n').filter_map(|line| line.split_once('=')).map(owned).collect();
-    let plan = |memory, settings: &[_]| CachePlan::new(memory, Kernel::V6_18, settings, CacheCost::default());
+    let settings: Vec<_> =
+        rest.split('\n').filter_map(|line| line.split_once('=')).map(owned).collect();
+    let plan = |memory, settings: &[_]| {
+        CachePlan::new(memory, Kernel::V6_18, settings, CacheCost::default())
+    };
     match plan(memory, &settings) {
         Err(failure) => {
             let said = failure.to_string();
-            assert!(failure.code() == 2 && said.starts_with("elevon: --") && said.lines().count() == 1, "{said}");
+            assert!(
+                failure.code() == 2 && said.starts_with("elevon: --") && said.lines().count() == 1,
+                "{said}"
+            );
         }
         Ok(None) => assert_eq!(memory, Memory::None),
         Ok(Some(planned)) => {
@@ -36,10 +42,17 @@ pub(crate) fn memory(data: &[u8]) {
             let rows = planned.rows();
             if let Memory::Simulated(_) = memory {
                 let value = |key| rows.iter().find(|row| row.0 == key).expect("listed").1.as_str();
-                let is_part = |row: &&(&str, String)| ["others", "idle", "zram"].contains(&row.0) && row.1 != "0KiB";
-                let parts: Vec<_> = rows.iter().filter(is_part).map(|(key, value)| format!(",{key}={value}")).collect();
+                let is_part = |row: &&(&str, String)| {
+                    ["others", "idle", "zram"].contains(&row.0) && row.1 != "0KiB"
+                };
+                let parts: Vec<_> = rows
+                    .iter()
+                    .filter(is_part)
+                    .map(|(key, value)| format!(",{key}={value}"))
+                    .collect();
                 let memory = format!("{}{}", value("memory"), parts.concat());
-                let settings: Vec<_> = rows[2..].iter().map(|(key, value)| owned((key, value))).collect();
+                let settings: Vec<_> =
+                    rows[2..].iter().map(|(key, value)| owned((key, value))).collect();
                 let Ok(Some(again)) = plan(Memory::Simulated(&memory), &settings) else {
                     panic!("{memory} {settings:?}")
                 };

@@ -5,7 +5,9 @@
 //! The same bytes as what a server sends to a client: each step uses no more than it was given, and
 //! no request is answered twice, or after its end.
 
-use elevon_nbd::{Client, ClientStep, Command, Export, Exports, Refusal, Session, SessionConfig, Step, Tls};
+use elevon_nbd::{
+    Client, ClientStep, Command, Export, Exports, Refusal, Session, SessionConfig, Step, Tls,
+};
 
 const SIZE: u64 = 1 << 20;
 const BLOCK: u64 = 512;
@@ -70,7 +72,8 @@ fn client(data: &[u8], is_open: bool) {
             ClientStep::More => break,
             ClientStep::Continue | ClientStep::Opened(_) => {}
             ClientStep::Reply { cookie, .. } => {
-                let at = in_flight.iter().position(|it| *it == cookie).expect("a request in flight");
+                let at =
+                    in_flight.iter().position(|it| *it == cookie).expect("a request in flight");
                 in_flight.swap_remove(at);
             }
             ClientStep::Zeroes { cookie, .. } | ClientStep::Extents { cookie, .. } => {
@@ -112,7 +115,9 @@ fn output(data: &[u8], piece: usize, tls: Tls) -> Vec<u8> {
             match step {
                 Step::More => break,
                 Step::Continue | Step::Refused { .. } => {}
-                Step::Opened(_) => assert!(tls != Tls::Required || session.is_tls(), "opened without TLS"),
+                Step::Opened(_) => {
+                    assert!(tls != Tls::Required || session.is_tls(), "opened without TLS")
+                }
                 Step::StartTls => {
                     assert!(tls != Tls::Off && input.is_empty() && !session.is_tls());
                     session.on_tls();
@@ -120,12 +125,17 @@ fn output(data: &[u8], piece: usize, tls: Tls) -> Vec<u8> {
                 Step::Close(_) => return output,
                 Step::Request(request) => {
                     assert!(request.offset + request.length <= SIZE, "{request:?}");
-                    payload = if request.command == Command::Write { request.length as usize } else { 0 };
+                    payload =
+                        if request.command == Command::Write { request.length as usize } else { 0 };
                     // A client is held to the block sizes if it was told them by GO.
-                    let told =
-                        [&[0, 0, 0, 7, 0, 0, 0, 3, 0, 0, 0, 14, 0, 3][..], &(BLOCK as u32).to_be_bytes()].concat();
+                    let told = [
+                        &[0, 0, 0, 7, 0, 0, 0, 3, 0, 0, 0, 14, 0, 3][..],
+                        &(BLOCK as u32).to_be_bytes(),
+                    ]
+                    .concat();
                     let was_told = output.windows(told.len()).any(|window| window == told);
-                    let is_whole = request.offset.is_multiple_of(BLOCK) && request.length.is_multiple_of(BLOCK);
+                    let is_whole = request.offset.is_multiple_of(BLOCK)
+                        && request.length.is_multiple_of(BLOCK);
                     assert!(is_whole || !was_told, "{request:?}");
                     if !matches!(request.command, Command::Read | Command::BlockStatus { .. }) {
                         session.reply_format().done(&mut output, &request);

@@ -15,7 +15,9 @@ pub(crate) fn recorded(data: &[u8]) {
     assert!(recorded.tunables().count() <= recorded.iter().count());
     assert!(recorded.driver_tags().is_none_or(|tags| tags > 0 && recorded.hardware_queues() > 0));
     assert!(
-        recorded.scheduler().is_none_or(|name| recorded.get("queue/scheduler").is_some_and(|all| all.contains(name)))
+        recorded.scheduler().is_none_or(|name| recorded
+            .get("queue/scheduler")
+            .is_some_and(|all| all.contains(name)))
     );
     let head: String = recorded.lines().iter().map(|line| format!("# {line}\n")).collect();
     let trace = format!("{head}a-1 [000] ..... 1.000001: block_plug: [a]\n");
@@ -24,7 +26,10 @@ pub(crate) fn recorded(data: &[u8]) {
     let read = reader.report().recorded.as_deref().expect("a title");
     // A line that is longer than what is read back is left out, and a key may have the mark of one.
     let is_plain = |(key, value): &(&str, &str)| {
-        key.len() + value.len() < 4000 && !key.contains(": ") && !key.is_empty() && !value.is_empty()
+        key.len() + value.len() < 4000
+            && !key.contains(": ")
+            && !key.is_empty()
+            && !value.is_empty()
     };
     let kept = recorded.iter().filter(is_plain).count();
     assert!(read.iter().count() >= kept.min(1), "{head}");

@@ -14,8 +14,8 @@ pub(crate) fn scheduler(data: &[u8]) {
             assert!(!line.is_empty() && (!line.contains('\n') || text.contains('\n')), "{line}");
         }
         Ok(config) => {
-            let made =
-                AnyScheduler::new(&config, Kernel::default().rules(), Hz(250), 1, 4, 64).expect("checked already");
+            let made = AnyScheduler::new(&config, Kernel::default().rules(), Hz(250), 1, 4, 64)
+                .expect("checked already");
             assert_eq!(made.info().name, config.name);
         }
     }

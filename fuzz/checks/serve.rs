@@ -11,14 +11,20 @@ pub(crate) fn serve(data: &[u8]) {
         Err(errors) => {
             assert!(!errors.is_empty());
             for error in errors {
-                assert!(error.line > 0 && error.column > 0 && !error.message.is_empty(), "{error:?}");
+                assert!(
+                    error.line > 0 && error.column > 0 && !error.message.is_empty(),
+                    "{error:?}"
+                );
                 assert!(!error.to_string().contains('\n'), "{error}");
             }
         }
         Ok(file) => {
             assert!(!file.devices.is_empty() && !file.exports.is_empty());
             for export in &file.exports {
-                assert!(export.device < file.devices.len() && export.name.len() <= NAME_MAX, "{export:?}");
+                assert!(
+                    export.device < file.devices.len() && export.name.len() <= NAME_MAX,
+                    "{export:?}"
+                );
                 assert!(export.size != Some(0) && !export.tenant.starts_with('/'), "{export:?}");
             }
         }

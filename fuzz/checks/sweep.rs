@@ -10,7 +10,10 @@ pub(crate) fn sweep(data: &[u8]) {
         Err(errors) => {
             assert!(!errors.is_empty());
             for error in errors {
-                assert!(error.line > 0 && error.column > 0 && !error.message.is_empty(), "{error:?}");
+                assert!(
+                    error.line > 0 && error.column > 0 && !error.message.is_empty(),
+                    "{error:?}"
+                );
                 assert!(!error.to_string().contains('\n'), "{error}");
             }
         }

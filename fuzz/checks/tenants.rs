@@ -14,17 +14,25 @@ pub(crate) fn tenants(data: &[u8]) {
         Err(errors) => {
             assert!(!errors.is_empty());
             for error in errors {
-                assert!(error.line > 0 && error.column > 0 && !error.message.is_empty(), "{error:?}");
+                assert!(
+                    error.line > 0 && error.column > 0 && !error.message.is_empty(),
+                    "{error:?}"
+                );
                 assert!(!error.to_string().contains('\n'), "{error}");
             }
         }
         Ok(file) => {
             let written = render(&file);
-            let again = parse("t.toml", &written, &rules).unwrap_or_else(|errors| panic!("{written}: {errors:?}"));
+            let again = parse("t.toml", &written, &rules)
+                .unwrap_or_else(|errors| panic!("{written}: {errors:?}"));
             let paths = |file: &elevon_formats::tenants::TenantsFile| {
                 file.tenants.iter().map(|t| (t.path.clone(), t.settings.len())).collect::<Vec<_>>()
             };
-            assert_eq!((paths(&again), again.changes.len()), (paths(&file), file.changes.len()), "{written}");
+            assert_eq!(
+                (paths(&again), again.changes.len()),
+                (paths(&file), file.changes.len()),
+                "{written}"
+            );
             assert_eq!(render(&again), written);
         }
     }

@@ -9,7 +9,8 @@ use elevon_trace::{Reader, TraceFormat, TraceKind};
 /// Reads to the end and checks that events are in order of time, that there are no more than fit
 /// into the length, and that every problem has a place.
 fn check(data: &[u8], expected: TraceFormat, first: &[u8], least_bytes: usize) {
-    let as_it_is = elevon_trace::from_bytes(data.to_vec()).ok().filter(|reader| reader.format() == expected);
+    let as_it_is =
+        elevon_trace::from_bytes(data.to_vec()).ok().filter(|reader| reader.format() == expected);
     if let Some(reader) = as_it_is {
         read(reader, data.len(), least_bytes);
     } else {
@@ -132,7 +133,10 @@ pub(crate) fn mail(data: &[u8]) {
     if let Ok(reader) = elevon_trace::from_bytes(bytes) {
         read(reader, length, 2);
     }
-    let quoted: Vec<u8> = data.split_inclusive(|&byte| byte == b'\n').flat_map(|line| [b"> ", line].concat()).collect();
+    let quoted: Vec<u8> = data
+        .split_inclusive(|&byte| byte == b'\n')
+        .flat_map(|line| [b"> ", line].concat())
+        .collect();
     if let Ok(reader) = elevon_trace::from_bytes(quoted) {
         read(reader, length * 2, 2);
     }

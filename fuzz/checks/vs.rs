@@ -11,11 +11,17 @@ pub(crate) fn vs(data: &[u8]) {
     match base.with(&text) {
         Err(error) => {
             let said = error.to_string();
-            assert!(said.contains("--vs") && (said.lines().count() == 1 || text.contains(['\n', '\r'])), "{said}");
+            assert!(
+                said.contains("--vs") && (said.lines().count() == 1 || text.contains(['\n', '\r'])),
+                "{said}"
+            );
         }
         Ok(options) => {
             let again = options.with(&text).expect("the same text");
-            assert_eq!((again.device, again.queue.scheduler), (options.device, options.queue.scheduler));
+            assert_eq!(
+                (again.device, again.queue.scheduler),
+                (options.device, options.queue.scheduler)
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `TARGET=job cargo +nightly fuzz run any fuzz/corpus/job`: a target of `cargo xtask fuzz`, led by coverage.
+//! `TARGET=job cargo +nightly fuzz run any fuzz/corpus/job`: a target of `cargo xtask fuzz`, led by
+//! coverage.
 #![no_main]
 
 use std::sync::LazyLock;

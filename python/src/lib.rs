@@ -7,14 +7,21 @@
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::Duration;
 
-use elevon_sweep::lab::{self, Column, Interrupt, LabError, Over, RunEnding, RunSeries, SweepSpec, Texts};
+use elevon_sweep::lab::{
+    self, Column, Interrupt, LabError, Over, RunEnding, RunSeries, SweepSpec, Texts,
+};
 use numpy::IntoPyArray;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
 
-create_exception!(_elevon, InputError, PyValueError, "The job, an option or an axis is wrong; a line for each error.");
+create_exception!(
+    _elevon,
+    InputError,
+    PyValueError,
+    "The job, an option or an axis is wrong; a line for each error."
+);
 create_exception!(_elevon, MachineError, PyRuntimeError, "The machine failed to do something.");
 
 /// How often signals are looked for.
@@ -45,7 +52,9 @@ fn work<T: Send, M: Send>(
             if stopped.is_err() {
                 interrupt.set();
             }
-            let done = thread.join().map_err(|_| PyRuntimeError::new_err("a run panicked; please report it"))?;
+            let done = thread
+                .join()
+                .map_err(|_| PyRuntimeError::new_err("a run panicked; please report it"))?;
             stopped?;
             done.map_err(|error| raised(&error))
         })
@@ -53,7 +62,10 @@ fn work<T: Send, M: Send>(
 }
 
 /// Receives until the sender is gone.
-fn listen<M>(receiver: &Receiver<M>, took: &mut impl FnMut(Python<'_>, M) -> PyResult<()>) -> PyResult<()> {
+fn listen<M>(
+    receiver: &Receiver<M>,
+    took: &mut impl FnMut(Python<'_>, M) -> PyResult<()>,
+) -> PyResult<()> {
     loop {
         match receiver.recv_timeout(LOOK) {
             Ok(message) => Python::attach(|py| {
@@ -75,7 +87,11 @@ fn run(
     options: Vec<String>,
     texts: Texts,
 ) -> PyResult<(String, Py<PyDict>, Vec<String>, bool)> {
-    let run = work(py, |interrupt, _: &Sender<()>| lab::run(&jobs, &options, texts, interrupt), |_, ()| Ok(()))?;
+    let run = work(
+        py,
+        |interrupt, _: &Sender<()>| lab::run(&jobs, &options, texts, interrupt),
+        |_, ()| Ok(()),
+    )?;
     if run.ending == RunEnding::Interrupted {
         return Err(PyKeyboardInterrupt::new_err(()));
     }
@@ -138,7 +154,13 @@ impl Sweep {
 
     /// Does some runs, and calls `took` with the number and the outcome of each as it ends.
     #[pyo3(signature = (numbers, threads, took))]
-    fn run(&self, py: Python<'_>, numbers: Vec<usize>, threads: Option<u16>, took: Py<PyAny>) -> PyResult<()> {
+    fn run(
+        &self,
+        py: Python<'_>,
+        numbers: Vec<usize>,
+        threads: Option<u16>,
+        took: Py<PyAny>,
+    ) -> PyResult<()> {
         work(
             py,
             |interrupt, done| {

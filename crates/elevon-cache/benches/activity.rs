@@ -31,7 +31,8 @@ struct Page {
 /// Returns pages of which two in five are active, so that nothing is decided early. One in eight is
 /// contiguous with its predecessor in memory.
 fn pages(count: usize) -> Vec<Page> {
-    let page = |at: usize| Page { bytes: Bytes::new(4096), active: at % 5 > 2, merged: at % 8 == 7 };
+    let page =
+        |at: usize| Page { bytes: Bytes::new(4096), active: at % 5 > 2, merged: at % 8 == 7 };
     (0..count).map(page).collect()
 }
 
@@ -170,16 +171,30 @@ fn main() {
     }
     let counting = instructions::available();
     if !counting {
-        println!("valgrind is not here: no instruction counts (install it, or read the nanoseconds)");
+        println!(
+            "valgrind is not here: no instruction counts (install it, or read the nanoseconds)"
+        );
     }
     println!("beyond the loop alone:         instructions           nanoseconds, bio of");
-    println!("{:<26} {:>9} {:>9}   {:>9} {:>9}", "activity", "a page", "a bio", "16 pages", "256 pages");
+    println!(
+        "{:<26} {:>9} {:>9}   {:>9} {:>9}",
+        "activity", "a page", "a bio", "16 pages", "256 pages"
+    );
     let (mut bare, mut bare_time) = (None, None);
     for (row, pair) in Walk::ALL.into_iter().zip(cases.chunks_exact(SIZES.len())) {
         let counts = [pair[0].per_turn(), pair[1].per_turn()];
-        let counts = if let [Some(small), Some(large)] = counts { Some(split([small, large])) } else { None };
+        let counts = if let [Some(small), Some(large)] = counts {
+            Some(split([small, large]))
+        } else {
+            None
+        };
         let times = [0, 1].map(|at| nanoseconds(&pair[at], Duration::from_millis(100)));
-        println!("{:<26} {}   {}", row.title(), cells(counts, &mut bare), cells(Some(times), &mut bare_time));
+        println!(
+            "{:<26} {}   {}",
+            row.title(),
+            cells(counts, &mut bare),
+            cells(Some(times), &mut bare_time)
+        );
     }
     if let Some([page, bio]) = bare {
         println!("the loop alone: {page:.2} instructions a page, {bio:.1} a bio");

@@ -52,7 +52,8 @@ impl Load {
     }
 
     fn random_hit(&mut self) {
-        self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.random =
+            self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         self.hit(((u128::from(self.random) * u128::from(self.frames)) >> 64) as u64);
     }
 
@@ -89,8 +90,9 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .partition(|argument| argument.bytes().all(|byte| byte.is_ascii_digit()));
-    let frames =
-        sizes.first().map_or(if full { 1 << 21 } else { 1 << 12 }, |size| size.parse().expect("a number of frames"));
+    let frames = sizes.first().map_or(if full { 1 << 21 } else { 1 << 12 }, |size| {
+        size.parse().expect("a number of frames")
+    });
     let span = if full { Duration::from_millis(500) } else { Duration::ZERO };
     println!(
         "goals: {:.0} M hits/s on one core, {GOAL_BYTES} bytes a page without shadows; {frames} frames",
@@ -101,8 +103,9 @@ fn main() {
         "policy", "random M/s", "in order M/s", "churn ns", "bytes/page", "with shadows"
     );
     let mut bytes_a_page = 0.0f64;
-    for policy in
-        POLICIES.into_iter().filter(|name| policies.is_empty() || policies.iter().any(|policy| policy == name))
+    for policy in POLICIES
+        .into_iter()
+        .filter(|name| policies.is_empty() || policies.iter().any(|policy| policy == name))
     {
         let mut load = Load::new(policy, frames);
         let bytes = load.memory.state_bytes() as f64 / frames as f64;
@@ -116,10 +119,17 @@ fn main() {
         let with_shadows = load.memory.state_bytes() as f64 / frames as f64;
         assert_eq!(load.memory.pages().used() + load.memory.free(), frames);
         if !full {
-            println!("{policy:<12} {:>14} {:>14} {:>12} {bytes:>12.1} {with_shadows:>14.1}", "-", "-", "-");
+            println!(
+                "{policy:<12} {:>14} {:>14} {:>12} {bytes:>12.1} {with_shadows:>14.1}",
+                "-", "-", "-"
+            );
             continue;
         }
-        let goal = if random.min(in_order) * 1e6 >= GOAL_HITS && bytes <= GOAL_BYTES { "met" } else { "missed" };
+        let goal = if random.min(in_order) * 1e6 >= GOAL_HITS && bytes <= GOAL_BYTES {
+            "met"
+        } else {
+            "missed"
+        };
         println!(
             "{policy:<12} {random:>14.1} {in_order:>14.1} {churn:>12.1} {bytes:>12.1} {with_shadows:>14.1}  {goal}"
         );

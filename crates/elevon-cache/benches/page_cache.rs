@@ -65,7 +65,8 @@ const WINDOWS: [u64; 2] = [16, 128];
 /// shorter.
 fn read_cold(activity: Activity, window: u64, turns: u64) {
     let memory = Bytes::new(1 << 30);
-    let config = CacheConfig { activity, ra_pages: window as u32, ..CacheConfig::new(memory, TaskId(1)) };
+    let config =
+        CacheConfig { activity, ra_pages: window as u32, ..CacheConfig::new(memory, TaskId(1)) };
     let mut cache = PageCache::new(config);
     let pages = 1 << 18;
     let file = cache.add_file(Sector::ZERO, Bytes::new(pages * PAGE), Bytes::new(pages * PAGE));
@@ -74,7 +75,14 @@ fn read_cold(activity: Activity, window: u64, turns: u64) {
         let (offset, bytes) = (turn * window * PAGE, window * PAGE);
         carry_out(
             &mut cache,
-            Call::new(TaskId(0), 0, open, CallKind::Read, FileOffset::new(offset), Bytes::new(bytes)),
+            Call::new(
+                TaskId(0),
+                0,
+                open,
+                CallKind::Read,
+                FileOffset::new(offset),
+                Bytes::new(bytes),
+            ),
         );
     }
 }
@@ -84,7 +92,10 @@ fn cases() -> Vec<Case> {
         name: format!("{} {window}", activity.name()),
         run: Box::new(move |turns| read_cold(activity, window, turns)),
     };
-    Activity::ALL.into_iter().flat_map(|activity| WINDOWS.map(|window| case(activity, window))).collect()
+    Activity::ALL
+        .into_iter()
+        .flat_map(|activity| WINDOWS.map(|window| case(activity, window)))
+        .collect()
 }
 
 /// Counts the instructions per page and per bio for each activity; the first is off.
@@ -102,7 +113,11 @@ fn count(cases: &[Case]) {
         let bio = small - page * WINDOWS[0] as f64;
         let (off_page, off_bio) = *off.get_or_insert((page, bio));
         let name = format!("activity={}", activity.name());
-        println!("{name:<44} {page:>9.2} {bio:>9.1} {:>12.2} {:>9.1}", page - off_page, bio - off_bio);
+        println!(
+            "{name:<44} {page:>9.2} {bio:>9.1} {:>12.2} {:>9.1}",
+            page - off_page,
+            bio - off_bio
+        );
     }
     println!("goal: page-exact within 10 instructions a page beyond off");
 }
@@ -122,7 +137,14 @@ fn main() {
         let (mut warm, open) = cache(2 * size, *pages, Activity::Off);
         carry_out(
             &mut warm,
-            Call::new(TaskId(0), 0, open, CallKind::Fadvise(Advice::WillNeed), FileOffset::ZERO, Bytes::ZERO),
+            Call::new(
+                TaskId(0),
+                0,
+                open,
+                CallKind::Fadvise(Advice::WillNeed),
+                FileOffset::ZERO,
+                Bytes::ZERO,
+            ),
         );
         let name = |what| format!("{what} of {} MiB", size >> 20);
         measure(&name("read, hit, in order"), span, &mut warm, |n| {
@@ -132,7 +154,10 @@ fn main() {
             call(open, CallKind::Read, FileOffset::new(random(n, pages)))
         });
         for n in 0..pages / 16 {
-            carry_out(&mut warm, call(open, CallKind::Fault { write: false }, FileOffset::new(16 * n * PAGE)));
+            carry_out(
+                &mut warm,
+                call(open, CallKind::Fault { write: false }, FileOffset::new(16 * n * PAGE)),
+            );
         }
         measure(&name("touch of mapped memory, random"), span, &mut warm, |n| {
             call(open, CallKind::Fault { write: false }, FileOffset::new(random(n, pages)))
@@ -141,15 +166,28 @@ fn main() {
     for activity in Activity::ALL {
         let (mut cold, open) = cache(512 << 20, 1 << 20, activity);
         let name = format!("read, sequential, cold, activity={}", activity.name());
-        measure(&name, span, &mut cold, |n| call(open, CallKind::Read, FileOffset::new(n % (1 << 20) * PAGE)));
+        measure(&name, span, &mut cold, |n| {
+            call(open, CallKind::Read, FileOffset::new(n % (1 << 20) * PAGE))
+        });
     }
     let (mut cold, open) = cache(512 << 20, 1 << 20, Activity::Off);
     carry_out(
         &mut cold,
-        Call::new(TaskId(0), 0, open, CallKind::Fadvise(Advice::Random), FileOffset::ZERO, Bytes::ZERO),
+        Call::new(
+            TaskId(0),
+            0,
+            open,
+            CallKind::Fadvise(Advice::Random),
+            FileOffset::ZERO,
+            Bytes::ZERO,
+        ),
     );
     measure("read, random, 1 page of 8 cached", span, &mut cold, |n| {
-        call(open, CallKind::Read, FileOffset::new((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (1 << 20) * PAGE))
+        call(
+            open,
+            CallKind::Read,
+            FileOffset::new((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (1 << 20) * PAGE),
+        )
     });
     if full && instructions::available() {
         count(&cases);

@@ -128,8 +128,15 @@ pub enum Origin {
 
 impl Origin {
     /// Every origin, in the order of their numbers.
-    pub const ALL: [Self; 7] =
-        [Self::Fault, Self::Read, Self::Readahead, Self::Writeback, Self::Fsync, Self::Direct, Self::Metadata];
+    pub const ALL: [Self; 7] = [
+        Self::Fault,
+        Self::Read,
+        Self::Readahead,
+        Self::Writeback,
+        Self::Fsync,
+        Self::Direct,
+        Self::Metadata,
+    ];
 
     /// Returns the origin's name in reports.
     pub const fn name(self) -> &'static str {
@@ -166,7 +173,9 @@ impl Content {
     pub fn add(&mut self, active: bool, bytes: Bytes, merged: bool) {
         match self {
             Self::PageExact(share) => share.add(active, bytes),
-            Self::Off | Self::IterBio(..) | Self::AddPage(..) => self.add_as_proposed(active, bytes, merged),
+            Self::Off | Self::IterBio(..) | Self::AddPage(..) => {
+                self.add_as_proposed(active, bytes, merged)
+            }
         }
     }
 
@@ -232,7 +241,12 @@ pub struct Promoter {
 impl Promoter {
     /// Returns a promoter of a form. Only `page-exact` uses `options`.
     pub fn new(activity: Activity, options: Options) -> Self {
-        Self { activity, options, budget: options.budget.map(Budget::new), counts: Default::default() }
+        Self {
+            activity,
+            options,
+            budget: options.budget.map(Budget::new),
+            counts: Default::default(),
+        }
     }
 
     /// Returns the form.
@@ -262,7 +276,13 @@ impl Promoter {
     /// issuer, class NONE if not set (as file systems leave buffered I/O). The result has class
     /// NONE if none was set and the content decides nothing.
     #[inline]
-    pub fn finish(&mut self, content: &Content, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
+    pub fn finish(
+        &mut self,
+        content: &Content,
+        bio: IoPrio,
+        submitter: Submitter,
+        origin: Origin,
+    ) -> IoPrio {
         let decided = match content {
             Content::Off => return bio,
             Content::IterBio(walk, weight) => {
@@ -299,11 +319,18 @@ impl Promoter {
         counts.active_bytes += active;
     }
 
-    fn decide_exactly(&mut self, share: Share, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
+    fn decide_exactly(
+        &mut self,
+        share: Share,
+        bio: IoPrio,
+        submitter: Submitter,
+        origin: Origin,
+    ) -> IoPrio {
         self.weigh(share.total().get(), share.active().get(), origin);
         self.pass(share.total());
         let decided = share.decide(bio, submitter, origin, &self.options);
-        let to_rt = decided.class() == PrioClass::Rt && bio.or(submitter.task).class() != PrioClass::Rt;
+        let to_rt =
+            decided.class() == PrioClass::Rt && bio.or(submitter.task).class() != PrioClass::Rt;
         if to_rt && self.budget.as_mut().is_some_and(|budget| !budget.spend(share.total())) {
             self.counts[origin as usize].promotion_denied += 1;
             return bio;

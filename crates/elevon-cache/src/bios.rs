@@ -113,7 +113,9 @@ impl Building {
 
     #[inline]
     fn takes(&self, piece: &Piece, merged: bool) -> bool {
-        self.room > 0 && self.end == piece.sector && (merged || usize::from(self.vectors) < BIO_MAX_VECS)
+        self.room > 0
+            && self.end == piece.sector
+            && (merged || usize::from(self.vectors) < BIO_MAX_VECS)
     }
 }
 
@@ -156,13 +158,21 @@ impl Bios {
             wanted: false,
             content: Content::Off,
         };
-        Self { table: Vec::new(), free: Vec::new(), building, queues: Vec::new(), ready: VecDeque::new(), promoter }
+        Self {
+            table: Vec::new(),
+            free: Vec::new(),
+            building,
+            queues: Vec::new(),
+            ready: VecDeque::new(),
+            promoter,
+        }
     }
 
     /// Returns true if the bio that is being built takes the page, which belongs to this tenant.
     #[inline]
     pub(super) fn takes(&self, piece: &Piece, tenant: TenantId) -> bool {
-        self.building.attributes.tenant == tenant && self.building.takes(piece, self.building.follows(piece.frame))
+        self.building.attributes.tenant == tenant
+            && self.building.takes(piece, self.building.follows(piece.frame))
     }
 
     /// Adds a page to the bio that is being built if it fits; otherwise closes that bio and begins
@@ -170,7 +180,9 @@ impl Bios {
     #[inline(always)]
     pub(super) fn add(&mut self, attributes: &BioAttributes, piece: Piece) {
         let mut merged = self.building.follows(piece.frame);
-        if self.building.attributes.tenant != attributes.tenant || !self.building.takes(&piece, merged) {
+        if self.building.attributes.tenant != attributes.tenant
+            || !self.building.takes(&piece, merged)
+        {
             self.close_and_begin(attributes, piece.sector);
             merged = false;
         }
@@ -205,13 +217,31 @@ impl Bios {
         let &BioAttributes { task, tenant, op, flags, submitter, origin } = attributes;
         let (token, bytes, ioprio) = (u64::from(id), Bytes::ZERO, submitter.task);
         let (vectors, ends_plug) = (0, false);
-        let io = CacheIo { token, task, op, flags, sector, bytes, ioprio, origin, tenant, vectors, ends_plug };
+        let io = CacheIo {
+            token,
+            task,
+            op,
+            flags,
+            sector,
+            bytes,
+            ioprio,
+            origin,
+            tenant,
+            vectors,
+            ends_plug,
+        };
         match self.table.get_mut(id as usize) {
             Some(bio) => {
                 bio.frames.clear();
                 (bio.io, bio.call, bio.submitted, bio.next) = (io, None, false, None);
             }
-            None => self.table.push(Bio { io, frames: Vec::new(), call: None, submitted: false, next: None }),
+            None => self.table.push(Bio {
+                io,
+                frames: Vec::new(),
+                call: None,
+                submitted: false,
+                next: None,
+            }),
         }
         id
     }
@@ -237,7 +267,12 @@ impl Bios {
             io.origin = Origin::Readahead;
         }
         if self.promoter.counts_content() {
-            let decided = self.promoter.finish(&self.building.content, IoPrio::NONE, attributes.submitter, io.origin);
+            let decided = self.promoter.finish(
+                &self.building.content,
+                IoPrio::NONE,
+                attributes.submitter,
+                io.origin,
+            );
             io.ioprio = decided.or(attributes.submitter.task);
         }
         self.enqueue(attributes.task, id);

@@ -51,7 +51,10 @@ impl Limits {
     /// [`Domain`]'s.
     pub(crate) const fn for_real_time(self, limit: u64) -> Self {
         let more = limit / 32;
-        Self { thresh: self.thresh + self.thresh / 4 + more, background: self.background + self.background / 4 + more }
+        Self {
+            thresh: self.thresh + self.thresh / 4 + more,
+            background: self.background + self.background / 4 + more,
+        }
     }
 
     /// Returns the number of dirty pages up to which no writer is throttled.
@@ -98,11 +101,20 @@ pub(crate) const fn global_ratio(freerun: u64, limit: u64, dirty: u64) -> u64 {
 /// at the setpoint and 0 at eight seconds of writes above it, but never below a quarter; it is
 /// larger if the device has much less than its share and could run idle. `wb_thresh` is the
 /// device's share of the limit, `bandwidth` its writes in pages per second.
-pub(crate) const fn device_ratio(global: u64, set: u64, wb_thresh: u64, wb_dirty: u64, bandwidth: u64) -> u64 {
+pub(crate) const fn device_ratio(
+    global: u64,
+    set: u64,
+    wb_thresh: u64,
+    wb_dirty: u64,
+    bandwidth: u64,
+) -> u64 {
     let span = 8 * bandwidth;
     let zero = set + span;
-    let ratio =
-        if wb_dirty < zero.saturating_sub(span / 4) { global * (zero - wb_dirty) / (span | 1) } else { global / 4 };
+    let ratio = if wb_dirty < zero.saturating_sub(span / 4) {
+        global * (zero - wb_dirty) / (span | 1)
+    } else {
+        global / 4
+    };
     let half = wb_thresh / 2;
     if wb_dirty >= half {
         ratio
@@ -283,7 +295,8 @@ impl Domain {
         real_time: bool,
     ) -> DirtyVerdict {
         let limits = self.limits(counts.dirtyable);
-        let limits = if real_time { limits.for_real_time(self.limit.max(limits.thresh)) } else { limits };
+        let limits =
+            if real_time { limits.for_real_time(self.limit.max(limits.thresh)) } else { limits };
         let dirty = counts.dirty + counts.writeback;
         if dirty <= limits.freerun() {
             writer.dirtied = 0;
@@ -306,7 +319,13 @@ impl Domain {
     }
 
     /// Turns a rate (pages a second) into a pause.
-    fn pause(&self, now: Instant, writer: &mut DirtyThrottle, dirty: u64, rate: u64) -> DirtyVerdict {
+    fn pause(
+        &self,
+        now: Instant,
+        writer: &mut DirtyThrottle,
+        dirty: u64,
+        rate: u64,
+    ) -> DirtyVerdict {
         let longest = max_pause(self.hz, dirty, self.bandwidth);
         let target = pause_target(self.hz, self.bandwidth, self.base_rate, longest);
         if rate == 0 {
@@ -316,7 +335,9 @@ impl Domain {
         // The time since the last pause is subtracted from this pause.
         let paid = self.hz.jiffies(writer.paused_until.map_or(Nanos::ZERO, |end| now.since(end)));
         match period.checked_sub(paid) {
-            Some(pause) if pause >= target.shortest => self.sleep(now, writer, pause.min(longest), target.pages, false),
+            Some(pause) if pause >= target.shortest => {
+                self.sleep(now, writer, pause.min(longest), target.pages, false)
+            }
             owed => {
                 self.owe(now, writer, period, owed.is_none() && paid - period > self.hz.0);
                 DirtyVerdict::Go
@@ -376,7 +397,8 @@ impl Domain {
 
     fn average_bandwidth(&mut self, measured: u64, elapsed: Nanos) {
         let (new, period) = (elapsed.get().min(BANDWIDTH_PERIOD.get()), BANDWIDTH_PERIOD.get());
-        let sum = u128::from(measured) * u128::from(new) + u128::from(self.bandwidth) * u128::from(period - new);
+        let sum = u128::from(measured) * u128::from(new)
+            + u128::from(self.bandwidth) * u128::from(period - new);
         self.bandwidth = ((sum / u128::from(period)) as u64).max(1);
     }
 
@@ -396,7 +418,8 @@ impl Domain {
         };
         let damping = self.base_rate / (2 * step + 1);
         let step = if damping < 64 { (step >> damping).div_ceil(8) } else { 0 };
-        self.base_rate = if goal > self.base_rate { self.base_rate + step } else { self.base_rate - step };
+        self.base_rate =
+            if goal > self.base_rate { self.base_rate + step } else { self.base_rate - step };
         self.base_rate = self.base_rate.max(1);
     }
 }

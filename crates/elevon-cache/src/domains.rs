@@ -70,7 +70,11 @@ impl Domains {
 
     /// Returns the highest bandwidth of any tenant's writes, in pages per second.
     pub(crate) fn bandwidth(&self) -> u64 {
-        let all = self.by_tenant.iter().filter(|of| of.until > Instant::ZERO).map(|of| of.domain.bandwidth());
+        let all = self
+            .by_tenant
+            .iter()
+            .filter(|of| of.until > Instant::ZERO)
+            .map(|of| of.domain.bandwidth());
         all.max().unwrap_or_else(|| self.new.bandwidth())
     }
 
@@ -99,10 +103,17 @@ impl Domains {
 
     /// Returns the counts by which a tenant's writers are throttled: its own pages, and its part of
     /// the memory.
-    pub(crate) fn counts(&mut self, now: Instant, tenant: TenantId, all: &DirtyCounts, pages: &Pages) -> DirtyCounts {
+    pub(crate) fn counts(
+        &mut self,
+        now: Instant,
+        tenant: TenantId,
+        all: &DirtyCounts,
+        pages: &Pages,
+    ) -> DirtyCounts {
         if now >= self.look_again {
-            let is_writing =
-                |(id, of): &(u32, &Of)| of.until > now || of.writeback > 0 || pages.dirty_of(TenantId(*id)) > 0;
+            let is_writing = |(id, of): &(u32, &Of)| {
+                of.until > now || of.writeback > 0 || pages.dirty_of(TenantId(*id)) > 0
+            };
             self.writing = ((0..).zip(&self.by_tenant).filter(is_writing).count() as u64).max(1);
             self.look_again = now + LOOK;
         }
@@ -123,6 +134,10 @@ impl Domains {
 
     /// Panics if the total of pages under writeback is not `writeback`. For tests.
     pub(crate) fn self_check(&self, writeback: u64) {
-        assert_eq!(self.by_tenant.iter().map(|of| of.writeback).sum::<u64>(), writeback, "pages by tenant");
+        assert_eq!(
+            self.by_tenant.iter().map(|of| of.writeback).sum::<u64>(),
+            writeback,
+            "pages by tenant"
+        );
     }
 }

@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn a_miss_reads_around_the_page() {
         let mut ra = Readahead::new(32, 128);
-        let parts = |window: ReadaheadWindow| [Some(window.start), Some(window.end()), window.marker()];
+        let parts =
+            |window: ReadaheadWindow| [Some(window.start), Some(window.end()), window.marker()];
         let window = on_miss(&mut ra, PageIndex::new(100), &RULES, |_| None);
         assert_eq!(parts(window), [84, 116, 108].map(|index| Some(PageIndex::new(index))));
         let window = on_miss(&mut ra, PageIndex::new(5), &RULES, |_| None);
@@ -96,9 +97,16 @@ mod tests {
     fn the_101st_miss_reads_one_page() {
         let mut ra = Readahead::new(32, 128);
         for n in 1..=100 {
-            assert_eq!(on_miss(&mut ra, PageIndex::new(n * 1000), &RULES, |_| None).size, 32, "miss {n}");
+            assert_eq!(
+                on_miss(&mut ra, PageIndex::new(n * 1000), &RULES, |_| None).size,
+                32,
+                "miss {n}"
+            );
         }
-        assert_eq!(on_miss(&mut ra, PageIndex::new(7), &RULES, |_| None), ReadaheadWindow::plain(PageIndex::new(7), 1));
+        assert_eq!(
+            on_miss(&mut ra, PageIndex::new(7), &RULES, |_| None),
+            ReadaheadWindow::plain(PageIndex::new(7), 1)
+        );
         on_found(&mut ra, 2);
         assert_eq!(on_miss(&mut ra, PageIndex::new(7000), &RULES, |_| None).size, 32);
         // The count stops at 1000, so 901 hits reduce it enough for read-around to start again.

@@ -43,7 +43,9 @@ use alloc::vec::Vec;
 pub use program::{Access, OpenPart, Program};
 
 use crate::FileId;
-use crate::page_cache::{CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, WriteMode};
+use crate::page_cache::{
+    CacheConfig, Call, CallDone, CallKind, Called, OpenId, PageCache, WriteMode,
+};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PageCount, TaskId};
 
@@ -268,11 +270,22 @@ impl FileIo {
     ///
     /// # Panics
     /// If the program has not exactly one file, or an I/O of it has not finished.
-    pub fn replace_program(&mut self, task: TaskId, program: Program, start: DeviceOffset, len: Bytes) {
+    pub fn replace_program(
+        &mut self,
+        task: TaskId,
+        program: Program,
+        start: DeviceOffset,
+        len: Bytes,
+    ) {
         let running = &mut self.programs[task.index()];
         let is_over = |at: &Operation| at.state == FileIoState::Finished;
-        assert!(running.operations.iter().all(is_over) && !running.is_blocked, "{task:?} has I/O in flight");
-        let &[Opened { part, .. }] = &running.files[..] else { panic!("{task:?} has another number of files than 1") };
+        assert!(
+            running.operations.iter().all(is_over) && !running.is_blocked,
+            "{task:?} has I/O in flight"
+        );
+        let &[Opened { part, .. }] = &running.files[..] else {
+            panic!("{task:?} has another number of files than 1")
+        };
         running.operations.resize(program.depth, Operation::NONE);
         (running.program, running.files[0]) =
             (program, Opened { part: OpenPart { start, len, ..part }, written: None });
@@ -312,14 +325,19 @@ impl FileIo {
     /// # Panics
     /// If the program has an unfinished I/O with this token, or no file.
     #[inline]
-    pub fn begin(&mut self, now: Instant, op: &FileOp, observer: &mut impl FileIoObserver) -> Begun {
+    pub fn begin(
+        &mut self,
+        now: Instant,
+        op: &FileOp,
+        observer: &mut impl FileIoObserver,
+    ) -> Begun {
         let running = &mut self.programs[op.task.index()];
         let is_sync = matches!(op.kind, FileOpKind::Sync | FileOpKind::SyncRange);
         let file = if is_sync { op.file.min(running.files.len() - 1) } else { running.file_of(op) };
         let part = running.files[file].part;
         let (id, offset) = (part.file, part.in_file(op.position));
-        let is_direct =
-            running.program.access == Access::Direct || matches!(op.kind, FileOpKind::Discard | FileOpKind::Zeroes);
+        let is_direct = running.program.access == Access::Direct
+            || matches!(op.kind, FileOpKind::Discard | FileOpKind::Zeroes);
         let state = match op.kind {
             FileOpKind::Sync => FileIoState::Sync,
             FileOpKind::SyncRange => FileIoState::SyncRange,
@@ -331,7 +349,13 @@ impl FileIo {
         };
         let is_write = op.kind != FileOpKind::Read;
         let at = &mut running.operations[op.token as usize];
-        assert!(!at.state.makes_calls(), "I/O {} of {:?} is under way: {:?}", op.token, op.task, at.state);
+        assert!(
+            !at.state.makes_calls(),
+            "I/O {} of {:?} is under way: {:?}",
+            op.token,
+            op.task,
+            at.state
+        );
         *at = Operation {
             state,
             after_verify: state,
@@ -344,7 +368,10 @@ impl FileIo {
             is_durable: running.program.sync_writes || op.kind == FileOpKind::DurableWrite,
             ..Operation::NONE
         };
-        if is_direct && !running.is_blocked && !is_cached(&self.cache, is_sync, id, offset, op.bytes) {
+        if is_direct
+            && !running.is_blocked
+            && !is_cached(&self.cache, is_sync, id, offset, op.bytes)
+        {
             at_device(&mut running.operations[op.token as usize], is_sync);
             return Begun::Device;
         }
@@ -380,10 +407,13 @@ impl FileIo {
         observer: &mut impl FileIoObserver,
     ) -> bool {
         let running = &self.programs[task.index()];
-        let Operation { state, file, offset, bytes, is_write, .. } = running.operations[token as usize];
+        let Operation { state, file, offset, bytes, is_write, .. } =
+            running.operations[token as usize];
         let is_left = match state {
             FileIoState::DirectDevice => true,
-            FileIoState::DirectUncached => is_cached(&self.cache, false, running.files[file].part.file, offset, bytes),
+            FileIoState::DirectUncached => {
+                is_cached(&self.cache, false, running.files[file].part.file, offset, bytes)
+            }
             FileIoState::Finished => false,
             state => panic!("I/O {token} of {task:?} is not at the device: {state:?}"),
         };
@@ -403,7 +433,11 @@ impl FileIo {
 
     /// Returns the next event of an I/O or a call; `None` if there is none.
     #[inline]
-    pub fn poll(&mut self, now: Instant, observer: &mut impl FileIoObserver) -> Option<FileIoEvent> {
+    pub fn poll(
+        &mut self,
+        now: Instant,
+        observer: &mut impl FileIoObserver,
+    ) -> Option<FileIoEvent> {
         let (task, token, done) = match self.ready.pop_front() {
             Some(Ready { task, token, is_done: true }) => return Some(self.over(task, token)),
             Some(Ready { task, token, is_done: false }) => (task, token, None),
@@ -426,7 +460,8 @@ impl FileIo {
     /// Returns the event of a finished I/O.
     #[inline]
     fn over(&self, task: TaskId, token: u32) -> FileIoEvent {
-        let Operation { state, status, .. } = self.programs[task.index()].operations[token as usize];
+        let Operation { state, status, .. } =
+            self.programs[task.index()].operations[token as usize];
         debug_assert_eq!(state, FileIoState::Finished, "I/O {token} of {task:?}");
         FileIoEvent::Finished { task, token, status }
     }
@@ -448,7 +483,13 @@ impl FileIo {
 
     /// Makes a call of a task, such as a program's, for the whole of an open file, which need not
     /// be one of the program's. If the call sleeps, [`FileIoEvent::Call`] follows.
-    pub fn call_whole(&mut self, now: Instant, task: TaskId, open: OpenId, kind: CallKind) -> Called {
+    pub fn call_whole(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        open: OpenId,
+        kind: CallKind,
+    ) -> Called {
         let mut call = Call::new(task, NO_IO, open, kind, FileOffset::ZERO, Bytes::ZERO);
         if let Some(Running { program, .. }) = self.programs.get(task.index()) {
             (call.submitter, call.tenant) = (program.submitter, program.tenant);
@@ -459,7 +500,8 @@ impl FileIo {
     /// Returns true if a task is in a call that writes through the cache, or that waits for its
     /// O_SYNC write.
     pub fn is_writing(&self, task: TaskId) -> bool {
-        let writes = |at: &Operation| matches!(at.state, FileIoState::Write | FileIoState::SyncAfterWrite);
+        let writes =
+            |at: &Operation| matches!(at.state, FileIoState::Write | FileIoState::SyncAfterWrite);
         self.programs.get(task.index()).is_some_and(|running| running.operations.iter().any(writes))
     }
 
@@ -479,7 +521,10 @@ impl FileIo {
         let mut slept_for_bio = true;
         if let Some(running) = self.programs.get_mut(task.index()) {
             slept_for_bio = core::mem::take(&mut running.is_blocked);
-            debug_assert!(slept_for_bio || running.held.is_empty(), "I/Os of {task:?} are held for nothing");
+            debug_assert!(
+                slept_for_bio || running.held.is_empty(),
+                "I/Os of {task:?} are held for nothing"
+            );
             let Running { held, operations, .. } = running;
             for token in held.drain(..) {
                 let is_done = operations[token as usize].state == FileIoState::Finished;
@@ -506,7 +551,12 @@ impl FileIo {
     ) -> Option<Outcome> {
         loop {
             let running = &mut self.programs[task.index()];
-            let outcome = match running.step(token, done.take().as_ref(), self.has_bytes, self.writes_through) {
+            let outcome = match running.step(
+                token,
+                done.take().as_ref(),
+                self.has_bytes,
+                self.writes_through,
+            ) {
                 Step::Call { file, kind, offset, bytes } => {
                     let call = running.call(task, token.into(), file, kind, offset, bytes);
                     debug_assert!(running.operations[token as usize].state.makes_calls());
@@ -546,7 +596,14 @@ impl FileIo {
 
     /// Tells the observer about a finished call.
     #[inline]
-    fn count(&self, task: TaskId, token: u32, done: &CallDone, is_touch: bool, observer: &mut impl FileIoObserver) {
+    fn count(
+        &self,
+        task: TaskId,
+        token: u32,
+        done: &CallDone,
+        is_touch: bool,
+        observer: &mut impl FileIoObserver,
+    ) {
         let at = &self.programs[task.index()].operations[token as usize];
         assert!(at.state.makes_calls(), "I/O {token} of {task:?} was in no call: {:?}", at.state);
         if let Some(class) = at.class(is_touch) {
@@ -563,8 +620,14 @@ impl FileIo {
             assert_eq!(self.ready.iter().skip(n + 1).find(is_same), None, "an I/O is ready twice");
         }
         for (n, running) in self.programs.iter().enumerate() {
-            assert!(running.is_blocked || running.held.is_empty(), "program {n} is awake, and I/Os of it are held");
-            assert!(running.verifying.is_some() || running.after_verify.is_empty(), "program {n} waits for no pass");
+            assert!(
+                running.is_blocked || running.held.is_empty(),
+                "program {n} is awake, and I/Os of it are held"
+            );
+            assert!(
+                running.verifying.is_some() || running.after_verify.is_empty(),
+                "program {n} waits for no pass"
+            );
             for &token in &running.held {
                 let state = running.operations[token as usize].state;
                 assert!(
@@ -580,17 +643,31 @@ impl Running {
     /// Returns the file of an I/O, by its index among the program's files.
     #[inline]
     fn file_of(&self, op: &FileOp) -> usize {
-        let named = self.files.get(op.file).filter(|opened| opened.part.holds(op.position)).map(|_| op.file);
+        let named = self
+            .files
+            .get(op.file)
+            .filter(|opened| opened.part.holds(op.position))
+            .map(|_| op.file);
         let holding = || self.files.iter().position(|opened| opened.part.holds(op.position));
         named.or_else(holding).unwrap_or(0)
     }
 
     /// Returns a call for a file of the program.
     #[inline]
-    fn call(&self, task: TaskId, token: u64, file: usize, kind: CallKind, offset: FileOffset, bytes: Bytes) -> Call {
+    fn call(
+        &self,
+        task: TaskId,
+        token: u64,
+        file: usize,
+        kind: CallKind,
+        offset: FileOffset,
+        bytes: Bytes,
+    ) -> Call {
         let Program { submitter, tenant, .. } = self.program;
         let buffer_offset = match self.operations.get(token as usize) {
-            Some(at) if matches!(at.state, FileIoState::Read | FileIoState::Fault) => at.at - at.offset,
+            Some(at) if matches!(at.state, FileIoState::Read | FileIoState::Fault) => {
+                at.at - at.offset
+            }
             _ => Bytes::ZERO,
         };
         let open = self.files[file].part.open;
@@ -599,7 +676,13 @@ impl Running {
 
     /// Returns what an I/O does next, after its call `done` has finished, or when it begins.
     #[inline]
-    fn step(&mut self, token: u32, done: Option<&CallDone>, has_bytes: bool, writes_through: bool) -> Step {
+    fn step(
+        &mut self,
+        token: u32,
+        done: Option<&CallDone>,
+        has_bytes: bool,
+        writes_through: bool,
+    ) -> Step {
         let Self { program, files, operations, verifying, .. } = self;
         let at = &mut operations[token as usize];
         if let Some(done) = done {
@@ -621,7 +704,9 @@ impl Running {
             FileIoState::Fault | FileIoState::WriteThrough => at.step_fault(done, writes_through),
             FileIoState::Sync => at.step_sync(done, files, has_bytes),
             FileIoState::SyncRange => at.step_sync_range(done, files, program.range_sync),
-            FileIoState::VerifyWriteBack | FileIoState::VerifyInvalidate => at.step_verify(done, files),
+            FileIoState::VerifyWriteBack | FileIoState::VerifyInvalidate => {
+                at.step_verify(done, files)
+            }
             FileIoState::DirectWriteBack
             | FileIoState::DirectInvalidate
             | FileIoState::DirectDevice
@@ -640,12 +725,19 @@ impl Opened {
     /// Records that a part of the file was written.
     fn note_written(&mut self, first: FileOffset, end: FileOffset) {
         debug_assert!(first <= end);
-        self.written = Some(self.written.map_or((first, end), |(from, to)| (from.min(first), to.max(end))));
+        self.written =
+            Some(self.written.map_or((first, end), |(from, to)| (from.min(first), to.max(end))));
     }
 }
 
 /// Returns true if pages of the range are cached; for a sync, if pages of the file are.
-fn is_cached(cache: &PageCache, is_sync: bool, file: FileId, offset: FileOffset, bytes: Bytes) -> bool {
+fn is_cached(
+    cache: &PageCache,
+    is_sync: bool,
+    file: FileId,
+    offset: FileOffset,
+    bytes: Bytes,
+) -> bool {
     let pages = cache.resident().pages();
     if is_sync {
         return pages.file_pages(file) > 0;
@@ -657,5 +749,6 @@ fn is_cached(cache: &PageCache, is_sync: bool, file: FileId, offset: FileOffset,
 /// Sets the state of direct I/O without cached pages, which goes to the device. A page of the range
 /// may be read while a write is in flight; that is checked when the write has completed.
 const fn at_device(at: &mut Operation, is_sync: bool) {
-    at.state = if at.is_write && !is_sync { FileIoState::DirectUncached } else { FileIoState::Finished };
+    at.state =
+        if at.is_write && !is_sync { FileIoState::DirectUncached } else { FileIoState::Finished };
 }

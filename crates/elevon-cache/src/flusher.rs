@@ -104,7 +104,8 @@ struct Pass {
 /// How often the flusher looks for old files, and at which age a file is old.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlusherTimes {
-    /// Time between searches for old files (`dirty_writeback_centisecs`); zero: no periodic search.
+    /// Time between searches for old files (`dirty_writeback_centisecs`); zero: no periodic
+    /// search.
     pub period: Nanos,
     /// Age at which a file is written (`dirty_expire_centisecs`).
     pub expire: Nanos,
@@ -273,7 +274,10 @@ impl Flusher {
             // The rest could not be written, so the file goes behind the others. The list stays in
             // order of age.
             let newest = self.lists[WritebackList::Dirty.list()].tail;
-            if newest != NONE && self.inodes[newest as usize].dirtied_when > self.inodes[file.0 as usize].dirtied_when {
+            if newest != NONE
+                && self.inodes[newest as usize].dirtied_when
+                    > self.inodes[file.0 as usize].dirtied_when
+            {
                 self.inodes[file.0 as usize].dirtied_when = now;
             }
             self.push_tail(WritebackList::Dirty, file.0);

@@ -65,7 +65,9 @@ use elevon_core::monotonic::Monotonic;
 use elevon_core::op::{Flags, Op};
 use elevon_core::pool::Pool;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, PAGE_SIZE, PageIndex, Sector, TaskId, TenantId};
+use elevon_core::units::{
+    Bytes, FileOffset, Instant, Nanos, PAGE_SIZE, PageIndex, Sector, TaskId, TenantId,
+};
 use flush::FlushTurn;
 use parts::{Door, Parts};
 use wait::Waiting;
@@ -232,7 +234,11 @@ impl PageCache {
             writers: Vec::new(),
             dirty_sleep: None,
             domains: Domains::new(Domain::new(config.hz, config.dirty)),
-            parts: Parts::new(if config.divides { frames.saturating_sub(marks.high).max(1) } else { 0 }),
+            parts: Parts::new(if config.divides {
+                frames.saturating_sub(marks.high).max(1)
+            } else {
+                0
+            }),
             flusher: Flusher::new(config.flusher_times),
             turn: None,
             skipped: false,
@@ -256,7 +262,16 @@ impl PageCache {
         assert!(size <= capacity, "a file of {size:?} in a place of {capacity:?}");
         let [size, capacity] = [size, capacity].map(|bytes| FileOffset::ZERO + bytes);
         let (error, errors, is_untold) = (Status::Ok, 0, false);
-        self.files.push(CachedFile { first, size, capacity, written: None, error, errors, is_untold, mappings: 0 });
+        self.files.push(CachedFile {
+            first,
+            size,
+            capacity,
+            written: None,
+            error,
+            errors,
+            is_untold,
+            mappings: 0,
+        });
         FileId((self.files.len() - 1) as u32)
     }
 
@@ -291,7 +306,11 @@ impl PageCache {
     /// Opens a file, and returns the number of the open file.
     pub fn open(&mut self, file: FileId) -> OpenId {
         let ra = Readahead::new(self.config.ra_pages, self.config.io_pages);
-        self.opens.push(Open { file, ra, errors_seen: self.files[file.0 as usize].errors_at_open() });
+        self.opens.push(Open {
+            file,
+            ra,
+            errors_seen: self.files[file.0 as usize].errors_at_open(),
+        });
         OpenId((self.opens.len() - 1) as u32)
     }
 
@@ -328,7 +347,11 @@ impl PageCache {
         let step = self.step(now, &mut progress);
         let called = match step {
             CallStep::Done(status) => Called::Done(self.end(&progress, status)),
-            CallStep::Page(_) | CallStep::Memory | CallStep::Door(_) | CallStep::Pause(_) | CallStep::Flush => {
+            CallStep::Page(_)
+            | CallStep::Memory
+            | CallStep::Door(_)
+            | CallStep::Pause(_)
+            | CallStep::Flush => {
                 let id = self.calls.insert(progress);
                 self.sleep(now, id, step);
                 Called::Wait
@@ -351,7 +374,11 @@ impl PageCache {
     /// content of its frames.
     pub fn poll_io(&mut self, now: Instant) -> Option<CacheIo> {
         self.clock.advance(now);
-        assert!(self.copies.is_empty(), "a bio is polled before the bytes of {:?} have moved", self.copies.front());
+        assert!(
+            self.copies.is_empty(),
+            "a bio is polled before the bytes of {:?} have moved",
+            self.copies.front()
+        );
         if let Some(io) = self.bios.poll() {
             return Some(io);
         }
@@ -371,7 +398,14 @@ impl PageCache {
 
     /// Completes a bio like [`Self::complete`], if its priority class may have been changed after
     /// [`Self::poll_io`]. `class` is the class in which it was served.
-    pub fn complete_as(&mut self, now: Instant, token: u64, status: Status, device: Nanos, class: PrioClass) {
+    pub fn complete_as(
+        &mut self,
+        now: Instant,
+        token: u64,
+        status: Status,
+        device: Nanos,
+        class: PrioClass,
+    ) {
         self.clock.advance(now);
         self.reclaim_in_vain = false;
         let bio = self.bios.bio(token);
@@ -408,7 +442,10 @@ impl PageCache {
     }
 
     fn read_ended(&mut self, frame: FrameId, status: Status) {
-        assert!(self.resident.pages().has(frame, PageFlags::LOCKED), "{frame:?} was read and is not locked");
+        assert!(
+            self.resident.pages().has(frame, PageFlags::LOCKED),
+            "{frame:?} was read and is not locked"
+        );
         let ready = if status.is_ok() { PageFlags::UPTODATE } else { PageFlags::NONE };
         self.resident.pages_mut().set_and_clear(frame, ready, PageFlags::LOCKED);
     }
@@ -598,8 +635,9 @@ impl PageCache {
             CallKind::Truncate => self.step_truncate(at),
             CallKind::Invalidate | CallKind::Discard => self.step_invalidate(at),
             CallKind::DropCaches => {
-                (0..self.files.len() as u32)
-                    .for_each(|file| self.invalidate(FileId(file), PageIndex::ZERO, PageIndex::MAX));
+                (0..self.files.len() as u32).for_each(|file| {
+                    self.invalidate(FileId(file), PageIndex::ZERO, PageIndex::MAX)
+                });
                 CallStep::Done(Status::Ok)
             }
         }
@@ -629,19 +667,43 @@ impl PageCache {
     }
 
     fn end(&mut self, at: &Progress, status: Status) -> CallDone {
-        let Progress { bytes, waited, device, paused, without_memory: starved, class, is_major, .. } = *at;
+        let Progress {
+            bytes,
+            waited,
+            device,
+            paused,
+            without_memory: starved,
+            class,
+            is_major,
+            ..
+        } = *at;
         self.stats.call_ended(Cause::from_kind(at.call.kind), waited, is_major);
         let Call { task, token, .. } = at.call;
         CallDone { task, token, status, bytes, waited, device, paused, starved, class, is_major }
     }
 
     const fn reads_for(&self, call: &Call, flags: Flags) -> BioAttributes {
-        let origin = if matches!(call.kind, CallKind::Fault { .. }) { Origin::Fault } else { Origin::Read };
-        BioAttributes { task: call.task, tenant: call.tenant, submitter: call.submitter, op: Op::Read, flags, origin }
+        let origin =
+            if matches!(call.kind, CallKind::Fault { .. }) { Origin::Fault } else { Origin::Read };
+        BioAttributes {
+            task: call.task,
+            tenant: call.tenant,
+            submitter: call.submitter,
+            op: Op::Read,
+            flags,
+            origin,
+        }
     }
 
     #[inline]
-    fn piece(&self, file: FileId, index: PageIndex, frame: FrameId, bits: Bits, wanted: bool) -> Piece {
+    fn piece(
+        &self,
+        file: FileId,
+        index: PageIndex,
+        frame: FrameId,
+        bits: Bits,
+        wanted: bool,
+    ) -> Piece {
         let sector = self.files[file.0 as usize].first + page_sectors(index.get());
         Piece { frame, sector, bits, wanted }
     }
@@ -651,7 +713,11 @@ impl PageCache {
     fn part(call: &Call, index: PageIndex, end: FileOffset) -> (u32, u32, Bytes) {
         let from = call.offset.max(index.start());
         let to = end.min(index.next().start());
-        ((from - index.start()).get() as u32, (to - from).get() as u32, from - call.offset + call.buffer_offset)
+        (
+            (from - index.start()).get() as u32,
+            (to - from).get() as u32,
+            from - call.offset + call.buffer_offset,
+        )
     }
 
     fn counts(&self) -> DirtyCounts {
@@ -680,7 +746,9 @@ impl PageCache {
             let mut at = PageIndex::ZERO;
             while let Some((index, frame)) = pages.next(file, at) {
                 read -= u64::from(pages.has(frame, PageFlags::LOCKED));
-                assert!(!pages.has(frame, PageFlags::LOCKED) || !pages.has(frame, PageFlags::DIRTY));
+                assert!(
+                    !pages.has(frame, PageFlags::LOCKED) || !pages.has(frame, PageFlags::DIRTY)
+                );
                 assert!(
                     !pages.has(frame, PageFlags::DIRTY) || self.flusher.is_dirty(file),
                     "a dirty file nobody writes"
@@ -689,8 +757,9 @@ impl PageCache {
             }
         }
         assert_eq!(read, 0, "a page is read twice at once");
-        self.waiting
-            .self_check(self.parts.waiting(), |frame| pages.has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK));
+        self.waiting.self_check(self.parts.waiting(), |frame| {
+            pages.has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK)
+        });
         assert_eq!(self.waiting.len(), self.calls.live(), "a call sleeps for nothing");
     }
 }

@@ -182,14 +182,23 @@ impl Pages {
     }
 
     /// Returns the first page of a file at or after `from` that has a tag.
-    pub fn next_tagged(&self, file: FileId, from: PageIndex, tag: Tag) -> Option<(PageIndex, FrameId)> {
+    pub fn next_tagged(
+        &self,
+        file: FileId,
+        from: PageIndex,
+        tag: Tag,
+    ) -> Option<(PageIndex, FrameId)> {
         self.tree.next(file, from, Some(tag))
     }
 
     /// Inserts a page at `index` of a file, which has none there, into a free frame: not up to
     /// date, and on no list. Returns the page, and the shadow that was there; `None` if no frame is
     /// free.
-    pub(super) fn insert(&mut self, file: FileId, index: PageIndex) -> Option<(FrameId, Option<Shadow>)> {
+    pub(super) fn insert(
+        &mut self,
+        file: FileId,
+        index: PageIndex,
+    ) -> Option<(FrameId, Option<Shadow>)> {
         let frame = self.take_frame()?;
         let (place, shadow) = self.tree.insert(file, index, frame);
         self[frame] = Page { leaf: place.leaf, offset: place.offset, ..Page::FREE };
@@ -453,7 +462,9 @@ impl Pages {
     /// Returns their number.
     pub(crate) fn tag_to_write(&mut self, file: FileId, first: PageIndex, last: PageIndex) -> u64 {
         let (mut at, mut count) = (first, 0);
-        while let Some((index, frame)) = self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last) {
+        while let Some((index, frame)) =
+            self.next_tagged(file, at, Tag::Dirty).filter(|&(index, _)| index <= last)
+        {
             self.tree.set_tag(self.place_of(frame), Tag::ToWrite);
             count += 1;
             if index == PageIndex::MAX {
@@ -572,7 +583,9 @@ impl Pages {
     #[inline]
     pub(crate) fn is_evictable(&self, frame: FrameId) -> bool {
         let bits = self.bits(frame);
-        !bits.has(Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK) && !self.is_pinned(frame) && bits.has(Flags::USED)
+        !bits.has(Flags::LOCKED | Flags::DIRTY | Flags::WRITEBACK)
+            && !self.is_pinned(frame)
+            && bits.has(Flags::USED)
     }
 
     #[inline]
@@ -655,7 +668,10 @@ impl Pages {
             writeback += u64::from(self.has(frame, Flags::WRITEBACK));
             mapped += u64::from(page.maps != 0);
         }
-        assert_eq!((used, dirty, writeback, mapped), (self.used, self.dirty, self.writeback, self.mapped));
+        assert_eq!(
+            (used, dirty, writeback, mapped),
+            (self.used, self.dirty, self.writeback, self.mapped)
+        );
         assert_eq!(owned, self.owned, "dirty pages by owner");
         let with_bits = self.bits.as_flattened().iter().filter(|&&bits| bits != Bits::NONE).count();
         assert_eq!(with_bits as u64, used, "bits of a page that is not there");

@@ -118,7 +118,18 @@ impl Readahead {
     pub(crate) const fn new(ra_pages: u32, io_pages: u32) -> Self {
         let (start, size, async_size, order, prev, mmap_miss) = (PageIndex::ZERO, 0, 0, 0, None, 0);
         let (advice, mapping_advice) = (Advice::Normal, Advice::Normal);
-        Self { start, size, async_size, order, ra_pages, io_pages, prev, advice, mapping_advice, mmap_miss }
+        Self {
+            start,
+            size,
+            async_size,
+            order,
+            ra_pages,
+            io_pages,
+            prev,
+            advice,
+            mapping_advice,
+            mmap_miss,
+        }
     }
 
     /// Applies advice. NORMAL, SEQUENTIAL and RANDOM apply to the whole file and stay in force; the
@@ -209,7 +220,9 @@ impl Readahead {
     ) -> Option<ReadaheadWindow> {
         if ask.index.is_zero() {
             self.initial(ask, max, false);
-        } else if self.size > 0 && (self.window().marker() == Some(ask.index) || self.window().end() == ask.index) {
+        } else if self.size > 0
+            && (self.window().marker() == Some(ask.index) || self.window().end() == ask.index)
+        {
             self.ramp(max);
         } else if ask.marker {
             self.resume(ask, max, cached)?;
@@ -293,7 +306,11 @@ impl Readahead {
     /// Returns true if a page lies at most one page behind where the last read ended. A read that
     /// ends with its page has ended in the next one.
     fn is_sequential(&self, index: PageIndex, rules: &Rules) -> bool {
-        let prev = if rules.readahead_keeps_position { self.prev.map(FileOffset::page) } else { self.last_page() };
+        let prev = if rules.readahead_keeps_position {
+            self.prev.map(FileOffset::page)
+        } else {
+            self.last_page()
+        };
         prev.is_some_and(|prev| index >= prev && index - prev <= PageCount::new(1))
     }
 
@@ -319,7 +336,12 @@ impl Readahead {
 
     /// Handles a marker that is not in this state, because several streams share the file. The next
     /// window begins after the cached run.
-    fn resume(&mut self, ask: Ask, max: u32, cached: impl Fn(PageIndex) -> Option<u32>) -> Option<()> {
+    fn resume(
+        &mut self,
+        ask: Ask,
+        max: u32,
+        cached: impl Fn(PageIndex) -> Option<u32>,
+    ) -> Option<()> {
         let start = look::first_gap(ask.index.next(), max.into(), cached)?;
         let size = (start - ask.index + ask.req).min(pages(max)).get() as u32;
         self.start = start;

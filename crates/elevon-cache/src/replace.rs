@@ -120,7 +120,13 @@ pub struct Stats {
 pub(crate) trait Replacement {
     /// Adds a new page. `shadow` is the shadow that was in its place, if it is to be checked for a
     /// refault.
-    fn insert(&mut self, pages: &mut Pages, frame: FrameId, context: Context, shadow: Option<Shadow>);
+    fn insert(
+        &mut self,
+        pages: &mut Pages,
+        frame: FrameId,
+        context: Context,
+        shadow: Option<Shadow>,
+    );
     /// Records a use of the page at a place. Every hit pays this cost, so it should read nothing
     /// but [`Pages::at`].
     #[inline]
@@ -140,7 +146,13 @@ pub(crate) trait Replacement {
     }
     /// Runs one round of reclaim. Evicted pages are removed from `pages`, leave a shadow, and are
     /// appended to `out`.
-    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome;
+    fn evict(
+        &mut self,
+        now: Instant,
+        pages: &mut Pages,
+        request: Request,
+        out: &mut Vec<Evicted>,
+    ) -> ScanOutcome;
     /// Begins a round of kswapd with ageing. Policies without ageing do nothing.
     fn age(&mut self, _now: Instant, _pages: &mut Pages) {}
     /// Makes a page the next to be evicted, because its writeback has completed and reclaim had
@@ -197,7 +209,9 @@ impl AnyReplacement {
     pub fn new(config: &ReplacementConfig) -> Self {
         match *config {
             ReplacementConfig::Classic => Self::Classic(Classic::default()),
-            ReplacementConfig::Mglru { version, min_ttl } => Self::Mglru(Mglru::new(version, min_ttl)),
+            ReplacementConfig::Mglru { version, min_ttl } => {
+                Self::Mglru(Mglru::new(version, min_ttl))
+            }
             ReplacementConfig::S3Fifo => Self::S3Fifo(S3Fifo::default()),
             ReplacementConfig::Sieve => Self::Sieve(Sieve::default()),
         }
@@ -205,14 +219,26 @@ impl AnyReplacement {
 }
 
 impl Replacement for AnyReplacement {
-    fn insert(&mut self, pages: &mut Pages, frame: FrameId, context: Context, shadow: Option<Shadow>) {
+    fn insert(
+        &mut self,
+        pages: &mut Pages,
+        frame: FrameId,
+        context: Context,
+        shadow: Option<Shadow>,
+    ) {
         each!(self, policy => policy.insert(pages, frame, context, shadow));
     }
     #[inline]
     fn read_at(&mut self, pages: &mut Pages, place: LeafEntry) {
         each!(self, policy => policy.read_at(pages, place));
     }
-    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+    fn evict(
+        &mut self,
+        now: Instant,
+        pages: &mut Pages,
+        request: Request,
+        out: &mut Vec<Evicted>,
+    ) -> ScanOutcome {
         each!(self, policy => policy.evict(now, pages, request, out))
     }
     fn age(&mut self, now: Instant, pages: &mut Pages) {
@@ -254,7 +280,8 @@ impl ScanOutcome {
     /// writeback.
     fn pass_on(&mut self, pages: &mut Pages, frame: FrameId) {
         self.writeback += u64::from(pages.has(frame, Flags::WRITEBACK));
-        self.dirty += u64::from(pages.has(frame, Flags::DIRTY) && !pages.has(frame, Flags::WRITEBACK));
+        self.dirty +=
+            u64::from(pages.has(frame, Flags::DIRTY) && !pages.has(frame, Flags::WRITEBACK));
         pages.set(frame, Flags::RECLAIM);
     }
 }

@@ -20,7 +20,8 @@ use alloc::vec::Vec;
 
 use super::pages::{Evicted, Flags, LeafEntry, PAGE_BYTES, Pages};
 use super::replace::{
-    Anonymous, AnyReplacement, DEFAULT_PRIORITY, Reclaimer, Replacement, ReplacementConfig, Request, ScanOutcome, Stats,
+    Anonymous, AnyReplacement, DEFAULT_PRIORITY, Reclaimer, Replacement, ReplacementConfig,
+    Request, ScanOutcome, Stats,
 };
 use super::{Context, FileId, FrameId};
 use elevon_core::units::{Instant, PageIndex};
@@ -148,7 +149,13 @@ impl Resident {
 
     /// Reclaims up to `want` pages, in rounds of rising pressure: kswapd's rounds end at priority
     /// 1, and each begins with ageing; direct reclaim's end at 0.
-    pub fn reclaim(&mut self, now: Instant, want: u64, by: Reclaimer, out: &mut Vec<Evicted>) -> ScanOutcome {
+    pub fn reclaim(
+        &mut self,
+        now: Instant,
+        want: u64,
+        by: Reclaimer,
+        out: &mut Vec<Evicted>,
+    ) -> ScanOutcome {
         let last = match by {
             Reclaimer::Kswapd => 1,
             Reclaimer::Direct => 0,
@@ -177,7 +184,10 @@ impl Resident {
     pub fn set_reserved(&mut self, pages: u64) {
         self.reserved = pages;
         let Anonymous { idle, swap, .. } = self.programs;
-        self.set_programs(Anonymous { touched: pages.saturating_sub(idle + swap.memory()), ..self.programs });
+        self.set_programs(Anonymous {
+            touched: pages.saturating_sub(idle + swap.memory()),
+            ..self.programs
+        });
     }
 
     /// Sets the programs' part of the reserved memory, and the swap space for it. All of it is
@@ -234,7 +244,9 @@ impl Resident {
 
     /// Returns the bytes of state: frames that were ever used, and the index.
     pub const fn state_bytes(&self) -> u64 {
-        self.pages.frames_touched() * PAGE_BYTES + self.pages.frames_touched().div_ceil(8) + self.pages.index_bytes()
+        self.pages.frames_touched() * PAGE_BYTES
+            + self.pages.frames_touched().div_ceil(8)
+            + self.pages.index_bytes()
     }
 
     /// Panics if any state is invalid. Costs O(pages); for tests.

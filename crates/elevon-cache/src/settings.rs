@@ -13,7 +13,11 @@ use elevon_core::units::{Bytes, Nanos, TaskId};
 
 type CacheSetting = SettingRow<CacheConfig>;
 
-const fn row(key: &'static str, help: &'static str, value: SettingValue<CacheConfig>) -> CacheSetting {
+const fn row(
+    key: &'static str,
+    help: &'static str,
+    value: SettingValue<CacheConfig>,
+) -> CacheSetting {
     CacheSetting { key, help, follows: None, reported: Reported::Always, value }
 }
 
@@ -63,7 +67,9 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
             SettingValue::Choice {
                 names: &POLICIES,
                 get: |c| c.policy.name(),
-                set: |c, text| ReplacementConfig::parse(text).ok().map(|policy| c.set_policy(policy)),
+                set: |c, text| {
+                    ReplacementConfig::parse(text).ok().map(|policy| c.set_policy(policy))
+                },
             },
         )
     },
@@ -143,7 +149,12 @@ pub const SETTINGS: &[SettingRow<CacheConfig>] = &[
         ..row(
             "min_ttl_ms",
             "mglru: a generation younger than this is not evicted",
-            number("ms", (0, u32::MAX as u64), CacheConfig::min_ttl_ms, CacheConfig::set_min_ttl_ms),
+            number(
+                "ms",
+                (0, u32::MAX as u64),
+                CacheConfig::min_ttl_ms,
+                CacheConfig::set_min_ttl_ms,
+            ),
         )
     },
     CacheSetting {
@@ -177,7 +188,8 @@ impl CacheConfig {
     /// Takes the rules and the policy of a kernel version.
     pub fn set_kernel(&mut self, kernel: Kernel) {
         self.rules = kernel.rules();
-        let version = if self.rules.lru_gen_counts_first_use { Version::V6_14 } else { Version::V6_1 };
+        let version =
+            if self.rules.lru_gen_counts_first_use { Version::V6_14 } else { Version::V6_1 };
         self.policy = ReplacementConfig::Mglru { version, min_ttl: Nanos::ZERO };
     }
 
@@ -211,8 +223,10 @@ impl CacheConfig {
     /// Sets the policy. A `min_ttl` that was set before stays if both policies have generations and
     /// the new one sets none.
     fn set_policy(&mut self, mut policy: ReplacementConfig) {
-        if let (ReplacementConfig::Mglru { min_ttl, .. }, ReplacementConfig::Mglru { min_ttl: old, .. }) =
-            (&mut policy, self.policy)
+        if let (
+            ReplacementConfig::Mglru { min_ttl, .. },
+            ReplacementConfig::Mglru { min_ttl: old, .. },
+        ) = (&mut policy, self.policy)
             && min_ttl.is_zero()
         {
             *min_ttl = old;
@@ -251,14 +265,22 @@ mod tests {
         assert!(matches!(config().set("dirty", "1"), Err(SettingError::Key { .. })));
         assert!(matches!(config().set("wait_window_ms", "0"), Err(SettingError::Value { .. })));
         let mut set = config();
-        for (key, value) in [("read_ahead_kb", "512"), ("dirty_ratio", "40"), ("dirty_expire_centisecs", "200")] {
+        for (key, value) in
+            [("read_ahead_kb", "512"), ("dirty_ratio", "40"), ("dirty_expire_centisecs", "200")]
+        {
             set.set(key, value).expect("good");
         }
-        assert_eq!((set.ra_pages, set.dirty.dirty, set.flusher_times.expire), (128, 40, Nanos::from_secs(2)));
+        assert_eq!(
+            (set.ra_pages, set.dirty.dirty, set.flusher_times.expire),
+            (128, 40, Nanos::from_secs(2))
+        );
         set.set("read_ahead_kb", "5").expect("a page, and a part of one");
         assert_eq!(set.ra_pages, 1);
         let error = config().set("read_ahead_kb", "4294967296").expect_err("more than 32 bits");
-        assert_eq!(error.to_string(), "read_ahead_kb=4294967296: expected a whole number from 0 to 4294967295 (KiB)");
+        assert_eq!(
+            error.to_string(),
+            "read_ahead_kb=4294967296: expected a whole number from 0 to 4294967295 (KiB)"
+        );
     }
 
     #[test]
@@ -269,9 +291,15 @@ mod tests {
             config.policy.name()
         };
         let kernels = [Kernel::V6_1, Kernel::V6_6, Kernel::V6_12, Kernel::V6_16, Kernel::V7_3];
-        assert_eq!(kernels.map(of), ["mglru-6.1", "mglru-6.1", "mglru-6.1", "mglru-6.14", "mglru-6.14"]);
+        assert_eq!(
+            kernels.map(of),
+            ["mglru-6.1", "mglru-6.1", "mglru-6.1", "mglru-6.14", "mglru-6.14"]
+        );
         for name in POLICIES {
-            assert_eq!(ReplacementConfig::parse(name).map(|policy| String::from(policy.name())), Ok(name.into()));
+            assert_eq!(
+                ReplacementConfig::parse(name).map(|policy| String::from(policy.name())),
+                Ok(name.into())
+            );
         }
         let mut config = config();
         config.set("min_ttl_ms", "100").expect("generations");

@@ -317,7 +317,12 @@ pub struct CacheUse {
 impl CacheUse {
     /// Returns each kind of call with its word in reports.
     pub const fn kinds(&self) -> [(&'static str, &CallStats); 4] {
-        [("fault", &self.fault), ("read", &self.read), ("write", &self.write), ("fsync", &self.fsync)]
+        [
+            ("fault", &self.fault),
+            ("read", &self.read),
+            ("write", &self.write),
+            ("fsync", &self.fsync),
+        ]
     }
 
     /// Adds the statistics of another job.
@@ -366,7 +371,8 @@ mod tests {
         stats.add(&done(0, PrioClass::None), Nanos::from_millis(10), SECOND);
         stats.add(&done(3000, PrioClass::Rt), Nanos::from_millis(999), SECOND);
         stats.add(&done(5000, PrioClass::None), Nanos::from_millis(2000), SECOND);
-        let pause = CallDone { paused: Nanos::new(7), starved: Nanos::new(9), ..done(0, PrioClass::None) };
+        let pause =
+            CallDone { paused: Nanos::new(7), starved: Nanos::new(9), ..done(0, PrioClass::None) };
         stats.add(&pause, Nanos::from_millis(2001), SECOND);
         assert_eq!((stats.calls, stats.major, stats.minor(), stats.slept), (4, 2, 2, 3));
         assert_eq!((stats.iowait.count, stats.iowait.sum, stats.device_ns), (2, 8000, 4000));
@@ -374,7 +380,8 @@ mod tests {
         let be = ClassWaits { calls: 1, iowait_ns: 5000, device_ns: 2500 };
         assert_eq!(stats.served, [rt, be, ClassWaits::default()]);
         assert_eq!((stats.paused.sum, stats.starved), (7, Sleeps { count: 1, ns: 9, ns_max: 9 }));
-        let calls: Vec<_> = stats.windows.list().iter().map(|w| (w.calls, w.slept, w.iowait().iowait_ns)).collect();
+        let calls: Vec<_> =
+            stats.windows.list().iter().map(|w| (w.calls, w.slept, w.iowait().iowait_ns)).collect();
         assert_eq!(calls, [(2, 1, 3000), (0, 0, 0), (2, 2, 5000)]);
     }
 
@@ -394,14 +401,18 @@ mod tests {
         assert_eq!((all.served, all.iowait_ns_max), (stats.served, stats.iowait.max));
         let histogram = all.histogram.expect("some slept");
         assert!(histogram.iter().eq(stats.iowait.histogram.iter()));
-        assert!(stats.windows.length().get().is_power_of_two() || stats.windows.length().get() % SECOND.get() == 0);
+        assert!(
+            stats.windows.length().get().is_power_of_two()
+                || stats.windows.length().get() % SECOND.get() == 0
+        );
         assert_eq!(stats.windows.list().len() as u64, now / stats.windows.length().get() + 1);
     }
 
     #[test]
     fn jobs_of_different_lengths_are_merged_as_one_that_made_all_calls() {
         // (job, time in seconds): the second job ends long before the first has to join windows.
-        let calls: Vec<(usize, u64)> = (0..1000).map(|n| (0, n)).chain((0..40).map(|n| (1, n))).collect();
+        let calls: Vec<(usize, u64)> =
+            (0..1000).map(|n| (0, n)).chain((0..40).map(|n| (1, n))).collect();
         let mut jobs = [CallStats::default(), CallStats::default()];
         let mut one = CallStats::default();
         let mut in_order = calls.clone();

@@ -114,12 +114,21 @@ mod tests {
     /// `__setup_per_zone_wmarks` of `mm/page_alloc.c`.
     #[test]
     fn marks_of_one_zone() {
-        for (gib, min, low, high) in [(1, 1024, 1286, 1548), (6, 2508, 4080, 5652), (8, 2896, 4993, 7090)] {
-            assert_eq!(Watermarks::of_memory(Bytes::new(gib * GIB), 0), Watermarks { min, low, high }, "{gib} GiB");
+        for (gib, min, low, high) in
+            [(1, 1024, 1286, 1548), (6, 2508, 4080, 5652), (8, 2896, 4993, 7090)]
+        {
+            assert_eq!(
+                Watermarks::of_memory(Bytes::new(gib * GIB), 0),
+                Watermarks { min, low, high },
+                "{gib} GiB"
+            );
         }
         // The clamp: 128 KiB at the least.
         assert_eq!(Watermarks::of_memory(Bytes::new(1 << 18), 0).min, 32);
-        assert_eq!(Watermarks::of_memory(Bytes::new(6 * GIB), 100), Watermarks { min: 2508, low: 4180, high: 5752 });
+        assert_eq!(
+            Watermarks::of_memory(Bytes::new(6 * GIB), 100),
+            Watermarks { min: 2508, low: 4180, high: 5752 }
+        );
     }
 
     #[test]

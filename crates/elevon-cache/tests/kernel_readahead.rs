@@ -12,8 +12,10 @@ use elevon_core::kernel::Kernel;
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, FileOffset, Instant, Nanos, PAGE_SIZE, PageIndex, Sector, TaskId};
 
-const RECORD: &str =
-    concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/kernel-truth/readahead/sequences-6.18.44.txt");
+const RECORD: &str = concat!(
+    env!("CARGO_MANIFEST_DIR"),
+    "/../../tests/data/kernel-truth/readahead/sequences-6.18.44.txt"
+);
 const FILE: Bytes = Bytes::new(1 << 30);
 
 struct Machine {
@@ -26,9 +28,14 @@ struct Machine {
 impl Machine {
     /// Returns an empty cache before a device with the `read_ahead_kb` that a sequence names.
     fn new(sequence: &str) -> Self {
-        let kib = sequence.split_once("read_ahead_kb=").map_or(128, |(_, kib)| kib.parse().expect("KiB"));
+        let kib =
+            sequence.split_once("read_ahead_kb=").map_or(128, |(_, kib)| kib.parse().expect("KiB"));
         let config = CacheConfig::new(Bytes::new(1 << 32), TaskId(9));
-        let mut cache = PageCache::new(CacheConfig { rules: Kernel::V6_18.rules(), ra_pages: kib / 4, ..config });
+        let mut cache = PageCache::new(CacheConfig {
+            rules: Kernel::V6_18.rules(),
+            ra_pages: kib / 4,
+            ..config
+        });
         let file = cache.add_file(Sector::ZERO, FILE, FILE);
         Self { cache, file, opens: BTreeMap::new(), cached: BTreeSet::new() }
     }
@@ -36,7 +43,8 @@ impl Machine {
     /// Does what a line says. Returns the pages that were cached by it.
     fn step(&mut self, line: &str) -> String {
         let mut words = line.split_whitespace();
-        let (what, name) = (words.next().expect("what to do"), words.next().expect("by which descriptor"));
+        let (what, name) =
+            (words.next().expect("what to do"), words.next().expect("by which descriptor"));
         let Self { cache, file, opens, .. } = self;
         let open = *opens.entry(name.to_owned()).or_insert_with(|| cache.open(*file));
         let word = words.next().expect("an operand");
@@ -60,7 +68,8 @@ impl Machine {
         while let Some(io) = self.cache.poll_io(Instant::ZERO) {
             self.cache.complete(Instant::ZERO, io.token, Status::Ok, Nanos::ZERO);
         }
-        let done = if let Called::Done(done) = called { Some(done) } else { self.cache.poll_done() };
+        let done =
+            if let Called::Done(done) = called { Some(done) } else { self.cache.poll_done() };
         assert_eq!(done.map(|done| done.status), Some(Status::Ok), "{line}");
         self.cache.self_check();
         self.new_runs()
@@ -99,11 +108,22 @@ fn each_step_caches_what_the_kernel_cached() {
             let ours = machine.step(step);
             steps += 1;
             if ours != theirs.trim() {
-                wrong.insert(sequence, format!("line {number}: {step}: here {ours:?}, kernel {:?}", theirs.trim()));
+                wrong.insert(
+                    sequence,
+                    format!("line {number}: {step}: here {ours:?}, kernel {:?}", theirs.trim()),
+                );
             }
         }
     }
-    assert!(steps >= 1000 && sequences >= 50, "{steps} steps of {sequences} sequences are too few: {path}");
+    assert!(
+        steps >= 1000 && sequences >= 50,
+        "{steps} steps of {sequences} sequences are too few: {path}"
+    );
     let report: Vec<_> = wrong.iter().map(|(name, first)| format!("{name}: {first}")).collect();
-    assert!(wrong.is_empty(), "{} of {sequences} sequences differ:\n{}", wrong.len(), report.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} of {sequences} sequences differ:\n{}",
+        wrong.len(),
+        report.join("\n")
+    );
 }

@@ -34,7 +34,13 @@ fn main() {
                 let end = Instant::new(now);
                 account.on_sectors(StatGroup::Read, Sectors::new(8));
                 account.on_end(
-                    &CompletionFact { group: StatGroup::Read, task: TaskId(0), start: *slot, issued: *slot, end },
+                    &CompletionFact {
+                        group: StatGroup::Read,
+                        task: TaskId(0),
+                        start: *slot,
+                        issued: *slot,
+                        end,
+                    },
                     true,
                 );
                 account.on_start(end, || DEPTH as u32);

@@ -63,7 +63,8 @@ impl Load {
         let config = SchedulerConfig::parse(name).expect("a scheduler");
         let rules = Kernel::V6_18.rules();
         let count = (queues * each) as usize;
-        let scheduler = AnyScheduler::new(&config, rules, TICKS_PER_SECOND, 1, 1, count).expect("a scheduler");
+        let scheduler =
+            AnyScheduler::new(&config, rules, TICKS_PER_SECOND, 1, 1, count).expect("a scheduler");
         let mut load = Self {
             scheduler,
             requests: Requests::new(count),
@@ -89,7 +90,8 @@ impl Load {
     /// A request always belongs to the same process. Adjacent processes differ in level, so that no
     /// two are merged permanently.
     fn insert(&mut self, id: RequestId) {
-        self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.random =
+            self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let task = id.0 % self.queues;
         let request = &mut self.requests[id];
         request.state = State::Queued;
@@ -108,8 +110,11 @@ impl Load {
     fn turn(&mut self) {
         loop {
             let view = View { requests: &self.requests, rules: &self.rules };
-            let id =
-                if self.in_device.len() < DEPTH { self.scheduler.dispatch(self.now, view, HwQueue(0)) } else { None };
+            let id = if self.in_device.len() < DEPTH {
+                self.scheduler.dispatch(self.now, view, HwQueue(0))
+            } else {
+                None
+            };
             if let Some(id) = id {
                 self.in_device.push_back(id);
                 return self.note(id.0 % self.queues);
@@ -146,9 +151,14 @@ fn main() {
         .skip(1)
         .filter(|argument| !argument.starts_with('-'))
         .partition(|argument| argument.bytes().all(|byte| byte.is_ascii_digit()));
-    let is_wanted = |list: &[String], what: &str| list.is_empty() || list.iter().any(|argument| argument == what);
-    let (span, sizes): (_, &[u32]) =
-        if full { (Duration::from_millis(300), &[5, 1_000, 100_000]) } else { (Duration::ZERO, &[5, 50]) };
+    let is_wanted = |list: &[String], what: &str| {
+        list.is_empty() || list.iter().any(|argument| argument == what)
+    };
+    let (span, sizes): (_, &[u32]) = if full {
+        (Duration::from_millis(300), &[5, 1_000, 100_000])
+    } else {
+        (Duration::ZERO, &[5, 50])
+    };
     println!(
         "goals: {GOAL_NS} ns/request at 1000 queues; growth against 5 queues at most that of the logarithm (/log <= 1)"
     );
@@ -167,7 +177,10 @@ fn main() {
                     load.unserved > 0
                 })
                 .count();
-            assert_eq!(load.unserved, 0, "{name}: of {queues} queues some were not served in {turns} turns");
+            assert_eq!(
+                load.unserved, 0,
+                "{name}: of {queues} queues some were not served in {turns} turns"
+            );
             let hash = load.hash;
             let (start, from, mut turns) = (Clock::now(), on_processor(), 0u32);
             while turns == 0 || start.elapsed() < span {
@@ -187,7 +200,9 @@ fn main() {
                 println!("{name:<60} {queues:>7} {:>11} {:>6} {:>6}  {hash:016x}", "-", "-", "-");
                 continue;
             }
-            println!("{name:<60} {queues:>7} {ns:>11.1} {growth:>6.2} {by_log:>6.2}  {hash:016x}  {goal}");
+            println!(
+                "{name:<60} {queues:>7} {ns:>11.1} {growth:>6.2} {by_log:>6.2}  {hash:016x}  {goal}"
+            );
         }
     }
 }

@@ -55,7 +55,8 @@ impl Load {
         let config = SchedulerConfig::parse(text).expect("a scheduler");
         let rules = Kernel::default().rules();
         let count = (processes * EACH) as usize;
-        let mut scheduler = AnyScheduler::new(&config, rules, Hz(1000), 1, 1, count).expect("a scheduler");
+        let mut scheduler =
+            AnyScheduler::new(&config, rules, Hz(1000), 1, 1, count).expect("a scheduler");
         scheduler.on_queue_info(is_disk);
         let mut load = Self {
             scheduler,
@@ -73,7 +74,8 @@ impl Load {
 
     /// A request always belongs to the same process.
     fn insert(&mut self, id: RequestId) {
-        self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.random =
+            self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let task = id.0 % self.processes;
         let request = &mut self.requests[id];
         request.state = State::Queued;
@@ -100,7 +102,8 @@ impl Load {
             }
             if let Some(id) = self.in_device.pop_front() {
                 // With fewer in flight than servers each takes as long, and fewer end in a time.
-                self.now = self.now + Nanos::new(STEP.get() * (SERVERS / (self.in_device.len() + 1)).max(1) as u64);
+                self.now = self.now
+                    + Nanos::new(STEP.get() * (SERVERS / (self.in_device.len() + 1)).max(1) as u64);
                 let view = View { requests: &self.requests, rules: &self.rules };
                 self.scheduler.on_finish(self.now, view, id);
                 self.scheduler.on_wakeup(self.now);
@@ -142,7 +145,9 @@ fn main() {
     }
     let full = std::env::args().any(|argument| argument == "--bench");
     let is_counted = full && instructions::available();
-    println!("goals: {GOAL_NS} ns and {GOAL_INSTRUCTIONS} instructions at 1000 processes; /log at most 1");
+    println!(
+        "goals: {GOAL_NS} ns and {GOAL_INSTRUCTIONS} instructions at 1000 processes; /log at most 1"
+    );
     if full && !is_counted {
         println!("instructions are not counted: there is no valgrind");
     }
@@ -152,7 +157,11 @@ fn main() {
         let load = RefCell::new(Load::new(processes, is_disk));
         let turns = 40 * u64::from(processes * EACH).max(100);
         (0..turns).for_each(|_| load.borrow_mut().turn());
-        assert!(load.borrow().served.iter().all(|served| *served > 0), "of {} some are not served", case.name);
+        assert!(
+            load.borrow().served.iter().all(|served| *served > 0),
+            "of {} some are not served",
+            case.name
+        );
         if !full {
             println!("{:<12} {:>12} {:>14} {:>6}", case.name, "-", "-", "-");
             continue;
@@ -162,13 +171,21 @@ fn main() {
         if processes == 10 {
             base = count;
         }
-        let growth = count.zip(base).map(|(count, base)| count / base / f64::from(processes).log10());
+        let growth =
+            count.zip(base).map(|(count, base)| count / base / f64::from(processes).log10());
         let is_large = processes == 1_000;
-        let met = !is_large || (ns <= GOAL_NS && count.is_none_or(|count| count <= GOAL_INSTRUCTIONS));
-        let shown =
-            |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
+        let met =
+            !is_large || (ns <= GOAL_NS && count.is_none_or(|count| count <= GOAL_INSTRUCTIONS));
+        let shown = |value: Option<f64>, digits: usize| {
+            value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+        };
         let growth = growth.filter(|_| processes > 10);
         let goal = if met && growth.is_none_or(|growth| growth <= 1.0) { "met" } else { "missed" };
-        println!("{:<12} {ns:>12.1} {:>14} {:>6}  {goal}", case.name, shown(count, 0), shown(growth, 2));
+        println!(
+            "{:<12} {ns:>12.1} {:>14} {:>6}  {goal}",
+            case.name,
+            shown(count, 0),
+            shown(growth, 2)
+        );
     }
 }

@@ -35,7 +35,8 @@ fn on_processor() -> Option<Duration> {
 fn measure(bios: u64, run: impl FnOnce()) -> f64 {
     let (start, from) = (Clock::now(), on_processor());
     run();
-    on_processor().zip(from).map_or(start.elapsed(), |(to, from)| to - from).as_nanos() as f64 / bios as f64
+    on_processor().zip(from).map_or(start.elapsed(), |(to, from)| to - from).as_nanos() as f64
+        / bios as f64
 }
 
 struct Load {
@@ -59,7 +60,8 @@ impl Load {
         }
         let ruled = tenants.ids() as u32;
         let without = tenants.add(ROOT).expect("not too deep");
-        let limits = Limits { iops: [riops, UNLIMITED], bps: [riops << 30, UNLIMITED], ..Limits::default() };
+        let limits =
+            Limits { iops: [riops, UNLIMITED], bps: [riops << 30, UNLIMITED], ..Limits::default() };
         let stage: Box<dyn Stage> = if exact {
             let mut stage = Exact::new();
             (1..ruled).for_each(|id| stage.set(Instant::ZERO, &tenants, TenantId(id), limits));
@@ -70,7 +72,16 @@ impl Load {
             Box::new(stage)
         };
         let now = Instant::ZERO + Nanos::from_secs(1);
-        Self { stage, tenants, ends, without, now, random: 1, breakdown: WaitBreakdown::default(), out: Vec::new() }
+        Self {
+            stage,
+            tenants,
+            ends,
+            without,
+            now,
+            random: 1,
+            breakdown: WaitBreakdown::default(),
+            out: Vec::new(),
+        }
     }
 
     fn charge(tenant: TenantId) -> BioCost {
@@ -80,17 +91,24 @@ impl Load {
     fn pass(&mut self, bios: u64, tenant: Option<TenantId>) {
         for _ in 0..bios {
             self.now = self.now + STEP;
-            self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            let end = self.ends[((u128::from(self.random) * self.ends.len() as u128) >> 64) as usize];
+            self.random =
+                self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let end =
+                self.ends[((u128::from(self.random) * self.ends.len() as u128) >> 64) as usize];
             let charge = Self::charge(tenant.unwrap_or(end));
-            assert_eq!(self.stage.admit(self.now, &self.tenants, BioId(0), &charge), StageVerdict::Pass);
+            assert_eq!(
+                self.stage.admit(self.now, &self.tenants, BioId(0), &charge),
+                StageVerdict::Pass
+            );
         }
     }
 
     /// The id of a bio is the number of its chain.
     fn submit(&mut self, chain: usize) {
         let charge = Self::charge(self.ends[chain]);
-        while self.stage.admit(self.now, &self.tenants, BioId(chain as u32), &charge) == StageVerdict::Pass {}
+        while self.stage.admit(self.now, &self.tenants, BioId(chain as u32), &charge)
+            == StageVerdict::Pass
+        {}
     }
 
     fn wait(&mut self, bios: u64) {
@@ -130,7 +148,10 @@ fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
     let (bios, many) = if full { (1_000_000, 100_000) } else { (1000, 1000) };
     println!("ns a bio, {bios} bios; `wait` counts admission, climb and release");
-    println!("{:<8} {:>8} {:>6} {:>8} {:>8} {:>8}", "stage", "tenants", "depth", "pass", "wait", "alone");
+    println!(
+        "{:<8} {:>8} {:>6} {:>8} {:>8} {:>8}",
+        "stage", "tenants", "depth", "pass", "wait", "alone"
+    );
     for exact in [false, true] {
         let by_depth = (1..=8).map(|depth| (many, depth));
         let by_number = [10, 100, 1000, 10_000, 100_000].map(|count| (count.min(many), 2));
@@ -138,14 +159,19 @@ fn main() {
             let [pass, wait, alone] = row(bios, exact, count, depth);
             let name = if exact { "exact" } else { "io.max" };
             match full {
-                true => println!("{name:<8} {count:>8} {depth:>6} {pass:>8.1} {wait:>8.1} {alone:>8.1}"),
-                false => println!("{name:<8} {count:>8} {depth:>6} {:>8} {:>8} {:>8}", "-", "-", "-"),
+                true => {
+                    println!("{name:<8} {count:>8} {depth:>6} {pass:>8.1} {wait:>8.1} {alone:>8.1}")
+                }
+                false => {
+                    println!("{name:<8} {count:>8} {depth:>6} {:>8} {:>8} {:>8}", "-", "-", "-")
+                }
             }
         }
     }
-    for (name, node, queues) in
-        [("io.max", io_max::NODE_BYTES, io_max::QUEUES_BYTES), ("exact", exact::NODE_BYTES, exact::QUEUES_BYTES)]
-    {
+    for (name, node, queues) in [
+        ("io.max", io_max::NODE_BYTES, io_max::QUEUES_BYTES),
+        ("exact", exact::NODE_BYTES, exact::QUEUES_BYTES),
+    ] {
         println!("{name}: {node} bytes a tenant, {queues} more once something of it has waited");
     }
 }

@@ -28,15 +28,23 @@ impl Load {
     fn new(name: &str, kernel: Kernel, queued: usize) -> Self {
         let config = SchedulerConfig::parse(name).expect("a scheduler");
         let rules = kernel.rules();
-        let scheduler = AnyScheduler::new(&config, rules, Hz(250), 1, 1, queued + 1).expect("a scheduler");
-        let mut load =
-            Self { scheduler, requests: Requests::new(queued + 1), rules, now: Instant::ZERO, random: 1, hash: 0 };
+        let scheduler =
+            AnyScheduler::new(&config, rules, Hz(250), 1, 1, queued + 1).expect("a scheduler");
+        let mut load = Self {
+            scheduler,
+            requests: Requests::new(queued + 1),
+            rules,
+            now: Instant::ZERO,
+            random: 1,
+            hash: 0,
+        };
         (0..queued as u32).for_each(|id| load.insert(RequestId(id)));
         load
     }
 
     fn insert(&mut self, id: RequestId) {
-        self.random = self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        self.random =
+            self.random.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let request = &mut self.requests[id];
         request.state = State::Queued;
         request.op = if self.random >> 40 & 3 == 0 { Op::Write } else { Op::Read };
@@ -64,7 +72,10 @@ fn main() {
     } else {
         (Duration::ZERO, &[10, 100])
     };
-    println!("{:<22} {:>8} {:>12} {:>14}  hash of the first 1024", "scheduler", "queued", "ns/request", "ns/log2 n");
+    println!(
+        "{:<22} {:>8} {:>12} {:>14}  hash of the first 1024",
+        "scheduler", "queued", "ns/request", "ns/log2 n"
+    );
     for (name, kernel, cost) in [
         ("none", Kernel::V6_18, "O(1)"),
         ("mq-deadline", Kernel::V6_1, "O(log n)"),
@@ -82,7 +93,10 @@ fn main() {
             }
             let ns = start.elapsed().as_secs_f64() * 1e9 / f64::from(turns);
             let title = format!("{name} {} {cost}", kernel.name());
-            println!("{title:<22} {queued:>8} {ns:>12.1} {:>14.2}  {hash:016x}", ns / (queued as f64).log2());
+            println!(
+                "{title:<22} {queued:>8} {ns:>12.1} {:>14.2}  {hash:016x}",
+                ns / (queued as f64).log2()
+            );
             black_box(&load.hash);
         }
     }

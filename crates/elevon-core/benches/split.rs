@@ -88,12 +88,15 @@ fn measure(case: &Case, span: Duration) {
     };
     limits.validate(&rules).expect("valid limits");
     // The fastest of many batches is the cost without other load.
-    let (start, mut batches, mut best, mut sum, mut offset) = (Clock::now(), 0u32, Duration::MAX, (0, 0), 0);
+    let (start, mut batches, mut best, mut sum, mut offset) =
+        (Clock::now(), 0u32, Duration::MAX, (0, 0), 0);
     while batches == 0 || start.elapsed() < span {
         let batch = Clock::now();
         for _ in 0..BATCH {
-            let (parts, segments) = run(black_box(case), offset, black_box(&limits), black_box(&rules));
-            offset = if offset + 2 * case.bytes > case.layout.len() { 0 } else { offset + case.bytes };
+            let (parts, segments) =
+                run(black_box(case), offset, black_box(&limits), black_box(&rules));
+            offset =
+                if offset + 2 * case.bytes > case.layout.len() { 0 } else { offset + case.bytes };
             sum = (sum.0 + parts, sum.1 + segments);
         }
         best = best.min(batch.elapsed());
@@ -121,7 +124,13 @@ fn main() {
             chunk: 0,
             fill: Fill::Full,
         },
-        Case { title: "4 KiB, one of many pages", layout: scattered(), bytes: page, chunk: 0, fill: Fill::Full },
+        Case {
+            title: "4 KiB, one of many pages",
+            layout: scattered(),
+            bytes: page,
+            chunk: 0,
+            fill: Fill::Full,
+        },
         Case {
             title: "4 KiB, one of many, fill=max-sectors",
             layout: scattered(),
@@ -136,8 +145,20 @@ fn main() {
             chunk: 256,
             fill: Fill::Full,
         },
-        Case { title: "128 KiB, contiguous", layout: contiguous(), bytes: 32 * page, chunk: 0, fill: Fill::Full },
-        Case { title: "128 KiB, scattered", layout: scattered(), bytes: 32 * page, chunk: 0, fill: Fill::Full },
+        Case {
+            title: "128 KiB, contiguous",
+            layout: contiguous(),
+            bytes: 32 * page,
+            chunk: 0,
+            fill: Fill::Full,
+        },
+        Case {
+            title: "128 KiB, scattered",
+            layout: scattered(),
+            bytes: 32 * page,
+            chunk: 0,
+            fill: Fill::Full,
+        },
         Case {
             title: "8 MiB, scattered, fill=full",
             layout: scattered(),
@@ -152,7 +173,13 @@ fn main() {
             chunk: 0,
             fill: Fill::MaxSectors,
         },
-        Case { title: "8 MiB, contiguous", layout: contiguous(), bytes: 2048 * page, chunk: 0, fill: Fill::Full },
+        Case {
+            title: "8 MiB, contiguous",
+            layout: contiguous(),
+            bytes: 2048 * page,
+            chunk: 0,
+            fill: Fill::Full,
+        },
     ] {
         measure(&case, span);
     }

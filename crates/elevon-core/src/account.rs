@@ -50,8 +50,8 @@ pub struct DiskStats {
     pub flush_ticks: Nanos,
     /// Busy time by every form of io_ticks.
     pub utilisation: Utilisation,
-    /// Integral of requests in flight over time, in request-nanoseconds. The exact mean queue depth
-    /// of a span is its change divided by the span.
+    /// Integral of requests in flight over time, in request-nanoseconds. The exact mean queue
+    /// depth of a span is its change divided by the span.
     pub in_flight_integral: u128,
 }
 

@@ -51,7 +51,8 @@ const DRAFT_UNIT: u64 = 256 << 10;
 
 impl Fill {
     /// All fills.
-    pub const ALL: [Self; 5] = [Self::Full, Self::Folio, Self::MaxSectors, Self::Trim, Self::Trim256K];
+    pub const ALL: [Self; 5] =
+        [Self::Full, Self::Folio, Self::MaxSectors, Self::Trim, Self::Trim256K];
 
     /// Returns the name for `--set fill=`.
     pub const fn name(self) -> &'static str {
@@ -108,14 +109,22 @@ pub fn next_bio_bytes(
     let is_small = || layout.page_offset(offset) + remaining <= BIO_MAX_VECS as u64 * PAGE_SIZE;
     let is_one_run = layout.runs().len() == 1 && fill != Fill::Folio;
     let fits = layout.bio_ends().is_empty() && (is_one_run || is_small());
-    let is_short = matches!(fill, Fill::Full | Fill::Folio) || remaining <= limits.max_sectors.bytes().get();
+    let is_short =
+        matches!(fill, Fill::Full | Fill::Folio) || remaining <= limits.max_sectors.bytes().get();
     if fits && is_short && remaining <= BIO_MAX_BYTES - PAGE_SIZE {
         return remaining;
     }
     long_bio_bytes(layout, offset, remaining, path, fill, limits)
 }
 
-fn long_bio_bytes(layout: &Layout, offset: u64, remaining: u64, path: IoPath, fill: Fill, limits: &QueueLimits) -> u64 {
+fn long_bio_bytes(
+    layout: &Layout,
+    offset: u64,
+    remaining: u64,
+    path: IoPath,
+    fill: Fill,
+    limits: &QueueLimits,
+) -> u64 {
     let block = u64::from(limits.logical_block_size);
     let end = match (path, fill) {
         (IoPath::Direct, Fill::Folio) => folio_vectors_end(layout, offset, remaining),
@@ -178,7 +187,9 @@ fn vectors_end(layout: &Layout, offset: u64, path: IoPath) -> u64 {
     let runs = layout.runs();
     let first = layout.run_at(offset);
     let run = match path {
-        IoPath::Direct => runs.get(first + BIO_MAX_VECS - 1).map(|last| last.start + last.len.min(PAGE_SIZE)),
+        IoPath::Direct => {
+            runs.get(first + BIO_MAX_VECS - 1).map(|last| last.start + last.len.min(PAGE_SIZE))
+        }
         IoPath::Buffered => runs.get(first + BIO_MAX_VECS).map(|after| after.start),
     };
     run.unwrap_or(layout.len())
@@ -204,7 +215,11 @@ fn folio_vectors_end(layout: &Layout, offset: u64, remaining: u64) -> u64 {
 /// Returns how many sectors the next bio of a discard takes. If it starts inside a granule, it ends
 /// at the next granule; otherwise it takes whole granules, as many as a bio's length can hold.
 /// `remaining` is what is still to go, at least one sector.
-pub(crate) fn next_discard_sectors(sector: Sector, remaining: Sectors, limits: &QueueLimits) -> Sectors {
+pub(crate) fn next_discard_sectors(
+    sector: Sector,
+    remaining: Sectors,
+    limits: &QueueLimits,
+) -> Sectors {
     let granule = (u64::from(limits.discard_granularity) / SECTOR_SIZE).max(1);
     let most = match sector.get() % granule {
         0 => round_down(BIO_MAX_BYTES / SECTOR_SIZE, granule),

@@ -120,7 +120,11 @@ impl TenantControl {
             flat: IoMax::new(io_max::Config { flat: true, ..max }),
             max: IoMax::new(max),
             exact: Exact::new(),
-            cost: IoCost::new(Preset::from_rotational(config.rotational, config.queue_depth), &config.rules, config.hz),
+            cost: IoCost::new(
+                Preset::from_rotational(config.rotational, config.queue_depth),
+                &config.rules,
+                config.hz,
+            ),
             latency: IoLatency::new(config.nr_requests, config.rotational),
             breakdown: WaitBreakdown::default(),
             waits_for_scheduler: SchedulerWaits::default(),
@@ -150,7 +154,11 @@ impl TenantControl {
         self.tenants.add(parent)
     }
 
-    pub(crate) fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
+    pub(crate) fn remove_tenant(
+        &mut self,
+        now: Instant,
+        tenant: TenantId,
+    ) -> Result<(), TenantError> {
         self.tenants.remove(tenant)?;
         for id in StageId::ALL {
             let (tenants, stage) = self.stage(id);
@@ -209,7 +217,9 @@ impl TenantControl {
     /// Sets a tenant's reserve among those that wait for an exact limit of a tenant above it
     /// (not in Linux).
     pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
-        self.set_for(tenant, |control| control.exact.set_reserve(now, &control.tenants, tenant, reserve));
+        self.set_for(tenant, |control| {
+            control.exact.set_reserve(now, &control.tenants, tenant, reserve)
+        });
     }
 
     /// Returns the time by which a tenant's reserve came short while it waited for an exact limit
@@ -279,7 +289,12 @@ impl TenantControl {
     ///
     /// # Errors
     /// The weight is out of its range. Nothing is changed in this case.
-    pub fn set_weight(&mut self, now: Instant, tenant: TenantId, weight: u16) -> Result<(), io_cost::WeightError> {
+    pub fn set_weight(
+        &mut self,
+        now: Instant,
+        tenant: TenantId,
+        weight: u16,
+    ) -> Result<(), io_cost::WeightError> {
         self.cost.set_weight(now, &self.tenants, tenant, weight)?;
         self.exact.set_weight(tenant, weight);
         Ok(())
@@ -354,7 +369,13 @@ impl TenantControl {
     }
 
     /// Sets the state of a task, for the pressure of its tenant.
-    pub fn set_context(&mut self, now: Instant, task: TaskId, tenant: TenantId, state: ContextState) {
+    pub fn set_context(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        tenant: TenantId,
+        state: ContextState,
+    ) {
         if task.index() >= self.contexts.len() {
             self.contexts.resize(task.index() + 1, (tenant, ContextState::Idle));
         }
@@ -505,7 +526,13 @@ impl TenantControl {
     }
 
     /// Counts a bio that its limiters released.
-    pub(crate) fn on_issue(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes, first: bool) {
+    pub(crate) fn on_issue(
+        &mut self,
+        tenant: TenantId,
+        group: StatGroup,
+        bytes: Bytes,
+        first: bool,
+    ) {
         if self.watched {
             self.statistics.on_issue(tenant, group, bytes, first);
         }
@@ -563,7 +590,9 @@ impl TenantControl {
         }
         if passed && self.gated {
             let Self { tenants, cost, latency, .. } = self;
-            for gate in [cost as &mut dyn Stage, latency].into_iter().filter(|gate| gate.is_enabled()) {
+            for gate in
+                [cost as &mut dyn Stage, latency].into_iter().filter(|gate| gate.is_enabled())
+            {
                 gate.on_finish(now, tenants, io);
             }
         }

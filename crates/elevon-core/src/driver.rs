@@ -80,7 +80,8 @@ pub enum TimeoutAction {
 pub struct Completion {
     /// The request of the [`Command`].
     pub request: RequestId,
-    /// The sequence number of the [`Command`]: a request is used again, a sequence number never is.
+    /// The sequence number of the [`Command`]: a request is used again, a sequence number never
+    /// is.
     pub sequence: u64,
     /// The status of the command.
     pub status: Status,

@@ -146,7 +146,8 @@ impl FlushMachine {
         data_by_scheduler: bool,
     ) -> (Sequence, Begin) {
         let steps = steps(flags, has_data, limits);
-        let sequence = if steps & (PRE | POST) == 0 { Sequence::NONE } else { Sequence(steps | SEQUENCE) };
+        let sequence =
+            if steps & (PRE | POST) == 0 { Sequence::NONE } else { Sequence(steps | SEQUENCE) };
         let begin = if steps & PRE == 0 && data_by_scheduler {
             if steps & POST != 0 {
                 self.data_in_flight += 1;
@@ -165,8 +166,17 @@ impl FlushMachine {
     /// # Panics
     ///
     /// If its data step was not in progress.
-    pub(crate) fn data_over(&mut self, now: Instant, id: RequestId, sequence: &mut Sequence, status: Status) -> Action {
-        assert!(sequence.has(DATA) && !sequence.has(PRE), "data ends out of its turn: {sequence:?}");
+    pub(crate) fn data_over(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        sequence: &mut Sequence,
+        status: Status,
+    ) -> Action {
+        assert!(
+            sequence.has(DATA) && !sequence.has(PRE),
+            "data ends out of its turn: {sequence:?}"
+        );
         assert!(self.data_in_flight > 0, "a data step ends that never began");
         self.data_in_flight -= 1;
         sequence.clear(DATA);
@@ -201,14 +211,23 @@ impl FlushMachine {
     ) -> Action {
         let step = if sequence.has(PRE) { PRE } else { POST };
         assert!(sequence.has(step), "a flush ends for a request that waits for none: {sequence:?}");
-        assert!(step == PRE || !sequence.has(DATA), "a flush ends before the data that it makes durable");
+        assert!(
+            step == PRE || !sequence.has(DATA),
+            "a flush ends before the data that it makes durable"
+        );
         sequence.clear(step);
         self.next_action(now, id, *sequence, status)
     }
 
     /// Returns the next action for a request: PREFLUSH, data, POSTFLUSH, end. An error ends it at
     /// once.
-    fn next_action(&mut self, now: Instant, id: RequestId, sequence: Sequence, status: Status) -> Action {
+    fn next_action(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        sequence: Sequence,
+        status: Status,
+    ) -> Action {
         if !status.is_ok() || !sequence.has(PRE | DATA | POST) {
             Action::End(status)
         } else if !sequence.has(PRE) && sequence.has(DATA) {
@@ -221,7 +240,10 @@ impl FlushMachine {
     }
 
     fn wait(&mut self, now: Instant, id: RequestId) {
-        debug_assert!(!self.pending.contains(&id) && !self.running.contains(&id), "a request waits for two flushes");
+        debug_assert!(
+            !self.pending.contains(&id) && !self.running.contains(&id),
+            "a request waits for two flushes"
+        );
         if self.pending.is_empty() {
             self.pending_since = now;
         }
@@ -247,7 +269,10 @@ impl FlushMachine {
 
     /// Returns true if no request waits, and neither a FLUSH nor a data step is in progress.
     pub(crate) fn is_idle(&self) -> bool {
-        self.pending.is_empty() && self.running.is_empty() && !self.in_flight && self.data_in_flight == 0
+        self.pending.is_empty()
+            && self.running.is_empty()
+            && !self.in_flight
+            && self.data_in_flight == 0
     }
 }
 
@@ -265,14 +290,16 @@ mod tests {
 
     /// Starts an fsync. Returns its sequence.
     fn fsync(machine: &mut FlushMachine, now: Instant, id: u32) -> Sequence {
-        let (sequence, begin) = machine.begin(now, RequestId(id), EMPTY, &device(true, false), true);
+        let (sequence, begin) =
+            machine.begin(now, RequestId(id), EMPTY, &device(true, false), true);
         assert_eq!(begin, Begin::Sequence(Action::Wait));
         sequence
     }
 
     /// A FUA write on a device without FUA: its data goes out as an ordinary request.
     fn fua_write(machine: &mut FlushMachine, id: u32) -> Sequence {
-        let (sequence, begin) = machine.begin(NOW, RequestId(id), (Flags::FUA, true), &device(true, false), true);
+        let (sequence, begin) =
+            machine.begin(NOW, RequestId(id), (Flags::FUA, true), &device(true, false), true);
         assert_eq!(begin, Begin::Ordinary);
         sequence
     }
@@ -304,9 +331,15 @@ mod tests {
 
     /// Runs one request alone. Returns its steps in order: F for a FLUSH, D for its data, each with
     /// `!` if it fails.
-    fn run(flags: Flags, has_data: bool, by_scheduler: bool, fail_at: Option<usize>) -> (Begin, String) {
+    fn run(
+        flags: Flags,
+        has_data: bool,
+        by_scheduler: bool,
+        fail_at: Option<usize>,
+    ) -> (Begin, String) {
         let (mut machine, id) = (FlushMachine::default(), RequestId(7));
-        let (mut sequence, begin) = machine.begin(NOW, id, (flags, has_data), &device(true, false), by_scheduler);
+        let (mut sequence, begin) =
+            machine.begin(NOW, id, (flags, has_data), &device(true, false), by_scheduler);
         let mut did = String::new();
         let mut action = match begin {
             Begin::Ordinary if sequence.is_some() => Action::Data,
@@ -363,10 +396,18 @@ mod tests {
                     // No submitter sends an empty write with FUA alone: only an fsync is empty.
                     continue;
                 }
-                assert_eq!(run(flags, has_data, by_scheduler, None), (begin, expected.into()), "{flags:?}");
+                assert_eq!(
+                    run(flags, has_data, by_scheduler, None),
+                    (begin, expected.into()),
+                    "{flags:?}"
+                );
                 for fail_at in 0..expected.len() {
                     let until = alloc::format!("{}!", &expected[..=fail_at]);
-                    assert_eq!(run(flags, has_data, by_scheduler, Some(fail_at)), (begin, until), "{flags:?}");
+                    assert_eq!(
+                        run(flags, has_data, by_scheduler, Some(fail_at)),
+                        (begin, until),
+                        "{flags:?}"
+                    );
                 }
             }
         }
@@ -408,7 +449,10 @@ mod tests {
         let mut machine = FlushMachine::default();
         let mut writes = [0, 1].map(|id| fua_write(&mut machine, id));
         for (id, write) in (0..).zip(&mut writes) {
-            assert_eq!(machine.poll(NOW), if id == 0 { Poll::Idle } else { Poll::At(NOW + PENDING_TIMEOUT) });
+            assert_eq!(
+                machine.poll(NOW),
+                if id == 0 { Poll::Idle } else { Poll::At(NOW + PENDING_TIMEOUT) }
+            );
             assert_eq!(machine.data_over(NOW, RequestId(id), write, Status::Ok), Action::Wait);
         }
         assert_eq!(machine.poll(NOW), Poll::Send(RequestId(0)), "both share it");

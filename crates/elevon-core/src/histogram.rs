@@ -177,7 +177,9 @@ mod tests {
         for v in 1..=10_000u64 {
             h.add(v * 1000);
         }
-        for (millionths, exact) in [(500_000, 5_000_000u64), (990_000, 9_900_000), (1_000_000, 10_000_000)] {
+        for (millionths, exact) in
+            [(500_000, 5_000_000u64), (990_000, 9_900_000), (1_000_000, 10_000_000)]
+        {
             let got = h.percentile(millionths);
             assert!(got.abs_diff(exact) * 64 <= exact, "{millionths}: {got}");
         }
@@ -191,7 +193,8 @@ mod tests {
         for s in 1..=1000 {
             h.add(seconds(s * s));
         }
-        for (millionths, exact) in [(500_000, 250_000), (990_000, 980_100), (1_000_000, 1_000_000)] {
+        for (millionths, exact) in [(500_000, 250_000), (990_000, 980_100), (1_000_000, 1_000_000)]
+        {
             let got = h.percentile(millionths);
             assert!(got.abs_diff(seconds(exact)) * 64 <= seconds(exact), "{millionths}: {got}");
         }
@@ -212,13 +215,16 @@ mod tests {
     fn only_groups_that_have_values_are_kept() {
         let mut state = 1u64;
         let mut draw = move || {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             state >> (state >> 58)
         };
         for round in 0..200 {
             let values: Vec<u64> = (0..round % 17).map(|_| draw()).collect();
             let mut naive = [0u64; BINS];
-            let (mut forwards, mut backwards, mut halves) = (Histogram::new(), Histogram::new(), Histogram::new());
+            let (mut forwards, mut backwards, mut halves) =
+                (Histogram::new(), Histogram::new(), Histogram::new());
             for &value in &values {
                 naive[bin_of(value)] += 1;
                 forwards.add(value);
@@ -232,7 +238,9 @@ mod tests {
             assert!(forwards == backwards && forwards == halves, "{values:?}");
             assert!((0..BINS).all(|bin| forwards.count(bin) == naive[bin]), "{values:?}");
             assert_eq!(forwards.iter().map(|(_, count)| count).sum::<u64>(), forwards.total());
-            let groups = |bins: &[usize]| bins.last().map_or(0, |last| last / GROUP_BINS - bins[0] / GROUP_BINS + 1);
+            let groups = |bins: &[usize]| {
+                bins.last().map_or(0, |last| last / GROUP_BINS - bins[0] / GROUP_BINS + 1)
+            };
             let used: Vec<usize> = (0..BINS).filter(|&bin| naive[bin] > 0).collect();
             assert_eq!(forwards.bins.len(), groups(&used) * GROUP_BINS, "{values:?}");
         }

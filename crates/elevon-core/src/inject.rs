@@ -51,7 +51,8 @@ const STATUSES: [(&str, Status); 15] = [
 ];
 
 /// What `--set error_injection=` takes.
-pub(crate) const TAKES: &str = "add,op=OP,status=STATUS[,start=S][,nr_sectors=N][,chance=K]|removeall";
+pub(crate) const TAKES: &str =
+    "add,op=OP,status=STATUS[,start=S][,nr_sectors=N][,chance=K]|removeall";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ErrorRule {
@@ -104,7 +105,9 @@ impl ErrorInjection {
             return None;
         }
         let (first, last) = (bio.sector.get(), bio.sector.get() + sectors - 1);
-        let meets = |rule: &ErrorRule| rule.op.1 == bio.op && rule.sectors.0 <= last && first <= rule.sectors.1;
+        let meets = |rule: &ErrorRule| {
+            rule.op.1 == bio.op && rule.sectors.0 <= last && first <= rule.sectors.1
+        };
         for rule in self.rules.iter_mut().rev().filter(|rule| meets(rule)) {
             rule.matched += 1;
             if hash(rule.matched).is_multiple_of(rule.chance) {
@@ -121,7 +124,9 @@ impl fmt::Display for ErrorInjection {
         if self.rules.is_empty() {
             return f.write_str("removeall");
         }
-        for (at, ErrorRule { op, status, sectors: (first, last), chance, .. }) in self.rules.iter().enumerate() {
+        for (at, ErrorRule { op, status, sectors: (first, last), chance, .. }) in
+            self.rules.iter().enumerate()
+        {
             let gap = if at == 0 { "" } else { " " };
             write!(f, "{gap}add,op={},status={},start={first}", op.0, status.0)?;
             if *last != u64::MAX {
@@ -143,8 +148,10 @@ fn rule(command: &str) -> Result<ErrorRule, &'static str> {
     }
     let (mut op, mut status, mut start, mut count, mut chance) = (None, None, 0, 0, 1);
     for word in words {
-        let (key, value) = word.split_once('=').ok_or("KEY=VALUE after `add`, with commas between")?;
-        let number = || value.parse::<u64>().map_err(|_| "a whole number for start, nr_sectors and chance");
+        let (key, value) =
+            word.split_once('=').ok_or("KEY=VALUE after `add`, with commas between")?;
+        let number =
+            || value.parse::<u64>().map_err(|_| "a whole number for start, nr_sectors and chance");
         match key {
             "op" => op = OPS.into_iter().find(|(name, _)| *name == value),
             "status" => status = STATUSES.into_iter().find(|(name, _)| *name == value),
@@ -154,7 +161,8 @@ fn rule(command: &str) -> Result<ErrorRule, &'static str> {
             _ => return Err("op, status, start, nr_sectors or chance"),
         }
     }
-    let op = op.ok_or("op=READ, WRITE, FLUSH, DISCARD, SECURE_ERASE, ZONE_APPEND or WRITE_ZEROES")?;
+    let op =
+        op.ok_or("op=READ, WRITE, FLUSH, DISCARD, SECURE_ERASE, ZONE_APPEND or WRITE_ZEROES")?;
     let status = status.ok_or(
         "status=NOTSUPP, TIMEOUT, NOSPC, TRANSPORT, TARGET, RESV_CONFLICT, MEDIUM, PROTECTION, RESOURCE, \
          DEV_RESOURCE, AGAIN, OFFLINE, DURATION_LIMIT, INVAL or IOERR",

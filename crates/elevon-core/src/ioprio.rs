@@ -173,7 +173,8 @@ pub enum PrioPolicy {
 
 impl PrioPolicy {
     /// All policies.
-    pub const ALL: [Self; 5] = [Self::NoChange, Self::NoneToRt, Self::PromoteToRt, Self::RestrictToBe, Self::Idle];
+    pub const ALL: [Self; 5] =
+        [Self::NoChange, Self::NoneToRt, Self::PromoteToRt, Self::RestrictToBe, Self::Idle];
 
     /// Returns the word for `io.prio.class`.
     pub const fn name(self) -> &'static str {
@@ -252,13 +253,19 @@ mod tests {
         }
         let prio = IoPrio::from_bits(0x401c).unwrap();
         assert_eq!((prio.class(), prio.level(), prio.hint()), (Be, 4, 3));
-        assert_eq!((IoPrio::from_bits(0xe000), IoPrio::from_bits(0x8000)), (Option::None, Option::None));
+        assert_eq!(
+            (IoPrio::from_bits(0xe000), IoPrio::from_bits(0x8000)),
+            (Option::None, Option::None)
+        );
         for bits in 0..0x8000 {
             let prio = IoPrio::from_bits(bits).unwrap();
             assert_eq!(IoPrio::new(prio.class(), prio.level()).with_hint(prio.hint()), prio);
             for class in [None, Rt, Be, Idle] {
                 let other = prio.with_class(class);
-                assert_eq!((other.class(), other.level(), other.hint()), (class, prio.level(), prio.hint()));
+                assert_eq!(
+                    (other.class(), other.level(), other.hint()),
+                    (class, prio.level(), prio.hint())
+                );
             }
         }
     }
@@ -266,22 +273,60 @@ mod tests {
     #[test]
     fn a_task_has_a_default_by_nice_and_cpu_policy() {
         let derived = |policy, nice| IoPrio::of_task(IoPrio::NONE, policy, nice);
-        for (nice, level) in
-            [(-20, 0), (-16, 0), (-15, 1), (-11, 1), (-10, 2), (-6, 2), (-5, 3), (-1, 3), (0, 4), (4, 4)]
-                .into_iter()
-                .chain([(5, 5), (9, 5), (10, 6), (14, 6), (15, 7), (19, 7), (i8::MIN, 0), (i8::MAX, 7)])
-        {
-            assert_eq!(derived(CpuPolicy::Normal, nice), IoPrio::new(PrioClass::Be, level), "nice {nice}");
-            assert_eq!(derived(CpuPolicy::Idle, nice), IoPrio::new(PrioClass::Idle, level), "nice {nice}");
-            assert_eq!(derived(CpuPolicy::RealTime, nice), IoPrio::new(PrioClass::Rt, level), "nice {nice}");
+        for (nice, level) in [
+            (-20, 0),
+            (-16, 0),
+            (-15, 1),
+            (-11, 1),
+            (-10, 2),
+            (-6, 2),
+            (-5, 3),
+            (-1, 3),
+            (0, 4),
+            (4, 4),
+        ]
+        .into_iter()
+        .chain([
+            (5, 5),
+            (9, 5),
+            (10, 6),
+            (14, 6),
+            (15, 7),
+            (19, 7),
+            (i8::MIN, 0),
+            (i8::MAX, 7),
+        ]) {
+            assert_eq!(
+                derived(CpuPolicy::Normal, nice),
+                IoPrio::new(PrioClass::Be, level),
+                "nice {nice}"
+            );
+            assert_eq!(
+                derived(CpuPolicy::Idle, nice),
+                IoPrio::new(PrioClass::Idle, level),
+                "nice {nice}"
+            );
+            assert_eq!(
+                derived(CpuPolicy::RealTime, nice),
+                IoPrio::new(PrioClass::Rt, level),
+                "nice {nice}"
+            );
         }
         assert_eq!(derived(CpuPolicy::Normal, 0), IoPrio::DEFAULT);
         assert_eq!(derived(CpuPolicy::Normal, 19).bits(), 16391);
         assert_eq!(derived(CpuPolicy::RealTime, 0).bits(), 8196);
         let set = IoPrio::new(PrioClass::Idle, 2);
-        assert_eq!(IoPrio::of_task(set, CpuPolicy::RealTime, -20), set, "what was set explicitly wins");
+        assert_eq!(
+            IoPrio::of_task(set, CpuPolicy::RealTime, -20),
+            set,
+            "what was set explicitly wins"
+        );
         let level_only = IoPrio::new(PrioClass::None, 3);
-        assert_eq!(IoPrio::of_task(level_only, CpuPolicy::Normal, 0), IoPrio::DEFAULT, "but not of class NONE");
+        assert_eq!(
+            IoPrio::of_task(level_only, CpuPolicy::Normal, 0),
+            IoPrio::DEFAULT,
+            "but not of class NONE"
+        );
     }
 
     #[test]
@@ -290,7 +335,12 @@ mod tests {
         use PrioPolicy::{NoChange, NoneToRt, PromoteToRt, RestrictToBe};
         let check = |kernel: Kernel, policy: PrioPolicy, before: u16, after: u16| {
             let prio = IoPrio::from_bits(before).unwrap();
-            assert_eq!(policy.apply(prio, &kernel.rules()).bits(), after, "{} {before} on {kernel:?}", policy.name());
+            assert_eq!(
+                policy.apply(prio, &kernel.rules()).bits(),
+                after,
+                "{} {before} on {kernel:?}",
+                policy.name()
+            );
         };
         for kernel in Kernel::ALL {
             check(kernel, RestrictToBe, word(Be, 7), 16391);
@@ -305,7 +355,11 @@ mod tests {
                 check(kernel, NoChange, bits, bits);
             }
             assert_eq!(PromoteToRt.is_known(&kernel.rules()), kernel >= Kernel::V6_6);
-            assert!(PrioPolicy::ALL.iter().all(|policy| *policy == PromoteToRt || policy.is_known(&kernel.rules())));
+            assert!(
+                PrioPolicy::ALL
+                    .iter()
+                    .all(|policy| *policy == PromoteToRt || policy.is_known(&kernel.rules()))
+            );
         }
         check(Kernel::V6_1, NoneToRt, word(Be, 4), 16388);
         check(Kernel::V6_1, NoneToRt, word(None, 0), 8192);

@@ -65,7 +65,12 @@ pub(crate) struct Ticks {
 impl Ticks {
     /// Returns a clock of `hz` ticks a second.
     pub(crate) fn new(hz: Hz) -> Self {
-        Self { nanos_per_tick: 1_000_000_000 / hz.0.max(1), tick: 0, start: 0, clock: Monotonic::START }
+        Self {
+            nanos_per_tick: 1_000_000_000 / hz.0.max(1),
+            tick: 0,
+            start: 0,
+            clock: Monotonic::START,
+        }
     }
 
     /// Returns the tick of an instant; instants must not go back.
@@ -201,7 +206,11 @@ mod tests {
                 assert_eq!(got, (last != Some(expected)).then_some(expected), "{hz} Hz at {at}");
                 last = Some(expected);
                 // Step to just before the next boundary, onto it, and to odd places between.
-                at = if at % 7 == 0 { clock.next } else { (at + 1_234_567).min(clock.next - 1).max(at + 1) };
+                at = if at % 7 == 0 {
+                    clock.next
+                } else {
+                    (at + 1_234_567).min(clock.next - 1).max(at + 1)
+                };
             }
         }
     }
@@ -212,9 +221,13 @@ mod tests {
     fn moving_ticks_pass_through_all_phases() {
         for hz in [100u64, 250, 300, 1000] {
             let span = 1_000_000_000 / hz;
-            let phases: Vec<u64> = (0..1000).map(|tick| TickPhase::Moving.delay(tick, span)).collect();
-            let ticks: Vec<u64> =
-                phases.iter().enumerate().map(|(n, phase)| (n as u64 * 1_000_000_000).div_ceil(hz) + phase).collect();
+            let phases: Vec<u64> =
+                (0..1000).map(|tick| TickPhase::Moving.delay(tick, span)).collect();
+            let ticks: Vec<u64> = phases
+                .iter()
+                .enumerate()
+                .map(|(n, phase)| (n as u64 * 1_000_000_000).div_ceil(hz) + phase)
+                .collect();
             assert!(ticks.is_sorted());
             for tenth in 0..10 {
                 let (from, to) = (span * tenth / 10, span * (tenth + 1) / 10);
@@ -224,7 +237,11 @@ mod tests {
             let (mut clock, mut jiffy) = (JiffyClock::new(Hz(hz), TickPhase::Moving), 0);
             for at in (0..999 * span).step_by(span as usize / 7) {
                 jiffy = clock.tick(Instant::new(at)).unwrap_or(jiffy);
-                assert_eq!(jiffy, ticks.iter().take_while(|&&tick| tick <= at).count() as u64, "{hz} Hz at {at}");
+                assert_eq!(
+                    jiffy,
+                    ticks.iter().take_while(|&&tick| tick <= at).count() as u64,
+                    "{hz} Hz at {at}"
+                );
             }
         }
     }
@@ -241,7 +258,10 @@ mod tests {
                 let now = Instant::new(123_456_789 * n as u64);
                 let took = hz.timer(now, jiffies).since(now);
                 assert!(took >= hz.span(jiffies), "{jiffies} at {hz:?} took {took:?}");
-                assert!(took <= hz.span(jiffies + jiffies / 8 + 2), "{jiffies} at {hz:?} took {took:?}");
+                assert!(
+                    took <= hz.span(jiffies + jiffies / 8 + 2),
+                    "{jiffies} at {hz:?} took {took:?}"
+                );
             }
         }
     }
@@ -249,11 +269,16 @@ mod tests {
     #[test]
     fn all_forms_agree_where_a_jiffy_is_whole_nanoseconds() {
         for hz in [100, 250, 1000] {
-            let (mut ticks, mut clock, mut jiffy) = (Ticks::new(Hz(hz)), JiffyClock::new(Hz(hz), TickPhase::Fixed), 0);
+            let (mut ticks, mut clock, mut jiffy) =
+                (Ticks::new(Hz(hz)), JiffyClock::new(Hz(hz), TickPhase::Fixed), 0);
             for at in (0..2_000_000_000).step_by(777_777).map(Instant::new) {
                 jiffy = clock.tick(at).unwrap_or(jiffy);
                 let tick = ticks.at(at) as u64;
-                assert_eq!((tick, Hz(hz).jiffies(at.since(Instant::ZERO))), (jiffy, jiffy), "{hz} Hz at {at:?}");
+                assert_eq!(
+                    (tick, Hz(hz).jiffies(at.since(Instant::ZERO))),
+                    (jiffy, jiffy),
+                    "{hz} Hz at {at:?}"
+                );
                 assert!(ticks.start_of(tick) <= at && at < ticks.start_of(tick + 1));
             }
         }

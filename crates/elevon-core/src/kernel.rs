@@ -109,8 +109,8 @@ pub struct Rules {
     /// An NVMe disk without a preferred size states its physical block size as `io_opt` (before
     /// 6.12).
     pub nvme_states_io_opt: bool,
-    /// An NVMe disk takes a segment of integrity data with a request (6.12+), whether its namespace
-    /// has any or not.
+    /// An NVMe disk takes a segment of integrity data with a request (6.12+), whether its
+    /// namespace has any or not.
     pub nvme_integrity_segment: bool,
     /// Writes can be atomic (`RWF_ATOMIC`), and the queue has the attributes `atomic_write_*`
     /// (6.11+).
@@ -150,8 +150,8 @@ pub struct Rules {
     pub write_zeroes_is_wz: bool,
     /// blktrace has records of version 8 for tools that ask for them (6.19+).
     pub blktrace_version_8: bool,
-    /// A write of a block device, also one through the page cache, runs under a plug until the call
-    /// returns (before 6.5).
+    /// A write of a block device, also one through the page cache, runs under a plug until the
+    /// call returns (before 6.5).
     pub blkdev_writes_take_plug: bool,
     /// A bio without a plug gets its own plug (6.10 to 7.1). Before and after, a scheduler's queue
     /// is run by a worker for it.
@@ -193,8 +193,8 @@ pub struct Rules {
     /// A read leaves the position behind its last byte in the readahead state (5.12+). Before, it
     /// left the page of its last byte.
     pub readahead_keeps_position: bool,
-    /// Readahead continues from a marker only; a first window that its request fills is half behind
-    /// its marker; and no window includes the next (6.11+).
+    /// Readahead continues from a marker only; a first window that its request fills is half
+    /// behind its marker; and no window includes the next (6.11+).
     pub readahead_async_by_marker: bool,
     /// The marker of a window that follows no marker is on the first page of its folio, which has
     /// four pages (measured on 6.16; 6.12 has no such folios on ext4 and block devices).
@@ -204,8 +204,8 @@ pub struct Rules {
     pub readahead_ends_on_folio: bool,
     /// A readahead window that reaches the end of the file has a marker (before 7.2).
     pub readahead_marks_end_of_file: bool,
-    /// Pages of the working set that a fault finds around its page do not lower the count of misses
-    /// of the mapping (6.10+).
+    /// Pages of the working set that a fault finds around its page do not lower the count of
+    /// misses of the mapping (6.10+).
     pub working_set_keeps_misses: bool,
     /// A fault that finds its page while it is read does not lower the count of misses of the
     /// mapping (6.18+).
@@ -215,8 +215,8 @@ pub struct Rules {
     /// Touches through a mapping with `MADV_RANDOM` do not count as uses of a page (6.4+). Before,
     /// only those with `MADV_SEQUENTIAL` did not.
     pub random_mapping_is_no_use: bool,
-    /// Reclaim writes dirty file pages itself (before 6.19). After, it activates them and wakes the
-    /// flusher.
+    /// Reclaim writes dirty file pages itself (before 6.19). After, it activates them and wakes
+    /// the flusher.
     pub reclaim_writes_file_pages: bool,
     /// The multi-generational LRU counts a page's references from its REFERENCED flag on (6.14+),
     /// instead of from its WORKINGSET flag.
@@ -326,7 +326,9 @@ impl Kernel {
             (Some(before), Some(after)) => {
                 format!("{} is the one before it, {} the one after it", before.name(), after.name())
             }
-            (None, Some(nearest)) | (Some(nearest), None) => format!("{} is the nearest", nearest.name()),
+            (None, Some(nearest)) | (Some(nearest), None) => {
+                format!("{} is the nearest", nearest.name())
+            }
             (None, None) => String::new(),
         }
     }

@@ -58,7 +58,13 @@ impl Layout {
     /// Returns the layout of a page-aligned buffer with these physical page numbers; contiguous
     /// neighbours become one run.
     pub fn from_pages(pages: impl IntoIterator<Item = u64>) -> Self {
-        let mut layout = Self { runs: Vec::new(), len: 0, first_physical: 0, bio_ends: Vec::new(), folio_pages: 1 };
+        let mut layout = Self {
+            runs: Vec::new(),
+            len: 0,
+            first_physical: 0,
+            bio_ends: Vec::new(),
+            folio_pages: 1,
+        };
         layout.set_pages(pages);
         layout
     }

@@ -58,8 +58,8 @@ pub struct QueueLimits {
     pub max_segment_size: u32,
     /// A segment may not cross a multiple of this plus one.
     pub seg_boundary_mask: u64,
-    /// Only the first and last segment of a request may start or end off this boundary; 0 for none.
-    /// NVMe PRP: 4095.
+    /// Only the first and last segment of a request may start or end off this boundary; 0 for
+    /// none. NVMe PRP: 4095.
     pub virt_boundary_mask: u64,
     /// A request may not cross a multiple of this (stripe or zone size); zero for none.
     pub chunk_sectors: Sectors,
@@ -188,7 +188,10 @@ impl QueueLimits {
 
     /// Returns the limit of a discard in effect: the smaller of hardware and user.
     pub fn max_discard(&self) -> Sectors {
-        round_down_to_block(self.max_hw_discard_sectors.min(self.max_user_discard_sectors), self.logical_block_size)
+        round_down_to_block(
+            self.max_hw_discard_sectors.min(self.max_user_discard_sectors),
+            self.logical_block_size,
+        )
     }
 
     /// Returns the default read-ahead of an open file (`read_ahead_kb`): at least 128 KiB, twice
@@ -196,7 +199,8 @@ impl QueueLimits {
     /// prefers none. A user who lowers `max_sectors` does not lower it. The limits must be valid.
     pub fn read_ahead(&self, rules: &Rules) -> Bytes {
         let of_driver = Self { max_user_sectors: Sectors::ZERO, ..self.clone() };
-        let largest = of_driver.derive_max_sectors(rules).unwrap_or(self.max_sectors).max(self.max_sectors);
+        let largest =
+            of_driver.derive_max_sectors(rules).unwrap_or(self.max_sectors).max(self.max_sectors);
         let preferred = match self.io_opt {
             0 if self.rotational && rules.read_ahead_from_max_sectors => largest.bytes(),
             size => Bytes::new(size.into()),
@@ -262,13 +266,23 @@ impl QueueLimits {
     /// # Errors
     /// A value less than a page. Before 6.9 also a value above the hardware limit, which is clamped
     /// since then, and zero, which means the default since then.
-    pub(crate) fn set_user_max_sectors_kb(&mut self, kb: u64, rules: &Rules) -> Result<(), LimitsError> {
+    pub(crate) fn set_user_max_sectors_kb(
+        &mut self,
+        kb: u64,
+        rules: &Rules,
+    ) -> Result<(), LimitsError> {
         let hardware_kb = self.hardware().get() / 2;
         let most = if rules.clamp_user_max_sectors { u64::MAX } else { hardware_kb };
         let is_default = kb == 0 && rules.clamp_user_max_sectors;
         if !is_default && !(PAGE_SIZE / 1024..=most).contains(&kb) {
             let least = PAGE_SIZE / 1024;
-            return Err(LimitsError::OutOfRange { name: "max_sectors_kb", unit: "KiB", value: kb, least, most });
+            return Err(LimitsError::OutOfRange {
+                name: "max_sectors_kb",
+                unit: "KiB",
+                value: kb,
+                least,
+                most,
+            });
         }
         let mut next = self.clone();
         next.max_user_sectors = Sectors::new(kb.saturating_mul(2));
@@ -328,11 +342,19 @@ impl QueueLimits {
         if !rules.limits_validated_as_a_set {
             self.max_hw_sectors = self.max_hw_sectors.max(page);
         }
-        for (name, limit) in [("max_hw_sectors_kb", self.max_hw_sectors), ("max_dev_sectors_kb", self.max_dev_sectors)]
-        {
+        for (name, limit) in [
+            ("max_hw_sectors_kb", self.max_hw_sectors),
+            ("max_dev_sectors_kb", self.max_dev_sectors),
+        ] {
             if !limit.is_zero() && limit < page {
                 let (value, least) = (limit.get() / 2, PAGE_SIZE / 1024);
-                return Err(LimitsError::OutOfRange { name, unit: "KiB", value, least, most: u64::MAX });
+                return Err(LimitsError::OutOfRange {
+                    name,
+                    unit: "KiB",
+                    value,
+                    least,
+                    most: u64::MAX,
+                });
             }
         }
         let block_size = self.logical_block_size;
@@ -364,7 +386,8 @@ impl QueueLimits {
             self.seg_boundary_mask = DEFAULT_SEG_BOUNDARY;
         }
         if self.max_segment_size == 0 {
-            self.max_segment_size = if self.virt_boundary_mask == 0 { DEFAULT_SEGMENT_SIZE } else { u32::MAX };
+            self.max_segment_size =
+                if self.virt_boundary_mask == 0 { DEFAULT_SEGMENT_SIZE } else { u32::MAX };
         }
         if !rules.limits_validated_as_a_set {
             self.seg_boundary_mask = self.seg_boundary_mask.max(PAGE_SIZE - 1);
@@ -427,7 +450,8 @@ impl QueueLimits {
 
     fn validate_atomic(&mut self) -> Result<(), LimitsError> {
         if self.atomic_write_max == 0 {
-            (self.atomic_write_unit_min, self.atomic_write_unit_max, self.atomic_write_boundary) = (0, 0, 0);
+            (self.atomic_write_unit_min, self.atomic_write_unit_max, self.atomic_write_boundary) =
+                (0, 0, 0);
             return Ok(());
         }
         if self.atomic_write_unit_min == 0 {
@@ -437,7 +461,12 @@ impl QueueLimits {
             self.atomic_write_unit_max = 1 << self.atomic_write_max.ilog2();
         }
         for (name, value, least, most) in [
-            ("atomic_write_unit_max_bytes", self.atomic_write_unit_max, self.logical_block_size, self.atomic_write_max),
+            (
+                "atomic_write_unit_max_bytes",
+                self.atomic_write_unit_max,
+                self.logical_block_size,
+                self.atomic_write_max,
+            ),
             (
                 "atomic_write_unit_min_bytes",
                 self.atomic_write_unit_min,
@@ -467,7 +496,8 @@ impl QueueLimits {
         if self.atomic_write_max == 0 {
             return;
         }
-        let (chunk, bound) = (self.chunk_sectors.bytes().get(), |limit: u64| limit.min(u32::MAX.into()) as u32);
+        let (chunk, bound) =
+            (self.chunk_sectors.bytes().get(), |limit: u64| limit.min(u32::MAX.into()) as u32);
         self.atomic_write_max = self.atomic_write_max.min(bound(self.hardware().bytes().get()));
         let mut unit = 1 << self.atomic_write_max.ilog2();
         if rules.atomic_writes_within_chunk && chunk > 0 {
@@ -490,7 +520,13 @@ impl QueueLimits {
         let user = self.max_user_sectors;
         if !user.is_zero() && user < Sectors::new(PAGE_SECTORS) {
             let (value, least) = (user.get() / 2, PAGE_SIZE / 1024);
-            return Err(LimitsError::OutOfRange { name: "max_sectors_kb", unit: "KiB", value, least, most: u64::MAX });
+            return Err(LimitsError::OutOfRange {
+                name: "max_sectors_kb",
+                unit: "KiB",
+                value,
+                least,
+                most: u64::MAX,
+            });
         }
         let cap = Sectors::new(rules.max_sectors_cap);
         let preferred = [self.io_opt, self.io_min]

@@ -25,7 +25,8 @@ const NEVER: Flags = Flags::NOMERGE.with(Flags::PREFLUSH).with(Flags::FUA);
 /// Returns true if the flags and the operation of a bio allow merges.
 #[inline]
 pub(crate) const fn bio_is_mergeable(bio: &Bio) -> bool {
-    !bio.flags.intersects(NEVER) && matches!(bio.op, Op::Read | Op::Write | Op::Discard | Op::SecureErase)
+    !bio.flags.intersects(NEVER)
+        && matches!(bio.op, Op::Read | Op::Write | Op::Discard | Op::SecureErase)
 }
 
 /// Returns true if a request still accepts merges.
@@ -41,12 +42,16 @@ pub(crate) fn request_is_mergeable(request: &Request) -> bool {
 /// RAHEAD may differ.
 #[inline]
 pub fn is_compatible(rules: &Rules, request: &Request, bio: &Bio) -> bool {
-    request_is_mergeable(request) && bio_is_mergeable(bio) && Kin::of_request(rules, request) == Kin::of_bio(rules, bio)
+    request_is_mergeable(request)
+        && bio_is_mergeable(bio)
+        && Kin::of_request(rules, request) == Kin::of_bio(rules, bio)
 }
 
 /// Returns true if two requests agree in everything except position and size.
 pub(crate) fn requests_are_compatible(rules: &Rules, a: &Request, b: &Request) -> bool {
-    request_is_mergeable(a) && request_is_mergeable(b) && Kin::of_request(rules, a) == Kin::of_request(rules, b)
+    request_is_mergeable(a)
+        && request_is_mergeable(b)
+        && Kin::of_request(rules, a) == Kin::of_request(rules, b)
 }
 
 /// The attributes that all bios of a request must share.
@@ -72,7 +77,14 @@ impl Kin {
     }
 
     #[inline]
-    fn new(rules: &Rules, op: Op, flags: Flags, ioprio: IoPrio, tenant: TenantId, write_hint: u8) -> Self {
+    fn new(
+        rules: &Rules,
+        op: Op,
+        flags: Flags,
+        ioprio: IoPrio,
+        tenant: TenantId,
+        write_hint: u8,
+    ) -> Self {
         let write_hint = if rules.write_hint_blocks_merge { write_hint } else { 0 };
         Self { op, is_atomic: flags.contains(Flags::ATOMIC), ioprio, tenant, write_hint }
     }

@@ -18,7 +18,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
         let changes = distance(&lower, &candidate.to_ascii_lowercase());
         let holds = |long: &str, short: &str| short.len() > 2 && long.contains(short);
         let is_near = changes <= name.len().max(candidate.len()).max(3) / 3;
-        (is_near || holds(&lower, candidate) || holds(candidate, &lower)).then_some((changes, candidate))
+        (is_near || holds(&lower, candidate) || holds(candidate, &lower))
+            .then_some((changes, candidate))
     });
     if name.len() > MAX_COMPARED_LEN { None } else { near.min().map(|(_, candidate)| candidate) }
 }
@@ -26,7 +27,8 @@ pub fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Opti
 /// Returns ` (did you mean NAME?)`, or an empty string: the end of an error message about an
 /// unknown name.
 pub fn did_you_mean<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> String {
-    nearest(name, known).map_or_else(String::new, |near| alloc::format!(" (did you mean `{near}`?)"))
+    nearest(name, known)
+        .map_or_else(String::new, |near| alloc::format!(" (did you mean `{near}`?)"))
 }
 
 /// Returns the number of letters to insert, drop or replace to turn one word into the other.
@@ -51,9 +53,12 @@ mod tests {
 
     #[test]
     fn distance_counts_letters() {
-        for (a, b, changes) in
-            [("", "abc", 3), ("abc", "abc", 0), ("kitten", "sitting", 3), ("fifobatch", "fifo_batch", 1)]
-        {
+        for (a, b, changes) in [
+            ("", "abc", 3),
+            ("abc", "abc", 0),
+            ("kitten", "sitting", 3),
+            ("fifobatch", "fifo_batch", 1),
+        ] {
             assert_eq!((distance(a, b), distance(b, a)), (changes, changes));
         }
     }

@@ -64,7 +64,12 @@ pub trait Scheduler {
 
     /// Returns a queued request that the bio may merge into, and at which end; the stack then
     /// checks the limits. `one_hit_only` is `nomerges=1`.
-    fn find_merge(&mut self, _view: View<'_>, _bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+    fn find_merge(
+        &mut self,
+        _view: View<'_>,
+        _bio: &Bio,
+        _one_hit_only: bool,
+    ) -> Option<(RequestId, MergeKind)> {
         None
     }
 
@@ -72,13 +77,25 @@ pub trait Scheduler {
     /// (insert-merge). The stack checks the limits, merges the two, reports it by
     /// [`Self::on_requests_merged`], and asks again with the survivor until nothing is found or
     /// fits. A request that was merged is not inserted.
-    fn find_insert_merge(&mut self, _view: View<'_>, _id: RequestId, _one_hit_only: bool) -> Option<RequestId> {
+    fn find_insert_merge(
+        &mut self,
+        _view: View<'_>,
+        _id: RequestId,
+        _one_hit_only: bool,
+    ) -> Option<RequestId> {
         None
     }
 
     /// Called after a bio was merged into a queued request, which is already larger; `before` is
     /// the first sector that the request had.
-    fn on_bio_merged(&mut self, _view: View<'_>, _id: RequestId, _kind: MergeKind, _before: Sector) {}
+    fn on_bio_merged(
+        &mut self,
+        _view: View<'_>,
+        _id: RequestId,
+        _kind: MergeKind,
+        _before: Sector,
+    ) {
+    }
 
     /// Returns the neighbour that may now be merged with a grown request: for `Back` its successor,
     /// which is merged into it; for `Front` its predecessor, into which it is merged.
@@ -89,7 +106,14 @@ pub trait Scheduler {
     /// Called when `swallowed` is merged into `survivor`, before the table is changed. `swallowed`
     /// is no longer queued (or never was: insert-merge). An [`Self::on_finish`] of `swallowed`
     /// follows.
-    fn on_requests_merged(&mut self, _now: Instant, _view: View<'_>, _survivor: RequestId, _swallowed: RequestId) {}
+    fn on_requests_merged(
+        &mut self,
+        _now: Instant,
+        _view: View<'_>,
+        _survivor: RequestId,
+        _swallowed: RequestId,
+    ) {
+    }
 
     /// Called when a request that the scheduler dispatched, or that was merged into another, has
     /// completed or is freed.
@@ -101,7 +125,14 @@ pub trait Scheduler {
 
     /// Called when a FLUSH of the device that began at `began` ends, with the requests that shared
     /// it. The FLUSH itself is never inserted.
-    fn on_shared_flush(&mut self, _now: Instant, _view: View<'_>, _began: Instant, _issuers: &[RequestId]) {}
+    fn on_shared_flush(
+        &mut self,
+        _now: Instant,
+        _view: View<'_>,
+        _began: Instant,
+        _issuers: &[RequestId],
+    ) {
+    }
 
     /// Called when the driver gave a dispatched request back; an insert at the head follows.
     fn on_requeue(&mut self, _now: Instant, _view: View<'_>, _id: RequestId) {}
@@ -219,7 +250,8 @@ pub trait Scheduler {
 }
 
 /// All schedulers, in the order of `elevon schedulers`.
-pub const SCHEDULERS: &[SchedulerInfo] = &[none::INFO, mq_deadline::INFO, kyber::INFO, bfq::INFO, flow::INFO];
+pub const SCHEDULERS: &[SchedulerInfo] =
+    &[none::INFO, mq_deadline::INFO, kyber::INFO, bfq::INFO, flow::INFO];
 
 /// Any of the schedulers. It is an enum instead of a trait object, so that calls can be inlined.
 #[derive(Clone, Debug)]
@@ -369,10 +401,20 @@ impl Scheduler for AnyScheduler {
         each!(self, s => s.has_work(queue))
     }
     #[inline]
-    fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+    fn find_merge(
+        &mut self,
+        view: View<'_>,
+        bio: &Bio,
+        one_hit_only: bool,
+    ) -> Option<(RequestId, MergeKind)> {
         each!(self, s => s.find_merge(view, bio, one_hit_only))
     }
-    fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+    fn find_insert_merge(
+        &mut self,
+        view: View<'_>,
+        id: RequestId,
+        one_hit_only: bool,
+    ) -> Option<RequestId> {
         each!(self, s => s.find_insert_merge(view, id, one_hit_only))
     }
     fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, kind: MergeKind, before: Sector) {
@@ -381,7 +423,13 @@ impl Scheduler for AnyScheduler {
     fn neighbour(&self, view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
         each!(self, s => s.neighbour(view, id, kind))
     }
-    fn on_requests_merged(&mut self, now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+    fn on_requests_merged(
+        &mut self,
+        now: Instant,
+        view: View<'_>,
+        survivor: RequestId,
+        swallowed: RequestId,
+    ) {
         each!(self, s => s.on_requests_merged(now, view, survivor, swallowed));
     }
     #[inline]
@@ -391,7 +439,13 @@ impl Scheduler for AnyScheduler {
     fn on_empty_flush(&mut self, now: Instant, start: Instant) {
         each!(self, s => s.on_empty_flush(now, start));
     }
-    fn on_shared_flush(&mut self, now: Instant, view: View<'_>, began: Instant, issuers: &[RequestId]) {
+    fn on_shared_flush(
+        &mut self,
+        now: Instant,
+        view: View<'_>,
+        began: Instant,
+        issuers: &[RequestId],
+    ) {
         each!(self, s => s.on_shared_flush(now, view, began, issuers));
     }
     fn on_requeue(&mut self, now: Instant, view: View<'_>, id: RequestId) {

@@ -115,7 +115,8 @@ impl<C> SettingRow<C> {
     /// # Errors
     /// The text is not a valid value. Nothing is changed in this case.
     pub fn set(&self, config: &mut C, text: &str) -> Result<(), SettingError> {
-        let bad = |want| SettingError::Value { key: self.key.to_string(), value: text.to_string(), want };
+        let bad =
+            |want| SettingError::Value { key: self.key.to_string(), value: text.to_string(), want };
         match self.value {
             SettingValue::Number { range: (least, most), takes_more, set, .. } => {
                 let most = if takes_more { u64::MAX } else { most };
@@ -124,12 +125,19 @@ impl<C> SettingRow<C> {
                 set(config, number).map_err(|want| bad(want.to_string()))
             }
             SettingValue::Switch { set, .. } => {
-                let is_on = ["0", "1"].iter().position(|word| *word == text).ok_or_else(|| bad(self.expected()))?;
+                let is_on = ["0", "1"]
+                    .iter()
+                    .position(|word| *word == text)
+                    .ok_or_else(|| bad(self.expected()))?;
                 set(config, is_on == 1);
                 Ok(())
             }
-            SettingValue::Text { set, .. } => set(config, text).map_err(|want| bad(want.to_string())),
-            SettingValue::Choice { set, .. } => set(config, text).ok_or_else(|| bad(self.expected())),
+            SettingValue::Text { set, .. } => {
+                set(config, text).map_err(|want| bad(want.to_string()))
+            }
+            SettingValue::Choice { set, .. } => {
+                set(config, text).ok_or_else(|| bad(self.expected()))
+            }
         }
     }
 
@@ -143,7 +151,9 @@ impl<C> SettingRow<C> {
             SettingValue::Switch { .. } => "0 or 1".to_string(),
             SettingValue::Text { takes, .. } => takes.to_string(),
             SettingValue::Choice { names, .. } => match names {
-                [first @ .., last] if !first.is_empty() => format!("{} or {last}", first.join(", ")),
+                [first @ .., last] if !first.is_empty() => {
+                    format!("{} or {last}", first.join(", "))
+                }
                 _ => names.concat(),
             },
         }
@@ -171,7 +181,10 @@ pub fn find<C>(rows: &'static [SettingRow<C>], key: &str) -> Option<&'static Set
 
 /// Returns the rows of [`Reported::Always`] and [`Reported::If`] with their values in force, in the
 /// order of the table.
-pub fn reported<C>(rows: &'static [SettingRow<C>], config: &C) -> impl Iterator<Item = (&'static str, String)> {
+pub fn reported<C>(
+    rows: &'static [SettingRow<C>],
+    config: &C,
+) -> impl Iterator<Item = (&'static str, String)> {
     let is_reported = |row: &&SettingRow<C>| match row.reported {
         Reported::Always => true,
         Reported::If(holds) => holds(config),
@@ -182,7 +195,11 @@ pub fn reported<C>(rows: &'static [SettingRow<C>], config: &C) -> impl Iterator<
 
 /// Returns the rows of [`Reported::IfChanged`] whose values differ from those of `default`, in the
 /// order of the table.
-pub fn changed<C>(rows: &'static [SettingRow<C>], config: &C, default: &C) -> Vec<(&'static str, String)> {
+pub fn changed<C>(
+    rows: &'static [SettingRow<C>],
+    config: &C,
+    default: &C,
+) -> Vec<(&'static str, String)> {
     let rows = rows.iter().filter(|row| matches!(row.reported, Reported::IfChanged));
     let texts = rows.map(|row| (row.key, row.text(config), row.text(default)));
     texts.filter(|(_, text, usual)| text != usual).map(|(key, text, _)| (key, text)).collect()

@@ -55,13 +55,17 @@ pub fn split(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &R
 /// fits the queue's limits, of which none may be smaller than a page.
 #[inline]
 pub(crate) const fn fits_page(in_page: u64, bytes: Bytes, limits: &QueueLimits) -> bool {
-    limits.chunk_sectors.is_zero() && in_page + bytes.get() <= PAGE_SIZE && in_page & limits.dma_alignment as u64 == 0
+    limits.chunk_sectors.is_zero()
+        && in_page + bytes.get() <= PAGE_SIZE
+        && in_page & limits.dma_alignment as u64 == 0
 }
 
 fn split_checked(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Split {
     match bio.op {
         Op::Flush => Split::Whole { segments: 0 },
-        Op::Read | Op::Write | Op::ZoneAppend if bio.bytes.is_zero() => Split::Whole { segments: 0 },
+        Op::Read | Op::Write | Op::ZoneAppend if bio.bytes.is_zero() => {
+            Split::Whole { segments: 0 }
+        }
         Op::Read | Op::Write => split_data(bio, layout, limits),
         Op::ZoneAppend => check_zone_append(bio, layout, limits),
         Op::Discard => split_discard(bio, limits, limits.max_discard()),
@@ -87,7 +91,8 @@ fn split_data(bio: &Bio, layout: Option<&Layout>, limits: &QueueLimits) -> Split
         true => limits.zone_write_granularity.max(limits.logical_block_size),
         false => limits.logical_block_size,
     };
-    let sectors = Sectors::new(bytes / u64::from(granularity) * (u64::from(granularity) / SECTOR_SIZE));
+    let sectors =
+        Sectors::new(bytes / u64::from(granularity) * (u64::from(granularity) / SECTOR_SIZE));
     if is_atomic || sectors.is_zero() {
         Split::Fail(Status::Invalid)
     } else if bio.flags.contains(Flags::NOWAIT) {
@@ -240,7 +245,9 @@ pub fn max_sectors_at(op: Op, flags: Flags, sector: Sector, limits: &QueueLimits
         Op::Read | Op::Write => data_limits(flags, limits),
         Op::Flush => return Sectors::ZERO,
         Op::Discard => (limits.max_discard().get().min(BIO_MAX_BYTES / SECTOR_SIZE), 0),
-        Op::SecureErase => (limits.max_secure_erase_sectors.get().min(BIO_MAX_BYTES / SECTOR_SIZE), 0),
+        Op::SecureErase => {
+            (limits.max_secure_erase_sectors.get().min(BIO_MAX_BYTES / SECTOR_SIZE), 0)
+        }
         Op::WriteZeroes => (limits.max_write_zeroes_sectors.get(), chunk),
         Op::ZoneAppend => (limits.max_zone_append_sectors.get(), chunk),
     };
@@ -251,7 +258,11 @@ pub fn max_sectors_at(op: Op, flags: Flags, sector: Sector, limits: &QueueLimits
 /// is not contiguous, and the end of the first or the start of the second is not on the virt
 /// boundary. Both addresses are physical; `prev_end` is one past the last byte.
 #[inline]
-pub(crate) const fn has_gap(limits: &QueueLimits, prev_end_physical: u64, next_start_physical: u64) -> bool {
+pub(crate) const fn has_gap(
+    limits: &QueueLimits,
+    prev_end_physical: u64,
+    next_start_physical: u64,
+) -> bool {
     (prev_end_physical | next_start_physical) & limits.virt_boundary_mask != 0
         && prev_end_physical != next_start_physical
 }

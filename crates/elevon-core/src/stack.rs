@@ -39,7 +39,9 @@ use crate::request::{Request, Requests};
 use crate::sched::{AnyScheduler, Reserve, Scheduler, SchedulerError, View};
 use crate::status::Status;
 use crate::tags::TagMap;
-use crate::units::{BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, Sectors, TaskId, TenantId};
+use crate::units::{
+    BioId, Bytes, HwQueue, Instant, LayoutId, Nanos, RequestId, Sector, Sectors, TaskId, TenantId,
+};
 use crate::wbt::Wbt;
 pub use dispatch::WORKER_DELAY;
 
@@ -89,8 +91,8 @@ pub struct Io {
     pub tenant: TenantId,
     /// Layout of the buffer, from [`Stack::register_layout`]; ignored for operations without data.
     pub layout: LayoutId,
-    /// Whether the submitter sleeps if no tag is free (a system call sleeps; io_uring hands the I/O
-    /// to a worker instead).
+    /// Whether the submitter sleeps if no tag is free (a system call sleeps; io_uring hands the
+    /// I/O to a worker instead).
     pub may_block: bool,
 }
 
@@ -258,8 +260,8 @@ struct HwQueueState {
     in_driver: u32,
     /// Scheduler tags; `None` without a scheduler.
     sched_tags: Option<TagMap>,
-    /// Requests that the driver refused, and flushes. They are served before the scheduler. At most
-    /// as many as the queue has requests.
+    /// Requests that the driver refused, and flushes. They are served before the scheduler. At
+    /// most as many as the queue has requests.
     dispatch: VecDeque<RequestId>,
     /// Run the queue again when any request of it is freed.
     restart: bool,
@@ -412,13 +414,15 @@ impl Stack {
         limits.validate(&rules).map_err(BuildError::Limits)?;
         let nr_requests = config.nr_requests();
         let requests = usize::from(config.hw_queues) * (nr_requests as usize + 1);
-        let scheduler = scheduler_of(&config, rules, &limits, requests).map_err(BuildError::Scheduler)?;
+        let scheduler =
+            scheduler_of(&config, rules, &limits, requests).map_err(BuildError::Scheduler)?;
         let control = control_of(&config, rules, &limits, nr_requests);
         // Its places follow the device's queue, not nr_requests (traced on Linux 7.3: of buffered
         // writes with nr_requests=4 the fifth waits for a tag).
         let wbt = Wbt::new(config.wbt_target(), config.queue_depth, limits.write_cache, config.hz)
             .grown_to(config.wbt_writes, config.wbt_dirty_sleeps);
-        let (form, largest) = (config.io_ticks.unwrap_or(rules.io_ticks), limits.max_sectors.get() as usize);
+        let (form, largest) =
+            (config.io_ticks.unwrap_or(rules.io_ticks), limits.max_sectors.get() as usize);
         let anywhere = Layout::contiguous(u64::MAX >> 1, 1 << 30);
         Ok(Self {
             rules,
@@ -442,12 +446,24 @@ impl Stack {
             },
             woken: Vec::new(),
             held: HeldBios::default(),
-            accounting: Accounting::new(form, config.hz, config.hw_queues, rules.in_flight_from_allocation)
-                .with_tick_phase(config.hz, config.tick_phase),
-            counters: Counters { sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]), ..Counters::default() },
+            accounting: Accounting::new(
+                form,
+                config.hz,
+                config.hw_queues,
+                rules.in_flight_from_allocation,
+            )
+            .with_tick_phase(config.hz, config.tick_phase),
+            counters: Counters {
+                sizes: [(); 2].map(|()| alloc::vec![0; largest + 1]),
+                ..Counters::default()
+            },
             finished: Finished::default(),
             durable: DurableWrites { syncs: Pool::new(), written: VecDeque::new() },
-            commands: Commands { sequence: 0, aborted: BTreeSet::new(), timeout_scan: Instant::MAX },
+            commands: Commands {
+                sequence: 0,
+                aborted: BTreeSet::new(),
+                timeout_scan: Instant::MAX,
+            },
             trace: Trace::default(),
             freed_by_merge: false,
             next_rerun: Instant::MAX,
@@ -614,7 +630,8 @@ impl Stack {
     /// Returns the same for a task that is not known yet.
     #[cold]
     fn place_of_new(&self, task: TaskId) -> (u16, HwQueue) {
-        let cpu = if task == TaskId::IDLE { 0 } else { (task.0 % u32::from(self.config.cpus)) as u16 };
+        let cpu =
+            if task == TaskId::IDLE { 0 } else { (task.0 % u32::from(self.config.cpus)) as u16 };
         (cpu, HwQueue(cpu % self.config.hw_queues))
     }
 
@@ -630,7 +647,11 @@ impl Stack {
 
     #[inline]
     fn task_mut(&mut self, task: TaskId) -> &mut Task {
-        if task.index() < self.tasks.len() { &mut self.tasks[task.index()] } else { self.add_tasks(task) }
+        if task.index() < self.tasks.len() {
+            &mut self.tasks[task.index()]
+        } else {
+            self.add_tasks(task)
+        }
     }
 
     /// Adds all tasks up to this one that are not known yet.
@@ -657,8 +678,14 @@ fn scheduler_of(
     limits: &QueueLimits,
     requests: usize,
 ) -> Result<AnyScheduler, SchedulerError> {
-    let mut scheduler =
-        AnyScheduler::new(&config.scheduler, rules, config.hz, config.hw_queues, config.cpus, requests)?;
+    let mut scheduler = AnyScheduler::new(
+        &config.scheduler,
+        rules,
+        config.hz,
+        config.hw_queues,
+        config.cpus,
+        requests,
+    )?;
     scheduler.on_driver_tags(config.queue_depth.saturating_mul(config.hw_queues.into()));
     scheduler.on_queue_info(limits.rotational && !limits.rotational_written_later);
     if limits.rotational && limits.rotational_written_later {
@@ -673,7 +700,12 @@ fn scheduler_of(
 }
 
 /// Returns the control of tenants of a configuration, with these limits in force.
-fn control_of(config: &StackConfig, rules: Rules, limits: &QueueLimits, nr_requests: u32) -> TenantControl {
+fn control_of(
+    config: &StackConfig,
+    rules: Rules,
+    limits: &QueueLimits,
+    nr_requests: u32,
+) -> TenantControl {
     TenantControl::new(&ControlConfig {
         rules,
         hz: config.hz,

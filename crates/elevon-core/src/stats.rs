@@ -49,7 +49,8 @@ impl LatencyStat {
         self.count += times;
         let sum = u128::from(ns) * u128::from(times);
         self.sum += sum;
-        let squares = sum.checked_mul(ns.into()).and_then(|squares| self.sum_squares.checked_add(squares));
+        let squares =
+            sum.checked_mul(ns.into()).and_then(|squares| self.sum_squares.checked_add(squares));
         self.sum_squares = squares.unwrap_or_else(largest_sum);
         self.histogram.add_many(ns, times);
     }
@@ -180,7 +181,8 @@ impl SampleStat {
         }
         let (mine, theirs) = (u128::from(self.count), u128::from(other.count));
         let both = mine + theirs;
-        let spread = |stat: &Self, count: u128| stat.sum_squares.saturating_sub(stat.sum * stat.sum / count);
+        let spread =
+            |stat: &Self, count: u128| stat.sum_squares.saturating_sub(stat.sum * stat.sum / count);
         let spread = spread(self, mine) + spread(other, theirs);
         self.min += other.min;
         self.max += other.max;
@@ -319,7 +321,8 @@ mod tests {
     fn repeated_values_are_as_many_values() {
         let (mut one_by_one, mut repeated) = (LatencyStat::default(), LatencyStat::default());
         let mut repeats = Repeats::default();
-        for values in [&[][..], &[0; 3], &[5, 900, 900], &[7], &[0; 2], &[u64::MAX; 3], &[0, 0, 1]] {
+        for values in [&[][..], &[0; 3], &[5, 900, 900], &[7], &[0; 2], &[u64::MAX; 3], &[0, 0, 1]]
+        {
             for &value in values {
                 one_by_one.add(value);
                 repeats.add(value, &mut repeated);
@@ -343,7 +346,11 @@ mod tests {
         };
         let mut both = stat(&[90, 100, 110]);
         both.merge(&stat(&[40, 60]));
-        assert_eq!((both.count, both.min, both.max, both.sum), (5, 130, 170, 750), "a mean of 100 + 50");
+        assert_eq!(
+            (both.count, both.min, both.max, both.sum),
+            (5, 130, 170, 750),
+            "a mean of 100 + 50"
+        );
         // Spread about the means of each: 100 + 100 and 100 + 100.
         assert_eq!(both.sum_squares, 750 * 750 / 5 + 400);
         let mut none = SampleStat::default();

@@ -87,7 +87,10 @@ impl Status {
     /// Returns true if a retry, perhaps on another path, may succeed: all errors except the
     /// device's own final answers, and the errors of a real file system.
     pub(crate) const fn is_retryable(self) -> bool {
-        matches!(self, Self::Transport | Self::Timeout | Self::IoError | Self::Again | Self::Offline)
+        matches!(
+            self,
+            Self::Transport | Self::Timeout | Self::IoError | Self::Again | Self::Offline
+        )
     }
 
     /// The words the kernel log uses.

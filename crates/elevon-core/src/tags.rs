@@ -215,11 +215,14 @@ mod tests {
     fn shallow_depth_by_version() {
         let mut map = TagMap::new(64);
         // 16-bit words, two positions of each.
-        let tags: Vec<u32> = core::iter::from_fn(|| map.take_shallow(2, Shallow::PerWord)).map(|t| t.0).collect();
+        let tags: Vec<u32> =
+            core::iter::from_fn(|| map.take_shallow(2, Shallow::PerWord)).map(|t| t.0).collect();
         assert_eq!(tags, [0, 1, 16, 17, 32, 33, 48, 49]);
         let of_whole = |limit| {
             let mut map = TagMap::new(64);
-            core::iter::from_fn(|| map.take_shallow(limit, Shallow::WholeMap)).map(|t| t.0).collect::<Vec<_>>()
+            core::iter::from_fn(|| map.take_shallow(limit, Shallow::WholeMap))
+                .map(|t| t.0)
+                .collect::<Vec<_>>()
         };
         assert_eq!(of_whole(1), [0]);
         assert_eq!(of_whole(6), [0, 1, 16, 17, 32, 48]);
@@ -231,7 +234,8 @@ mod tests {
     #[test]
     fn a_set_that_became_smaller_keeps_its_words() {
         let mut map = TagMap::in_words(64, word_shift(256));
-        let tags: Vec<u32> = core::iter::from_fn(|| map.take_shallow(48, Shallow::WholeMap)).map(|t| t.0).collect();
+        let tags: Vec<u32> =
+            core::iter::from_fn(|| map.take_shallow(48, Shallow::WholeMap)).map(|t| t.0).collect();
         assert_eq!(tags, (0..48).collect::<Vec<_>>());
         assert!(!map.has_shallow(48, Shallow::PerWord) && map.has_shallow(49, Shallow::PerWord));
     }
@@ -239,22 +243,30 @@ mod tests {
     #[test]
     fn allowed_positions_against_all_of_them() {
         let mut rng = elevon_testkit::Rng(2);
-        let is_taken = |map: &TagMap, tag: Tag| map.free[(tag.0 / 64) as usize] >> (tag.0 % 64) & 1 == 0;
+        let is_taken =
+            |map: &TagMap, tag: Tag| map.free[(tag.0 / 64) as usize] >> (tag.0 % 64) & 1 == 0;
         for depth in [1, 7, 62, 64, 100, 256, 1000] {
             let mut map = TagMap::new(depth);
             for _ in 0..500 {
-                let (limit, tag) = (rng.below(u64::from(depth) + 3) as u32, Tag(rng.below(depth.into()) as u32));
+                let (limit, tag) =
+                    (rng.below(u64::from(depth) + 3) as u32, Tag(rng.below(depth.into()) as u32));
                 if is_taken(&map, tag) {
                     map.free(tag);
                 }
                 let word_bits = 1 << word_shift(depth);
-                let expected = (0..depth).find(|&at| at % word_bits < limit && !is_taken(&map, Tag(at)));
-                assert_eq!(map.first_free_shallow(limit, Shallow::PerWord), expected, "{limit} a word of {depth}");
+                let expected =
+                    (0..depth).find(|&at| at % word_bits < limit && !is_taken(&map, Tag(at)));
+                assert_eq!(
+                    map.first_free_shallow(limit, Shallow::PerWord),
+                    expected,
+                    "{limit} a word of {depth}"
+                );
                 map.take_shallow(limit, Shallow::WholeMap);
             }
             for limit in 0..=depth {
                 let mut map = TagMap::new(depth);
-                let count = core::iter::from_fn(|| map.take_shallow(limit, Shallow::WholeMap)).count();
+                let count =
+                    core::iter::from_fn(|| map.take_shallow(limit, Shallow::WholeMap)).count();
                 assert_eq!(count, limit as usize, "of {depth}");
             }
         }

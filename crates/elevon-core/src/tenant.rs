@@ -67,7 +67,10 @@ impl Default for Tenants {
 impl Tenants {
     /// Returns a tree with the root only.
     pub fn new() -> Self {
-        Self { nodes: alloc::vec![TenantNode { parent: ROOT, children: 0, depth: 0, alive: true }], living: 1 }
+        Self {
+            nodes: alloc::vec![TenantNode { parent: ROOT, children: 0, depth: 0, alive: true }],
+            living: 1,
+        }
     }
 
     /// Adds a tenant below another.
@@ -76,7 +79,11 @@ impl Tenants {
     /// The parent is unknown or removed, or the tenant would be deeper than [`MAX_DEPTH`]. Nothing
     /// is changed in this case.
     pub fn add(&mut self, parent: TenantId) -> Result<TenantId, TenantError> {
-        let above = self.nodes.get_mut(parent.index()).filter(|node| node.alive).ok_or(TenantError::Unknown)?;
+        let above = self
+            .nodes
+            .get_mut(parent.index())
+            .filter(|node| node.alive)
+            .ok_or(TenantError::Unknown)?;
         if above.depth >= MAX_DEPTH {
             return Err(TenantError::TooDeep);
         }
@@ -96,7 +103,11 @@ impl Tenants {
         if tenant == ROOT {
             return Err(TenantError::Root);
         }
-        let node = self.nodes.get_mut(tenant.index()).filter(|node| node.alive).ok_or(TenantError::Unknown)?;
+        let node = self
+            .nodes
+            .get_mut(tenant.index())
+            .filter(|node| node.alive)
+            .ok_or(TenantError::Unknown)?;
         if node.children > 0 {
             return Err(TenantError::HasChildren);
         }
@@ -178,7 +189,10 @@ mod tests {
         assert_eq!(tree.remove(b), Err(TenantError::HasChildren));
         assert_eq!((tree.remove(c), tree.remove(b)), (Ok(()), Ok(())));
         assert_eq!((tree.charged(c), tree.charged(b), tree.living()), (a, a, 2));
-        assert_eq!((tree.remove(c), tree.remove(ROOT)), (Err(TenantError::Unknown), Err(TenantError::Root)));
+        assert_eq!(
+            (tree.remove(c), tree.remove(ROOT)),
+            (Err(TenantError::Unknown), Err(TenantError::Root))
+        );
         assert_eq!((tree.add(b), tree.charged(TenantId(99))), (Err(TenantError::Unknown), ROOT));
         assert_ne!(tree.add(a).unwrap(), c, "ids are not used again");
     }

@@ -62,7 +62,13 @@ impl<T: Copy + Default> Treap<T> {
     pub(crate) fn grow(&mut self, count: usize) {
         for id in self.nodes.len() as u32..count as u32 {
             let priority = mix(id);
-            self.nodes.push(TreapNode { item: T::default(), left: NIL, right: NIL, parent: ABSENT, priority });
+            self.nodes.push(TreapNode {
+                item: T::default(),
+                left: NIL,
+                right: NIL,
+                parent: ABSENT,
+                priority,
+            });
         }
     }
 
@@ -84,7 +90,14 @@ impl<T: Copy + Default> Treap<T> {
     /// Inserts a node below `parent`, on the side that is free, or as the top of an empty tree if
     /// `parent` is [`NIL`], and rotates it up to its place.
     #[inline]
-    pub(crate) fn insert_at(&mut self, root: &mut Root, n: u32, item: T, mut parent: u32, goes_left: bool) {
+    pub(crate) fn insert_at(
+        &mut self,
+        root: &mut Root,
+        n: u32,
+        item: T,
+        mut parent: u32,
+        goes_left: bool,
+    ) {
         let node = self.at_mut(n);
         (node.item, node.left, node.right, node.parent) = (item, NIL, NIL, parent);
         let priority = node.priority;
@@ -116,7 +129,8 @@ impl<T: Copy + Default> Treap<T> {
         loop {
             let TreapNode { left, right, parent, .. } = *self.at(n);
             if left != NIL && right != NIL {
-                let up = if self.at(left).priority > self.at(right).priority { left } else { right };
+                let up =
+                    if self.at(left).priority > self.at(right).priority { left } else { right };
                 self.rotate_up(root, up);
                 continue;
             }

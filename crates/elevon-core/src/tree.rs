@@ -231,9 +231,15 @@ mod tests {
                     assert!(links.iter(*root).map(|id| id.0).eq(oracle.values().copied()));
                     let lower = oracle.range((probe, 0)..).next().map(|(_, &id)| RequestId(id));
                     assert_eq!(links.lower_bound(*root, Sector::new(probe)), lower);
-                    let floor = oracle.range(..=(probe, u64::MAX)).next_back().map(|(_, &id)| RequestId(id));
+                    let floor = oracle
+                        .range(..=(probe, u64::MAX))
+                        .next_back()
+                        .map(|(_, &id)| RequestId(id));
                     assert_eq!(links.floor(*root, Sector::new(probe)), floor);
-                    assert_eq!(links.last(*root), oracle.values().next_back().map(|&id| RequestId(id)));
+                    assert_eq!(
+                        links.last(*root),
+                        oracle.values().next_back().map(|&id| RequestId(id))
+                    );
                     let backwards = core::iter::successors(links.last(*root), |&id| links.prev(id));
                     assert!(backwards.map(|id| id.0).eq(oracle.values().rev().copied()));
                 }

@@ -418,8 +418,13 @@ mod tests {
             PageCount::new(1).bytes() - Bytes::new(4091)
         );
         let at = FileOffset::new(8193);
-        assert_eq!((at.page(), at.page_ceil(), at.in_page()), (PageIndex::new(2), PageIndex::new(3), 1));
-        assert!(PageIndex::new(2).until(PageIndex::new(4)).eq([PageIndex::new(2), PageIndex::new(3)]));
+        assert_eq!(
+            (at.page(), at.page_ceil(), at.in_page()),
+            (PageIndex::new(2), PageIndex::new(3), 1)
+        );
+        assert!(
+            PageIndex::new(2).until(PageIndex::new(4)).eq([PageIndex::new(2), PageIndex::new(3)])
+        );
         assert_eq!((DeviceOffset::new(1023) + Bytes::new(1)).sector(), Sector::new(2));
         assert_eq!(Bytes::new(513).sectors_ceil(), Sectors::new(2));
         assert_eq!(Bytes::new(1023).sectors_floor(), Sectors::new(1));
@@ -427,7 +432,13 @@ mod tests {
 
     #[test]
     fn spans_print_their_unit() {
-        for (ns, text) in [(0, "0ns"), (999, "999ns"), (1_500, "1.5us"), (2_000_000, "2ms"), (30_000_000_000, "30s")] {
+        for (ns, text) in [
+            (0, "0ns"),
+            (999, "999ns"),
+            (1_500, "1.5us"),
+            (2_000_000, "2ms"),
+            (30_000_000_000, "30s"),
+        ] {
             assert_eq!(Nanos::new(ns).to_string(), text);
         }
     }

@@ -159,7 +159,8 @@ impl Wbt {
     /// as many as it can. `always_dirty`: tasks sleep for the limit of dirty pages all the time.
     pub(crate) fn grown_to(mut self, writes: u32, always_dirty: bool) -> Self {
         self.always_dirty = always_dirty;
-        let let_in = |wbt: &Self| if always_dirty { wbt.places.most } else { wbt.places.background };
+        let let_in =
+            |wbt: &Self| if always_dirty { wbt.places.most } else { wbt.places.background };
         while let_in(&self) < writes && !self.is_largest && self.is_on() {
             self.set_step(self.step - 1);
         }
@@ -312,8 +313,14 @@ impl Wbt {
         let Places { most, normal, background } = self.places;
         match throttled {
             Throttled::Discard => background,
-            Throttled::Write if flags.intersects(Flags::SYNC.with(Flags::META)) || self.slept_lately(now) => most,
-            Throttled::Write if flags.contains(Flags::BACKGROUND) || self.read_lately(now) => background,
+            Throttled::Write
+                if flags.intersects(Flags::SYNC.with(Flags::META)) || self.slept_lately(now) =>
+            {
+                most
+            }
+            Throttled::Write if flags.contains(Flags::BACKGROUND) || self.read_lately(now) => {
+                background
+            }
             Throttled::Write => normal,
         }
     }

@@ -8,10 +8,20 @@ use elevon_core::ioprio::PrioClass;
 use elevon_core::op::Op;
 use elevon_core::units::Nanos;
 
-const FLASH: Slots =
-    Slots { slots: 8, latency: Nanos::from_micros(2150), bandwidth: 500_000_000, rotational: false, crowding: 0 };
-const DISK: Slots =
-    Slots { slots: 1, latency: Nanos::from_micros(5150), bandwidth: 80_000_000, rotational: true, crowding: 0 };
+const FLASH: Slots = Slots {
+    slots: 8,
+    latency: Nanos::from_micros(2150),
+    bandwidth: 500_000_000,
+    rotational: false,
+    crowding: 0,
+};
+const DISK: Slots = Slots {
+    slots: 1,
+    latency: Nanos::from_micros(5150),
+    bandwidth: 80_000_000,
+    rotational: true,
+    crowding: 0,
+};
 const SECONDS_6: Nanos = Nanos::from_secs(6);
 
 /// Checks that every process is within `percent` of the kernel's I/Os per second. A starved one
@@ -24,7 +34,11 @@ fn check(name: &str, outcome: &Outcome, kernel: &[f64], percent: f64) {
         } else {
             (ours / theirs - 1.0).abs() * 100.0 <= percent
         };
-        assert!(right, "{name}: process {process} has {ours:.1}, in the kernel {theirs:.1} ({:?})", outcome.iops);
+        assert!(
+            right,
+            "{name}: process {process} has {ours:.1}, in the kernel {theirs:.1} ({:?})",
+            outcome.iops
+        );
     }
 }
 
@@ -34,7 +48,15 @@ fn five(weighted: bool) -> Vec<Process> {
 
 fn stream(class: PrioClass, level: u8, n: u64) -> Process {
     let offset = n << 20;
-    Process { sequential: true, bytes: 256 << 10, class, level, offset, sectors: 819_200, ..RANDOM_4K }
+    Process {
+        sequential: true,
+        bytes: 256 << 10,
+        class,
+        level,
+        offset,
+        sectors: 819_200,
+        ..RANDOM_4K
+    }
 }
 
 fn deep(class: PrioClass, level: u8, depth: u32) -> Process {
@@ -50,10 +72,16 @@ fn readers_of_flash() {
     let equal = [463.5, 462.6, 463.1, 463.2, 463.0];
     check("five equal", &run(FLASH, off, &[], &five(false), SECONDS_6, 1), &equal, 10.0);
     let all = [464.6, 464.8, 464.9, 464.4, 464.5];
-    check("never wait", &run(FLASH, "bfq:low_latency=0,slice_idle=0", &[], &five(true), SECONDS_6, 1), &all, 10.0);
+    check(
+        "never wait",
+        &run(FLASH, "bfq:low_latency=0,slice_idle=0", &[], &five(true), SECONDS_6, 1),
+        &all,
+        10.0,
+    );
     // With slots of 125 ms in six seconds, the lightest has six or seven of them.
     let strict = [124.5, 106.8, 89.1, 75.9, 67.4];
-    let outcome = run(FLASH, "bfq:low_latency=0,strict_guarantees=1", &[], &five(true), SECONDS_6, 1);
+    let outcome =
+        run(FLASH, "bfq:low_latency=0,strict_guarantees=1", &[], &five(true), SECONDS_6, 1);
     check("strict", &outcome, &strict, 15.0);
 }
 
@@ -85,7 +113,12 @@ fn classes_and_levels_on_a_disk() {
     ] {
         check(name, &run(DISK, off, &[], &[a, b], SECONDS_6, 1), &kernel, 10.0);
     }
-    check("deep", &run(DISK, off, &[], &[deep(PrioClass::Be, 4, 64)], SECONDS_6, 1), &[167.3], 10.0);
+    check(
+        "deep",
+        &run(DISK, off, &[], &[deep(PrioClass::Be, 4, 64)], SECONDS_6, 1),
+        &[167.3],
+        10.0,
+    );
 }
 
 /// Processes of one priority that start together share a queue for good, because the disk was no
@@ -93,7 +126,8 @@ fn classes_and_levels_on_a_disk() {
 #[test]
 fn processes_that_start_together_share_a_queue() {
     let off = "bfq:low_latency=0";
-    let at = |n: u64, process: Process| Process { offset: n * 696_320, sectors: 614_400, ..process };
+    let at =
+        |n: u64, process: Process| Process { offset: n * 696_320, sectors: 614_400, ..process };
     let reader = at(0, Process { bytes: 128 << 10, ..stream(PrioClass::Be, 4, 0) });
     let three = [reader, at(1, RANDOM_4K), at(2, RANDOM_4K)];
     check("a stream", &run(DISK, off, &[], &three, SECONDS_6, 1), &[57.5, 57.7, 57.5], 5.0);
@@ -110,10 +144,20 @@ fn groups_by_weight() {
     let in_group = |process: Process, tenant| Process { tenant, ..process };
     for (weight, kernel) in [(300, [29.5, 88.1]), (100, [59.6, 58.1])] {
         let two = [1, 2].map(|n| in_group(stream(PrioClass::Be, 4, n - 1), n as u32));
-        check("streams", &run(DISK, off, &[(0, 100), (0, weight)], &two, seconds, 1), &kernel, 10.0);
+        check(
+            "streams",
+            &run(DISK, off, &[(0, 100), (0, weight)], &two, seconds, 1),
+            &kernel,
+            10.0,
+        );
     }
     let two = [1, 2].map(|n| Process { depth: 16, tenant: n, ..RANDOM_4K });
-    check("deep", &run(FLASH, off, &[(0, 100), (0, 400)], &two, seconds, 1), &[770.6, 3058.9], 10.0);
+    check(
+        "deep",
+        &run(FLASH, off, &[(0, 100), (0, 400)], &two, seconds, 1),
+        &[770.6, 3058.9],
+        10.0,
+    );
 }
 
 /// Five readers with weights 80 to 40 and one request each. The kernel's runs of this case are
@@ -121,10 +165,14 @@ fn groups_by_weight() {
 /// none of them.
 #[test]
 fn injection_by_weight_keeps_shares_and_throughput() {
-    let of = |inject: &str| run(FLASH, &format!("bfq:low_latency=0,inject={inject}"), &[], &five(true), SECONDS_6, 1);
+    let of = |inject: &str| {
+        run(FLASH, &format!("bfq:low_latency=0,inject={inject}"), &[], &five(true), SECONDS_6, 1)
+    };
     let unfairness = |outcome: &Outcome| {
         let shares = outcome.iops.iter().zip([80.0, 70.0, 60.0, 50.0, 40.0]);
-        shares.map(|(iops, weight)| (iops / outcome.total() - weight / 300.0).abs()).fold(0.0, f64::max)
+        shares
+            .map(|(iops, weight)| (iops / outcome.total() - weight / 300.0).abs())
+            .fold(0.0, f64::max)
     };
     let (off, seed, fair) = (of("off"), of("seed"), of("fair"));
     let none = 5.0 * 463.3;
@@ -134,7 +182,11 @@ fn injection_by_weight_keeps_shares_and_throughput() {
     // The heaviest has at most one request after the other, so weights allow at most 300/80 of 5.
     assert!(fair.total() > 0.65 * none && fair.total() <= 0.76 * none, "{:?}", fair.iops);
     assert!(unfairness(&fair) < 0.01, "{:?}", fair.iops);
-    assert!(fair.longest.iter().all(|&longest| longest < Nanos::from_millis(130)), "{:?}", fair.longest);
+    assert!(
+        fair.longest.iter().all(|&longest| longest < Nanos::from_millis(130)),
+        "{:?}",
+        fair.longest
+    );
 }
 
 /// Proposal 002's case. The device is fitted to two of its three published figures: 164 us for a
@@ -143,15 +195,23 @@ fn injection_by_weight_keeps_shares_and_throughput() {
 /// throughput of none under the proposal's rule, and no injection with four processes.
 #[test]
 fn the_published_case() {
-    let plextor =
-        Slots { slots: 32, latency: Nanos::from_micros(164), bandwidth: 0, rotational: false, crowding: 5576 };
+    let plextor = Slots {
+        slots: 32,
+        latency: Nanos::from_micros(164),
+        bandwidth: 0,
+        rotational: false,
+        crowding: 5576,
+    };
     let processes = [0, 2, 4, 6, 7].map(|level| Process { level, sectors: 1 << 21, ..RANDOM_4K });
     let megabytes = |scheduler: &str, processes: &[Process]| {
         let outcome = run(plextor, scheduler, &[], processes, Nanos::from_secs(10), 1);
         (outcome.total() * 4096.0 / 1e6, outcome)
     };
     let near = |what: &str, ours: f64, expected: f64, percent: f64| {
-        assert!((ours / expected - 1.0).abs() * 100.0 <= percent, "{what}: {ours}, not {expected} within {percent} %");
+        assert!(
+            (ours / expected - 1.0).abs() * 100.0 <= percent,
+            "{what}: {ours}, not {expected} within {percent} %"
+        );
     };
     let (alone, _) = megabytes("none", &processes[..1]);
     let (none, _) = megabytes("none", &processes);

@@ -92,7 +92,8 @@ impl Job {
     fn sector(&mut self, size: u64) -> Sector {
         let blocks = size / self.bytes / 2;
         let block = if self.random {
-            self.next = self.next.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            self.next =
+                self.next.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             (self.next >> 33) % blocks
         } else {
             self.next += 1;
@@ -123,7 +124,11 @@ impl Run {
         };
         let scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
         let sectors = Bytes::new(size).sectors_floor();
-        let config = StackConfig { kernel: Kernel::V6_18, scheduler, ..StackConfig::new(limits, sectors, queues, 128) };
+        let config = StackConfig {
+            kernel: Kernel::V6_18,
+            scheduler,
+            ..StackConfig::new(limits, sectors, queues, 128)
+        };
         let stack = Stack::new(config).expect("a valid configuration");
         Self { stack, device, jobs, size, now: Instant::ZERO, started: BTreeMap::new(), token: 0 }
     }
@@ -163,7 +168,9 @@ impl Run {
                 return;
             }
             self.now = next;
-            while let Some(entry) = self.device.serving.first_entry().filter(|entry| entry.key().0 <= next) {
+            while let Some(entry) =
+                self.device.serving.first_entry().filter(|entry| entry.key().0 <= next)
+            {
                 let command = entry.remove();
                 self.device.free += 1;
                 self.device.serve(next);
@@ -188,7 +195,8 @@ impl Run {
 
 /// Returns the number after `"key": ` in the text; nested objects are not searched.
 fn number(text: &str, key: &str) -> f64 {
-    let (_, rest) = text.split_once(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {text}"));
+    let (_, rest) =
+        text.split_once(&format!("\"{key}\": ")).unwrap_or_else(|| panic!("no {key} in {text}"));
     rest[..rest.find([',', '}']).expect("a value ends")].trim().parse().expect("a number")
 }
 
@@ -199,7 +207,8 @@ fn jobs_of(text: &str) -> Vec<Job> {
     let mut jobs = Vec::new();
     for section in text.split('[').filter(|section| !section.is_empty()) {
         let (name, lines) = section.split_once(']').expect("a header ends");
-        let mut options: BTreeMap<&str, &str> = if name == "global" { BTreeMap::new() } else { global.clone() };
+        let mut options: BTreeMap<&str, &str> =
+            if name == "global" { BTreeMap::new() } else { global.clone() };
         options.extend(lines.split("\\n").filter_map(|line| line.split_once('=')));
         if name == "global" {
             global = options;
@@ -211,7 +220,11 @@ fn jobs_of(text: &str) -> Vec<Job> {
             other => panic!("rw={other} is not known here"),
         };
         let kib: u64 = options["bs"].trim_end_matches('k').parse().expect("a size in KiB");
-        let depth = if options["ioengine"] == "psync" { 1 } else { options["iodepth"].parse().expect("a depth") };
+        let depth = if options["ioengine"] == "psync" {
+            1
+        } else {
+            options["iodepth"].parse().expect("a depth")
+        };
         jobs.push(Job::new(name, op, kib << 10, depth));
     }
     jobs
@@ -224,17 +237,26 @@ fn every_job_runs_as_fast_as_under_the_kernel() {
         let (_, job) = record.split_once("\"job\": \"").expect("a record has a job");
         let (job, result) = job.split_once("\", \"result\": ").expect("and a result");
         let latency = Nanos::from_micros(number(record, "lat_us") as u64) + OVERHEAD;
-        let device = Slots::new(number(record, "slots") as u32, latency, number(record, "mbps") as u64 * 1_000_000);
+        let device = Slots::new(
+            number(record, "slots") as u32,
+            latency,
+            number(record, "mbps") as u64 * 1_000_000,
+        );
         let size = (number(record, "size_mb") as u64) << 20;
         let mut run = Run::new(device, size, 1, "kyber", jobs_of(job));
         let seconds = 4;
         run.until(Instant::ZERO, Instant::ZERO + Nanos::from_secs(seconds));
         for job in &run.jobs {
-            let (_, of_job) = result.split_once(&format!("\"{}\": ", job.name)).expect("every job has a result");
+            let (_, of_job) =
+                result.split_once(&format!("\"{}\": ", job.name)).expect("every job has a result");
             let kernel = number(of_job, "iops");
             let ours = job.ended as f64 / seconds as f64;
             println!("{} iops: kernel {kernel}, ours {ours}", job.name);
-            assert!((ours - kernel).abs() <= 0.1 * kernel, "{}: kernel {kernel}, ours {ours}; {record}", job.name);
+            assert!(
+                (ours - kernel).abs() <= 0.1 * kernel,
+                "{}: kernel {kernel}, ours {ours}; {record}",
+                job.name
+            );
             compared += 1;
         }
     }
@@ -263,7 +285,11 @@ fn reader_against_writer(scheduler: &str) -> (Job, Job, Vec<u32>) {
 fn writes_that_have_time_give_depth_to_reads_that_have_not() {
     let mean = |job: &Job| job.latency.get() / job.ended / 1000;
     let (reader, writer, _) = reader_against_writer("none");
-    assert!((4000..5300).contains(&mean(&reader)), "33 I/Os behind 8 servers of 1 ms: {} us", mean(&reader));
+    assert!(
+        (4000..5300).contains(&mean(&reader)),
+        "33 I/Os behind 8 servers of 1 ms: {} us",
+        mean(&reader)
+    );
     let alone = writer.ended;
     let (reader, writer, depths) = reader_against_writer("kyber");
     println!(
@@ -273,10 +299,17 @@ fn writes_that_have_time_give_depth_to_reads_that_have_not() {
         writer.ended
     );
     assert!(mean(&reader) <= 2500, "the read target is 2 ms, the mean is {} us", mean(&reader));
-    assert!(mean(&writer) <= 10_000, "and that of writes is 10 ms, the mean is {} us", mean(&writer));
+    assert!(
+        mean(&writer) <= 10_000,
+        "and that of writes is 10 ms, the mean is {} us",
+        mean(&writer)
+    );
     assert!(depths[1] < 32, "write depth {}", depths[1]);
     let (reader, _, depths) = reader_against_writer("kyber:read_lat_nsec=1000000000");
-    assert!(mean(&reader) > 4000 && depths == [256, 128, 64, 16], "a target that is met takes nothing: {depths:?}");
+    assert!(
+        mean(&reader) > 4000 && depths == [256, 128, 64, 16],
+        "a target that is met takes nothing: {depths:?}"
+    );
 }
 
 /// Flushes leave a process that writes and flushes a depth of 1, as they did on such a device under
@@ -289,7 +322,9 @@ fn a_process_that_flushes_takes_its_own_depth() {
         let mut run = Run::new(device, 1 << 30, 1, "kyber", vec![job]);
         run.until(Instant::ZERO, Instant::ZERO + Nanos::from_secs(2));
         run.stack.self_check();
-        let elevon_core::sched::AnyScheduler::Kyber(kyber) = run.stack.scheduler() else { panic!("another scheduler") };
+        let elevon_core::sched::AnyScheduler::Kyber(kyber) = run.stack.scheduler() else {
+            panic!("another scheduler")
+        };
         assert_eq!(kyber.depths(), [256, expected, 64, 16], "with flushes: {flushes}");
     }
 }
@@ -307,5 +342,8 @@ fn hardware_queues_share_the_tokens_of_a_domain() {
     let ended: Vec<u64> = run.jobs.iter().map(|job| job.ended).collect();
     let all: u64 = ended.iter().sum();
     assert!(all > 31_000, "16 at a time, 1 ms each, for 2 s are 32000; {all} ended");
-    assert!(ended.iter().all(|n| n.abs_diff(all / 4) < all / 40), "shares of four equal processes: {ended:?}");
+    assert!(
+        ended.iter().all(|n| n.abs_diff(all / 4) < all / 40),
+        "shares of four equal processes: {ended:?}"
+    );
 }

@@ -34,9 +34,11 @@ struct Record<'a> {
 impl<'a> Record<'a> {
     fn parse(line: &'a str) -> Self {
         let after = |key: &str| line.split_once(&format!("\"{key}\": ")).map(|(_, rest)| rest);
-        let number = |text: &str| text.split([',', '}']).next().unwrap().trim().parse::<u64>().unwrap();
+        let number =
+            |text: &str| text.split([',', '}']).next().unwrap().trim().parse::<u64>().unwrap();
         let rate = |key| after(key).map_or(UNLIMITED, number);
-        let completions = after("completion_us").unwrap().trim_start_matches('[').split_once(']').unwrap().0;
+        let completions =
+            after("completion_us").unwrap().trim_start_matches('[').split_once(']').unwrap().0;
         Self {
             name: after("name").unwrap().split('"').nth(1).unwrap(),
             limits: Limits {
@@ -51,7 +53,13 @@ impl<'a> Record<'a> {
 
     /// Returns when a synchronous reader's I/Os complete under a stage, in us since the first was
     /// submitted.
-    fn run(&self, stage: &mut dyn Stage, tenants: &Tenants, tenant: TenantId, start: Instant) -> Vec<u64> {
+    fn run(
+        &self,
+        stage: &mut dyn Stage,
+        tenants: &Tenants,
+        tenant: TenantId,
+        start: Instant,
+    ) -> Vec<u64> {
         let (mut now, mut breakdown, mut out) = (start, WaitBreakdown::default(), Vec::new());
         let charge = BioCost::plain(tenant, Op::Read, self.bytes);
         let mut waited = Nanos::ZERO;
@@ -69,7 +77,12 @@ impl<'a> Record<'a> {
             now.since(start).as_micros()
         };
         let times = (0..self.completions.len()).map(one).collect();
-        assert_eq!(breakdown.total(tenant), waited, "{}: the breakdown has what it waited", self.name);
+        assert_eq!(
+            breakdown.total(tenant),
+            waited,
+            "{}: the breakdown has what it waited",
+            self.name
+        );
         times
     }
 }
@@ -78,16 +91,25 @@ impl<'a> Record<'a> {
 fn each_io_is_over_when_the_kernel_said() {
     let records: Vec<Record<'_>> = RECORDS.lines().map(Record::parse).collect();
     assert_eq!(records.len(), 6);
-    for (record, before) in records.iter().flat_map(|record| BEFORE.map(move |ms| (record, Nanos::from_millis(ms)))) {
+    for (record, before) in
+        records.iter().flat_map(|record| BEFORE.map(move |ms| (record, Nanos::from_millis(ms))))
+    {
         let mut tenants = Tenants::new();
         let tenant = tenants.add(ROOT).unwrap();
-        let mut stage = IoMax::new(Config { flat: true, ..Config::from_rules(&Kernel::V6_18.rules(), Hz(HZ), false) });
+        let mut stage = IoMax::new(Config {
+            flat: true,
+            ..Config::from_rules(&Kernel::V6_18.rules(), Hz(HZ), false)
+        });
         let written = Instant::new(60_000_000_000);
         stage.set(written, tenant, record.limits);
         let ours = record.run(&mut stage, &tenants, tenant, written + before);
         for (nth, (&ours, &kernel)) in ours.iter().zip(&record.completions).enumerate() {
             let near = ours.abs_diff(kernel) <= (kernel / 20).max(10_000);
-            assert!(near, "{}, {before:?}: I/O {nth} at {ours} us, in the kernel {kernel}", record.name);
+            assert!(
+                near,
+                "{}, {before:?}: I/O {nth} at {ours} us, in the kernel {kernel}",
+                record.name
+            );
         }
     }
 }
@@ -102,11 +124,17 @@ fn exact_is_the_limit_itself() {
         let mut stage = Exact::new();
         stage.set(Instant::ZERO, &tenants, tenant, record.limits);
         let ours = record.run(&mut stage, &tenants, tenant, Instant::ZERO);
-        let nanos = |rate: u64, units: u64| if rate == UNLIMITED { 0 } else { units * 1_000_000_000 / rate };
+        let nanos = |rate: u64, units: u64| {
+            if rate == UNLIMITED { 0 } else { units * 1_000_000_000 / rate }
+        };
         let each = nanos(record.limits.bps[0], record.bytes).max(nanos(record.limits.iops[0], 1));
         for (nth, &ours) in ours.iter().enumerate() {
             let ideal = (nth as u64 * each + SERVICE.get()) / 1000;
-            assert!(ours.abs_diff(ideal) <= 1 + nth as u64 / 500, "{}: I/O {nth} at {ours} us", record.name);
+            assert!(
+                ours.abs_diff(ideal) <= 1 + nth as u64 / 500,
+                "{}: I/O {nth} at {ours} us",
+                record.name
+            );
         }
     }
 }

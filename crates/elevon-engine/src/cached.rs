@@ -115,7 +115,13 @@ pub trait CacheUser {
     }
 
     /// Ends the batch in which a task submitted its bios.
-    fn end_batch<B: Backend>(&self, now: Instant, task: TaskId, stack: &mut Stack, backend: &mut B) {
+    fn end_batch<B: Backend>(
+        &self,
+        now: Instant,
+        task: TaskId,
+        stack: &mut Stack,
+        backend: &mut B,
+    ) {
         if self.sleeps_in_plug(stack, task) {
             stack.sleep_in_batch(now, task, backend);
         } else {
@@ -158,7 +164,8 @@ pub trait CacheUser {
 #[cold]
 fn pages_written(cache: &PageCache, bio: u32) -> u64 {
     let pages = cache.resident().pages();
-    cache.frames(bio.into()).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK)).count() as u64
+    cache.frames(bio.into()).iter().filter(|&&frame| pages.has(frame, PageFlags::WRITEBACK)).count()
+        as u64
 }
 
 /// Bios of a page cache as I/Os of a stack: their layouts, and the batches and sleeps of the tasks
@@ -170,7 +177,8 @@ pub struct CacheBios {
     /// By task; the flushers and other programs come last.
     plugs: Vec<Plug>,
     device_end: Sector,
-    /// Bios were submitted, and events are taken until there is none. Then more bios are submitted.
+    /// Bios were submitted, and events are taken until there is none. Then more bios are
+    /// submitted.
     takes_events: bool,
     /// Something has moved since bios were submitted first.
     has_moved: bool,
@@ -225,7 +233,19 @@ impl CacheBios {
         let bytes = Bytes::new(bytes.get().min((self.device_end - sector).bytes().get()));
         let flags = if op == Op::Flush { Flags::PREFLUSH | flags } else { flags };
         let token = Token::Cache(bio).encode();
-        Io { task, token, op, flags, sector, bytes, ioprio, write_hint: 0, tenant, layout, may_block }
+        Io {
+            task,
+            token,
+            op,
+            flags,
+            sector,
+            bytes,
+            ioprio,
+            write_hint: 0,
+            tenant,
+            layout,
+            may_block,
+        }
     }
 
     /// Returns true if the bio's task begins a batch with it; `ends_plug`: it is the last bio of a

@@ -220,7 +220,11 @@ impl<B: Backend> Engine<B> {
     #[inline]
     fn ios_at_device(&self) -> usize {
         let all = self.stack.ios_in_flight();
-        if all == 0 || !self.stack.control().is_active() { all } else { all - self.stack.control().held().min(all) }
+        if all == 0 || !self.stack.control().is_active() {
+            all
+        } else {
+            all - self.stack.control().held().min(all)
+        }
     }
 
     /// Returns true if the device had I/Os for longer than `patience`, and completed none.
@@ -265,7 +269,11 @@ impl<B: Backend> Engine<B> {
     ///
     /// Called only where [`Backend::WAITS_FREELY`], and again until the span is over.
     #[inline(always)]
-    pub fn pass_time(&mut self, span: &mut Span, on_time: impl FnOnce(&mut Stack, Instant)) -> Passed {
+    pub fn pass_time(
+        &mut self,
+        span: &mut Span,
+        on_time: impl FnOnce(&mut Stack, Instant),
+    ) -> Passed {
         let next_event = self.backend.next_event().min(span.timer);
         if next_event > span.now {
             let next = next_event.min(span.until);

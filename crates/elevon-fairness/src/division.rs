@@ -53,8 +53,12 @@ impl Claims {
     /// Returns the claims of the processes of a mix. Runs what of it was not measured before.
     pub fn from_lab(lab: &Lab, mix: &Mix) -> Self {
         let costs = lab.costs(mix);
-        let demands: Vec<f64> =
-            lab.alone(mix).iter().zip(&costs).map(|(alone, cost)| alone.rate * cost / 1e9).collect();
+        let demands: Vec<f64> = lab
+            .alone(mix)
+            .iter()
+            .zip(&costs)
+            .map(|(alone, cost)| alone.rate * cost / 1e9)
+            .collect();
         let mut order = Vec::new();
         let tree = siblings(mix, None, &demands, &mut order);
         Self { costs, demands, tree, order }
@@ -92,7 +96,8 @@ impl Division {
 
     /// Returns the part of the delivered time that went to other processes than it was due to.
     pub fn misplaced(&self) -> f64 {
-        let short: f64 = self.got.iter().zip(&self.shares).map(|(got, share)| (share - got).max(0.0)).sum();
+        let short: f64 =
+            self.got.iter().zip(&self.shares).map(|(got, share)| (share - got).max(0.0)).sum();
         if short > 0.0 { short / self.throughput() } else { 0.0 }
     }
 }
@@ -109,13 +114,20 @@ fn units(part: f64) -> u64 {
 }
 
 /// The claims of a group's members: its groups, then its processes.
-fn siblings(mix: &Mix, parent: Option<usize>, demands: &[f64], order: &mut Vec<usize>) -> Vec<Claim> {
+fn siblings(
+    mix: &Mix,
+    parent: Option<usize>,
+    demands: &[f64],
+    order: &mut Vec<usize>,
+) -> Vec<Claim> {
     let mut all = Vec::new();
     for (at, group) in mix.groups.iter().enumerate().filter(|(_, group)| group.parent == parent) {
         let demand = Demand::Group(siblings(mix, Some(at), demands, order));
         all.push(Claim { weight: group.weight.into(), demand });
     }
-    for (at, process) in mix.processes.iter().enumerate().filter(|(_, process)| process.group == parent) {
+    for (at, process) in
+        mix.processes.iter().enumerate().filter(|(_, process)| process.group == parent)
+    {
         order.push(at);
         all.push(Claim::flow(process.weight().into(), units(demands[at])));
     }
@@ -140,13 +152,21 @@ mod tests {
     }
 
     fn measured(rates: &[f64]) -> Measured {
-        let one = |rate: &f64| ProcessMeasured { rate: *rate, p50: Nanos::ZERO, p99: Nanos::ZERO, lasted: Nanos::ZERO };
+        let one = |rate: &f64| ProcessMeasured {
+            rate: *rate,
+            p50: Nanos::ZERO,
+            p99: Nanos::ZERO,
+            lasted: Nanos::ZERO,
+        };
         Measured { processes: rates.iter().map(one).collect(), windows: Vec::new() }
     }
 
     fn near(got: &[f64], expected: &[f64]) {
         assert_eq!(got.len(), expected.len());
-        assert!(got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-8), "{got:?} are not {expected:?}");
+        assert!(
+            got.iter().zip(expected).all(|(a, b)| (a - b).abs() < 1e-8),
+            "{got:?} are not {expected:?}"
+        );
     }
 
     #[test]
@@ -179,10 +199,15 @@ mod tests {
 
     #[test]
     fn groups_share_before_their_processes() {
-        let group = |name: &str, parent, weight| Group { name: name.into(), parent, weight, reserve: 0 };
+        let group =
+            |name: &str, parent, weight| Group { name: name.into(), parent, weight, reserve: 0 };
         // Processes stand in another order than their groups.
-        let processes = vec![process("b1", Some(1), 4), process("a1", Some(0), 4), process("b2", Some(1), 0)];
-        let mix = Mix { groups: vec![group("a", None, 100), group("b", None, 300)], ..Mix::new("slots", processes) };
+        let processes =
+            vec![process("b1", Some(1), 4), process("a1", Some(0), 4), process("b2", Some(1), 0)];
+        let mix = Mix {
+            groups: vec![group("a", None, 100), group("b", None, 300)],
+            ..Mix::new("slots", processes)
+        };
         near(&claims(&mix, &[1.0; 3]).shares(1.0), &[0.25, 0.25, 0.5]);
     }
 }

@@ -54,8 +54,11 @@ pub enum Verdict {
 impl Verdict {
     /// Compares a scheduler with another.
     pub fn between(own: &Division, other: &Division) -> Self {
-        let is_slower = |one: &Division, than: &Division| one.throughput() < than.throughput() * (1.0 - THROUGHPUT);
-        let is_less_fair = |one: &Division, than: &Division| one.unfairness() > than.unfairness() + UNFAIRNESS;
+        let is_slower = |one: &Division, than: &Division| {
+            one.throughput() < than.throughput() * (1.0 - THROUGHPUT)
+        };
+        let is_less_fair =
+            |one: &Division, than: &Division| one.unfairness() > than.unfairness() + UNFAIRNESS;
         match (is_slower(own, other), is_less_fair(own, other)) {
             (false, false) => Self::AsGood,
             (true, false) => Self::Slower { is_trade: is_less_fair(other, own) },
@@ -100,7 +103,9 @@ impl Tally {
                 Verdict::AsGood => &mut tally.as_good,
                 Verdict::Slower { is_trade: true } => &mut tally.fairer,
                 Verdict::LessFair { is_trade: true } => &mut tally.faster,
-                Verdict::Slower { .. } | Verdict::LessFair { .. } | Verdict::Worse => &mut tally.beaten,
+                Verdict::Slower { .. } | Verdict::LessFair { .. } | Verdict::Worse => {
+                    &mut tally.beaten
+                }
             } += 1;
         }
         tally
@@ -115,7 +120,8 @@ impl Tally {
 /// Runs a mix under each of the schedulers.
 pub fn points(lab: &Lab, mix: &Mix, setups: &[Setup]) -> Vec<Point> {
     let claims = Claims::from_lab(lab, mix);
-    let point = |setup: &Setup| Point { setup: *setup, division: claims.division(&lab.run(mix, setup)) };
+    let point =
+        |setup: &Setup| Point { setup: *setup, division: claims.division(&lab.run(mix, setup)) };
     setups.iter().map(point).collect()
 }
 
@@ -137,8 +143,14 @@ mod tests {
         assert_eq!(Verdict::between(&slow, &fair), Verdict::Slower { is_trade: false });
         assert_eq!(Verdict::between(&fair, &starves), Verdict::Slower { is_trade: true });
         assert_eq!(Verdict::between(&starves, &fair), Verdict::LessFair { is_trade: true });
-        assert_eq!(Verdict::between(&division([0.2, 0.8], [0.5, 0.5]), &fair), Verdict::LessFair { is_trade: false });
+        assert_eq!(
+            Verdict::between(&division([0.2, 0.8], [0.5, 0.5]), &fair),
+            Verdict::LessFair { is_trade: false }
+        );
         assert_eq!(Verdict::between(&division([0.1, 0.4], [0.25, 0.25]), &fair), Verdict::Worse);
-        assert_eq!([Verdict::between(&nearly, &fair), Verdict::between(&fair, &nearly)], [Verdict::AsGood; 2]);
+        assert_eq!(
+            [Verdict::between(&nearly, &fair), Verdict::between(&fair, &nearly)],
+            [Verdict::AsGood; 2]
+        );
     }
 }

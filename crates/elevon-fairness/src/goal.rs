@@ -115,7 +115,11 @@ impl Goal {
     pub fn words(&self, mix: &Mix) -> String {
         let name = |at: usize| &mix.processes[at].name;
         let seconds = |stretch: &Stretch| {
-            format!("{} to {} s", stretch.from.get() / 1_000_000_000, stretch.to.get() / 1_000_000_000)
+            format!(
+                "{} to {} s",
+                stretch.from.get() / 1_000_000_000,
+                stretch.to.get() / 1_000_000_000
+            )
         };
         match self {
             Self::EachOfNone(part) => format!("each at least {part} of none's"),
@@ -125,22 +129,34 @@ impl Goal {
             Self::OfAlone(at, part) => format!("{} at least {part} of it alone", name(*at)),
             Self::OfNone(at, part) => format!("{} at least {part} of none's", name(*at)),
             Self::OfPaced { process, paced, to, part } => {
-                format!("{} at least {part} of it beside {} paced to {to}", name(*process), name(*paced))
+                format!(
+                    "{} at least {part} of it beside {} paced to {to}",
+                    name(*process),
+                    name(*paced)
+                )
             }
-            Self::TailOfAlone(at, times) => format!("p99 of {} at most {times} of it alone", name(*at)),
+            Self::TailOfAlone(at, times) => {
+                format!("p99 of {} at most {times} of it alone", name(*at))
+            }
             Self::OfShare(part) => format!("each at least {part} of its share"),
-            Self::LastsOfAlone(at, times) => format!("{} in at most {times} of its time alone", name(*at)),
+            Self::LastsOfAlone(at, times) => {
+                format!("{} in at most {times} of its time alone", name(*at))
+            }
             Self::NobodyStarves(at, part) => {
                 format!("the others at least {part} of their shares while {} runs", name(*at))
             }
             Self::Steady(stretch, part) => {
                 format!("each half second of {} at least {part} of none's", seconds(stretch))
             }
-            Self::ByWeightIn(stretch, within) => format!("rates by weight within {within}, {}", seconds(stretch)),
+            Self::ByWeightIn(stretch, within) => {
+                format!("rates by weight within {within}, {}", seconds(stretch))
+            }
             Self::OfAloneIn(stretch, at, part) => {
                 format!("{} at least {part} of it alone, {}", name(*at), seconds(stretch))
             }
-            Self::DepthIn(stretch, most) => format!("at most {most} requests in the device, {}", seconds(stretch)),
+            Self::DepthIn(stretch, most) => {
+                format!("at most {most} requests in the device, {}", seconds(stretch))
+            }
         }
     }
 
@@ -153,37 +169,49 @@ impl Goal {
         let most = |times: f64, value: f64| Score { goal: *self, value, is_met: value <= times };
         match *self {
             Self::EachOfNone(part) => {
-                let parts = (0..run.mix.processes.len()).map(|at| rate(run.own, at) / rate(run.none, at));
+                let parts =
+                    (0..run.mix.processes.len()).map(|at| rate(run.own, at) / rate(run.none, at));
                 least(part, parts.fold(f64::INFINITY, f64::min))
             }
             Self::ByWeight(within) => {
-                let rates: Vec<f64> = run.own.processes.iter().map(|process| process.rate).collect();
+                let rates: Vec<f64> =
+                    run.own.processes.iter().map(|process| process.rate).collect();
                 most(within, off_weight(run.mix, &rates))
             }
             Self::TotalOfNone(part) => least(part, total(run.own) / total(run.none)),
-            Self::TotalOf(setup, part) => least(part, total(run.own) / total(&run.lab.run(run.mix, &setup))),
+            Self::TotalOf(setup, part) => {
+                least(part, total(run.own) / total(&run.lab.run(run.mix, &setup)))
+            }
             Self::OfAlone(at, part) => least(part, rate(run.own, at) / alone(at).rate),
             Self::OfNone(at, part) => least(part, rate(run.own, at) / rate(run.none, at)),
             Self::OfPaced { process, paced, to, part } => {
                 let mut mix = run.mix.clone();
                 mix.processes[paced].pace = Some((rate(run.none, paced) * to).round() as u64);
-                least(part, rate(run.own, process) / rate(&run.lab.run(&mix, &Setup::NONE), process))
+                least(
+                    part,
+                    rate(run.own, process) / rate(&run.lab.run(&mix, &Setup::NONE), process),
+                )
             }
             Self::TailOfAlone(at, times) => {
                 most(times, run.own.processes[at].p99.get() as f64 / alone(at).p99.get() as f64)
             }
             Self::OfShare(part) => {
                 let capacity = total(run.own).max(total(run.none));
-                least(part, least_of_share(&run.claims.division(run.own).got, &run.claims.shares(capacity)))
+                least(
+                    part,
+                    least_of_share(&run.claims.division(run.own).got, &run.claims.shares(capacity)),
+                )
             }
-            Self::LastsOfAlone(at, times) => {
-                most(times, run.own.processes[at].lasted.get() as f64 / alone(at).lasted.get() as f64)
-            }
+            Self::LastsOfAlone(at, times) => most(
+                times,
+                run.own.processes[at].lasted.get() as f64 / alone(at).lasted.get() as f64,
+            ),
             Self::NobodyStarves(at, part) => least(part, least_beside(run, at)),
             Self::Steady(stretch, part) => {
                 let mean = in_stretch(run.claims, run.none, stretch).iter().sum::<f64>();
                 let halves = halves(run.own, stretch);
-                let lowest = halves.iter().map(|half| delivered(run.claims, half, 0.5).iter().sum::<f64>());
+                let lowest =
+                    halves.iter().map(|half| delivered(run.claims, half, 0.5).iter().sum::<f64>());
                 least(part, lowest.fold(f64::INFINITY, f64::min) / mean)
             }
             Self::ByWeightIn(stretch, within) => {
@@ -193,7 +221,9 @@ impl Goal {
                 least(part, in_stretch(run.claims, run.own, stretch)[at] / run.claims.demands[at])
             }
             Self::DepthIn(stretch, limit) => {
-                let mean = |half: &&[Window]| half.iter().map(|w| w.depth).sum::<f64>() / half.len() as f64;
+                let mean = |half: &&[Window]| {
+                    half.iter().map(|w| w.depth).sum::<f64>() / half.len() as f64
+                };
                 most(limit, halves(run.own, stretch).iter().map(mean).fold(0.0, f64::max))
             }
         }
@@ -211,11 +241,17 @@ fn halves(measured: &Measured, stretch: Stretch) -> Vec<&[Window]> {
 /// time.
 fn delivered(claims: &Claims, windows: &[Window], seconds: f64) -> Vec<f64> {
     let ios = |at: usize| windows.iter().map(|window| window.ios[at]).sum::<u64>();
-    claims.costs.iter().enumerate().map(|(at, cost)| ios(at) as f64 * cost / 1e9 / seconds).collect()
+    claims
+        .costs
+        .iter()
+        .enumerate()
+        .map(|(at, cost)| ios(at) as f64 * cost / 1e9 / seconds)
+        .collect()
 }
 
 fn in_stretch(claims: &Claims, measured: &Measured, stretch: Stretch) -> Vec<f64> {
-    let windows: Vec<Window> = measured.windows.iter().filter(|window| stretch.has(window)).cloned().collect();
+    let windows: Vec<Window> =
+        measured.windows.iter().filter(|window| stretch.has(window)).cloned().collect();
     delivered(claims, &windows, stretch.length())
 }
 
@@ -224,7 +260,8 @@ fn least_beside(run: &Run<'_>, at: usize) -> f64 {
     let from = run.mix.processes[at].start;
     let stretch = Stretch { from, to: from + run.own.processes[at].lasted };
     // At least one window, however short the process is.
-    let to = Nanos::new(stretch.to.get().next_multiple_of(100_000_000)).max(from + Nanos::from_millis(100));
+    let to = Nanos::new(stretch.to.get().next_multiple_of(100_000_000))
+        .max(from + Nanos::from_millis(100));
     let mut got = in_stretch(run.claims, run.own, Stretch { from, to });
     let mut shares = run.claims.shares(got.iter().sum());
     got.remove(at);

@@ -76,9 +76,12 @@ impl Lab {
 
     fn one_alone(&self, mix: &Mix, at: usize) -> ProcessMeasured {
         let process = &mix.processes[at];
-        let process = MixProcess { class: PrioClass::Be, level: 4, start: Nanos::ZERO, ..process.clone() };
+        let process =
+            MixProcess { class: PrioClass::Be, level: 4, start: Nanos::ZERO, ..process.clone() };
         let single = single(mix, process);
-        known(&self.alone, &single, || run_with(&single, &Setup::NONE, "", CPU).processes.swap_remove(0))
+        known(&self.alone, &single, || {
+            run_with(&single, &Setup::NONE, "", CPU).processes.swap_remove(0)
+        })
     }
 
     /// Returns what an I/O of each process of a mix costs the device: nanoseconds of a device that
@@ -102,7 +105,9 @@ impl Lab {
             ..process.clone()
         };
         let single = single(mix, process);
-        known(&self.saturated, &single, || run_with(&single, &Setup::NONE, "", CpuCost::default()).processes[0].rate)
+        known(&self.saturated, &single, || {
+            run_with(&single, &Setup::NONE, "", CpuCost::default()).processes[0].rate
+        })
     }
 
     /// Returns the line of `io.cost.model` for the device of a mix, as `elevon calibrate` finds it.
@@ -112,7 +117,8 @@ impl Lab {
             for (name, is_random, bytes) in
                 [("bps", false, 1 << 20), ("seqiops", false, 4096), ("randiops", true, 4096)]
             {
-                let process = MixProcess { is_write, is_random, bytes, ..MixProcess::reader("probe") };
+                let process =
+                    MixProcess { is_write, is_random, bytes, ..MixProcess::reader("probe") };
                 let rate = self.saturated_rate(mix, &process);
                 let value = if bytes == 4096 { rate } else { rate * bytes as f64 };
                 let direction = if is_write { 'w' } else { 'r' };
@@ -125,7 +131,11 @@ impl Lab {
 
 /// A value that is kept by its key, measured where it is not known. Two threads may measure the
 /// same; they find the same.
-fn known<V: Clone>(kept: &Mutex<BTreeMap<String, V>>, single: &Mix, measure: impl FnOnce() -> V) -> V {
+fn known<V: Clone>(
+    kept: &Mutex<BTreeMap<String, V>>,
+    single: &Mix,
+    measure: impl FnOnce() -> V,
+) -> V {
     let key = format!("{single:?}");
     if let Some(value) = kept.lock().expect("no run panics with it").get(&key) {
         return value.clone();
@@ -172,7 +182,8 @@ fn run_with(mix: &Mix, setup: &Setup, cost_model: &str, cpu: CpuCost) -> Measure
     let device = Fault::parse(device, mix.seed, &mix.faults).expect("faults of a mix");
     let mut stack = stack_of(&description, mix, setup);
     let text = mix.jobs(description.size.bytes().get(), setup);
-    let parsed = parse(&mut MemorySource::one("mix.fio", &text), "mix.fio").unwrap_or_else(|e| panic!("{e:?}\n{text}"));
+    let parsed = parse(&mut MemorySource::one("mix.fio", &text), "mix.fio")
+        .unwrap_or_else(|e| panic!("{e:?}\n{text}"));
     let tenants = tenants::parse("mix.toml", &mix.tenants(setup, cost_model), &KERNEL.rules());
     let plan = TenantPlan::new(&parsed.jobs, Some(&tenants.unwrap_or_else(|e| panic!("{e:?}"))));
     let plan = plan.unwrap_or_else(|e| panic!("{e:?}"));

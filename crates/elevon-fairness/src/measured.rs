@@ -50,7 +50,8 @@ impl Measured {
 
 fn process(job: &JobOutcome) -> ProcessMeasured {
     assert_eq!(job.stats.error, 0, "{}: an I/O failed", job.name);
-    let stats = job.stats.directions.iter().find(|stats| stats.ios > 0).unwrap_or(&job.stats.directions[0]);
+    let stats =
+        job.stats.directions.iter().find(|stats| stats.ios > 0).unwrap_or(&job.stats.directions[0]);
     let percentile = |millionths| Nanos::new(stats.lat.histogram.percentile(millionths));
     let (start, end) = (job.start.unwrap_or(Instant::ZERO), job.end.unwrap_or(Instant::ZERO));
     ProcessMeasured {
@@ -77,7 +78,13 @@ impl Windows {
 
     /// Returns windows of a run on the device whose commands are counted.
     pub(crate) fn new(held: Rc<Held>) -> Self {
-        Self { done: Vec::new(), held, last_ios: Vec::new(), last_at: Nanos::ZERO, last_integral: 0 }
+        Self {
+            done: Vec::new(),
+            held,
+            last_ios: Vec::new(),
+            last_at: Nanos::ZERO,
+            last_integral: 0,
+        }
     }
 }
 
@@ -86,7 +93,12 @@ impl Observer for Windows {
         Some(Self::LENGTH)
     }
 
-    fn on_interval(&mut self, now: Instant, _disk: &mut dyn FnMut() -> DiskStats, jobs: &[Progress]) {
+    fn on_interval(
+        &mut self,
+        now: Instant,
+        _disk: &mut dyn FnMut() -> DiskStats,
+        jobs: &[Progress],
+    ) {
         let ios: Vec<u64> = jobs.iter().map(|job| job.ios.iter().sum()).collect();
         self.last_ios.resize(ios.len(), 0);
         let (end, integral) = (now.since(Instant::ZERO), self.held.integral(now));
@@ -95,7 +107,8 @@ impl Observer for Windows {
         self.done.push(Window {
             end,
             ios: ios.iter().zip(&self.last_ios).map(since).collect(),
-            depth: (integral - self.last_integral) as f64 / (end - self.last_at).get().max(1) as f64,
+            depth: (integral - self.last_integral) as f64
+                / (end - self.last_at).get().max(1) as f64,
         });
         (self.last_ios, self.last_at, self.last_integral) = (ios, end, integral);
     }

@@ -153,16 +153,32 @@ impl Mix {
         text
     }
 
-    fn job(&self, text: &mut String, process: &MixProcess, size: u64, setup: &Setup) -> std::fmt::Result {
+    fn job(
+        &self,
+        text: &mut String,
+        process: &MixProcess,
+        size: u64,
+        setup: &Setup,
+    ) -> std::fmt::Result {
         let offset = u64::from(process.part) * size;
         let order = if process.is_random { "rand" } else { "" };
         let op = if process.is_write { "write" } else { "read" };
-        let engine = if process.depth == 1 || process.pace.is_some() { "psync" } else { "io_uring" };
+        let engine =
+            if process.depth == 1 || process.pace.is_some() { "psync" } else { "io_uring" };
         let micros = |span: Nanos| span.get() / 1000;
         writeln!(text, "[{}]\nrw={order}{op}\nbs={}", process.name, process.bytes)?;
-        writeln!(text, "ioengine={engine}\niodepth={}\noffset={offset}\nsize={size}", process.depth)?;
+        writeln!(
+            text,
+            "ioengine={engine}\niodepth={}\noffset={offset}\nsize={size}",
+            process.depth
+        )?;
         let class = process.class as u8;
-        writeln!(text, "prioclass={class}\nprio={}\nstartdelay={}us", process.level, micros(process.start))?;
+        writeln!(
+            text,
+            "prioclass={class}\nprio={}\nstartdelay={}us",
+            process.level,
+            micros(process.start)
+        )?;
         match process.ios {
             // Over and over if the region is smaller than that.
             Some(ios) => writeln!(text, "number_ios={ios}\nio_size={}", ios * process.bytes)?,
@@ -170,11 +186,21 @@ impl Mix {
                 let ramp = self.warm_up.saturating_sub(process.start);
                 let end = self.warm_up + self.span;
                 let runtime = end.saturating_sub(process.start).saturating_sub(ramp);
-                writeln!(text, "time_based=1\nruntime={}us\nramp_time={}us", micros(runtime), micros(ramp))?;
+                writeln!(
+                    text,
+                    "time_based=1\nruntime={}us\nramp_time={}us",
+                    micros(runtime),
+                    micros(ramp)
+                )?;
             }
         }
         if !process.think.is_zero() {
-            writeln!(text, "thinktime={}us\nthinktime_blocks={}", micros(process.think), process.think_ios)?;
+            writeln!(
+                text,
+                "thinktime={}us\nthinktime_blocks={}",
+                micros(process.think),
+                process.think_ios
+            )?;
         }
         if let Some(pace) = process.pace {
             // Each I/O has a worker: else the process waits for those in flight before it sleeps.
@@ -191,13 +217,21 @@ impl Mix {
     pub fn tenants(&self, setup: &Setup, cost_model: &str) -> String {
         let (mut text, mut floors) = (String::new(), String::new());
         if let Some(qos) = setup.cost_qos {
-            text = format!("[device]\n\"io.cost.qos\" = \"{qos}\"\n\"io.cost.model\" = \"{cost_model}\"\n");
+            text = format!(
+                "[device]\n\"io.cost.qos\" = \"{qos}\"\n\"io.cost.model\" = \"{cost_model}\"\n"
+            );
         }
-        let mut weigh = |path: String, weight: u16| text += &format!("[tenant.\"{path}\"]\nweight = {weight}\n");
+        let mut weigh = |path: String, weight: u16| {
+            text += &format!("[tenant.\"{path}\"]\nweight = {weight}\n")
+        };
         for (at, group) in self.groups.iter().enumerate() {
             weigh(self.group_path(at), group.weight);
             if group.reserve > 0 {
-                floors += &format!("[tenant.\"{}\".reserve]\niops = {}\n", self.group_path(at), group.reserve);
+                floors += &format!(
+                    "[tenant.\"{}\".reserve]\niops = {}\n",
+                    self.group_path(at),
+                    group.reserve
+                );
             }
         }
         if setup.is_io_cost() {

@@ -20,7 +20,10 @@ pub fn map<T: Sync, R: Send>(items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(items.len());
     let mut done = std::thread::scope(|scope| {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
-        workers.into_iter().flat_map(|worker| worker.join().expect("the work does not panic")).collect::<Vec<_>>()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().expect("the work does not panic"))
+            .collect::<Vec<_>>()
     });
     done.sort_unstable_by_key(|(at, _)| *at);
     done.into_iter().map(|(_, result)| result).collect()

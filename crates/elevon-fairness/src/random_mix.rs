@@ -45,9 +45,14 @@ pub fn random_mix(seed: u64) -> Mix {
     let groups = if rng.below(10) < 3 { groups(&mut rng) } else { Vec::new() };
     let is_weighted = !rng.one_in(4);
     let count = 2 + rng.below(5);
-    let processes = (0..count).map(|at| process(&mut rng, at, is_weighted, groups.len() as u64)).collect();
+    let processes =
+        (0..count).map(|at| process(&mut rng, at, is_weighted, groups.len() as u64)).collect();
     let mix = Mix { groups, seed, ..Mix::new(&device, processes) };
-    if is_fast { Mix { warm_up: Nanos::from_secs(1), span: Nanos::from_secs(5), ..mix } } else { mix }
+    if is_fast {
+        Mix { warm_up: Nanos::from_secs(1), span: Nanos::from_secs(5), ..mix }
+    } else {
+        mix
+    }
 }
 
 /// A device text, and whether it is fast.
@@ -69,7 +74,9 @@ fn profile(rng: &mut Rng) -> (String, bool) {
     for (name, often) in PROFILES {
         match at.checked_sub(often) {
             Some(rest) => at = rest,
-            None => return (name.to_owned(), FAST_PROFILES.iter().any(|fast| name.starts_with(fast))),
+            None => {
+                return (name.to_owned(), FAST_PROFILES.iter().any(|fast| name.starts_with(fast)));
+            }
         }
     }
     unreachable!("the number drawn is below the sum")
@@ -91,7 +98,8 @@ fn groups(rng: &mut Rng) -> Vec<Group> {
 
 fn process(rng: &mut Rng, at: u64, is_weighted: bool, groups: u64) -> MixProcess {
     let depth = if rng.one_in(2) { 1 } else { rng.pick(&[2, 4, 8, 16, 32]) };
-    let think = if depth == 1 && rng.one_in(4) { rng.pick(&[200, 1_000, 5_000, 20_000]) } else { 0 };
+    let think =
+        if depth == 1 && rng.one_in(4) { rng.pick(&[200, 1_000, 5_000, 20_000]) } else { 0 };
     // With groups each process is in one, so that no process has a group for a sibling.
     let group = (groups > 0).then(|| rng.below(groups) as usize);
     MixProcess {

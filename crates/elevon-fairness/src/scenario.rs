@@ -9,8 +9,8 @@ use elevon_core::units::Nanos;
 
 use crate::division::Claims;
 use crate::goal::Goal::{
-    self, ByWeight, ByWeightIn, DepthIn, EachOfNone, LastsOfAlone, NobodyStarves, OfAlone, OfAloneIn, OfNone, OfPaced,
-    OfShare, Steady, TailOfAlone, TotalOf, TotalOfNone,
+    self, ByWeight, ByWeightIn, DepthIn, EachOfNone, LastsOfAlone, NobodyStarves, OfAlone,
+    OfAloneIn, OfNone, OfPaced, OfShare, Steady, TailOfAlone, TotalOf, TotalOfNone,
 };
 use crate::goal::{Run, Score, Stretch};
 use crate::lab::Lab;
@@ -46,7 +46,16 @@ const READER: f64 = 0.86;
 
 /// Returns every scenario.
 pub fn scenarios() -> Vec<Scenario> {
-    let parts = [weighted(), beside_a_writer(), shares(), start_up(), streams(), changes(), floors(), classes()];
+    let parts = [
+        weighted(),
+        beside_a_writer(),
+        shares(),
+        start_up(),
+        streams(),
+        changes(),
+        floors(),
+        classes(),
+    ];
     parts.into_iter().flatten().collect()
 }
 
@@ -84,14 +93,20 @@ fn five_readers(depth: u32) -> Vec<MixProcess> {
 }
 
 fn five_readers_of(bytes: u64, depth: u32) -> Vec<MixProcess> {
-    (0..5).map(|level| at_level(level, random_reader(&format!("w{}", 80 - 10 * level), bytes, depth))).collect()
+    (0..5)
+        .map(|level| at_level(level, random_reader(&format!("w{}", 80 - 10 * level), bytes, depth)))
+        .collect()
 }
 
 /// Weights on a device that is not saturated, and on one that is.
 fn weighted() -> Vec<Scenario> {
     let saturated = [ByWeight(0.02), TotalOfNone(0.97)];
     vec![
-        scenario("a-five-readers-of-8-slots", Mix::new(SLOTS, five_readers(1)), &[EachOfNone(0.98)]),
+        scenario(
+            "a-five-readers-of-8-slots",
+            Mix::new(SLOTS, five_readers(1)),
+            &[EachOfNone(0.98)],
+        ),
         scenario(
             "b-five-readers-of-2-slots",
             Mix::new("slots:slots=2,latency=2ms,bandwidth=500MB/s", five_readers(1)),
@@ -112,7 +127,11 @@ fn beside_a_writer() -> Vec<Scenario> {
     let goals = [OfNone(1, 0.90), paced, OfAlone(0, READER), TailOfAlone(0, 2.0)];
     let of = |device: &str| {
         let processes = vec![random_reader("reader", 4 * KIB, 1), writer("writer", 256 * KIB, 32)];
-        scenario(&format!("c-reader-beside-writer-{}", short(device)), on(device, processes), &goals)
+        scenario(
+            &format!("c-reader-beside-writer-{}", short(device)),
+            on(device, processes),
+            &goals,
+        )
     };
     devices.into_iter().map(of).collect()
 }
@@ -122,7 +141,11 @@ fn beside_a_writer() -> Vec<Scenario> {
 fn on(device: &str, processes: Vec<MixProcess>) -> Mix {
     let mix = Mix::new(device, processes);
     let is_fast = ["sata", "ufs", "nvme"].iter().any(|fast| device.starts_with(fast));
-    if is_fast { Mix { warm_up: Nanos::from_secs(1), span: Nanos::from_secs(3), ..mix } } else { mix }
+    if is_fast {
+        Mix { warm_up: Nanos::from_secs(1), span: Nanos::from_secs(3), ..mix }
+    } else {
+        mix
+    }
 }
 
 /// The name of a device without its parameters.
@@ -137,7 +160,11 @@ fn shares() -> Vec<Scenario> {
     };
     let slow_writes = "slots:slots=8,latency=2ms,bandwidth=500MB/s,write_latency=6ms";
     let mut all = vec![
-        of("sequential-and-random", SLOTS, vec![stream("stream", 128 * KIB, 8), random_reader("random", 4 * KIB, 8)]),
+        of(
+            "sequential-and-random",
+            SLOTS,
+            vec![stream("stream", 128 * KIB, 8), random_reader("random", 4 * KIB, 8)],
+        ),
         of(
             "readers-and-writers",
             slow_writes,
@@ -186,7 +213,10 @@ fn shares() -> Vec<Scenario> {
             at_level(6, random_reader("large", 64 * KIB, 8)),
         ];
         all.push(of("sequential-and-random", device, processes));
-        let processes = vec![random_reader("reads", 4 * KIB, 32), at_level(2, random_writer("writes", 16 * KIB, 32))];
+        let processes = vec![
+            random_reader("reads", 4 * KIB, 32),
+            at_level(2, random_writer("writes", 16 * KIB, 32)),
+        ];
         all.push(of("readers-and-writers", device, processes));
     }
     all
@@ -194,7 +224,8 @@ fn shares() -> Vec<Scenario> {
 
 /// Two groups of processes, one of which has a third inside.
 fn groups() -> Scenario {
-    let group = |name: &str, parent, weight| Group { name: name.to_owned(), parent, weight, reserve: 0 };
+    let group =
+        |name: &str, parent, weight| Group { name: name.to_owned(), parent, weight, reserve: 0 };
     let member = |group: usize, process: MixProcess| MixProcess { group: Some(group), ..process };
     let processes = vec![
         member(0, random_reader("a1", 4 * KIB, 16)),
@@ -226,20 +257,37 @@ fn start_up() -> Vec<Scenario> {
             random_writer("heavy-5", 16 * KIB, 32),
         ];
         let mix = on(device, std::iter::once(starts).chain(heavy).collect());
-        scenario(&format!("f-start-up-{}", short(device)), mix, &[LastsOfAlone(0, 1.3), NobodyStarves(0, 0.5)])
+        scenario(
+            &format!("f-start-up-{}", short(device)),
+            mix,
+            &[LastsOfAlone(0, 1.3), NobodyStarves(0, 0.5)],
+        )
     };
-    vec![of(SLOTS, 500), of("sata-ssd-860evo", 2_000), of("ufs-3.1", 2_000), of("nvme-consumer:slc_size=0", 2_000)]
+    vec![
+        of(SLOTS, 500),
+        of("sata-ssd-860evo", 2_000),
+        of("ufs-3.1", 2_000),
+        of("nvme-consumer:slc_size=0", 2_000),
+    ]
 }
 
 /// Streams of a disk: seeks between them cost, so whoever serves each for a while gains.
 fn streams() -> Vec<Scenario> {
     let of = |name: &str, processes: Vec<MixProcess>| {
-        let mix = Mix { merges: true, span: Nanos::from_secs(20), ..Mix::new("hdd-7200", processes) };
+        let mix =
+            Mix { merges: true, span: Nanos::from_secs(20), ..Mix::new("hdd-7200", processes) };
         scenario(&format!("g-{name}-hdd-7200"), mix, &[TotalOf(Setup::BFQ, 0.9)])
     };
-    let many = |count: u32| (0..count).map(|at| stream(&format!("stream-{at}"), 128 * KIB, 1)).collect::<Vec<_>>();
-    let weighted = (0..3).map(|at| at_level(2 * at, stream(&format!("stream-{at}"), 256 * KIB, 2))).collect();
-    vec![of("two-streams", many(2)), of("eight-streams", many(8)), of("three-weighted-streams", weighted)]
+    let many = |count: u32| {
+        (0..count).map(|at| stream(&format!("stream-{at}"), 128 * KIB, 1)).collect::<Vec<_>>()
+    };
+    let weighted =
+        (0..3).map(|at| at_level(2 * at, stream(&format!("stream-{at}"), 256 * KIB, 2))).collect();
+    vec![
+        of("two-streams", many(2)),
+        of("eight-streams", many(8)),
+        of("three-weighted-streams", weighted),
+    ]
 }
 
 /// The device changes under the processes. From a second after each change on the shares are right
@@ -247,11 +295,15 @@ fn streams() -> Vec<Scenario> {
 fn changes() -> Vec<Scenario> {
     let phases = [Stretch::seconds(2, 4), Stretch::seconds(5, 8), Stretch::seconds(9, 12)];
     let slowed = |factor: u32| vec![format!("slow:from=4s,for=4s,factor={factor}")];
-    let per_phase = |goals: &dyn Fn(Stretch) -> Vec<Goal>| phases.into_iter().flat_map(goals).collect::<Vec<_>>();
+    let per_phase = |goals: &dyn Fn(Stretch) -> Vec<Goal>| {
+        phases.into_iter().flat_map(goals).collect::<Vec<_>>()
+    };
     let deep = |device: &str, bytes: u64, factor: u32, most: f64| Scenario {
         name: format!("h-slower-by-{factor}-and-faster-again-{}", short(device)),
         mix: Mix { faults: slowed(factor), ..Mix::new(device, five_readers_of(bytes, 8)) },
-        goals: per_phase(&|phase| vec![Steady(phase, 0.9), ByWeightIn(phase, 0.05), DepthIn(phase, most)]),
+        goals: per_phase(&|phase| {
+            vec![Steady(phase, 0.9), ByWeightIn(phase, 0.05), DepthIn(phase, most)]
+        }),
     };
     // 4 GB are full after about two seconds; then the drive writes half as fast.
     let full = vec![random_reader("reader", 4 * KIB, 1), writer("writer", 256 * KIB, 32)];
@@ -273,11 +325,20 @@ const TWO_SLOTS: &str = "slots:slots=2,latency=1ms";
 /// A tenant of weight 1 with a floor beside one of weight 1000.
 fn floors() -> Vec<Scenario> {
     let of = |name: &str, reserve: u64, processes: [MixProcess; 2], goals: &[Goal]| {
-        let group = |name: &str, weight, reserve| Group { name: name.to_owned(), parent: None, weight, reserve };
+        let group = |name: &str, weight, reserve| Group {
+            name: name.to_owned(),
+            parent: None,
+            weight,
+            reserve,
+        };
         let in_group = |(at, process)| MixProcess { group: Some(at), ..process };
         let groups = vec![group("a", 1, reserve), group("b", 1000, 0)];
         let processes = processes.into_iter().enumerate().map(in_group).collect();
-        scenario(&format!("i-floor-{name}-slots"), Mix { groups, ..Mix::new(TWO_SLOTS, processes) }, goals)
+        scenario(
+            &format!("i-floor-{name}-slots"),
+            Mix { groups, ..Mix::new(TWO_SLOTS, processes) },
+            goals,
+        )
     };
     let urgent = MixProcess { class: PrioClass::Rt, ..random_reader("urgent", 4 * KIB, 32) };
     vec![
@@ -307,12 +368,15 @@ fn floors() -> Vec<Scenario> {
 /// Two classes of a tenant, all of whose I/Os fit into the device.
 fn classes() -> Vec<Scenario> {
     let of = |device: &str, depth: u32, classes: [PrioClass; 2], goals: &[Goal]| {
-        let process = |class: PrioClass| MixProcess { class, ..random_reader(class.name(), 4 * KIB, depth) };
-        let name = format!("i-{}-before-{}-{}", classes[0].name(), classes[1].name(), short(device));
+        let process =
+            |class: PrioClass| MixProcess { class, ..random_reader(class.name(), 4 * KIB, depth) };
+        let name =
+            format!("i-{}-before-{}-{}", classes[0].name(), classes[1].name(), short(device));
         scenario(&name, on(device, classes.map(process).to_vec()), goals)
     };
     let pairs = [[PrioClass::Rt, PrioClass::Be], [PrioClass::Be, PrioClass::Idle]];
-    let slots = pairs.map(|classes| of(TWO_SLOTS, 8, classes, &[OfAlone(0, 0.98), TotalOfNone(0.98)]));
+    let slots =
+        pairs.map(|classes| of(TWO_SLOTS, 8, classes, &[OfAlone(0, 0.98), TotalOfNone(0.98)]));
     let drive = of("sata-ssd-860evo", 16, pairs[1], &[OfAlone(0, 0.90), TotalOfNone(0.90)]);
     slots.into_iter().chain([drive]).collect()
 }
@@ -325,7 +389,11 @@ mod tests {
     fn names_are_unique_and_every_point_has_a_scenario() {
         let all = scenarios();
         for (at, scenario) in all.iter().enumerate() {
-            assert!(!scenario.name.contains(' ') && !scenario.goals.is_empty(), "{}", scenario.name);
+            assert!(
+                !scenario.name.contains(' ') && !scenario.goals.is_empty(),
+                "{}",
+                scenario.name
+            );
             assert!(all[..at].iter().all(|other| other.name != scenario.name), "{}", scenario.name);
         }
         for letter in ["a-", "b-", "c-", "d-", "f-", "g-", "h-", "i-"] {

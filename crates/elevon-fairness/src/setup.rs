@@ -36,7 +36,11 @@ impl Setup {
         scheduler("bfq limit", "bfq:low_latency=0,inject=limit"),
         scheduler("bfq fair", "bfq:low_latency=0,inject=fair"),
         // The model is exact where the device does one thing; the clock is not corrected.
-        Self { name: "io.cost", scheduler: "none", cost_qos: Some("enable=1 ctrl=user min=100.00 max=100.00") },
+        Self {
+            name: "io.cost",
+            scheduler: "none",
+            cost_qos: Some("enable=1 ctrl=user min=100.00 max=100.00"),
+        },
         // What a kernel does if nobody sets a quality of service.
         Self { name: "io.cost auto", scheduler: "none", cost_qos: Some("enable=1") },
     ];

@@ -14,7 +14,8 @@ const MIXES: usize = 24;
 const BEATEN: &[u64] = &[15];
 
 fn is_slow(mix: &Mix) -> bool {
-    ["slots", "emmc", "hdd"].iter().any(|slow| mix.device.starts_with(slow)) && mix.span.get() > 5_000_000_000
+    ["slots", "emmc", "hdd"].iter().any(|slow| mix.device.starts_with(slow))
+        && mix.span.get() > 5_000_000_000
 }
 
 #[test]
@@ -24,18 +25,27 @@ fn flow_is_not_beaten_by_any_other() {
         return;
     }
     let (lab, setups) = (Lab::new(), Setup::all().collect::<Vec<_>>());
-    let seeded: Vec<(u64, Mix)> =
-        (0..).map(|seed| (seed, random_mix(seed))).filter(|(_, mix)| is_slow(mix)).take(MIXES).collect();
+    let seeded: Vec<(u64, Mix)> = (0..)
+        .map(|seed| (seed, random_mix(seed)))
+        .filter(|(_, mix)| is_slow(mix))
+        .take(MIXES)
+        .collect();
     let all = parallel::map(&seeded, |(_, mix)| points(&lab, mix, &setups));
     let own = setups.iter().position(|setup| *setup == Setup::FLOW).expect("flow is one of them");
     let mut beaten = BTreeSet::new();
     for (at, setup) in setups.iter().enumerate().filter(|(at, _)| *at != own) {
-        let verdicts = || all.iter().map(|points| Verdict::between(&points[own].division, &points[at].division));
+        let verdicts = || {
+            all.iter().map(|points| Verdict::between(&points[own].division, &points[at].division))
+        };
         println!("against {}: {:?}", setup.name, Tally::from_verdicts(verdicts()));
         let by_this = seeded.iter().zip(verdicts()).filter(|(_, verdict)| verdict.is_beaten());
         beaten.extend(by_this.map(|((seed, _), _)| *seed));
     }
-    assert_eq!(beaten.into_iter().collect::<Vec<_>>(), BEATEN, "seeds of mixes in which flow is beaten");
+    assert_eq!(
+        beaten.into_iter().collect::<Vec<_>>(),
+        BEATEN,
+        "seeds of mixes in which flow is beaten"
+    );
 }
 
 /// Runs the mixes of these seeds under `flow`, each of which must have less unfairness than that.
@@ -43,7 +53,8 @@ fn hold_unfairness_below(bounds: &[(u64, f64)]) {
     if Setup::FLOW.is_there() {
         let lab = Lab::new();
         for (seed, most) in bounds {
-            let unfairness = points(&lab, &random_mix(*seed), &[Setup::FLOW])[0].division.unfairness();
+            let unfairness =
+                points(&lab, &random_mix(*seed), &[Setup::FLOW])[0].division.unfairness();
             assert!(unfairness < *most, "{unfairness} of seed {seed}");
         }
     }
@@ -84,7 +95,10 @@ fn processes_that_seek_have_turns_of_a_disk() {
         for (seed, least, most) in [(331, 0.42, 0.08), (983, 0.8, 0.45), (804, 0.55, 0.35)] {
             let division = &points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division;
             let (throughput, unfairness) = (division.throughput(), division.unfairness());
-            assert!(throughput > least && unfairness < most, "{throughput} and {unfairness} of seed {seed}");
+            assert!(
+                throughput > least && unfairness < most,
+                "{throughput} and {unfairness} of seed {seed}"
+            );
         }
     }
 }
@@ -94,7 +108,8 @@ fn processes_that_seek_have_turns_of_a_disk() {
 #[test]
 fn several_requests_of_a_turn_are_in_a_disk() {
     if Setup::FLOW.is_there() {
-        let throughput = points(&Lab::new(), &random_mix(652), &[Setup::FLOW])[0].division.throughput();
+        let throughput =
+            points(&Lab::new(), &random_mix(652), &[Setup::FLOW])[0].division.throughput();
         assert!(throughput > 0.67, "{throughput}");
     }
 }

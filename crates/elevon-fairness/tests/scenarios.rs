@@ -15,8 +15,16 @@ const MISSED: &[(&str, usize, &str)] = &[
         3,
         "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
     ),
-    ("c-reader-beside-writer-ufs-3.1", 2, "a write buffer that is full: see `drives_do_not_allow_what_servers_do`"),
-    ("c-reader-beside-writer-ufs-3.1", 3, "a write buffer that is full: see `drives_do_not_allow_what_servers_do`"),
+    (
+        "c-reader-beside-writer-ufs-3.1",
+        2,
+        "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
+    ),
+    (
+        "c-reader-beside-writer-ufs-3.1",
+        3,
+        "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
+    ),
     (
         "c-reader-beside-writer-nvme-consumer",
         2,
@@ -32,22 +40,47 @@ const MISSED: &[(&str, usize, &str)] = &[
         0,
         "reads wait for what is collected for writes: see `no_pace_of_writes_leaves_a_reader_its_share`",
     ),
-    ("d-sequential-and-random-sata-ssd-860evo", 0, "0.943 of 0.95: the bound on waiting goes before shares"),
-    ("d-sequential-and-random-emmc-5.1-cq", 0, "0.918 of 0.95: the bound on waiting goes before shares"),
-    ("f-start-up-sata-ssd-860evo", 0, "see `shares_of_heavy_processes_delay_a_program_on_some_drives`"),
+    (
+        "d-sequential-and-random-sata-ssd-860evo",
+        0,
+        "0.943 of 0.95: the bound on waiting goes before shares",
+    ),
+    (
+        "d-sequential-and-random-emmc-5.1-cq",
+        0,
+        "0.918 of 0.95: the bound on waiting goes before shares",
+    ),
+    (
+        "f-start-up-sata-ssd-860evo",
+        0,
+        "see `shares_of_heavy_processes_delay_a_program_on_some_drives`",
+    ),
     ("f-start-up-ufs-3.1", 0, "see `shares_of_heavy_processes_delay_a_program_on_some_drives`"),
     ("f-start-up-nvme-consumer", 0, "a write buffer that is full delays the reads of the program"),
-    ("f-start-up-nvme-consumer", 1, "a heavy reader waits for programs, and its share counts as if it did not"),
-    ("h-fast-part-full-nvme-consumer", 1, "a write buffer that is full: the reader has 0.54 under `none`"),
+    (
+        "f-start-up-nvme-consumer",
+        1,
+        "a heavy reader waits for programs, and its share counts as if it did not",
+    ),
+    (
+        "h-fast-part-full-nvme-consumer",
+        1,
+        "a write buffer that is full: the reader has 0.54 under `none`",
+    ),
 ];
 
 fn find(name: &str) -> Scenario {
-    scenarios().into_iter().find(|scenario| scenario.name == name).unwrap_or_else(|| panic!("no scenario {name}"))
+    scenarios()
+        .into_iter()
+        .find(|scenario| scenario.name == name)
+        .unwrap_or_else(|| panic!("no scenario {name}"))
 }
 
 /// Whether a scheduler meets each goal of a scenario.
 fn met(lab: &Lab, name: &str, setup: &str) -> Vec<bool> {
-    let setup = Setup::all().find(|known| known.name == setup).unwrap_or_else(|| panic!("no setup {setup}"));
+    let setup = Setup::all()
+        .find(|known| known.name == setup)
+        .unwrap_or_else(|| panic!("no setup {setup}"));
     find(name).score(lab, &setup).iter().map(|score| score.is_met).collect()
 }
 
@@ -63,7 +96,8 @@ fn flow_meets_the_goals() {
     let mut wrong = Vec::new();
     for (scenario, scores) in all.iter().zip(scored) {
         for (at, score) in scores.iter().enumerate() {
-            let is_listed = MISSED.iter().any(|(name, goal, _)| *name == scenario.name && *goal == at);
+            let is_listed =
+                MISSED.iter().any(|(name, goal, _)| *name == scenario.name && *goal == at);
             if score.is_met == is_listed {
                 let how = if is_listed { "met: take it from MISSED" } else { "missed" };
                 let words = score.goal.words(&scenario.mix);
@@ -87,7 +121,11 @@ fn the_kernels_schedulers_fall_short_as_measured() {
     assert_eq!(met(&lab, "b-five-deep-readers-of-8-slots", "bfq fair"), [true, true]);
     // All writes are in the device already: no scheduler of a kernel protects the reader.
     for setup in ["none", "mq-deadline", "kyber", "bfq off", "bfq limit", "bfq fair"] {
-        assert_eq!(met(&lab, "c-reader-beside-writer-slots", setup), [true, false, false, false], "{setup}");
+        assert_eq!(
+            met(&lab, "c-reader-beside-writer-slots", setup),
+            [true, false, false, false],
+            "{setup}"
+        );
     }
 }
 
@@ -97,7 +135,9 @@ fn the_kernels_schedulers_fall_short_as_measured() {
 #[test]
 fn drives_do_not_allow_what_servers_do() {
     let lab = Lab::new();
-    for (name, allows) in [("slots", true), ("sata-ssd-860evo", false), ("ufs-3.1", false), ("nvme-consumer", false)] {
+    for (name, allows) in
+        [("slots", true), ("sata-ssd-860evo", false), ("ufs-3.1", false), ("nvme-consumer", false)]
+    {
         let mut mix = find(&format!("c-reader-beside-writer-{name}")).mix;
         let (alone, none) = (lab.alone(&mix), lab.run(&mix, &Setup::NONE));
         mix.processes[1].pace = Some((none.processes[1].rate * 0.90) as u64);
@@ -139,7 +179,9 @@ fn no_pace_of_writes_leaves_a_reader_its_share() {
 #[test]
 fn shares_of_heavy_processes_delay_a_program_on_some_drives() {
     let lab = Lab::new();
-    for (name, allows) in [("slots", true), ("sata-ssd-860evo", false), ("ufs-3.1", false), ("nvme-consumer", true)] {
+    for (name, allows) in
+        [("slots", true), ("sata-ssd-860evo", false), ("ufs-3.1", false), ("nvme-consumer", true)]
+    {
         let mut scenario = find(&format!("f-start-up-{name}"));
         let claims = Claims::from_lab(&lab, &scenario.mix);
         let shares = claims.shares(1.0);

@@ -213,14 +213,24 @@ pub struct ControlFile {
     parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>,
 }
 
-const fn tenant(name: &'static str, parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>) -> ControlFile {
-    ControlFile { name, place: FileOwner::Tenant, syntax: "", range: "", default: "", help: "", parse }
+const fn tenant(
+    name: &'static str,
+    parse: for<'a> fn(&'a str, &Rules) -> Result<Line<'a>, FileError>,
+) -> ControlFile {
+    ControlFile {
+        name,
+        place: FileOwner::Tenant,
+        syntax: "",
+        range: "",
+        default: "",
+        help: "",
+        parse,
+    }
 }
 
 const BPS: &str = "bytes/s, 1..=18446744073709551615; 0 removes it";
 const IOPS: &str = "I/Os a second, 1..=4294967294; 0 removes it, more is no limit";
-const RULE: &str =
-    "limit as K, M, G, T or Ki, Mi, Gi, Ti too; bucket in the limit's unit, the limit where it is left out";
+const RULE: &str = "limit as K, M, G, T or Ki, Mi, Gi, Ti too; bucket in the limit's unit, the limit where it is left out";
 
 /// All control files.
 pub const FILES: &[ControlFile] = &[
@@ -308,14 +318,18 @@ pub const FILES: &[ControlFile] = &[
         range: IOPS,
         default: "none",
         help: "v1: reads a second",
-        ..tenant("blkio.throttle.read_iops_device", |line, _| max::parse_flat(line, LimitKey::Riops))
+        ..tenant("blkio.throttle.read_iops_device", |line, _| {
+            max::parse_flat(line, LimitKey::Riops)
+        })
     },
     ControlFile {
         syntax: "[DEV] N",
         range: IOPS,
         default: "none",
         help: "v1: writes a second",
-        ..tenant("blkio.throttle.write_iops_device", |line, _| max::parse_flat(line, LimitKey::Wiops))
+        ..tenant("blkio.throttle.write_iops_device", |line, _| {
+            max::parse_flat(line, LimitKey::Wiops)
+        })
     },
     ControlFile {
         syntax: "N",
@@ -329,7 +343,9 @@ pub const FILES: &[ControlFile] = &[
         range: "1..=1000",
         default: "blkio.bfq.weight",
         help: "v1's io.bfq.weight for one device",
-        ..tenant("blkio.bfq.weight_device", |line, _| weight::parse(line, BFQ_WEIGHT_MAX, Setting::BfqWeight))
+        ..tenant("blkio.bfq.weight_device", |line, _| {
+            weight::parse(line, BFQ_WEIGHT_MAX, Setting::BfqWeight)
+        })
     },
     ControlFile {
         syntax: "as io.prio.class",
@@ -370,7 +386,8 @@ impl ControlFile {
     pub fn parse<'a>(&self, line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
         let body = line.trim_end_matches('\n');
         if let Some(at) = body.find(|c: char| c.is_control() && c != '\t') {
-            let message = "one line is one setting; write the others as lines of their own".to_owned();
+            let message =
+                "one line is one setting; write the others as lines of their own".to_owned();
             return Err(FileError { refusal: Refusal::Invalid, span: at..at, message });
         }
         (self.parse)(body, rules)
@@ -451,9 +468,14 @@ fn number(n: u64) -> String {
 /// Returns a number of bytes as a TOML value with the largest unit of which it is a multiple.
 fn bytes(n: u64) -> String {
     let units = ["K", "M", "G", "T"].into_iter().zip(1..);
-    let units = units.flat_map(|(unit, power)| [(1000_u64.pow(power), unit, ""), (1024_u64.pow(power), unit, "i")]);
+    let units = units.flat_map(|(unit, power)| {
+        [(1000_u64.pow(power), unit, ""), (1024_u64.pow(power), unit, "i")]
+    });
     let of = units.filter(|(unit, ..)| n > 0 && n.is_multiple_of(*unit)).max();
-    of.map_or_else(|| number(n), |(unit, letter, binary)| format!("\"{}{letter}{binary}B\"", n / unit))
+    of.map_or_else(
+        || number(n),
+        |(unit, letter, binary)| format!("\"{}{letter}{binary}B\"", n / unit),
+    )
 }
 
 impl Limit {
@@ -475,7 +497,10 @@ impl Limit {
             Cap::At(n) if key.ends_with("bps") => bytes(n),
             Cap::At(n) => number(n),
         };
-        let rates = self.rates().into_iter().filter_map(|(key, cap)| Some(format!("{key} = {}", rate(key, cap?))));
+        let rates = self
+            .rates()
+            .into_iter()
+            .filter_map(|(key, cap)| Some(format!("{key} = {}", rate(key, cap?))));
         let burst = self.burst.map(|burst| format!("burst = {}", bytes(burst)));
         let ios = self.burst_ios.map(|ios| format!("burst_ios = {}", number(ios)));
         let parts: Vec<String> = rates.chain(burst).chain(ios).collect();

@@ -41,8 +41,11 @@ pub enum DeviceBasis {
     Estimated,
 }
 
-const BASES: [(&str, DeviceBasis); 3] =
-    [("stated", DeviceBasis::Stated), ("fitted", DeviceBasis::Fitted), ("estimated", DeviceBasis::Estimated)];
+const BASES: [(&str, DeviceBasis); 3] = [
+    ("stated", DeviceBasis::Stated),
+    ("fitted", DeviceBasis::Fitted),
+    ("estimated", DeviceBasis::Estimated),
+];
 
 impl DeviceBasis {
     /// Returns its name in the file.
@@ -114,7 +117,9 @@ pub fn parse(file: &str, text: &str) -> Result<DeviceFile, Vec<Diagnostic>> {
     }
     for (name, is_given) in [("name", found.name.is_some()), ("base", found.base.is_some())] {
         if !is_given {
-            let message = format!("is not given; a device has a name and a base, such as {name} = \"ufs-4.0\"");
+            let message = format!(
+                "is not given; a device has a name and a base, such as {name} = \"ufs-4.0\""
+            );
             reader.complain(0, name, Problem::Missing.because(message));
         }
     }
@@ -148,24 +153,37 @@ struct Parts {
     known: [u64; 2],
 }
 
-const KEYS: [&str; 9] = ["name", "base", "summary", "parameters", "limits", "source", "end", "known_from", "known_to"];
+const KEYS: [&str; 9] =
+    ["name", "base", "summary", "parameters", "limits", "source", "end", "known_from", "known_to"];
 
 impl Parts {
     fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
         match (entry.name, entry.value) {
-            ("name", _) => self.name = reader.text("name", entry).filter(|given| is_name(reader, given, entry)),
+            ("name", _) => {
+                self.name = reader.text("name", entry).filter(|given| is_name(reader, given, entry))
+            }
             ("base", _) => self.base = reader.text("base", entry),
             ("summary", _) => self.summary = reader.text("summary", entry),
             ("parameters", _) => self.parameters = reader.settings("parameters", entry),
             ("limits", _) => self.limits = reader.settings("limits", entry),
             ("source", Value::Array(all)) => {
-                self.sources = all.iter().filter_map(|one| source(reader, one.get_ref(), one.span().start)).collect();
+                self.sources = all
+                    .iter()
+                    .filter_map(|one| source(reader, one.get_ref(), one.span().start))
+                    .collect();
             }
-            ("source", _) => reader.complain(entry.at.start, "source", "expected [[source]], with two brackets"),
+            ("source", _) => {
+                reader.complain(entry.at.start, "source", "expected [[source]], with two brackets")
+            }
             ("end", Value::Array(all)) => {
-                self.ends = all.iter().filter_map(|one| end(reader, one.get_ref(), one.span().start)).collect();
+                self.ends = all
+                    .iter()
+                    .filter_map(|one| end(reader, one.get_ref(), one.span().start))
+                    .collect();
             }
-            ("end", _) => reader.complain(entry.at.start, "end", "expected [[end]], with two brackets"),
+            ("end", _) => {
+                reader.complain(entry.at.start, "end", "expected [[end]], with two brackets")
+            }
             ("known_from", _) => self.known[0] = reader.number("known_from", entry).unwrap_or(0),
             ("known_to", _) => self.known[1] = reader.number("known_to", entry).unwrap_or(0),
             _ => reader.unknown(&quoted(entry.name), entry, &KEYS),
@@ -177,7 +195,11 @@ impl Parts {
 fn is_name(reader: &mut Reader<'_>, given: &Given, entry: &TomlEntry<'_>) -> bool {
     let is_good = given.value.chars().all(|c| c.is_alphanumeric() || "-_.+ ".contains(c));
     if !is_good {
-        reader.complain(entry.at.start, "name", "expected letters, digits, blanks and the characters - _ . +");
+        reader.complain(
+            entry.at.start,
+            "name",
+            "expected letters, digits, blanks and the characters - _ . +",
+        );
     }
     is_good
 }
@@ -196,7 +218,8 @@ fn end(reader: &mut Reader<'_>, element: &Value<'_>, at: usize) -> Option<Device
         }
     }
     if base.is_none() {
-        let message = "`base` is not given; an end of an interval is a device with a base of its own";
+        let message =
+            "`base` is not given; an end of an interval is a device with a base of its own";
         reader.complain(at, "end", Problem::Missing.because(message));
     }
     Some(DeviceEnd { base: base?, parameters })
@@ -223,15 +246,19 @@ fn source(reader: &mut Reader<'_>, element: &Value<'_>, at: usize) -> Option<Dev
         let mut text = || reader.text(&key, &entry).map(|given| given.value).unwrap_or_default();
         match (entry.name, entry.value) {
             ("parameters", Value::Array(_)) => {
-                found.parameters = reader.texts(&key, &entry).into_iter().map(|given| given.value).collect();
+                found.parameters =
+                    reader.texts(&key, &entry).into_iter().map(|given| given.value).collect();
             }
-            ("parameters", _) => reader.complain(entry.at.start, &key, "expected a list of names: [\"dies\"]"),
+            ("parameters", _) => {
+                reader.complain(entry.at.start, &key, "expected a list of names: [\"dies\"]")
+            }
             ("basis", _) => {
                 let text = text();
                 match BASES.iter().find(|(name, _)| *name == text) {
                     Some(&(_, basis)) => found.basis = basis,
                     None => {
-                        let complaint = Problem::NoChoice.because("expected stated, fitted or estimated");
+                        let complaint =
+                            Problem::NoChoice.because("expected stated, fitted or estimated");
                         reader.complain(entry.at.start, &key, complaint);
                     }
                 }
@@ -245,7 +272,8 @@ fn source(reader: &mut Reader<'_>, element: &Value<'_>, at: usize) -> Option<Dev
     }
     for (key, text) in [("value", &found.value), ("origin", &found.origin)] {
         if text.is_empty() && reader.complaints.len() == complaints {
-            let message = format!("`{key}` is not given; a source says what it states and who says so");
+            let message =
+                format!("`{key}` is not given; a source says what it states and who says so");
             reader.complain(at, "source", Problem::Missing.because(message));
         }
     }
@@ -280,7 +308,8 @@ date = \"2026-11-20\"
     fn a_file_is_read() {
         let device = parse("d.toml", GOOD).expect("a good file");
         assert_eq!((device.name.as_str(), device.base.value.as_str()), ("my-phone", "ufs-4.0"));
-        let rows: Vec<_> = device.parameters.iter().map(|g| (g.key.as_str(), g.value.as_str())).collect();
+        let rows: Vec<_> =
+            device.parameters.iter().map(|g| (g.key.as_str(), g.value.as_str())).collect();
         assert_eq!(rows, [("read_command_cost", "39us"), ("dies", "6")]);
         assert_eq!((device.parameters[1].place.line, device.parameters[1].place.column), (7, 8));
         assert_eq!(device.limits[0].value, "1024");
@@ -288,9 +317,14 @@ date = \"2026-11-20\"
         assert_eq!(device.sources[0].parameters, ["read_command_cost", "dies"]);
         assert_eq!((device.ends.len(), device.known), (0, [0, 0]));
         let more = "known_from = 21\n[[end]]\nbase = \"slots\"\n[end.parameters]\nslots = 4\nlatency = \"3ms\"\n";
-        let interval = parse("d.toml", &GOOD.replace("[parameters]", &format!("{more}[parameters]")));
+        let interval =
+            parse("d.toml", &GOOD.replace("[parameters]", &format!("{more}[parameters]")));
         let interval = interval.expect("a good file");
-        let rows: Vec<_> = interval.ends[0].parameters.iter().map(|g| (g.key.as_str(), g.value.as_str())).collect();
+        let rows: Vec<_> = interval.ends[0]
+            .parameters
+            .iter()
+            .map(|g| (g.key.as_str(), g.value.as_str()))
+            .collect();
         assert_eq!((interval.ends[0].base.value.as_str(), interval.known), ("slots", [21, 0]));
         assert_eq!(rows, [("slots", "4"), ("latency", "3ms")]);
         let odd = GOOD.replace("on my desk", "\\\"on\\\" my\\u0020desk");
@@ -310,10 +344,22 @@ date = \"2026-11-20\"
                 "name = \"a/b\"\nbase = \"null\"",
                 &["d.toml:1:1: name: is not given", "d.toml:1:8: name: expected letters"],
             ),
-            ("name = \"a\"\nbase = \"null\"\nbas = 1", &["d.toml:3:1: bas: no such key (did you mean `base`?)"]),
-            ("name = \"a\"\nbase = \"null\"\n[parameters]\nx = 1.5", &["d.toml:4:5: parameters.x: expected a whole"]),
-            ("name = \"a\"\nbase = \"null\"\n[limits]\nx = \"1,y=2\"", &["d.toml:4:5: limits.x: expected a whole"]),
-            ("name = \"a\"\nbase = \"null\"\n[source]\nvalue = \"x\"", &["d.toml:3:1: source: expected [[source]]"]),
+            (
+                "name = \"a\"\nbase = \"null\"\nbas = 1",
+                &["d.toml:3:1: bas: no such key (did you mean `base`?)"],
+            ),
+            (
+                "name = \"a\"\nbase = \"null\"\n[parameters]\nx = 1.5",
+                &["d.toml:4:5: parameters.x: expected a whole"],
+            ),
+            (
+                "name = \"a\"\nbase = \"null\"\n[limits]\nx = \"1,y=2\"",
+                &["d.toml:4:5: limits.x: expected a whole"],
+            ),
+            (
+                "name = \"a\"\nbase = \"null\"\n[source]\nvalue = \"x\"",
+                &["d.toml:3:1: source: expected [[source]]"],
+            ),
             (
                 "name = \"a\"\nbase = \"null\"\n[[source]]\nvalue = \"x\"",
                 &["d.toml:3:1: source: `origin` is not given"],
@@ -326,9 +372,13 @@ date = \"2026-11-20\"
             ("name = \"a\"\nbase = \"null\"\n[end]\nx = 1", &["d.toml:3:1: end: expected [[end]]"]),
             ("name = \"a\"\nbase = \n", &["d.toml:2:"]),
         ] {
-            let errors: Vec<String> = parse("d.toml", text).unwrap_err().iter().map(ToString::to_string).collect();
+            let errors: Vec<String> =
+                parse("d.toml", text).unwrap_err().iter().map(ToString::to_string).collect();
             assert_eq!(errors.len(), expected.len(), "{text}: {errors:?}");
-            assert!(errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)), "{text}: {errors:?}");
+            assert!(
+                errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)),
+                "{text}: {errors:?}"
+            );
         }
     }
 }

@@ -18,5 +18,8 @@ pub use grammar::WRITE_HINTS;
 pub use lines::MAX_ERRORS;
 pub use over::JobOption;
 pub use parse::{MAX_JOBS, ParsedJobs, parse, parse_all, parse_all_with};
-pub use source::{Environment, HostSource, JobSource, Machine, MemorySource, SourceError, read_text, read_text_file};
+pub use source::{
+    Environment, HostSource, JobSource, Machine, MemorySource, SourceError, read_text,
+    read_text_file,
+};
 pub use spec::JobSpec;

@@ -48,7 +48,8 @@ const fn prefix(letter: &'static str, power: u32) -> Prefix {
     Prefix { letter, decimal: 1000u64.pow(power), binary: 1 << (10 * power) }
 }
 
-pub(crate) const PREFIXES: [Prefix; 4] = [prefix("K", 1), prefix("M", 2), prefix("G", 3), prefix("T", 4)];
+pub(crate) const PREFIXES: [Prefix; 4] =
+    [prefix("K", 1), prefix("M", 2), prefix("G", 3), prefix("T", 4)];
 
 /// The maximum number of decimals.
 const DECIMALS: u32 = 12;
@@ -114,7 +115,11 @@ fn write_one_of(texts: &[String]) -> String {
 
 /// Parses `DIGITS[.DIGITS]UNIT`. `scale_of` returns the size of a unit, and `all` are the units to
 /// suggest.
-fn quantity(text: &str, scale_of: impl Fn(&str) -> Option<u64>, all: &[&str]) -> Result<u64, QuantityError> {
+fn quantity(
+    text: &str,
+    scale_of: impl Fn(&str) -> Option<u64>,
+    all: &[&str],
+) -> Result<u64, QuantityError> {
     let owned = || text.to_owned();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
@@ -144,7 +149,11 @@ fn quantity(text: &str, scale_of: impl Fn(&str) -> Option<u64>, all: &[&str]) ->
 fn is_same_unit(name: &str, written: &str) -> bool {
     let plain = |unit: &str| unit.trim_end_matches("/s").to_ascii_lowercase();
     let (name, written) = (plain(name), plain(written));
-    name == written || (written.len() == 1 && name.len() > 1 && name.ends_with('b') && name.starts_with(&written))
+    name == written
+        || (written.len() == 1
+            && name.len() > 1
+            && name.ends_with('b')
+            && name.starts_with(&written))
 }
 
 /// Parses a span of time.
@@ -168,7 +177,11 @@ pub fn share(text: &str) -> Result<u64, QuantityError> {
 
 fn in_units(text: &str, units: &'static [Unit]) -> Result<u64, QuantityError> {
     let names: Vec<&str> = units.iter().map(|(name, _)| *name).collect();
-    quantity(text, |unit| units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale), &names)
+    quantity(
+        text,
+        |unit| units.iter().find(|(name, _)| *name == unit).map(|(_, scale)| *scale),
+        &names,
+    )
 }
 
 /// Parses a size; `0` needs no unit.
@@ -182,10 +195,12 @@ pub fn size(text: &str, short: Short) -> Result<Bytes, QuantityError> {
     let scale_of = |unit: &str| match (unit, short) {
         ("B", _) | ("", Short::Decimal) => Some(1),
         ("kB", _) => Some(1_000),
-        _ => PREFIXES.iter().find_map(|Prefix { letter, decimal, binary }| match (unit.strip_prefix(letter)?, short) {
-            ("B", _) | ("", Short::Decimal) => Some(*decimal),
-            ("i" | "iB", _) | ("", Short::Binary) => Some(*binary),
-            _ => None,
+        _ => PREFIXES.iter().find_map(|Prefix { letter, decimal, binary }| {
+            match (unit.strip_prefix(letter)?, short) {
+                ("B", _) | ("", Short::Decimal) => Some(*decimal),
+                ("i" | "iB", _) | ("", Short::Binary) => Some(*binary),
+                _ => None,
+            }
         }),
     };
     const MEANT: [&str; 8] = ["kB", "KiB", "MB", "MiB", "GB", "GiB", "TB", "TiB"];
@@ -215,7 +230,8 @@ pub fn count(text: &str) -> Result<u64, QuantityError> {
 /// Returns a text that is parsed back as `value`: in the largest unit that leaves at most three
 /// decimals.
 pub fn text(value: u64, units: &[Unit]) -> String {
-    let fits = |scale: u64| value >= scale && (u128::from(value) * 1000).is_multiple_of(u128::from(scale));
+    let fits =
+        |scale: u64| value >= scale && (u128::from(value) * 1000).is_multiple_of(u128::from(scale));
     match units.iter().filter(|(_, scale)| fits(*scale)).max_by_key(|(_, scale)| scale) {
         Some(&(name, scale)) => {
             let milli = u128::from(value % scale) * 1000 / u128::from(scale);
@@ -274,7 +290,11 @@ mod tests {
         ] {
             sizes(text, [Some(bytes); 3]);
             let rate = |text: &str| rate(text, Short::Nothing).ok().map(Bytes::get);
-            assert_eq!((rate(text), rate(&format!("{text}/s"))), (Some(bytes), Some(bytes)), "{text}");
+            assert_eq!(
+                (rate(text), rate(&format!("{text}/s"))),
+                (Some(bytes), Some(bytes)),
+                "{text}"
+            );
         }
     }
 
@@ -328,19 +348,33 @@ mod tests {
         ] {
             assert_eq!(time(text), Ok(Nanos::new(ns)), "{text}");
         }
-        for text in
-            ["4", "us", "", "-1us", "1,5ms", "2m", "2 ms", "99999999999999999999s", "18446744074s", "0.0", "1.x5us"]
-        {
+        for text in [
+            "4",
+            "us",
+            "",
+            "-1us",
+            "1,5ms",
+            "2m",
+            "2 ms",
+            "99999999999999999999s",
+            "18446744074s",
+            "0.0",
+            "1.x5us",
+        ] {
             assert!(time(text).is_err(), "{text}");
         }
     }
 
     #[test]
     fn counts_and_shares() {
-        for (text, value) in [("10K", Some(10_000)), ("500", Some(500)), ("1.5K", Some(1_500)), ("10Ki", None)] {
+        for (text, value) in
+            [("10K", Some(10_000)), ("500", Some(500)), ("1.5K", Some(1_500)), ("10Ki", None)]
+        {
             assert_eq!(count(text).ok(), value, "{text}");
         }
-        for (text, value) in [("7%", Some(70_000)), ("10ppm", Some(10)), ("0", Some(0)), ("7", None)] {
+        for (text, value) in
+            [("7%", Some(70_000)), ("10ppm", Some(10)), ("0", Some(0)), ("7", None)]
+        {
             assert_eq!(share(text).ok(), value, "{text}");
         }
     }
@@ -361,7 +395,8 @@ mod tests {
 
     #[test]
     fn memory_is_told_in_whole_units() {
-        let texts = [6 << 30, 6001 << 20, 3 << 29, 4096, 0].map(|bytes| memory_text(Bytes::new(bytes)));
+        let texts =
+            [6 << 30, 6001 << 20, 3 << 29, 4096, 0].map(|bytes| memory_text(Bytes::new(bytes)));
         assert_eq!(texts, ["6GiB", "6001MiB", "1536MiB", "4KiB", "0KiB"]);
     }
 

@@ -40,7 +40,9 @@ mod tests;
 
 use access::mode;
 pub use access::{SocketModeError, is_owner, socket_mode};
-pub use device_table::{BUSY_POLL, BusyPollError, DeviceTable, HOLD, OnLossError, PoolPart, busy_poll, on_loss};
+pub use device_table::{
+    BUSY_POLL, BusyPollError, DeviceTable, HOLD, OnLossError, PoolPart, busy_poll, on_loss,
+};
 
 /// The longest name of an export, in bytes; every client can use such a name.
 pub const NAME_MAX: usize = 255;
@@ -50,8 +52,8 @@ pub(crate) const DESCRIPTION_MAX: usize = 4096;
 /// A configuration of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServeFile {
-    /// Addresses to listen at, in the file's order; none if the key is not given, for a server that
-    /// is started with its sockets.
+    /// Addresses to listen at, in the file's order; none if the key is not given, for a server
+    /// that is started with its sockets.
     pub listen: Vec<Given>,
     /// The mode of Unix sockets at which disks are served, up to 0o777.
     pub socket_mode: Option<u32>,
@@ -207,7 +209,8 @@ pub fn parse(file: &str, text: &str) -> Result<ServeFile, Vec<Diagnostic>> {
 }
 
 /// The reason why a line of a tenant names no device of a server with several.
-pub const EVERY_DEVICE: &str = "a tenant's setting holds on every device of the server; leave the device out";
+pub const EVERY_DEVICE: &str =
+    "a tenant's setting holds on every device of the server; leave the device out";
 
 /// The configuration while it is read.
 #[derive(Default)]
@@ -243,7 +246,8 @@ const KEYS: [&str; 13] = [
     "export",
     "tenant",
 ];
-const TLS_KEYS: [&str; 6] = ["certificates", "certificate", "key", "client_ca", "required", "max_connections"];
+const TLS_KEYS: [&str; 6] =
+    ["certificates", "certificate", "key", "client_ca", "required", "max_connections"];
 const EXPORT_KEYS: [&str; 11] = [
     "device",
     "start",
@@ -276,7 +280,10 @@ pub const REQUEST_MEMORY_MIN: Bytes = Bytes::new(128 << 20);
 /// # Errors
 /// The text is none, or less than [`REQUEST_MEMORY_MIN`].
 pub fn request_memory(text: &str) -> Result<Bytes, RequestMemoryError> {
-    quantity::size(text, Short::Nothing).ok().filter(|size| *size >= REQUEST_MEMORY_MIN).ok_or(RequestMemoryError)
+    quantity::size(text, Short::Nothing)
+        .ok()
+        .filter(|size| *size >= REQUEST_MEMORY_MIN)
+        .ok_or(RequestMemoryError)
 }
 
 /// A text that is no memory for the data of requests.
@@ -292,7 +299,11 @@ impl Draft {
             None => {
                 let known: Vec<&str> = Kernel::ALL.iter().map(|kernel| kernel.name()).collect();
                 let instead = Kernel::instead_of(&given.value);
-                let message = format!("{}: not modelled; there are {}; {instead}", given.value, known.join(", "));
+                let message = format!(
+                    "{}: not modelled; there are {}; {instead}",
+                    given.value,
+                    known.join(", ")
+                );
                 reader.complain(entry.at.start, "kernel", Problem::NoChoice.because(message));
             }
         }
@@ -306,7 +317,9 @@ impl Draft {
             ("control", _) => self.control = reader.text("control", entry),
             ("metrics", _) => self.metrics = reader.text("metrics", entry),
             ("tls", Value::Table(table)) => self.take_tls(reader, entry, table),
-            ("max_connections", _) => self.max_connections = max_connections(reader, entry.name, entry),
+            ("max_connections", _) => {
+                self.max_connections = max_connections(reader, entry.name, entry)
+            }
             ("request_memory", _) => {
                 let Some(given) = reader.text(entry.name, entry) else { return };
                 match request_memory(&given.value) {
@@ -351,7 +364,12 @@ impl Draft {
         }
     }
 
-    fn take_tls(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>, table: &toml::de::DeTable<'_>) {
+    fn take_tls(
+        &mut self,
+        reader: &mut Reader<'_>,
+        entry: &TomlEntry<'_>,
+        table: &toml::de::DeTable<'_>,
+    ) {
         let place = reader.place(entry.key.start);
         let mut found = TlsTable {
             place,
@@ -375,15 +393,20 @@ impl Draft {
                 _ => reader.unknown(&key, &inner, &TLS_KEYS),
             }
         }
-        let is_given = (found.certificates.is_some(), found.certificate.is_some(), found.key.is_some());
+        let is_given =
+            (found.certificates.is_some(), found.certificate.is_some(), found.key.is_some());
         let wrong = match is_given {
             _ if reader.complaints.len() > before => None,
             (true, false, false) if found.client_ca.is_none() => None,
             (false, true, true) => None,
-            (true, ..) => Some("certificates is a folder that has all files; leave certificate, key and client_ca out"),
+            (true, ..) => Some(
+                "certificates is a folder that has all files; leave certificate, key and client_ca out",
+            ),
             (false, true, false) => Some("key is missing: the private key of the certificate"),
             (false, false, true) => Some("certificate is missing: the certificate of the key"),
-            (false, false, false) => Some("certificate and key are missing; or certificates, a folder"),
+            (false, false, false) => {
+                Some("certificate and key are missing; or certificates, a folder")
+            }
         };
         if let Some(message) = wrong {
             reader.complain(entry.key.start, "tls", Problem::Missing.because(message));
@@ -413,7 +436,11 @@ impl Draft {
                 "size" => {
                     found.size = bytes(reader, &key, &inner);
                     if found.size == Some(0) {
-                        reader.complain(inner.at.start, &key, Problem::OutOfRange.because("0: a disk has some bytes"));
+                        reader.complain(
+                            inner.at.start,
+                            &key,
+                            Problem::OutOfRange.because("0: a disk has some bytes"),
+                        );
                     }
                     found.range = reader.place(inner.at.start);
                 }
@@ -440,8 +467,11 @@ impl Draft {
             None => (entry.name, entry.key.start, scope),
         };
         // The root pays for a default export, which has no name.
-        let path =
-            if path_names(path).is_ok_and(|names| names.is_empty()) { Ok(String::new()) } else { normal_path(path) };
+        let path = if path_names(path).is_ok_and(|names| names.is_empty()) {
+            Ok(String::new())
+        } else {
+            normal_path(path)
+        };
         match path {
             Ok(path) => found.tenant = path,
             Err(message) => reader.complain(at, &key, message),
@@ -471,13 +501,22 @@ impl Draft {
         };
         // Of a value that is wrong there is a complaint already.
         if listen.as_ref().is_some_and(Vec::is_empty) && !is_listen_wrong {
-            missing("listen", "nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"]");
+            missing(
+                "listen",
+                "nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"]",
+            );
         }
         if devices.is_empty() {
-            missing("device", "no device; write [device.NAME] and below it device = \"./disk.img\"");
+            missing(
+                "device",
+                "no device; write [device.NAME] and below it device = \"./disk.img\"",
+            );
         }
         if exports.is_empty() {
-            missing("export", "no export; write [export.NAME] and below it device = \"NAME\" of a device");
+            missing(
+                "export",
+                "no export; write [export.NAME] and below it device = \"NAME\" of a device",
+            );
         }
         let exports: Vec<ExportTable> = exports
             .into_iter()
@@ -489,15 +528,22 @@ impl Draft {
                 }
             })
             .collect();
-        let knows_clients = tls.as_ref().is_some_and(|tls| tls.client_ca.is_some() || tls.certificates.is_some());
-        let named = exports.iter().filter_map(|export| export.clients.iter().find(|given| !is_owner(&given.value)));
+        let knows_clients =
+            tls.as_ref().is_some_and(|tls| tls.client_ca.is_some() || tls.certificates.is_some());
+        let named = exports
+            .iter()
+            .filter_map(|export| export.clients.iter().find(|given| !is_owner(&given.value)));
         for given in named.filter(|_| !knows_clients) {
             let message = "names of clients come from their certificates; give client_ca in [tls]";
             complaints.push(given.place.diagnostic(&given.key, Problem::Missing.because(message)));
         }
-        if let Some(tls) = tls.as_ref().filter(|tls| tls.max_connections.is_some() && !knows_clients) {
+        if let Some(tls) =
+            tls.as_ref().filter(|tls| tls.max_connections.is_some() && !knows_clients)
+        {
             let message = "clients are told apart by their certificates; give client_ca";
-            complaints.push(tls.place.diagnostic("tls.max_connections", Problem::Missing.because(message)));
+            complaints.push(
+                tls.place.diagnostic("tls.max_connections", Problem::Missing.because(message)),
+            );
         }
         if complaints.is_empty() {
             let (listen, tenants) = (listen.unwrap_or_default(), tenants.tenants);
@@ -533,22 +579,31 @@ fn device_of(
     match given {
         Some(given) => pool::find(devices, &given.value).ok_or_else(|| {
             let meant = did_you_mean(&given.value, names());
-            let message =
-                format!("{}: no such device{meant}; there is no [device.{}]", given.value, quoted(&given.value));
+            let message = format!(
+                "{}: no such device{meant}; there is no [device.{}]",
+                given.value,
+                quoted(&given.value)
+            );
             given.place.diagnostic(&key, Problem::Unknown.because(message))
         }),
         None if names().count() <= 1 => {
             Ok((0, devices.first().and_then(|only| Some(only.parts.first()?.name.clone()))))
         }
         None => {
-            let message = format!("which device? There are {}", names().collect::<Vec<_>>().join(", "));
+            let message =
+                format!("which device? There are {}", names().collect::<Vec<_>>().join(", "));
             Err(export.place.diagnostic(&key, Problem::Missing.because(message)))
         }
     }
 }
 
 /// Complains of keys about the sockets of an export that has none.
-fn check_sockets(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry<'_>, export: &ExportTable) {
+fn check_sockets(
+    reader: &mut Reader<'_>,
+    scope: &str,
+    entry: &TomlEntry<'_>,
+    export: &ExportTable,
+) {
     if export.listen.is_empty() && (export.socket_mode.is_some() || export.socket_group.is_some()) {
         let message = "socket_mode and socket_group of an export are those of its own listen, which it has not";
         reader.complain(entry.key.start, scope, Problem::Missing.because(message));
@@ -556,7 +611,8 @@ fn check_sockets(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry<'_>, ex
 }
 
 /// What an empty list of addresses of an export means.
-const UNREACHABLE: &str = "it could not be reached; leave the key out for the server's own addresses";
+const UNREACHABLE: &str =
+    "it could not be reached; leave the key out for the server's own addresses";
 
 /// Returns the texts of a key, of which there has to be one; `none` says what an empty list means.
 fn some_texts(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, none: &str) -> Vec<Given> {
@@ -570,7 +626,8 @@ fn some_texts(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, none: &
 /// Returns a number of connections.
 fn max_connections(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u32> {
     let count = reader.number(key, entry)?;
-    let allowed = u32::try_from(count).ok().filter(|count| (1..=MAX_CONNECTIONS_MAX).contains(count));
+    let allowed =
+        u32::try_from(count).ok().filter(|count| (1..=MAX_CONNECTIONS_MAX).contains(count));
     if allowed.is_none() {
         let message = format!("expected a number from 1 to {MAX_CONNECTIONS_MAX}");
         reader.complain(entry.at.start, key, Problem::OutOfRange.because(message));
@@ -585,7 +642,11 @@ fn bytes(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<u6
         value => whole_number(value).and_then(|number| number.parse().ok()),
     };
     if size.is_none() {
-        reader.complain(entry.at.start, key, "expected bytes: a number, or a size with its unit, such as \"10GiB\"");
+        reader.complain(
+            entry.at.start,
+            key,
+            "expected bytes: a number, or a size with its unit, such as \"10GiB\"",
+        );
     }
     size
 }

@@ -65,7 +65,11 @@ const KEYS: [&str; 6] = ["job", "seeds", "sample", "compare", "set", "over"];
 ///
 /// # Errors
 /// All errors, each with its place and what would be right.
-pub fn parse(file: &str, text: &str, options: &[&'static str]) -> Result<SweepFile, Vec<Diagnostic>> {
+pub fn parse(
+    file: &str,
+    text: &str,
+    options: &[&'static str],
+) -> Result<SweepFile, Vec<Diagnostic>> {
     let mut reader = Reader::new(file, text);
     let Some(table) = reader.table() else { return Err(reader.complaints) };
     let mut found = SweepFile::default();
@@ -88,7 +92,11 @@ impl SweepFile {
             ("compare", _) => self.compare = reader.text(name, entry),
             ("seeds", _) => {
                 let (key, place) = (name.to_owned(), reader.place(at.start));
-                self.seeds = list(reader, name, entry).map(|list| Given { key, value: list.join(","), place });
+                self.seeds = list(reader, name, entry).map(|list| Given {
+                    key,
+                    value: list.join(","),
+                    place,
+                });
             }
             ("set", _) => self.set = reader.settings(name, entry),
             ("over", Value::Table(table)) => {
@@ -96,7 +104,12 @@ impl SweepFile {
                     let place = reader.place(entry.key.start);
                     if let Some(values) = list(reader, &format!("over.{}", entry.name), &entry) {
                         let is_list = matches!(entry.value, Value::Array(_));
-                        self.over.push(GivenList { key: entry.name.to_owned(), values, is_list, place });
+                        self.over.push(GivenList {
+                            key: entry.name.to_owned(),
+                            values,
+                            is_list,
+                            place,
+                        });
                     }
                 }
             }
@@ -104,11 +117,17 @@ impl SweepFile {
             _ if options.contains(&name) => {
                 let values = list(reader, name, entry).unwrap_or_default();
                 if values.len() > 1 && !REPEATED.contains(&name) {
-                    let message = format!("is one value here; what varies stands under [over]: {name} = [...]");
+                    let message = format!(
+                        "is one value here; what varies stands under [over]: {name} = [...]"
+                    );
                     return reader.complain(at.start, name, Problem::TooMany.because(message));
                 }
                 for value in values {
-                    self.options.push(Given { key: name.to_owned(), value, place: reader.place(key.start) });
+                    self.options.push(Given {
+                        key: name.to_owned(),
+                        value,
+                        place: reader.place(key.start),
+                    });
                 }
             }
             _ => {
@@ -126,7 +145,11 @@ fn list(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<Vec
         value => scalar(value).map(|text| vec![text]),
     };
     if all.is_none() {
-        reader.complain(entry.at.start, key, "expected a string, a number, true, false, or a list of these");
+        reader.complain(
+            entry.at.start,
+            key,
+            "expected a string, a number, true, false, or a list of these",
+        );
     }
     all
 }
@@ -144,18 +167,29 @@ mod tests {
         let plan = parse("p.toml", text, &OPTIONS).expect("a good plan");
         assert_eq!(plan.job.map(|given| given.value).as_deref(), Some("a.fio"));
         assert_eq!(plan.seeds.map(|given| given.value).as_deref(), Some("3,5"));
-        let options: Vec<_> = plan.options.iter().map(|given| (given.key.as_str(), given.value.as_str())).collect();
+        let options: Vec<_> =
+            plan.options.iter().map(|given| (given.key.as_str(), given.value.as_str())).collect();
         assert_eq!(options, [("device", "hdd-7200"), ("fault", "stall:rate=1"), ("fault", "x")]);
-        let over: Vec<_> = plan.over.iter().map(|list| (list.key.as_str(), list.values.join(" "))).collect();
-        assert_eq!(over, [("iodepth", "1..8".to_owned()), ("a:bs", "4k 8192".into()), ("sync", "1".into())]);
+        let over: Vec<_> =
+            plan.over.iter().map(|list| (list.key.as_str(), list.values.join(" "))).collect();
+        assert_eq!(
+            over,
+            [("iodepth", "1..8".to_owned()), ("a:bs", "4k 8192".into()), ("sync", "1".into())]
+        );
         assert_eq!((plan.set[0].key.as_str(), plan.set[0].value.as_str()), ("nr_requests", "128"));
     }
 
     #[test]
     fn errors_have_a_place() {
         for (text, line) in [
-            ("job = 'a.fio'\ndevise = 'x'\n", "p.toml:2:1: devise: no such key (did you mean `device`?)"),
-            ("job = 'a.fio'\n[over]\nbs = {}\n", "p.toml:3:6: over.bs: expected a string, a number"),
+            (
+                "job = 'a.fio'\ndevise = 'x'\n",
+                "p.toml:2:1: devise: no such key (did you mean `device`?)",
+            ),
+            (
+                "job = 'a.fio'\n[over]\nbs = {}\n",
+                "p.toml:3:6: over.bs: expected a string, a number",
+            ),
             (
                 "job = 'a.fio'\ndevice = ['a', 'b']\n",
                 "p.toml:2:10: device: is one value here; what varies stands under",

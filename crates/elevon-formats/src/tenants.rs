@@ -104,7 +104,13 @@ impl TenantsFile {
     fn take(&mut self, reader: &mut Reader<'_>, rules: &Rules, entry: &TomlEntry<'_>) {
         match (entry.name, entry.value) {
             ("device", Value::Table(table)) => {
-                self.device = settings(reader, rules, "device", Some(FileOwner::Device), toml_reader::entries(table));
+                self.device = settings(
+                    reader,
+                    rules,
+                    "device",
+                    Some(FileOwner::Device),
+                    toml_reader::entries(table),
+                );
             }
             ("tenant", Value::Table(table)) => {
                 let mut known = BTreeMap::new();
@@ -117,18 +123,35 @@ impl TenantsFile {
                 for element in array.iter() {
                     match element.get_ref() {
                         Value::Table(table) => {
-                            self.take_change(reader, rules, element.span(), toml_reader::entries(table));
+                            self.take_change(
+                                reader,
+                                rules,
+                                element.span(),
+                                toml_reader::entries(table),
+                            );
                         }
-                        _ => reader.complain(element.span().start, "change", "expected a table: [[change]]"),
+                        _ => reader.complain(
+                            element.span().start,
+                            "change",
+                            "expected a table: [[change]]",
+                        ),
                     }
                 }
             }
-            ("device", _) => reader.complain(entry.at.start, "device", "expected a table: [device]"),
-            ("tenant", _) => reader.complain(entry.at.start, "tenant", "expected tables: [tenant.\"NAME\"]"),
-            ("change", _) => reader.complain(entry.at.start, "change", "expected [[change]], with two brackets"),
+            ("device", _) => {
+                reader.complain(entry.at.start, "device", "expected a table: [device]")
+            }
+            ("tenant", _) => {
+                reader.complain(entry.at.start, "tenant", "expected tables: [tenant.\"NAME\"]")
+            }
+            ("change", _) => {
+                reader.complain(entry.at.start, "change", "expected [[change]], with two brackets")
+            }
             (name, _) => {
                 let meant = did_you_mean(name, TABLES);
-                let message = format!("no such table{meant}; there are [tenant.\"NAME\"], [[change]] and [device]");
+                let message = format!(
+                    "no such table{meant}; there are [tenant.\"NAME\"], [[change]] and [device]"
+                );
                 reader.complain(entry.key.start, &quoted(name), Problem::Unknown.because(message));
             }
         }
@@ -155,16 +178,28 @@ impl TenantsFile {
                     reader.complain(entry.key.start, &scope, Problem::Conflict.because(message));
                 }
                 None => {
-                    let settings =
-                        settings(reader, rules, &scope, Some(FileOwner::Tenant), toml_reader::entries(table));
+                    let settings = settings(
+                        reader,
+                        rules,
+                        &scope,
+                        Some(FileOwner::Tenant),
+                        toml_reader::entries(table),
+                    );
                     self.tenants.push(TenantTable { path, place, settings });
                 }
             },
         }
     }
 
-    fn take_change(&mut self, reader: &mut Reader<'_>, rules: &Rules, at: Range<usize>, entries: Vec<TomlEntry<'_>>) {
-        let (mut time, mut tenant, mut place, mut rest) = (None, None, reader.place(at.start), Vec::new());
+    fn take_change(
+        &mut self,
+        reader: &mut Reader<'_>,
+        rules: &Rules,
+        at: Range<usize>,
+        entries: Vec<TomlEntry<'_>>,
+    ) {
+        let (mut time, mut tenant, mut place, mut rest) =
+            (None, None, reader.place(at.start), Vec::new());
         for entry in entries {
             match (entry.name, entry.value) {
                 ("at", Value::String(text)) => match quantity::time(text) {
@@ -186,7 +221,11 @@ impl TenantsFile {
                     }
                 }
                 ("at", _) => {
-                    reader.complain(entry.at.start, "change.at", "expected a time with its unit, such as \"5s\"");
+                    reader.complain(
+                        entry.at.start,
+                        "change.at",
+                        "expected a time with its unit, such as \"5s\"",
+                    );
                     time = Some(Nanos::ZERO);
                 }
                 ("tenant", _) => {
@@ -212,9 +251,13 @@ impl TenantsFile {
             Some(_) if is_empty => reader.complain(
                 at.start,
                 "change",
-                Problem::Missing.because("nothing changes: expected a setting, such as \"io.max\" = \"rbps=max\""),
+                Problem::Missing.because(
+                    "nothing changes: expected a setting, such as \"io.max\" = \"rbps=max\"",
+                ),
             ),
-            Some(at) if before == reader.complaints.len() => self.changes.push(Change { at, tenant, place, settings }),
+            Some(at) if before == reader.complaints.len() => {
+                self.changes.push(Change { at, tenant, place, settings })
+            }
             Some(_) => {}
         }
     }
@@ -258,11 +301,16 @@ pub fn normal_path(text: &str) -> Result<String, Complaint> {
 /// # Errors
 /// A name is `..`, longer than 255 bytes, or has control characters.
 pub fn path_names(text: &str) -> Result<Vec<&str>, Complaint> {
-    let names: Vec<&str> = text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
-    match names.iter().find(|name| **name == ".." || name.len() > 255 || name.contains(char::is_control)) {
+    let names: Vec<&str> =
+        text.split('/').filter(|name| !name.is_empty() && *name != ".").collect();
+    match names
+        .iter()
+        .find(|name| **name == ".." || name.len() > 255 || name.contains(char::is_control))
+    {
         Some(name) => {
-            let message =
-                format!("{name:?} is no name of a tenant: at most 255 bytes, not `..`, no control characters");
+            let message = format!(
+                "{name:?} is no name of a tenant: at most 255 bytes, not `..`, no control characters"
+            );
             Err(Problem::Malformed.because(message))
         }
         None => Ok(names),

@@ -35,7 +35,8 @@ pub(crate) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
-        let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let lines =
+            std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
         Self { file, text, lines, devices: Vec::new(), complaints: Vec::new() }
     }
 
@@ -54,7 +55,8 @@ impl<'a> Reader<'a> {
     pub(crate) fn place(&self, at: usize) -> Span {
         let at = at.min(self.text.len());
         let line = self.lines.partition_point(|start| *start <= at);
-        let column = self.text.get(self.lines[line - 1]..at).map_or(1, |before| before.chars().count() + 1);
+        let column =
+            self.text.get(self.lines[line - 1]..at).map_or(1, |before| before.chars().count() + 1);
         Span { file: self.file.to_owned(), line: line as u32, column: column as u32 }
     }
 
@@ -94,9 +96,10 @@ impl<'a> Reader<'a> {
     /// Returns a text, or each of an array of texts.
     pub(crate) fn texts(&mut self, key: &str, entry: &TomlEntry<'_>) -> Vec<Given> {
         match entry.value {
-            Value::Array(all) => {
-                all.iter().filter_map(|value| self.text_at(key, value.get_ref(), value.span().start)).collect()
-            }
+            Value::Array(all) => all
+                .iter()
+                .filter_map(|value| self.text_at(key, value.get_ref(), value.span().start))
+                .collect(),
             value => self.text_at(key, value, entry.at.start).into_iter().collect(),
         }
     }
@@ -134,10 +137,11 @@ impl<'a> Reader<'a> {
                 value => scalar(value),
             };
             match text {
-                Some(value) => all.push(Given { key: name.to_owned(), value, place: self.place(at.start) }),
+                Some(value) => {
+                    all.push(Given { key: name.to_owned(), value, place: self.place(at.start) })
+                }
                 None => {
-                    let right =
-                        "expected a whole number, true, false, or a quantity with its unit in quotes, such as \"39us\"";
+                    let right = "expected a whole number, true, false, or a quantity with its unit in quotes, such as \"39us\"";
                     self.complain(at.start, &format!("{title}.{name}"), right);
                 }
             }
@@ -149,13 +153,16 @@ impl<'a> Reader<'a> {
     /// string if it has escapes.
     pub(crate) fn inside(&self, string: &Range<usize>, value: &str, within: usize) -> usize {
         let body = string.start + 1;
-        let is_plain = self.text.get(body..body + value.len()).is_some_and(|source| source == value);
+        let is_plain =
+            self.text.get(body..body + value.len()).is_some_and(|source| source == value);
         if is_plain { body + within } else { string.start }
     }
 
     /// Records that a line names a device.
     pub(crate) fn names_device(&mut self, device: Option<&str>, at: usize) {
-        if let Some(device) = device.filter(|device| self.devices.iter().all(|(known, _)| known != device)) {
+        if let Some(device) =
+            device.filter(|device| self.devices.iter().all(|(known, _)| known != device))
+        {
             self.devices.push((device.to_owned(), at));
         }
     }
@@ -246,7 +253,10 @@ pub(crate) fn flattened(entries: Vec<TomlEntry<'_>>) -> Vec<TomlEntry<'_>> {
         match entry.value {
             Value::Table(table) if FILES.iter().any(|file| file.name.starts_with(&prefix)) => {
                 let below = self::entries(table).into_iter().rev();
-                open.extend(below.map(|inner| TomlEntry { dotted: Some(format!("{prefix}{}", inner.name)), ..inner }));
+                open.extend(below.map(|inner| TomlEntry {
+                    dotted: Some(format!("{prefix}{}", inner.name)),
+                    ..inner
+                }));
             }
             _ => all.push(entry),
         }

@@ -2,7 +2,8 @@
 
 /// Returns a key: quoted if it cannot be bare.
 pub fn quoted(name: &str) -> String {
-    let is_bare = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
+    let is_bare = !name.is_empty()
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-');
     if is_bare { name.to_owned() } else { string(name) }
 }
 

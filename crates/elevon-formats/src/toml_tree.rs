@@ -73,9 +73,9 @@ fn node(reader: &mut Reader<'_>, key: &str, value: &Value<'_>, at: std::ops::Ran
             Tree::Text(text.to_string())
         }
         Value::Boolean(flag) => Tree::Flag(*flag),
-        Value::Array(all) => {
-            Tree::List(all.iter().map(|one| node(reader, key, one.get_ref(), one.span())).collect::<Vec<_>>())
-        }
+        Value::Array(all) => Tree::List(
+            all.iter().map(|one| node(reader, key, one.get_ref(), one.span())).collect::<Vec<_>>(),
+        ),
         Value::Table(table) => Tree::Table(table_of(reader, table)),
         Value::Float(number) => number_of(reader, key, at.start, &number.as_str().replace('_', "")),
         value => number_of(reader, key, at.start, &whole_number(value).unwrap_or_default()),
@@ -86,7 +86,11 @@ fn node(reader: &mut Reader<'_>, key: &str, value: &Value<'_>, at: std::ops::Ran
 fn number_of(reader: &mut Reader<'_>, key: &str, at: usize, digits: &str) -> Tree {
     let number = digits.parse().ok().filter(|number: &f64| number.is_finite());
     if number.is_none() {
-        reader.complain(at, key, "expected a text in quotes, a decimal number, true, false, a list or a table");
+        reader.complain(
+            at,
+            key,
+            "expected a text in quotes, a decimal number, true, false, a list or a table",
+        );
     }
     Tree::Number(number.unwrap_or_default())
 }
@@ -98,7 +102,10 @@ mod tests {
     #[test]
     fn values_have_places() {
         let all = parse("x.toml", "a = 'text'\n[b]\nc = [1, 2.5]\nd = true\n").expect("good TOML");
-        assert_eq!((all[0].key.as_str(), &all[0].node.value), ("a", &Tree::Text("text".to_owned())));
+        assert_eq!(
+            (all[0].key.as_str(), &all[0].node.value),
+            ("a", &Tree::Text("text".to_owned()))
+        );
         assert_eq!((all[0].node.place.line, all[0].node.place.column), (1, 6));
         let Tree::Table(b) = &all[1].node.value else { panic!("a table") };
         let Tree::List(c) = &b[0].node.value else { panic!("a list") };
@@ -110,7 +117,10 @@ mod tests {
     fn errors_have_places() {
         for (text, line) in [
             ("a = \n", "x.toml:1:"),
-            ("a = 1\nb = 2020-01-01\n", "x.toml:2:5: b: expected a text in quotes, a decimal number"),
+            (
+                "a = 1\nb = 2020-01-01\n",
+                "x.toml:2:5: b: expected a text in quotes, a decimal number",
+            ),
             ("a = [1, nan]\n", "x.toml:1:9: a: expected"),
         ] {
             let shown = parse("x.toml", text).expect_err(text)[0].to_string();

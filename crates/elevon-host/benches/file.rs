@@ -29,14 +29,16 @@ fn job(ios: u64, batch: u32, path: Option<&Path>) -> String {
 }
 
 fn ours(path: &Path, text: &str) -> f64 {
-    let parsed = parse(&mut MemorySource::one("bench.fio", text), "bench.fio").expect("a job of this file");
+    let parsed =
+        parse(&mut MemorySource::one("bench.fio", text), "bench.fio").expect("a job of this file");
     let options = OpenOptions { write: false, direct: false, grow_to: 0, fill: false };
     let file = HostFile::open(path, options).expect("the file was just written");
     let (limits, size) = (file.limits.clone(), file.size);
     let host = Host::new(file, 1024, None, Interrupt::new()).expect("the machine does I/O");
     let stack = Stack::new(StackConfig::new(limits, size, 1, 1024)).expect("valid limits");
     let options = JobsOptions::new(stack.config());
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, _| LayoutId(0)).expect("the job fits");
+    let mut jobs =
+        Jobs::new(&parsed.jobs, &options, &mut |_, _, _| LayoutId(0)).expect("the job fits");
     let outcome = run(&mut Engine::new(stack, host), &mut jobs, &mut NoObserver);
     let job = &outcome.jobs[0].stats;
     assert_eq!((job.error, outcome.ended_early), (0, None));
@@ -54,7 +56,11 @@ fn fio(text: &str) -> Option<f64> {
 fn main() {
     let short = std::env::args().any(|arg| arg == "--test");
     let (ios, rounds) = if short { (2_000, 1) } else { (400_000, 5) };
-    let folder = ["/dev/shm"].iter().map(PathBuf::from).find(|path| path.is_dir()).unwrap_or_else(std::env::temp_dir);
+    let folder = ["/dev/shm"]
+        .iter()
+        .map(PathBuf::from)
+        .find(|path| path.is_dir())
+        .unwrap_or_else(std::env::temp_dir);
     let path = folder.join(format!("elevon-bench-{}", std::process::id()));
     std::fs::write(&path, vec![1u8; SIZE as usize]).expect("room for 256 MiB");
     for batch in [1, 16] {

@@ -55,11 +55,18 @@ impl Slab {
 
     fn slot(&mut self, token: u64) -> Option<&mut [u8]> {
         let index = usize::try_from(token).ok()?;
-        assert_eq!(self.slots.get(index)?.in_flight, 0, "the buffer of an I/O in flight is asked for");
+        assert_eq!(
+            self.slots.get(index)?.in_flight,
+            0,
+            "the buffer of an I/O in flight is asked for"
+        );
         // SAFETY: the slot lies inside the slab (it is in the list), no command is in flight on
         // it, and the slice borrows the slab, so no command can start while it lives.
         Some(unsafe {
-            std::slice::from_raw_parts_mut(self.memory.start().add(index * self.slot_bytes), self.slot_bytes)
+            std::slice::from_raw_parts_mut(
+                self.memory.start().add(index * self.slot_bytes),
+                self.slot_bytes,
+            )
         })
     }
 }
@@ -120,7 +127,10 @@ impl Buffers {
             self.slabs.resize_with(task.index() + 1, || None);
         }
         let slab = &mut self.slabs[task.index()];
-        assert!(slab.as_ref().is_none_or(Slab::is_idle), "new buffers for {task:?}, which has commands in flight");
+        assert!(
+            slab.as_ref().is_none_or(Slab::is_idle),
+            "new buffers for {task:?}, which has commands in flight"
+        );
         *slab = None;
         *slab = Some(Slab::new(slots, bytes)?);
         Ok(())
@@ -146,13 +156,18 @@ impl Buffers {
         let slot = match Token::decode(piece.token) {
             Token::Job(slot) => slot as usize,
             Token::Cache(bio) => {
-                let frames = self.frames.as_mut().expect("frames are there before bios of the page cache");
+                let frames =
+                    self.frames.as_mut().expect("frames are there before bios of the page cache");
                 return frames.start(bio as usize, piece.offset, piece.len, is_read, spans);
             }
         };
-        let slab = self.slabs[piece.task.index()].as_mut().expect("buffers are prepared before I/O");
+        let slab =
+            self.slabs[piece.task.index()].as_mut().expect("buffers are prepared before I/O");
         let (offset, len) = (piece.offset as usize, piece.len as usize);
-        assert!(slot < slab.slots.len() && offset + len <= slab.slot_bytes, "a piece lies outside its buffer");
+        assert!(
+            slot < slab.slots.len() && offset + len <= slab.slot_bytes,
+            "a piece lies outside its buffer"
+        );
         slab.slots[slot].in_flight += 1;
         // SAFETY: inside the slab by the assertion above.
         let address = unsafe { slab.memory.start().add(slot * slab.slot_bytes + offset) };
@@ -193,8 +208,16 @@ impl Buffers {
 
     /// Takes away the entries of a task's buffers among those that are registered with the ring, or
     /// that of one of them, and yields their indices.
-    pub(crate) fn unregister(&mut self, task: TaskId, token: Option<u64>) -> impl Iterator<Item = u16> {
-        let slots = self.slabs.get_mut(task.index()).and_then(Option::as_mut).map(|slab| &mut slab.slots[..]);
+    pub(crate) fn unregister(
+        &mut self,
+        task: TaskId,
+        token: Option<u64>,
+    ) -> impl Iterator<Item = u16> {
+        let slots = self
+            .slabs
+            .get_mut(task.index())
+            .and_then(Option::as_mut)
+            .map(|slab| &mut slab.slots[..]);
         let slots = slots.unwrap_or_default();
         let chosen = match token.map(|token| token as usize) {
             None => slots,
@@ -225,7 +248,8 @@ mod tests {
     fn buffers_that_find_no_memory_are_an_error_and_others_stay() {
         let mut buffers = Buffers::default();
         prepare(&mut buffers, 0, 2, 4096);
-        let error = buffers.prepare(TaskId(1), 1024, 1 << 52).expect_err("more than any machine has");
+        let error =
+            buffers.prepare(TaskId(1), 1024, 1 << 52).expect_err("more than any machine has");
         assert_eq!(error.raw_os_error(), Some(libc::ENOMEM));
         assert!(buffers.slot(TaskId(1), 0).is_none() && buffers.slot(TaskId(0), 1).is_some());
     }
@@ -283,8 +307,11 @@ mod tests {
         assert!(spans.iter().all(|span| !span.is_of_frames()));
         buffers.finish(&spans[2], true);
         buffers.finish(&spans[1], true);
-        assert!(buffers.slot(TaskId(65_537), 1).is_some() && buffers.slot(TaskId(65_535), 1).is_some());
-        let of_the_first = |buffers: &mut Buffers| buffers.slabs[1].as_ref().expect("prepared").slots[1].in_flight;
+        assert!(
+            buffers.slot(TaskId(65_537), 1).is_some() && buffers.slot(TaskId(65_535), 1).is_some()
+        );
+        let of_the_first =
+            |buffers: &mut Buffers| buffers.slabs[1].as_ref().expect("prepared").slots[1].in_flight;
         assert_eq!(of_the_first(&mut buffers), 1, "its command is still in flight");
         buffers.finish(&spans[0], true);
         assert_eq!(of_the_first(&mut buffers), 0);

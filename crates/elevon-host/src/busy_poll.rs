@@ -93,7 +93,10 @@ mod tests {
     fn it_polls_no_longer_than_the_wait_may_last() {
         let busy_poll = BusyPoll::new(WINDOW);
         assert_eq!(busy_poll.window(None), Some(WINDOW));
-        assert_eq!(busy_poll.window(Some(Duration::from_micros(20))), Some(Duration::from_micros(20)));
+        assert_eq!(
+            busy_poll.window(Some(Duration::from_micros(20))),
+            Some(Duration::from_micros(20))
+        );
         assert_eq!(busy_poll.window(Some(Duration::ZERO)), None);
         assert_eq!(BusyPoll::new(Duration::ZERO).window(None), None);
     }

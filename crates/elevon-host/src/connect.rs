@@ -25,8 +25,12 @@ pub fn connect_unix(path: &Path, time: Duration) -> io::Result<UnixStream> {
         match socket.connect(&address) {
             // By a signal, after which it is not continued if it has a limit.
             Err(error) if error.kind() == io::ErrorKind::Interrupted && Instant::now() < until => {}
-            Err(error) if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted].contains(&error.kind()) => {
-                let words = format!("its server has not accepted a connection in {} s", time.as_secs_f64());
+            Err(error)
+                if [io::ErrorKind::WouldBlock, io::ErrorKind::Interrupted]
+                    .contains(&error.kind()) =>
+            {
+                let words =
+                    format!("its server has not accepted a connection in {} s", time.as_secs_f64());
                 return Err(io::Error::new(io::ErrorKind::TimedOut, words));
             }
             Err(error) => return Err(error),
@@ -89,7 +93,11 @@ mod tests {
         assert_eq!(first.write_timeout().expect("an option"), None);
         let began = Instant::now();
         let error = connect_unix(&path, time).expect_err("the queue is full");
-        assert_eq!((error.kind(), began.elapsed() >= time), (io::ErrorKind::TimedOut, true), "{error}");
+        assert_eq!(
+            (error.kind(), began.elapsed() >= time),
+            (io::ErrorKind::TimedOut, true),
+            "{error}"
+        );
         server.accept().expect("the first");
         connect_unix(&path, time).expect("there is room again");
         drop(server);

@@ -79,9 +79,9 @@ pub struct OpenOptions {
     pub direct: bool,
     /// Create a regular file of this size, or extend one to it; 0 keeps the size.
     pub grow_to: u64,
-    /// The file system is to be filled: a regular file grows without taking room (a write for which
-    /// there is none left fails with ENOSPC), and a new one with a `grow_to` of 0 becomes as long
-    /// as all that is free.
+    /// The file system is to be filled: a regular file grows without taking room (a write for
+    /// which there is none left fails with ENOSPC), and a new one with a `grow_to` of 0
+    /// becomes as long as all that is free.
     pub fill: bool,
 }
 
@@ -200,10 +200,16 @@ impl HostFile {
     /// The path is no regular file or block device, is in use, is empty, or cannot be opened as
     /// asked.
     pub fn open(path: &Path, options: OpenOptions) -> Result<Self, OpenError> {
-        let is_missing = || std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+        let is_missing = || {
+            std::fs::metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+        };
         let may_create = options.write && (options.grow_to > 0 || options.fill);
         let created = if may_create && is_missing() { Created::at(path) } else { Ok(None) };
-        let created = created.map_err(|error| OpenError::Io { path: path.to_owned(), action: "create it", error })?;
+        let created = created.map_err(|error| OpenError::Io {
+            path: path.to_owned(),
+            action: "create it",
+            error,
+        })?;
         let opened = Self::open_existing(path, options, created.is_some());
         if let (Err(_), Some(created)) = (&opened, created) {
             // The error says more than that an incomplete file is left.
@@ -238,7 +244,8 @@ impl HostFile {
             (_, wanted) => wanted,
         };
         if !is_block_device && options.write && bytes < wanted {
-            let grown = if options.fill { file.set_len(wanted) } else { grow(&file, bytes, wanted) };
+            let grown =
+                if options.fill { file.set_len(wanted) } else { grow(&file, bytes, wanted) };
             grown.map_err(io("make room for it"))?;
             bytes = wanted;
         }
@@ -246,15 +253,22 @@ impl HostFile {
         let size = Bytes::new(bytes - bytes % u64::from(limits.logical_block_size)).sectors_floor();
         if size.is_zero() {
             let (path, block) = (path.to_owned(), limits.logical_block_size);
-            return Err(if bytes == 0 { OpenError::Empty { path } } else { OpenError::Small { path, bytes, block } });
+            return Err(if bytes == 0 {
+                OpenError::Empty { path }
+            } else {
+                OpenError::Small { path, bytes, block }
+            });
         }
         let tail = bytes - size.bytes().get();
         if tail > 0 {
             let block = limits.logical_block_size;
-            notes
-                .push(format!("{}: its last {tail} bytes fill no block of {block} and are left alone", path.display()));
+            notes.push(format!(
+                "{}: its last {tail} bytes fill no block of {block} and are left alone",
+                path.display()
+            ));
         }
-        let flush_file = open_to_flush(path, &file, options.write).map_err(io("open it a second time"))?;
+        let flush_file =
+            open_to_flush(path, &file, options.write).map_err(io("open it a second time"))?;
         let is_in_memory = !is_block_device && is_in_memory(&file);
         let path = path.to_owned();
         Ok(Self {
@@ -359,7 +373,8 @@ impl HostFile {
         let from = libc::off_t::try_from(from).map_err(|_| libc::EINVAL)?;
         // SAFETY: a valid descriptor and plain numbers.
         let found = unsafe { libc::lseek(self.file.as_raw_fd(), from, what) };
-        u64::try_from(found).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+        u64::try_from(found)
+            .map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
     }
 }
 
@@ -390,7 +405,9 @@ impl Created {
         for _ in 0..MAX_LINKS {
             match File::options().write(true).create_new(true).open(&path) {
                 Ok(file) => return Ok(Some(Self { file, path })),
-                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+                Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => {
+                    return Err(error);
+                }
                 // A symbolic link to a file that is missing is not followed by `create_new`.
                 Err(_) => match std::fs::read_link(&path) {
                     Ok(target) => path = path.parent().unwrap_or(Path::new("")).join(target),
@@ -435,7 +452,10 @@ fn open_as(
     match open(true) {
         Ok(file) => Ok((file, true)),
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
-            notes.push(format!("{}: the file system has no O_DIRECT; I/O goes through the page cache", path.display()));
+            notes.push(format!(
+                "{}: the file system has no O_DIRECT; I/O goes through the page cache",
+                path.display()
+            ));
             Ok((open(false)?, false))
         }
         Err(error) => Err(error),
@@ -486,7 +506,8 @@ fn size_of(file: &File, is_block_device: bool) -> std::io::Result<u64> {
 /// Makes a file longer and reserves its blocks, so that a full disk is detected now and not in the
 /// middle of the run. If that fails, the file is as it was.
 fn grow(file: &File, from: u64, to: u64) -> std::io::Result<()> {
-    let len = libc::off_t::try_from(to).map_err(|_| std::io::Error::from_raw_os_error(libc::EFBIG))?;
+    let len =
+        libc::off_t::try_from(to).map_err(|_| std::io::Error::from_raw_os_error(libc::EFBIG))?;
     // SAFETY: a valid descriptor and plain numbers.
     let allocate = |mode| match unsafe { libc::fallocate(file.as_raw_fd(), mode, 0, len) } {
         0 => Ok(()),
@@ -548,7 +569,9 @@ fn limits_of(file: &File, is_block_device: bool, is_direct: bool) -> QueueLimits
         let dev = meta.rdev();
         let base = format!("/sys/dev/block/{}:{}", libc::major(dev), libc::minor(dev));
         // A partition's queue is its disk's.
-        let queue = [format!("{base}/queue"), format!("{base}/../queue")].into_iter().find(|p| Path::new(p).is_dir());
+        let queue = [format!("{base}/queue"), format!("{base}/../queue")]
+            .into_iter()
+            .find(|p| Path::new(p).is_dir());
         let number = |name: &str| {
             let text = std::fs::read_to_string(format!("{}/{name}", queue.as_ref()?)).ok()?;
             text.trim().parse::<u64>().ok()
@@ -563,12 +586,14 @@ fn limits_of(file: &File, is_block_device: bool, is_direct: bool) -> QueueLimits
             limits.max_hw_sectors = Sectors::new(kb * 2);
         }
         limits.rotational = number("rotational") == Some(1);
-        limits.max_hw_discard_sectors = Sectors::new(number("discard_max_bytes").unwrap_or(0) / 512);
+        limits.max_hw_discard_sectors =
+            Sectors::new(number("discard_max_bytes").unwrap_or(0) / 512);
         limits.discard_granularity = number("discard_granularity").unwrap_or(0) as u32;
         let atomic = |name: &str| number(&format!("atomic_write_{name}_bytes")).unwrap_or(0) as u32;
         limits.atomic_write_max = atomic("max");
         limits.atomic_write_boundary = atomic("boundary");
-        (limits.atomic_write_unit_min, limits.atomic_write_unit_max) = (atomic("unit_min"), atomic("unit_max"));
+        (limits.atomic_write_unit_min, limits.atomic_write_unit_max) =
+            (atomic("unit_min"), atomic("unit_max"));
     } else if is_direct {
         limits.logical_block_size = direct_alignment(file).unwrap_or(4096);
         let (unit_min, unit_max) = atomic_units(file).unwrap_or((0, 0));
@@ -589,7 +614,8 @@ fn atomic_units(file: &File) -> Option<(u32, u32)> {
     let (fd, empty) = (file.as_raw_fd(), c"".as_ptr());
     let into = (&raw mut answer).cast();
     // SAFETY: a valid descriptor, an empty path with AT_EMPTY_PATH, and memory for the answer.
-    let result = unsafe { libc::statx(fd, empty, libc::AT_EMPTY_PATH, libc::STATX_WRITE_ATOMIC, into) };
+    let result =
+        unsafe { libc::statx(fd, empty, libc::AT_EMPTY_PATH, libc::STATX_WRITE_ATOMIC, into) };
     let [mask, min, max] = [0, UNIT_MIN, UNIT_MIN + 1].map(|word| answer.0[word]);
     (result == 0 && mask & libc::STATX_WRITE_ATOMIC != 0 && max > 0).then_some((min, max))
 }
@@ -601,10 +627,19 @@ fn direct_alignment(file: &File) -> Option<u32> {
     let mut answer: libc::statx = unsafe { std::mem::zeroed() };
     // SAFETY: a valid descriptor, an empty path with AT_EMPTY_PATH, and memory for the answer.
     let result = unsafe {
-        libc::statx(file.as_raw_fd(), EMPTY.as_ptr(), libc::AT_EMPTY_PATH, libc::STATX_DIOALIGN, &mut answer)
+        libc::statx(
+            file.as_raw_fd(),
+            EMPTY.as_ptr(),
+            libc::AT_EMPTY_PATH,
+            libc::STATX_DIOALIGN,
+            &mut answer,
+        )
     };
     let align = answer.stx_dio_offset_align.max(answer.stx_dio_mem_align);
-    (result == 0 && answer.stx_mask & libc::STATX_DIOALIGN != 0 && align.is_power_of_two() && align <= 4096)
+    (result == 0
+        && answer.stx_mask & libc::STATX_DIOALIGN != 0
+        && align.is_power_of_two()
+        && align <= 4096)
         .then(|| align.max(512))
 }
 
@@ -618,8 +653,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("file");
         let open = || {
-            HostFile::open(&path, OpenOptions { write: true, direct: false, grow_to: 4096, fill: false })
-                .expect("a file")
+            HostFile::open(
+                &path,
+                OpenOptions { write: true, direct: false, grow_to: 4096, fill: false },
+            )
+            .expect("a file")
         };
         let (one, other) = (open(), open());
         assert!(one.lock(true).is_ok());
@@ -649,8 +687,13 @@ mod tests {
         std::os::unix::fs::FileExt::write_all_at(&sparse, &[1; 4096], 512 << 10).expect("written");
         let file = HostFile::open(&path, OpenOptions::default()).expect("a file");
         let parts: Vec<Allocation> = file.allocation(4096, (1 << 20) - 4096).collect();
-        assert_eq!(parts.iter().map(|part| part.bytes).sum::<u64>(), (1 << 20) - 4096, "the range is covered");
-        let data = parts.iter().position(|part| !part.is_hole).expect("what was written is no hole");
+        assert_eq!(
+            parts.iter().map(|part| part.bytes).sum::<u64>(),
+            (1 << 20) - 4096,
+            "the range is covered"
+        );
+        let data =
+            parts.iter().position(|part| !part.is_hole).expect("what was written is no hole");
         let before: u64 = parts[..data].iter().map(|part| part.bytes).sum();
         assert!(4096 + before <= 512 << 10, "{parts:?}");
         assert_eq!(file.allocation(0, 0).next(), None);

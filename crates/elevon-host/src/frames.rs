@@ -43,7 +43,9 @@ impl Drop for Frames {
 impl Frames {
     /// Maps `count` frames, all zero.
     pub(crate) fn new(count: u64) -> std::io::Result<Self> {
-        let count = usize::try_from(count).ok().filter(|count| *count > 0 && *count <= usize::MAX / 2 / PAGE);
+        let count = usize::try_from(count)
+            .ok()
+            .filter(|count| *count > 0 && *count <= usize::MAX / 2 / PAGE);
         let count = count.ok_or_else(|| std::io::Error::from_raw_os_error(libc::ENOMEM))?;
         let memory = Mapping::new(count * PAGE)?;
         // Hits of a large cache cause TLB misses. Frames are first used in order, so huge pages
@@ -74,13 +76,21 @@ impl Frames {
 
     /// Marks bytes `[offset, offset + len)` of a bio as in flight and appends their memory to
     /// `spans`: a span for each run of contiguous frames.
-    pub(crate) fn start(&mut self, bio: usize, offset: u64, len: u64, is_read: bool, spans: &mut Vec<Span>) {
+    pub(crate) fn start(
+        &mut self,
+        bio: usize,
+        offset: u64,
+        len: u64,
+        is_read: bool,
+        spans: &mut Vec<Span>,
+    ) {
         let (mut offset, mut left) = (offset as usize, len as usize);
         while left > 0 {
             let frame = self.bios[bio][offset / PAGE];
             let bytes = left.min(PAGE - offset % PAGE);
             let address = self.address(frame, offset % PAGE);
-            let extends = spans.last_mut().filter(|last| last.is_of_frames() && last.end() == address);
+            let extends =
+                spans.last_mut().filter(|last| last.is_of_frames() && last.end() == address);
             // The rest of a frame counts with its beginning if that is in the span.
             if extends.is_none() || offset % PAGE == 0 {
                 let in_flight = &mut self.in_flight[frame.0 as usize];
@@ -113,7 +123,10 @@ impl Frames {
         assert!(from + len <= PAGE, "a copy leaves its frame");
         let inside = self.address(frame, from);
         let InFlight { reads, writes } = self.in_flight[frame.0 as usize];
-        assert!(reads == 0 && (way == Way::ToCall || writes == 0), "bytes of {frame:?} move while it is in flight");
+        assert!(
+            reads == 0 && (way == Way::ToCall || writes == 0),
+            "bytes of {frame:?} move while it is in flight"
+        );
         let place = |buffer: Option<&mut [u8]>| -> *mut u8 {
             let buffer = buffer.expect("a call that moves bytes has a buffer");
             buffer[call_offset.get() as usize..][..len].as_mut_ptr()
@@ -163,7 +176,8 @@ mod tests {
         frames.start(0, 0, 512, true, &mut spans);
         frames.start(0, 512, 3 * PAGE_SIZE - 512, true, &mut spans);
         assert_eq!(spans.iter().map(|span| span.len).collect::<Vec<_>>(), [2 * PAGE, PAGE]);
-        let reads = |frames: &Frames| frames.in_flight.iter().map(|frame| frame.reads).collect::<Vec<_>>();
+        let reads =
+            |frames: &Frames| frames.in_flight.iter().map(|frame| frame.reads).collect::<Vec<_>>();
         assert_eq!(reads(&frames), [0, 0, 1, 1, 0, 0, 1, 0]);
         spans.iter().for_each(|span| frames.finish(span, true));
         assert_eq!(reads(&frames), [0; 8]);

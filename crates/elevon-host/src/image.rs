@@ -37,14 +37,16 @@ fn format_of(head: &[u8]) -> Option<&'static str> {
         (0, b"WithoutFreeSpace", "an image of Parallels"),
         (0, b"WithouFreSpacExt", "an image of Parallels"),
     ];
-    let is_there = |(at, magic, _): &&(usize, &[u8], &str)| head.get(*at..*at + magic.len()) == Some(*magic);
+    let is_there =
+        |(at, magic, _): &&(usize, &[u8], &str)| head.get(*at..*at + magic.len()) == Some(*magic);
     let image = formats.iter().find(is_there).map(|(.., name)| *name);
     image.or_else(|| is_configuration(head).then_some(CONFIGURATION))
 }
 
 /// Returns true if a text has a table of a device or an export. A plain disk has other bytes there.
 fn is_configuration(head: &[u8]) -> bool {
-    let is_table = |line: &[u8]| [&b"[device."[..], b"[export."].iter().any(|table| line.starts_with(table));
+    let is_table =
+        |line: &[u8]| [&b"[device."[..], b"[export."].iter().any(|table| line.starts_with(table));
     !head.contains(&0) && head.split(|byte| *byte == b'\n').any(is_table)
 }
 
@@ -108,7 +110,8 @@ impl HostFile {
     fn is_held(&self, byte: i64) -> bool {
         let mut lock = lock_of(libc::F_WRLCK as i16, byte);
         // SAFETY: as above.
-        let result = unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
+        let result =
+            unsafe { libc::fcntl(self.file.as_raw_fd(), libc::F_OFD_GETLK, &raw mut lock) };
         result == 0 && lock.l_type != libc::F_UNLCK as i16
     }
 }
@@ -142,16 +145,24 @@ mod tests {
     fn those_who_do_not_share_an_image_keep_others_out() {
         let file = tempfile::NamedTempFile::new().expect("a file");
         file.as_file().set_len(1 << 20).expect("a size");
-        let open =
-            |write| HostFile::open(file.path(), OpenOptions { write, ..OpenOptions::default() }).expect("it is there");
+        let open = |write| {
+            HostFile::open(file.path(), OpenOptions { write, ..OpenOptions::default() })
+                .expect("it is there")
+        };
         let refused = |writes, alone| open(writes).lock_as_qemu(writes, alone).is_err();
         let shared = open(true);
         shared.lock_as_qemu(true, false).expect("no other has it");
-        assert_eq!([refused(true, false), refused(false, false), refused(true, true)], [false, false, true]);
+        assert_eq!(
+            [refused(true, false), refused(false, false), refused(true, true)],
+            [false, false, true]
+        );
         drop(shared);
         let alone = open(true);
         alone.lock_as_qemu(true, true).expect("no other has it");
-        assert_eq!([refused(true, false), refused(false, false), refused(true, true)], [true, true, true]);
+        assert_eq!(
+            [refused(true, false), refused(false, false), refused(true, true)],
+            [true, true, true]
+        );
         drop(alone);
         let reads = open(false);
         reads.lock_as_qemu(false, false).expect("no other has it");

@@ -190,7 +190,8 @@ fn is_ignored(signal: i32) -> bool {
     // the old.
     unsafe {
         let mut old: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(signal, std::ptr::null(), &raw mut old) == 0 && old.sa_sigaction == libc::SIG_IGN
+        libc::sigaction(signal, std::ptr::null(), &raw mut old) == 0
+            && old.sa_sigaction == libc::SIG_IGN
     }
 }
 
@@ -199,7 +200,8 @@ fn say(text: &str) {
     // SAFETY: errno is this thread's own; the pollfd and the text are valid while they are used.
     unsafe {
         let errno = *libc::__errno_location();
-        let mut stderr = libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
+        let mut stderr =
+            libc::pollfd { fd: libc::STDERR_FILENO, events: libc::POLLOUT, revents: 0 };
         if libc::poll(&raw mut stderr, 1, 0) == 1 && stderr.revents & libc::POLLOUT != 0 {
             // A line that cannot be written is lost: there is no other output.
             let _ = libc::write(libc::STDERR_FILENO, text.as_ptr().cast(), text.len());
@@ -217,17 +219,25 @@ mod tests {
         let flags = Interrupt::new();
         assert_eq!((flags.is_set(), flags.signal()), (false, None));
         let at = |ms: u64| Instant::new(5_000_000_000 + ms * 1_000_000);
-        let meanings = [(SIGTERM, 0), (SIGTERM, 0), (SIGINT, 999), (SIGHUP, 1_000), (SIGINT, 60_000)]
-            .map(|(signal, ms)| flags.on_signal(signal, at(ms)));
+        let meanings =
+            [(SIGTERM, 0), (SIGTERM, 0), (SIGINT, 999), (SIGHUP, 1_000), (SIGINT, 60_000)]
+                .map(|(signal, ms)| flags.on_signal(signal, at(ms)));
         use Meaning::{GiveUp, Same, Stop};
         assert_eq!(meanings, [Stop, Same, Same, GiveUp, GiveUp]);
-        assert_eq!((flags.is_set(), flags.signal()), (true, Some(SIGTERM)), "the first names the end");
+        assert_eq!(
+            (flags.is_set(), flags.signal()),
+            (true, Some(SIGTERM)),
+            "the first names the end"
+        );
     }
 
     #[test]
     fn a_request_for_the_status_is_taken_once() {
         let flags = Interrupt::new();
         flags.clone().0.is_status_wanted.store(true, Ordering::Relaxed);
-        assert_eq!([flags.take_status_request(), flags.take_status_request(), flags.is_set()], [true, false, false]);
+        assert_eq!(
+            [flags.take_status_request(), flags.take_status_request(), flags.is_set()],
+            [true, false, false]
+        );
     }
 }

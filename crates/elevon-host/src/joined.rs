@@ -23,11 +23,18 @@ impl HostFile {
     pub fn joined(parts: Vec<Self>) -> Self {
         assert!((1..=MAX_PARTS).contains(&parts.len()), "a pool of {} parts", parts.len());
         let count = parts.len() as u64;
-        let limits = parts.iter().map(|part| part.limits.clone()).reduce(strictest).expect("there are some");
+        let limits =
+            parts.iter().map(|part| part.limits.clone()).reduce(strictest).expect("there are some");
         let notes = parts.iter().flat_map(|part| part.notes.clone()).collect();
         let mut parts = parts.into_iter();
         let first = parts.next().expect("there are some");
-        Self { limits, notes, size: Bytes::new(count * SLOT).sectors_floor(), others: parts.collect(), ..first }
+        Self {
+            limits,
+            notes,
+            size: Bytes::new(count * SLOT).sectors_floor(),
+            others: parts.collect(),
+            ..first
+        }
     }
 
     /// Yields the parts; a file that is no pool is its own.
@@ -41,7 +48,10 @@ impl HostFile {
         let offset = sector.byte_offset().get();
         match self.others.is_empty() {
             true => (self, offset),
-            false => ((offset / SLOT).checked_sub(1).map_or(self, |at| &self.others[at as usize]), offset % SLOT),
+            false => (
+                (offset / SLOT).checked_sub(1).map_or(self, |at| &self.others[at as usize]),
+                offset % SLOT,
+            ),
         }
     }
 }
@@ -85,7 +95,9 @@ impl Unflushed {
     /// A write has completed and was not reported yet: a flush that begins later covers it.
     pub(crate) fn wrote(&self, sector: Sector) {
         if self.0.len() > 1 {
-            self.0[(sector.byte_offset().get() / SLOT) as usize].written.fetch_add(1, Ordering::SeqCst);
+            self.0[(sector.byte_offset().get() / SLOT) as usize]
+                .written
+                .fetch_add(1, Ordering::SeqCst);
         }
     }
 

@@ -33,8 +33,8 @@ pub use mapping::Mapping;
 pub use peers::{Credentials, group_id, peer_credentials, user_id};
 pub use promise::Promises;
 pub use sockets::{
-    Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, has_hung_up, keep_alive, linger, raise_descriptor_limit,
-    set_send_buffer, shut_socket, unread, unsent,
+    Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, has_hung_up, keep_alive, linger,
+    raise_descriptor_limit, set_send_buffer, shut_socket, unread, unsent,
 };
 
 use std::collections::VecDeque;
@@ -115,7 +115,12 @@ impl Host {
     /// # Errors
     ///
     /// The kernel denies io_uring although it was asked for, or no thread can be created.
-    pub fn new(file: HostFile, depth: u32, method: Option<Method>, interrupt: Interrupt) -> std::io::Result<Self> {
+    pub fn new(
+        file: HostFile,
+        depth: u32,
+        method: Option<Method>,
+        interrupt: Interrupt,
+    ) -> std::io::Result<Self> {
         let mut warnings = file.notes.clone();
         let mut alarm = None;
         let unflushed = Unflushed::from_file(&file);
@@ -279,7 +284,8 @@ impl Host {
     fn pool(&mut self) -> std::io::Result<&mut threads::Threads> {
         if self.pool.is_none() {
             let alarm = self.watched_alarm()?;
-            self.pool = Some(threads::Threads::new(&self.file, &self.unflushed, self.depth, alarm)?);
+            self.pool =
+                Some(threads::Threads::new(&self.file, &self.unflushed, self.depth, alarm)?);
         }
         Ok(self.pool.as_mut().expect("made above"))
     }
@@ -392,7 +398,9 @@ impl Host {
     const fn is_done_at_once(&self, command: &Command) -> bool {
         match command.op {
             Op::Read | Op::Flush => true,
-            Op::Write => command.bytes.get() < LONG_WRITE || matches!(self.engine, Engine::Threads(_)),
+            Op::Write => {
+                command.bytes.get() < LONG_WRITE || matches!(self.engine, Engine::Threads(_))
+            }
             _ => false,
         }
     }
@@ -415,7 +423,8 @@ impl Driver for Host {
             return Accept::Error(Status::NotSupported);
         }
         if self.is_at_once && self.is_done_at_once(command) {
-            let mut work = Work::new(std::mem::take(&mut self.spare), &mut self.buffers, command, pieces);
+            let mut work =
+                Work::new(std::mem::take(&mut self.spare), &mut self.buffers, command, pieces);
             work.carry_out_at_once(&self.file.file, &self.file.flush_file);
             let (finished, spans) = work.end(&mut self.buffers);
             self.spare = spans;
@@ -426,10 +435,14 @@ impl Driver for Host {
         let is_discard = matches!(command.op, Op::Discard | Op::SecureErase) && is_block_device();
         // A flush of several files is several system calls.
         let is_of_several = command.op == Op::Flush && !self.file.others.is_empty();
-        let is_for_pool = is_discard || is_of_several || (command.flags.contains(Flags::ATOMIC) && is_merged(pieces));
+        let is_for_pool = is_discard
+            || is_of_several
+            || (command.flags.contains(Flags::ATOMIC) && is_merged(pieces));
         if is_for_pool && matches!(self.engine, Engine::Uring(_)) {
             if let Err(error) = self.pool() {
-                return Accept::Error(error.raw_os_error().map_or(Status::IoError, Status::from_errno));
+                return Accept::Error(
+                    error.raw_os_error().map_or(Status::IoError, Status::from_errno),
+                );
             }
             if let Some(pool) = &mut self.pool {
                 return pool.queue(&mut self.buffers, command, pieces);
@@ -548,7 +561,13 @@ mod tests {
         fn for_each(&self, each: &mut dyn FnMut(Piece)) {
             for &(sector, sectors) in self.0 {
                 let len = Sectors::new(sectors).bytes().get();
-                each(Piece { task: TaskId(0), token: 0, offset: 0, len, sector: Sector::new(sector) });
+                each(Piece {
+                    task: TaskId(0),
+                    token: 0,
+                    offset: 0,
+                    len,
+                    sector: Sector::new(sector),
+                });
             }
         }
     }
@@ -566,9 +585,12 @@ mod tests {
             sector: Sector::new(8),
             bytes: Sectors::new(16).bytes(),
         };
-        for (ranges, is_one) in
-            [(&[(8, 16)][..], true), (&[(8, 8), (16, 8)], true), (&[(8, 8), (5000, 8)], false), (&[], true)]
-        {
+        for (ranges, is_one) in [
+            (&[(8, 16)][..], true),
+            (&[(8, 8), (16, 8)], true),
+            (&[(8, 8), (5000, 8)], false),
+            (&[], true),
+        ] {
             assert_eq!(is_one_range(&discard, &Ranges(ranges)), is_one, "{ranges:?}");
         }
     }

@@ -23,14 +23,20 @@ impl Mapping {
     /// The machine has not enough memory.
     pub fn new(bytes: usize) -> std::io::Result<Self> {
         let out_of_memory = || std::io::Error::from_raw_os_error(libc::ENOMEM);
-        let bytes = bytes.max(1).checked_next_multiple_of(PAGE_SIZE as usize).ok_or_else(out_of_memory)?;
-        let (access, kind) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let bytes =
+            bytes.max(1).checked_next_multiple_of(PAGE_SIZE as usize).ok_or_else(out_of_memory)?;
+        let (access, kind) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         // SAFETY: a fresh anonymous mapping, of a length above zero, overlaps nothing.
         let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
         if start == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
-        Ok(Self { start: NonNull::new(start.cast()).ok_or_else(out_of_memory)?, bytes, is_kept: false })
+        Ok(Self {
+            start: NonNull::new(start.cast()).ok_or_else(out_of_memory)?,
+            bytes,
+            is_kept: false,
+        })
     }
 
     /// Returns its bytes: as many as were asked for, and those up to the end of the page.
@@ -55,7 +61,8 @@ impl Mapping {
     /// the caller may be using them.
     pub fn give_back(&mut self, range: std::ops::Range<usize>) {
         let page = PAGE_SIZE as usize;
-        let (from, to) = (range.start.next_multiple_of(page), range.end.min(self.bytes) / page * page);
+        let (from, to) =
+            (range.start.next_multiple_of(page), range.end.min(self.bytes) / page * page);
         if from < to {
             // SAFETY: whole pages inside the mapping, which is borrowed. An error means that they
             // stay.
@@ -96,7 +103,8 @@ mod tests {
     fn resident(mapping: &Mapping) -> usize {
         let mut pages = vec![0_u8; mapping.len() / PAGE];
         // SAFETY: the mapping's own pages, and a byte for each.
-        let result = unsafe { libc::mincore(mapping.start().cast(), mapping.len(), pages.as_mut_ptr()) };
+        let result =
+            unsafe { libc::mincore(mapping.start().cast(), mapping.len(), pages.as_mut_ptr()) };
         assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
         pages.iter().filter(|&&page| page & 1 == 1).count()
     }
@@ -118,6 +126,9 @@ mod tests {
         assert_eq!(resident(&mapping), 2);
         // SAFETY: as above.
         let bytes = unsafe { std::slice::from_raw_parts(mapping.start(), 8 * PAGE) };
-        assert!(bytes[..2 * PAGE].iter().all(|&byte| byte == 7) && bytes[2 * PAGE..].iter().all(|&byte| byte == 0));
+        assert!(
+            bytes[..2 * PAGE].iter().all(|&byte| byte == 7)
+                && bytes[2 * PAGE..].iter().all(|&byte| byte == 0)
+        );
     }
 }

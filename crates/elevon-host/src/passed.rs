@@ -76,7 +76,13 @@ fn option(socket: &OwnedFd, name: libc::c_int) -> Option<libc::c_int> {
     let mut length = size_of::<libc::c_int>() as libc::socklen_t;
     // SAFETY: the descriptor is open, and the places are as long as said.
     let result = unsafe {
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, name, (&raw mut value).cast(), &raw mut length)
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            name,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
     };
     (result == 0).then_some(value)
 }

@@ -25,7 +25,13 @@ pub fn peer_credentials(socket: &impl AsRawFd) -> Option<Credentials> {
     // SAFETY: an open descriptor, and memory of the length that is told.
     let result = unsafe {
         let value = (&raw mut of).cast();
-        libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERCRED, value, &raw mut length)
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            value,
+            &raw mut length,
+        )
     };
     // Of TCP there are none: the process is 0 and the user is -1.
     let pid = u32::try_from(of.pid).ok().filter(|_| result == 0 && of.uid != u32::MAX)?;
@@ -42,7 +48,13 @@ fn peer_groups(socket: &impl AsRawFd) -> Vec<u32> {
         // SAFETY: an open descriptor, and memory of the length that is told.
         let result = unsafe {
             let value = groups.as_mut_ptr().cast();
-            libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_PEERGROUPS, value, &raw mut length)
+            libc::getsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_SOCKET,
+                libc::SO_PEERGROUPS,
+                value,
+                &raw mut length,
+            )
         };
         let found = length as usize / mem::size_of::<u32>();
         if result == 0 {
@@ -67,7 +79,15 @@ pub fn user_id(name: &str) -> Option<u32> {
     let mut entry: libc::passwd = unsafe { mem::zeroed() };
     let mut found = ptr::null_mut();
     // SAFETY: a text with its end, and memory of the length that is told.
-    unsafe { libc::getpwnam_r(name.as_ptr(), &raw mut entry, memory.as_mut_ptr(), memory.len(), &raw mut found) };
+    unsafe {
+        libc::getpwnam_r(
+            name.as_ptr(),
+            &raw mut entry,
+            memory.as_mut_ptr(),
+            memory.len(),
+            &raw mut found,
+        )
+    };
     (!found.is_null()).then_some(entry.pw_uid)
 }
 
@@ -78,7 +98,15 @@ pub fn group_id(name: &str) -> Option<u32> {
     let mut entry: libc::group = unsafe { mem::zeroed() };
     let mut found = ptr::null_mut();
     // SAFETY: a text with its end, and memory of the length that is told.
-    unsafe { libc::getgrnam_r(name.as_ptr(), &raw mut entry, memory.as_mut_ptr(), memory.len(), &raw mut found) };
+    unsafe {
+        libc::getgrnam_r(
+            name.as_ptr(),
+            &raw mut entry,
+            memory.as_mut_ptr(),
+            memory.len(),
+            &raw mut found,
+        )
+    };
     (!found.is_null()).then_some(entry.gr_gid)
 }
 
@@ -97,13 +125,17 @@ mod tests {
         assert_eq!(of.pid, std::process::id());
         assert_eq!(of.uid, std::fs::metadata("/proc/self").expect("a process").uid());
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let tcp = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        let tcp =
+            TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
         assert_eq!(peer_credentials(&tcp), None);
     }
 
     #[test]
     fn names_of_users_and_groups_have_numbers() {
         assert_eq!((user_id("root"), group_id("root")), (Some(0), Some(0)));
-        assert_eq!((user_id("no such user"), group_id("no such group"), user_id("a\0b")), (None, None, None));
+        assert_eq!(
+            (user_id("no such user"), group_id("no such group"), user_id("a\0b")),
+            (None, None, None)
+        );
     }
 }

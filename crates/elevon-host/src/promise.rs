@@ -88,7 +88,11 @@ mod tests {
             assert_eq!(promises.settle(&flush, Status::Ok), Status::Ok);
             assert_eq!(promises.settle(&first, Status::Os(122)), Status::Os(122));
             assert_eq!(promises.settle(&flush, Status::Ok), Status::Os(122));
-            assert_eq!(promises.settle(&flush, Status::IoError), Status::IoError, "an error stays what it is");
+            assert_eq!(
+                promises.settle(&flush, Status::IoError),
+                Status::IoError,
+                "an error stays what it is"
+            );
             assert_eq!(promises.settle(&flush, Status::Ok), Status::Os(122));
         }
     }
@@ -103,10 +107,18 @@ mod tests {
         assert_eq!(promises.settle_of_regular_file(&flush, Status::Ok), Status::IoError);
         let mut promises = Promises::default();
         assert_eq!(promises.settle_of_regular_file(&flush, Status::NoSpace), Status::NoSpace);
-        assert_eq!(promises.settle_of_regular_file(&flush, Status::Ok), Status::NoSpace, "its flush failed");
+        assert_eq!(
+            promises.settle_of_regular_file(&flush, Status::Ok),
+            Status::NoSpace,
+            "its flush failed"
+        );
         let mut promises = Promises::default();
         promises.settle(&write, Status::NoSpace);
-        assert_eq!(promises.settle(&flush, Status::Ok), Status::NoSpace, "a device's cache may have lost others'");
+        assert_eq!(
+            promises.settle(&flush, Status::Ok),
+            Status::NoSpace,
+            "a device's cache may have lost others'"
+        );
     }
 
     #[test]

@@ -117,7 +117,9 @@ mod tests {
     fn an_entry_grows_and_is_used_again_and_a_refusal_holds_until_one_is_released() {
         let ring = match IoUring::new(8) {
             Ok(ring) => ring,
-            Err(error) => return elevon_testkit::denied(&format!("io_uring is denied here: {error}")),
+            Err(error) => {
+                return elevon_testkit::denied(&format!("io_uring is denied here: {error}"));
+            }
         };
         let memory = Mapping::new(1 << 20).expect("memory");
         let mut table = RegisteredTable::default();
@@ -134,8 +136,16 @@ mod tests {
         // SAFETY: the kernel refuses an address at which there is no memory.
         assert_eq!(unsafe { table.cover(&ring.submitter(), &mut other, nowhere, 8192) }, None);
         assert_eq!(other, None, "its entry may not hold any more");
-        assert_eq!(cover(&mut table, &ring, &mut third, &memory, 4096), None, "the kernel is not asked again");
-        assert_eq!(cover(&mut table, &ring, &mut one, &memory, 8192), Some(0), "what is known stays");
+        assert_eq!(
+            cover(&mut table, &ring, &mut third, &memory, 4096),
+            None,
+            "the kernel is not asked again"
+        );
+        assert_eq!(
+            cover(&mut table, &ring, &mut one, &memory, 8192),
+            Some(0),
+            "what is known stays"
+        );
         table.release(&ring.submitter(), 0);
         assert_eq!(cover(&mut table, &ring, &mut third, &memory, 4096), Some(0));
         drop(ring);

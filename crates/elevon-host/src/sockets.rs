@@ -57,8 +57,15 @@ pub fn raise_descriptor_limit() -> io::Result<()> {
 fn set_option(socket: &impl AsRawFd, option: libc::c_int, value: i32) -> io::Result<()> {
     let length = mem::size_of_val(&value) as libc::socklen_t;
     // SAFETY: an open descriptor, and a value of the length that is told.
-    let result =
-        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, option, (&raw const value).cast(), length) };
+    let result = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw const value).cast(),
+            length,
+        )
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -89,10 +96,19 @@ pub fn unread(socket: &impl AsRawFd) -> u64 {
 /// Returns how many bytes were sent through a TCP connection that the system of its peer does not
 /// have yet; 0 for a socket of another kind, which keeps for its peer what was sent.
 pub fn unsent(socket: &impl AsRawFd) -> usize {
-    let (mut domain, mut length): (libc::c_int, _) = (0, mem::size_of::<libc::c_int>() as libc::socklen_t);
+    let (mut domain, mut length): (libc::c_int, _) =
+        (0, mem::size_of::<libc::c_int>() as libc::socklen_t);
     let value = (&raw mut domain).cast();
     // SAFETY: an open descriptor, and memory of the length that is told.
-    unsafe { libc::getsockopt(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_DOMAIN, value, &raw mut length) };
+    unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_DOMAIN,
+            value,
+            &raw mut length,
+        )
+    };
     let mut bytes: libc::c_int = 0;
     if domain != libc::AF_UNIX {
         // SAFETY: an open descriptor, and memory for the number. An error leaves 0.
@@ -112,7 +128,8 @@ pub fn linger(socket: &impl AsRawFd, patience: Duration, most: Duration) {
         for _ in 0..DROPS {
             let (memory, length) = (dropped.as_mut_ptr().cast(), dropped.len());
             // SAFETY: an open descriptor, and memory of this length.
-            let read = unsafe { libc::recv(socket.as_raw_fd(), memory, length, libc::MSG_DONTWAIT) };
+            let read =
+                unsafe { libc::recv(socket.as_raw_fd(), memory, length, libc::MSG_DONTWAIT) };
             if read <= 0 {
                 break;
             }
@@ -169,7 +186,13 @@ pub struct SlotBytes {
 
 impl SlotBytes {
     fn piece(&self) -> Piece {
-        Piece { task: self.task, token: self.token, offset: self.start, len: self.length, sector: Sector::ZERO }
+        Piece {
+            task: self.task,
+            token: self.token,
+            offset: self.start,
+            len: self.length,
+            sector: Sector::ZERO,
+        }
     }
 }
 
@@ -194,7 +217,9 @@ impl Incoming {
     pub fn bytes(&self) -> &[u8] {
         // SAFETY: inside the mapping, which is initialised; while the kernel writes to it, it
         // belongs to the socket.
-        unsafe { std::slice::from_raw_parts(self.memory.start().add(self.start), self.end - self.start) }
+        unsafe {
+            std::slice::from_raw_parts(self.memory.start().add(self.start), self.end - self.start)
+        }
     }
 
     /// Takes the first bytes.
@@ -210,7 +235,12 @@ impl Incoming {
     pub fn room(&mut self) -> &mut [u8] {
         self.move_to_front();
         // SAFETY: as in `bytes`, and the slice borrows the memory.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(self.end), self.memory.len() - self.end) }
+        unsafe {
+            std::slice::from_raw_parts_mut(
+                self.memory.start().add(self.end),
+                self.memory.len() - self.end,
+            )
+        }
     }
 
     /// Counts bytes that were put into the room.
@@ -232,7 +262,11 @@ impl Incoming {
         if self.start > 0 {
             // SAFETY: both ranges are inside the mapping, and `copy` allows them to overlap.
             unsafe {
-                ptr::copy(self.memory.start().add(self.start), self.memory.start(), self.end - self.start);
+                ptr::copy(
+                    self.memory.start().add(self.start),
+                    self.memory.start(),
+                    self.end - self.start,
+                );
             }
             (self.start, self.end) = (0, self.end - self.start);
         }
@@ -387,7 +421,10 @@ impl Socket {
         spans.clear();
         slots.iter().for_each(|slot| buffers.start(&slot.piece(), true, &mut spans));
         incoming.move_to_front();
-        let rest = (incoming.memory.start().wrapping_add(incoming.end), incoming.memory.len() - incoming.end);
+        let rest = (
+            incoming.memory.start().wrapping_add(incoming.end),
+            incoming.memory.len() - incoming.end,
+        );
         assert!(rest.1 > 0, "there is room for what comes");
         let message = &mut self.received;
         message.vectors.clear();
@@ -429,7 +466,9 @@ impl Socket {
 
     fn send_entry(&mut self) -> squeue::Entry {
         let flags = (libc::MSG_NOSIGNAL | libc::MSG_WAITALL) as u32;
-        opcode::SendMsg::new(types::Fd(self.fd.as_raw_fd()), self.sent.header()).flags(flags).build()
+        opcode::SendMsg::new(types::Fd(self.fd.as_raw_fd()), self.sent.header())
+            .flags(flags)
+            .build()
     }
 
     /// Takes the result of a receive.
@@ -467,7 +506,8 @@ impl Socket {
         let Sending { outgoing, spans, total, sent } = self.send.take().expect("found above");
         spans.iter().for_each(|span| buffers.finish(span, false));
         self.spare.push(spans);
-        let is_whole = |_| if sent == total { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
+        let is_whole =
+            |_| if sent == total { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) };
         Next::Event(SocketEvent::Sent(id, outgoing, result.and_then(is_whole)))
     }
 

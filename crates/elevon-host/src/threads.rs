@@ -37,7 +37,12 @@ pub(crate) struct Work {
 
 impl Work {
     /// Takes a command, whose buffers are in flight from now on. `spans` is a list to be used.
-    pub(crate) fn new(mut spans: Vec<Span>, buffers: &mut Buffers, command: &Command, pieces: &dyn Pieces) -> Self {
+    pub(crate) fn new(
+        mut spans: Vec<Span>,
+        buffers: &mut Buffers,
+        command: &Command,
+        pieces: &dyn Pieces,
+    ) -> Self {
         spans.clear();
         if command.op.has_data() {
             let is_read = command.op == Op::Read;
@@ -49,15 +54,17 @@ impl Work {
     /// Carries it out with as many system calls as needed, on a regular file that is no pool.
     pub(crate) fn carry_out_at_once(&mut self, file: &File, flush_file: &File) {
         let offset = self.command.sector.byte_offset().get();
-        self.status =
-            carry_out((file, flush_file, false), offset, self).map_or_else(Status::from_errno, |()| Status::Ok);
+        self.status = carry_out((file, flush_file, false), offset, self)
+            .map_or_else(Status::from_errno, |()| Status::Ok);
     }
 
     /// The same on the parts of a pool, or on the one file of what is none.
     fn carry_out(&mut self, hand: &Hand) {
         let place = self.command.sector.byte_offset().get();
         let done = match (&hand.files[..], self.command.op) {
-            ([_, _, ..], Op::Flush) => hand.unflushed.flush(|part| carry_out(hand.files[part].get(), 0, self)),
+            ([_, _, ..], Op::Flush) => {
+                hand.unflushed.flush(|part| carry_out(hand.files[part].get(), 0, self))
+            }
             ([only], _) => carry_out(only.get(), place, self),
             (parts, _) => carry_out(parts[(place / SLOT) as usize].get(), place % SLOT, self),
         };
@@ -131,7 +138,12 @@ impl Threads {
     /// # Errors
     ///
     /// No thread or no descriptor can be created.
-    pub(crate) fn new(file: &HostFile, unflushed: &Unflushed, depth: u32, alarm: Alarm) -> std::io::Result<Self> {
+    pub(crate) fn new(
+        file: &HostFile,
+        unflushed: &Unflushed,
+        depth: u32,
+        alarm: Alarm,
+    ) -> std::io::Result<Self> {
         let (sender, results) = channel();
         let queue = Arc::new(WorkQueue::default());
         let hand = Hand {
@@ -150,7 +162,15 @@ impl Threads {
                 Err(_) => break,
             }
         }
-        Ok(Self { queue, results, alarm, arrived: VecDeque::new(), handles, in_flight: 0, spare: Vec::new() })
+        Ok(Self {
+            queue,
+            results,
+            alarm,
+            arrived: VecDeque::new(),
+            handles,
+            in_flight: 0,
+            spare: Vec::new(),
+        })
     }
 
     /// Returns how many commands are carried out at a time.
@@ -163,7 +183,12 @@ impl Threads {
         self.in_flight
     }
 
-    pub(crate) fn queue(&mut self, buffers: &mut Buffers, command: &Command, pieces: &dyn Pieces) -> Accept {
+    pub(crate) fn queue(
+        &mut self,
+        buffers: &mut Buffers,
+        command: &Command,
+        pieces: &dyn Pieces,
+    ) -> Accept {
         let work = Work::new(self.spare.pop().unwrap_or_default(), buffers, command, pieces);
         self.queue.waiting.lock().expect("no thread panics with the lock").0.push_back(work);
         self.queue.ready.notify_one();
@@ -217,7 +242,10 @@ fn serve(hand: &Hand) {
             match waiting.0.pop_front() {
                 Some(work) => break work,
                 None if waiting.1 => return,
-                None => waiting = hand.queue.ready.wait(waiting).expect("no thread panics with the lock"),
+                None => {
+                    waiting =
+                        hand.queue.ready.wait(waiting).expect("no thread panics with the lock")
+                }
             }
         };
         drop(waiting);
@@ -239,7 +267,9 @@ fn carry_out(
     let allocate = |mode: i32| {
         let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
         // SAFETY: a valid descriptor and plain numbers.
-        checked(unsafe { libc::fallocate(fd, mode | libc::FALLOC_FL_KEEP_SIZE, offset, bytes) } as isize).map(|_| ())
+        checked(unsafe { libc::fallocate(fd, mode | libc::FALLOC_FL_KEEP_SIZE, offset, bytes) }
+            as isize)
+        .map(|_| ())
     };
     let discard = |request: libc::Ioctl| {
         let range = [offset, bytes];
@@ -249,7 +279,9 @@ fn carry_out(
     match work.command.op {
         Op::Read | Op::Write | Op::ZoneAppend => move_data(fd, offset, work),
         // Called once, without a retry: see `Promises`. SAFETY: a valid descriptor.
-        Op::Flush => checked(unsafe { libc::fdatasync(flush_file.as_raw_fd()) } as isize).map(|_| ()),
+        Op::Flush => {
+            checked(unsafe { libc::fdatasync(flush_file.as_raw_fd()) } as isize).map(|_| ())
+        }
         Op::Discard if is_block_device => discard(BLKDISCARD),
         Op::SecureErase if is_block_device => discard(BLKSECDISCARD),
         Op::Discard | Op::SecureErase => allocate(libc::FALLOC_FL_PUNCH_HOLE),
@@ -268,7 +300,10 @@ fn move_data(fd: i32, start: u64, work: &mut Work) -> Result<(), i32> {
     for span in &work.spans {
         let mut done = 0;
         while done < span.len {
-            let vector = libc::iovec { iov_base: span.address.wrapping_add(done).cast(), iov_len: span.len - done };
+            let vector = libc::iovec {
+                iov_base: span.address.wrapping_add(done).cast(),
+                iov_len: span.len - done,
+            };
             let at = (start + work.moved) as libc::off_t;
             // SAFETY: the span's slot counts as in flight until the completion is taken, so no
             // other code accesses it, and the memory lives as long as the slab.
@@ -295,5 +330,6 @@ fn move_data(fd: i32, start: u64, work: &mut Work) -> Result<(), i32> {
 }
 
 fn checked(result: isize) -> Result<usize, i32> {
-    usize::try_from(result).map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    usize::try_from(result)
+        .map_err(|_| std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
 }

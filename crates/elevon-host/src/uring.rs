@@ -152,7 +152,9 @@ impl Uring {
     /// registered any more. None of their commands is in flight.
     pub(crate) fn unregister(&mut self, buffers: &mut Buffers, task: TaskId, token: Option<u64>) {
         let submitter = self.ring.submitter();
-        buffers.unregister(task, token).for_each(|index| self.registered.release(&submitter, index));
+        buffers
+            .unregister(task, token)
+            .for_each(|index| self.registered.release(&submitter, index));
     }
 
     pub(crate) fn queue(
@@ -167,7 +169,14 @@ impl Uring {
         }
         let key = self.free.pop().unwrap_or_else(|| {
             let (spans, iovecs) = (Vec::new(), Vec::new());
-            self.table.push(InFlight { command: *command, spans, iovecs, moved: 0, tries: 0, is_live: false });
+            self.table.push(InFlight {
+                command: *command,
+                spans,
+                iovecs,
+                moved: 0,
+                tries: 0,
+                is_live: false,
+            });
             (self.table.len() - 1) as u32
         });
         let entry = &mut self.table[key as usize];
@@ -182,7 +191,9 @@ impl Uring {
             if let (true, [span]) = (file.is_direct, &mut entry.spans[..]) {
                 let (table, ring) = (&mut self.registered, self.ring.submitter());
                 // SAFETY: the buffer is there until `unregister`, or until the ring was dropped.
-                buffers.register(span, |known, start, bytes| unsafe { table.cover(&ring, known, start, bytes) });
+                buffers.register(span, |known, start, bytes| unsafe {
+                    table.cover(&ring, known, start, bytes)
+                });
             }
         }
         self.in_flight += 1;
@@ -246,7 +257,10 @@ impl Uring {
     }
 
     /// Calls the kernel.
-    fn enter_kernel(&mut self, call: impl FnOnce(&IoUring) -> std::io::Result<usize>) -> std::io::Result<usize> {
+    fn enter_kernel(
+        &mut self,
+        call: impl FnOnce(&IoUring) -> std::io::Result<usize>,
+    ) -> std::io::Result<usize> {
         #[cfg(test)]
         if self.fails > 0 {
             self.fails -= 1;
@@ -258,7 +272,8 @@ impl Uring {
     /// Records a permanent error as the failure of the ring. Returns true if the kernel took
     /// nothing for now: it has no memory, or results have to be taken first.
     fn note(&mut self, result: std::io::Result<usize>) -> bool {
-        const PASSING: [i32; 5] = [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN, libc::ENOMEM];
+        const PASSING: [i32; 5] =
+            [libc::ETIME, libc::EINTR, libc::EBUSY, libc::EAGAIN, libc::ENOMEM];
         let Err(error) = result else { return false };
         let errno = error.raw_os_error().unwrap_or_default();
         if !PASSING.contains(&errno) {
@@ -361,7 +376,13 @@ impl Uring {
         socket.into_fd()
     }
 
-    pub(crate) fn receive(&mut self, id: SocketId, incoming: Incoming, slots: &[SlotBytes], buffers: &mut Buffers) {
+    pub(crate) fn receive(
+        &mut self,
+        id: SocketId,
+        incoming: Incoming,
+        slots: &[SlotBytes],
+        buffers: &mut Buffers,
+    ) {
         let sqe = self.socket(id).receive(incoming, slots, buffers);
         self.push_entry(&sqe.user_data(RECEIVE | u64::from(id.0)));
     }
@@ -390,8 +411,11 @@ impl Uring {
             let id = SocketId(key as u32);
             let is_send = key & SEND != 0;
             let socket = self.socket(id);
-            let next =
-                if is_send { socket.on_sent(id, result, buffers) } else { socket.on_received(id, result, buffers) };
+            let next = if is_send {
+                socket.on_sent(id, result, buffers)
+            } else {
+                socket.on_received(id, result, buffers)
+            };
             match next {
                 Next::Again(sqe) => self.push_entry(&sqe.user_data(key)),
                 Next::Event(event) => return Some(event),
@@ -412,7 +436,8 @@ impl Uring {
     pub(crate) fn wait(&mut self, limit: Option<Duration>, others: bool) -> bool {
         if let Some((fd, is_watched @ false)) = &mut self.alarm {
             *is_watched = true;
-            let sqe = opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build().user_data(ALARM);
+            let sqe =
+                opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build().user_data(ALARM);
             self.push_entry(&sqe);
         }
         // Without DEFER_TASKRUN an entry of the alarm may be taken at any time, also after the
@@ -513,7 +538,9 @@ impl Uring {
     /// them.
     fn enter(&mut self, limit: Duration) -> std::io::Result<usize> {
         let timespec = types::Timespec::new().sec(limit.as_secs()).nsec(limit.subsec_nanos());
-        self.enter_kernel(|ring| ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&timespec)))
+        self.enter_kernel(|ring| {
+            ring.submitter().submit_with_args(1, &types::SubmitArgs::new().timespec(&timespec))
+        })
     }
 }
 
@@ -521,7 +548,11 @@ impl Uring {
 /// never expire.
 fn waits_with_a_limit(has_ext_arg: bool) -> std::io::Result<()> {
     let words = "a wait cannot have a time limit before Linux 5.11";
-    if has_ext_arg { Ok(()) } else { Err(std::io::Error::new(std::io::ErrorKind::Unsupported, words)) }
+    if has_ext_arg {
+        Ok(())
+    } else {
+        Err(std::io::Error::new(std::io::ErrorKind::Unsupported, words))
+    }
 }
 
 enum Settled {
@@ -539,7 +570,11 @@ impl InFlight {
                 // would have reported may be lost.
                 self.tries += 1;
                 let is_final = is_promise(&self.command) || self.tries >= TRIES;
-                if is_final { Settled::Finished(Status::from_errno(-result)) } else { Settled::Again }
+                if is_final {
+                    Settled::Finished(Status::from_errno(-result))
+                } else {
+                    Settled::Again
+                }
             }
             _ if result < 0 => Settled::Finished(Status::from_errno(-result)),
             _ if !self.command.op.has_data() => Settled::Finished(Status::Ok),
@@ -548,7 +583,11 @@ impl InFlight {
             _ => {
                 self.tries = 0;
                 self.moved += u64::from(result.unsigned_abs());
-                if self.moved >= self.command.bytes.get() { Settled::Finished(Status::Ok) } else { Settled::Again }
+                if self.moved >= self.command.bytes.get() {
+                    Settled::Finished(Status::Ok)
+                } else {
+                    Settled::Again
+                }
             }
         }
     }
@@ -558,9 +597,9 @@ impl InFlight {
         let (fd, offset) = (types::Fd(file.file.as_raw_fd()), offset + self.moved);
         match self.command.op {
             Op::Read | Op::Write | Op::ZoneAppend => self.data_sqe(fd, offset),
-            Op::Flush => {
-                opcode::Fsync::new(types::Fd(file.flush_file.as_raw_fd())).flags(types::FsyncFlags::DATASYNC).build()
-            }
+            Op::Flush => opcode::Fsync::new(types::Fd(file.flush_file.as_raw_fd()))
+                .flags(types::FsyncFlags::DATASYNC)
+                .build(),
             Op::Discard | Op::SecureErase => opcode::Fallocate::new(fd, self.command.bytes.get())
                 .offset(offset)
                 .mode(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE)
@@ -580,12 +619,17 @@ impl InFlight {
             let address = span.address.wrapping_add(moved);
             let len = (span.len - moved) as u32;
             return match (write, span.registered) {
-                (false, Some(index)) => opcode::ReadFixed::new(fd, address, len, index).offset(offset).build(),
-                (false, None) => opcode::Read::new(fd, address, len).offset(offset).build(),
-                (true, Some(index)) => {
-                    opcode::WriteFixed::new(fd, address, len, index).offset(offset).rw_flags(flags).build()
+                (false, Some(index)) => {
+                    opcode::ReadFixed::new(fd, address, len, index).offset(offset).build()
                 }
-                (true, None) => opcode::Write::new(fd, address, len).offset(offset).rw_flags(flags).build(),
+                (false, None) => opcode::Read::new(fd, address, len).offset(offset).build(),
+                (true, Some(index)) => opcode::WriteFixed::new(fd, address, len, index)
+                    .offset(offset)
+                    .rw_flags(flags)
+                    .build(),
+                (true, None) => {
+                    opcode::Write::new(fd, address, len).offset(offset).rw_flags(flags).build()
+                }
             };
         }
         self.iovecs.clear();
@@ -612,14 +656,20 @@ impl Drop for Uring {
         // Buffers outlive the ring, but not what is in flight: wait for that, at most a second.
         self.sockets.iter().flatten().for_each(|socket| socket.shut());
         let until = Instant::now() + Duration::from_secs(1);
-        let in_ring = |ring: &Self| ring.in_flight + ring.in_sockets() > ring.results.len() + ring.of_sockets.len();
+        let in_ring = |ring: &Self| {
+            ring.in_flight + ring.in_sockets() > ring.results.len() + ring.of_sockets.len()
+        };
         while self.broken.is_none() && in_ring(self) && Instant::now() < until {
             let result = self.enter(Duration::from_millis(50));
             self.note(result);
             self.reap();
         }
         // The kernel may still be using the memory of what is left.
-        self.sockets.drain(..).flatten().filter(|socket| socket.in_flight() > 0).for_each(std::mem::forget);
+        self.sockets
+            .drain(..)
+            .flatten()
+            .filter(|socket| socket.in_flight() > 0)
+            .for_each(std::mem::forget);
     }
 }
 

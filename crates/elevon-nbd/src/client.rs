@@ -10,7 +10,8 @@ use crate::option::BASE_ALLOCATION;
 use crate::reply::Extent;
 use crate::request::Command;
 use crate::wire::{
-    Fields, IHAVEOPT, NBDMAGIC, NbdError, OPTION_REPLY, Put, REQUEST, answer, command, flag, handshake, info, option,
+    Fields, IHAVEOPT, NBDMAGIC, NbdError, OPTION_REPLY, Put, REQUEST, answer, command, flag,
+    handshake, info, option,
 };
 use answers::Awaited;
 
@@ -197,7 +198,14 @@ impl Client {
     /// # Panics
     /// If no export is open, the cookie is in use, or the command is BLOCK_STATUS and
     /// [`Remote::allocation`] false.
-    pub fn request(&mut self, cookie: u64, command: Command, offset: u64, length: u32, fua: bool) -> [u8; 28] {
+    pub fn request(
+        &mut self,
+        cookie: u64,
+        command: Command,
+        offset: u64,
+        length: u32,
+        fua: bool,
+    ) -> [u8; 28] {
         use Phase::{End, Payload, Skipped, Transmission};
         let is_open = matches!(self.phase, Transmission | Payload { .. } | Skipped { .. } | End(_));
         assert!(is_open, "no export is open");
@@ -241,7 +249,9 @@ impl Client {
     /// # Panics
     /// If fewer are left.
     pub fn on_payload(&mut self, bytes: u32) {
-        let Phase::Payload { left, ends } = &mut self.phase else { panic!("no payload is being taken") };
+        let Phase::Payload { left, ends } = &mut self.phase else {
+            panic!("no payload is being taken")
+        };
         *left = left.checked_sub(bytes).expect("no more than the payload was taken");
         if *left == 0 {
             self.phase = ends.map_or(Phase::Transmission, Phase::End);
@@ -269,10 +279,14 @@ impl Client {
 
     fn greeting(&mut self, input: &[u8]) -> Result<(usize, ClientStep), ClientError> {
         let mut fields = Fields(input);
-        let (Some(magic), Some(style), Some(flags)) = (fields.u64(), fields.u64(), fields.u16()) else {
+        let (Some(magic), Some(style), Some(flags)) = (fields.u64(), fields.u64(), fields.u16())
+        else {
             return Ok((0, ClientStep::More));
         };
-        if magic != NBDMAGIC || style != IHAVEOPT || u32::from(flags) & handshake::FIXED_NEWSTYLE == 0 {
+        if magic != NBDMAGIC
+            || style != IHAVEOPT
+            || u32::from(flags) & handshake::FIXED_NEWSTYLE == 0
+        {
             return Err(ClientError::NotNewstyle);
         }
         let known = handshake::FIXED_NEWSTYLE | handshake::NO_ZEROES;
@@ -326,7 +340,8 @@ impl Client {
         match (asked, kind) {
             (option::GO, answer::INFO) => self.information(payload)?,
             (option::GO, answer::ACK) => {
-                let (size, flags) = self.told.ok_or(ClientError::Broken("it does not tell the export's size"))?;
+                let (size, flags) =
+                    self.told.ok_or(ClientError::Broken("it does not tell the export's size"))?;
                 let mut remote = remote(size, flags, self.sizes)?;
                 remote.allocation = self.context.is_some();
                 self.phase = Phase::Transmission;
@@ -378,7 +393,9 @@ impl Client {
                 self.told = Some(told.ok_or(broken)?);
             }
             Some(info::BLOCK_SIZE) => {
-                let (Some(block), Some(preferred), Some(payload)) = (fields.u32(), fields.u32(), fields.u32()) else {
+                let (Some(block), Some(preferred), Some(payload)) =
+                    (fields.u32(), fields.u32(), fields.u32())
+                else {
                     return Err(broken);
                 };
                 self.sizes = Some((block, preferred, payload));
@@ -446,7 +463,10 @@ fn refusal(asked: u32, kind: u32, payload: &[u8]) -> String {
         _ if asked == option::STARTTLS => "TLS is refused",
         _ => "the option GO is refused",
     };
-    let text: String =
-        String::from_utf8_lossy(payload).chars().filter(|letter| !letter.is_control()).take(200).collect();
+    let text: String = String::from_utf8_lossy(payload)
+        .chars()
+        .filter(|letter| !letter.is_control())
+        .take(200)
+        .collect();
     if text.is_empty() || text == words { words.to_owned() } else { format!("{words} ({text})") }
 }

@@ -61,8 +61,8 @@ pub struct Export {
     pub size: u64,
     /// What it can do.
     pub flags: TransmissionFlags,
-    /// Offsets and lengths of requests of a client that asks for block sizes are multiples of it: a
-    /// power of two up to 64 KiB.
+    /// Offsets and lengths of requests of a client that asks for block sizes are multiples of it:
+    /// a power of two up to 64 KiB.
     pub block: u32,
     /// The size in bytes at which requests are served best: a power of two, at least 512 and
     /// [`Self::block`].
@@ -232,7 +232,13 @@ impl<'a> Asked<'a> {
 
     /// Appends the items of information of an export, which is listed under this name, each as an
     /// answer to `option`.
-    pub(crate) fn answer(&self, out: &mut Vec<u8>, option: u32, (name, export): (&str, &Export), structured: bool) {
+    pub(crate) fn answer(
+        &self,
+        out: &mut Vec<u8>,
+        option: u32,
+        (name, export): (&str, &Export),
+        structured: bool,
+    ) {
         let mut item = Vec::new();
         item.u16(info::EXPORT);
         item.u64(export.size);
@@ -308,7 +314,10 @@ mod tests {
     fn items_that_are_not_known_or_repeated_are_left_out() {
         let payload = asked(b"disk", &[3, 77, 3, 1, 0]);
         let parsed = Asked::parse(&payload).expect("valid");
-        assert_eq!(parsed, Asked { name: "disk", items: vec![Information::BlockSize, Information::Name] });
+        assert_eq!(
+            parsed,
+            Asked { name: "disk", items: vec![Information::BlockSize, Information::Name] }
+        );
     }
 
     #[test]
@@ -356,8 +365,13 @@ mod tests {
 
     #[test]
     fn a_read_only_export_offers_no_command_that_writes() {
-        let flags =
-            TransmissionFlags { read_only: true, rotational: true, trim: true, multi_conn: true, fast_zero: true };
+        let flags = TransmissionFlags {
+            read_only: true,
+            rotational: true,
+            trim: true,
+            multi_conn: true,
+            fast_zero: true,
+        };
         assert_eq!(flags.word(false), 1 | 2 | 4 | 8 | 16 | 1 << 8 | 1 << 10);
         let writable = TransmissionFlags { read_only: false, rotational: false, ..flags };
         assert_eq!(writable.word(true), 1 | 4 | 8 | 32 | 64 | 128 | 1 << 8 | 1 << 10 | 1 << 11);

@@ -102,7 +102,8 @@ impl ReplyFormat {
             }
         }
         let each = if self.extended { 16 } else { 8 };
-        let (kind, head) = if self.extended { (chunk::BLOCK_STATUS_EXT, 8) } else { (chunk::BLOCK_STATUS, 4) };
+        let (kind, head) =
+            if self.extended { (chunk::BLOCK_STATUS_EXT, 8) } else { (chunk::BLOCK_STATUS, 4) };
         self.chunk(out, request, chunk::DONE, kind, head + each * told.len() as u64);
         out.u32(ALLOCATION);
         if self.extended {
@@ -122,11 +123,24 @@ impl ReplyFormat {
     /// Appends the reply to a request that failed; `text` is for people.
     pub fn error(self, out: &mut Vec<u8>, request: &Request, error: NbdError, text: &str) {
         let in_chunks = matches!(request.command, Command::Read | Command::BlockStatus { .. });
-        self.error_of(out, (request.cookie, request.offset, request.length), in_chunks, error, text);
+        self.error_of(
+            out,
+            (request.cookie, request.offset, request.length),
+            in_chunks,
+            error,
+            text,
+        );
     }
 
     /// The same for a request that may not be valid: cookie, offset and length as they came.
-    pub(crate) fn error_of(self, out: &mut Vec<u8>, of: (u64, u64, u64), in_chunks: bool, error: NbdError, text: &str) {
+    pub(crate) fn error_of(
+        self,
+        out: &mut Vec<u8>,
+        of: (u64, u64, u64),
+        in_chunks: bool,
+        error: NbdError,
+        text: &str,
+    ) {
         if !(self.extended || self.structured && in_chunks) {
             return simple(out, of.0, error.code());
         }
@@ -160,7 +174,8 @@ const TEXT_MAX: usize = 256;
 
 /// Returns the beginning of a text, which ends with a whole character.
 fn cut(text: &str) -> &str {
-    let end = (0..=TEXT_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let end =
+        (0..=TEXT_MAX.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
     &text[..end]
 }
 
@@ -193,7 +208,11 @@ mod tests {
         let flush = request(Command::Flush, 0, 0);
         let wanted = [0x67, 0x44, 0x66, 0x98, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
         assert_eq!(bytes(|out| SIMPLE.done(out, &flush)), wanted);
-        assert_eq!(bytes(|out| STRUCTURED.done(out, &flush)), wanted, "also with structured replies");
+        assert_eq!(
+            bytes(|out| STRUCTURED.done(out, &flush)),
+            wanted,
+            "also with structured replies"
+        );
         let failed = bytes(|out| STRUCTURED.error(out, &flush, NbdError::Io, "the disk is gone"));
         assert_eq!((failed.len(), failed[7]), (16, 5));
     }
@@ -202,8 +221,10 @@ mod tests {
     fn reads_are_chunks_once_that_was_agreed() {
         let read = request(Command::Read, 0x1000, 512);
         let head = bytes(|out| STRUCTURED.data_follows(out, &read));
-        let wanted =
-            [&[0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 2, 8][..], &0x1000_u64.to_be_bytes()];
+        let wanted = [
+            &[0x66, 0x8e, 0x33, 0xef, 0, 1, 0, 1, 1, 2, 3, 4, 5, 6, 7, 8, 0, 0, 2, 8][..],
+            &0x1000_u64.to_be_bytes(),
+        ];
         assert_eq!(head, wanted.concat());
         let failed = bytes(|out| STRUCTURED.error(out, &read, NbdError::Io, "gone"));
         assert_eq!(failed[4..8], [0, 1, 0x80, 1]);
@@ -217,7 +238,8 @@ mod tests {
         let hole = bytes(|out| assert!(STRUCTURED.hole(out, &read)));
         assert_eq!(
             hole[16..],
-            [&12_u32.to_be_bytes()[..], &4096_u64.to_be_bytes(), &(1_u32 << 20).to_be_bytes()].concat()
+            [&12_u32.to_be_bytes()[..], &4096_u64.to_be_bytes(), &(1_u32 << 20).to_be_bytes()]
+                .concat()
         );
         for (format, read) in [(SIMPLE, read), (STRUCTURED, Request { df: true, ..read })] {
             assert!(bytes(|out| assert!(!format.hole(out, &read))).is_empty());
@@ -230,7 +252,8 @@ mod tests {
         let data = Extent { length: 4096, hole: false, zero: false };
         let hole = Extent { length: 1 << 40, hole: true, zero: true };
         let told = bytes(|out| STRUCTURED.extents(out, &status, &[data, hole]));
-        let wanted: Vec<u8> = [1_u32, 4096, 0, 10_000 - 4096, 3].iter().flat_map(|word| word.to_be_bytes()).collect();
+        let wanted: Vec<u8> =
+            [1_u32, 4096, 0, 10_000 - 4096, 3].iter().flat_map(|word| word.to_be_bytes()).collect();
         assert_eq!(told[20..], wanted);
         let one = Request { command: Command::BlockStatus { one: true }, ..status };
         assert_eq!(bytes(|out| STRUCTURED.extents(out, &one, &[data, hole])).len(), 20 + 12);
@@ -243,7 +266,9 @@ mod tests {
     fn an_extent_longer_than_its_field_ends_the_answer() {
         let length = 3 << 32;
         let status = request(Command::BlockStatus { one: false }, 0, length);
-        let told = bytes(|out| STRUCTURED.extents(out, &status, &[Extent { length, hole: true, zero: true }]));
+        let told = bytes(|out| {
+            STRUCTURED.extents(out, &status, &[Extent { length, hole: true, zero: true }])
+        });
         assert_eq!(told[24..28], 0xffff_0000_u32.to_be_bytes());
         assert_eq!(told.len(), 20 + 4 + 8);
     }

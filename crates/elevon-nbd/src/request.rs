@@ -92,7 +92,8 @@ impl Header {
             return Some(Err(NoRequest));
         }
         let mut fields = Fields(input.get(4..Self::size(extended))?);
-        let (flags, command, cookie, offset) = (fields.u16()?, fields.u16()?, fields.u64()?, fields.u64()?);
+        let (flags, command, cookie, offset) =
+            (fields.u16()?, fields.u16()?, fields.u64()?, fields.u64()?);
         let length = if extended { fields.u64()? } else { u64::from(fields.u32()?) };
         Some(Ok(Self { flags, command, cookie, offset, length }))
     }
@@ -117,14 +118,20 @@ impl Header {
             command::FLUSH => Command::Flush,
             command::TRIM => Command::Trim,
             command::CACHE => Command::Cache,
-            command::WRITE_ZEROES => Command::WriteZeroes { no_hole: has(flag::NO_HOLE), fast: has(flag::FAST_ZERO) },
+            command::WRITE_ZEROES => {
+                Command::WriteZeroes { no_hole: has(flag::NO_HOLE), fast: has(flag::FAST_ZERO) }
+            }
             command::BLOCK_STATUS => Command::BlockStatus { one: has(flag::REQ_ONE) },
             _ => return None,
         })
     }
 
     /// Returns the request, if an export serves it.
-    pub(crate) fn check(&self, export: &Export, agreed: Agreed) -> Result<Request, (Reason, NbdError)> {
+    pub(crate) fn check(
+        &self,
+        export: &Export,
+        agreed: Agreed,
+    ) -> Result<Request, (Reason, NbdError)> {
         let Self { flags, cookie, offset, length, .. } = *self;
         let has = |bit| flags & bit != 0;
         let is_offered = |command: &Command| match command {
@@ -132,11 +139,14 @@ impl Header {
             Command::BlockStatus { .. } => agreed.allocation,
             _ => true,
         };
-        let command = self.asked().filter(is_offered).ok_or((Reason::Command, NbdError::Invalid))?;
+        let command =
+            self.asked().filter(is_offered).ok_or((Reason::Command, NbdError::Invalid))?;
         let allowed = match command {
             Command::Read if agreed.structured => flag::DF,
             Command::Write if agreed.extended => flag::PAYLOAD_LEN,
-            Command::WriteZeroes { .. } if export.flags.fast_zero => flag::NO_HOLE | flag::FAST_ZERO,
+            Command::WriteZeroes { .. } if export.flags.fast_zero => {
+                flag::NO_HOLE | flag::FAST_ZERO
+            }
             Command::WriteZeroes { .. } => flag::NO_HOLE,
             Command::BlockStatus { .. } => flag::REQ_ONE,
             _ => 0,
@@ -144,7 +154,8 @@ impl Header {
         if flags & !(allowed | flag::FUA) != 0 {
             return Err((Reason::Malformed, NbdError::Invalid));
         }
-        let writes = matches!(command, Command::Write | Command::Trim | Command::WriteZeroes { .. });
+        let writes =
+            matches!(command, Command::Write | Command::Trim | Command::WriteZeroes { .. });
         if writes && export.flags.read_only {
             return Err((Reason::ReadOnly, NbdError::Permission));
         }
@@ -158,7 +169,10 @@ impl Header {
         }
         if offset.checked_add(length).is_none_or(|end| end > export.size) {
             let is_full = matches!(command, Command::Write | Command::WriteZeroes { .. });
-            return Err((Reason::OutOfRange, if is_full { NbdError::NoSpace } else { NbdError::Invalid }));
+            return Err((
+                Reason::OutOfRange,
+                if is_full { NbdError::NoSpace } else { NbdError::Invalid },
+            ));
         }
         if matches!(command, Command::Read | Command::Write) && length > u64::from(export.payload) {
             return Err((Reason::TooLong, NbdError::Overflow));
@@ -217,10 +231,19 @@ mod tests {
             (99, 0, 0, 0, all, Reason::Command, Invalid),
         ] {
             let found = header(command, flags, offset, length).check(&export(), agreed);
-            assert_eq!(found, Err((reason, error)), "command {command} flags {flags:#x} {offset}+{length}");
+            assert_eq!(
+                found,
+                Err((reason, error)),
+                "command {command} flags {flags:#x} {offset}+{length}"
+            );
             // A client that was not told the block sizes is refused the same things but one.
-            let found = header(command, flags, offset, length).check(&export(), Agreed { blocks: false, ..agreed });
-            assert_eq!(found.is_ok(), reason == Reason::Unaligned, "{offset}+{length} without block sizes");
+            let found = header(command, flags, offset, length)
+                .check(&export(), Agreed { blocks: false, ..agreed });
+            assert_eq!(
+                found.is_ok(),
+                reason == Reason::Unaligned,
+                "{offset}+{length} without block sizes"
+            );
         }
         let mut sealed = export();
         sealed.flags.read_only = true;
@@ -236,7 +259,14 @@ mod tests {
     fn a_valid_request_is_what_its_header_says() {
         let read = header(0, flag::FUA | flag::DF, 512, 1024);
         let agreed = Agreed { structured: true, ..Agreed::default() };
-        let wanted = Request { cookie: 7, command: Command::Read, offset: 512, length: 1024, fua: true, df: true };
+        let wanted = Request {
+            cookie: 7,
+            command: Command::Read,
+            offset: 512,
+            length: 1024,
+            fua: true,
+            df: true,
+        };
         assert_eq!(read.check(&export(), agreed), Ok(wanted));
         // Zeroes may be longer than any payload.
         let zeroes = header(6, flag::NO_HOLE, 0, 1 << 29).check(&export(), agreed).expect("valid");

@@ -3,7 +3,9 @@
 #[cfg(test)]
 mod tests;
 
-use crate::option::{Asked, BASE_ALLOCATION, Export, Exports, Information, Queries, Refusal, answer_option, string};
+use crate::option::{
+    Asked, BASE_ALLOCATION, Export, Exports, Information, Queries, Refusal, answer_option, string,
+};
 use crate::reply::{ALLOCATION, ReplyFormat};
 use crate::request::{Agreed, Command, Header, Reason, Request};
 use crate::wire::{Fields, IHAVEOPT, NBDMAGIC, NbdError, Put, answer, command, handshake, option};
@@ -20,7 +22,8 @@ const OPTION_BYTES_MAX: u64 = 256 << 20;
 /// Bytes of a list that are put out at a time. The rest waits until these have been sent.
 const LISTED: usize = 64 << 10;
 /// The answer to a payload of names that cannot be read.
-const MALFORMED: &[u8] = b"a length does not fit the payload, or a name is not UTF-8 or too long or has a NUL";
+const MALFORMED: &[u8] =
+    b"a length does not fit the payload, or a name is not UTF-8 or too long or has a NUL";
 
 /// What a server demands of TLS.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -243,7 +246,12 @@ impl Session {
                     return (used, Step::More);
                 }
                 self.phase = Phase::Options;
-                answer_option(&mut self.output, option, answer::TOO_BIG, b"this option is too long");
+                answer_option(
+                    &mut self.output,
+                    option,
+                    answer::TOO_BIG,
+                    b"this option is too long",
+                );
                 (used, Step::Continue)
             }
             Phase::List { from } => (0, self.list_from(from, exports)),
@@ -282,7 +290,8 @@ impl Session {
 
     fn option(&mut self, input: &[u8], exports: &dyn Exports) -> (usize, Step) {
         let mut fields = Fields(input);
-        let (Some(magic), Some(kind), Some(length)) = (fields.u64(), fields.u32(), fields.u32()) else {
+        let (Some(magic), Some(kind), Some(length)) = (fields.u64(), fields.u32(), fields.u32())
+        else {
             return (0, Step::More);
         };
         if magic != IHAVEOPT {
@@ -316,14 +325,17 @@ impl Session {
     /// Answers an option.
     fn answer(&mut self, kind: u32, payload: &[u8], exports: &dyn Exports) -> Step {
         let needs_tls = self.config.tls == Tls::Required && !self.is_tls;
-        self.was_refused_without_tls |= needs_tls && !matches!(kind, option::ABORT | option::STARTTLS);
+        self.was_refused_without_tls |=
+            needs_tls && !matches!(kind, option::ABORT | option::STARTTLS);
         match kind {
             option::ABORT => {
                 self.reply(kind, answer::ACK, b"");
                 self.close(0, Close::Left).1
             }
             option::STARTTLS => self.start_tls(payload),
-            option::EXPORT_NAME if needs_tls => self.close(0, Close::ExportName(Refusal::NeedsTls)).1,
+            option::EXPORT_NAME if needs_tls => {
+                self.close(0, Close::ExportName(Refusal::NeedsTls)).1
+            }
             _ if needs_tls => self.reply(kind, answer::TLS_REQUIRED, b"ask for STARTTLS first"),
             option::EXPORT_NAME => self.export_name(payload, exports),
             option::LIST => self.list(payload, exports),
@@ -339,7 +351,9 @@ impl Session {
                 (self.structured, self.extended) = (true, true);
                 self.reply(kind, answer::ACK, b"")
             }
-            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => self.contexts(kind, payload, exports),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.contexts(kind, payload, exports)
+            }
             _ => self.reply(kind, answer::UNSUPPORTED, b"this option is not known"),
         }
     }
@@ -387,7 +401,9 @@ impl Session {
     }
 
     fn export_name(&mut self, payload: &[u8], exports: &dyn Exports) -> Step {
-        let Some(name) = string(payload) else { return self.close(0, Close::ExportName(Refusal::Unknown)).1 };
+        let Some(name) = string(payload) else {
+            return self.close(0, Close::ExportName(Refusal::Unknown)).1;
+        };
         match exports.open(name) {
             Ok(export) => {
                 self.output.u64(export.size);
@@ -405,7 +421,9 @@ impl Session {
         let Some(asked) = Asked::parse(payload) else {
             return self.reply(kind, answer::INVALID, MALFORMED);
         };
-        let refuse = |session: &mut Self, why: Refusal| session.reply(kind, why.answer(), why.to_string().as_bytes());
+        let refuse = |session: &mut Self, why: Refusal| {
+            session.reply(kind, why.answer(), why.to_string().as_bytes())
+        };
         let export = match exports.export(asked.name) {
             Ok(export) => export,
             Err(why) => return refuse(self, why),
@@ -415,7 +433,12 @@ impl Session {
             Ok(export) => export,
             Err(why) => return refuse(self, why),
         };
-        asked.answer(&mut self.output, kind, (&exports.listed_name(asked.name), &export), self.structured);
+        asked.answer(
+            &mut self.output,
+            kind,
+            (&exports.listed_name(asked.name), &export),
+            self.structured,
+        );
         self.reply(kind, answer::ACK, b"");
         if kind == option::INFO {
             return Step::Continue;
@@ -476,7 +499,9 @@ impl Session {
         if header.command == command::DISC {
             return self.close(used, Close::Left);
         }
-        let Some(payload) = header.payload(extended) else { return self.close(used, Close::Payload) };
+        let Some(payload) = header.payload(extended) else {
+            return self.close(used, Close::Payload);
+        };
         let export = self.export.as_ref().expect("an export is open");
         let request = match header.check(export, self.agreed) {
             Ok(request) => request,

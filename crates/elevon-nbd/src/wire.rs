@@ -163,7 +163,9 @@ impl NbdError {
         match errno {
             EACCES | EROFS => Self::Permission,
             EFBIG | EDQUOT => Self::NoSpace,
-            _ => Self::ALL.into_iter().find(|error| error.code() as i32 == errno).unwrap_or(Self::Io),
+            _ => {
+                Self::ALL.into_iter().find(|error| error.code() as i32 == errno).unwrap_or(Self::Io)
+            }
         }
     }
 }
@@ -240,7 +242,10 @@ mod tests {
     #[test]
     fn fields_end_where_the_bytes_do() {
         let mut fields = Fields(&[0, 1, 0, 0, 0, 2, 7, 8, 9]);
-        assert_eq!((fields.u16(), fields.string(), fields.u16()), (Some(1), Some(&[7, 8][..]), None));
+        assert_eq!(
+            (fields.u16(), fields.string(), fields.u16()),
+            (Some(1), Some(&[7, 8][..]), None)
+        );
         assert_eq!(Fields(&[255, 255, 255, 255, 0]).string(), None);
     }
 }

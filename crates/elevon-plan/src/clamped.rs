@@ -15,9 +15,15 @@ use elevon_core::units::Sectors;
 /// Returns a line for each `--set KEY=VALUE` and each tunable whose value differs from the one in
 /// force. If a key is given more than once, the last one counts. `cache`: the page cache, if there
 /// is one.
-pub(crate) fn lines(settings: &[(String, String)], config: &StackConfig, cache: Option<&CacheConfig>) -> Vec<String> {
-    let last: BTreeMap<&str, &str> = settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
-    let of_set = last.into_iter().filter_map(|(key, value)| line(key, value.parse().ok()?, config, cache));
+pub(crate) fn lines(
+    settings: &[(String, String)],
+    config: &StackConfig,
+    cache: Option<&CacheConfig>,
+) -> Vec<String> {
+    let last: BTreeMap<&str, &str> =
+        settings.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let of_set =
+        last.into_iter().filter_map(|(key, value)| line(key, value.parse().ok()?, config, cache));
     of_set.chain(of_tunables(&config.scheduler)).collect()
 }
 
@@ -26,16 +32,27 @@ fn of_tunables(scheduler: &SchedulerConfig) -> impl Iterator<Item = String> {
         let tunable = scheduler.info().tunables.iter().find(|tunable| tunable.name == name)?;
         let got = tunable.in_force(asked);
         let scheduler = scheduler.name;
-        (got != asked).then(|| format!("--scheduler {scheduler}:{name}={asked}: in force is {got}, as in the kernel"))
+        (got != asked).then(|| {
+            format!("--scheduler {scheduler}:{name}={asked}: in force is {got}, as in the kernel")
+        })
     })
 }
 
-fn line(key: &str, asked: i64, config: &StackConfig, cache: Option<&CacheConfig>) -> Option<String> {
+fn line(
+    key: &str,
+    asked: i64,
+    config: &StackConfig,
+    cache: Option<&CacheConfig>,
+) -> Option<String> {
     let (unit, got) = match setting::find(SETTINGS, key) {
-        Some(SettingRow { value: SettingValue::Number { unit, get, .. }, .. }) => (*unit, get(config) as i64),
+        Some(SettingRow { value: SettingValue::Number { unit, get, .. }, .. }) => {
+            (*unit, get(config) as i64)
+        }
         Some(row) => ("", row.text(config).parse().ok()?),
         None => match SYSFS.iter().find(|row| row.name == key) {
-            Some(row) => (if row.unit == "0 or 1" { "" } else { row.unit }, config.limits.read(key)?),
+            Some(row) => {
+                (if row.unit == "0 or 1" { "" } else { row.unit }, config.limits.read(key)?)
+            }
             None => match &setting::find(cache_settings::SETTINGS, key)?.value {
                 SettingValue::Number { unit, get, .. } => (*unit, get(cache?) as i64),
                 _ => return None,
@@ -75,7 +92,9 @@ fn why(key: &str, asked: i64, got: i64, config: &StackConfig) -> String {
             )
         }
         "async_depth" => format!(", since nr_requests is {}", config.nr_requests()),
-        "fua" => ", since there is no write cache to write through; --set write_cache=1 first".to_owned(),
+        "fua" => {
+            ", since there is no write cache to write through; --set write_cache=1 first".to_owned()
+        }
         "discard_max_bytes" => {
             let most = limits.max_hw_discard_sectors.bytes().get();
             format!(
@@ -106,7 +125,8 @@ mod tests {
         let device = elevon_sim::profiles::open(device, 1).expect("a device");
         let mut config = device.description().stack_config();
         config.limits.validate(&Kernel::V6_18.rules()).expect("valid limits");
-        let settings: Vec<_> = set.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
+        let settings: Vec<_> =
+            set.iter().map(|&(key, value)| (key.to_owned(), value.to_owned())).collect();
         for (key, value) in &settings {
             config.set(key, value).expect("a good setting");
         }
@@ -120,16 +140,27 @@ mod tests {
         assert_eq!(lines("ufs-4.0", &[("max_sectors_kb", "1280")]), [clamped]);
         let both = [("max_sectors_kb", "1280"), ("max_hw_sectors_kb", "1280")];
         assert_eq!(lines("ufs-4.0", &both), Vec::<String>::new());
-        assert_eq!(lines("ufs-4.0", &[("max_sectors_kb", "1280"), ("max_sectors_kb", "64")]), Vec::<String>::new());
+        assert_eq!(
+            lines("ufs-4.0", &[("max_sectors_kb", "1280"), ("max_sectors_kb", "64")]),
+            Vec::<String>::new()
+        );
         assert_eq!(lines("ufs-4.0", &[("max_sectors_kb", "0")]), Vec::<String>::new());
         let dev = lines("ufs-4.0", &[("max_dev_sectors_kb", "256"), ("max_sectors_kb", "512")]);
-        assert!(dev.len() == 1 && dev[0].contains("--set max_dev_sectors_kb=512 lifts it"), "{dev:?}");
+        assert!(
+            dev.len() == 1 && dev[0].contains("--set max_dev_sectors_kb=512 lifts it"),
+            "{dev:?}"
+        );
         let requests = lines("ufs-4.0", &[("nr_requests", "64")]);
-        assert!(requests.len() == 1 && requests[0].contains("in force is 31 requests"), "{requests:?}");
+        assert!(
+            requests.len() == 1 && requests[0].contains("in force is 31 requests"),
+            "{requests:?}"
+        );
         let fua = lines("hdd-7200", &[("write_cache", "0"), ("fua", "1")]);
         assert!(fua.len() == 1 && fua[0].contains("--set write_cache=1 first"), "{fua:?}");
-        let flags =
-            lines("ufs-4.0", &[("nomerges", "3"), ("rotational", "5"), ("iostats", "2"), ("wbt_lat_usec", "-1")]);
+        let flags = lines(
+            "ufs-4.0",
+            &[("nomerges", "3"), ("rotational", "5"), ("iostats", "2"), ("wbt_lat_usec", "-1")],
+        );
         let in_force = ["iostats=2", "nomerges=3", "rotational=5"]
             .map(|set| format!("--set {set}: in force is 1, as in the kernel"));
         assert_eq!(flags, in_force);

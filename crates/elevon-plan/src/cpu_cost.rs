@@ -24,8 +24,12 @@ const ONE_TIME_OR_TWO: &str = "a time with its unit (ns, us, ms, s), or two, suc
 /// Parses `submit=T,complete=T,...`, each time with its unit. A part that is missing has its
 /// default; the default of `scheduler=` and `lock=` depends on the scheduler. The lock is never
 /// held longer than the scheduler's CPU time.
-pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Result<(CpuCost, CacheCost), Failure> {
-    let low_latency = scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
+pub(crate) fn cpu_cost(
+    text: Option<&str>,
+    scheduler: &SchedulerConfig,
+) -> Result<(CpuCost, CacheCost), Failure> {
+    let low_latency =
+        scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
     let of_scheduler = SchedulerCost::measured(scheduler.name, low_latency);
     let mut cost = CpuCost { scheduler: of_scheduler, ..CpuCost::DEFAULT };
     let mut of_cache = DEFAULT_CACHE_COST;
@@ -58,7 +62,10 @@ pub(crate) fn cpu_cost(text: Option<&str>, scheduler: &SchedulerConfig) -> Resul
     match lock {
         _ if scheduler.is_none() => cost.scheduler = SchedulerCost::default(),
         Some((part, time)) if time > most => {
-            return Err(Failure::named(format!("--cpu-cost {text}: {part}"), ValueError::LockTooLong { work: most }));
+            return Err(Failure::named(
+                format!("--cpu-cost {text}: {part}"),
+                ValueError::LockTooLong { work: most },
+            ));
         }
         Some((_, time)) => cost.scheduler.locked = time,
         None => cost.scheduler.locked = cost.scheduler.locked.min(most),

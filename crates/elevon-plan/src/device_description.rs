@@ -33,7 +33,8 @@ pub fn of_upstream(address: &UpstreamAddress, disk: &Upstream) -> Description {
 pub fn of_simulated(plan: &Plan, device: &impl Device) -> Description {
     let mut description = device.description().clone();
     if let Target::Simulated(spec) = &plan.target {
-        description.name = plan.own.as_ref().map_or_else(|| spec.clone(), |own| own.file.name.clone());
+        description.name =
+            plan.own.as_ref().map_or_else(|| spec.clone(), |own| own.file.name.clone());
     }
     description
 }
@@ -41,5 +42,9 @@ pub fn of_simulated(plan: &Plan, device: &impl Device) -> Description {
 /// Returns device numbers as Linux assigns them: blkext for NVMe, 8:0 for the first disk of the
 /// SCSI layer.
 pub fn number_of(device: &str) -> (u32, u32) {
-    if device.rsplit('/').next().is_some_and(|name| name.starts_with("nvme")) { (259, 0) } else { (8, 0) }
+    if device.rsplit('/').next().is_some_and(|name| name.starts_with("nvme")) {
+        (259, 0)
+    } else {
+        (8, 0)
+    }
 }

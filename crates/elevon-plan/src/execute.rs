@@ -44,7 +44,12 @@ pub trait Watch: Observer {
     ///
     /// # Errors
     /// What keeps the run from starting.
-    fn on_start(&mut self, _device: &Description, _stack: &Stack, _jobs: &Roster<'_>) -> Result<(), Failure> {
+    fn on_start(
+        &mut self,
+        _device: &Description,
+        _stack: &Stack,
+        _jobs: &Roster<'_>,
+    ) -> Result<(), Failure> {
         Ok(())
     }
 }
@@ -56,7 +61,11 @@ impl Watch for run::NoObserver {}
 /// # Errors
 /// The device cannot be opened, or the plan does not go with it. I/O errors of a run are part of
 /// its result.
-pub fn execute(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> Result<(RunResult, Ending), Failure> {
+pub fn execute(
+    plan: &Plan,
+    watch: &mut dyn Watch,
+    interrupt: &Interrupt,
+) -> Result<(RunResult, Ending), Failure> {
     let (mut result, outcome) = execute_until(plan, watch, interrupt)?;
     for warning in &mut result.warnings {
         *warning = without_numbers(warning).into_owned();
@@ -68,7 +77,11 @@ pub fn execute(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> Res
     Ok((result, outcome))
 }
 
-fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> Result<(RunResult, Ending), Failure> {
+fn execute_until(
+    plan: &Plan,
+    watch: &mut dyn Watch,
+    interrupt: &Interrupt,
+) -> Result<(RunResult, Ending), Failure> {
     match &plan.target {
         Target::Simulated(_) => {
             let device = plan.device()?;
@@ -82,21 +95,37 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
                 let interrupt = interrupt.clone();
                 move || interrupt.is_set()
             });
-            let (mut result, outcome) =
-                run_on(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())?;
+            let (mut result, outcome) = run_on(
+                plan,
+                &description,
+                &mut simulation,
+                plan.cpu,
+                &plan.memory,
+                watch,
+                Vec::new(),
+            )?;
             count_faults(plan, simulation.device().fired_by_rule(), &mut result);
             result.warnings.extend(beyond_trace(simulation.device().inner(), &description.name));
             Ok((result, outcome))
         }
         Target::Nbd(address) => {
-            let mut disk = Upstream::open(address, PAGE_SIZE as u32, interrupt.clone()).map_err(Failure::input)?;
+            let mut disk = Upstream::open(address, PAGE_SIZE as u32, interrupt.clone())
+                .map_err(Failure::input)?;
             if plan.writes() && disk.remote().read_only {
                 return Err(Failure::named(format!("--device {address}"), ConflictError::ReadOnly));
             }
             let description = device_description::of_upstream(address, &disk);
             let mut warnings = disk.notes().to_vec();
             warnings.extend(plan.clamped(&plan.stack_config(&description)?));
-            run_on(plan, &description, &mut disk, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)
+            run_on(
+                plan,
+                &description,
+                &mut disk,
+                CpuCost::default(),
+                &MemoryModel::Contiguous,
+                watch,
+                warnings,
+            )
         }
         Target::Real(path) => {
             // No device has blocks smaller than 512 bytes, so what is misaligned for every device
@@ -108,21 +137,33 @@ fn execute_until(plan: &Plan, watch: &mut dyn Watch, interrupt: &Interrupt) -> R
             let fill = plan.writes() && plan.jobs.jobs.iter().any(|job| job.space.fill_device);
             let options = OpenOptions { write: plan.writes(), direct: true, grow_to, fill };
             let file = HostFile::open(path, options).map_err(Failure::input)?;
-            let mut host = Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
+            let mut host =
+                Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
             let description = device_description::of_host(path, &host);
             if let Some(cache) = &plan.cache {
                 let block = description.limits.logical_block_size;
                 if u64::from(block) > PAGE_SIZE {
                     let device = description.name;
-                    return Err(Failure::named("--cache", ConflictError::CannotBeCached { device, block }));
+                    return Err(Failure::named(
+                        "--cache",
+                        ConflictError::CannotBeCached { device, block },
+                    ));
                 }
                 let bytes = cache.frames().get();
-                host.reserve_frames(cache.frames()).map_err(|error| MachineError::Frames { bytes, error })?;
+                host.reserve_frames(cache.frames())
+                    .map_err(|error| MachineError::Frames { bytes, error })?;
             }
             let mut warnings = host.warnings().to_vec();
             warnings.extend(plan.clamped(&plan.stack_config(&description)?));
-            let (mut result, outcome) =
-                run_on(plan, &description, &mut host, CpuCost::default(), &MemoryModel::Contiguous, watch, warnings)?;
+            let (mut result, outcome) = run_on(
+                plan,
+                &description,
+                &mut host,
+                CpuCost::default(),
+                &MemoryModel::Contiguous,
+                watch,
+                warnings,
+            )?;
             let failure = host.failure();
             let outcome = if failure.is_some() { Ending::Failed } else { outcome };
             result.warnings.extend(failure);
@@ -168,8 +209,13 @@ fn bytes_needed(plan: &Plan) -> u64 {
     for job in jobs.iter().filter(|job| !has_share(job)) {
         for clone in 0..job.numjobs {
             let Ok(extent) = placement.place(job, clone, 0) else { return 0 };
-            needed =
-                extent.regions.iter().map(|region| region.start + region.len).max().unwrap_or_default().max(needed);
+            needed = extent
+                .regions
+                .iter()
+                .map(|region| region.start + region.len)
+                .max()
+                .unwrap_or_default()
+                .max(needed);
         }
     }
     // The size is a multiple of the page size, so that direct I/O reaches the last byte whatever
@@ -305,7 +351,15 @@ impl Driven {
         warnings.extend(lost);
         let ended = how_it_ended(&outcome, is_lost, &mut warnings)?;
         let real = plan.is_real();
-        let facts = Facts { plan, device, settings: Some(settings), stack, cached: cached.as_ref(), real, warnings };
+        let facts = Facts {
+            plan,
+            device,
+            settings: Some(settings),
+            stack,
+            cached: cached.as_ref(),
+            real,
+            warnings,
+        };
         let logs = plan.log_folder.write(&outcome);
         let mut result = result::of(&facts, outcome);
         match logs {
@@ -330,7 +384,9 @@ fn build_sources(
 ) -> Result<SourcesOfIo, Failure> {
     let mut memory = Memory::new(memory, plan.seed);
     let mut memory_error = None;
-    let mut layouts = |_task, _slot, bytes: u64, bio_ends: &[u64]| match memory.allocate(Bytes::new(bytes.max(1))) {
+    let mut layouts = |_task, _slot, bytes: u64, bio_ends: &[u64]| match memory
+        .allocate(Bytes::new(bytes.max(1)))
+    {
         Ok(layout) => stack.register_layout(layout.with_bio_ends(bio_ends.to_vec())),
         Err(error) => {
             memory_error = Some(error);
@@ -344,7 +400,10 @@ fn build_sources(
         }
         None => {
             let mut layouts = |task, slot, bytes| layouts(task, slot, bytes, &[]);
-            SourcesOfIo::Jobs(Jobs::new(&plan.jobs.jobs, options, &mut layouts).map_err(|error| plan.at_option(error))?)
+            SourcesOfIo::Jobs(
+                Jobs::new(&plan.jobs.jobs, options, &mut layouts)
+                    .map_err(|error| plan.at_option(error))?,
+            )
         }
     };
     if let Some(error) = memory_error {
@@ -355,7 +414,11 @@ fn build_sources(
 
 /// Returns how a run ended, and adds a warning if it ended early. `is_lost`: dirty data was not
 /// written.
-fn how_it_ended(outcome: &run::RunOutcome, is_lost: bool, warnings: &mut Vec<String>) -> Result<Ending, Failure> {
+fn how_it_ended(
+    outcome: &run::RunOutcome,
+    is_lost: bool,
+    warnings: &mut Vec<String>,
+) -> Result<Ending, Failure> {
     match outcome.ended_early {
         Some(EndedEarly::Interrupted) => {
             warnings.push("interrupted: the figures cover what ran until then".to_owned());
@@ -369,7 +432,12 @@ fn how_it_ended(outcome: &run::RunOutcome, is_lost: bool, warnings: &mut Vec<Str
             Ok(Ending::Failed)
         }
         Some(EndedEarly::NoProgress) => Err(Failure::input(ConflictError::TimeStandsStill)),
-        None if is_lost || outcome.jobs.iter().any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) => {
+        None if is_lost
+            || outcome
+                .jobs
+                .iter()
+                .any(|job| job.stats.error != 0 || job.stats.verify_errors > 0) =>
+        {
             Ok(Ending::Failed)
         }
         None => Ok(Ending::Done),
@@ -414,11 +482,18 @@ fn lost(cached: &BufferedIo) -> Option<String> {
         return None;
     }
     let (words, errno) = (result::words_of(status.errno()), status.errno());
-    let pages = |count: u64, what: &str| (count > 0).then(|| format!("{count} page(s) of 4 KiB {what}"));
-    let what =
-        [pages(failed, "could not be written"), pages(left, "are lost: they were still dirty when the run ended")];
+    let pages =
+        |count: u64, what: &str| (count > 0).then(|| format!("{count} page(s) of 4 KiB {what}"));
+    let what = [
+        pages(failed, "could not be written"),
+        pages(left, "are lost: they were still dirty when the run ended"),
+    ];
     let what: Vec<String> = what.into_iter().flatten().collect();
-    let what = if what.is_empty() { "the flush at the end failed".to_owned() } else { what.join(", and ") };
+    let what = if what.is_empty() {
+        "the flush at the end failed".to_owned()
+    } else {
+        what.join(", and ")
+    };
     let why = if status.is_ok() { String::new() } else { format!(": {words} (errno {errno})") };
     Some(format!("--cache: {what}{why}"))
 }
@@ -430,10 +505,14 @@ fn failures(outcome: &run::RunOutcome) -> Vec<String> {
         let JobOutcome { name, number, stats, .. } = job;
         if stats.verify_errors > 0 {
             let blocks = stats.verify_errors;
-            lines.push(format!("{name} (pid {number}): {blocks} block(s) did not hold what was written"));
+            lines.push(format!(
+                "{name} (pid {number}): {blocks} block(s) did not hold what was written"
+            ));
         } else if stats.error != 0 {
             let (words, errno) = (result::words_of(stats.error), stats.error);
-            lines.push(format!("{name} (pid {number}): ended by an I/O error: {words} (errno {errno})"));
+            lines.push(format!(
+                "{name} (pid {number}): ended by an I/O error: {words} (errno {errno})"
+            ));
         }
     }
     lines

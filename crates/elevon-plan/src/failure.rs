@@ -9,7 +9,8 @@ mod input;
 mod machine;
 
 pub use input::{
-    Clash, ConflictError, FileError, InputError, Irreplaceable, OptionError, UnknownName, ValueError, VsError,
+    Clash, ConflictError, FileError, InputError, Irreplaceable, OptionError, UnknownName,
+    ValueError, VsError,
 };
 pub use machine::MachineError;
 
@@ -70,7 +71,9 @@ impl Failure {
     /// Names in each error of the input what it belongs to; another failure stays as it is.
     pub fn within(self, name: impl Fn(Box<InputError>) -> InputError) -> Self {
         match self {
-            Self::Input(errors) => Self::Input(errors.into_iter().map(|error| name(Box::new(error))).collect()),
+            Self::Input(errors) => {
+                Self::Input(errors.into_iter().map(|error| name(Box::new(error))).collect())
+            }
             Self::Output(_) | Self::Machine(_) | Self::Told(_) => self,
         }
     }
@@ -110,7 +113,9 @@ impl fmt::Display for Failure {
                     more => writeln!(f, "elevon: and {more} {others}"),
                 }
             }
-            Self::Output(error) => writeln!(f, "elevon: {}", shown(&format!("cannot write the report: {error}"))),
+            Self::Output(error) => {
+                writeln!(f, "elevon: {}", shown(&format!("cannot write the report: {error}")))
+            }
             Self::Machine(error) => writeln!(f, "elevon: {}", shown(&error.to_string())),
             Self::Told(_) => Ok(()),
         }
@@ -152,7 +157,11 @@ fn shortened(line: &str) -> Cow<'_, str> {
     let start = (0..=half).rev().find(at_char).unwrap_or(0);
     let end = (line.len() - half..line.len()).find(at_char).unwrap_or(line.len());
     let left_out = line[start..end].chars().count();
-    Cow::Owned(format!("{} [{left_out} characters] {}", printable(&line[..start]), printable(&line[end..])))
+    Cow::Owned(format!(
+        "{} [{left_out} characters] {}",
+        printable(&line[..start]),
+        printable(&line[end..])
+    ))
 }
 
 /// Writes control characters other than line ends as `\x1b`, because a terminal would interpret
@@ -194,8 +203,13 @@ mod tests {
         let error = |line: &str| InputError::Other(line.into());
         let text = Failure::input(error(&line)).to_string();
         assert!(text.len() < 2_000 && text.lines().count() == 1, "{text}");
-        assert!(text.starts_with("elevon: a.fio:1:1: bs: `ä") && text.ends_with("is no number; use 4k\n"), "{text}");
-        let many = Failure::Input((0..900).map(|i| error(&format!("line {i}"))).collect()).to_string();
+        assert!(
+            text.starts_with("elevon: a.fio:1:1: bs: `ä")
+                && text.ends_with("is no number; use 4k\n"),
+            "{text}"
+        );
+        let many =
+            Failure::Input((0..900).map(|i| error(&format!("line {i}"))).collect()).to_string();
         assert_eq!((many.lines().count(), many.lines().last()), (21, Some("elevon: and 880 more")));
         let twenty = Failure::Input((0..20).map(|_| error("x")).collect()).to_string();
         assert_eq!(twenty.lines().count(), 20);
@@ -205,7 +219,10 @@ mod tests {
     fn errors_of_the_system_have_words_and_no_numbers() {
         let error = std::io::Error::from_raw_os_error(2);
         assert_eq!(shown(&format!("a: {error}; b")), "a: No such file or directory; b");
-        assert_eq!(without_numbers("a (os error 2) (os error x) (os error -3)."), "a (os error x).");
+        assert_eq!(
+            without_numbers("a (os error 2) (os error x) (os error -3)."),
+            "a (os error x)."
+        );
     }
 
     #[test]

@@ -74,11 +74,15 @@ impl Files {
 
     fn add(&mut self, what: String, path: &Path, use_: Use) -> Result<(), Failure> {
         let Some(identity) = identity_of(path) else { return Ok(()) };
-        let clash = self.named.iter().find(|other| other.identity == identity && clashes(other.use_, use_));
+        let clash =
+            self.named.iter().find(|other| other.identity == identity && clashes(other.use_, use_));
         if let Some(other) = clash {
             return Err(Failure::named(
                 what,
-                FileError::SameFile { other: other.what.clone(), clash: clash_of(other.use_, use_) },
+                FileError::SameFile {
+                    other: other.what.clone(),
+                    clash: clash_of(other.use_, use_),
+                },
             ));
         }
         self.named.push(Named { what, identity, use_ });
@@ -104,8 +108,12 @@ const fn clash_of(other: Use, use_: Use) -> Clash {
 /// pipes, `/dev/null`.
 fn identity_of(path: &Path) -> Option<Identity> {
     match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => Some(Identity::Existing(metadata.dev(), metadata.ino())),
-        Ok(metadata) if metadata.file_type().is_block_device() => Some(Identity::Existing(0, metadata.rdev())),
+        Ok(metadata) if metadata.is_file() => {
+            Some(Identity::Existing(metadata.dev(), metadata.ino()))
+        }
+        Ok(metadata) if metadata.file_type().is_block_device() => {
+            Some(Identity::Existing(0, metadata.rdev()))
+        }
         Ok(_) => None,
         Err(_) => {
             let target = target_of(path).ok()?;
@@ -131,7 +139,10 @@ mod tests {
             files.add_input("JOB job", &at("job")).expect("the first");
             files.add_input("JOB job", &at("job")).expect("two may read it");
             for (add, words) in [
-                (files.add_output("--html x", &at(name)), "--html x: is the same file as JOB job, which it would"),
+                (
+                    files.add_output("--html x", &at(name)),
+                    "--html x: is the same file as JOB job, which it would",
+                ),
                 (files.add_device(&at(name)), "is the same file as JOB job; a device"),
             ] {
                 let error = add.expect_err(name).to_string();
@@ -151,11 +162,16 @@ mod tests {
             let mut files = Files::default();
             files.add_output("--trace new", &at("new")).expect("the first");
             let error = files.add_output("--html new", &at(name)).expect_err(name).to_string();
-            assert!(error.contains("--html new: is the same file as --trace new; give each its own"), "{error}");
+            assert!(
+                error.contains("--html new: is the same file as --trace new; give each its own"),
+                "{error}"
+            );
         }
         let mut files = Files::default();
         for _ in 0..2 {
-            files.add_output("--html /dev/null", Path::new("/dev/null")).expect("anyone may write there");
+            files
+                .add_output("--html /dev/null", Path::new("/dev/null"))
+                .expect("anyone may write there");
         }
     }
 }

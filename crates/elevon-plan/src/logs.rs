@@ -64,7 +64,10 @@ impl LogFolder {
         let path = self.path();
         let name = || format!("--log-dir {}", path.display());
         if !path.exists() {
-            return Err(Failure::named(name(), FileError::NoFolder("make it first, or name one that exists")));
+            return Err(Failure::named(
+                name(),
+                FileError::NoFolder("make it first, or name one that exists"),
+            ));
         }
         let real = path.canonicalize().map_err(|error| Failure::named(name(), error))?;
         if real.is_dir() { Ok(real) } else { Err(Failure::named(name(), FileError::NotADirectory)) }
@@ -76,9 +79,13 @@ impl LogFolder {
 
     /// Checks a prefix and explains why it cannot be used.
     fn check(&self, prefix: &str) -> Result<(), Complaint> {
-        let outside = || Problem::File.because(format!("`{prefix}` leads out of the folder of the logs; {RIGHT}"));
-        let is_plain =
-            Path::new(prefix).components().all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
+        let outside = || {
+            Problem::File
+                .because(format!("`{prefix}` leads out of the folder of the logs; {RIGHT}"))
+        };
+        let is_plain = Path::new(prefix)
+            .components()
+            .all(|part| matches!(part, Component::Normal(_) | Component::CurDir));
         if !is_plain {
             return Err(outside());
         }
@@ -110,7 +117,11 @@ impl LogFolder {
         Ok(())
     }
 
-    fn file(&self, name: &str, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), LogError> {
+    fn file(
+        &self,
+        name: &str,
+        write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>,
+    ) -> Result<(), LogError> {
         let path = self.path().join(name);
         // A symbolic link of that name is only replaced if it leads to a place in the folder.
         if path.is_symlink() && !path.canonicalize().is_ok_and(|real| self.is_below(&real)) {

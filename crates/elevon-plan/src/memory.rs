@@ -72,23 +72,30 @@ impl CachePlan {
                     ConflictError::NeedsServedCache
                 };
                 return match of_cache.find(|(key, value)| key != "activity" || value != "off") {
-                    Some((key, value)) => Err(Failure::named(format!("--set {key}={value}"), missing)),
+                    Some((key, value)) => {
+                        Err(Failure::named(format!("--set {key}={value}"), missing))
+                    }
                     None => Ok(None),
                 };
             }
         };
         config.set_kernel(kernel);
         let mut control = None;
-        let of_cache: Vec<(&str, &str)> = of_cache.map(|(key, value)| (key.as_str(), value.as_str())).collect();
+        let of_cache: Vec<(&str, &str)> =
+            of_cache.map(|(key, value)| (key.as_str(), value.as_str())).collect();
         is_given_once(memory, &of_cache)?;
         let is_read_ahead_set = of_cache.iter().any(|(key, _)| *key == "read_ahead_kb");
         // The replacement policy decides which other settings exist.
-        let (policy, others): (Vec<_>, Vec<_>) = of_cache.into_iter().partition(|(key, _)| *key == "cache");
+        let (policy, others): (Vec<_>, Vec<_>) =
+            of_cache.into_iter().partition(|(key, _)| *key == "cache");
         for (key, value) in policy.into_iter().chain(others) {
             if key == "activity" {
                 control = ActivityControl::parse(value).map(|control| (control, value.to_owned()));
                 if control.is_some() && config.copies {
-                    return Err(Failure::named(format!("--set activity={value}"), ConflictError::SimulatedControl));
+                    return Err(Failure::named(
+                        format!("--set activity={value}"),
+                        ConflictError::SimulatedControl,
+                    ));
                 }
                 if control.is_some() {
                     continue;
@@ -158,7 +165,11 @@ impl CachePlan {
             match key {
                 "activity" => rows.push((key, self.names().1.to_owned())),
                 // Swappiness decides between pages of files and the memory of `idle` and `zram`.
-                "swappiness" => rows.extend([("idle", memory_text(*idle)), ("zram", memory_text(*zram)), (key, value)]),
+                "swappiness" => rows.extend([
+                    ("idle", memory_text(*idle)),
+                    ("zram", memory_text(*zram)),
+                    (key, value),
+                ]),
                 _ => rows.push((key, value)),
             }
         }
@@ -169,7 +180,9 @@ impl CachePlan {
 /// Refuses a setting with two names if both are given with different values, because it is unclear
 /// which one should apply.
 fn is_given_once(memory: Memory<'_>, settings: &[(&str, &str)]) -> Result<(), Failure> {
-    let last = |wanted: &str| settings.iter().rev().find(|(key, _)| *key == wanted).map(|(_, value)| *value);
+    let last = |wanted: &str| {
+        settings.iter().rev().find(|(key, _)| *key == wanted).map(|(_, value)| *value)
+    };
     let twice = |key: &str, value: &str, other: String| {
         Err(Failure::named(format!("--set {key}={value}"), ConflictError::SaysOtherwise { other }))
     };
@@ -196,7 +209,8 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
     let (size, mode) = text.split_once(',').map_or((text, None), |(size, mode)| (size, Some(mode)));
     let mode = mode.map(|mode| {
         let expected = || ValueError::expected("write-back or write-through");
-        WriteMode::from_name(mode).ok_or_else(|| Failure::named(format!("{}: {mode}", name()), expected()))
+        WriteMode::from_name(mode)
+            .ok_or_else(|| Failure::named(format!("{}: {mode}", name()), expected()))
     });
     let pair = format!("size={size}");
     let fields = Fields::parse("cache", &pair, &["size"]).map_err(bad)?;
@@ -213,7 +227,11 @@ fn real(text: &str) -> Result<CacheConfig, Failure> {
 fn wrong(option: &str, text: &str, error: TextError) -> Failure {
     match error {
         TextError::BadValue { key, value, expected, .. } if key == "size" => {
-            let name = if value == text { format!("{option} {text}") } else { format!("{option} {text}: {value}") };
+            let name = if value == text {
+                format!("{option} {text}")
+            } else {
+                format!("{option} {text}: {value}")
+            };
             Failure::named(name, ValueError::expected(expected))
         }
         error => Failure::named(format!("{option} {text}"), error),
@@ -235,8 +253,10 @@ fn sizes(text: &str) -> Result<Sizes, Failure> {
     let pairs = format!("size={text}");
     let fields = Fields::parse("memory", &pairs, &["size", "others", "idle", "zram"])
         .map_err(|error| wrong("--memory", text, error))?;
-    let size = |key| fields.memory(key, Bytes::ZERO).map_err(|error| wrong("--memory", text, error));
-    let (memory, others, idle, zram) = (size("size")?, size("others")?, size("idle")?, size("zram")?);
+    let size =
+        |key| fields.memory(key, Bytes::ZERO).map_err(|error| wrong("--memory", text, error));
+    let (memory, others, idle, zram) =
+        (size("size")?, size("others")?, size("idle")?, size("zram")?);
     let left = memory.get().saturating_sub(others.get());
     if left < MIN_SIMULATED_CACHE || memory.get() > MAX_MEMORY {
         return Err(bad(ValueError::MemoryLeft { left }));
@@ -264,12 +284,18 @@ mod tests {
             let Ok(config) = real(text) else { panic!("{text} is refused") };
             let pages = config.memory.get() / PAGE_SIZE;
             let marks = Watermarks::of_memory(config.memory, 0);
-            assert!(config.copies && config.write_mode == mode && pages - marks.low >= 64 << 8, "{text}");
+            assert!(
+                config.copies && config.write_mode == mode && pages - marks.low >= 64 << 8,
+                "{text}"
+            );
             assert!(pages < 66 << 8, "{text}: {pages} pages");
         }
         for text in ["", "64", "60KiB", "5TiB", "64MiB,through", "64MiB,", "huge", "size=1GiB"] {
             let Err(Failure::Input(lines)) = real(text) else { panic!("{text} passed") };
-            assert!(lines.len() == 1 && lines[0].to_string().starts_with(&format!("--cache {text}: ")), "{lines:?}");
+            assert!(
+                lines.len() == 1 && lines[0].to_string().starts_with(&format!("--cache {text}: ")),
+                "{lines:?}"
+            );
         }
     }
 
@@ -299,7 +325,10 @@ mod tests {
             "1GiB,zram=1MiB",
         ] {
             let Err(Failure::Input(lines)) = sizes(text) else { panic!("{text} passed") };
-            assert!(lines.len() == 1 && lines[0].to_string().starts_with(&format!("--memory {text}: ")), "{lines:?}");
+            assert!(
+                lines.len() == 1 && lines[0].to_string().starts_with(&format!("--memory {text}: ")),
+                "{lines:?}"
+            );
         }
     }
 }

@@ -101,7 +101,9 @@ impl StackOptions {
     /// As of [`Self::with_words`], or a quote in the text is not closed.
     pub fn of_text(text: &str) -> Result<Self, VsError> {
         let words = split_words(text)?;
-        Self::default().with_words(words).map_err(|error| VsError::Option { text: text.to_owned(), error })
+        Self::default()
+            .with_words(words)
+            .map_err(|error| VsError::Option { text: text.to_owned(), error })
     }
 
     /// Returns these options with those of a `--vs` text.
@@ -126,7 +128,9 @@ impl StackOptions {
         let mut given: Vec<&str> = Vec::new();
         let mut words = words.into_iter().peekable();
         while let Some(word) = words.next() {
-            let (name, value) = word.split_once('=').map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
+            let (name, value) = word
+                .split_once('=')
+                .map_or((word.as_str(), None), |(name, value)| (name, Some(value)));
             let row = row_of(name).ok_or_else(|| unknown(name, &word))?;
             let value = match value {
                 Some(value) => value.to_owned(),
@@ -147,7 +151,8 @@ impl StackOptions {
         match row.value {
             OptionValue::Word(of) => *of(self) = value,
             OptionValue::Number(of) => {
-                *of(self) = value.parse().map_err(|_| OptionError::NoNumber { option: row.name, value })?;
+                *of(self) =
+                    value.parse().map_err(|_| OptionError::NoNumber { option: row.name, value })?;
             }
             OptionValue::Text(of) => *of(self) = Some(value),
             OptionValue::Path(of) => *of(self) = Some(value.into()),
@@ -233,25 +238,48 @@ mod tests {
 
     #[test]
     fn a_variant_replaces_scalars_and_adds_settings() {
-        let vs = base().with("--scheduler 'mq-deadline:fifo_batch=1' --set fill=trim").expect("good options");
+        let vs = base()
+            .with("--scheduler 'mq-deadline:fifo_batch=1' --set fill=trim")
+            .expect("good options");
         assert_eq!((vs.device.as_str(), vs.scheduler()), ("hdd-7200", "mq-deadline:fifo_batch=1"));
-        assert_eq!((vs.queue.set, vs.queue.tenants), (vec!["hz=1000".to_owned(), "fill=trim".to_owned()], None));
+        assert_eq!(
+            (vs.queue.set, vs.queue.tenants),
+            (vec!["hz=1000".to_owned(), "fill=trim".to_owned()], None)
+        );
         let limited = base().with("--tenants a.toml").expect("good options");
         assert_eq!(limited.queue.tenants.as_deref(), Some(std::path::Path::new("a.toml")));
-        assert_eq!(limited.with("--tenants b.toml").map(|vs| vs.queue.tenants), Ok(Some("b.toml".into())));
-        assert_eq!(limited.with("--kernel 6.1").map(|vs| vs.queue.tenants), Ok(Some("a.toml".into())));
-        let ranked = base().with("--ioprio a=idle").and_then(|vs| vs.with("--ioprio b=rt:0")).expect("good options");
+        assert_eq!(
+            limited.with("--tenants b.toml").map(|vs| vs.queue.tenants),
+            Ok(Some("b.toml".into()))
+        );
+        assert_eq!(
+            limited.with("--kernel 6.1").map(|vs| vs.queue.tenants),
+            Ok(Some("a.toml".into()))
+        );
+        let ranked = base()
+            .with("--ioprio a=idle")
+            .and_then(|vs| vs.with("--ioprio b=rt:0"))
+            .expect("good options");
         assert_eq!(ranked.ioprio, ["a=idle", "b=rt:0"]);
     }
 
     #[test]
     fn a_bad_variant_is_one_line() {
         for (text, said) in [
-            ("--sheduler none", "unexpected argument '--sheduler' found; a similar argument exists: '--scheduler'"),
-            ("--sheduler=none", "unexpected argument '--sheduler' found; a similar argument exists: '--scheduler'"),
+            (
+                "--sheduler none",
+                "unexpected argument '--sheduler' found; a similar argument exists: '--scheduler'",
+            ),
+            (
+                "--sheduler=none",
+                "unexpected argument '--sheduler' found; a similar argument exists: '--scheduler'",
+            ),
             ("-xy", "unexpected argument '-x' found"),
             ("--scheduler", "a value is required for '--scheduler <S>' but none was supplied"),
-            ("--kernel --seed 1", "a value is required for '--kernel <VERSION>' but none was supplied"),
+            (
+                "--kernel --seed 1",
+                "a value is required for '--kernel <VERSION>' but none was supplied",
+            ),
             ("--seed 1 --seed=2", "the argument '--seed <N>' cannot be used multiple times"),
             ("--seed -1", "--seed -1: expected a whole number, such as 10"),
             (
@@ -268,13 +296,22 @@ mod tests {
 
     #[test]
     fn a_value_is_read_by_its_name() {
-        let options = StackOptions::of_text("--tenants t.toml --fault a --seed=7").expect("good options");
+        let options =
+            StackOptions::of_text("--tenants t.toml --fault a --seed=7").expect("good options");
         let value = |name: &str| options.value_of(name);
         assert_eq!(value("tenants").as_deref(), Some("t.toml"));
-        assert_eq!((value("seed").as_deref(), value("device").as_deref()), (Some("7"), Some(DEFAULT_DEVICE)));
+        assert_eq!(
+            (value("seed").as_deref(), value("device").as_deref()),
+            (Some("7"), Some(DEFAULT_DEVICE))
+        );
         assert_eq!((value("fault"), value("kernel"), value("nothing")), (None, None, None));
         for row in OPTIONS {
-            assert_eq!(StackOptions::default().value_of(row.name).as_deref(), row.default, "{}", row.name);
+            assert_eq!(
+                StackOptions::default().value_of(row.name).as_deref(),
+                row.default,
+                "{}",
+                row.name
+            );
         }
     }
 }

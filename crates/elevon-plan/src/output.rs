@@ -98,11 +98,13 @@ impl NewFile {
         let Self { name, to } = self;
         let written = match to {
             Destination::There(mut file) => file.write_all(content),
-            Destination::Beside { mut part, target } => part.as_file_mut().write_all(content).and_then(|()| {
-                durable(part.as_file())?;
-                part.persist(&target).map_err(|error| error.error)?;
-                durable_name(&target)
-            }),
+            Destination::Beside { mut part, target } => {
+                part.as_file_mut().write_all(content).and_then(|()| {
+                    durable(part.as_file())?;
+                    part.persist(&target).map_err(|error| error.error)?;
+                    durable_name(&target)
+                })
+            }
         };
         written.map_err(|error| MachineError::Write { output: name, error }.into())
     }
@@ -132,7 +134,11 @@ fn durable_name(file: &Path) -> io::Result<()> {
 fn durable(file: &File) -> io::Result<()> {
     match file.sync_all() {
         // Some file systems have no fsync, of a folder above all.
-        Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => Ok(()),
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) =>
+        {
+            Ok(())
+        }
         done => done,
     }
 }
@@ -211,7 +217,11 @@ mod tests {
         fs::write(&path, "old").expect("written");
         let file = NewFile::create("--html", &path).expect("a place to write");
         assert_eq!(fs::read(&path).expect("the old one"), b"old");
-        assert!(names(folder.path()).iter().all(|name| name == "page.html" || name.starts_with(".page.html.")));
+        assert!(
+            names(folder.path())
+                .iter()
+                .all(|name| name == "page.html" || name.starts_with(".page.html."))
+        );
         file.commit(b"new").expect("written");
         assert_eq!(
             (fs::read(&path).expect("the new one"), names(folder.path())),
@@ -246,13 +256,18 @@ mod tests {
     fn a_file_that_is_replaced_keeps_its_mode() {
         let folder = tempfile::tempdir().expect("a folder");
         let mode = |path: &Path| fs::metadata(path).expect("a file").permissions().mode() & 0o777;
-        let (old, plain, new) = (folder.path().join("old"), folder.path().join("plain"), folder.path().join("new"));
+        let (old, plain, new) =
+            (folder.path().join("old"), folder.path().join("plain"), folder.path().join("new"));
         fs::write(&old, "secret").expect("written");
         fs::set_permissions(&old, Permissions::from_mode(0o600)).expect("its owner");
         fs::write(&plain, "").expect("written");
         for path in [&old, &new] {
             NewFile::create("", path).and_then(|f| f.commit(b"new")).expect("written");
         }
-        assert_eq!((mode(&old), mode(&new)), (0o600, mode(&plain)), "a new one has what the umask leaves");
+        assert_eq!(
+            (mode(&old), mode(&new)),
+            (0o600, mode(&plain)),
+            "a new one has what the umask leaves"
+        );
     }
 }

@@ -13,8 +13,7 @@ use elevon_sim::profiles::{self, DeviceError, Profile};
 use crate::failure::{Failure, FileError, InputError};
 
 /// What `@FILE` has to be.
-const RIGHT: &str =
-    "name a description of a device in TOML (docs/devices.md), such as `elevon calibrate TRACE -o` saves";
+const RIGHT: &str = "name a description of a device in TOML (docs/devices.md), such as `elevon calibrate TRACE -o` saves";
 
 /// A device file that can be opened.
 #[derive(Clone, Debug)]
@@ -55,7 +54,13 @@ impl OwnDevice {
         errors.extend(own.ends().iter().flat_map(Self::wrong_parameters));
         if errors.is_empty() {
             errors.extend(own.wrong_limits(rules));
-            errors.extend(own.file.sources.iter().filter_map(|source| own.wrong_source(source)).map(InputError::Text));
+            errors.extend(
+                own.file
+                    .sources
+                    .iter()
+                    .filter_map(|source| own.wrong_source(source))
+                    .map(InputError::Text),
+            );
         }
         if errors.is_empty() { Ok(own) } else { Err(Failure::Input(errors)) }
     }
@@ -92,7 +97,8 @@ impl OwnDevice {
         for given in &self.file.limits {
             let at = |complaint| given.place.diagnostic("limits", complaint);
             let value = given.value.parse::<u64>().map_err(|_| {
-                at(Problem::NotANumber.because(format!("{}={}: expected a whole number", given.key, given.value)))
+                at(Problem::NotANumber
+                    .because(format!("{}={}: expected a whole number", given.key, given.value)))
             })?;
             let set = limits.set_sysfs(&given.key, value, rules);
             set.map_err(|error| at(Problem::OutOfRange.because(error.to_string())))?;
@@ -119,11 +125,20 @@ impl OwnDevice {
     fn wrong_parameters(&self) -> Vec<InputError> {
         let base = &self.file.base;
         if !profiles::names().any(|name| name == base.value) {
-            let (meant, all) = (did_you_mean(&base.value, profiles::names()), profiles::names().collect::<Vec<_>>());
-            let message = format!("no profile or model `{}`{meant}; there are {}", base.value, all.join(", "));
+            let (meant, all) = (
+                did_you_mean(&base.value, profiles::names()),
+                profiles::names().collect::<Vec<_>>(),
+            );
+            let message = format!(
+                "no profile or model `{}`{meant}; there are {}",
+                base.value,
+                all.join(", ")
+            );
             return vec![base.place.diagnostic("base", Problem::Unknown.because(message)).into()];
         }
-        let alone = |given: &Given| profiles::open(&format!("{}:{}={}", base.value, given.key, given.value), 0).err();
+        let alone = |given: &Given| {
+            profiles::open(&format!("{}:{}={}", base.value, given.key, given.value), 0).err()
+        };
         let wrong = self.file.parameters.iter().filter_map(|given| match alone(given)? {
             // The parameter may be valid together with the others.
             DeviceError::Inconsistent { .. } => None,
@@ -143,7 +158,8 @@ impl OwnDevice {
 
     /// Returns an error if a source is for a parameter that the file does not set.
     fn wrong_source(&self, source: &DeviceSource) -> Option<Diagnostic> {
-        let set = || self.file.parameters.iter().chain(&self.file.limits).map(|given| given.key.as_str());
+        let set =
+            || self.file.parameters.iter().chain(&self.file.limits).map(|given| given.key.as_str());
         let name = source.parameters.iter().find(|name| set().all(|key| key != *name))?;
         let meant = did_you_mean(name, set());
         let message = format!("`{name}` is not set in [parameters] or [limits]{meant}");
@@ -152,7 +168,8 @@ impl OwnDevice {
 }
 
 fn spec(file: &DeviceFile) -> String {
-    let settings: Vec<String> = file.parameters.iter().map(|given| format!("{}={}", given.key, given.value)).collect();
+    let settings: Vec<String> =
+        file.parameters.iter().map(|given| format!("{}={}", given.key, given.value)).collect();
     match settings.is_empty() {
         true => file.base.value.clone(),
         false => format!("{}:{}", file.base.value, settings.join(",")),

@@ -105,7 +105,8 @@ impl Plan {
     /// # Errors
     /// As of [`Self::new`].
     pub fn of_texts(jobs: &[PathBuf], args: &StackOptions, texts: Texts) -> Result<Self, Failure> {
-        if let Some(folder) = args.of_jobs.include_dir.as_deref().filter(|folder| !folder.is_dir()) {
+        if let Some(folder) = args.of_jobs.include_dir.as_deref().filter(|folder| !folder.is_dir())
+        {
             let error = match folder.exists() {
                 true => FileError::NotADirectory,
                 false => FileError::NoFolder("name one that job files include from"),
@@ -113,9 +114,12 @@ impl Plan {
             return Err(Failure::named(format!("--include-dir {}", folder.display()), error));
         }
         let mut sources = TextFiles::new(args.of_jobs.include_dir.as_deref(), texts);
-        let names: Vec<&str> = jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
-        let over = args.of_jobs.job_option.iter().map(|text| JobOption::parse("--job-option", text));
-        let over = over.collect::<Result<Vec<_>, _>>().map_err(|error| Failure::text(vec![error]))?;
+        let names: Vec<&str> =
+            jobs.iter().map(|path| text_of("the job file", path)).collect::<Result<_, _>>()?;
+        let over =
+            args.of_jobs.job_option.iter().map(|text| JobOption::parse("--job-option", text));
+        let over =
+            over.collect::<Result<Vec<_>, _>>().map_err(|error| Failure::text(vec![error]))?;
         let mut parsed = parse_all_with(&mut sources, &names, &over).map_err(|mut errors| {
             // An error in a file that is included twice is reported once.
             errors.dedup();
@@ -123,9 +127,14 @@ impl Plan {
         })?;
         let environment = std::mem::take(&mut parsed.environment);
         let mut plan = Self::of_sources(parsed, "run", &names, args, None, sources)?;
-        let variables = assignments(environment.iter().map(|(name, value)| (name.as_str(), value.as_deref())));
+        let variables =
+            assignments(environment.iter().map(|(name, value)| (name.as_str(), value.as_deref())));
         plan.command.insert_str(0, &variables);
-        plan.inputs.extend(environment.into_iter().map(|(what, text)| Input { what, path: None, text }));
+        plan.inputs.extend(environment.into_iter().map(|(what, text)| Input {
+            what,
+            path: None,
+            text,
+        }));
         Ok(plan)
     }
 
@@ -135,7 +144,12 @@ impl Plan {
     ///
     /// # Errors
     /// An option is wrong, or does not go with the device or the jobs.
-    pub fn of_jobs(jobs: ParsedJobs, name: &str, args: &StackOptions, own: Option<OwnDevice>) -> Result<Self, Failure> {
+    pub fn of_jobs(
+        jobs: ParsedJobs,
+        name: &str,
+        args: &StackOptions,
+        own: Option<OwnDevice>,
+    ) -> Result<Self, Failure> {
         Self::of_sources(jobs, "run", &[name], args, own, TextFiles::default())
     }
 
@@ -179,7 +193,9 @@ impl Plan {
             Some(_) => "; the CPU time of schedulers is not charged in a replay".to_owned(),
             None if cost.is_zero() => "; it is charged no CPU time here".to_owned(),
             None if cost == SchedulerCost::measured(name, true).request => {
-                format!("; its CPU time, {cost} an I/O, is an estimate from that of bfq (docs/flow.md)")
+                format!(
+                    "; its CPU time, {cost} an I/O, is an estimate from that of bfq (docs/flow.md)"
+                )
             }
             None => format!("; its CPU time is {cost} an I/O, as given"),
         };
@@ -196,7 +212,8 @@ impl Plan {
     /// # Errors
     /// The text is not one of tenants.
     pub fn set_tenants(&mut self, text: &str) -> Result<(), Failure> {
-        let file = elevon_formats::tenants::parse("tenants", text, &self.kernel.rules()).map_err(Failure::text)?;
+        let file = elevon_formats::tenants::parse("tenants", text, &self.kernel.rules())
+            .map_err(Failure::text)?;
         self.tenants = TenantPlan::new(&self.jobs.jobs, Some(&file)).map_err(Failure::text)?;
         Ok(())
     }
@@ -214,7 +231,8 @@ impl Plan {
         }
         let kernel = kernel_named("--kernel", args.kernel())?;
         let scheduler = scheduler(args.scheduler(), kernel)?;
-        let settings = args.queue.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
+        let settings =
+            args.queue.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
         let (own, device_file) = own_device(args, own, kernel)?;
         let target = match &own {
             Some(own) => Target::Simulated(own.spec.clone()),
@@ -224,10 +242,16 @@ impl Plan {
         let (cpu, cost) = cpu_cost(args.of_jobs.cpu_cost.as_deref(), &scheduler)?;
         let cache = CachePlan::new(memory(args, &target)?, kernel, &settings, cost)?;
         fits(cache.as_ref(), args)?;
-        let of_cache = cache.is_some().then(|| jobs.with_cache()).transpose().map_err(Failure::text)?;
+        let of_cache =
+            cache.is_some().then(|| jobs.with_cache()).transpose().map_err(Failure::text)?;
         let tenants = tenants(&jobs.jobs, args.queue.tenants.as_deref(), kernel, &mut sources)?;
         let mut plan = Self {
-            warnings: jobs.warnings.iter().map(ToString::to_string).chain(tenants.warnings.iter().cloned()).collect(),
+            warnings: jobs
+                .warnings
+                .iter()
+                .map(ToString::to_string)
+                .chain(tenants.warnings.iter().cloned())
+                .collect(),
             tenants,
             log_folder: LogFolder::new(args.of_jobs.log_dir.as_deref(), &jobs)?,
             jobs,
@@ -250,11 +274,15 @@ impl Plan {
         };
         if of_cache == Some(false) && !args.is_served {
             let option = if plan.is_real() { "--cache" } else { "--memory" };
-            plan.warnings.push(format!("{option}: no job goes through the page cache: all have direct=1"));
+            plan.warnings
+                .push(format!("{option}: no job goes through the page cache: all have direct=1"));
         }
         if args.kernel().trim_start_matches('v') != kernel.name() {
             let (name, release) = (kernel.name(), kernel.release());
-            plan.warnings.push(format!("--kernel {}: the rules of {name} are used, as of {release}", args.kernel()));
+            plan.warnings.push(format!(
+                "--kernel {}: the rules of {name} are used, as of {release}",
+                args.kernel()
+            ));
         }
         prefer_shares_by_weights(&mut plan);
         if args.queue.tenants.is_some() {
@@ -267,7 +295,11 @@ impl Plan {
             let config = plan.stack_config(device.description())?;
             plan.refuse_not_atomic(&config.limits)?;
             plan.warnings.extend(plan.clamped(&config));
-            plan.warnings.extend(surprises(&plan.jobs.jobs, &args.device, device.description().size.bytes()));
+            plan.warnings.extend(surprises(
+                &plan.jobs.jobs,
+                &args.device,
+                device.description().size.bytes(),
+            ));
         }
         Ok(plan)
     }
@@ -276,7 +308,11 @@ impl Plan {
     /// to.
     pub fn ends(&self) -> Vec<Self> {
         let ends = self.own.as_ref().map(OwnDevice::ends).unwrap_or_default();
-        let of = |own: OwnDevice| Self { target: Target::Simulated(own.spec.clone()), own: Some(own), ..self.clone() };
+        let of = |own: OwnDevice| Self {
+            target: Target::Simulated(own.spec.clone()),
+            own: Some(own),
+            ..self.clone()
+        };
         ends.into_iter().map(of).collect()
     }
 
@@ -285,9 +321,11 @@ impl Plan {
     /// # Errors
     /// A parameter or a fault is not one of the device.
     pub fn device(&self) -> Result<Fault<AnyDevice>, Failure> {
-        let Target::Simulated(spec) = &self.target else { unreachable!("asked for a simulated device only") };
-        let device =
-            profiles::open(spec, self.seed).map_err(|error| Failure::named(format!("--device {spec}"), error))?;
+        let Target::Simulated(spec) = &self.target else {
+            unreachable!("asked for a simulated device only")
+        };
+        let device = profiles::open(spec, self.seed)
+            .map_err(|error| Failure::named(format!("--device {spec}"), error))?;
         let size = device.description().size.get();
         let rules = self.faults.iter().map(|text| {
             let rule = Rule::parse(text).and_then(|rule| rule.check_size(size).map(|()| rule));
@@ -315,14 +353,20 @@ impl Plan {
     /// simulation.
     fn caches_devices(&self) -> bool {
         let mut buffered = self.jobs.jobs.iter().filter(|job| job.is_buffered()).peekable();
-        self.cache.is_some() && !self.is_real() && buffered.peek().is_some() && buffered.all(uses_device)
+        self.cache.is_some()
+            && !self.is_real()
+            && buffered.peek().is_some()
+            && buffered.all(uses_device)
     }
 
     /// Returns the configuration of the stack for a device.
     ///
     /// # Errors
     /// A setting is refused, or the limits contradict each other.
-    pub fn stack_config(&self, device: &elevon_sim::device::Description) -> Result<StackConfig, Failure> {
+    pub fn stack_config(
+        &self,
+        device: &elevon_sim::device::Description,
+    ) -> Result<StackConfig, Failure> {
         let mut config = device.stack_config();
         config.kernel = self.kernel;
         let rules = self.rules();
@@ -355,13 +399,18 @@ impl Plan {
         }
         // FUA needs a write cache, so it is set last, in whatever order they are given.
         let of_queue = || self.settings.iter().filter(|(key, _)| !settings::is_setting(key));
-        for (key, value) in of_queue().filter(|(key, _)| key != "fua").chain(of_queue().filter(|(key, _)| key == "fua"))
+        for (key, value) in of_queue()
+            .filter(|(key, _)| key != "fua")
+            .chain(of_queue().filter(|(key, _)| key == "fua"))
         {
             config.set(key, value).map_err(setting::refused)?;
         }
         if is_real && config.max_retries > 0 {
             let of_real = ConflictError::RetriesOfReal { device: device.name.clone() };
-            return Err(Failure::named(format!("--set max_retries={}", config.max_retries), of_real));
+            return Err(Failure::named(
+                format!("--set max_retries={}", config.max_retries),
+                of_real,
+            ));
         }
         Ok(config)
     }
@@ -450,7 +499,11 @@ fn of_simulation_only(args: &StackOptions, target: &Target) -> Result<(), Failur
     for (option, value, why) in [
         ("--buffers", args.buffers.as_deref(), buffers),
         ("--cpu-cost", args.of_jobs.cpu_cost.as_deref(), cpu_cost),
-        ("--fault", fault.map(String::as_str), "only a simulated device, or one that is served, has faults"),
+        (
+            "--fault",
+            fault.map(String::as_str),
+            "only a simulated device, or one that is served, has faults",
+        ),
     ] {
         if let Some(value) = value {
             return Err(Failure::named(
@@ -476,7 +529,10 @@ fn memory<'a>(args: &'a StackOptions, target: &Target) -> Result<Memory<'a>, Fai
     match (args.of_jobs.memory.as_deref(), args.cache.as_deref(), target) {
         (Some(memory), _, Target::Nbd(address)) => {
             let device = address.to_string();
-            Err(Failure::named(format!("--memory {memory}"), ConflictError::MemoryOfReal { device }))
+            Err(Failure::named(
+                format!("--memory {memory}"),
+                ConflictError::MemoryOfReal { device },
+            ))
         }
         (None, Some(cache), Target::Nbd(address)) => {
             let device = address.to_string();
@@ -484,11 +540,17 @@ fn memory<'a>(args: &'a StackOptions, target: &Target) -> Result<Memory<'a>, Fai
         }
         (Some(memory), _, Target::Real(path)) => {
             let device = path.display().to_string();
-            Err(Failure::named(format!("--memory {memory}"), ConflictError::MemoryOfReal { device }))
+            Err(Failure::named(
+                format!("--memory {memory}"),
+                ConflictError::MemoryOfReal { device },
+            ))
         }
         (_, Some(cache), Target::Simulated(device)) => {
             let device = device.clone();
-            Err(Failure::named(format!("--cache {cache}"), ConflictError::CacheOfSimulated { device }))
+            Err(Failure::named(
+                format!("--cache {cache}"),
+                ConflictError::CacheOfSimulated { device },
+            ))
         }
         (Some(memory), None, Target::Simulated(_)) => Ok(Memory::Simulated(memory)),
         (None, Some(cache), Target::Real(_)) => Ok(Memory::Real(cache)),
@@ -527,7 +589,12 @@ pub fn command(verb: &str, jobs: &[&str], args: &StackOptions) -> String {
 }
 
 /// Returns the same with this seed, or without one: what runs with different seeds share.
-pub fn command_with_seed(verb: &str, jobs: &[&str], args: &StackOptions, seed: Option<u64>) -> String {
+pub fn command_with_seed(
+    verb: &str,
+    jobs: &[&str],
+    args: &StackOptions,
+    seed: Option<u64>,
+) -> String {
     let seed = seed.map(|seed| seed.to_string());
     let mut words = ["elevon", verb].to_vec();
     words.extend(jobs);
@@ -537,7 +604,9 @@ pub fn command_with_seed(verb: &str, jobs: &[&str], args: &StackOptions, seed: O
     let default = args.default_scheduler();
     // A replay that is not told these takes them from the trace.
     let is_replay = verb == REPLAY;
-    for (name, value, default) in [("--scheduler", scheduler, default), ("--kernel", kernel, DEFAULT_KERNEL)] {
+    for (name, value, default) in
+        [("--scheduler", scheduler, default), ("--kernel", kernel, DEFAULT_KERNEL)]
+    {
         if value != default || is_replay {
             words.extend([name, value]);
         }
@@ -549,8 +618,10 @@ pub fn command_with_seed(verb: &str, jobs: &[&str], args: &StackOptions, seed: O
     let tenants = args.queue.tenants.as_deref().and_then(name_of);
     words.extend(tenants.into_iter().flat_map(|path| ["--tenants", path]));
     let folders = [("--log-dir", &jobs_only.log_dir), ("--include-dir", &jobs_only.include_dir)];
-    let folders: Vec<(&str, Cow<'_, str>)> =
-        folders.iter().flat_map(|(name, folder)| folder.as_deref().map(|f| (*name, f.to_string_lossy()))).collect();
+    let folders: Vec<(&str, Cow<'_, str>)> = folders
+        .iter()
+        .flat_map(|(name, folder)| folder.as_deref().map(|f| (*name, f.to_string_lossy())))
+        .collect();
     words.extend(folders.iter().flat_map(|(name, folder)| [*name, folder]));
     words.extend(jobs_only.memory.iter().flat_map(|memory| ["--memory", memory]));
     words.extend(args.cache.iter().flat_map(|cache| ["--cache", cache]));
@@ -570,7 +641,8 @@ pub fn command_with_seed(verb: &str, jobs: &[&str], args: &StackOptions, seed: O
 pub fn kernel_named(what: &str, name: &str) -> Result<Kernel, Failure> {
     Kernel::from_name(name).ok_or_else(|| {
         let all: Vec<&str> = Kernel::ALL.iter().map(|k| k.name()).collect();
-        let not_modelled = ValueError::NotModelled { known: all.join(", "), instead: Kernel::instead_of(name) };
+        let not_modelled =
+            ValueError::NotModelled { known: all.join(", "), instead: Kernel::instead_of(name) };
         Failure::named(format!("{what} {name}"), not_modelled)
     })
 }
@@ -590,9 +662,13 @@ mod tests {
     #[test]
     fn a_name_is_simulated_and_a_path_is_real() {
         let is_real = |device: &str| matches!(target(device), Ok(Target::Real(_)));
-        assert!(!is_real("hdd-7200") && !is_real("slots:slots=2,latency=1ms,bandwidth=1MB/s,size=1MiB"));
+        assert!(
+            !is_real("hdd-7200") && !is_real("slots:slots=2,latency=1ms,bandwidth=1MB/s,size=1MiB")
+        );
         assert!(is_real("./hdd-7200") && is_real("/dev/sda"));
-        let Err(Failure::Input(lines)) = target("hdd-7201") else { panic!("an unknown name passed") };
+        let Err(Failure::Input(lines)) = target("hdd-7201") else {
+            panic!("an unknown name passed")
+        };
         let line = lines[0].to_string();
         assert!(line.contains("hdd-7200") && line.contains("./hdd-7201"), "{line}");
     }

@@ -28,7 +28,8 @@ pub struct ReplayPlan {
     pub how: String,
     /// What is selected of the trace, in words; `None` for all of it.
     pub selected: Option<String>,
-    /// The priorities that processes have in place of those in the trace, as `--ioprio` takes them.
+    /// The priorities that processes have in place of those in the trace, as `--ioprio` takes
+    /// them.
     pub ioprio: Option<String>,
     /// What the trace has and its replay does not keep.
     pub not_kept: Vec<NotKept>,
@@ -57,9 +58,15 @@ impl ReplayPlan {
         }
         let mut lines = Vec::new();
         for (count, what) in [
-            (all.moved, "lay beyond the end of the device, and were moved to their place modulo its size"),
+            (
+                all.moved,
+                "lay beyond the end of the device, and were moved to their place modulo its size",
+            ),
             (all.widened, "were widened to whole logical blocks of the device"),
-            (all.shortened, "were larger than the device, or than an I/O can be, and were shortened"),
+            (
+                all.shortened,
+                "were larger than the device, or than an I/O can be, and were shortened",
+            ),
         ] {
             if count > 0 {
                 lines.push(format!("{count} I/Os {what}"));

@@ -20,9 +20,9 @@ use elevon_formats::cgroup::{Setting, WeightFile, Weights};
 use elevon_formats::fio::spec::{self, BlockSizes, JobSpec, Unified};
 use elevon_result::collect::{self, Named, TenantFigures};
 use elevon_result::result::{
-    Claim, DeviceInfo, DiskResult, ErrorCount, JobResult, LatencyPercentiles, LatencyTarget, Point, ReadFile,
-    RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, SteadyState, TenantResult,
-    UnifiedReporting, Workload,
+    Claim, DeviceInfo, DiskResult, ErrorCount, JobResult, LatencyPercentiles, LatencyTarget, Point,
+    ReadFile, RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency,
+    SteadyState, TenantResult, UnifiedReporting, Workload,
 };
 use elevon_sim::device::Description;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
@@ -86,7 +86,12 @@ pub fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
                 .into_iter()
                 .map(|(k, v)| (k.to_owned(), v))
                 .collect(),
-            counters: stack.scheduler().measured().map(|(name, value)| (name.to_owned(), value)).into_iter().collect(),
+            counters: stack
+                .scheduler()
+                .measured()
+                .map(|(name, value)| (name.to_owned(), value))
+                .into_iter()
+                .collect(),
             note: plan.not_in_linux(),
         },
         seed: plan.seed,
@@ -112,7 +117,10 @@ pub fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
 }
 
 fn inputs(plan: &Plan) -> Vec<ReadFile> {
-    plan.inputs.iter().map(|file| ReadFile { name: file.what.clone(), text: file.text.clone() }).collect()
+    plan.inputs
+        .iter()
+        .map(|file| ReadFile { name: file.what.clone(), text: file.text.clone() })
+        .collect()
 }
 
 /// Returns every setting in force, given or default, which together describe the run completely.
@@ -123,23 +131,42 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
     rows.extend(config.reported());
     if !real {
         rows.push(("buffers", plan.memory.to_string()));
-        let CpuCost { submit, complete, scheduler: SchedulerCost { request, locked }, wakes, preempted } = plan.cpu;
-        let of_cache = plan.cache.as_ref().map(|CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
-            format!(",call={call},hit={hit},fault={fault}")
-        });
+        let CpuCost {
+            submit,
+            complete,
+            scheduler: SchedulerCost { request, locked },
+            wakes,
+            preempted,
+        } = plan.cpu;
+        let of_cache = plan.cache.as_ref().map(
+            |CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
+                format!(",call={call},hit={hit},fault={fault}")
+            },
+        );
         // This is the first row, because variants of a comparison differ in it.
-        let of_scheduler =
-            if plan.scheduler.is_none() { String::new() } else { format!("scheduler={request},lock={locked},") };
-        let of_wakes =
-            if wakes == CpuCost::default().wakes { String::new() } else { format!(",wake={}..{}", wakes.0, wakes.1) };
-        let of_preemption = if preempted == 0 { String::new() } else { format!(",preempt={preempted}ppm") };
+        let of_scheduler = if plan.scheduler.is_none() {
+            String::new()
+        } else {
+            format!("scheduler={request},lock={locked},")
+        };
+        let of_wakes = if wakes == CpuCost::default().wakes {
+            String::new()
+        } else {
+            format!(",wake={}..{}", wakes.0, wakes.1)
+        };
+        let of_preemption =
+            if preempted == 0 { String::new() } else { format!(",preempt={preempted}ppm") };
         let of_cache = of_cache.unwrap_or_default();
-        let cost = format!("{of_scheduler}submit={submit},complete={complete}{of_cache}{of_wakes}{of_preemption}");
+        let cost = format!(
+            "{of_scheduler}submit={submit},complete={complete}{of_cache}{of_wakes}{of_preemption}"
+        );
         // The times of a trace have it in them.
         rows.extend(plan.replay.is_none().then_some(("cpu_cost", cost)));
     }
     rows.extend(plan.replay.iter().map(|replay| ("replay", replay.how.clone())));
-    rows.extend(plan.replay.iter().filter_map(|replay| Some(("selected", replay.selected.clone()?))));
+    rows.extend(
+        plan.replay.iter().filter_map(|replay| Some(("selected", replay.selected.clone()?))),
+    );
     rows.extend(plan.replay.iter().filter_map(|replay| Some(("ioprio", replay.ioprio.clone()?))));
     rows.extend(plan.cache.iter().flat_map(CachePlan::rows));
     // Rarely changed settings are only listed if they were changed.
@@ -161,7 +188,9 @@ fn jobs(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<JobResult> {
         let spec = &specs[job.spec];
         let claim = claim(spec, lineage(tenants, by_path.of(spec)), &job.stats);
         let device_time = facts.stack.accounting().device_time(TaskId(task as u32));
-        let open = results.last_mut().filter(|last| spec.report.group_reporting && last.group == job.group);
+        let open = results
+            .last_mut()
+            .filter(|last| spec.report.group_reporting && last.group == job.group);
         match open {
             Some(last) => {
                 last.members += 1;
@@ -172,8 +201,8 @@ fn jobs(facts: &Facts<'_>, outcome: &RunOutcome) -> Vec<JobResult> {
                     last.cache_use.get_or_insert_default().merge(used);
                 }
                 last.error = words_of(last.stats.error);
-                last.counted_errors =
-                    (last.counted_errors.is_some() || goes_on(spec)).then(|| count_errors(&last.stats));
+                last.counted_errors = (last.counted_errors.is_some() || goes_on(spec))
+                    .then(|| count_errors(&last.stats));
                 last.claim = last.claim.take().and_then(|first| together(first, claim));
                 last.device_time = last.device_time.map(|time| time + device_time);
             }
@@ -297,7 +326,9 @@ fn settings_of(tenant: &Tenant) -> Vec<(String, String)> {
     for setting in &tenant.settings {
         let shown = match *setting {
             Setting::BfqWeight(_) => Setting::BfqWeight(WeightFile::Default(weights.bfq)),
-            Setting::IoWeight(_) => Setting::IoWeight(WeightFile::Default(weights.cost.effective())),
+            Setting::IoWeight(_) => {
+                Setting::IoWeight(WeightFile::Default(weights.cost.effective()))
+            }
             other => other,
         };
         let row = (shown.name().to_owned(), shown.text(None));
@@ -311,7 +342,11 @@ fn settings_of(tenant: &Tenant) -> Vec<(String, String)> {
 /// Returns the claim of one process of a job as in BFQ: its weight is 10 at level 7, and 10 more
 /// for each level above. `cgroups` are those from the top to its own.
 fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>, stats: &JobStats) -> Claim {
-    let prio = if spec.priority.ioprio.class() == PrioClass::None { IoPrio::DEFAULT } else { spec.priority.ioprio };
+    let prio = if spec.priority.ioprio.class() == PrioClass::None {
+        IoPrio::DEFAULT
+    } else {
+        spec.priority.ioprio
+    };
     let level = if prio.class() == PrioClass::Idle { 7 } else { prio.level() };
     Claim {
         given: spec.priority.ioprio.class() != PrioClass::None || spec.tenant.cgroup.is_some(),
@@ -325,7 +360,11 @@ fn claim(spec: &JobSpec, cgroups: Vec<(String, u32)>, stats: &JobStats) -> Claim
 /// Returns the bytes a second that a process asked for at most; `None` if it transferred nothing,
 /// or asked for all that it could get.
 fn asked(spec: &JobSpec, stats: &JobStats) -> Option<u64> {
-    let used = || [Direction::Read, Direction::Write].into_iter().filter(|&at| stats.directions[at as usize].bytes > 0);
+    let used = || {
+        [Direction::Read, Direction::Write]
+            .into_iter()
+            .filter(|&at| stats.directions[at as usize].bytes > 0)
+    };
     let by_rate = |at: Direction| {
         let (own, at) = (&stats.directions[at as usize], at as usize);
         let of_ios = spec.rates.iops[at].map(|ios| ios.saturating_mul(own.bytes / own.ios.max(1)));
@@ -389,7 +428,9 @@ pub(crate) fn words_of(errno: i32) -> String {
     match Status::from_errno(errno) {
         Status::Ok => String::new(),
         Status::IoError => "Input/output error".to_owned(),
-        Status::Os(_) => without_numbers(&std::io::Error::from_raw_os_error(errno).to_string()).into_owned(),
+        Status::Os(_) => {
+            without_numbers(&std::io::Error::from_raw_os_error(errno).to_string()).into_owned()
+        }
         status => format!("{} error", status.log_words()),
     }
 }
@@ -420,7 +461,11 @@ fn disk(facts: &Facts<'_>, outcome: &RunOutcome) -> DiskResult {
         start: outcome.disk_start,
         end: outcome.disk_end,
         stages: [stage(StatGroup::Read), stage(StatGroup::Write), stage(StatGroup::Discard)],
-        request_sizes: [sizes(0), sizes(1), SizeCounts(counters.discards.clone().into_iter().collect())],
+        request_sizes: [
+            sizes(0),
+            sizes(1),
+            SizeCounts(counters.discards.clone().into_iter().collect()),
+        ],
         counters: StackCounters {
             splits: counters.splits,
             merges: counters.back_merges + counters.front_merges + counters.request_merges,

@@ -16,9 +16,10 @@ use crate::failure::{Failure, InputError, ValueError};
 pub fn pair(text: &str) -> Result<(String, String), Failure> {
     match text.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => {
-            Err(Failure::named(format!("--set {text}"), ValueError::expected("KEY=VALUE, such as max_sectors_kb=512")))
-        }
+        _ => Err(Failure::named(
+            format!("--set {text}"),
+            ValueError::expected("KEY=VALUE, such as max_sectors_kb=512"),
+        )),
     }
 }
 
@@ -42,10 +43,13 @@ fn tunable_hint(key: &str) -> Option<String> {
 pub fn refused(error: SettingError) -> Failure {
     let hint = match &error {
         SettingError::Key { key } => tunable_hint(key).unwrap_or_else(|| {
-            let meant = nearest(key, keys()).map_or_else(String::new, |near| format!("did you mean {near}? "));
+            let meant = nearest(key, keys())
+                .map_or_else(String::new, |near| format!("did you mean {near}? "));
             format!("; {meant}`elevon schedulers` lists them")
         }),
-        SettingError::Value { .. } | SettingError::NotModelled { .. } | SettingError::Limit(_) => String::new(),
+        SettingError::Value { .. } | SettingError::NotModelled { .. } | SettingError::Limit(_) => {
+            String::new()
+        }
     };
     Failure::input(InputError::Setting { error, hint })
 }

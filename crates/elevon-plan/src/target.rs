@@ -34,15 +34,17 @@ pub fn target(device: &str) -> Result<Target, Failure> {
         return Ok(Target::Simulated(device.to_owned()));
     }
     if UpstreamAddress::is_one(device) {
-        let address = device
-            .parse()
-            .map_err(|error: UpstreamAddressError| Failure::named(format!("--device {device}"), error))?;
+        let address = device.parse().map_err(|error: UpstreamAddressError| {
+            Failure::named(format!("--device {device}"), error)
+        })?;
         return Ok(Target::Nbd(address));
     }
     let path = Path::new(device);
-    let is_description = !device.contains('/') && path.extension().is_some_and(|extension| extension == "toml");
+    let is_description =
+        !device.contains('/') && path.extension().is_some_and(|extension| extension == "toml");
     if is_description && path.exists() {
-        let both = format!("@{device} for the device that it describes, or ./{device} for its own bytes");
+        let both =
+            format!("@{device} for the device that it describes, or ./{device} for its own bytes");
         return Err(Failure::named(format!("--device {device}"), ValueError::expected(both)));
     }
     if device.contains('/') || path.exists() {
@@ -50,9 +52,12 @@ pub fn target(device: &str) -> Result<Target, Failure> {
     }
     match profiles::open(device, 0) {
         Ok(_) => Ok(Target::Simulated(device.to_owned())),
-        Err(_) if device.is_empty() => {
-            Err(Failure::named("--device", ValueError::expected("a name or a path; `elevon devices` lists names")))
+        Err(_) if device.is_empty() => Err(Failure::named(
+            "--device",
+            ValueError::expected("a name or a path; `elevon devices` lists names"),
+        )),
+        Err(error) => {
+            Err(Failure::input(InputError::NoDevice { device: device.to_owned(), error }))
         }
-        Err(error) => Err(Failure::input(InputError::NoDevice { device: device.to_owned(), error })),
     }
 }

@@ -38,7 +38,11 @@ pub(crate) struct TextFiles {
 impl TextFiles {
     /// Creates the source; job files may also include files from `include_folder`.
     pub(crate) fn new(include_folder: Option<&Path>, texts: Texts) -> Self {
-        Self { host: HostSource { include_folder: include_folder.map(Path::to_owned) }, texts, read: BTreeMap::new() }
+        Self {
+            host: HostSource { include_folder: include_folder.map(Path::to_owned) },
+            texts,
+            read: BTreeMap::new(),
+        }
     }
 
     /// Returns the files that were read, by name.
@@ -125,16 +129,25 @@ mod tests {
 
     #[test]
     fn a_command_line_is_quoted_for_a_shell() {
-        let words = ["elevon", "run", "a b.fio", "it's", "--fault", "error:sectors=1-2", "$HOME", ""];
+        let words =
+            ["elevon", "run", "a b.fio", "it's", "--fault", "error:sectors=1-2", "$HOME", ""];
         let line = quoted(words);
         assert_eq!(shlex::split(&line), Some(words.map(str::to_owned).to_vec()), "{line}");
-        assert_eq!(quoted(["elevon", "run", "jobs/a.fio", "--seed", "1"]), "elevon run jobs/a.fio --seed 1");
+        assert_eq!(
+            quoted(["elevon", "run", "jobs/a.fio", "--seed", "1"]),
+            "elevon run jobs/a.fio --seed 1"
+        );
     }
 
     #[test]
     fn only_variables_that_are_set_stand_before_a_command() {
-        let inputs =
-            [("a.fio", Some("[a]")), ("${A}", Some("8")), ("${B}", Some("x y")), ("${C}", None), ("$ncpus", Some("2"))];
+        let inputs = [
+            ("a.fio", Some("[a]")),
+            ("${A}", Some("8")),
+            ("${B}", Some("x y")),
+            ("${C}", None),
+            ("$ncpus", Some("2")),
+        ];
         assert_eq!(assignments(inputs), "A=8 B='x y' ");
     }
 }

@@ -5,8 +5,8 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_core::units::Nanos;
 use elevon_formats::fio::WRITE_HINTS;
 use elevon_formats::fio::spec::{
-    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, LatencyTarget, SizePrio, SyncMode, Unified,
-    VerifyMethod, WindowValue,
+    Amount, BlockSizes, Distribution, ExitWhat, FileService, JobSpec, LatencyTarget, SizePrio,
+    SyncMode, Unified, VerifyMethod, WindowValue,
 };
 use std::fmt::{Display, Write};
 
@@ -56,7 +56,10 @@ impl Page {
     /// Writes limits by direction, with 0 for a direction without one.
     fn limits(&mut self, key: &str, list: [Option<u64>; 3]) {
         if list.iter().any(Option::is_some) {
-            self.line(key, list.map(|one| one.map_or("0".to_owned(), |one| one.to_string())).join(","));
+            self.line(
+                key,
+                list.map(|one| one.map_or("0".to_owned(), |one| one.to_string())).join(","),
+            );
         }
     }
 }
@@ -109,13 +112,20 @@ fn pattern(job: &JobSpec, page: &mut Page) {
     if job.blocks.align != [0; 3] {
         page.line(
             "ba",
-            job.blocks.align.map(|align| if align == 0 { String::new() } else { align.to_string() }).join(",") + ",",
+            job.blocks
+                .align
+                .map(|align| if align == 0 { String::new() } else { align.to_string() })
+                .join(",")
+                + ",",
         );
     }
     page.flag("bs_is_seq_rand", job.blocks.by_order);
     page.flag("bs_unaligned", job.blocks.unaligned);
     if job.random.percentage != [100; 3] {
-        page.line("percentage_random", job.random.percentage.map(|share| share.to_string()).join(","));
+        page.line(
+            "percentage_random",
+            job.random.percentage.map(|share| share.to_string()).join(","),
+        );
     }
     page.flag("norandommap", job.random.norandommap);
 }
@@ -127,7 +137,8 @@ fn sizes(job: &JobSpec, page: &mut Page) {
         match sizes {
             BlockSizes::Range(low, high) => range[direction] = format!("{low}-{high}"),
             BlockSizes::Split(list) => {
-                let entries: Vec<String> = list.iter().map(|(bytes, share)| format!("{bytes}/{share}")).collect();
+                let entries: Vec<String> =
+                    list.iter().map(|(bytes, share)| format!("{bytes}/{share}")).collect();
                 split[direction] = entries.join(":");
             }
         }
@@ -145,7 +156,8 @@ fn target(job: &JobSpec, page: &mut Page) {
     page.flag("atomic", job.durability.atomic);
     page.unless("num_range", job.blocks.trim_ranges, 1);
     if !job.files.names.is_empty() {
-        let names: Vec<String> = job.files.names.iter().map(|name| name.replace(':', "\\:")).collect();
+        let names: Vec<String> =
+            job.files.names.iter().map(|name| name.replace(':', "\\:")).collect();
         page.line("filename", names.join(":"));
     }
     page.text("directory", job.files.directory.as_deref());
@@ -154,7 +166,9 @@ fn target(job: &JobSpec, page: &mut Page) {
         FileService::Random => page.line("file_service_type", "random"),
         FileService::Sequential => page.line("file_service_type", "sequential"),
         FileService::RoundRobin(1) => {}
-        FileService::RoundRobin(count) => page.line("file_service_type", format!("roundrobin:{count}")),
+        FileService::RoundRobin(count) => {
+            page.line("file_service_type", format!("roundrobin:{count}"))
+        }
     }
     for (key, value) in [("size", job.space.size), ("io_size", job.space.io_size)] {
         page.text(key, value.map(amount).as_deref());
@@ -195,12 +209,23 @@ fn load(job: &JobSpec, page: &mut Page) {
     page.flag("time_based", job.timing.time_based);
     page.time("ramp_time", job.timing.ramp_time);
     if job.timing.start_delay != (Nanos::ZERO, Nanos::ZERO) {
-        page.line("startdelay", format!("{}-{}", us(job.timing.start_delay.0), us(job.timing.start_delay.1)));
+        page.line(
+            "startdelay",
+            format!("{}-{}", us(job.timing.start_delay.0), us(job.timing.start_delay.1)),
+        );
     }
     page.time("thinktime", job.think.time);
     page.time("thinktime_spin", job.think.spin);
-    page.unless("thinktime_blocks", job.think.blocks, if job.think.io_time.is_zero() { 1 } else { 0 });
-    page.unless("thinktime_blocks_type", if job.think.counts_issued { "issue" } else { "complete" }, "complete");
+    page.unless(
+        "thinktime_blocks",
+        job.think.blocks,
+        if job.think.io_time.is_zero() { 1 } else { 0 },
+    );
+    page.unless(
+        "thinktime_blocks_type",
+        if job.think.counts_issued { "issue" } else { "complete" },
+        "complete",
+    );
     page.time("thinktime_iotime", job.think.io_time);
     page.limits("rate", job.rates.bytes);
     page.limits("rate_iops", job.rates.iops);
@@ -221,7 +246,10 @@ fn load(job: &JobSpec, page: &mut Page) {
     }
     if let Some(steady) = job.timing.steady {
         let percent = if steady.percent { "%" } else { "" };
-        page.line("steadystate", format!("{}:{}{percent}", steady.criterion(), millionths(steady.limit)));
+        page.line(
+            "steadystate",
+            format!("{}:{}{percent}", steady.criterion(), millionths(steady.limit)),
+        );
         page.line("steadystate_duration", us(steady.duration));
         page.time("steadystate_ramp_time", steady.ramp);
         page.line("steadystate_check_interval", us(steady.interval));
@@ -248,7 +276,8 @@ fn order_and_priority(job: &JobSpec, page: &mut Page) {
         page.unless("priohint", job.priority.ioprio.hint(), 0);
     }
     if job.priority.command != [None; 2] {
-        let prio = job.priority.command.map(|one| one.unwrap_or((0, IoPrio::new(PrioClass::Rt, 0))));
+        let prio =
+            job.priority.command.map(|one| one.unwrap_or((0, IoPrio::new(PrioClass::Rt, 0))));
         let pair = |of: fn(&(u8, IoPrio)) -> u16| format!("{},{},", of(&prio[0]), of(&prio[1]));
         page.line("cmdprio_percentage", pair(|(share, _)| u16::from(*share)));
         page.line("cmdprio_class", pair(|(_, prio)| prio.class() as u16));
@@ -259,7 +288,11 @@ fn order_and_priority(job: &JobSpec, page: &mut Page) {
         let part = |SizePrio { bytes, percent, prio }: &SizePrio| {
             format!("{bytes}/{percent}/{}/{}/{}", prio.class() as u8, prio.level(), prio.hint())
         };
-        let list = job.priority.command_split.each_ref().map(|all| all.iter().map(part).collect::<Vec<_>>().join(":"));
+        let list = job
+            .priority
+            .command_split
+            .each_ref()
+            .map(|all| all.iter().map(part).collect::<Vec<_>>().join(":"));
         page.line("cmdprio_bssplit", list.join(",") + ",");
     }
     if let Some(flow) = job.order.flow {
@@ -273,8 +306,13 @@ fn durability_and_chance(job: &JobSpec, page: &mut Page) {
     page.unless("fsync", job.durability.fsync, 0);
     page.unless("fdatasync", job.durability.fdatasync, 0);
     if let Some(sync) = job.durability.file_range {
-        let words = [("wait_before", sync.wait_before), ("write", sync.write), ("wait_after", sync.wait_after)];
-        let words: Vec<&str> = words.into_iter().filter(|&(_, on)| on).map(|(word, _)| word).collect();
+        let words = [
+            ("wait_before", sync.wait_before),
+            ("write", sync.write),
+            ("wait_after", sync.wait_after),
+        ];
+        let words: Vec<&str> =
+            words.into_iter().filter(|&(_, on)| on).map(|(word, _)| word).collect();
         page.line("sync_file_range", format!("{}:{}", words.join(","), sync.every));
     }
     page.flag("end_fsync", job.durability.end_fsync);
@@ -343,16 +381,24 @@ fn report(job: &JobSpec, page: &mut Page) {
         Unified::Both => page.line("unified_rw_reporting", "both"),
     }
     if job.report.percentiles != JobSpec::default_job("").report.percentiles {
-        let list: Vec<String> =
-            job.report.percentiles.iter().map(|p| format!("{}.{:04}", p / 10_000, p % 10_000)).collect();
+        let list: Vec<String> = job
+            .report
+            .percentiles
+            .iter()
+            .map(|p| format!("{}.{:04}", p / 10_000, p % 10_000))
+            .collect();
         page.line("percentile_list", list.join(":"));
     }
     page.unless("clat_percentiles", u8::from(job.report.clat_percentiles), 1);
     page.flag("lat_percentiles", job.report.lat_percentiles);
     page.flag("slat_percentiles", job.report.slat_percentiles);
     match job.errors.continues {
-        [true, true, true] if job.errors.continues_on_mismatch => page.line("continue_on_error", "all"),
-        [false, false, _] if job.errors.continues_on_mismatch => page.line("continue_on_error", "verify"),
+        [true, true, true] if job.errors.continues_on_mismatch => {
+            page.line("continue_on_error", "all")
+        }
+        [false, false, _] if job.errors.continues_on_mismatch => {
+            page.line("continue_on_error", "verify")
+        }
         [true, true, true] => page.line("continue_on_error", "io"),
         [true, ..] => page.line("continue_on_error", "read"),
         [_, true, _] => page.line("continue_on_error", "write"),
@@ -360,7 +406,10 @@ fn report(job: &JobSpec, page: &mut Page) {
     }
     if job.errors.ignored.iter().any(|list| !list.is_empty()) {
         let list = |list: &Vec<i32>| list.iter().map(i32::to_string).collect::<Vec<_>>().join(":");
-        page.line("ignore_error", job.errors.ignored.iter().map(list).collect::<Vec<_>>().join(","));
+        page.line(
+            "ignore_error",
+            job.errors.ignored.iter().map(list).collect::<Vec<_>>().join(","),
+        );
     }
 }
 
@@ -406,8 +455,9 @@ fn content_and_logs(job: &JobSpec, page: &mut Page) {
     page.flag("zero_buffers", job.content.zeroes);
     page.text("buffer_pattern", job.content.pattern.as_deref().map(hex).as_deref());
     page.flag("refill_buffers", job.content.refill);
-    if let Some(hint) =
-        WRITE_HINTS.get(usize::from(job.content.write_hint).saturating_sub(1)).filter(|_| job.content.write_hint > 1)
+    if let Some(hint) = WRITE_HINTS
+        .get(usize::from(job.content.write_hint).saturating_sub(1))
+        .filter(|_| job.content.write_hint > 1)
     {
         page.line("write_hint", hint);
     }

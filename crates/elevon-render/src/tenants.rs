@@ -20,7 +20,8 @@ pub fn tenants(file: &TenantsFile) -> String {
                 continue;
             }
             done.push(name);
-            let lines: Vec<String> = settings.iter().filter(|other| other.name() == name).map(value).collect();
+            let lines: Vec<String> =
+                settings.iter().filter(|other| other.name() == name).map(value).collect();
             let _ = match lines.as_slice() {
                 [line] => writeln!(out, "{} = {line}", quoted(name)),
                 lines => writeln!(out, "{} = [{}]", quoted(name), lines.join(", ")),
@@ -34,7 +35,10 @@ pub fn tenants(file: &TenantsFile) -> String {
         table(format!("[tenant.{}]", quoted(&tenant.path)), &tenant.settings);
     }
     for change in &file.changes {
-        let tenant = change.tenant.as_ref().map_or_else(String::new, |path| format!("\ntenant = {}", string(path)));
+        let tenant = change
+            .tenant
+            .as_ref()
+            .map_or_else(String::new, |path| format!("\ntenant = {}", string(path)));
         table(format!("[[change]]\nat = \"{}ns\"{tenant}", change.at.get()), &change.settings);
     }
     out

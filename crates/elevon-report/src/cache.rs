@@ -38,7 +38,9 @@ pub(crate) fn shared_kinds<'a>(
 pub(crate) fn ended_sleeps(all: &CacheUse) -> Vec<[String; 7]> {
     let mut rows = Vec::new();
     for (kind, stats) in all.kinds() {
-        for (class, served) in CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0) {
+        for (class, served) in
+            CLASS_NAMES.iter().zip(&stats.served).filter(|(_, served)| served.calls > 0)
+        {
             let &ClassWaits { calls, iowait_ns, device_ns } = served;
             let a_call = |ns: u64| span(ratio(ns as f64, calls as f64));
             let queued = iowait_ns.saturating_sub(device_ns);
@@ -96,7 +98,8 @@ pub(crate) fn window_percentile(window: &Window, millionths: u32) -> u64 {
 pub(crate) fn windows(stats: &CallStats) -> impl Iterator<Item = (Nanos, &Window)> {
     let length = stats.windows.length().get();
     let all = stats.windows.list().iter().enumerate();
-    all.map(move |(n, window)| (Nanos::new(n as u64 * length), window)).filter(|(_, window)| window.calls > 0)
+    all.map(move |(n, window)| (Nanos::new(n as u64 * length), window))
+        .filter(|(_, window)| window.calls > 0)
 }
 
 /// Yields the readings of each interval as (start, end, reading): counters as differences over the
@@ -111,9 +114,10 @@ pub(crate) fn intervals(series: &CacheSeries) -> impl Iterator<Item = (Instant, 
 
 /// Formats the active share of the bytes of a purpose's bios in percent.
 pub(crate) fn active_percent(source: &CacheSource) -> String {
-    source
-        .active_bytes
-        .map_or_else(|| "-".to_owned(), |active| percent(ratio(active as f64, source.bytes as f64), 1) + " %")
+    source.active_bytes.map_or_else(
+        || "-".to_owned(),
+        |active| percent(ratio(active as f64, source.bytes as f64), 1) + " %",
+    )
 }
 
 #[cfg(test)]

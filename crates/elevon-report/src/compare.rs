@@ -41,7 +41,10 @@ impl CompareRow {
     /// Yields the ratio of each variant's value to the first, where [`Self::cells`] has one.
     pub(crate) fn ratios(&self) -> impl Iterator<Item = Option<f64>> {
         let first = self.values.first().copied().unwrap_or_default();
-        self.values.iter().enumerate().map(move |(at, &value)| (at > 0 && first != 0.0).then(|| value / first))
+        self.values
+            .iter()
+            .enumerate()
+            .map(move |(at, &value)| (at > 0 && first != 0.0).then(|| value / first))
     }
 }
 
@@ -103,7 +106,8 @@ pub fn table(variants: &[Variant<'_>]) -> String {
 fn estimates(variants: &[Variant<'_>]) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for estimate in variants.iter().flat_map(|variant| &variant.result.device.estimates) {
-        let line = format!("Follows estimates: {}: {}", estimate.named(), estimate.parameters.join(", "));
+        let line =
+            format!("Follows estimates: {}: {}", estimate.named(), estimate.parameters.join(", "));
         if !lines.contains(&line) {
             lines.push(line);
         }
@@ -163,8 +167,10 @@ pub struct RulesBetween {
 /// Returns the figures of all jobs together and of the device that differ between the first two
 /// variants.
 pub fn changes(variants: &[Variant<'_>; 2]) -> Vec<FigureChange> {
-    let rows = total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
-    let changed = rows.filter(|row| (row.values[1] - row.values[0]).abs() > CHANGE * row.values[0].abs());
+    let rows =
+        total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
+    let changed =
+        rows.filter(|row| (row.values[1] - row.values[0]).abs() > CHANGE * row.values[0].abs());
     let told = changed.filter_map(|row| {
         let (before, after) = (row.values[0], row.values[1]);
         let (old, new) = ((row.format)(before), (row.format)(after));
@@ -182,7 +188,14 @@ pub(crate) fn sections<'a>(variants: &[Variant<'a>]) -> Vec<Section<'a>> {
     for (at, job) in first.result.jobs.iter().enumerate() {
         let figures: Vec<DirectionStats> = variants
             .iter()
-            .map(|v| v.result.jobs.get(at).filter(|j| j.name == job.name).map(|j| mixed(&j.stats)).unwrap_or_default())
+            .map(|v| {
+                v.result
+                    .jobs
+                    .get(at)
+                    .filter(|j| j.name == job.name)
+                    .map(|j| mixed(&j.stats))
+                    .unwrap_or_default()
+            })
             .collect();
         sections.push(Section { about: About::Job(&job.name), rows: job_rows(&figures) });
     }
@@ -217,7 +230,11 @@ fn legend(out: &mut String, variants: &[Variant<'_>]) {
             run.seed
         );
         if let Some(job) = run.jobs.iter().find(|job| !job.error.is_empty()) {
-            let _ = writeln!(out, "   FAILED: {}: {}; its column has what ran until then", job.name, job.error);
+            let _ = writeln!(
+                out,
+                "   FAILED: {}: {}; its column has what ran until then",
+                job.name, job.error
+            );
         }
     }
 }
@@ -249,7 +266,9 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
     };
     let delta = |run: &RunResult| DiskDelta::between(&run.disk.start, &run.disk.end);
     let mut rows = vec![
-        row("utilisation, exact", "utilisation_percent", percent, &|run| delta(run).utilisation()[3]),
+        row("utilisation, exact", "utilisation_percent", percent, &|run| {
+            delta(run).utilisation()[3]
+        }),
         row("mean in flight", "in_flight_mean", plain, &|run| delta(run).mean_in_flight),
         row("mean in device", "in_device_mean", plain, &|run| run.disk.mean_in_device()),
         row("requests", "requests", whole, &|run| run.disk.all_request_sizes().total() as f64),
@@ -259,7 +278,9 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
         row("merges", "merges", whole, &|run| run.disk.counters.merges as f64),
     ];
     if variants.iter().any(|v| v.result.cpu.is_some()) {
-        rows.push(row("CPU, busiest job", "cpu_busiest_percent", percent, &|run| 100.0 * cpu::busiest(run)));
+        rows.push(row("CPU, busiest job", "cpu_busiest_percent", percent, &|run| {
+            100.0 * cpu::busiest(run)
+        }));
     }
     rows
 }
@@ -267,7 +288,8 @@ pub(crate) fn device_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
 /// Returns the page cache rows of all jobs together, if any variant has a page cache: the hit
 /// ratio, then for each kind of call that slept in any variant how often and how long.
 pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
-    let caches: Vec<Option<CacheTotals<'_>>> = variants.iter().map(|v| CacheTotals::from_run(v.result)).collect();
+    let caches: Vec<Option<CacheTotals<'_>>> =
+        variants.iter().map(|v| CacheTotals::from_run(v.result)).collect();
     let row = |name, key, format, of: &dyn Fn(&CacheTotals<'_>) -> f64| CompareRow {
         name,
         key,
@@ -278,7 +300,9 @@ pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
         row("pages read: found", "hit_percent", percent, &|c| {
             100.0 * hit_ratio(c.count("hits"), c.count("misses")).unwrap_or(0.0)
         }),
-        row("touches: found", "mapped_hit_percent", percent, &|c| 100.0 * mapped_ratio(&c.used).unwrap_or(0.0)),
+        row("touches: found", "mapped_hit_percent", percent, &|c| {
+            100.0 * mapped_ratio(&c.used).unwrap_or(0.0)
+        }),
     ];
     for (n, [count, mean, p99, rate]) in CALL_ROWS.iter().enumerate() {
         let stats = |c: &CacheTotals<'_>| c.used.kinds()[n].1.clone();
@@ -301,7 +325,9 @@ pub(crate) fn cache_rows(variants: &[Variant<'_>]) -> Vec<CompareRow> {
         row("bios of the cache", "bios", whole, &|c| c.sources(|source| source.bios)),
         row("promoted to RT", "promoted_bios", whole, &|c| c.sources(|source| source.promoted)),
         row("refaulted pages", "refaulted_pages", whole, &|c| c.vmstat("workingset_refault_file")),
-        row("reclaimed pages", "reclaimed_pages", whole, &|c| c.vmstat("pgsteal_kswapd") + c.vmstat("pgsteal_direct")),
+        row("reclaimed pages", "reclaimed_pages", whole, &|c| {
+            c.vmstat("pgsteal_kswapd") + c.vmstat("pgsteal_direct")
+        }),
     ]);
     rows.retain(|row| row.values.iter().any(|&value| value != 0.0));
     rows
@@ -351,7 +377,11 @@ impl<'a> CacheTotals<'a> {
         self.cache.pages(name)
     }
     fn vmstat(&self, name: &str) -> f64 {
-        self.cache.vmstat.iter().find(|(key, _)| key == name).map_or(0.0, |&(_, count)| count as f64)
+        self.cache
+            .vmstat
+            .iter()
+            .find(|(key, _)| key == name)
+            .map_or(0.0, |&(_, count)| count as f64)
     }
     fn sources(&self, of: impl Fn(&CacheSource) -> u64) -> f64 {
         self.cache.sources.iter().map(of).sum::<u64>() as f64
@@ -369,7 +399,12 @@ fn mean_request(run: &RunResult) -> f64 {
 fn small_requests(run: &RunResult) -> u64 {
     let of = |sizes: &SizeCounts| -> u64 {
         let limit = ratio(sizes.bytes() as f64, sizes.total() as f64) / 2.0;
-        sizes.0.iter().filter(|&&(b, _)| b < SMALL_REQUEST_BYTES && (b as f64) < limit).map(|&(_, n)| n).sum()
+        sizes
+            .0
+            .iter()
+            .filter(|&&(b, _)| b < SMALL_REQUEST_BYTES && (b as f64) < limit)
+            .map(|&(_, n)| n)
+            .sum()
     };
     run.disk.request_sizes.iter().map(of).sum()
 }
@@ -445,7 +480,10 @@ mod tests {
     fn weighted_readers() {
         let a = sample::weighted_run(&[("high", 80, 500), ("middle", 40, 500), ("low", 10, 500)]);
         let b = sample::weighted_run(&[("high", 80, 620), ("middle", 40, 310), ("low", 10, 90)]);
-        let variants = [Variant { label: "inject=seed", result: &a }, Variant { label: "inject=fair", result: &b }];
+        let variants = [
+            Variant { label: "inject=seed", result: &a },
+            Variant { label: "inject=fair", result: &b },
+        ];
         let text = table(&variants);
         let at = text.find("share of bandwidth").expect("a table of shares");
         insta::assert_snapshot!(text[at..].to_owned());
@@ -456,7 +494,10 @@ mod tests {
         let (a, mut b) = (sample::cached_run(), sample::cached_run());
         let used = b.jobs[0].cache_use.as_mut().expect("a cache");
         used.fault = Default::default();
-        let variants = [Variant { label: "activity=off", result: &a }, Variant { label: "iter-bio", result: &b }];
+        let variants = [
+            Variant { label: "activity=off", result: &a },
+            Variant { label: "iter-bio", result: &b },
+        ];
         let text = table(&variants);
         let at = text.find("page cache").expect("a block of it");
         insta::assert_snapshot!(text[at..].to_owned());
@@ -465,7 +506,8 @@ mod tests {
 
     #[test]
     fn four_variants_stay_within_120_columns() {
-        let runs = [sample::mixed_run(), sample::quicker_run(), sample::odd_run(), sample::empty_run()];
+        let runs =
+            [sample::mixed_run(), sample::quicker_run(), sample::odd_run(), sample::empty_run()];
         let variants: Vec<_> = runs.iter().map(|result| Variant { label: "v", result }).collect();
         let weighted = sample::weighted_run(&[("a-reader", 80, 500), ("another-one", 10, 500)]);
         let weighted = [Variant { label: "v", result: &weighted }; 4];
@@ -479,7 +521,8 @@ mod tests {
         let name = "reader-".repeat(20);
         run.jobs[0].name.clone_from(&name);
         let text = table(&[Variant { label: "v", result: &run }; 4]);
-        let line = text.lines().position(|line| line == format!("job {name}")).expect("a line of its own");
+        let line =
+            text.lines().position(|line| line == format!("job {name}")).expect("a line of its own");
         let rest = text.lines().skip(line + 1);
         assert!(rest.clone().all(|line| line.len() <= 120), "{text}");
     }

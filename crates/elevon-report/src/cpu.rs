@@ -43,7 +43,8 @@ pub fn limits(run: &RunResult) -> Vec<String> {
         .iter()
         .map(|job| {
             let percent = 100.0 * utilisation(job);
-            let (name, each) = (&job.name, if job.members > 1 { "each of its CPUs" } else { "its CPU" });
+            let (name, each) =
+                (&job.name, if job.members > 1 { "each of its CPUs" } else { "its CPU" });
             format!("{name} spends {percent:.1} % of {each} in submission and completion")
         })
         .collect();
@@ -57,7 +58,10 @@ pub fn limits(run: &RunResult) -> Vec<String> {
         None => format!("the CPU limits: {}", names.join("; ")),
     }];
     if let Some(iops) = cpu.device_alone {
-        lines.push(format!("the device alone does about {} such I/Os a second at this depth", grouped(iops)));
+        lines.push(format!(
+            "the device alone does about {} such I/Os a second at this depth",
+            grouped(iops)
+        ));
     }
     lines
 }
@@ -77,21 +81,35 @@ mod tests {
         for (job, ms) in run.jobs.iter_mut().zip(busy_ms) {
             job.stats.cpu_ns = ms * 1_000_000;
         }
-        run.cpu = Some(CpuResult { scheduler_lock: Nanos::from_millis(lock_ms), device_alone: Some(450_000) });
+        run.cpu = Some(CpuResult {
+            scheduler_lock: Nanos::from_millis(lock_ms),
+            device_alone: Some(450_000),
+        });
         run
     }
 
     #[test]
     fn the_cpu_limits_from_95_per_cent_of_a_process_on() {
-        assert!(limits(&run([1_880, 2_800], 1_880)).is_empty(), "the lock does not limit whom it does not keep busy");
+        assert!(
+            limits(&run([1_880, 2_800], 1_880)).is_empty(),
+            "the lock does not limit whom it does not keep busy"
+        );
         let one = limits(&run([1_960, 2_800], 1_000));
-        assert_eq!(one[0], "the CPU limits: mail spends 98.0 % of its CPU in submission and completion");
+        assert_eq!(
+            one[0],
+            "the CPU limits: mail spends 98.0 % of its CPU in submission and completion"
+        );
         assert_eq!(one[1], "the device alone does about 450,000 such I/Os a second at this depth");
         let other = limits(&run([0, 3_000], 0));
-        assert_eq!(other[0], "the CPU limits: log spends 100.0 % of each of its CPUs in submission and completion");
+        assert_eq!(
+            other[0],
+            "the CPU limits: log spends 100.0 % of each of its CPUs in submission and completion"
+        );
         let locked = limits(&run([2_000, 3_000], 1_960));
         assert!(
-            locked[0].starts_with("the lock of mq-deadline limits: it is held 98.0 % of the time; mail spends"),
+            locked[0].starts_with(
+                "the lock of mq-deadline limits: it is held 98.0 % of the time; mail spends"
+            ),
             "{locked:?}"
         );
     }

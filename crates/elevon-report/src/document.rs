@@ -104,7 +104,11 @@ impl Document {
     }
     /// Adds figures beside the figures of others; `expected` is their source.
     pub fn figures(&mut self, title: &str, expected: &str, rows: Vec<Figure>) {
-        self.blocks.push(Block::Figures { title: title.to_owned(), expected: expected.to_owned(), rows });
+        self.blocks.push(Block::Figures {
+            title: title.to_owned(),
+            expected: expected.to_owned(),
+            rows,
+        });
     }
     /// Adds a heat map.
     pub fn heat_map(&mut self, map: HeatMap) {
@@ -132,7 +136,9 @@ impl Document {
                 Block::Paragraph(text) => wrap(&mut out, text.split_whitespace(), "", "", ""),
                 Block::Command(text) => wrap(&mut out, options(text), "  $ ", "      ", " \\"),
                 Block::Table(table) => text_table(&mut out, table),
-                Block::Figures { title, expected, rows } => out.push_str(&figures(title, expected, rows)),
+                Block::Figures { title, expected, rows } => {
+                    out.push_str(&figures(title, expected, rows))
+                }
                 Block::Plot(_) | Block::HeatMap(_) => unreachable!("left out above"),
             }
             was_command = is_command;
@@ -188,7 +194,14 @@ fn html_block(block: &Block) -> Markup {
 
 fn cells(row: &Figure) -> Vec<String> {
     let expected = row.expected.map_or_else(|| "-".into(), shown);
-    vec![row.name.clone(), row.unit.clone(), expected, shown(row.ours), difference(row), row.note.clone()]
+    vec![
+        row.name.clone(),
+        row.unit.clone(),
+        expected,
+        shown(row.ours),
+        difference(row),
+        row.note.clone(),
+    ]
 }
 
 fn html_table(header: &[String], rows: &[Vec<String>]) -> Markup {
@@ -221,7 +234,13 @@ fn options(command: &str) -> impl Iterator<Item = &str> {
 }
 
 /// Writes words on lines of [`WIDTH`] columns.
-fn wrap<'a>(out: &mut String, words: impl Iterator<Item = &'a str>, first: &str, later: &str, carry: &str) {
+fn wrap<'a>(
+    out: &mut String,
+    words: impl Iterator<Item = &'a str>,
+    first: &str,
+    later: &str,
+    carry: &str,
+) {
     wrap_at(WIDTH, out, words, first, later, carry);
 }
 
@@ -249,8 +268,13 @@ mod tests {
             ours,
             note: "n & m".into(),
         };
-        document.figures("figures", "published", vec![figure("a", Some(100.0), 95.0), figure("b", None, 1.0)]);
-        let axis = |title: &str| Axis { title: title.into(), scale: Scale::Linear, unit: Unit::Count };
+        document.figures(
+            "figures",
+            "published",
+            vec![figure("a", Some(100.0), 95.0), figure("b", None, 1.0)],
+        );
+        let axis =
+            |title: &str| Axis { title: title.into(), scale: Scale::Linear, unit: Unit::Count };
         document.plot(Plot {
             title: "plot".into(),
             description: "of it".into(),
@@ -265,7 +289,10 @@ mod tests {
     #[test]
     fn text_is_wrapped_and_has_no_plots() {
         let text = sample().text();
-        assert!(text.lines().all(|line| line.chars().count() <= WIDTH && line.trim_end() == line), "{text}");
+        assert!(
+            text.lines().all(|line| line.chars().count() <= WIDTH && line.trim_end() == line),
+            "{text}"
+        );
         insta::assert_snapshot!(text);
     }
 
@@ -273,7 +300,11 @@ mod tests {
     fn the_page_has_everything_once_and_escaped() {
         let page = sample().html("simulated");
         assert_eq!((page.matches("<table").count(), page.matches("<figure").count()), (3, 1));
-        assert!(page.contains("title &lt;of&gt; it") && page.contains("n &amp; m") && !page.contains("<of>"));
+        assert!(
+            page.contains("title &lt;of&gt; it")
+                && page.contains("n &amp; m")
+                && !page.contains("<of>")
+        );
         assert!(page.contains("-5.0 %") && page.contains("simulated"));
         assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
     }

@@ -69,7 +69,8 @@ pub(crate) fn fairness(run: &RunResult) -> Option<Fairness> {
         let Some(claim) = &job.claim else { continue };
         groups.entry((contests[at], level_of(claim) as u8)).or_default().push((at, job, claim));
     }
-    let mut shares: Vec<Share> = groups.into_values().flat_map(|rivals| shares_of(run, &rivals)).collect();
+    let mut shares: Vec<Share> =
+        groups.into_values().flat_map(|rivals| shares_of(run, &rivals)).collect();
     shares.sort_unstable_by_key(|share| share.job);
     shares.iter().any(|share| share.rivals > 1).then_some(Fairness { shares })
 }
@@ -78,22 +79,31 @@ pub(crate) fn fairness(run: &RunResult) -> Option<Fairness> {
 fn shares_of(run: &RunResult, rivals: &[Contender<'_>]) -> Vec<Share> {
     let limits = limits(run, rivals);
     let limit = |path: &str| limits.get(path).copied().unwrap_or(f64::INFINITY);
-    let endless: Vec<Rival<'_>> = rivals.iter().map(|at| Rival { claim: at.2, asked: f64::INFINITY }).collect();
+    let endless: Vec<Rival<'_>> =
+        rivals.iter().map(|at| Rival { claim: at.2, asked: f64::INFINITY }).collect();
     let by_weight = divide(1.0, &endless, &|_| f64::INFINITY);
     let rates: Vec<f64> = rivals.iter().map(|at| job_bandwidth(at.1)).collect();
-    let asked: Vec<Rival<'_>> =
-        rivals.iter().zip(&rates).map(|(at, &got)| Rival { claim: at.2, asked: asked(at.2, got) }).collect();
+    let asked: Vec<Rival<'_>> = rivals
+        .iter()
+        .zip(&rates)
+        .map(|(at, &got)| Rival { claim: at.2, asked: asked(at.2, got) })
+        .collect();
     let all: f64 = rates.iter().sum();
     let due_rates = divide(all, &asked, &limit);
     // A job that asked for a part more bandwidth asked for the same part more of the device's time.
-    let times: Option<Vec<f64>> = rivals.iter().map(|at| at.1.device_time.is_some().then(|| occupancy(at.1))).collect();
+    let times: Option<Vec<f64>> =
+        rivals.iter().map(|at| at.1.device_time.is_some().then(|| occupancy(at.1))).collect();
     let due_times = times.as_ref().map(|times| {
-        let in_time =
-            |asked: f64, time: f64, rate: f64| if asked.is_finite() { asked * ratio(time, rate) } else { asked };
+        let in_time = |asked: f64, time: f64, rate: f64| {
+            if asked.is_finite() { asked * ratio(time, rate) } else { asked }
+        };
         let asked: Vec<Rival<'_>> = asked
             .iter()
             .zip(times.iter().zip(&rates))
-            .map(|(rival, (&time, &rate))| Rival { asked: in_time(rival.asked, time, rate), ..*rival })
+            .map(|(rival, (&time, &rate))| Rival {
+                asked: in_time(rival.asked, time, rate),
+                ..*rival
+            })
             .collect();
         let is_in = |path: &str, at: usize| rivals[at].2.cgroups.iter().any(|(own, _)| own == path);
         let below = |path: &str, figures: &[f64]| {
@@ -105,13 +115,18 @@ fn shares_of(run: &RunResult, rivals: &[Contender<'_>]) -> Vec<Share> {
         })
     });
     let all_time: f64 = times.iter().flatten().sum();
-    let part =
-        |due: &[f64], got: &[f64], all: f64, at: usize| Part { due: ratio(due[at], all), got: ratio(got[at], all) };
+    let part = |due: &[f64], got: &[f64], all: f64, at: usize| Part {
+        due: ratio(due[at], all),
+        got: ratio(got[at], all),
+    };
     let share = |at: usize| Share {
         job: rivals[at].0,
         by_weight: by_weight[at],
         bandwidth: part(&due_rates, &rates, all, at),
-        device_time: times.as_ref().zip(due_times.as_ref()).map(|(got, due)| part(due, got, all_time, at)),
+        device_time: times
+            .as_ref()
+            .zip(due_times.as_ref())
+            .map(|(got, due)| part(due, got, all_time, at)),
         rivals: rivals.len(),
     };
     (0..rivals.len()).map(share).collect()
@@ -138,15 +153,18 @@ fn limits<'a>(run: &RunResult, rivals: &[Contender<'a>]) -> BTreeMap<&'a str, f6
     let limit = |(path, limits): (&str, &[(Rule, u64)])| {
         let (path, got) = got.get_key_value(path)?;
         let [reads, writes] = *got;
-        let of = |rule: Rule| limits.iter().find(|at| at.0 == rule).map_or(f64::INFINITY, |at| at.1 as f64);
-        let in_bytes =
-            |ios: f64, (bytes, count): (f64, f64)| if ios.is_finite() { ios * ratio(bytes, count) } else { ios };
+        let of = |rule: Rule| {
+            limits.iter().find(|at| at.0 == rule).map_or(f64::INFINITY, |at| at.1 as f64)
+        };
+        let in_bytes = |ios: f64, (bytes, count): (f64, f64)| {
+            if ios.is_finite() { ios * ratio(bytes, count) } else { ios }
+        };
         let direction = |got: (f64, f64), bytes: Rule, ios: Rule| {
             if got.0 > 0.0 { of(bytes).min(in_bytes(of(ios), got)) } else { 0.0 }
         };
         let both = (reads.0 + writes.0, reads.1 + writes.1);
-        let apart =
-            direction(reads, Rule::ReadBps, Rule::ReadIops) + direction(writes, Rule::WriteBps, Rule::WriteIops);
+        let apart = direction(reads, Rule::ReadBps, Rule::ReadIops)
+            + direction(writes, Rule::WriteBps, Rule::WriteIops);
         let bytes = of(Rule::Bps).min(of(Rule::Bandwidth));
         let ios = in_bytes(of(Rule::Iops).min(of(Rule::IopsMax)), both);
         Some((*path, apart.min(bytes).min(ios).max(both.0)))
@@ -229,13 +247,17 @@ fn contests(jobs: &[JobResult]) -> Vec<usize> {
 
 /// Returns the bytes per second that a job read and wrote: trims transfer none.
 fn job_bandwidth(job: &JobResult) -> f64 {
-    let [read, write] = [Direction::Read, Direction::Write].map(|at| &job.stats.directions[at as usize]);
+    let [read, write] =
+        [Direction::Read, Direction::Write].map(|at| &job.stats.directions[at as usize]);
     ratio((read.bytes + write.bytes) as f64 * 1e9, read.runtime_ns.max(write.runtime_ns) as f64)
 }
 
 /// Returns the mean number of the job's requests in the device while the job ran.
 fn occupancy(job: &JobResult) -> f64 {
-    ratio(job.device_time.map_or(0.0, |time| time.get() as f64), job.end.since(job.start).get() as f64)
+    ratio(
+        job.device_time.map_or(0.0, |time| time.get() as f64),
+        job.end.since(job.start).get() as f64,
+    )
 }
 
 #[cfg(test)]
@@ -273,7 +295,8 @@ mod tests {
 
     #[test]
     fn shares_by_weight_are_fair_and_equal_shares_are_not() {
-        let by_weight = fairness(&weighted_run(&[("a", 80, 800), ("b", 40, 400), ("c", 10, 100)])).expect("weights");
+        let by_weight = fairness(&weighted_run(&[("a", 80, 800), ("b", 40, 400), ("c", 10, 100)]))
+            .expect("weights");
         near(by_weight.jain_bandwidth(), 1.0);
         near(by_weight.jain_device_time(), 1.0);
         let dues: Vec<f64> = by_weight.shares.iter().map(|share| share.bandwidth.due).collect();
@@ -281,7 +304,8 @@ mod tests {
             near(Some(*due), expected);
         }
         // Got divided by due is 13/24, 13/12 and 13/3; the index follows from their sum of squares.
-        let equal = fairness(&weighted_run(&[("a", 80, 500), ("b", 40, 500), ("c", 10, 500)])).expect("weights");
+        let equal = fairness(&weighted_run(&[("a", 80, 500), ("b", 40, 500), ("c", 10, 500)]))
+            .expect("weights");
         let x: [f64; 3] = [13.0 / 24.0, 13.0 / 12.0, 13.0 / 3.0];
         let sum: f64 = x.iter().sum();
         near(equal.jain_bandwidth(), sum * sum / (3.0 * x.iter().map(|x| x * x).sum::<f64>()));
@@ -305,7 +329,8 @@ mod tests {
 
     #[test]
     fn jobs_that_ran_one_after_another_do_not_compete() {
-        let mut run = weighted_run(&[("a", 80, 100), ("b", 10, 100), ("later", 40, 100), ("last", 40, 300)]);
+        let mut run =
+            weighted_run(&[("a", 80, 100), ("b", 10, 100), ("later", 40, 100), ("last", 40, 300)]);
         for job in &mut run.jobs[2..] {
             (job.start, job.end) = (Instant::new(10_000_000_000), Instant::new(20_000_000_000));
         }
@@ -318,19 +343,29 @@ mod tests {
 
     #[test]
     fn classes_are_apart_and_a_cgroup_is_one_among_the_best_effort() {
-        let mut run = weighted_run(&[("rt", 40, 900), ("a", 40, 10), ("b", 40, 20), ("c", 80, 30), ("lone", 100, 20)]);
+        let mut run = weighted_run(&[
+            ("rt", 40, 900),
+            ("a", 40, 10),
+            ("b", 40, 20),
+            ("c", 80, 30),
+            ("lone", 100, 20),
+        ]);
         run.jobs[0].claim.as_mut().expect("a claim").class = PrioClass::Rt;
         let cgroup = |path: &str, weight| (path.to_owned(), weight);
-        for (at, cgroups) in
-            [(1, vec![cgroup("x", 100)]), (2, vec![cgroup("y", 200), cgroup("y/z", 300)]), (3, vec![cgroup("y", 200)])]
-        {
+        for (at, cgroups) in [
+            (1, vec![cgroup("x", 100)]),
+            (2, vec![cgroup("y", 200), cgroup("y/z", 300)]),
+            (3, vec![cgroup("y", 200)]),
+        ] {
             run.jobs[at].claim.as_mut().expect("a claim").cgroups = cgroups;
         }
         let found = fairness(&run).expect("weights");
         let dues: Vec<f64> = found.shares.iter().map(|share| share.bandwidth.due).collect();
         // The second is due 100 of 400, the third and fourth divide 200 of 400 by 300 : 80, and the
         // fifth is due 100 of 400.
-        for (due, expected) in dues.iter().zip([1.0, 0.25, 0.5 * 300.0 / 380.0, 0.5 * 80.0 / 380.0, 0.25]) {
+        for (due, expected) in
+            dues.iter().zip([1.0, 0.25, 0.5 * 300.0 / 380.0, 0.5 * 80.0 / 380.0, 0.25])
+        {
             near(Some(*due), expected);
         }
         near(Some(found.shares[3].bandwidth.got), 30.0 / 80.0);

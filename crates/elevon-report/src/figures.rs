@@ -7,7 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use elevon_core::stats::DirectionStats;
 use elevon_result::result::RunResult;
-use elevon_result::summary::{bandwidth, iops, latency_mean, mixed, percentile, shown_latency, total};
+use elevon_result::summary::{
+    bandwidth, iops, latency_mean, mixed, percentile, shown_latency, total,
+};
 
 use crate::compare::{cache_rows, device_rows};
 use crate::cpu::utilisation;
@@ -64,8 +66,11 @@ pub fn is_whole(figure: &str) -> bool {
 pub(crate) fn job_names(names: &[&str]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = [(ALL_JOBS, 1)].into();
     names.iter().for_each(|&name| *counts.entry(name).or_default() += 1);
-    let mut taken: BTreeSet<String> =
-        counts.iter().filter(|(_, count)| **count == 1).map(|(name, _)| (*name).to_owned()).collect();
+    let mut taken: BTreeSet<String> = counts
+        .iter()
+        .filter(|(_, count)| **count == 1)
+        .map(|(name, _)| (*name).to_owned())
+        .collect();
     let mut last: BTreeMap<&str, usize> = BTreeMap::new();
     let mut unique = Vec::new();
     for &name in names {
@@ -86,7 +91,8 @@ pub(crate) fn job_names(names: &[&str]) -> Vec<String> {
 /// Returns the figures of all directions together, and of each direction with I/Os: also of an only
 /// one, so that runs with one direction and with several can be compared.
 fn of_directions(directions: &[DirectionStats; 3], all: &DirectionStats) -> Vec<(String, f64)> {
-    let used = ["read_", "write_", "trim_"].into_iter().zip(directions).filter(|(_, own)| own.ios > 0);
+    let used =
+        ["read_", "write_", "trim_"].into_iter().zip(directions).filter(|(_, own)| own.ios > 0);
     of_one("", all).into_iter().chain(used.flat_map(|(prefix, own)| of_one(prefix, own))).collect()
 }
 
@@ -115,7 +121,10 @@ mod tests {
     #[test]
     fn a_job_of_one_direction_has_its_figures() {
         let read = DirectionStats { ios: 3, ..DirectionStats::default() };
-        let figures = of_directions(&[read.clone(), DirectionStats::default(), DirectionStats::default()], &read);
+        let figures = of_directions(
+            &[read.clone(), DirectionStats::default(), DirectionStats::default()],
+            &read,
+        );
         let of = |name: &str| figures.iter().find(|(own, _)| own == name).map(|(_, value)| *value);
         assert_eq!((of("ios"), of("read_ios"), of("write_ios")), (Some(3.0), Some(3.0), None));
     }
@@ -125,8 +134,19 @@ mod tests {
         for (name, value) in of_directions(&Default::default(), &DirectionStats::default()) {
             assert!(!is_whole(&name) || value.fract() == 0.0, "{name}");
         }
-        assert!(["ios", "read_errors", "lat_p99_9_ns", "splits", "elapsed_ns"].iter().all(|name| is_whole(name)));
-        let fractions = ["iops", "read_iops", "lat_mean_ns", "in_flight_mean", "bw_bytes_per_second", "hit_percent"];
+        assert!(
+            ["ios", "read_errors", "lat_p99_9_ns", "splits", "elapsed_ns"]
+                .iter()
+                .all(|name| is_whole(name))
+        );
+        let fractions = [
+            "iops",
+            "read_iops",
+            "lat_mean_ns",
+            "in_flight_mean",
+            "bw_bytes_per_second",
+            "hit_percent",
+        ];
         assert!(!fractions.iter().any(|name| is_whole(name)));
     }
 

@@ -170,7 +170,8 @@ fn describe(run: &RunResult) -> String {
 
 /// Returns the most important figures as cards.
 fn cards(variants: &[Variant<'_>]) -> Markup {
-    let rows = total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
+    let rows =
+        total_rows(variants).into_iter().chain(device_rows(variants)).chain(cache_rows(variants));
     let wanted = [
         "IOPS",
         "bandwidth",
@@ -264,7 +265,8 @@ fn tables(variants: &[Variant<'_>]) -> Markup {
         let ratio = (at > 0).then(|| format!("{letter}/A"));
         std::iter::once(letter.to_string()).chain(ratio)
     };
-    let letters: Vec<String> = letters().take(variants.len()).enumerate().flat_map(with_ratios).collect();
+    let letters: Vec<String> =
+        letters().take(variants.len()).enumerate().flat_map(with_ratios).collect();
     html! {
         section {
             h2 { "Figures" }
@@ -299,7 +301,8 @@ fn table_row(row: &CompareRow) -> Markup {
 
 /// Separates a number from its unit: `83.1us` becomes `83.1 µs`.
 fn set_apart(value: &str) -> String {
-    let at = value.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(value.len());
+    let at =
+        value.find(|c: char| !c.is_ascii_digit() && c != '.' && c != ',').unwrap_or(value.len());
     match value.split_at(at) {
         (number, "us") => format!("{number}\u{202f}µs"),
         ("", _) | (_, "" | "%" | " %") => value.to_owned(),
@@ -360,7 +363,11 @@ mod tests {
     #[test]
     fn a_small_page() {
         let run = sample::empty_run();
-        insta::assert_snapshot!(page("empty.fio", &[Variant { label: "baseline", result: &run }], &[]));
+        insta::assert_snapshot!(page(
+            "empty.fio",
+            &[Variant { label: "baseline", result: &run }],
+            &[]
+        ));
     }
 
     #[test]
@@ -370,9 +377,15 @@ mod tests {
         run.warnings.push("\"quoted\" & <b>".into());
         run.jobs[0].name = "<img title=x>".into();
         let other = sample::quicker_run();
-        let variants = [Variant { label: "<a title=x>", result: &run }, Variant { label: "b", result: &other }];
+        let variants = [
+            Variant { label: "<a title=x>", result: &run },
+            Variant { label: "b", result: &other },
+        ];
         let html = page("<i>", &variants, &[]);
-        for bad in ["<script", "<img", "<a ", "<i>c", "href=", "src=", "http:", "https:", "url(", "@import", "NaN"] {
+        for bad in [
+            "<script", "<img", "<a ", "<i>c", "href=", "src=", "http:", "https:", "url(",
+            "@import", "NaN",
+        ] {
             assert!(!html.contains(bad), "{bad}");
         }
         assert_eq!(html.matches("<figure").count(), 6);
@@ -388,12 +401,22 @@ mod tests {
         insta::assert_snapshot!(&one[from..to]);
         assert!(!one.contains("Page cache: found"), "one run has nothing to compare");
         let other = Variant { label: "again", result: &run };
-        let two = page("compared", &[other, other, Variant { label: "none", result: &sample::mixed_run() }], &[]);
-        for needed in ["Page cache: found", "<h2>Run A: page cache", "<h2>Run B: page cache", "fault iowait, ms/s"] {
+        let two = page(
+            "compared",
+            &[other, other, Variant { label: "none", result: &sample::mixed_run() }],
+            &[],
+        );
+        for needed in [
+            "Page cache: found",
+            "<h2>Run A: page cache",
+            "<h2>Run B: page cache",
+            "fault iowait, ms/s",
+        ] {
             assert!(two.contains(needed), "{needed}");
         }
         assert!(!two.contains("<h2>Run C: page cache") && !two.contains("NaN"));
-        let ids: Vec<&str> = two.split("<title id=\"").skip(1).map(|at| at.split('"').next().unwrap()).collect();
+        let ids: Vec<&str> =
+            two.split("<title id=\"").skip(1).map(|at| at.split('"').next().unwrap()).collect();
         let distinct: std::collections::BTreeSet<_> = ids.iter().collect();
         assert_eq!(ids.len(), distinct.len(), "an id is there twice: {ids:?}");
     }

@@ -36,7 +36,8 @@ fn waits_before(found: &Inspection) -> Option<(&'static str, Vec<&'static str>)>
         let mut rows = TraceKind::NAMES.iter().zip(found.events);
         rows.any(|(kind, count)| count > 0 && names.contains(kind))
     };
-    let mut waits = vec!["limits of io.max", "room for dirty pages", "locks and journals of file systems"];
+    let mut waits =
+        vec!["limits of io.max", "room for dirty pages", "locks and journals of file systems"];
     let first = if has(&["queue"]) {
         return Some(("queued", waits));
     } else if has(&["io"]) {

@@ -21,8 +21,8 @@ use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
 use elevon_result::number::date;
 use elevon_result::result::{JobResult, RunResult, SteadyState, UnifiedReporting};
 use elevon_result::summary::{
-    self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms,
-    sample_deviation, sample_mean,
+    self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed,
+    ratio, runtime_ms, sample_deviation, sample_mean,
 };
 use serde::Serialize as _;
 use serde_json::ser::{Formatter, PrettyFormatter, Serializer};
@@ -51,7 +51,8 @@ pub fn report(run: &RunResult, options: JsonOptions) -> String {
 /// Returns the report of a run as a JSON value.
 pub fn value(run: &RunResult, options: JsonOptions) -> Value {
     let bandwidths = GroupBandwidths::from_run(run);
-    let jobs: Vec<Value> = run.jobs.iter().map(|job| job_value(run, job, &bandwidths, options)).collect();
+    let jobs: Vec<Value> =
+        run.jobs.iter().map(|job| job_value(run, job, &bandwidths, options)).collect();
     let mut all = json!({
         "fio version": concat!("fio-3.33-elevon-", env!("CARGO_PKG_VERSION")),
         "timestamp": run.unix_ms / 1000,
@@ -73,7 +74,9 @@ pub fn value(run: &RunResult, options: JsonOptions) -> Value {
 fn text(value: &Value) -> String {
     let mut bytes = Vec::new();
     let mut serializer = Serializer::with_formatter(&mut bytes, FioStyle(PrettyFormatter::new()));
-    value.serialize(&mut serializer).unwrap_or_else(|_| unreachable!("writing to memory cannot fail"));
+    value
+        .serialize(&mut serializer)
+        .unwrap_or_else(|_| unreachable!("writing to memory cannot fail"));
     bytes.push(b'\n');
     String::from_utf8(bytes).unwrap_or_else(|_| unreachable!("JSON is UTF-8"))
 }
@@ -88,7 +91,11 @@ impl Formatter for FioStyle {
     fn end_array<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.0.end_array(writer)
     }
-    fn begin_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+    fn begin_array_value<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         self.0.begin_array_value(writer, first)
     }
     fn end_array_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
@@ -100,7 +107,11 @@ impl Formatter for FioStyle {
     fn end_object<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
         self.0.end_object(writer)
     }
-    fn begin_object_key<W: ?Sized + io::Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+    fn begin_object_key<W: ?Sized + io::Write>(
+        &mut self,
+        writer: &mut W,
+        first: bool,
+    ) -> io::Result<()> {
         self.0.begin_object_key(writer, first)
     }
     fn begin_object_value<W: ?Sized + io::Write>(&mut self, writer: &mut W) -> io::Result<()> {
@@ -115,10 +126,17 @@ impl Formatter for FioStyle {
 }
 
 fn strings(rows: &[(String, String)]) -> Value {
-    Value::Object(rows.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect())
+    Value::Object(
+        rows.iter().map(|(key, value)| (key.clone(), Value::from(value.as_str()))).collect(),
+    )
 }
 
-fn job_value(run: &RunResult, job: &JobResult, bandwidths: &GroupBandwidths, options: JsonOptions) -> Value {
+fn job_value(
+    run: &RunResult,
+    job: &JobResult,
+    bandwidths: &GroupBandwidths,
+    options: JsonOptions,
+) -> Value {
     let stats = &job.stats;
     let mut out = Map::new();
     let mut put = |key: &str, value: Value| {
@@ -140,7 +158,10 @@ fn job_value(run: &RunResult, job: &JobResult, bandwidths: &GroupBandwidths, opt
             let at = direction as usize;
             put(name, direction_value(job, &stats.directions[at], group(Some(at)), options));
         }
-        put("sync", json!({ "total_ios": stats.sync.count, "lat_ns": latency_value(job, &stats.sync, true, options) }));
+        put(
+            "sync",
+            json!({ "total_ios": stats.sync.count, "lat_ns": latency_value(job, &stats.sync, true, options) }),
+        );
     }
     if job.unified != UnifiedReporting::Separate {
         put("mixed", direction_value(job, &mixed(stats), group(None), options));
@@ -162,7 +183,10 @@ fn job_value(run: &RunResult, job: &JobResult, bandwidths: &GroupBandwidths, opt
     put("latency_depth", json!(given.map_or(job.workload.depth, |given| given.depth)));
     // As in fio, the target is in nanoseconds and the window in microseconds.
     put("latency_target", json!(given.map_or(0, |given| given.target.get())));
-    put("latency_percentile", json!(given.map_or(100.0, |given| f64::from(given.percentile) / 1e6)));
+    put(
+        "latency_percentile",
+        json!(given.map_or(100.0, |given| f64::from(given.percentile) / 1e6)),
+    );
     put("latency_window", json!(given.map_or(0, |given| given.window.as_micros())));
     if let Some(steady) = &job.steady {
         put("steadystate", steady_value(steady));
@@ -207,7 +231,10 @@ fn levels(job: &JobResult, put: &mut impl FnMut(&str, Value)) {
         ("iodepth_submit", batches, &stats.submit_levels),
         ("iodepth_complete", batches, &stats.complete_levels),
     ] {
-        let shares = names.iter().zip(shares(counts)).map(|(name, share)| ((*name).to_owned(), json!(share)));
+        let shares = names
+            .iter()
+            .zip(shares(counts))
+            .map(|(name, share)| ((*name).to_owned(), json!(share)));
         put(key, Value::Object(shares.collect()));
     }
     let clat = mixed(stats).clat;
@@ -222,7 +249,12 @@ fn levels(job: &JobResult, put: &mut impl FnMut(&str, Value)) {
     }
 }
 
-fn direction_value(job: &JobResult, figures: &DirectionStats, group_bandwidth: f64, options: JsonOptions) -> Value {
+fn direction_value(
+    job: &JobResult,
+    figures: &DirectionStats,
+    group_bandwidth: f64,
+    options: JsonOptions,
+) -> Value {
     let rate = bandwidth(figures);
     let wanted = job.latency_percentiles;
     let mut out = Map::new();
@@ -242,7 +274,10 @@ fn direction_value(job: &JobResult, figures: &DirectionStats, group_bandwidth: f
     put("clat_ns", latency_value(job, &figures.clat, wanted.clat, options));
     put("lat_ns", latency_value(job, &figures.lat, wanted.lat, options));
     if figures.by_priority.len() > 1 {
-        let prios = figures.by_priority.iter().map(|(prio, stat)| priority_value(job, *prio, stat, options));
+        let prios = figures
+            .by_priority
+            .iter()
+            .map(|(prio, stat)| priority_value(job, *prio, stat, options));
         put("prios", prios.collect());
     }
     let (bw, io) = (&figures.bandwidth, &figures.iops);
@@ -261,7 +296,12 @@ fn direction_value(job: &JobResult, figures: &DirectionStats, group_bandwidth: f
     Value::Object(out)
 }
 
-fn priority_value(job: &JobResult, prio: IoPrio, stat: &LatencyStat, options: JsonOptions) -> Value {
+fn priority_value(
+    job: &JobResult,
+    prio: IoPrio,
+    stat: &LatencyStat,
+    options: JsonOptions,
+) -> Value {
     // As in fio, with lat_percentiles=1 these are total latencies.
     let wanted = job.latency_percentiles;
     let (key, percentiles) = if wanted.lat { ("lat_ns", true) } else { ("clat_ns", wanted.clat) };
@@ -273,7 +313,12 @@ fn priority_value(job: &JobResult, prio: IoPrio, stat: &LatencyStat, options: Js
     })
 }
 
-fn latency_value(job: &JobResult, stat: &LatencyStat, with_percentiles: bool, options: JsonOptions) -> Value {
+fn latency_value(
+    job: &JobResult,
+    stat: &LatencyStat,
+    with_percentiles: bool,
+    options: JsonOptions,
+) -> Value {
     let wanted = if with_percentiles { job.percentiles.as_slice() } else { &[] };
     latency(stat, wanted, options.bins && with_percentiles)
 }
@@ -289,12 +334,15 @@ fn latency(stat: &LatencyStat, percentiles: &[u32], bins: bool) -> Value {
         "N": stat.count,
     });
     if stat.count > 0 && !percentiles.is_empty() {
-        let values =
-            percentiles.iter().map(|&p| (format!("{:.6}", f64::from(p) / 1e4), json!(summary::percentile(stat, p))));
+        let values = percentiles
+            .iter()
+            .map(|&p| (format!("{:.6}", f64::from(p) / 1e4), json!(summary::percentile(stat, p))));
         out["percentile"] = Value::Object(values.collect());
     }
     if stat.count > 0 && bins {
-        out["bins"] = Value::Object(stat.histogram.iter().map(|(ns, n)| (ns.to_string(), json!(n))).collect());
+        out["bins"] = Value::Object(
+            stat.histogram.iter().map(|(ns, n)| (ns.to_string(), json!(n))).collect(),
+        );
     }
     out
 }
@@ -324,7 +372,10 @@ mod tests {
 
     #[test]
     fn report_of_a_mixed_run() {
-        insta::assert_snapshot!(report(&sample::mixed_run(), JsonOptions { bins: false, series: true }));
+        insta::assert_snapshot!(report(
+            &sample::mixed_run(),
+            JsonOptions { bins: false, series: true }
+        ));
     }
 
     #[test]
@@ -332,17 +383,24 @@ mod tests {
         let keys = |job: &Value| job.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
         let value = value(&sample::odd_run(), JsonOptions::default());
         let (first, second) = (keys(&value["jobs"][0]), keys(&value["jobs"][1]));
-        assert!(first.contains(&"mixed".into()) && !first.contains(&"read".into()) && !first.contains(&"sync".into()));
+        assert!(
+            first.contains(&"mixed".into())
+                && !first.contains(&"read".into())
+                && !first.contains(&"sync".into())
+        );
         assert!(second.contains(&"mixed".into()) && second.contains(&"read".into()));
     }
 
     #[test]
     fn bins_add_up_and_come_only_when_asked() {
         let run = sample::mixed_run();
-        let clat = |bins| value(&run, JsonOptions { bins, series: false })["jobs"][0]["read"]["clat_ns"].clone();
+        let clat = |bins| {
+            value(&run, JsonOptions { bins, series: false })["jobs"][0]["read"]["clat_ns"].clone()
+        };
         assert!(clat(false).get("bins").is_none());
         let with = clat(true);
-        let sum: u64 = with["bins"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
+        let sum: u64 =
+            with["bins"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum();
         assert_eq!(Some(sum), with["N"].as_u64());
         assert!(sum > 0);
     }
@@ -355,30 +413,56 @@ mod tests {
         let run_value = value(&run, JsonOptions::default());
         let cache = cache(&run);
         let fault = &cache["jobs"][0]["fault"];
-        assert_eq!((fault["calls"].as_u64(), fault["slept_for_io"].as_u64()), (Some(6000), Some(600)));
+        assert_eq!(
+            (fault["calls"].as_u64(), fault["slept_for_io"].as_u64()),
+            (Some(6000), Some(600))
+        );
         assert_eq!((fault["major"].as_u64(), fault["minor"].as_u64()), (Some(600), Some(5400)));
         assert_eq!(
             (run_value["jobs"][0]["majf"].as_u64(), run_value["jobs"][0]["minf"].as_u64()),
             (Some(600), Some(5400))
         );
-        let (sum, per_call) = (fault["iowait_ns_total"].as_f64(), fault["iowait_ns_per_call"].as_f64());
+        let (sum, per_call) =
+            (fault["iowait_ns_total"].as_f64(), fault["iowait_ns_per_call"].as_f64());
         assert_eq!(sum.map(|sum| sum / 6000.0), per_call);
-        assert_eq!(fault["iowait_ms_per_second"].as_f64().map(|ms| ms * 2e6), sum, "the job took two seconds");
-        assert_eq!(fault["iowait_us_per_window"].as_f64().map(|us| us * 4e3), sum, "which are four windows");
+        assert_eq!(
+            fault["iowait_ms_per_second"].as_f64().map(|ms| ms * 2e6),
+            sum,
+            "the job took two seconds"
+        );
+        assert_eq!(
+            fault["iowait_us_per_window"].as_f64().map(|us| us * 4e3),
+            sum,
+            "which are four windows"
+        );
         assert_eq!(fault["iowait_ms_per_window"].as_f64().map(|ms| ms * 4e6), sum);
-        let parts = fault["device_ns"].as_u64().zip(fault["queue_ns"].as_u64()).map(|(device, queue)| device + queue);
+        let parts = fault["device_ns"]
+            .as_u64()
+            .zip(fault["queue_ns"].as_u64())
+            .map(|(device, queue)| device + queue);
         assert_eq!(parts, fault["iowait_ns_total"].as_u64());
-        let served = |key: &str| ["rt", "be", "idle"].map(|class| fault["served"][class][key].as_u64());
+        let served =
+            |key: &str| ["rt", "be", "idle"].map(|class| fault["served"][class][key].as_u64());
         assert_eq!(served("calls"), [Some(120), Some(480), Some(0)]);
-        assert_eq!(served("iowait_ns").into_iter().sum::<Option<u64>>(), fault["iowait_ns_total"].as_u64());
+        assert_eq!(
+            served("iowait_ns").into_iter().sum::<Option<u64>>(),
+            fault["iowait_ns_total"].as_u64()
+        );
         let windows = fault["windows"]["list"].as_array().unwrap();
-        let of_windows = |key: &str| windows.iter().map(|window| window[key].as_f64().unwrap()).sum::<f64>();
-        assert_eq!((windows.len(), of_windows("calls"), of_windows("slept_for_io")), (4, 6000.0, 600.0));
+        let of_windows =
+            |key: &str| windows.iter().map(|window| window[key].as_f64().unwrap()).sum::<f64>();
+        assert_eq!(
+            (windows.len(), of_windows("calls"), of_windows("slept_for_io")),
+            (4, 6000.0, 600.0)
+        );
         assert!((of_windows("iowait_us") * 1e3 - sum.unwrap()).abs() < 1.0);
         let calls = |of: &Value| of["fsync"]["iowait_ns"]["N"].as_u64();
         assert_eq!((calls(&cache["all"]), calls(&cache["jobs"][0])), (Some(2), Some(0)));
         let write = &cache["jobs"][1]["write"];
-        assert_eq!((write["slept"].as_u64(), write["slept_for_io"].as_u64()), (Some(530), Some(500)));
+        assert_eq!(
+            (write["slept"].as_u64(), write["slept_for_io"].as_u64()),
+            (Some(530), Some(500))
+        );
         assert_eq!(write["without_memory"]["ns_total"], 9_000_000);
         assert_eq!(cache["counters"]["pages"]["hits"], 99_000);
         assert_eq!(cache["sources"]["fault"]["promotion_denied"], 3);
@@ -393,8 +477,12 @@ mod tests {
         let last = &run.cache.as_ref().unwrap().series.readings[19].1;
         let sum = |key: &str| points.iter().map(|point| point[key].as_u64().unwrap()).sum::<u64>();
         assert_eq!((sum("hits"), sum("promoted")), (last.hits, last.promoted));
-        let faults: u64 = points.iter().map(|point| point["fault"]["slept_ns"].as_u64().unwrap()).sum();
-        assert_eq!((faults, &points[19]["dirty"]), (last.waits[0].iowait.get(), &json!(last.dirty)));
+        let faults: u64 =
+            points.iter().map(|point| point["fault"]["slept_ns"].as_u64().unwrap()).sum();
+        assert_eq!(
+            (faults, &points[19]["dirty"]),
+            (last.waits[0].iowait.get(), &json!(last.dirty))
+        );
         let ratio = points[19]["hit_ratio"].as_f64().unwrap();
         assert!(ratio > points[0]["hit_ratio"].as_f64().unwrap() && ratio < 1.0);
     }
@@ -419,11 +507,15 @@ mod tests {
         keys(&value["elevon"]["cache"], &mut found);
         assert!(found.len() > 80, "{}", found.len());
         // fio's own keys, and percentiles.
-        let is_known =
-            |key: &str| ["min", "max", "mean", "stddev", "N", "jobname"].contains(&key) || key.ends_with("0000");
+        let is_known = |key: &str| {
+            ["min", "max", "mean", "stddev", "N", "jobname"].contains(&key) || key.ends_with("0000")
+        };
         let of_sample = |key: &str| ["nothing", "unused", "counted"].contains(&key);
         for key in found.iter().filter(|key| !is_known(key) && !of_sample(key)) {
-            assert!(manual.contains(&format!("`{key}`")), "docs/page-cache-report.md does not say what {key} is");
+            assert!(
+                manual.contains(&format!("`{key}`")),
+                "docs/page-cache-report.md does not say what {key} is"
+            );
         }
     }
 
@@ -433,7 +525,10 @@ mod tests {
         assert!(of(sample::mixed_run()).is_null());
         let found = of(sample::weighted_run(&[("high", 80, 200), ("low", 20, 50)]));
         assert_eq!(found["jobs"][0]["due"], json!(0.8));
-        assert_eq!((&found["jobs"][1]["weight"], &found["jobs"][1]["prioclass"]), (&json!(20), &json!(2)));
+        assert_eq!(
+            (&found["jobs"][1]["weight"], &found["jobs"][1]["prioclass"]),
+            (&json!(20), &json!(2))
+        );
         assert!((found["jain_bandwidth"].as_f64().unwrap() - 1.0).abs() < 1e-9, "{found}");
     }
 

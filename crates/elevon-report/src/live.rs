@@ -22,7 +22,11 @@ pub fn page() -> String {
             "Queue depth and utilisation",
             "Requests in flight, mean of a second; below, the time with any in flight.",
         ),
-        ("heat", "Latency", "I/Os by latency, from their release by limits: the stronger the colour, the more."),
+        (
+            "heat",
+            "Latency",
+            "I/Os by latency, from their release by limits: the stronger the colour, the more.",
+        ),
     ];
     let body = html! {
         main {
@@ -46,7 +50,8 @@ pub fn page() -> String {
     html::whole_page("Elevon", include_str!("live/page.css"), &body)
 }
 
-const TENANT_HEADS: [&str; 9] = ["tenant", "IOPS", "read/s", "written/s", "in flight", "p50", "p99", HITS, HELD];
+const TENANT_HEADS: [&str; 9] =
+    ["tenant", "IOPS", "read/s", "written/s", "in flight", "p50", "p99", HITS, HELD];
 /// The head of the column that only a device with a page cache has.
 const HITS: &str = "reads found in the cache";
 /// The head of the column that has words.
@@ -61,8 +66,7 @@ fn page_cache() -> Markup {
         ("written", "Written back"),
         ("hits", "Of what was read, found in it"),
     ];
-    let note =
-        "Bytes that are being written, and on top of them dirty ones; below, the part of what was read that was there.";
+    let note = "Bytes that are being written, and on top of them dirty ones; below, the part of what was read that was there.";
     html! {
         section id="page-cache" {
             h2 { "Page cache " small.soft id="cache-mode" {} " " span.badge id="cache-lost" hidden {} }

@@ -132,7 +132,9 @@ impl Plot {
             Mark::Line | Mark::Curve | Mark::Step | Mark::StepBefore => {
                 format!("<path class=\"line ink {class}\" d=\"M1 5H25\"/>")
             }
-            Mark::Bars => format!("<rect class=\"fill {class}\" x=\"8\" width=\"10\" height=\"10\"/>"),
+            Mark::Bars => {
+                format!("<rect class=\"fill {class}\" x=\"8\" width=\"10\" height=\"10\"/>")
+            }
             Mark::Points => format!("<circle class=\"fill {class}\" cx=\"13\" cy=\"5\" r=\"4\"/>"),
         };
         html! {
@@ -151,11 +153,14 @@ impl Plot {
 
     /// Returns the drawing as an SVG file, with its own style sheet.
     pub fn svg_file(&self) -> String {
-        const STYLE: &str = "svg{color:#1f2328}@media(prefers-color-scheme:dark){svg{color:#e6edf3}}";
+        const STYLE: &str =
+            "svg{color:#1f2328}@media(prefers-color-scheme:dark){svg{color:#e6edf3}}";
         let drawing = self.draw("plot").0;
         let inside = drawing.strip_prefix("<svg ").and_then(|rest| rest.split_once('>'));
         let (attributes, content) = inside.expect("a drawing is one svg element");
-        format!("<svg xmlns=\"http://www.w3.org/2000/svg\" {attributes}><style>{STYLE}{CSS}</style>{content}\n")
+        format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" {attributes}><style>{STYLE}{CSS}</style>{content}\n"
+        )
     }
 
     /// Returns the drawing alone.
@@ -169,9 +174,14 @@ impl Plot {
         let categories = self.categories();
         let points = || self.series.iter().flat_map(|s| s.points.iter());
         let plot_height = HEIGHT - TOP - BOTTOM;
-        let tops = self.series.iter().flat_map(|s| s.points.iter().zip(&s.half_widths).map(|(p, half)| p.1 + half));
-        let y_ticks = Ticks::new(&self.y, points().map(|p| p.1).chain(tops), plot_height, 18.0, true);
-        let label_width = y_ticks.labels().map(|l| l.chars().count()).max().unwrap_or(1) as f64 * CHARACTER;
+        let tops = self
+            .series
+            .iter()
+            .flat_map(|s| s.points.iter().zip(&s.half_widths).map(|(p, half)| p.1 + half));
+        let y_ticks =
+            Ticks::new(&self.y, points().map(|p| p.1).chain(tops), plot_height, 18.0, true);
+        let label_width =
+            y_ticks.labels().map(|l| l.chars().count()).max().unwrap_or(1) as f64 * CHARACTER;
         let left = TITLE_ROOM + label_width + 6.0;
         let plot_width = WIDTH - left - self.right_room();
         let x_ticks = match self.mark {
@@ -193,7 +203,9 @@ impl Plot {
         for (slot, series) in self.series.iter().enumerate() {
             let style = coincide::style(&groups, slot);
             match self.mark {
-                Mark::Line | Mark::Step | Mark::StepBefore => frame.line(&mut out, series, self.mark, &style),
+                Mark::Line | Mark::Step | Mark::StepBefore => {
+                    frame.line(&mut out, series, self.mark, &style)
+                }
                 Mark::Curve => {
                     frame.line(&mut out, series, self.mark, &style);
                     frame.intervals(&mut out, series);
@@ -219,14 +231,19 @@ impl Plot {
     /// Returns the space right of the axes: labels of dots at the right edge go there, unless they
     /// are long.
     fn right_room(&self) -> f64 {
-        let labels = self.series.iter().flat_map(|series| &series.labels).filter(|_| self.mark == Mark::Points);
+        let labels = self
+            .series
+            .iter()
+            .flat_map(|series| &series.labels)
+            .filter(|_| self.mark == Mark::Points);
         let longest = labels.map(|label| label.chars().count()).max().unwrap_or(0);
         RIGHT.max((longest.min(LABEL) as f64).mul_add(CHARACTER, 8.0))
     }
 
     /// Returns every x of any series, in ascending order.
     fn categories(&self) -> Vec<f64> {
-        let mut all: Vec<f64> = self.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
+        let mut all: Vec<f64> =
+            self.series.iter().flat_map(|s| s.points.iter().map(|p| p.0)).collect();
         all.sort_by(f64::total_cmp);
         all.dedup();
         all
@@ -283,7 +300,10 @@ struct Frame<'a> {
 
 impl Frame<'_> {
     fn at(&self, x: f64, y: f64) -> (f64, f64) {
-        (self.left + self.x.fraction(x) * self.plot_width, TOP + (1.0 - self.y.fraction(y)) * self.plot_height)
+        (
+            self.left + self.x.fraction(x) * self.plot_width,
+            TOP + (1.0 - self.y.fraction(y)) * self.plot_height,
+        )
     }
 
     fn axes(&self, out: &mut String) {
@@ -337,9 +357,16 @@ impl Frame<'_> {
             // A line through a single point is invisible, so a dot is drawn.
             let (px, py) = self.at(x, y);
             let class = colour_class(series.colour);
-            let _ = write!(out, "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>");
+            let _ = write!(
+                out,
+                "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"3\"/>"
+            );
         } else if !path.is_empty() {
-            let _ = write!(out, "<path class=\"line ink {}\"{style} d=\"{path}\"/>", colour_class(series.colour));
+            let _ = write!(
+                out,
+                "<path class=\"line ink {}\"{style} d=\"{path}\"/>",
+                colour_class(series.colour)
+            );
         }
     }
 
@@ -357,11 +384,21 @@ impl Frame<'_> {
                     "<path class=\"interval ink {class}\" d=\"M{left:.1} {low:.1}h6M{px:.1} {low:.1}V{high:.1}M{left:.1} {high:.1}h6\"/>"
                 );
             }
-            let _ = write!(out, "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"2.5\"/>");
+            let _ = write!(
+                out,
+                "<circle class=\"fill {class}\" cx=\"{px:.1}\" cy=\"{py:.1}\" r=\"2.5\"/>"
+            );
         }
     }
 
-    fn bars(&self, out: &mut String, series: &Series, categories: &[f64], slot: usize, slots: usize) {
+    fn bars(
+        &self,
+        out: &mut String,
+        series: &Series,
+        categories: &[f64],
+        slot: usize,
+        slots: usize,
+    ) {
         let room = self.plot_width / categories.len().max(1) as f64;
         let width = (room * 0.8 / slots as f64).min(26.0);
         let bottom = TOP + self.plot_height;
@@ -397,11 +434,19 @@ impl Frame<'_> {
     /// Those on the right are drawn first: they have the least room.
     fn names(&self, out: &mut String, series: &[Series]) {
         let mut names: Vec<(f64, f64, String)> = Vec::new();
-        let dots = Vec::from_iter(series.iter().flat_map(|one| &one.points).map(|&(x, y)| self.at(x, y)));
-        let labelled = |series: &'_ Series| Vec::from_iter(series.points.iter().copied().zip(series.labels.clone()));
-        for ((x, y), label) in series.iter().flat_map(labelled).filter(|(_, label)| !label.is_empty()) {
+        let dots =
+            Vec::from_iter(series.iter().flat_map(|one| &one.points).map(|&(x, y)| self.at(x, y)));
+        let labelled = |series: &'_ Series| {
+            Vec::from_iter(series.points.iter().copied().zip(series.labels.clone()))
+        };
+        for ((x, y), label) in
+            series.iter().flat_map(labelled).filter(|(_, label)| !label.is_empty())
+        {
             let (px, py) = self.at(x, y);
-            match names.iter_mut().find(|(nx, ny, _)| (px - nx).abs() < 8.0 && (py - ny).abs() < 8.0) {
+            match names
+                .iter_mut()
+                .find(|(nx, ny, _)| (px - nx).abs() < 8.0 && (py - ny).abs() < 8.0)
+            {
                 Some((_, _, name)) => *name = format!("{name}, {label}"),
                 None => names.push((px, py, label)),
             }
@@ -413,17 +458,26 @@ impl Frame<'_> {
             let width = name.chars().count() as f64 * CHARACTER;
             let is_free = |from: f64, y: f64| {
                 let (to, covers) = (from + width, |l: f64, r: f64| from < r && from + width > l);
-                let covers_dot = dots.iter().any(|(x, at)| covers(x - 5.0, x + 5.0) && (y - 3.5 - at).abs() < 9.0);
-                let covers_label = set.iter().any(|(l, r, at)| covers(*l, *r) && (y - at).abs() < 11.0);
+                let covers_dot = dots
+                    .iter()
+                    .any(|(x, at)| covers(x - 5.0, x + 5.0) && (y - 3.5 - at).abs() < 9.0);
+                let covers_label =
+                    set.iter().any(|(l, r, at)| covers(*l, *r) && (y - at).abs() < 11.0);
                 from >= self.left && to <= WIDTH && !covers_dot && !covers_label
             };
             let rows = [3.5, -7.5, 14.5, -18.5, 25.5, -29.5, 36.5].map(|below| py + below);
-            let places = rows.into_iter().flat_map(|y| [(px + 7.0, y, "start"), (px - 7.0 - width, y, "end")]);
+            let places = rows
+                .into_iter()
+                .flat_map(|y| [(px + 7.0, y, "start"), (px - 7.0 - width, y, "end")]);
             let free = places.clone().find(|(from, y, _)| is_free(*from, *y));
             let (from, y, anchor) = free.or_else(|| places.clone().next()).expect("there are rows");
             set.push((from, from + width, y));
             let x = if anchor == "end" { from + width } else { from };
-            let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(&name));
+            let _ = write!(
+                out,
+                "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+                escape(&name)
+            );
         }
     }
 }

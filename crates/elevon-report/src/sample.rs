@@ -16,15 +16,15 @@ use elevon_core::tenant::{ROOT, Tenants};
 use elevon_core::units::{Bytes, Instant, Nanos, Sectors, TaskId, TenantId};
 
 use elevon_result::result::{
-    CacheResult, CacheSeries, CacheSource, Claim, DeviceInfo, DiskResult, JobResult, LatencyPercentiles, Point,
-    ReadFile, RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency, TenantResult,
-    UnifiedReporting, Workload,
+    CacheResult, CacheSeries, CacheSource, Claim, DeviceInfo, DiskResult, JobResult,
+    LatencyPercentiles, Point, ReadFile, RunResult, SchedulerInfo, Series, SizeCounts,
+    StackCounters, StageLatency, TenantResult, UnifiedReporting, Workload,
 };
 
 /// Percentiles that fio shows by default, in millionths.
 const DEFAULT_PERCENTILES: [u32; 17] = [
-    10_000, 50_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000, 900_000, 950_000, 990_000,
-    995_000, 999_000, 999_500, 999_900,
+    10_000, 50_000, 100_000, 200_000, 300_000, 400_000, 500_000, 600_000, 700_000, 800_000,
+    900_000, 950_000, 990_000, 995_000, 999_000, 999_500, 999_900,
 ];
 
 /// Returns a latency distributed around `typical` ns, with a tail twenty times as long.
@@ -76,7 +76,13 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
         options: vec![("rw".into(), "randrw".into()), ("bs".into(), "4k".into())],
         start: Instant::ZERO,
         end: Instant::new(2_000_000_000),
-        claim: Some(Claim { given: false, class: PrioClass::Be, weight: 40, cgroups: vec![], asked: None }),
+        claim: Some(Claim {
+            given: false,
+            class: PrioClass::Be,
+            weight: 40,
+            cgroups: vec![],
+            asked: None,
+        }),
         device_time: Some(Nanos::from_millis(400)),
         stats: JobStats { run_ns: 2_000_000_000, ..stats },
         cache_use: None,
@@ -91,10 +97,19 @@ fn job(name: &str, group: u32, stats: JobStats) -> JobResult {
 }
 
 fn disk() -> DiskResult {
-    let group = |ios, merges, sectors, ms| GroupCounters { ios, merges, sectors, ticks: Nanos::from_millis(ms) };
+    let group = |ios, merges, sectors, ms| GroupCounters {
+        ios,
+        merges,
+        sectors,
+        ticks: Nanos::from_millis(ms),
+    };
     let end = DiskStats {
         at: Instant::new(2_000_000_000),
-        groups: [group(4000, 100, 32000, 480), group(1000, 50, 128000, 900), group(10, 0, 20480, 5)],
+        groups: [
+            group(4000, 100, 32000, 480),
+            group(1000, 50, 128000, 900),
+            group(10, 0, 20480, 5),
+        ],
         in_flight: 0,
         io_ticks_ms: 1380,
         flushes: 20,
@@ -220,7 +235,11 @@ pub(crate) fn empty_run() -> RunResult {
 /// group.
 pub(crate) fn mixed_run() -> RunResult {
     let mut stats = JobStats {
-        directions: [direction(4000, 4096, 80_000, 2000), direction(600, 65536, 4_000_000, 2000), Default::default()],
+        directions: [
+            direction(4000, 4096, 80_000, 2000),
+            direction(600, 65536, 4_000_000, 2000),
+            Default::default(),
+        ],
         sync: spread(50_000, 20),
         depth_levels: [1, 1, 2, 4, 8, 4584, 0],
         submit_levels: [0, 4600, 0, 0, 0, 0, 0],
@@ -229,8 +248,10 @@ pub(crate) fn mixed_run() -> RunResult {
         context_switches: 4321,
         ..Default::default()
     };
-    stats.directions[0].by_priority =
-        vec![(IoPrio::NONE, spread(90_000, 3000)), (IoPrio::new(PrioClass::Rt, 0), spread(40_000, 1000))];
+    stats.directions[0].by_priority = vec![
+        (IoPrio::NONE, spread(90_000, 3000)),
+        (IoPrio::new(PrioClass::Rt, 0), spread(40_000, 1000)),
+    ];
     let mut first = job("mail", 0, stats);
     first.description = "a mail server <small>".into();
     let writer = JobStats {
@@ -246,7 +267,10 @@ pub(crate) fn mixed_run() -> RunResult {
     RunResult {
         scheduler: SchedulerInfo {
             name: "mq-deadline".into(),
-            tunables: vec![("read_expire".into(), "500".into()), ("fifo_batch".into(), "16".into())],
+            tunables: vec![
+                ("read_expire".into(), "500".into()),
+                ("fifo_batch".into(), "16".into()),
+            ],
             counters: vec![("expired".into(), 3)],
             note: None,
         },
@@ -282,7 +306,8 @@ fn calls(typical: u64, count: u64, major: bool) -> CallStats {
     let sleeps = spread(typical, count / 10);
     let mut lengths = sleeps.histogram.iter().flat_map(|(ns, times)| (0..times).map(move |_| ns));
     for at in 0..count {
-        let waited = if at % 10 == 9 { Nanos::new(lengths.next().unwrap_or(typical)) } else { Nanos::ZERO };
+        let waited =
+            if at % 10 == 9 { Nanos::new(lengths.next().unwrap_or(typical)) } else { Nanos::ZERO };
         let class = if at % 50 == 49 { PrioClass::Rt } else { PrioClass::Be };
         let done = CallDone {
             waited,
@@ -315,7 +340,12 @@ fn done() -> CallDone {
 /// Returns a series in which hits increase against misses, the flusher starts at its limit, and
 /// memory fills up.
 fn cache_series() -> CacheSeries {
-    let waits = |at: u64, ns: u64| Waits { count: 300 * at, major: 35 * at, slept: 30 * at, iowait: Nanos::new(ns) };
+    let waits = |at: u64, ns: u64| Waits {
+        count: 300 * at,
+        major: 35 * at,
+        slept: 30 * at,
+        iowait: Nanos::new(ns),
+    };
     let reading = |at: u64| Reading {
         hits: 4950 * at,
         misses: 1000 * at / (at + 19),
@@ -351,13 +381,20 @@ fn cache_series() -> CacheSeries {
 /// Returns a run with a page cache: a mapped reader, and a writer that syncs and was throttled.
 pub(crate) fn cached_run() -> RunResult {
     let mut run = mixed_run();
-    run.jobs[0].cache_use =
-        Some(Box::new(CacheUse { touches: 123_456, fault: calls(400_000, 6000, true), ..CacheUse::default() }));
+    run.jobs[0].cache_use = Some(Box::new(CacheUse {
+        touches: 123_456,
+        fault: calls(400_000, 6000, true),
+        ..CacheUse::default()
+    }));
     let mut write = calls(400_000, 5000, false);
     for at in 0..30 {
         let paused = Nanos::from_millis(8 + at % 5);
         let starved = if at % 10 == 0 { Nanos::from_millis(3) } else { Nanos::ZERO };
-        write.add(&CallDone { paused, starved, ..done() }, Nanos::from_secs(2), Nanos::from_millis(500));
+        write.add(
+            &CallDone { paused, starved, ..done() },
+            Nanos::from_secs(2),
+            Nanos::from_millis(500),
+        );
     }
     run.jobs[1].cache_use = Some(Box::new(CacheUse {
         fault: calls(100_000, 1000, true),
@@ -365,7 +402,9 @@ pub(crate) fn cached_run() -> RunResult {
         fsync: calls(3_000_000, 20, false),
         ..CacheUse::default()
     }));
-    let counts = |counts: &[(&str, u64)]| counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect();
+    let counts = |counts: &[(&str, u64)]| {
+        counts.iter().map(|&(name, count)| (name.to_owned(), count)).collect()
+    };
     let source = |name: &str, bios, pages: u64, active: u64| CacheSource {
         name: name.into(),
         bios,
@@ -398,12 +437,17 @@ pub(crate) fn cached_run() -> RunResult {
 pub(crate) fn weighted_run(readers: &[(&str, u32, u64)]) -> RunResult {
     let jobs = readers.iter().map(|&(name, weight, iops)| {
         let stats = JobStats {
-            directions: [direction(iops * 10, 4096, 160_000, 10_000), Default::default(), Default::default()],
+            directions: [
+                direction(iops * 10, 4096, 160_000, 10_000),
+                Default::default(),
+                Default::default(),
+            ],
             ..Default::default()
         };
         let mut job = job(name, 0, stats);
         job.end = Instant::new(10_000_000_000);
-        job.claim = Some(Claim { given: true, class: PrioClass::Be, weight, cgroups: vec![], asked: None });
+        job.claim =
+            Some(Claim { given: true, class: PrioClass::Be, weight, cgroups: vec![], asked: None });
         job.device_time = Some(Nanos::from_micros(iops * 10 * 160));
         job
     });
@@ -414,7 +458,11 @@ pub(crate) fn weighted_run(readers: &[(&str, u32, u64)]) -> RunResult {
 /// figures.
 pub(crate) fn odd_run() -> RunResult {
     let mut failed = JobStats {
-        directions: [direction(90, 4096, 12_000, 3000), direction(90, 4096, 15_000, 3000), Default::default()],
+        directions: [
+            direction(90, 4096, 12_000, 3000),
+            direction(90, 4096, 15_000, 3000),
+            Default::default(),
+        ],
         error: 5,
         ..Default::default()
     };
@@ -425,13 +473,22 @@ pub(crate) fn odd_run() -> RunResult {
     first.percentiles = vec![500_000, 990_000, 999_000];
     first.latency_percentiles = LatencyPercentiles { slat: true, clat: true, lat: true };
     let trims = JobStats {
-        directions: [Default::default(), Default::default(), direction(50, 1_048_576, 200_000_000, 2000)],
+        directions: [
+            Default::default(),
+            Default::default(),
+            direction(50, 1_048_576, 200_000_000, 2000),
+        ],
         ..Default::default()
     };
     let mut second = job("trimming", 1, trims);
     second.unified = UnifiedReporting::Both;
     second.percentiles = vec![10_000, 500_000, 1_000_000];
-    RunResult { jobs: vec![first, second], events_lost: 12_345, elapsed: Nanos::from_secs(3), ..empty_run() }
+    RunResult {
+        jobs: vec![first, second],
+        events_lost: 12_345,
+        elapsed: Nanos::from_secs(3),
+        ..empty_run()
+    }
 }
 
 /// Returns three tenants, one of them below another's limit, and one that was removed. The root
@@ -439,9 +496,17 @@ pub(crate) fn odd_run() -> RunResult {
 pub(crate) fn tenants_run() -> RunResult {
     let (web, batch, nightly, gone) = (TenantId(1), TenantId(2), TenantId(3), TenantId(4));
     let waits = |all: &[(Cause, u64, u64)]| {
-        all.iter().map(|&(cause, count, ms)| (cause, Wait { count, time: Nanos::from_millis(ms) })).collect::<Vec<_>>()
+        all.iter()
+            .map(|&(cause, count, ms)| (cause, Wait { count, time: Nanos::from_millis(ms) }))
+            .collect::<Vec<_>>()
     };
-    let tenant = |id: TenantId, path: &str, depth, reads: u64, writes: u64, ns: u64, explain: &[(Cause, u64, u64)]| {
+    let tenant = |id: TenantId,
+                  path: &str,
+                  depth,
+                  reads: u64,
+                  writes: u64,
+                  ns: u64,
+                  explain: &[(Cause, u64, u64)]| {
         let mut latency = Histogram::default();
         (0..reads + writes).for_each(|at| latency.add(ns + at % 100 * 1000));
         TenantResult {
@@ -474,15 +539,29 @@ pub(crate) fn tenants_run() -> RunResult {
             4000,
             500,
             120_000,
-            &[(Cause::Device, 4500, 600), (served(web), 0, 250), (served(nightly), 0, 149), (Cause::Plug, 40, 1)],
+            &[
+                (Cause::Device, 4500, 600),
+                (served(web), 0, 250),
+                (served(nightly), 0, 149),
+                (Cause::Plug, 40, 1),
+            ],
         ),
         tenant(batch, "batch", 1, 32, 0, 2_000_000, &limited),
         tenant(nightly, "batch/nightly", 2, 32, 0, 2_000_000, &limited),
-        tenant(gone, "gone", 1, 0, 7, 50_000, &[(Cause::Latency { level: web }, 7, 3), (Cause::SchedulerOthers, 0, 1)]),
+        tenant(
+            gone,
+            "gone",
+            1,
+            0,
+            7,
+            50_000,
+            &[(Cause::Latency { level: web }, 7, 3), (Cause::SchedulerOthers, 0, 1)],
+        ),
         tenant(TenantId(5), "idle", 1, 0, 0, 0, &[]),
     ];
     all[1].settings = vec![("io.bfq.weight".into(), "800".into())];
-    all[2].settings = vec![("io.max".into(), "259:0 rbps=1048576".into()), ("io.bfq.weight".into(), "50".into())];
+    all[2].settings =
+        vec![("io.max".into(), "259:0 rbps=1048576".into()), ("io.bfq.weight".into(), "50".into())];
     all[2].limits = vec![(Rule::ReadBps, 1_048_576)];
     all[4].removed = true;
     all[1].in_flight = 2;

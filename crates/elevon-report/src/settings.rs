@@ -44,9 +44,14 @@ pub(crate) fn limits_in_text(run: &RunResult) -> Vec<TextPair> {
 /// Returns the device's queues and every queue limit, by their names in sysfs.
 fn limits(run: &RunResult) -> Vec<TextPair> {
     let device = &run.device;
-    let queues = [("hw_queues", device.hw_queues.to_string()), ("queue_depth", device.queue_depth.to_string())];
+    let queues = [
+        ("hw_queues", device.hw_queues.to_string()),
+        ("queue_depth", device.queue_depth.to_string()),
+    ];
     let queues = queues.map(|(key, value)| (key.to_owned(), value));
-    let value = |name| device.limits.read(name).unwrap_or_else(|| unreachable!("the name is a row of the table"));
+    let value = |name| {
+        device.limits.read(name).unwrap_or_else(|| unreachable!("the name is a row of the table"))
+    };
     let all = SYSFS.iter().map(|limit| (limit.name.to_owned(), value(limit.name).to_string()));
     queues.into_iter().chain(all).collect()
 }
@@ -65,7 +70,9 @@ pub(crate) fn limits_value(run: &RunResult) -> Value {
         Some(value) if unit == "0 or 1" => json!(value == 1),
         value => json!(value),
     };
-    Value::Object(SYSFS.iter().map(|l| (l.name.to_owned(), of(l.name, l.unit))).collect::<Map<_, _>>())
+    Value::Object(
+        SYSFS.iter().map(|l| (l.name.to_owned(), of(l.name, l.unit))).collect::<Map<_, _>>(),
+    )
 }
 
 /// Returns the settings whose values differ between the variants, and always `max_sectors_kb`,
@@ -83,7 +90,9 @@ pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> 
         };
         rows.push((key.clone(), every.iter().map(value).collect()));
     }
-    let is_tunable = |key: &str| variants.iter().any(|v| v.result.scheduler.tunables.iter().any(|(k, _)| k == key));
+    let is_tunable = |key: &str| {
+        variants.iter().any(|v| v.result.scheduler.tunables.iter().any(|(k, _)| k == key))
+    };
     rows.retain(|(key, values)| {
         let mut compared = values.iter().filter(|value| !is_tunable(key) || *value != ABSENT);
         let first = compared.next();
@@ -94,7 +103,9 @@ pub(crate) fn differing(variants: &[Variant<'_>]) -> Vec<(String, Vec<String>)> 
 
 /// Returns true if two runs had the same device and the same value of every setting in force.
 pub(crate) fn are_the_same(a: &RunResult, b: &RunResult) -> bool {
-    let stack = |run: &RunResult| (run.device.name.clone(), run.kernel, run.scheduler.name.clone(), run.seed, all(run));
+    let stack = |run: &RunResult| {
+        (run.device.name.clone(), run.kernel, run.scheduler.name.clone(), run.seed, all(run))
+    };
     stack(a) == stack(b)
 }
 
@@ -107,7 +118,8 @@ pub(crate) fn table(out: &mut String, variants: &[Variant<'_>]) {
     let mut table = plain_table();
     let heads = letters().take(variants.len()).map(String::from);
     table.set_header(std::iter::once("settings in force".to_owned()).chain(heads));
-    let (alike, rows): (Vec<_>, Vec<_>) = rows.into_iter().partition(|(_, values)| look_alike(values));
+    let (alike, rows): (Vec<_>, Vec<_>) =
+        rows.into_iter().partition(|(_, values)| look_alike(values));
     for (key, values) in rows {
         table.add_row(std::iter::once(key).chain(values.iter().map(|value| cut(value))));
     }
@@ -137,7 +149,8 @@ pub(crate) fn unchanged(out: &mut String, variants: &[Variant<'_>]) {
 }
 
 /// Remark about a variant whose options changed nothing.
-pub(crate) const UNCHANGED: &str = "its options change no setting that is in force; it is the same stack as A";
+pub(crate) const UNCHANGED: &str =
+    "its options change no setting that is in force; it is the same stack as A";
 
 /// Cuts a value that is too long for a column.
 fn cut(value: &str) -> String {
@@ -163,7 +176,9 @@ mod tests {
     fn only_what_differs_is_compared_and_max_sectors() {
         let (a, mut b) = (sample::mixed_run(), sample::mixed_run());
         let same = [a.clone(), b.clone()];
-        let keys = |runs: &[RunResult]| differing(&variants(runs)).into_iter().map(|(key, _)| key).collect::<Vec<_>>();
+        let keys = |runs: &[RunResult]| {
+            differing(&variants(runs)).into_iter().map(|(key, _)| key).collect::<Vec<_>>()
+        };
         assert_eq!(keys(&same), ["max_sectors_kb"]);
         assert!(are_the_same(&same[0], &same[1]));
         b.device.limits.max_hw_sectors = Sectors::new(64);
@@ -184,11 +199,16 @@ mod tests {
             run.config.push(("fault".into(), fault.into()));
             run
         };
-        let (first, second) = ("error:sectors=1000-2000,status=medium", "error:sectors=1000-2000,status=timeout");
+        let (first, second) =
+            ("error:sectors=1000-2000,status=medium", "error:sectors=1000-2000,status=timeout");
         let mut text = String::new();
         table(&mut text, &variants(&[with(first), with(second)]));
         let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("fault")).collect();
-        assert_eq!(lines, [format!("fault of A: {first}"), format!("fault of B: {second}")], "{text}");
+        assert_eq!(
+            lines,
+            [format!("fault of A: {first}"), format!("fault of B: {second}")],
+            "{text}"
+        );
     }
 
     #[test]

@@ -19,20 +19,25 @@ impl SteadyFigures {
     pub(crate) fn from_steady(steady: &SteadyState) -> Self {
         let window = steady.window.max(1) as f64;
         let of_bandwidth = steady.criterion.starts_with("bw");
-        let mean = |of: fn(&(u64, u64)) -> u64| steady.samples.iter().map(|one| of(one) as f64).sum::<f64>() / window;
+        let mean = |of: fn(&(u64, u64)) -> u64| {
+            steady.samples.iter().map(|one| of(one) as f64).sum::<f64>() / window
+        };
         let (iops_mean, bandwidth_mean) = (mean(|one| one.0), mean(|one| one.1));
-        let mut figures = Self { iops_mean, bandwidth_mean, deviation: 0.0, slope: 0.0, criterion: 0.0 };
+        let mut figures =
+            Self { iops_mean, bandwidth_mean, deviation: 0.0, slope: 0.0, criterion: 0.0 };
         // As in fio, a window that is not full has not been judged.
         if steady.samples.len() < steady.window {
             return figures;
         }
         let mean = if of_bandwidth { bandwidth_mean } else { iops_mean };
-        let rates = || steady.samples.iter().map(|one| if of_bandwidth { one.1 } else { one.0 } as f64);
+        let rates =
+            || steady.samples.iter().map(|one| if of_bandwidth { one.1 } else { one.0 } as f64);
         if steady.criterion.ends_with("_slope") {
             let centre = (window - 1.0) / 2.0;
             let places = || (0..steady.samples.len()).map(|place| place as f64 - centre);
             let squares: f64 = places().map(|place| place * place).sum();
-            let products: f64 = places().zip(rates()).map(|(place, rate)| place * (rate - mean)).sum();
+            let products: f64 =
+                places().zip(rates()).map(|(place, rate)| place * (rate - mean)).sum();
             figures.slope = if squares > 0.0 { products / squares } else { 0.0 };
         } else {
             figures.deviation = rates().map(|rate| (rate - mean).abs()).fold(0.0, f64::max);
@@ -73,7 +78,10 @@ mod tests {
     fn fios_samples_have_fios_figures() {
         let bandwidths = [(8675, 35_535_567), (8301, 34_002_130), (9109, 37_310_910)];
         let of_bandwidth = figures("bw", true, &bandwidths);
-        assert_eq!((of_bandwidth.bandwidth_mean as u64, of_bandwidth.iops_mean as u64), (35_616_202, 8695));
+        assert_eq!(
+            (of_bandwidth.bandwidth_mean as u64, of_bandwidth.iops_mean as u64),
+            (35_616_202, 8695)
+        );
         assert_eq!(format!("{:.6}", of_bandwidth.deviation), "1694707.666667");
         assert_eq!(format!("{:.6}", of_bandwidth.criterion), "4.758249");
         assert_eq!(of_bandwidth.slope, 0.0);

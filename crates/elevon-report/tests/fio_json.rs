@@ -29,7 +29,9 @@ const EXTRA: [&str; 6] = [
 
 fn tree(value: &Value, path: &str, out: &mut Vec<String>) {
     match value {
-        Value::Object(map) if ["/percentile", "/bins", " options"].iter().any(|free| path.ends_with(free)) => {
+        Value::Object(map)
+            if ["/percentile", "/bins", " options"].iter().any(|free| path.ends_with(free)) =>
+        {
             out.extend(map.keys().next().map(|_| format!("{path}/*")));
         }
         Value::Object(map) => {
@@ -41,7 +43,9 @@ fn tree(value: &Value, path: &str, out: &mut Vec<String>) {
                 }
             }
         }
-        Value::Array(items) => items.iter().take(1).for_each(|item| tree(item, &format!("{path}/[]"), out)),
+        Value::Array(items) => {
+            items.iter().take(1).for_each(|item| tree(item, &format!("{path}/[]"), out))
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
 }
@@ -60,7 +64,8 @@ fn keys_and_their_order_are_fios() {
     let mut ours = Vec::new();
     tree(&value(&everything(), JsonOptions { bins: true, series: true }), "", &mut ours);
     let extra: BTreeSet<&str> = EXTRA.into_iter().collect();
-    let shared: Vec<&str> = ours.iter().map(String::as_str).filter(|key| !extra.contains(key)).collect();
+    let shared: Vec<&str> =
+        ours.iter().map(String::as_str).filter(|key| !extra.contains(key)).collect();
     let theirs: Vec<&str> = KEYS.lines().collect();
     assert_eq!(shared, theirs);
 }
@@ -93,7 +98,8 @@ fn fio_plot_reads_the_report() {
         .to_vec();
     run.jobs.truncate(1);
     let json = report(&run, JsonOptions::default());
-    std::fs::write(directory.path().join("randread-32-1.json"), json).expect("the report can be written");
+    std::fs::write(directory.path().join("randread-32-1.json"), json)
+        .expect("the report can be written");
     for (style, name) in [("-l", "bars.png"), ("-H", "histogram.png")] {
         let picture = directory.path().join(name);
         let run = Command::new("fio-plot")
@@ -103,7 +109,11 @@ fn fio_plot_reads_the_report() {
             .arg(&picture)
             .output()
             .expect("fio-plot starts");
-        let said = String::from_utf8_lossy(&run.stdout).into_owned() + &String::from_utf8_lossy(&run.stderr);
-        assert!(run.status.success() && picture.exists(), "fio-plot could not read the report: {said}");
+        let said = String::from_utf8_lossy(&run.stdout).into_owned()
+            + &String::from_utf8_lossy(&run.stderr);
+        assert!(
+            run.status.success() && picture.exists(),
+            "fio-plot could not read the report: {said}"
+        );
     }
 }

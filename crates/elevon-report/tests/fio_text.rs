@@ -25,7 +25,10 @@ fn sums(count: u64, mean: &Value, deviation: &Value) -> (u128, u128) {
     if count == 0 {
         return (0, 0);
     }
-    ((mean * n).round() as u128, (deviation * deviation * (n - 1.0) + mean * mean * n).round() as u128)
+    (
+        (mean * n).round() as u128,
+        (deviation * deviation * (n - 1.0) + mean * mean * n).round() as u128,
+    )
 }
 
 fn latency(value: &Value) -> LatencyStat {
@@ -64,8 +67,12 @@ fn direction(value: &Value) -> DirectionStats {
 
 /// Returns percentages of levels as counts out of a million.
 fn levels(value: &Value) -> [u64; 7] {
-    let shares: Vec<u64> =
-        value.as_object().unwrap().values().map(|share| (share.as_f64().unwrap() * 1e4) as u64).collect();
+    let shares: Vec<u64> = value
+        .as_object()
+        .unwrap()
+        .values()
+        .map(|share| (share.as_f64().unwrap() * 1e4) as u64)
+        .collect();
     shares.try_into().unwrap()
 }
 
@@ -136,11 +143,13 @@ fn lines_are_fios() {
         // depths but not in their total, and counts buckets from exact values instead of bins. Only
         // in these lines may numbers differ slightly.
         if ["     |", "  IO depths", "  lat ("].iter().any(|start| their.starts_with(start)) {
-            let ((our_words, our_numbers), (their_words, their_numbers)) = (parts(our), parts(their));
+            let ((our_words, our_numbers), (their_words, their_numbers)) =
+                (parts(our), parts(their));
             assert_eq!((our_words, our.len()), (their_words, their.len()), "{our}\n{their}");
             for (a, b) in our_numbers.iter().zip(&their_numbers) {
                 assert!(
-                    (a - b).abs() <= 0.03 * b || their.starts_with("  lat (") && (a - b).abs() < 2.0,
+                    (a - b).abs() <= 0.03 * b
+                        || their.starts_with("  lat (") && (a - b).abs() < 2.0,
                     "{our}\n{their}"
                 );
             }

@@ -48,7 +48,10 @@ pub struct Named {
 
 /// Returns one entry per tenant, each including the tenants below it; empty if nothing was
 /// recorded.
-pub fn tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
+pub fn tenants(
+    sources: &TenantFigures<'_>,
+    named: impl Fn(TenantId) -> Named,
+) -> Vec<TenantResult> {
     if sources.breakdown.iter().next().is_none() && sources.statistics.is_empty() {
         return Vec::new();
     }
@@ -56,10 +59,17 @@ pub fn tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Named) -
 }
 
 /// The same, whatever was recorded.
-pub fn all_tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Named) -> Vec<TenantResult> {
+pub fn all_tenants(
+    sources: &TenantFigures<'_>,
+    named: impl Fn(TenantId) -> Named,
+) -> Vec<TenantResult> {
     let TenantFigures { tree, pressure, now, .. } = *sources;
-    let (statistics, breakdown) = (sources.statistics.rolled_up(tree), sources.breakdown.rolled_up(tree));
-    let cost = sources.cost.filter(|cost| cost.qos().enable).map(|cost| (cost.vrate_ppm(), cost.usage(tree)));
+    let (statistics, breakdown) =
+        (sources.statistics.rolled_up(tree), sources.breakdown.rolled_up(tree));
+    let cost = sources
+        .cost
+        .filter(|cost| cost.qos().enable)
+        .map(|cost| (cost.vrate_ppm(), cost.usage(tree)));
     let entry = |id: TenantId| {
         let Named { path, settings, limits, missed_below_limits, time } = named(id);
         let stat = statistics.of(id);
@@ -79,7 +89,10 @@ pub fn all_tenants(sources: &TenantFigures<'_>, named: impl Fn(TenantId) -> Name
                 vrate_ppm: (id == TenantId(0)).then_some(*vrate_ppm),
             }),
             shares_missed: sources.scheduler.shares_missed(id),
-            reserve_missed: sources.scheduler.reserve_missed(now, id).map(|missed| missed + missed_below_limits),
+            reserve_missed: sources
+                .scheduler
+                .reserve_missed(now, id)
+                .map(|missed| missed + missed_below_limits),
             pressure: pressure.map(|pressure| pressure.read(now, id)),
             explain: breakdown.of(id).to_vec(),
         }
@@ -103,11 +116,13 @@ pub fn limits_of(control: &TenantControl, tenant: TenantId) -> Vec<(Rule, u64)> 
         ]
     };
     let flat = control.flat_limits(tenant);
-    let mut all: Vec<(Rule, u64)> = control.limits(tenant).iter().chain([&flat]).flat_map(of).collect();
+    let mut all: Vec<(Rule, u64)> =
+        control.limits(tenant).iter().chain([&flat]).flat_map(of).collect();
     all.retain(|&(_, rate)| rate != UNLIMITED);
     all.sort_unstable();
     all.dedup_by_key(|&mut (rule, _)| rule);
-    let throttle = |rule, kind| control.io_throttle().limit(tenant, kind).map(|limit| (rule, limit.rate));
+    let throttle =
+        |rule, kind| control.io_throttle().limit(tenant, kind).map(|limit| (rule, limit.rate));
     all.extend(throttle(Rule::Bandwidth, LimitKind::Bandwidth));
     all.extend(throttle(Rule::IopsMax, LimitKind::Iops));
     all
@@ -134,8 +149,15 @@ mod tests {
         let nothing = |breakdown: &WaitBreakdown, statistics: &Statistics| {
             let now = Instant::ZERO;
             let (pressure, cost) = (None, None);
-            let sources =
-                TenantFigures { tree: &tree, statistics, pressure, cost, scheduler: &scheduler, breakdown, now };
+            let sources = TenantFigures {
+                tree: &tree,
+                statistics,
+                pressure,
+                cost,
+                scheduler: &scheduler,
+                breakdown,
+                now,
+            };
             tenants(&sources, |_| Named::default()).is_empty()
         };
         assert!(nothing(&breakdown, &statistics));
@@ -156,7 +178,8 @@ mod tests {
             now: Instant::new(2_000_000_000),
         };
         let all = tenants(&sources, |id| Named { path: format!("t{}", id.0), ..Named::default() });
-        let shown: Vec<_> = all.iter().map(|at| (at.path.as_str(), at.depth, at.removed, at.io.bytes[1])).collect();
+        let shown: Vec<_> =
+            all.iter().map(|at| (at.path.as_str(), at.depth, at.removed, at.io.bytes[1])).collect();
         assert_eq!(shown, [("/", 0, false, 0), ("t1", 1, false, 4096), ("t2", 2, true, 4096)]);
         assert_eq!((all[1].explain.len(), all[2].explain.len(), all[1].latency.total()), (2, 1, 1));
         assert_eq!(all[1].pressure.unwrap().full.average(0), 1811);

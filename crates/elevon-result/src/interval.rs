@@ -49,7 +49,8 @@ impl RatioInterval {
     /// Returns the interval of pairs. `None` if there are no pairs, if a value is negative, or if
     /// the first value of every pair is 0.
     pub fn from_pairs(pairs: &[(f64, f64)]) -> Option<Self> {
-        let (first, second) = pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
+        let (first, second) =
+            pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
         if first <= 0.0 || pairs.iter().any(|pair| pair.0 < 0.0 || pair.1 < 0.0) {
             return None;
         }
@@ -57,7 +58,8 @@ impl RatioInterval {
         if pairs.iter().any(|pair| pair.0 == 0.0 || pair.1 == 0.0) {
             return Some(Self { ratio: second / first, bounds: None, samples });
         }
-        let logarithms: Vec<f64> = pairs.iter().map(|(first, second)| libm::log(second / first)).collect();
+        let logarithms: Vec<f64> =
+            pairs.iter().map(|(first, second)| libm::log(second / first)).collect();
         let Interval { mean, half_width, samples } = Interval::from_samples(&logarithms)?;
         let bounds = half_width.map(|half| (libm::exp(mean - half), libm::exp(mean + half)));
         Some(Self { ratio: libm::exp(mean), bounds, samples })
@@ -76,8 +78,9 @@ pub fn clear_by_chance(comparisons: usize) -> f64 {
 
 /// Quantiles 0.975 of Student's t distribution for 1 to 30 degrees of freedom, from printed tables.
 const T_975: [f64; 30] = [
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131, 2.120,
-    2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160,
+    2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056,
+    2.052, 2.048, 2.045, 2.042,
 ];
 
 /// Returns the quantile 0.975 of Student's t distribution. Above 30 degrees of freedom it is the
@@ -102,13 +105,21 @@ mod tests {
         assert_eq!((interval.mean, interval.samples), (10.0, 5));
         let half = interval.half_width.expect("several samples");
         assert!((half - 1.963).abs() < 0.001, "{half}");
-        assert_eq!(Interval::from_samples(&[3.0]), Some(Interval { mean: 3.0, half_width: None, samples: 1 }));
+        assert_eq!(
+            Interval::from_samples(&[3.0]),
+            Some(Interval { mean: 3.0, half_width: None, samples: 1 })
+        );
         assert_eq!(Interval::from_samples(&[]), None);
     }
 
     #[test]
     fn quantiles_join_where_the_table_ends() {
-        assert!((t_975(31) - 2.040).abs() < 0.001 && (t_975(60) - 2.000).abs() < 0.001, "{} {}", t_975(31), t_975(60));
+        assert!(
+            (t_975(31) - 2.040).abs() < 0.001 && (t_975(60) - 2.000).abs() < 0.001,
+            "{} {}",
+            t_975(31),
+            t_975(60)
+        );
         assert!((t_975(120) - 1.980).abs() < 0.001 && (t_975(1_000_000) - 1.960).abs() < 0.001);
     }
 
@@ -129,7 +140,8 @@ mod tests {
         let (low, high) = wide.bounds.expect("several pairs");
         assert!(low > 0.0 && low < wide.ratio && wide.ratio < high && !wide.is_clear(), "{wide:?}");
         // The inverse has the inverse bounds.
-        let inverse = RatioInterval::from_pairs(&[(1.0, 1.0), (0.1, 1.0), (0.5, 1.0)]).expect("pairs");
+        let inverse =
+            RatioInterval::from_pairs(&[(1.0, 1.0), (0.1, 1.0), (0.5, 1.0)]).expect("pairs");
         let (inverse_low, inverse_high) = inverse.bounds.expect("several pairs");
         assert!((inverse_low * high - 1.0).abs() < 1e-9 && (inverse_high * low - 1.0).abs() < 1e-9);
         // By hand: logarithms 0 and ln 4, mean ln 2, deviation 0.9803, 12.706 * 0.9803 / sqrt(2).

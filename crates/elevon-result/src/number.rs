@@ -134,7 +134,9 @@ struct Civil {
 /// Returns the time of the calendar of seconds since 1970.
 fn civil(seconds: u64) -> Civil {
     let (days, of_day) = (seconds / 86400, seconds % 86400);
-    let is_leap = |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let is_leap = |year: u64| {
+        year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400))
+    };
     let (mut year, mut left) = (1970, days);
     while left >= 365 + u64::from(is_leap(year)) {
         left -= 365 + u64::from(is_leap(year));
@@ -146,13 +148,21 @@ fn civil(seconds: u64) -> Civil {
         left -= lengths[month];
         month += 1;
     }
-    Civil { year, month, day: left + 1, hour: of_day / 3600, minute: of_day / 60 % 60, second: of_day % 60 }
+    Civil {
+        year,
+        month,
+        day: left + 1,
+        hour: of_day / 3600,
+        minute: of_day / 60 % 60,
+        second: of_day % 60,
+    }
 }
 
 /// Formats milliseconds since 1970 (UTC) as `Sat Nov 21 10:38:33 2026`.
 pub fn date(unix_ms: u64) -> String {
     const WEEKDAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];
-    const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     let seconds = unix_ms / 1000;
     let Civil { year, month, day, hour, minute, second } = civil(seconds);
     let weekday = WEEKDAYS[(seconds / 86400 % 7) as usize];
@@ -179,9 +189,13 @@ mod tests {
     #[test]
     fn short_numbers_as_fio_prints_them() {
         // Pairs from the output of fio 3.33.
-        for (value, text) in
-            [(29.0, "29"), (28_897.5, "28.9k"), (2_751_505.0, "2752k"), (500_000.0, "500k"), (9999.0, "9999")]
-        {
+        for (value, text) in [
+            (29.0, "29"),
+            (28_897.5, "28.9k"),
+            (2_751_505.0, "2752k"),
+            (500_000.0, "500k"),
+            (9999.0, "9999"),
+        ] {
             assert_eq!(count(value), text);
         }
         for (value, text) in [
@@ -206,9 +220,13 @@ mod tests {
 
     #[test]
     fn significant_digits_survive_a_carry() {
-        for (value, digits, text) in
-            [(9.996, 3, "10.0"), (0.012345, 3, "0.0123"), (1234.5, 3, "1234"), (1.0, 2, "1.0"), (99.96, 3, "100")]
-        {
+        for (value, digits, text) in [
+            (9.996, 3, "10.0"),
+            (0.012345, 3, "0.0123"),
+            (1234.5, 3, "1234"),
+            (1.0, 2, "1.0"),
+            (99.96, 3, "100"),
+        ] {
             assert_eq!(significant(value, digits), text, "{value}");
         }
         assert_eq!(span(999.6), "1.00us");

@@ -146,7 +146,9 @@ pub struct Estimate {
 impl Estimate {
     /// Returns the figures with their group in words: `read, 99% and up`.
     pub fn named(&self) -> String {
-        self.group.map_or_else(String::new, |group| format!("{}, ", StatGroup::NAMES[group as usize])) + &self.figures
+        self.group
+            .map_or_else(String::new, |group| format!("{}, ", StatGroup::NAMES[group as usize]))
+            + &self.figures
     }
 }
 
@@ -259,7 +261,8 @@ pub struct JobResult {
     pub cache_use: Option<Box<CacheUse>>,
     /// The errno in words; empty if there was no error.
     pub error: String,
-    /// The errors of a job that goes on after some of them; `None` if the first error ends the job.
+    /// The errors of a job that goes on after some of them; `None` if the first error ends the
+    /// job.
     pub counted_errors: Option<ErrorCount>,
     /// Percentiles to show, in millionths, ascending (`percentile_list`).
     pub percentiles: Vec<u32>,
@@ -342,10 +345,11 @@ pub struct TenantResult {
     pub latency: Histogram,
     /// What io.cost adds to `io.stat`; `None` if it is off when the run ends.
     pub cost: Option<CostFigures>,
-    /// Pressure: how long tasks stalled for I/O; `None` if the tenant's processes were not tracked.
+    /// Pressure: how long tasks stalled for I/O; `None` if the tenant's processes were not
+    /// tracked.
     pub pressure: Option<PressureReading>,
-    /// Time by which the scheduler kept less than the tenant's `reserve` while its I/O was waiting:
-    /// for every second of it, what the reserve is in a second. `None` without one.
+    /// Time by which the scheduler kept less than the tenant's `reserve` while its I/O was
+    /// waiting: for every second of it, what the reserve is in a second. `None` without one.
     pub reserve_missed: Option<Nanos>,
     /// Device time that the tenant was owed by its weight and did not get, because all of its
     /// requests were in the device, which orders them by itself; `None` if the scheduler does not
@@ -358,7 +362,8 @@ pub struct TenantResult {
 /// What io.cost adds to a tenant's `io.stat`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostFigures {
-    /// `cost.usage`: device time of the tenant's I/O and of those below it, according to the model.
+    /// `cost.usage`: device time of the tenant's I/O and of those below it, according to the
+    /// model.
     pub usage: Nanos,
     /// `cost.vrate`: speed of the device's virtual clock, in millionths; for the root alone.
     pub vrate_ppm: Option<u64>,
@@ -501,7 +506,9 @@ impl CacheResult {
     /// Returns a count of the group `pages`; 0 if it is missing.
     pub fn pages(&self, name: &str) -> u64 {
         let pages = self.groups.iter().find(|(group, _)| group == "pages");
-        pages.and_then(|(_, counts)| counts.iter().find(|(key, _)| key == name)).map_or(0, |&(_, count)| count)
+        pages
+            .and_then(|(_, counts)| counts.iter().find(|(key, _)| key == name))
+            .map_or(0, |&(_, count)| count)
     }
 }
 

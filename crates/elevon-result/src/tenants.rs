@@ -86,9 +86,11 @@ pub struct Explained {
 /// Returns the causes of a tenant, largest first. Shares sum to [`WHOLE`], unless there are no
 /// causes. `tenants` are all, in the order of their ids.
 pub fn explain(tenants: &[TenantResult], tenant: &TenantResult) -> Vec<Explained> {
-    let mut waits: Vec<(Cause, Wait)> = tenant.explain.iter().copied().filter(|at| !at.1.time.is_zero()).collect();
+    let mut waits: Vec<(Cause, Wait)> =
+        tenant.explain.iter().copied().filter(|at| !at.1.time.is_zero()).collect();
     waits.sort_by_key(|&(cause, wait)| (std::cmp::Reverse(wait.time), cause));
-    let shares = largest_remainder(&waits.iter().map(|(_, wait)| wait.time.get()).collect::<Vec<_>>());
+    let shares =
+        largest_remainder(&waits.iter().map(|(_, wait)| wait.time.get()).collect::<Vec<_>>());
     let explained = waits.into_iter().zip(shares).map(|((cause, wait), share)| Explained {
         cause,
         wait,
@@ -133,7 +135,10 @@ pub fn io_stat(run: &RunResult, tenant: &TenantResult) -> IoCounters {
     let change = |figure: fn(&GroupCounters) -> u64| {
         std::array::from_fn(|group| figure(&end.groups[group]) - figure(&start.groups[group]))
     };
-    IoCounters { bytes: change(|group| Sectors::new(group.sectors).bytes().get()), ios: change(|group| group.ios) }
+    IoCounters {
+        bytes: change(|group| Sectors::new(group.sectors).bytes().get()),
+        ios: change(|group| group.ios),
+    }
 }
 
 /// Returns the total time that a tenant's I/O took.
@@ -150,7 +155,10 @@ pub fn device_time(tenant: &TenantResult) -> Nanos {
 /// Returns how long a policy held a tenant's I/O for `reason`.
 pub fn throttled(tenant: &TenantResult, reason: Reason) -> Wait {
     let held = tenant.explain.iter().filter(|(cause, _)| cause.reason() == Some(reason));
-    held.fold(Wait::default(), |sum, (_, wait)| Wait { count: sum.count + wait.count, time: sum.time + wait.time })
+    held.fold(Wait::default(), |sum, (_, wait)| Wait {
+        count: sum.count + wait.count,
+        time: sum.time + wait.time,
+    })
 }
 
 /// Returns the device time of all tenants together.
@@ -182,8 +190,10 @@ pub fn limit(tenants: &[TenantResult], cause: Cause) -> Option<u64> {
 }
 
 fn is_below(tenants: &[TenantResult], tenant: &TenantResult, id: TenantId) -> bool {
-    let inside = |path: &str| path.strip_prefix(&tenant.path).is_some_and(|rest| rest.starts_with('/'));
-    id == tenant.id || by_id(tenants, id).is_some_and(|at| tenant.id != TenantId(0) && inside(&at.path))
+    let inside =
+        |path: &str| path.strip_prefix(&tenant.path).is_some_and(|rest| rest.starts_with('/'));
+    id == tenant.id
+        || by_id(tenants, id).is_some_and(|at| tenant.id != TenantId(0) && inside(&at.path))
 }
 
 fn kind(tenants: &[TenantResult], tenant: &TenantResult, cause: Cause) -> CauseKind {
@@ -191,7 +201,9 @@ fn kind(tenants: &[TenantResult], tenant: &TenantResult, cause: Cause) -> CauseK
         Cause::Device => CauseKind::Device,
         Cause::Limit { .. } => CauseKind::Limit,
         Cause::Scheduler { served: None } => CauseKind::OwnServed,
-        Cause::Scheduler { served: Some(served) } if is_below(tenants, tenant, served) => CauseKind::OwnServed,
+        Cause::Scheduler { served: Some(served) } if is_below(tenants, tenant, served) => {
+            CauseKind::OwnServed
+        }
         Cause::Scheduler { .. } | Cause::SchedulerOthers => CauseKind::OthersServed,
         Cause::Cost | Cause::Debt => CauseKind::Share,
         Cause::Latency { .. } | Cause::Writeback => CauseKind::Target,
@@ -203,7 +215,11 @@ fn kind(tenants: &[TenantResult], tenant: &TenantResult, cause: Cause) -> CauseK
 
 fn words(tenants: &[TenantResult], tenant: &TenantResult, cause: Cause) -> String {
     let of = |level: TenantId, own: &str, others: &str| {
-        if level == tenant.id { own.to_owned() } else { format!("{others} {}", path(tenants, level)) }
+        if level == tenant.id {
+            own.to_owned()
+        } else {
+            format!("{others} {}", path(tenants, level))
+        }
     };
     match cause {
         Cause::Limit { level, rule } => {
@@ -213,12 +229,16 @@ fn words(tenants: &[TenantResult], tenant: &TenantResult, cause: Cause) -> Strin
         }
         Cause::Cost => "share of device time (io.cost)".into(),
         Cause::Debt => "debt of I/O that could not wait (io.cost)".into(),
-        Cause::Latency { level } => of(level, "own depth, cut for a latency target", "latency target: depth cut of"),
+        Cause::Latency { level } => {
+            of(level, "own depth, cut for a latency target", "latency target: depth cut of")
+        }
         Cause::Tag => "free request".into(),
         Cause::Writeback => "writeback throttling (wbt_lat_usec)".into(),
         Cause::Plug => "plug".into(),
         Cause::Scheduler { served: None } => "scheduler serving nobody".into(),
-        Cause::Scheduler { served: Some(served) } => of(served, "scheduler serving its own I/O", "scheduler serving"),
+        Cause::Scheduler { served: Some(served) } => {
+            of(served, "scheduler serving its own I/O", "scheduler serving")
+        }
         Cause::SchedulerOthers => "scheduler serving many others".into(),
         Cause::Flush => "cache flush".into(),
         Cause::Device => "device".into(),
@@ -233,9 +253,14 @@ pub fn parts(explained: &[Explained], most: usize) -> Vec<String> {
     let shown: Vec<&Explained> = explained.iter().filter(|at| at.share > 0).collect();
     let most = if shown.len() == most + 1 { most + 1 } else { most };
     let (first, rest) = shown.split_at(shown.len().min(most));
-    let mut parts: Vec<String> = first.iter().map(|at| format!("{} {}", permille(at.share), at.words)).collect();
+    let mut parts: Vec<String> =
+        first.iter().map(|at| format!("{} {}", permille(at.share), at.words)).collect();
     if !rest.is_empty() {
-        parts.push(format!("{} {} other causes", permille(rest.iter().map(|at| at.share).sum()), rest.len()));
+        parts.push(format!(
+            "{} {} other causes",
+            permille(rest.iter().map(|at| at.share).sum()),
+            rest.len()
+        ));
     }
     parts
 }
@@ -272,7 +297,10 @@ mod tests {
             assert_eq!(shares.iter().sum::<u64>(), WHOLE);
             let all = values.iter().sum::<u64>() as f64;
             for (&value, &share) in values.iter().zip(&shares) {
-                assert!((value as f64 / all * WHOLE as f64 - share as f64).abs() < 1.0, "off by less than one unit");
+                assert!(
+                    (value as f64 / all * WHOLE as f64 - share as f64).abs() < 1.0,
+                    "off by less than one unit"
+                );
             }
         }
     }

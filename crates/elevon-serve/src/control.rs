@@ -149,24 +149,38 @@ impl Control<'_> {
     ///
     /// # Errors
     /// No device has it, or one refuses a setting; the line says which. Then nothing was applied.
-    pub fn set(&self, tenant: &str, settings: &[Setting], is_part: bool) -> Result<Vec<String>, String> {
+    pub fn set(
+        &self,
+        tenant: &str,
+        settings: &[Setting],
+        is_part: bool,
+    ) -> Result<Vec<String>, String> {
         let is_there = |view: &DeviceView| view.tenant(tenant).is_some();
         let views = self.views();
-        let names: Vec<&str> = views.iter().filter(|view| is_there(view)).map(|view| &*view.name).collect();
+        let names: Vec<&str> =
+            views.iter().filter(|view| is_there(view)).map(|view| &*view.name).collect();
         if names.is_empty() {
             return Err(unknown_tenant(&views, tenant));
         }
         let all = self.0.devices.all();
-        let devices = || all.iter().map(|(_, device)| device).filter(|device| names.contains(&&*device.name));
+        let devices =
+            || all.iter().map(|(_, device)| device).filter(|device| names.contains(&&*device.name));
         for device in devices() {
             let (tenant, settings) = (tenant.to_owned(), settings.to_vec());
-            answer_of(device, device.ask(|answer| Message::Check { tenant, settings, is_part, answer }))?;
+            answer_of(
+                device,
+                device.ask(|answer| Message::Check { tenant, settings, is_part, answer }),
+            )?;
         }
         let mut warnings = Vec::new();
         for device in devices() {
             let (tenant, settings) = (Some(tenant.to_owned()), settings.to_vec());
-            let in_vain = answer_of(device, device.ask(|answer| Message::Set { tenant, settings, is_part, answer }))?;
-            warnings.extend(in_vain.into_iter().map(|line| format!("device {}: {line}", device.name)));
+            let in_vain = answer_of(
+                device,
+                device.ask(|answer| Message::Set { tenant, settings, is_part, answer }),
+            )?;
+            warnings
+                .extend(in_vain.into_iter().map(|line| format!("device {}: {line}", device.name)));
         }
         Ok(warnings)
     }
@@ -190,9 +204,14 @@ impl Control<'_> {
     ///
     /// # Errors
     /// A setting is refused; the line says which.
-    pub fn set_tenants(&self, device: usize, tenants: Vec<Tenant>) -> Result<Vec<TenantId>, String> {
+    pub fn set_tenants(
+        &self,
+        device: usize,
+        tenants: Vec<Tenant>,
+    ) -> Result<Vec<TenantId>, String> {
         let device = self.0.devices.get(device);
-        let answer = device.and_then(|device| device.ask(|answer| Message::Tenants { tenants, answer }));
+        let answer =
+            device.and_then(|device| device.ask(|answer| Message::Tenants { tenants, answer }));
         answer.unwrap_or_else(|| Err("the device's thread has ended".to_owned()))
     }
 
@@ -208,7 +227,9 @@ impl Control<'_> {
                 exports.iter().enumerate().map(|(at, known)| (known.name.clone(), at)).collect();
             for known in new.into_iter().map(ServedExport::of) {
                 match places.get(&known.name) {
-                    Some(&at) => exports[at] = ServedExport { is_drained: exports[at].is_drained, ..known },
+                    Some(&at) => {
+                        exports[at] = ServedExport { is_drained: exports[at].is_drained, ..known }
+                    }
                     None => {
                         places.insert(known.name.clone(), exports.len());
                         exports.push(known);
@@ -235,7 +256,8 @@ impl Control<'_> {
     /// Puts the exports in the order of these names; others follow. A client that names no export
     /// gets the first that it may open.
     pub fn order_exports(&self, names: &[String]) {
-        let places: BTreeMap<&str, usize> = names.iter().enumerate().map(|(at, name)| (&**name, at)).collect();
+        let places: BTreeMap<&str, usize> =
+            names.iter().enumerate().map(|(at, name)| (&**name, at)).collect();
         let place = |known: &ServedExport| places.get(&*known.name).copied().unwrap_or(names.len());
         self.0.change_exports(|exports| exports.sort_by_cached_key(place));
     }
@@ -251,8 +273,9 @@ impl Control<'_> {
                 }
             }
         });
-        let is_out =
-            |export: &str, client: &Identity| new.get(export).is_some_and(|clients| !client.is_one_of(clients));
+        let is_out = |export: &str, client: &Identity| {
+            new.get(export).is_some_and(|clients| !client.is_one_of(clients))
+        };
         self.0.finish_all(&|of| of.export.as_ref().is_some_and(|export| is_out(export, &of.client)))
     }
 

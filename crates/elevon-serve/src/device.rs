@@ -202,8 +202,12 @@ impl<D: Disk> DeviceLoop<D> {
                 SocketEvent::Received(id, input, result) => {
                     self.on_received(self.sockets[id.index()], input, result);
                 }
-                SocketEvent::Cancelled(id, input) => self.on_cancelled(self.sockets[id.index()], input),
-                SocketEvent::Sent(id, outgoing, result) => self.on_sent(self.sockets[id.index()], outgoing, result),
+                SocketEvent::Cancelled(id, input) => {
+                    self.on_cancelled(self.sockets[id.index()], input)
+                }
+                SocketEvent::Sent(id, outgoing, result) => {
+                    self.on_sent(self.sockets[id.index()], outgoing, result)
+                }
             }
             moved = true;
         }
@@ -247,7 +251,8 @@ impl<D: Disk> DeviceLoop<D> {
             self.errors.lost();
         }
         while let Some((number, found)) = self.engine.backend_mut().poll_allocation() {
-            let Question { task, request, arrived } = self.questions.remove(&number).expect("a question");
+            let Question { task, request, arrived } =
+                self.questions.remove(&number).expect("a question");
             self.client(task).requests.questions -= 1;
             self.answer_allocation(task, &request, arrived, found);
             self.enqueue(task);
@@ -307,25 +312,37 @@ impl<D: Disk> DeviceLoop<D> {
             }
             Message::Check { tenant, settings, is_part, answer } => {
                 let id = self.find(&tenant);
-                drop(answer.send(id.and_then(|id| self.tenants.check(self.engine.stack(), id, &settings, is_part))));
+                drop(answer.send(id.and_then(|id| {
+                    self.tenants.check(self.engine.stack(), id, &settings, is_part)
+                })));
             }
-            Message::Faults { rules, answer } => drop(answer.send(self.engine.backend_mut().set_faults(&rules))),
+            Message::Faults { rules, answer } => {
+                drop(answer.send(self.engine.backend_mut().set_faults(&rules)))
+            }
             Message::Tenants { tenants, answer } => {
                 let now = self.engine.now();
-                let replaced = self.tenants.replace(self.engine.stack_mut(), &mut self.settings, now, &tenants);
+                let replaced = self.tenants.replace(
+                    self.engine.stack_mut(),
+                    &mut self.settings,
+                    now,
+                    &tenants,
+                );
                 drop(answer.send(replaced));
             }
             Message::Grow { answer } => drop(answer.send(self.grow())),
             Message::Finish { clients } => {
-                let tasks: Vec<TaskId> = clients.iter().filter_map(|client| self.tasks.get(client).copied()).collect();
+                let tasks: Vec<TaskId> =
+                    clients.iter().filter_map(|client| self.tasks.get(client).copied()).collect();
                 tasks.into_iter().for_each(|task| self.finish(task));
             }
             Message::Abandon { clients, answer } => {
                 let tasks = clients.iter().filter_map(|client| self.tasks.get_key_value(client));
-                let meant: Vec<(u32, TaskId)> = tasks.map(|(&client, &task)| (client, task)).collect();
+                let meant: Vec<(u32, TaskId)> =
+                    tasks.map(|(&client, &task)| (client, task)).collect();
                 // The server logs it; for the connection it is as if its client had left.
                 let gone = || io::ErrorKind::BrokenPipe.into();
-                let unanswered = meant.into_iter().map(|(client, task)| (client, self.abandon(task, gone())));
+                let unanswered =
+                    meant.into_iter().map(|(client, task)| (client, self.abandon(task, gone())));
                 drop(answer.send(unanswered.collect()));
             }
             Message::Reopen { answer } => {
@@ -338,7 +355,9 @@ impl<D: Disk> DeviceLoop<D> {
                 self.is_stopping = true;
                 self.engine.backend_mut().stop();
                 let now = self.engine.now();
-                if let Err(error) = self.tenants.replace(self.engine.stack_mut(), &mut self.settings, now, &[]) {
+                if let Err(error) =
+                    self.tenants.replace(self.engine.stack_mut(), &mut self.settings, now, &[])
+                {
                     self.errors.limits_stay(&error);
                 }
             }
@@ -350,8 +369,12 @@ impl<D: Disk> DeviceLoop<D> {
     fn grow(&mut self) -> Result<Option<(u64, u64)>, String> {
         let block = u64::from(self.block);
         let was = self.engine.stack().config().size.bytes().get() / block * block;
-        let Some(now) =
-            self.engine.backend_mut().grown().map(|size| size.bytes().get() / block * block).filter(|now| *now > was)
+        let Some(now) = self
+            .engine
+            .backend_mut()
+            .grown()
+            .map(|size| size.bytes().get() / block * block)
+            .filter(|now| *now > was)
         else {
             return Ok(None);
         };
@@ -373,14 +396,23 @@ impl<D: Disk> DeviceLoop<D> {
             return;
         }
         let TenantChange { at, tenant, setting } = change;
-        let made =
-            self.tenants.set(self.engine.stack_mut(), &mut self.settings, now, *tenant, slice::from_ref(setting));
+        let made = self.tenants.set(
+            self.engine.stack_mut(),
+            &mut self.settings,
+            now,
+            *tenant,
+            slice::from_ref(setting),
+        );
         let whose = match tenant.index() {
             0 => String::new(),
             _ => format!("tenant {}: ", self.tenants.path(*tenant)),
         };
         let seconds = at.get() as f64 / Nanos::from_secs(1).get() as f64;
-        let what = format!("the change at {seconds} s: {whose}{} = {}", setting.name(), setting.text(None));
+        let what = format!(
+            "the change at {seconds} s: {whose}{} = {}",
+            setting.name(),
+            setting.text(None)
+        );
         match made {
             Ok(()) => self.errors.news(now, Level::Info, &what),
             Err(error) => self.errors.news(now, Level::Error, &format!("{what}: refused: {error}")),
@@ -391,7 +423,12 @@ impl<D: Disk> DeviceLoop<D> {
         self.tenants.find(path).ok_or_else(|| format!("{path}: no such tenant"))
     }
 
-    fn set(&mut self, tenant: Option<&str>, new: &[Setting], is_part: bool) -> Result<Vec<&'static str>, String> {
+    fn set(
+        &mut self,
+        tenant: Option<&str>,
+        new: &[Setting],
+        is_part: bool,
+    ) -> Result<Vec<&'static str>, String> {
         let id = match tenant {
             None => TenantId(0),
             Some(path) => self.find(path)?,
@@ -407,7 +444,8 @@ impl<D: Disk> DeviceLoop<D> {
     fn view(&mut self) -> DeviceView {
         let now = self.engine.now();
         let view = |(&connection, &task): (&u32, &TaskId)| {
-            let requests = self.clients[task.index()].as_ref().map_or(0, |client| client.requests.count());
+            let requests =
+                self.clients[task.index()].as_ref().map_or(0, |client| client.requests.count());
             ClientView { connection, requests }
         };
         let clients = self.tasks.iter().map(view).collect();
@@ -416,10 +454,12 @@ impl<D: Disk> DeviceLoop<D> {
             let tenant = client.charged.tenant;
             let of = waiting.entry(tenant).or_default();
             of.requests += client.requests.count() as u64;
-            of.oldest = client.requests.oldest().map_or(of.oldest, |at| now.since(at).max(of.oldest));
+            of.oldest =
+                client.requests.oldest().map_or(of.oldest, |at| now.since(at).max(of.oldest));
             of.held_by = self.engine.stack().control().holds(tenant);
         }
-        let in_use: Vec<TenantId> = self.clients.iter().flatten().map(|client| client.charged.tenant).collect();
+        let in_use: Vec<TenantId> =
+            self.clients.iter().flatten().map(|client| client.charged.tenant).collect();
         let cache = self.cache.as_ref().map(|cache| cache.view());
         DeviceView {
             name: String::new(),
@@ -428,7 +468,8 @@ impl<D: Disk> DeviceLoop<D> {
             in_flight: self.engine.stack().ios_in_flight(),
             failure: self.engine.backend().failure(),
             faults: self.engine.backend().faults(),
-            is_lost: self.engine.backend().is_lost() || cache.as_ref().is_some_and(|cache| cache.lost.is_some()),
+            is_lost: self.engine.backend().is_lost()
+                || cache.as_ref().is_some_and(|cache| cache.lost.is_some()),
             clients,
             tenants: self.tenants.view(self.engine.stack_mut(), now, &in_use),
             requests: self.counts.clone(),
@@ -439,10 +480,12 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Takes a connection.
     fn open(&mut self, opened: Opened, report: Report) {
-        let Opened { number, identity, export, charged, protocol, socket, secure, input, mut left } = opened;
+        let Opened { number, identity, export, charged, protocol, socket, secure, input, mut left } =
+            opened;
         let origin = Origin { connection: number, identity, export };
         if self.cache.is_some() && self.tasks.len() >= FLUSHER.index() {
-            let message = format!("a device with a page cache takes {} connections at a time", FLUSHER.0);
+            let message =
+                format!("a device with a page cache takes {} connections at a time", FLUSHER.0);
             left.error = Some(io::Error::other(message));
             return;
         }
@@ -547,7 +590,12 @@ impl<D: Disk> DeviceLoop<D> {
             // That of a client that is gone may not have been carried out, and is not answered.
             if !client.state.is_gone() || client.state.took_leave() {
                 let counted = client.counted(pieces.status());
-                self.counts.take(client.charged.tenant, &pieces.request, counted, now.since(pieces.arrived));
+                self.counts.take(
+                    client.charged.tenant,
+                    &pieces.request,
+                    counted,
+                    now.since(pieces.arrived),
+                );
                 if !pieces.status().is_ok() {
                     let tenant = self.tenants.path(client.charged.tenant);
                     let owner = Owner { origin: &client.origin, tenant };

@@ -133,7 +133,9 @@ impl Disk for Host {
     fn allocation(&mut self, offset: u64, bytes: u64) -> Allocation {
         let parts = self.file().allocation(offset, bytes).take(EXTENTS);
         Allocation::Known(
-            parts.map(|part| Extent { length: part.bytes, hole: part.is_hole, zero: part.is_hole }).collect(),
+            parts
+                .map(|part| Extent { length: part.bytes, hole: part.is_hole, zero: part.is_hole })
+                .collect(),
         )
     }
 

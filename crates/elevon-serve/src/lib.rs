@@ -29,7 +29,9 @@ pub use device::backpressure::{BYTES_IN_FLIGHT, IN_FLIGHT};
 pub use device::devices::Devices;
 pub use device::view::{CacheUse, CacheView, ClientView, DeviceView};
 pub use disks::faulty::FaultyDisk;
-pub use disks::upstream::{Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls};
+pub use disks::upstream::{
+    Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls,
+};
 pub use disks::{Disk, simulated};
 pub use error::ServeError;
 pub use event::Event;

@@ -68,7 +68,8 @@ impl Window {
             (self.began, self.told) = (now, 0);
         }
         let is_told = self.told < Self::MAX_LINES;
-        (self.told, self.untold) = (self.told + u32::from(is_told), self.untold + u64::from(!is_told));
+        (self.told, self.untold) =
+            (self.told + u32::from(is_told), self.untold + u64::from(!is_told));
         is_told
     }
 

@@ -95,7 +95,11 @@ impl Server {
     ///
     /// # Errors
     /// The address cannot be listened at.
-    pub fn listen(&mut self, address: &Address, access: SocketAccess) -> Result<Address, ServeError> {
+    pub fn listen(
+        &mut self,
+        address: &Address,
+        access: SocketAccess,
+    ) -> Result<Address, ServeError> {
         let (listener, bound) = bind(address, access)?;
         self.listeners.push((listener, None));
         Ok(bound)
@@ -105,7 +109,11 @@ impl Server {
     ///
     /// # Errors
     /// As of [`Self::listen`].
-    pub fn listen_for_exports(&mut self, address: &Address, access: SocketAccess) -> Result<Address, ServeError> {
+    pub fn listen_for_exports(
+        &mut self,
+        address: &Address,
+        access: SocketAccess,
+    ) -> Result<Address, ServeError> {
         let (listener, bound) = bind(address, access)?;
         self.listeners.push((listener, Some(address.to_string().into())));
         Ok(bound)
@@ -158,20 +166,31 @@ impl Server {
         // A connection takes two descriptors. A system that refuses leaves what there is.
         let _ = elevon_host::raise_descriptor_limit();
         let exports = self.exports.into_iter().map(ServedExport::of).collect();
-        let shared =
-            Arc::new(Shared::new(exports, self.devices, (self.tls, self.limits, self.memory), hooks.notify, self.log));
+        let shared = Arc::new(Shared::new(
+            exports,
+            self.devices,
+            (self.tls, self.limits, self.memory),
+            hooks.notify,
+            self.log,
+        ));
         let reloader = Arc::new(Reloader::new(Arc::clone(&shared), hooks.reload));
         for (listener, place) in &self.listeners {
             let (place, gate): (_, Arc<dyn Gate>) = (place.clone(), Arc::<Shared>::clone(&shared));
-            start_listener("accept", listener, move |listener| nbd::accept(listener, place.as_ref(), &gate))?;
+            start_listener("accept", listener, move |listener| {
+                nbd::accept(listener, place.as_ref(), &gate)
+            })?;
         }
         for listener in &self.commands {
             let reloader = Arc::clone(&reloader);
-            start_listener("commands", listener, move |listener| commands::accept(listener, &reloader))?;
+            start_listener("commands", listener, move |listener| {
+                commands::accept(listener, &reloader)
+            })?;
         }
         for listener in &self.http {
             let (shared, page) = (Arc::clone(&shared), hooks.page);
-            start_listener("http", listener, move |listener| http::accept(listener, &shared, page))?;
+            start_listener("http", listener, move |listener| {
+                http::accept(listener, &shared, page)
+            })?;
         }
         shared.notify(Event::Ready);
         let mut reporter = Reporter::new(hooks.watchdog);
@@ -216,7 +235,9 @@ fn start_listener(
 /// Reads the configuration again in a thread of its own.
 fn start_reload(reloader: &Arc<Reloader>) -> Option<JoinHandle<()>> {
     let of_thread = Arc::clone(reloader);
-    let thread = std::thread::Builder::new().name("reload".into()).spawn(move || drop(of_thread.reload_and_log()));
+    let thread = std::thread::Builder::new()
+        .name("reload".into())
+        .spawn(move || drop(of_thread.reload_and_log()));
     let failed = |error: io::Error| {
         let message = format!("not reloaded: no thread for it: {error}");
         reloader.shared().log(&Record::new(Level::Error, "reload", &message));
@@ -245,24 +266,37 @@ mod tests {
     use crate::device::message::DeviceHandle;
 
     fn server(threads: Vec<fn() -> bool>) -> Server {
-        let server = Server::new(ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY }, |_| {});
+        let server = Server::new(
+            ConnectionLimits { all: 1, of_client: None, request_memory: REQUEST_MEMORY },
+            |_| {},
+        );
         for work in threads {
             let alarm = Alarm::new().expect("a descriptor");
             let (name, messages, has_failed) = ("d".to_owned(), channel().0, Arc::default());
-            let handle = DeviceHandle { name, kernel: Kernel::DEFAULT, messages, alarm, has_failed };
+            let handle =
+                DeviceHandle { name, kernel: Kernel::DEFAULT, messages, alarm, has_failed };
             server.devices.insert(handle, std::thread::spawn(work));
         }
         server
     }
 
     fn hooks<'a>(stop: &'a dyn Fn() -> bool, reload_wanted: &'a dyn Fn() -> bool) -> Hooks<'a> {
-        Hooks { stop, reload_wanted, reload: None, notify: |_| {}, watchdog: None, page: String::new }
+        Hooks {
+            stop,
+            reload_wanted,
+            reload: None,
+            notify: |_| {},
+            watchdog: None,
+            page: String::new,
+        }
     }
 
     /// Nobody stops these servers.
     #[test]
     fn a_server_ends_with_the_threads_of_all_devices() {
-        let ends = |work: fn() -> bool| server(vec![work]).run(hooks(&|| false, &|| false)).expect("threads");
+        let ends = |work: fn() -> bool| {
+            server(vec![work]).run(hooks(&|| false, &|| false)).expect("threads")
+        };
         assert!(!ends(|| false), "something was not written");
         assert!(!ends(|| panic!("as a device may")));
         assert!(ends(|| true));
@@ -273,7 +307,8 @@ mod tests {
             std::thread::sleep(10 * POLL_PERIOD);
             true
         };
-        let is_whole = server(vec![|| panic!("as a device may"), slow]).run(hooks(&|| false, &|| false));
+        let is_whole =
+            server(vec![|| panic!("as a device may"), slow]).run(hooks(&|| false, &|| false));
         assert!(!is_whole.expect("threads"));
         assert!(BEGAN.get().expect("it began").elapsed() >= 10 * POLL_PERIOD);
     }

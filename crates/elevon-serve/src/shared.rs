@@ -119,7 +119,12 @@ impl Shared {
         of: impl Fn(&Connected) -> T,
     ) -> Vec<T> {
         let connections = self.connections.lock().expect(LOCK);
-        connections.iter().flat_map(BTreeMap::values).filter(|known| is_meant(known)).map(of).collect()
+        connections
+            .iter()
+            .flat_map(BTreeMap::values)
+            .filter(|known| is_meant(known))
+            .map(of)
+            .collect()
     }
 
     /// Makes these the numbers of connections that may have exports open, and their memory.
@@ -142,9 +147,15 @@ impl Shared {
             if is_due { warned.take_untold() } else { 0 }
         };
         if untold > 0 {
-            let message = format!("{} failed or had to be refused", counted(untold, "more connection"));
+            let message =
+                format!("{} failed or had to be refused", counted(untold, "more connection"));
             let fields = &[("count", Field::Number(untold))];
-            self.log(&Record { level: Level::Warning, target: "connection", message: &message, fields });
+            self.log(&Record {
+                level: Level::Warning,
+                target: "connection",
+                message: &message,
+                fields,
+            });
         }
     }
 
@@ -154,15 +165,26 @@ impl Shared {
     }
 
     /// Returns without an error if a client may open an export beside what is open.
-    fn has_room(&self, all: &Connections, known: &ServedExport, client: &Identity) -> Result<(), NotOpened> {
+    fn has_room(
+        &self,
+        all: &Connections,
+        known: &ServedExport,
+        client: &Identity,
+    ) -> Result<(), NotOpened> {
         let limits = *self.limits.read().expect(LOCK);
         let open = || all.values().filter(|connected| connected.export.is_some());
-        let of_export = open().filter(|connected| connected.export.as_deref() == Some(&*known.name)).count();
+        let of_export =
+            open().filter(|connected| connected.export.as_deref() == Some(&*known.name)).count();
         let of_client = open().filter(|connected| connected.client.names == client.names).count();
         let of_client_limit = limits.of_client.filter(|_| !client.names.is_empty());
         for (count, limit, key, why) in [
             (open().count(), Some(limits.all), "max_connections", ConnectionRefusal::ServerFull),
-            (of_export, known.max_connections, "max_connections of the export", ConnectionRefusal::ExportFull),
+            (
+                of_export,
+                known.max_connections,
+                "max_connections of the export",
+                ConnectionRefusal::ExportFull,
+            ),
             (of_client, of_client_limit, "max_connections of [tls]", ConnectionRefusal::ClientFull),
         ] {
             if let Some(limit) = limit.filter(|limit| count >= *limit as usize) {
@@ -176,13 +198,21 @@ impl Shared {
         let names = open().filter_map(|connected| connected.export.as_deref());
         let full = |key, why, count: usize| Err(NotOpened::Full { limit: count as u32, key, why });
         if !room::has_room(most, exports.len(), &known.name, names) {
-            return full("the export's part of max_connections", ConnectionRefusal::ExportFull, of_export);
+            return full(
+                "the export's part of max_connections",
+                ConnectionRefusal::ExportFull,
+                of_export,
+            );
         }
         let tenants: BTreeSet<&str> = exports.iter().map(|export| &*export.tenant_path).collect();
         let paths = || open().map(|connected| &*connected.tenant);
         if !room::has_room(most, tenants.len(), &known.tenant_path, paths()) {
             let of_tenant = paths().filter(|path| *path == known.tenant_path).count();
-            return full("its tenant's part of max_connections", ConnectionRefusal::TenantFull, of_tenant);
+            return full(
+                "its tenant's part of max_connections",
+                ConnectionRefusal::TenantFull,
+                of_tenant,
+            );
         }
         Ok(())
     }
@@ -191,12 +221,24 @@ impl Shared {
     /// thread has ended by a fault of its own.
     pub(crate) fn have_devices_ended(&self) -> bool {
         for (number, device) in self.devices.take_failed() {
-            let message = format!("device {}: failed: its thread has ended; its clients are cut", device.name);
+            let message = format!(
+                "device {}: failed: its thread has ended; its clients are cut",
+                device.name
+            );
             let fields = [("device", Field::Text(&device.name))];
-            self.log(&Record { level: Level::Error, target: "device", message: &message, fields: &fields });
+            self.log(&Record {
+                level: Level::Error,
+                target: "device",
+                message: &message,
+                fields: &fields,
+            });
             let exports = self.exports();
-            let is_of_device = |name: &str| exports.iter().any(|export| export.name == name && export.device == number);
-            self.end_sockets(Shutdown::Both, &|connected| connected.export.as_deref().is_some_and(is_of_device));
+            let is_of_device = |name: &str| {
+                exports.iter().any(|export| export.name == name && export.device == number)
+            };
+            self.end_sockets(Shutdown::Both, &|connected| {
+                connected.export.as_deref().is_some_and(is_of_device)
+            });
         }
         self.devices.have_all_failed()
     }
@@ -218,7 +260,9 @@ impl Shared {
             count += 1;
             // Through a Unix socket a peer cannot send any more once nothing is read.
             match (&connected.socket, how) {
-                (Socket::Unix(_), Shutdown::Read) if connected.export.is_some() => of_devices.push(name),
+                (Socket::Unix(_), Shutdown::Read) if connected.export.is_some() => {
+                    of_devices.push(name)
+                }
                 (socket, how) => socket.shutdown(how),
             }
         }
@@ -255,13 +299,16 @@ impl Shared {
         let cut: BTreeMap<u32, (String, String)> = {
             let connections = self.connections.lock().expect(LOCK);
             let all = connections.iter().flatten().filter(|(_, of)| which(of));
-            all.filter_map(|(&name, of)| Some((name, (of.export.clone()?, of.client.who())))).collect()
+            all.filter_map(|(&name, of)| Some((name, (of.export.clone()?, of.client.who()))))
+                .collect()
         };
         // The clients and their requests, by export.
         let mut counts: BTreeMap<&str, (Vec<&str>, usize)> = BTreeMap::new();
         for (_, device) in self.devices.all() {
             let clients = cut.keys().copied().collect();
-            for (name, requests) in device.ask(|answer| Message::Abandon { clients, answer }).unwrap_or_default() {
+            for (name, requests) in
+                device.ask(|answer| Message::Abandon { clients, answer }).unwrap_or_default()
+            {
                 let (export, who) = &cut[&name];
                 let of_export = counts.entry(export).or_default();
                 of_export.0.push(who);
@@ -276,8 +323,14 @@ impl Shared {
                 GRACE.as_secs(),
                 first_of(&clients)
             );
-            let fields = [("export", Field::Text(export)), ("count", Field::Number(requests as u64))];
-            self.log(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
+            let fields =
+                [("export", Field::Text(export)), ("count", Field::Number(requests as u64))];
+            self.log(&Record {
+                level: Level::Warning,
+                target: "connection",
+                message: &message,
+                fields: &fields,
+            });
             message
         };
         counts.into_iter().map(line).collect()
@@ -291,7 +344,8 @@ impl Shared {
             let left = self.end_sockets_and_wait(Shutdown::Both, which);
             if left > 0 {
                 let left = counted(left as u64, "connection");
-                let line = format!("{left} cut and still there: the device has I/O that was not answered");
+                let line =
+                    format!("{left} cut and still there: the device has I/O that was not answered");
                 self.log(&Record::new(Level::Warning, "connection", &line));
                 lines.push(line);
             }
@@ -335,17 +389,25 @@ impl Gate for Shared {
             self.refused.count(ConnectionRefusal::TooManyUnopened);
         }
         let (since, client) = (Instant::now(), Arc::clone(client));
-        let connected = Connected { number: name, socket, since, export: None, tenant: String::new(), client };
+        let connected =
+            Connected { number: name, socket, since, export: None, tenant: String::new(), client };
         all.insert(name, connected);
         Some(name)
     }
 
-    fn open(&self, name: u32, export: &str, client: &Arc<Identity>) -> Result<ServedExport, NotOpened> {
+    fn open(
+        &self,
+        name: u32,
+        export: &str,
+        client: &Arc<Identity>,
+    ) -> Result<ServedExport, NotOpened> {
         let mut connections = self.connections.lock().expect(LOCK);
         let all = connections.as_mut().ok_or(NotOpened::Unknown)?;
         // Under the lock, so that a drain either finds the connection or is found here.
         let known = find(&self.exports(), export, client).ok_or(NotOpened::Unknown)?.clone();
-        if known.is_drained || self.devices.get(known.device).is_some_and(|device| device.has_failed()) {
+        if known.is_drained
+            || self.devices.get(known.device).is_some_and(|device| device.has_failed())
+        {
             return Err(NotOpened::Drained);
         }
         self.has_room(all, &known, client)?;
@@ -370,11 +432,15 @@ impl Gate for Shared {
         let who = left.as_ref().map_or_else(String::new, Connected::in_words);
         let peer = left.as_ref().map_or_else(String::new, |connected| connected.client.who());
         let (level, message) = match error {
-            Some(error) => (Level::Warning, format!("connection {name}: {error}; it is that of {who}")),
+            Some(error) => {
+                (Level::Warning, format!("connection {name}: {error}; it is that of {who}"))
+            }
             None => (Level::Debug, format!("connection {name}: ended")),
         };
         let mut fields = vec![("client", Field::Number(name.into())), ("peer", Field::Text(&peer))];
-        if let Some((of, export)) = left.as_ref().and_then(|connected| Some((connected, connected.export.as_ref()?))) {
+        if let Some((of, export)) =
+            left.as_ref().and_then(|connected| Some((connected, connected.export.as_ref()?)))
+        {
             fields.extend([("export", Field::Text(export)), ("tenant", Field::Text(&of.tenant))]);
         }
         let record = Record { level, target: "connection", message: &message, fields: &fields };

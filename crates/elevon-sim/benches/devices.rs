@@ -17,22 +17,33 @@ fn bench<D: Device>(what: &str, device: D, plan: ClosedLoop) {
     let started = Instant::now();
     let measured = closed_loop(&mut device, &plan);
     let ns = started.elapsed().as_nanos() as f64 / plan.ios as f64;
-    println!("{what:<34} depth {:>4}  {ns:>8.1} ns/IO  digest {:016x}", plan.depth, measured.digest);
+    println!(
+        "{what:<34} depth {:>4}  {ns:>8.1} ns/IO  digest {:016x}",
+        plan.depth, measured.digest
+    );
 }
 
 fn main() {
     let ios = if std::env::args().any(|arg| arg == "--test") { 10_000 } else { 2_000_000 };
     let plan = |depth| ClosedLoop { depth, ios, ..ClosedLoop::default() };
-    for (model, depth) in
-        [("null", 1), ("null", 32), ("slots", 8), ("slots", 128), ("slots:slots=1024,queue_depth=4096", 4096)]
-    {
+    for (model, depth) in [
+        ("null", 1),
+        ("null", 32),
+        ("slots", 8),
+        ("slots", 128),
+        ("slots:slots=1024,queue_depth=4096", 4096),
+    ] {
         let device = || parse_model(model).expect("a model of this file").build(1);
         bench(model, device(), plan(depth));
         bench(&format!("{model}, fault wrapper off"), Fault::none(device()), plan(depth));
     }
     let rules = ["error:ppm=100", "stall:every=100000,for=200ms", "busy:ppm=100"];
     let device = parse_model("slots").expect("a model of this file").build(1);
-    bench("slots, three faults", Fault::parse(device, 1, &rules).expect("rules of this file"), plan(32));
+    bench(
+        "slots, three faults",
+        Fault::parse(device, 1, &rules).expect("rules of this file"),
+        plan(32),
+    );
     for depth in [1, 4, 16, 31] {
         bench("hdd-7200 random reads", Hdd::new(&HddParameters::HDD_7200), plan(depth));
     }
@@ -49,7 +60,11 @@ fn main() {
         bench(profile, open(profile, 1).expect("a profile of the table"), plan(depth));
     }
     let writes = ClosedLoop { op: Op::Write, ..plan(32) };
-    bench("nvme-datacenter random writes", open("nvme-datacenter", 1).expect("a profile of the table"), writes);
+    bench(
+        "nvme-datacenter random writes",
+        open("nvme-datacenter", 1).expect("a profile of the table"),
+        writes,
+    );
     let sequential = ClosedLoop { order: Order::Sequential, bytes: Bytes::new(65536), ..plan(1) };
     bench("hdd-7200 sequential reads", Hdd::new(&HddParameters::HDD_7200), sequential);
 }

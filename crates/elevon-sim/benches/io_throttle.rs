@@ -65,9 +65,12 @@ const LIMIT: Limit = Limit { rate: 1 << 20, policy: Policy::Leaky };
 fn policy(mode: Mode, turns: u64) {
     let mut tenants = Tenants::new();
     let (tenant, other) = (tenants.add(ROOT).expect("room"), tenants.add(ROOT).expect("room"));
-    let mut throttle = IoThrottle::new(Config { counter: mode != Mode::NoCounter, ..Config::default() });
+    let mut throttle =
+        IoThrottle::new(Config { counter: mode != Mode::NoCounter, ..Config::default() });
     if mode == Mode::UnrelatedRule {
-        throttle.set(Instant::ZERO, &tenants, other, LimitKind::Bandwidth, Some(LIMIT)).expect("a rule");
+        throttle
+            .set(Instant::ZERO, &tenants, other, LimitKind::Bandwidth, Some(LIMIT))
+            .expect("a rule");
     }
     let charge = BioCost::plain(tenant, Op::Read, 4096);
     let mut throttle = black_box(throttle);
@@ -82,8 +85,11 @@ fn policy(mode: Mode, turns: u64) {
 /// Runs the whole path.
 fn stack(mode: Mode, turns: u64) {
     let ios = turns * BIOS;
-    let job = format!("[read]\nioengine=null\nrw=randread\nbs=4k\nsize=100g\nnorandommap=1\nnumber_ios={ios}\n");
-    let parsed = parse(&mut MemorySource::one("bench.fio", &job), "bench.fio").expect("a job of this file");
+    let job = format!(
+        "[read]\nioengine=null\nrw=randread\nbs=4k\nsize=100g\nnorandommap=1\nnumber_ios={ios}\n"
+    );
+    let parsed =
+        parse(&mut MemorySource::one("bench.fio", &job), "bench.fio").expect("a job of this file");
     let device = Fault::none(open("null:size=100GiB,latency=0", 1).expect("a device of this file"));
     let description = device.description().clone();
     let config = description.stack_config();
@@ -92,23 +98,30 @@ fn stack(mode: Mode, turns: u64) {
     control.configure_io_throttle(Config { counter: mode != Mode::NoCounter, ..Config::default() });
     if mode == Mode::UnrelatedRule {
         let other = control.add_tenant(ROOT).expect("room");
-        control.set_io_throttle(Instant::ZERO, other, LimitKind::Bandwidth, Some(LIMIT)).expect("a rule");
+        control
+            .set_io_throttle(Instant::ZERO, other, LimitKind::Bandwidth, Some(LIMIT))
+            .expect("a rule");
     }
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
+    let mut jobs =
+        Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
     let mut engine = Engine::new(stack, simulation);
     let outcome = run(&mut engine, &mut jobs, &mut NoObserver);
     assert_eq!((outcome.disk_end.groups[0].ios, outcome.ended_early), (ios, None));
     let lookups = engine.stack().control().io_throttle().work().lookups;
-    assert_eq!(lookups, if matches!(mode, Mode::NoCounter | Mode::UnrelatedRule) { ios } else { 0 });
+    assert_eq!(
+        lookups,
+        if matches!(mode, Mode::NoCounter | Mode::UnrelatedRule) { ios } else { 0 }
+    );
 }
 
 fn main() {
     let hookless = cfg!(any(feature = "without-throttle", feature = "without-control"));
     let modes = |keep: fn(&Mode) -> bool| Mode::ALL.into_iter().filter(keep);
-    let stacks = modes(if hookless { |&mode| mode == Mode::NoHook } else { |&mode| mode != Mode::NoHook });
+    let stacks =
+        modes(if hookless { |&mode| mode == Mode::NoHook } else { |&mode| mode != Mode::NoHook });
     let rows: Vec<(&str, Mode, Work)> = modes(|_| true)
         .map(|mode| ("policy", mode, policy as Work))
         .chain(stacks.map(|mode| ("stack", mode, stack as Work)))
@@ -129,7 +142,9 @@ fn main() {
     }
     for case in &cases {
         match full.then(|| case.per_turn()).flatten() {
-            Some(count) => println!("{:<55} {:>8.2} instructions a bio", case.name, count / BIOS as f64),
+            Some(count) => {
+                println!("{:<55} {:>8.2} instructions a bio", case.name, count / BIOS as f64)
+            }
             None => (case.run)(2),
         }
     }

@@ -43,7 +43,8 @@ fn simulate(device: &str, scheduler: &str, processes: u64, ios: u64) {
         "[read]\nioengine=io_uring\ndirect=1\nrw=randread\nnorandommap\nbs=4k\niodepth=8\nsize=10g\nnumjobs={processes}\n\
          group_reporting\nnumber_ios={ios}\n"
     );
-    let parsed = parse(&mut MemorySource::one("bench.fio", &job), "bench.fio").expect("a job of this file");
+    let parsed =
+        parse(&mut MemorySource::one("bench.fio", &job), "bench.fio").expect("a job of this file");
     let device = Fault::none(open(device, 1).expect("a device of this file"));
     let description = device.description().clone();
     let mut config = description.stack_config();
@@ -51,7 +52,8 @@ fn simulate(device: &str, scheduler: &str, processes: u64, ios: u64) {
     let mut stack = Stack::new(config).expect("valid limits");
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
+    let mut jobs =
+        Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
     let outcome = run(&mut Engine::new(stack, simulation), &mut jobs, &mut NoObserver);
     assert_eq!((outcome.disk_end.groups[0].ios, outcome.ended_early), (processes * ios, None));

@@ -33,12 +33,15 @@ const ROUNDS: usize = 9;
 /// `free` allows repeated blocks, so that fio needs no map of blocks read.
 fn job(ios: u64, free: bool) -> String {
     let map = if free { "norandommap=1\n" } else { "" };
-    format!("[read]\nioengine=null\nrw=randread\nbs=4k\niodepth=32\nsize=100g\n{map}number_ios={ios}\n")
+    format!(
+        "[read]\nioengine=null\nrw=randread\nbs=4k\niodepth=32\nsize=100g\n{map}number_ios={ios}\n"
+    )
 }
 
 /// Makes one run. Returns nanoseconds per I/O, and a hash of the results.
 fn simulate(device: &str, scheduler: &str, ios: u64, free: bool) -> (f64, u64) {
-    let parsed = parse(&mut MemorySource::one("bench.fio", &job(ios, free)), "bench.fio").expect("a job of this file");
+    let parsed = parse(&mut MemorySource::one("bench.fio", &job(ios, free)), "bench.fio")
+        .expect("a job of this file");
     let device = Fault::none(open(device, 1).expect("a device of this file"));
     let description = device.description().clone();
     let mut config = description.stack_config();
@@ -46,7 +49,8 @@ fn simulate(device: &str, scheduler: &str, ios: u64, free: bool) -> (f64, u64) {
     let mut stack = Stack::new(config).expect("valid limits");
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
+    let mut jobs =
+        Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let simulation: Simulation<Fault<AnyDevice>> = Simulation::new(device);
     let started = Instant::now();
     let outcome = run(&mut Engine::new(stack, simulation), &mut jobs, &mut NoObserver);
@@ -54,7 +58,8 @@ fn simulate(device: &str, scheduler: &str, ios: u64, free: bool) -> (f64, u64) {
     let read = &outcome.jobs[0].stats.directions[0];
     assert_eq!((read.ios, outcome.disk_end.groups[0].ios, outcome.ended_early), (ios, ios, None));
     let mut hash = DefaultHasher::new();
-    (read.clat.sum, read.lat.max, outcome.ended.get(), outcome.disk_end.in_flight_integral).hash(&mut hash);
+    (read.clat.sum, read.lat.max, outcome.ended.get(), outcome.disk_end.in_flight_integral)
+        .hash(&mut hash);
     (ns, hash.finish())
 }
 
@@ -85,7 +90,8 @@ impl Driver for Full {
 
 /// Returns the nanoseconds to insert one more request into a queue that holds `queued` requests.
 fn insert_cost(scheduler: &str, queued: u64) -> f64 {
-    let device = open("null:size=100GiB,latency=0,hw_queues=16,queue_depth=10000", 1).expect("a device of this file");
+    let device = open("null:size=100GiB,latency=0,hw_queues=16,queue_depth=10000", 1)
+        .expect("a device of this file");
     let description = device.description().clone();
     let mut config = StackConfig::new(description.limits.clone(), description.size, 16, 10_000);
     config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler of this file");

@@ -223,7 +223,9 @@ impl Model {
         let description = match &mut device {
             AnyDevice::Null(null) => null.description_mut(),
             AnyDevice::Slots(slots) => slots.description_mut(),
-            AnyDevice::Hdd(_) | AnyDevice::Flash(_) | AnyDevice::Lun(_) => unreachable!("no model has a text form"),
+            AnyDevice::Hdd(_) | AnyDevice::Flash(_) | AnyDevice::Lun(_) => {
+                unreachable!("no model has a text form")
+            }
         };
         description.name = name.into();
         description.limits = limits;
@@ -246,7 +248,8 @@ impl fmt::Display for Model {
             Self::Null(_) => "null",
             Self::Slots(_) => "slots",
         };
-        let keys: Vec<String> = self.keys().iter().map(|line| format!("{}={}", line.key, line.value)).collect();
+        let keys: Vec<String> =
+            self.keys().iter().map(|line| format!("{}={}", line.key, line.value)).collect();
         write!(f, "{name}:{}", keys.join(","))
     }
 }
@@ -275,7 +278,10 @@ mod tests {
     fn models_by_their_text() {
         let text = "slots:slots=8,latency=2ms,bandwidth=500MB/s,size=1GiB,rotational=0,hw_queues=1,queue_depth=128";
         assert_eq!(parse_model(text), Ok(Model::Slots(Box::default())));
-        assert_eq!(parse_model("null:size=100GiB,latency=0"), Ok(Model::Null(NullParameters::default())));
+        assert_eq!(
+            parse_model("null:size=100GiB,latency=0"),
+            Ok(Model::Null(NullParameters::default()))
+        );
         assert_eq!(parse_model("null"), Ok(Model::Null(NullParameters::default())));
         let slots = SlotsParameters {
             slots: 1,
@@ -283,7 +289,10 @@ mod tests {
             bandwidth: Bytes::new(1 << 20),
             ..SlotsParameters::default()
         };
-        assert_eq!(parse_model("slots:slots=1,latency=200us,bandwidth=1MiB/s"), Ok(Model::Slots(Box::new(slots))));
+        assert_eq!(
+            parse_model("slots:slots=1,latency=200us,bandwidth=1MiB/s"),
+            Ok(Model::Slots(Box::new(slots)))
+        );
     }
 
     /// The parser accepts the values that are shown, and each key sets only its own value.
@@ -313,7 +322,11 @@ mod tests {
                 assert_eq!(parse_model(&changed.to_string()), Ok(changed.clone()));
                 for (n, (before, after)) in lines.iter().zip(changed.keys()).enumerate() {
                     let expected = if n == at { value } else { &before.value };
-                    assert_eq!(after.value, expected, "{name}: {} after {}={value}", after.key, line.key);
+                    assert_eq!(
+                        after.value, expected,
+                        "{name}: {} after {}={value}",
+                        after.key, line.key
+                    );
                 }
             }
         }
@@ -327,7 +340,10 @@ mod tests {
                 "null:sise=1GiB",
                 "device null: unknown parameter `sise` (did you mean `size`?); there are size, latency, ",
             ),
-            ("null:size=1", "device null: `size=1`: expected a size, a multiple of 4096 bytes, with"),
+            (
+                "null:size=1",
+                "device null: `size=1`: expected a size, a multiple of 4096 bytes, with",
+            ),
             ("null:size=9999999TiB", "device null: `size=9999999TiB`: expected a size"),
             ("null:size=1000B", "device null: `size=1000B`: expected a size"),
             (
@@ -349,15 +365,15 @@ mod tests {
 
     const ONE_MEGABYTE: &str = "slots:slots=3,latency=0,bandwidth=1MB/s";
     /// A device as `elevon calibrate TRACE` may find it.
-    const FITTED: &str =
-        "slots:slots=3,base_latency=50us,hand_over=80us,disorder=10%,spread_min=90%,spread_p50=110%,spread_p99=300%";
+    const FITTED: &str = "slots:slots=3,base_latency=50us,hand_over=80us,disorder=10%,spread_min=90%,spread_p50=110%,spread_p99=300%";
 
     /// Little's law holds, throughput hardly falls with depth, and the same random seed gives the
     /// same completions.
     #[test]
     fn invariants_of_every_model() {
         // A server that is handed over serves nobody meanwhile.
-        let models = [("null:latency=10us", 0.99), ("slots:", 0.99), (ONE_MEGABYTE, 0.99), (FITTED, 0.95)];
+        let models =
+            [("null:latency=10us", 0.99), ("slots:", 0.99), (ONE_MEGABYTE, 0.99), (FITTED, 0.95)];
         for (text, least) in models {
             let run = |depth| {
                 closed_loop(

@@ -111,7 +111,10 @@ impl MemoryModel {
             "runs" => parse_runs(parameters),
             "fragmented" => parse_orders(parameters),
             "buddy" => parse_buddy(parameters),
-            _ => Err(TextError::Whole(format!("expected {}", Self::FORMS.map(|(form, _)| form).join(", or ")))),
+            _ => Err(TextError::Whole(format!(
+                "expected {}",
+                Self::FORMS.map(|(form, _)| form).join(", or ")
+            ))),
         }
     }
 }
@@ -127,9 +130,12 @@ fn parse_runs(text: &str) -> Result<MemoryModel, TextError> {
     let mut runs = Vec::new();
     for item in text.split(',') {
         let (pages, times) = item.split_once('x').unwrap_or((item, "1"));
-        let number = |text: &str, most| text.trim().parse::<u64>().ok().filter(|n| (1..=most).contains(n));
+        let number =
+            |text: &str, most| text.trim().parse::<u64>().ok().filter(|n| (1..=most).contains(n));
         let left = (1 << 20) - runs.len() as u64;
-        let (Some(pages), Some(times)) = (number(pages, 1 << 20), number(times, left)) else { return Err(bad(item)) };
+        let (Some(pages), Some(times)) = (number(pages, 1 << 20), number(times, left)) else {
+            return Err(bad(item));
+        };
         runs.extend(std::iter::repeat_n(pages, times as usize));
     }
     Ok(MemoryModel::Runs(runs))
@@ -188,12 +194,16 @@ impl fmt::Display for MemoryModel {
             }
             Self::Fragmented(orders) => {
                 write!(f, "fragmented:p1={}", orders[1])?;
-                let mut later = ORDER_KEYS.iter().zip(&orders[1..]).skip(1).filter(|&(_, &p)| p > 0);
+                let mut later =
+                    ORDER_KEYS.iter().zip(&orders[1..]).skip(1).filter(|&(_, &p)| p > 0);
                 later.try_for_each(|(key, p)| write!(f, ",{key}={p}"))
             }
             Self::Buddy(BuddyParameters { size, used, fragmentation, thp }) => {
                 let (mib, thp) = (size.get() >> 20, u8::from(*thp));
-                write!(f, "buddy:size={mib}MiB,used={used}%,fragmentation={fragmentation}%,thp={thp}")
+                write!(
+                    f,
+                    "buddy:size={mib}MiB,used={used}%,fragmentation={fragmentation}%,thp={thp}"
+                )
             }
         }
     }
@@ -237,11 +247,14 @@ enum RunState {
 impl Memory {
     /// Returns memory in the state of a machine that has been running for some time.
     pub fn new(model: &MemoryModel, seed: u64) -> Self {
-        let mut memory = Self { seed, draws: 0, state: RunState::Contiguous { next: 1 << MAX_ORDER } };
+        let mut memory =
+            Self { seed, draws: 0, state: RunState::Contiguous { next: 1 << MAX_ORDER } };
         let next = 1 << MAX_ORDER;
         memory.state = match model {
             MemoryModel::Contiguous => RunState::Contiguous { next },
-            MemoryModel::Runs(lengths) => RunState::Runs { lengths: lengths.clone(), taken: 0, next },
+            MemoryModel::Runs(lengths) => {
+                RunState::Runs { lengths: lengths.clone(), taken: 0, next }
+            }
             MemoryModel::Fragmented(orders) => RunState::Orders { orders: *orders, next },
             MemoryModel::Buddy(parameters) => {
                 let allocator = Box::new(memory.aged(parameters));
@@ -271,19 +284,30 @@ impl Memory {
             })),
             RunState::Orders { orders, next } => Ok(place(pages, next, || {
                 *draws += 1;
-                let length = 1 << order_of(orders, below(draw(seed, PURPOSE, *draws), MILLION.into()));
+                let length =
+                    1 << order_of(orders, below(draw(seed, PURPOSE, *draws), MILLION.into()));
                 (length, length)
             })),
             RunState::Buddy { allocator, thp } => fault_in(allocator, pages, *thp)
                 .map(|layout| if *thp { layout.with_folios(HUGE_PAGES) } else { layout })
-                .ok_or_else(|| OutOfMemory { wanted: bytes, free: Bytes::new(allocator.free_pages() * PAGE_SIZE) }),
+                .ok_or_else(|| OutOfMemory {
+                    wanted: bytes,
+                    free: Bytes::new(allocator.free_pages() * PAGE_SIZE),
+                }),
         }
     }
 
     /// Returns the function that builds the buffers of jobs: it allocates a buffer of so many bytes
     /// and registers it with `stack`. It panics if [`Self::allocate`] fails.
-    pub fn buffers<'a>(&'a mut self, stack: &'a mut Stack) -> impl FnMut(TaskId, u32, u64) -> LayoutId + 'a {
-        |_, _, bytes| stack.register_layout(self.allocate(Bytes::new(bytes)).expect("memory enough for the jobs"))
+    pub fn buffers<'a>(
+        &'a mut self,
+        stack: &'a mut Stack,
+    ) -> impl FnMut(TaskId, u32, u64) -> LayoutId + 'a {
+        |_, _, bytes| {
+            stack.register_layout(
+                self.allocate(Bytes::new(bytes)).expect("memory enough for the jobs"),
+            )
+        }
     }
 
     /// Frees a buffer's pages, from its start to its end. Only the buddy allocator uses them again.
@@ -291,7 +315,8 @@ impl Memory {
         if let RunState::Buddy { allocator, .. } = &mut self.state {
             for run in buffer.runs() {
                 let first = run.physical / PAGE_SIZE;
-                (first..first + run.len / PAGE_SIZE).for_each(|page| allocator.free(page as u32, 0));
+                (first..first + run.len / PAGE_SIZE)
+                    .for_each(|page| allocator.free(page as u32, 0));
             }
         }
     }
@@ -309,7 +334,8 @@ impl Memory {
         let length = order.len();
         self.shuffle(&mut order, length);
         let (whole, held) = order.split_at(whole);
-        let mut single: Vec<u32> = held.iter().flat_map(|&first| first..first + (1 << MAX_ORDER)).collect();
+        let mut single: Vec<u32> =
+            held.iter().flat_map(|&first| first..first + (1 << MAX_ORDER)).collect();
         self.shuffle(&mut single, scattered as usize);
 
         let mut allocator = Buddy::new(pages as u32);
@@ -322,7 +348,8 @@ impl Memory {
     fn shuffle(&mut self, items: &mut [u32], count: usize) {
         for i in 0..count.min(items.len()) {
             self.draws += 1;
-            let other = below(draw(self.seed, PURPOSE, self.draws), (items.len() - i) as u64) as usize;
+            let other =
+                below(draw(self.seed, PURPOSE, self.draws), (items.len() - i) as u64) as usize;
             items.swap(i, i + other);
         }
     }

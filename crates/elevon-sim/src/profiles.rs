@@ -26,7 +26,9 @@ use elevon_core::nearest::did_you_mean;
 use elevon_core::units::{Bytes, Nanos};
 
 use crate::device::parameter::{Parameter, ParameterError, apply};
-use crate::device::{AnyDevice, Description, Flash, FlashConfig, Hdd, HddParameters, Lun, LunConfig, TextError};
+use crate::device::{
+    AnyDevice, Description, Flash, FlashConfig, Hdd, HddParameters, Lun, LunConfig, TextError,
+};
 use crate::device::{Model, flash, lun, parse_model};
 
 /// The profile that is used if none is named.
@@ -215,7 +217,8 @@ impl Profile {
         match self.base {
             Base::Flash { class, .. } => {
                 let config = self.flash_config(settings)?.expect("the base is flash");
-                let description = self.describe(class, config.size, config.hw_queues, config.queue_depth);
+                let description =
+                    self.describe(class, config.size, config.hw_queues, config.queue_depth);
                 Ok(AnyDevice::Flash(Box::new(Flash::new(config, description, seed))))
             }
             Base::Lun { class, .. } => {
@@ -245,9 +248,10 @@ impl Profile {
     pub fn model(&self, settings: &str) -> Result<Option<Model>, DeviceError> {
         let Base::Model { model, settings: own, presented } = self.base else { return Ok(None) };
         let key = |setting: &str| setting.split('=').next().unwrap_or("").trim().to_string();
-        if presented.is_some() && settings.split(',').any(|given| LIMITS_OF_MODELS.contains(&&*key(given))) {
-            let rule =
-                "`rotational`, `write_cache` and `fua` are its driver's; --set rotational=0 and the like change them";
+        if presented.is_some()
+            && settings.split(',').any(|given| LIMITS_OF_MODELS.contains(&&*key(given)))
+        {
+            let rule = "`rotational`, `write_cache` and `fua` are its driver's; --set rotational=0 and the like change them";
             return Err(DeviceError::Inconsistent { profile: self.name.into(), rule });
         }
         // A key in the user's settings replaces the profile's.
@@ -273,7 +277,11 @@ impl Profile {
         let Base::Flash { settings: own, .. } = self.base else { return Ok(None) };
         let config = self.configured(flash::PARAMETERS, FlashConfig::default(), own, settings)?;
         let rule = |holds: bool, rule| {
-            if holds { Ok(()) } else { Err(DeviceError::Inconsistent { profile: self.name.into(), rule }) }
+            if holds {
+                Ok(())
+            } else {
+                Err(DeviceError::Inconsistent { profile: self.name.into(), rule })
+            }
         };
         rule(config.unit.is_power_of_two(), "`unit` must be a power of two")?;
         rule(config.slc_size == 0 || config.slc_rate > 0, "`slc_size` needs an `slc_rate`")?;
@@ -294,13 +302,23 @@ impl Profile {
     ///
     /// # Errors
     /// A setting is unknown or not valid.
-    pub(crate) fn disk_parameters(&self, settings: &str) -> Result<Option<HddParameters>, DeviceError> {
+    pub(crate) fn disk_parameters(
+        &self,
+        settings: &str,
+    ) -> Result<Option<HddParameters>, DeviceError> {
         let Base::Disk(base) = self.base else { return Ok(None) };
-        let changed = self.configured(disk::PARAMETERS, DiskSettings::from_parameters(base), "", settings)?;
+        let changed =
+            self.configured(disk::PARAMETERS, DiskSettings::from_parameters(base), "", settings)?;
         Ok(Some(HddParameters { name: self.name, ..changed.applied_to(base) }))
     }
 
-    fn configured<C>(&self, rows: &[Parameter<C>], mut config: C, own: &str, settings: &str) -> Result<C, DeviceError> {
+    fn configured<C>(
+        &self,
+        rows: &[Parameter<C>],
+        mut config: C,
+        own: &str,
+        settings: &str,
+    ) -> Result<C, DeviceError> {
         let error = |error| DeviceError::Parameter { profile: self.name.into(), error };
         apply(rows, &mut config, own).map_err(error)?;
         apply(rows, &mut config, settings).map_err(error)?;
@@ -328,15 +346,23 @@ impl Profile {
     /// # Errors
     /// Settings are not valid for the profile.
     pub fn parameters_with(&self, settings: &str) -> Result<Vec<ParameterLine>, DeviceError> {
-        let given: Vec<&str> = settings.split(',').filter_map(|s| s.split('=').next()).map(str::trim).collect();
+        let given: Vec<&str> =
+            settings.split(',').filter_map(|s| s.split('=').next()).map(str::trim).collect();
         let (sources, given) = (self.sources, given.as_slice());
         Ok(match self.base {
-            Base::Flash { .. } => {
-                self.flash_config(settings)?.map(|config| lines(flash::PARAMETERS, config, sources, given))
-            }
-            Base::Lun { .. } => self.lun_config(settings)?.map(|config| lines(lun::PARAMETERS, config, sources, given)),
+            Base::Flash { .. } => self
+                .flash_config(settings)?
+                .map(|config| lines(flash::PARAMETERS, config, sources, given)),
+            Base::Lun { .. } => self
+                .lun_config(settings)?
+                .map(|config| lines(lun::PARAMETERS, config, sources, given)),
             Base::Disk(base) => {
-                let config = self.configured(disk::PARAMETERS, DiskSettings::from_parameters(base), "", settings)?;
+                let config = self.configured(
+                    disk::PARAMETERS,
+                    DiskSettings::from_parameters(base),
+                    "",
+                    settings,
+                )?;
                 Some(lines(disk::PARAMETERS, config, sources, given))
             }
             Base::Model { .. } => None,
@@ -348,14 +374,23 @@ impl Profile {
     pub fn io_timeout(&self) -> Nanos {
         match self.base {
             Base::Flash { class: Class::Emmc, .. } => Nanos::from_secs(60),
-            Base::Model { presented: Some(driver), .. } => Nanos::from_millis(driver.timeout_ms().unwrap_or(30_000)),
-            Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) | Base::Model { .. } => Nanos::from_secs(30),
+            Base::Model { presented: Some(driver), .. } => {
+                Nanos::from_millis(driver.timeout_ms().unwrap_or(30_000))
+            }
+            Base::Flash { .. } | Base::Lun { .. } | Base::Disk(_) | Base::Model { .. } => {
+                Nanos::from_secs(30)
+            }
         }
     }
 }
 
 /// Returns a configuration as lines: the parameters in `given` are marked as the user's.
-fn lines<C>(rows: &[Parameter<C>], config: C, sources: &[ValueSource], given: &[&str]) -> Vec<ParameterLine> {
+fn lines<C>(
+    rows: &[Parameter<C>],
+    config: C,
+    sources: &[ValueSource],
+    given: &[&str],
+) -> Vec<ParameterLine> {
     let line = |row: &Parameter<C>| ParameterLine {
         key: row.key,
         value: row.unit.text((row.get)(&config)),

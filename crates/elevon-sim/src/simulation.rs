@@ -116,7 +116,11 @@ impl<D: Device> Driver for Simulation<D> {
     fn wake_delay(&mut self) -> Nanos {
         let (least, most) = self.wakes;
         self.processes_woken += 1;
-        least + Nanos::new(below(draw(self.seed, PROCESSES, self.processes_woken), (most - least).get() + 1))
+        least
+            + Nanos::new(below(
+                draw(self.seed, PROCESSES, self.processes_woken),
+                (most - least).get() + 1,
+            ))
     }
 
     fn preempts(&mut self) -> bool {
@@ -131,7 +135,11 @@ impl<D: Device> Driver for Simulation<D> {
         // A command that the device does not abort, or has just completed, must not be ended here:
         // its request would be used again, and the late completion would end another command.
         self.next_event = Instant::ZERO;
-        if self.device.abort(now, command) { TimeoutAction::Aborted } else { TimeoutAction::ResetTimer }
+        if self.device.abort(now, command) {
+            TimeoutAction::Aborted
+        } else {
+            TimeoutAction::ResetTimer
+        }
     }
 }
 
@@ -217,7 +225,10 @@ mod tests {
         let (mut at_once, mut later) = (simulation(), simulation().with_wakes(least, most));
         assert!(!at_once.delays_wakes() && later.delays_wakes());
         let delays: Vec<Nanos> = (0..10_000).map(|_| later.wake_delay()).collect();
-        assert!(delays.iter().all(|delay| (least..=most).contains(delay)) && at_once.wake_delay().is_zero());
+        assert!(
+            delays.iter().all(|delay| (least..=most).contains(delay))
+                && at_once.wake_delay().is_zero()
+        );
         let mean = delays.iter().map(|delay| delay.get()).sum::<u64>() / 10_000;
         assert!((16_800..17_200).contains(&mean), "{mean}");
     }

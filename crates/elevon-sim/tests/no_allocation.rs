@@ -69,17 +69,22 @@ impl Probe for Watch {
 fn steady(device: &str, scheduler: &str, options: &str) -> (u64, u64) {
     const IOS: u64 = 40_000;
     let text = format!("[job]\nioengine=libaio\nsize=1g\nnumber_ios={IOS}\n{options}\n");
-    let parsed = parse(&mut MemorySource::one("job.fio", &text), "job.fio").expect("a job of this file");
+    let parsed =
+        parse(&mut MemorySource::one("job.fio", &text), "job.fio").expect("a job of this file");
     let device = open(device, 1).expect("a device of this file");
     let description = device.description().clone();
     let mut config = description.stack_config();
     config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler of this file");
     let mut stack = Stack::new(config).expect("valid limits");
-    let options =
-        JobsOptions { cpu: CpuCost::new(Nanos::new(1000), Nanos::new(500)), ..JobsOptions::new(stack.config()) };
+    let options = JobsOptions {
+        cpu: CpuCost::new(Nanos::new(1000), Nanos::new(500)),
+        ..JobsOptions::new(stack.config())
+    };
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
-    let mut watch = Watch { warm_after: IOS / 4, cold_before: IOS * 9 / 10, first: None, last: (0, 0) };
+    let mut jobs =
+        Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
+    let mut watch =
+        Watch { warm_after: IOS / 4, cold_before: IOS * 9 / 10, first: None, last: (0, 0) };
     let mut engine = Engine::new(stack, Simulation::new(device));
     let outcome = run_probed(&mut engine, &mut jobs, None, &mut watch);
     assert_eq!(outcome.ended_early, None);
@@ -96,7 +101,8 @@ const GROWTHS: u64 = 8;
 fn a_steady_run_allocates_nothing() {
     let random = "rw=randread\nbs=4k\niodepth=32\nnorandommap=1";
     let mixed = "rw=randrw\nbs=4k\niodepth=32";
-    let batches = "rw=randwrite\nbs=4k\niodepth=32\niodepth_batch_submit=8\niodepth_batch_complete_min=4";
+    let batches =
+        "rw=randwrite\nbs=4k\niodepth=32\niodepth_batch_submit=8\niodepth_batch_complete_min=4";
     for (device, scheduler, options) in [
         ("null:latency=0", "none", random),
         ("null:latency=10us", "none", mixed),
@@ -115,6 +121,9 @@ fn a_steady_run_allocates_nothing() {
         let (asked, commands) = steady(device, scheduler, options);
         assert!(commands > 10_000, "{commands} commands");
         assert!(ASKED.load(Ordering::Relaxed) > 100, "nothing is counted");
-        assert!(asked <= GROWTHS, "{device}, {scheduler}: memory was asked for {asked} times in {commands} commands");
+        assert!(
+            asked <= GROWTHS,
+            "{device}, {scheduler}: memory was asked for {asked} times in {commands} commands"
+        );
     }
 }

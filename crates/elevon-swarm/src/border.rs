@@ -74,8 +74,10 @@ impl Border {
         self.gone.extend(self.in_flight.values().map(|command| command.sequence));
         let left = self.simulation.device_mut().power_cut(now, mode, self.cuts);
         self.cuts += 1;
-        let verdict =
-            self.oracle.power_cut(&left).map_err(|violation| Finding(format!("after {mode:?}: {violation:?}")));
+        let verdict = self
+            .oracle
+            .power_cut(&left)
+            .map_err(|violation| Finding(format!("after {mode:?}: {violation:?}")));
         let block = self.description.limits.logical_block_size.into();
         self.checks.borrow_mut().shadow(|shadow| shadow.on_cut(&left, block));
         self.checks.borrow_mut().note("durability", verdict);

@@ -130,11 +130,26 @@ fn job(dice: &mut Dice, limits: &QueueLimits, budget: u64, text: &mut String) {
     line("ioengine", engine.to_owned());
     line("direct", u64::from(is_direct).to_string());
     let can_discard = is_direct && !limits.max_discard().is_zero();
-    let patterns = ["read", "randread", "randread", "randread", "write", "randwrite", "rw", "randrw", "randtrim"];
+    let patterns = [
+        "read",
+        "randread",
+        "randread",
+        "randread",
+        "write",
+        "randwrite",
+        "rw",
+        "randrw",
+        "randtrim",
+    ];
     line("rw", (*dice.pick(&patterns[..if can_discard { patterns.len() } else { 8 }])).to_owned());
     let small = if limits.logical_block_size == 512 { "512-32k" } else { "4k-32k" };
-    let (key, value) =
-        *dice.pick(&[("bs", "4k"), ("bs", "4k"), ("bs", "64k"), ("bsrange", small), ("bsrange", "4k-256k")]);
+    let (key, value) = *dice.pick(&[
+        ("bs", "4k"),
+        ("bs", "4k"),
+        ("bs", "64k"),
+        ("bsrange", small),
+        ("bsrange", "4k-256k"),
+    ]);
     line(key, value.to_owned());
     let mib = *dice.pick(&[1, 1, 2, 4, 8]);
     line("size", format!("{mib}m"));
@@ -208,7 +223,8 @@ impl OtherPrograms {
     /// Yields the programs as users for the shadow.
     pub(super) fn users(&self) -> impl Iterator<Item = (u32, User)> {
         let own = Region { start: OTHER_PROGRAMS_FILE, len: OTHER_PROGRAMS_BYTES };
-        let device = Region { start: DeviceOffset::ZERO, len: OTHER_PROGRAMS_FILE - DeviceOffset::ZERO };
+        let device =
+            Region { start: DeviceOffset::ZERO, len: OTHER_PROGRAMS_FILE - DeviceOffset::ZERO };
         let first = self.first;
         (0..OTHER_PROGRAMS as u32).map(move |n| {
             let region = if n as usize == OTHER_PROGRAMS - 1 { device } else { own };
@@ -218,7 +234,12 @@ impl OtherPrograms {
 
     /// Acts after everything possible at an instant has happened. Returns true if a call was made
     /// or has finished.
-    pub(super) fn act(&mut self, now: Instant, cached: &mut BufferedIo, shadow: &mut Shadow) -> bool {
+    pub(super) fn act(
+        &mut self,
+        now: Instant,
+        cached: &mut BufferedIo,
+        shadow: &mut Shadow,
+    ) -> bool {
         self.open(cached);
         let mut acted = self.hear(cached, shadow);
         if self.dice.percent(4) {
@@ -274,7 +295,13 @@ impl OtherPrograms {
         shadow.on_io_over(done.task, done.token, done.status, moves.then_some(done.bytes.get()));
     }
 
-    fn call(&mut self, now: Instant, who: usize, cached: &mut BufferedIo, shadow: &mut Shadow) -> bool {
+    fn call(
+        &mut self,
+        now: Instant,
+        who: usize,
+        cached: &mut BufferedIo,
+        shadow: &mut Shadow,
+    ) -> bool {
         let (is_own, dice) = (who < OTHER_PROGRAMS - 1, &mut self.dice);
         let kind = match dice.below(24) {
             0..=4 => CallKind::Read,
@@ -282,17 +309,25 @@ impl OtherPrograms {
             9..=11 => CallKind::Fault { write: dice.percent(50) },
             12 | 13 => *dice.pick(&[CallKind::Fsync, CallKind::Fdatasync]),
             14 | 15 => CallKind::SyncRange(RangeSync::ALL),
-            16 if is_own && self.drawn.truncates && !self.busy.contains(&Some(CallKind::Truncate)) => {
+            16 if is_own
+                && self.drawn.truncates
+                && !self.busy.contains(&Some(CallKind::Truncate)) =>
+            {
                 CallKind::Truncate
             }
             17 => CallKind::DropCaches,
             18 | 19 => CallKind::Invalidate,
-            20 => CallKind::Fadvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal])),
-            21 => CallKind::Madvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal])),
+            20 => {
+                CallKind::Fadvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal]))
+            }
+            21 => {
+                CallKind::Madvise(*dice.pick(&[Advice::Random, Advice::Sequential, Advice::Normal]))
+            }
             _ => CallKind::Fadvise(*dice.pick(&[Advice::DontNeed, Advice::WillNeed])),
         };
         // The jobs' area of the device starts at 1 MiB; a file of the jobs need not start there.
-        let (base, reach) = if is_own { (0, OTHER_PROGRAMS_BYTES.get()) } else { (1 << 20, 8 << 20) };
+        let (base, reach) =
+            if is_own { (0, OTHER_PROGRAMS_BYTES.get()) } else { (1 << 20, 8 << 20) };
         let mut offset = base + dice.below(reach / 512) * 512;
         let longest = *dice.pick(&[8, 8, 64, 256]);
         let mut bytes = dice.range(1, longest) * 512;
@@ -308,7 +343,8 @@ impl OtherPrograms {
             (offset, bytes) = (offset.min(size.saturating_sub(512)), bytes.min(4096).min(size));
         }
         let task = TaskId(self.first + who as u32);
-        let call = Call::new(task, 0, self.opens[who], kind, FileOffset::new(offset), Bytes::new(bytes));
+        let call =
+            Call::new(task, 0, self.opens[who], kind, FileOffset::new(offset), Bytes::new(bytes));
         self.tell(&call, if is_own { OTHER_PROGRAMS_FILE } else { DeviceOffset::ZERO }, shadow);
         self.busy[who] = Some(kind);
         // Even if the call has finished, it is processed in the next step, after its bytes were
@@ -327,7 +363,9 @@ impl OtherPrograms {
         shadow.begin(call.task, call.token, op, place, None);
         match call.kind {
             CallKind::Fault { .. } => shadow.mapped(call.task, call.token),
-            CallKind::SyncRange(RangeSync::ALL) => shadow.promise(call.task, call.token, &[place], false),
+            CallKind::SyncRange(RangeSync::ALL) => {
+                shadow.promise(call.task, call.token, &[place], false)
+            }
             CallKind::Truncate => {
                 let end = OTHER_PROGRAMS_FILE + OTHER_PROGRAMS_BYTES;
                 shadow.truncate(Some((place.start.sector().get(), end.sector().get())));

@@ -114,8 +114,13 @@ impl World {
 
     /// Returns the tenant charged for the bio of an event.
     fn payer_of(&self, event: &Event) -> TenantId {
-        let of_cache = self.payers_at.get(&(event.task.0, event.sector.get())).filter(|_| event.op == Op::Write);
-        of_cache.and_then(|payers| payers.front().copied()).unwrap_or_else(|| self.tenant_of(event.task))
+        let of_cache = self
+            .payers_at
+            .get(&(event.task.0, event.sector.get()))
+            .filter(|_| event.op == Op::Write);
+        of_cache
+            .and_then(|payers| payers.front().copied())
+            .unwrap_or_else(|| self.tenant_of(event.task))
     }
 
     /// Records the tenant charged for an I/O that is about to be submitted.
@@ -163,7 +168,12 @@ pub(super) trait Checker {
         Ok(())
     }
     /// Called for an event; `issued` is the command of an Issue event.
-    fn on_event(&mut self, _world: &World, _event: &Event, _issued: Option<&Issued>) -> CheckResult {
+    fn on_event(
+        &mut self,
+        _world: &World,
+        _event: &Event,
+        _issued: Option<&Issued>,
+    ) -> CheckResult {
         Ok(())
     }
     /// Called if a program submits an I/O, or the page cache a bio of these frames.
@@ -255,7 +265,8 @@ impl Checks {
             ("content", Box::<cache::Content>::default()),
             ("ends", Box::<cache::Ends>::default()),
         ];
-        let list = list.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
+        let list =
+            list.into_iter().filter(|(name, _)| only.is_none_or(|only| only == *name)).collect();
         Self {
             world,
             list,
@@ -287,9 +298,17 @@ impl Checks {
 
     pub(super) fn on_io(&mut self, io: &Io, frames: &[FrameId]) {
         let key = (io.task.0, io.token);
-        self.hash.numbers(&[key.0.into(), key.1, io.sector.get(), io.bytes.get(), io.ioprio.bits().into()]);
+        self.hash.numbers(&[
+            key.0.into(),
+            key.1,
+            io.sector.get(),
+            io.bytes.get(),
+            io.ioprio.bits().into(),
+        ]);
         if !frames.is_empty() {
-            self.world.layouts.insert(key, Layout::from_pages(frames.iter().map(|frame| u64::from(frame.0))));
+            self.world
+                .layouts
+                .insert(key, Layout::from_pages(frames.iter().map(|frame| u64::from(frame.0))));
             self.world.bios.insert(key, io.ioprio);
         }
         self.world.note_payer(io);
@@ -334,7 +353,11 @@ impl Checks {
     }
 
     pub(super) fn on_completion(&mut self, completion: &Completion) {
-        self.hash.numbers(&[completion.request.0.into(), completion.status.errno() as u64, completion.bytes.get()]);
+        self.hash.numbers(&[
+            completion.request.0.into(),
+            completion.status.errno() as u64,
+            completion.bytes.get(),
+        ]);
         self.each(|checker, world| checker.on_completion(world, completion));
         self.shadow(|shadow| shadow.on_completion(completion));
     }
@@ -350,11 +373,18 @@ impl Checks {
         if self.history.len() > self.world.events_shown {
             self.history.pop_front();
         }
-        let Event { time, kind, task, cpu, op, flags, ioprio, sector, sectors, queue, tag } = *event;
+        let Event { time, kind, task, cpu, op, flags, ioprio, sector, sectors, queue, tag } =
+            *event;
         self.hash.bytes(name(&kind).as_bytes());
         let tag = tag.map_or(u64::MAX, |tag| tag.0.into());
         self.hash.numbers(&[time.get(), task.0.into(), cpu.into(), op as u64, flags.bits().into()]);
-        self.hash.numbers(&[ioprio.bits().into(), sector.get(), sectors.into(), queue.0.into(), tag]);
+        self.hash.numbers(&[
+            ioprio.bits().into(),
+            sector.get(),
+            sectors.into(),
+            queue.0.into(),
+            tag,
+        ]);
         if kind == EventKind::BioQueue && op.has_data() {
             self.world.largest_bio = self.world.largest_bio.max(u64::from(sectors) * SECTOR_SIZE);
         }
@@ -363,7 +393,10 @@ impl Checks {
         if kind == EventKind::BioQueue && op == Op::Write {
             // The task's next write there may be a direct one of its own: before a direct write the
             // cache writes its dirty pages.
-            self.world.payers_at.entry((task.0, sector.get())).and_modify(|payers| _ = payers.pop_front());
+            self.world
+                .payers_at
+                .entry((task.0, sector.get()))
+                .and_modify(|payers| _ = payers.pop_front());
         }
     }
 

@@ -20,7 +20,8 @@ impl Default for StableHash {
 impl StableHash {
     /// Adds bytes.
     pub(super) fn bytes(&mut self, bytes: &[u8]) {
-        self.0 = bytes.iter().fold(self.0, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
+        self.0 =
+            bytes.iter().fold(self.0, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(PRIME));
     }
 
     /// Adds numbers, each as eight bytes.
@@ -41,9 +42,11 @@ mod tests {
     /// Test vectors of 64-bit FNV-1a as published by its authors.
     #[test]
     fn published_vectors() {
-        for (text, hash) in
-            [("", 0xcbf2_9ce4_8422_2325), ("a", 0xaf63_dc4c_8601_ec8c), ("foobar", 0x8594_4171_f739_67e8)]
-        {
+        for (text, hash) in [
+            ("", 0xcbf2_9ce4_8422_2325),
+            ("a", 0xaf63_dc4c_8601_ec8c),
+            ("foobar", 0x8594_4171_f739_67e8),
+        ] {
             let mut stable = StableHash::default();
             stable.bytes(text.as_bytes());
             assert_eq!(stable.get(), hash, "{text}");

@@ -64,7 +64,8 @@ use shadow::{Manner, Shadow, User};
 /// Result of a run without a violation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Hash of every event and completion. It is the same with every compiler, so it can be stored.
+    /// Hash of every event and completion. It is the same with every compiler, so it can be
+    /// stored.
     pub hash: u64,
     /// Number of events.
     pub events: u64,
@@ -188,7 +189,11 @@ pub fn run_plan(plan: &Plan) -> Result<Summary, Violation> {
     run_guarded(plan, None, None)
 }
 
-fn run_guarded(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Result<Summary, Violation> {
+fn run_guarded(
+    plan: &Plan,
+    only: Option<&str>,
+    sabotage: Option<Sabotage>,
+) -> Result<Summary, Violation> {
     catch_unwind(AssertUnwindSafe(|| run_with(plan, only, sabotage))).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
@@ -196,7 +201,11 @@ fn run_guarded(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> R
     })
 }
 
-fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Result<Summary, Violation> {
+fn run_with(
+    plan: &Plan,
+    only: Option<&str>,
+    sabotage: Option<Sabotage>,
+) -> Result<Summary, Violation> {
     let device = open(&plan.device, plan.seed).expect("a device of the swarm");
     let description = device.description().clone();
     let mut device = Fault::parse(device, plan.seed, &plan.faults).expect("faults of the swarm");
@@ -235,7 +244,12 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
     let of_cache = plan.cache.as_ref().map(|cache| cache.config(stack.config()));
     if let (Some(config), Some(cache)) = (&of_cache, &plan.cache) {
         let frames = (config.memory.get() / 4096) as usize;
-        checks.borrow_mut().cast(Shadow::new(frames, cache.has_bytes, cache.writes_through(), sabotage));
+        checks.borrow_mut().cast(Shadow::new(
+            frames,
+            cache.has_bytes,
+            cache.writes_through(),
+            sabotage,
+        ));
         checks.borrow_mut().world.activity = config.activity;
     }
     let mut settings = Settings::default();
@@ -260,7 +274,13 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
         Some(violation) => Err(violation),
         None => {
             let faults = border.simulation.device().fired();
-            Ok(Summary { hash: checks.hash(), events: checks.events, faults, found: checks.found(), ended: now })
+            Ok(Summary {
+                hash: checks.hash(),
+                events: checks.events,
+                faults,
+                found: checks.found(),
+                ended: now,
+            })
         }
     }
 }
@@ -269,7 +289,10 @@ fn run_with(plan: &Plan, only: Option<&str>, sabotage: Option<Sabotage>) -> Resu
 fn policies(plan: &Plan) -> Vec<PrioPolicy> {
     let text = plan.tenants.as_ref().map_or("", |tenants| &tenants.text);
     let named = |policy: &PrioPolicy| text.contains(&format!("class = \"{}\"", policy.name()));
-    PrioPolicy::ALL.into_iter().filter(|policy| *policy == PrioPolicy::NoChange || named(policy)).collect()
+    PrioPolicy::ALL
+        .into_iter()
+        .filter(|policy| *policy == PrioPolicy::NoChange || named(policy))
+        .collect()
 }
 
 /// Returns the time by which `io.max` may exceed a window's length, in which it still allows the
@@ -283,7 +306,8 @@ fn slices(plan: &Plan, rotational: bool) -> Nanos {
 /// Parses the jobs of a text. Written out and parsed again they must be the same.
 fn jobs_of(text: &str) -> ParsedJobs {
     let read = |text: &str| {
-        parse(&mut MemorySource::one("swarm.fio", text), "swarm.fio").unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
+        parse(&mut MemorySource::one("swarm.fio", text), "swarm.fio")
+            .unwrap_or_else(|e| panic!("{e:?} in\n{text}"))
     };
     let parsed = read(text);
     let again = read(&elevon_render::jobs(&parsed.jobs));
@@ -323,7 +347,8 @@ fn run_phase(
     .unwrap_or_else(|error| panic!("{error}"));
     if let (0, Some(tenants)) = (phase, &plan.tenants) {
         let tenants = tenants.plan(&parsed.jobs, &plan.kernel.rules());
-        *settings = Settings::new(stack, &tenants, border.now()).unwrap_or_else(|error| panic!("{error}"));
+        *settings =
+            Settings::new(stack, &tenants, border.now()).unwrap_or_else(|error| panic!("{error}"));
     }
     jobs.settings = std::mem::take(settings);
     tell_world(&mut checks.borrow_mut(), plan, phase, stack, &jobs, &parsed.jobs, layouts);
@@ -375,7 +400,10 @@ fn options_of(plan: &Plan, description: &Description) -> JobsOptions {
         cpu: CpuCost {
             // With few jobs there is little contention for the lock, so it is held for the whole
             // time.
-            scheduler: SchedulerCost { request: Nanos::new(plan.cpu.1), locked: Nanos::new(plan.cpu.1) },
+            scheduler: SchedulerCost {
+                request: Nanos::new(plan.cpu.1),
+                locked: Nanos::new(plan.cpu.1),
+            },
             ..CpuCost::new(Nanos::new(plan.cpu.0), Nanos::new(plan.cpu.1))
         },
         ..JobsOptions::new(&description.stack_config())
@@ -442,17 +470,27 @@ fn users(jobs: &Jobs) -> impl Iterator<Item = (u32, User)> {
 
 /// Checks that the run reached its end. If there was no fault, nothing may have failed, and the
 /// jobs must have done all of their I/O.
-fn progress(outcome: &RunOutcome, clean: bool, queued: Option<u64>, left: usize) -> checkers::CheckResult {
+fn progress(
+    outcome: &RunOutcome,
+    clean: bool,
+    queued: Option<u64>,
+    left: usize,
+) -> checkers::CheckResult {
     ensure(outcome.ended_early.is_none() && left == 0, || {
         format!("the run ended by {:?} with {left} I/Os left", outcome.ended_early)
     })?;
     if !clean {
         return Ok(());
     }
-    let failed: Vec<_> =
-        outcome.jobs.iter().filter(|job| job.stats.error != 0).map(|j| (&j.name, j.stats.error)).collect();
+    let failed: Vec<_> = outcome
+        .jobs
+        .iter()
+        .filter(|job| job.stats.error != 0)
+        .map(|j| (&j.name, j.stats.error))
+        .collect();
     ensure(failed.is_empty(), || format!("jobs failed without a fault: {failed:?}"))?;
-    let done: u64 = outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
+    let done: u64 =
+        outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
     ensure(queued.is_none_or(|queued| done == queued), || {
         format!("jobs were given {done} bytes, bios were queued for {queued:?}")
     })

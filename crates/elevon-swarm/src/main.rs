@@ -76,7 +76,8 @@ struct EmptyRange {
 impl Options {
     /// Returns the seed to stop before.
     fn end(&self) -> Result<u64, EmptyRange> {
-        let end = self.to.unwrap_or(self.count.map_or(u64::MAX, |count| self.from.saturating_add(count)));
+        let end =
+            self.to.unwrap_or(self.count.map_or(u64::MAX, |count| self.from.saturating_add(count)));
         if end <= self.from {
             return Err(EmptyRange { from: self.from, to: end });
         }
@@ -108,7 +109,9 @@ struct Swarm<'a> {
 
 impl Swarm<'_> {
     fn is_finished(&self) -> bool {
-        self.options.seconds().is_some_and(|seconds| self.started.elapsed() >= Duration::from_secs(seconds))
+        self.options
+            .seconds()
+            .is_some_and(|seconds| self.started.elapsed() >= Duration::from_secs(seconds))
     }
 
     /// Runs seeds until none is left. Seeds are taken in order and each is run to its end. So the
@@ -166,14 +169,24 @@ fn print_violation(out: &mut impl Write, seed: u64, violation: &Violation) -> io
     for event in &violation.events {
         writeln!(out, "    {event:?}")?;
     }
-    writeln!(out, "{}\nseed {seed}: {}: {}", Plan::new(seed), violation.checker, violation.message)?;
+    writeln!(
+        out,
+        "{}\nseed {seed}: {}: {}",
+        Plan::new(seed),
+        violation.checker,
+        violation.message
+    )?;
     writeln!(out, "replay it with: cargo run --release -p elevon-swarm -- --seed {seed}")
 }
 
 /// Returns the first line of a message, cut to 160 characters.
 fn short(message: &str) -> String {
     let line = message.lines().next().unwrap_or("");
-    if line.chars().count() <= 160 { line.to_owned() } else { line.chars().take(157).chain("...".chars()).collect() }
+    if line.chars().count() <= 160 {
+        line.to_owned()
+    } else {
+        line.chars().take(157).chain("...".chars()).collect()
+    }
 }
 
 /// Runs one seed and prints its choices and what it did. Returns whether nothing was violated, and
@@ -205,9 +218,11 @@ fn report(
             }
         }
     }
-    let failed: Vec<_> = results.iter().filter_map(|(seed, result)| Some((*seed, result.as_ref().err()?))).collect();
+    let failed: Vec<_> =
+        results.iter().filter_map(|(seed, result)| Some((*seed, result.as_ref().err()?))).collect();
     let fine = results.values().flatten();
-    let (events, faults) = fine.fold((0, 0), |(events, faults), s| (events + s.events, faults + s.faults));
+    let (events, faults) =
+        fine.fold((0, 0), |(events, faults), s| (events + s.events, faults + s.faults));
     let from = options.from;
     let seeds = format!("{} seeds from {from} on; {events} events, {faults} faults", results.len());
     let Some(&(first, violation)) = failed.first() else {

@@ -88,9 +88,19 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}", self.seed)?;
         writeln!(f, "  device {}, limits {:?}", self.device, self.limits)?;
-        writeln!(f, "  kernel {}, scheduler {}, settings {:?}", self.kernel.name(), self.scheduler, self.settings)?;
+        writeln!(
+            f,
+            "  kernel {}, scheduler {}, settings {:?}",
+            self.kernel.name(),
+            self.scheduler,
+            self.settings
+        )?;
         writeln!(f, "  memory {}, cpu {:?} ns, faults {:?}", self.memory, self.cpu, self.faults)?;
-        writeln!(f, "  power cut {:?}, tunables change in {} of 1000 steps", self.power_cut, self.tunable_changes)?;
+        writeln!(
+            f,
+            "  power cut {:?}, tunables change in {} of 1000 steps",
+            self.power_cut, self.tunable_changes
+        )?;
         for (phase, jobs) in self.jobs.iter().enumerate() {
             writeln!(f, "  phase {}:", phase + 1)?;
             for line in jobs.lines() {
@@ -135,7 +145,12 @@ impl Plan {
             settings: Vec::new(),
             kernel,
             scheduler,
-            memory: *dice.pick(&["contiguous", "fragmented", "fragmented:p1=300000,p4=100000", "runs:2x3,1x40,7x1"]),
+            memory: *dice.pick(&[
+                "contiguous",
+                "fragmented",
+                "fragmented:p1=300000,p4=100000",
+                "runs:2x3,1x40,7x1",
+            ]),
             faults: Vec::new(),
             power_cut: None,
             tunable_changes: *dice.pick(&[0, 0, 5, 50]),
@@ -151,10 +166,15 @@ impl Plan {
             plan.faults.push(fault(dice));
         }
         if dice.percent(30) {
-            plan.power_cut = Some((Instant::new(dice.below(50_000_000)), *dice.pick(&PowerCut::ALL)));
+            plan.power_cut =
+                Some((Instant::new(dice.below(50_000_000)), *dice.pick(&PowerCut::ALL)));
         }
         let limits = &config.limits;
-        let budget = if plan.device.starts_with("hdd") || plan.device.starts_with("emmc") { 60 } else { 250 };
+        let budget = if plan.device.starts_with("hdd") || plan.device.starts_with("emmc") {
+            60
+        } else {
+            250
+        };
         plan.jobs = [(); 2].map(|()| jobs(dice, limits, description.size, budget));
         plan
     }
@@ -162,10 +182,15 @@ impl Plan {
     /// Draws a page cache and jobs that use it, from a separate stream.
     fn draw_cache(&mut self, dice: &mut Dice) {
         if dice.percent(50) {
-            let description = open(&self.device, self.seed).expect("a device of the swarm").description().clone();
+            let description =
+                open(&self.device, self.seed).expect("a device of the swarm").description().clone();
             let limits = self.stack_config(&description).limits;
             let cache = DrawnCache::new(dice);
-            let budget = if self.device.starts_with("hdd") || self.device.starts_with("emmc") { 60 } else { 200 };
+            let budget = if self.device.starts_with("hdd") || self.device.starts_with("emmc") {
+                60
+            } else {
+                200
+            };
             self.jobs = [(); 2].map(|()| cache.jobs(dice, &limits, budget));
             self.cache = Some(cache);
         }
@@ -178,7 +203,11 @@ impl Plan {
             let tenants = Drawn::new(dice, self.kernel);
             self.jobs = self.jobs.each_ref().map(|jobs| tenants.assign(jobs));
             self.tenants = Some(tenants);
-            let settings = [(20, "io_max", "exact"), (30, "throttle_class_aware", "1"), (10, "throttle_counter", "0")];
+            let settings = [
+                (20, "io_max", "exact"),
+                (30, "throttle_class_aware", "1"),
+                (10, "throttle_counter", "0"),
+            ];
             for (chance, key, value) in settings {
                 if dice.percent(chance) {
                     self.settings.push((key, value.to_owned()));
@@ -195,8 +224,16 @@ impl Plan {
                 0 => format!("uber:bits={}", dice.range(1 << 18, 1 << 26)),
                 1 => format!("bit_rot:ppm={}", dice.range(1, 50_000)),
                 2 => format!("lost_write:ppm={}", dice.range(1, 50_000)),
-                3 => format!("misdirected:ppm={},by={}", dice.range(1, 50_000), 8 * dice.range(1, 256)),
-                _ => format!("reset:every={},for={}ms", dice.range(10, 500), dice.pick(&[1, 20, 100])),
+                3 => format!(
+                    "misdirected:ppm={},by={}",
+                    dice.range(1, 50_000),
+                    8 * dice.range(1, 256)
+                ),
+                _ => format!(
+                    "reset:every={},for={}ms",
+                    dice.range(10, 500),
+                    dice.pick(&[1, 20, 100])
+                ),
             });
         }
     }
@@ -215,10 +252,12 @@ impl Plan {
     pub fn stack_config(&self, device: &Description) -> StackConfig {
         let mut config = device.stack_config();
         config.kernel = self.kernel;
-        config.scheduler = SchedulerConfig::parse(&self.scheduler).expect("a scheduler of the swarm");
+        config.scheduler =
+            SchedulerConfig::parse(&self.scheduler).expect("a scheduler of the swarm");
         let rules = self.kernel.rules();
         config.limits.validate(&rules).expect("a device's own limits are valid");
-        config.limits = changed(&config.limits, &self.limits, self.kernel).expect("limits tried before");
+        config.limits =
+            changed(&config.limits, &self.limits, self.kernel).expect("limits tried before");
         for (key, value) in &self.settings {
             // A kernel version may refuse a setting that another accepts; it is then not made, as
             // on a running system.
@@ -229,7 +268,8 @@ impl Plan {
 }
 
 fn device(dice: &mut Dice) -> String {
-    let queues = |dice: &mut Dice| (*dice.pick(&[1, 1, 1, 2, 4]), *dice.pick(&[1, 2, 8, 31, 64, 128, 1000]));
+    let queues =
+        |dice: &mut Dice| (*dice.pick(&[1, 1, 1, 2, 4]), *dice.pick(&[1, 2, 8, 31, 64, 128, 1000]));
     match dice.below(4) {
         0 => {
             let (queues, depth) = queues(dice);
@@ -299,7 +339,8 @@ fn limits(dice: &mut Dice, device: &Description, kernel: Kernel) -> Vec<(&'stati
         ("discard_granularity", &[512, 4096, 65536]),
     ] {
         // A device that cannot discard refuses discards, whatever its limits say.
-        let cannot = name == "max_hw_discard_sectors" && device.limits.max_hw_discard_sectors.is_zero();
+        let cannot =
+            name == "max_hw_discard_sectors" && device.limits.max_hw_discard_sectors.is_zero();
         if !dice.percent(25) || cannot {
             continue;
         }
@@ -388,7 +429,8 @@ fn jobs(dice: &mut Dice, limits: &QueueLimits, size: Sectors, budget: u64) -> St
 
 fn job(dice: &mut Dice, limits: &QueueLimits, device: Sectors, budget: u64, text: &mut String) {
     let mut line = |key: &str, value: String| *text += &format!("{key}={value}\n");
-    let patterns = ["read", "write", "randread", "randwrite", "rw", "randrw", "trim", "randtrim", "trimwrite"];
+    let patterns =
+        ["read", "write", "randread", "randwrite", "rw", "randrw", "trim", "randtrim", "trimwrite"];
     let known = if limits.max_discard().is_zero() { 6 } else { patterns.len() };
     let pattern = *dice.pick(&patterns[..known]);
     line("rw", pattern.to_owned());

@@ -99,8 +99,8 @@ struct Doing {
     moved: u64,
     /// Versions that it put into frames, by sector.
     landed: SectorVersions,
-    /// Versions that the device must hold when the I/O finishes and, if `is_durable`, after a power
-    /// cut.
+    /// Versions that the device must hold when the I/O finishes and, if `is_durable`, after a
+    /// power cut.
     promises: SectorVersions,
     is_durable: bool,
     /// Bytes that it must move; `None` if that is unknown.
@@ -133,7 +133,10 @@ impl Carried {
             Some(Silent::Lost) => SectorVersions::new(),
             Some(Silent::Misdirected(to)) => {
                 let first = self.command.sector.get();
-                self.carries.iter().map(|&(sector, version)| (sector - first + to.get(), version)).collect()
+                self.carries
+                    .iter()
+                    .map(|&(sector, version)| (sector - first + to.get(), version))
+                    .collect()
             }
             Some(Silent::Rotten) | None => self.carries.clone(),
         }
@@ -178,7 +181,12 @@ pub(super) struct Shadow {
 }
 
 impl Shadow {
-    pub(super) fn new(frames: usize, has_bytes: bool, writes_through: bool, sabotage: Option<Sabotage>) -> Self {
+    pub(super) fn new(
+        frames: usize,
+        has_bytes: bool,
+        writes_through: bool,
+        sabotage: Option<Sabotage>,
+    ) -> Self {
         Self {
             has_bytes,
             writes_through,
@@ -287,7 +295,9 @@ impl Shadow {
                     let there = self.on_device(sector);
                     self.accuse(
                         "freed",
-                        format!("{frame:?} with version {held} of sector {sector} went; {there} is left"),
+                        format!(
+                            "{frame:?} with version {held} of sector {sector} went; {there} is left"
+                        ),
                     );
                 }
             }
@@ -310,15 +320,26 @@ impl Shadow {
                     self.settle_in(frame, home);
                 } else if self.homes[frame.0 as usize] != Some(home) {
                     let held = self.homes[frame.0 as usize];
-                    self.accuse("contents", format!("{frame:?} of sector {held:?} is written to sector {home}"));
+                    self.accuse(
+                        "contents",
+                        format!("{frame:?} of sector {held:?} is written to sector {home}"),
+                    );
                 }
             }
         }
-        self.bios.insert((io.task.0, io.token), CacheBio { io: *io, frames: frames.to_vec(), moved: 0 });
+        self.bios
+            .insert((io.task.0, io.token), CacheBio { io: *io, frames: frames.to_vec(), moved: 0 });
     }
 
     /// Starts an I/O of a program at a place on the device.
-    pub(super) fn begin(&mut self, task: TaskId, token: u64, op: Op, place: Region, expects: Option<Bytes>) {
+    pub(super) fn begin(
+        &mut self,
+        task: TaskId,
+        token: u64,
+        op: Op,
+        place: Region,
+        expects: Option<Bytes>,
+    ) {
         self.clock += 1;
         let manner = self.users.get(&task.0).map_or(Manner::Direct, |user| user.manner);
         // Discards bypass the cache.
@@ -339,13 +360,25 @@ impl Shadow {
             }
         }
         let (moved, landed, begun, promises) = (0, Vec::new(), self.clock, Vec::new());
-        let doing = Doing { op, manner, place, begun, version, moved, landed, promises, is_durable: true, expects };
+        let doing = Doing {
+            op,
+            manner,
+            place,
+            begun,
+            version,
+            moved,
+            landed,
+            promises,
+            is_durable: true,
+            expects,
+        };
         self.doing.insert((task.0, token), doing);
         if op == Op::Flush {
             // A sync is one of the file that begins there.
             let is_of_file = |region: &&Region| region.start.sector() == place.start.sector();
             let user = self.users.get(&task.0);
-            let regions: Vec<Region> = user.iter().flat_map(|user| &user.regions).filter(is_of_file).copied().collect();
+            let regions: Vec<Region> =
+                user.iter().flat_map(|user| &user.regions).filter(is_of_file).copied().collect();
             self.promise(task, token, &regions, true);
         }
     }
@@ -359,7 +392,13 @@ impl Shadow {
 
     /// Marks a started call as one that writes the current contents of `regions` and, if
     /// `is_durable`, flushes the device.
-    pub(super) fn promise(&mut self, task: TaskId, token: u64, regions: &[Region], is_durable: bool) {
+    pub(super) fn promise(
+        &mut self,
+        task: TaskId,
+        token: u64,
+        regions: &[Region],
+        is_durable: bool,
+    ) {
         let promises = self.promises_of(regions);
         if let Some(doing) = self.doing.get_mut(&(task.0, token)) {
             (doing.promises, doing.is_durable) = (promises, is_durable);
@@ -371,7 +410,11 @@ impl Shadow {
         let within = |region: &Region| self.cells.range(sectors(*region));
         // A rotten sector may be dropped from the cache at any time.
         let certain = |cell: &Cell| cell.only().filter(|&version| version != ROTTEN);
-        regions.iter().flat_map(within).filter_map(|(&sector, cell)| Some((sector, certain(cell)?))).collect()
+        regions
+            .iter()
+            .flat_map(within)
+            .filter_map(|(&sector, cell)| Some((sector, certain(cell)?)))
+            .collect()
     }
 
     /// Truncates a file. Its sectors from there on are loose until the call finishes and they are
@@ -395,8 +438,11 @@ impl Shadow {
         self.clock += 1;
         let Some(doing) = self.doing.get_mut(&(copy.task.0, copy.token)) else { return };
         let byte = doing.place.start + copy.call_offset;
-        let (begun, at, home) =
-            (doing.begun, copy.frame.0 as usize, (byte.get() - u64::from(copy.frame_offset)) / SECTOR_SIZE);
+        let (begun, at, home) = (
+            doing.begun,
+            copy.frame.0 as usize,
+            (byte.get() - u64::from(copy.frame_offset)) / SECTOR_SIZE,
+        );
         if copy.way != Way::Zero {
             doing.moved += u64::from(copy.bytes);
         }
@@ -406,19 +452,28 @@ impl Shadow {
             Way::ToCall => {
                 if self.homes[at] != Some(home) {
                     let held = self.homes[at];
-                    self.accuse("contents", format!("{copy:?} for sector {home} is of a frame with {held:?}"));
+                    self.accuse(
+                        "contents",
+                        format!("{copy:?} for sector {home} is of a frame with {held:?}"),
+                    );
                 }
                 // A direct write that ended meanwhile may have reached the device after the page
                 // was read.
                 for k in first..first + count {
-                    self.look(home + k as u64, self.frames[at][k], begun, &format!("{copy:?} begun at {begun}"));
+                    self.look(
+                        home + k as u64,
+                        self.frames[at][k],
+                        begun,
+                        &format!("{copy:?} begun at {begun}"),
+                    );
                 }
             }
             Way::ToFrame | Way::Zero => {
                 if self.homes[at] != Some(home) {
                     self.settle_in(copy.frame, home);
                 }
-                let (first, count) = if copy.way == Way::Zero { (0, SECTORS) } else { (first, count) };
+                let (first, count) =
+                    if copy.way == Way::Zero { (0, SECTORS) } else { (first, count) };
                 let is_lost = self.spoils(Sabotage::LoseCopy);
                 for k in first..first + count {
                     self.versions += 1;
@@ -441,7 +496,8 @@ impl Shadow {
     /// sector. (Linux does so too and warns of it: `docs/faithfulness.md`.)
     fn collide(&mut self, home: u64) {
         for sector in home..home + PAGE_SECTORS {
-            let is_under_way = |cell: &Cell| cell.candidates.iter().any(|candidate| candidate.ended == NEVER);
+            let is_under_way =
+                |cell: &Cell| cell.candidates.iter().any(|candidate| candidate.ended == NEVER);
             if self.cells.get(&sector).is_some_and(is_under_way) {
                 self.loosen(sector);
             }
@@ -451,7 +507,8 @@ impl Shadow {
     /// Checks a version that a program sees.
     fn look(&mut self, sector: u64, seen: u64, since: u64, about: &str) {
         if seen == GARBAGE {
-            return self.accuse("contents", format!("sector {sector}: {about} sees what was never read"));
+            return self
+                .accuse("contents", format!("sector {sector}: {about} sees what was never read"));
         }
         if !self.cell(sector).allows(seen, since) && !self.is_planned(sector, seen) {
             let cell = self.cell(sector);
@@ -475,14 +532,21 @@ impl Shadow {
                 self.accuse("contents", format!("{command:?} writes what was never read"));
             }
         }
-        let carried = Carried { command: *command, pieces: pieces.clone(), carries, silent: *silent };
+        let carried =
+            Carried { command: *command, pieces: pieces.clone(), carries, silent: *silent };
         if self.has_bytes && command.op.is_write() {
             let mut landing = carried.landing();
             if silent.is_some() {
-                self.damaged.extend(carried.carries.iter().chain(&landing).map(|&(sector, _)| sector));
+                self.damaged
+                    .extend(carried.carries.iter().chain(&landing).map(|&(sector, _)| sector));
             }
             // If a page was read rotten, the part of it that was not overwritten is written back.
-            self.damaged.extend(landing.iter().filter(|&&(_, version)| version == ROTTEN).map(|&(sector, _)| sector));
+            self.damaged.extend(
+                landing
+                    .iter()
+                    .filter(|&&(_, version)| version == ROTTEN)
+                    .map(|&(sector, _)| sector),
+            );
             landing.sort_unstable();
             self.written.insert(command.sequence, landing);
         }
@@ -496,7 +560,9 @@ impl Shadow {
             return self.doing.get(&key).map_or(GARBAGE, |doing| doing.version);
         }
         let at = piece.offset as usize / SECTOR_SIZE as usize + n;
-        self.bios.get(&key).map_or(GARBAGE, |bio| self.frames[bio.frames[at / SECTORS].0 as usize][at % SECTORS])
+        self.bios
+            .get(&key)
+            .map_or(GARBAGE, |bio| self.frames[bio.frames[at / SECTORS].0 as usize][at % SECTORS])
     }
 
     /// Handles a completion.
@@ -560,7 +626,10 @@ impl Shadow {
             for n in 0..sectors_of(piece).count() {
                 if command.op == Op::Write && self.source(piece, n) != carries[at].1 {
                     let now = self.source(piece, n);
-                    self.accuse("stable", format!("{command:?} wrote {:?}, which is {now} now", carries[at]));
+                    self.accuse(
+                        "stable",
+                        format!("{command:?} wrote {:?}, which is {now} now", carries[at]),
+                    );
                 }
                 at += 1;
             }
@@ -584,7 +653,9 @@ impl Shadow {
         self.clock += 1;
         let mut device = BTreeMap::new();
         for (&block, &generation) in left {
-            let Some(list) = generation.checked_sub(1).and_then(|sequence| self.written.get(&sequence)) else {
+            let Some(list) =
+                generation.checked_sub(1).and_then(|sequence| self.written.get(&sequence))
+            else {
                 continue;
             };
             let per_block = block_size / SECTOR_SIZE;
@@ -601,7 +672,8 @@ impl Shadow {
             let (before, now) = (old.get(&sector).copied().unwrap_or(0), self.on_device(sector));
             let floor = self.cells.get(&sector).map_or(0, |cell| cell.floor);
             if now < floor && !self.is_planned(sector, now) {
-                let message = format!("sector {sector} holds {now} after a cut of power, {floor} was synced");
+                let message =
+                    format!("sector {sector} holds {now} after a cut of power, {floor} was synced");
                 self.accuse("synced", message);
             }
             if before != now {
@@ -618,7 +690,13 @@ impl Shadow {
     }
 
     /// Handles the end of a program's I/O or of a bio of the cache.
-    pub(super) fn on_io_over(&mut self, task: TaskId, token: u64, status: Status, bytes: Option<u64>) {
+    pub(super) fn on_io_over(
+        &mut self,
+        task: TaskId,
+        token: u64,
+        status: Status,
+        bytes: Option<u64>,
+    ) {
         self.clock += 1;
         if Token::is_of_cache(token) {
             return self.bio_over(task, token, status);
@@ -627,10 +705,14 @@ impl Shadow {
         if doing.manner == Manner::Direct && doing.op.is_write() {
             self.end_direct(&doing, status);
         }
-        let expects =
-            bytes.or(doing.expects.map(Bytes::get)).filter(|_| self.has_bytes && doing.manner != Manner::Direct);
+        let expects = bytes
+            .or(doing.expects.map(Bytes::get))
+            .filter(|_| self.has_bytes && doing.manner != Manner::Direct);
         if let Some(expects) = expects.filter(|&expects| status.is_ok() && expects != doing.moved) {
-            self.accuse("contents", format!("{task:?}/{token} went well, with {} of {expects} bytes", doing.moved));
+            self.accuse(
+                "contents",
+                format!("{task:?}/{token} went well, with {} of {expects} bytes", doing.moved),
+            );
         }
         if self.has_bytes {
             let status = if self.spoils(Sabotage::SwallowError) { Status::Ok } else { status };
@@ -664,7 +746,10 @@ impl Shadow {
         if status.is_ok() {
             let bytes = io.bytes.get();
             if io.op.has_data() && moved != bytes {
-                self.accuse("moved", format!("{io:?} went well, and its commands moved {moved} of {bytes} bytes"));
+                self.accuse(
+                    "moved",
+                    format!("{io:?} went well, and its commands moved {moved} of {bytes} bytes"),
+                );
             }
             return;
         }
@@ -678,7 +763,8 @@ impl Shadow {
                 self.last_error = LastError::new(clock);
             }
             for user in self.users.values_mut() {
-                let is_of_file = if byte >= OTHER_PROGRAMS_FILE { user.is_apart() } else { !user.is_apart() };
+                let is_of_file =
+                    if byte >= OTHER_PROGRAMS_FILE { user.is_apart() } else { !user.is_apart() };
                 if is_of_file {
                     user.untold = Some((user.untold.map_or(clock, |(since, _)| since), clock));
                 }

@@ -44,15 +44,24 @@ enum Means {
     Reserve,
 }
 
-const MEANS: [Means; 8] =
-    [Means::Throttle, Means::Flat, Means::Max, Means::Exact, Means::Cost, Means::Latency, Means::Class, Means::Reserve];
+const MEANS: [Means; 8] = [
+    Means::Throttle,
+    Means::Flat,
+    Means::Max,
+    Means::Exact,
+    Means::Cost,
+    Means::Latency,
+    Means::Class,
+    Means::Reserve,
+];
 
 impl Drawn {
     /// Draws the tenants. Most seeds have one or two kinds of rules, so that each kind also occurs
     /// alone.
     pub(super) fn new(dice: &mut Dice, kernel: Kernel) -> Self {
         let paths = paths(dice);
-        let mut means: Vec<Means> = (0..*dice.pick(&[1, 1, 1, 2, 3])).map(|_| *dice.pick(&MEANS)).collect();
+        let mut means: Vec<Means> =
+            (0..*dice.pick(&[1, 1, 1, 2, 3])).map(|_| *dice.pick(&MEANS)).collect();
         means.sort();
         means.dedup();
         let mut text = String::new();
@@ -77,7 +86,11 @@ impl Drawn {
             if means == Means::Cost && dice.percent(40) {
                 text += &device(dice);
             } else {
-                text += &format!("tenant = \"{}\"\n{}", dice.pick(&paths), setting(dice, means, kernel, true));
+                text += &format!(
+                    "tenant = \"{}\"\n{}",
+                    dice.pick(&paths),
+                    setting(dice, means, kernel, true)
+                );
             }
         }
         let mut removals: Vec<(Instant, TenantId)> = Vec::new();
@@ -107,7 +120,8 @@ impl Drawn {
 
     /// Returns the plan of a run's tenants, with the jobs of its first phase.
     pub(super) fn plan(&self, specs: &[JobSpec], rules: &Rules) -> TenantPlan {
-        let file = parse("swarm.toml", &self.text, rules).unwrap_or_else(|e| panic!("{e:?} in\n{}", self.text));
+        let file = parse("swarm.toml", &self.text, rules)
+            .unwrap_or_else(|e| panic!("{e:?} in\n{}", self.text));
         TenantPlan::new(specs, Some(&file)).unwrap_or_else(|e| panic!("{e:?} in\n{}", self.text))
     }
 }
@@ -118,7 +132,11 @@ fn paths(dice: &mut Dice) -> Vec<String> {
     let mut paths: Vec<String> = Vec::new();
     for index in 0..dice.range(1, 6) {
         let name = char::from(b'a' + index as u8);
-        let above = if paths.is_empty() || dice.percent(40) { None } else { Some(dice.pick(&paths).clone()) };
+        let above = if paths.is_empty() || dice.percent(40) {
+            None
+        } else {
+            Some(dice.pick(&paths).clone())
+        };
         paths.push(above.map_or_else(|| name.to_string(), |above| format!("{above}/{name}")));
     }
     paths
@@ -146,7 +164,11 @@ fn setting(dice: &mut Dice, means: Means, kernel: Kernel, is_change: bool) -> St
                 1 => "1".to_owned(),
                 _ => format!("1:{}", rate / dice.range(1, 100) + 1),
             };
-            if lifts { format!("\"{key}\" = \"0\"\n") } else { format!("\"{key}\" = \"{rate}:{strategy}\"\n") }
+            if lifts {
+                format!("\"{key}\" = \"0\"\n")
+            } else {
+                format!("\"{key}\" = \"{rate}:{strategy}\"\n")
+            }
         }
         Means::Flat => {
             let key = if direction == 'r' { "read" } else { "write" };
@@ -156,7 +178,9 @@ fn setting(dice: &mut Dice, means: Means, kernel: Kernel, is_change: bool) -> St
                 false => format!("\"blkio.throttle.{key}_iops_device\" = \"8:0 {}\"\n", ios(dice)),
             }
         }
-        Means::Max if lifts => "\"io.max\" = \"rbps=max wbps=max riops=max wiops=max\"\n".to_owned(),
+        Means::Max if lifts => {
+            "\"io.max\" = \"rbps=max wbps=max riops=max wiops=max\"\n".to_owned()
+        }
         Means::Max => match dice.below(4) {
             0 => format!("\"io.max\" = \"{direction}iops={}\"\n", ios(dice)),
             1 => format!("\"io.max\" = \"rbps={} wbps={}\"\n", bytes(dice), bytes(dice)),
@@ -201,8 +225,9 @@ fn device(dice: &mut Dice) -> String {
     if dice.percent(40) {
         let model = ["bps", "seqiops", "randiops"];
         let each = ["r", "w"].iter().flat_map(|d| model.map(|what| format!("{d}{what}")));
-        let rate =
-            |dice: &mut Dice, key: &str| dice.range(1, 1000) * if key.ends_with("bps") { 1_000_000 } else { 100 };
+        let rate = |dice: &mut Dice, key: &str| {
+            dice.range(1, 1000) * if key.ends_with("bps") { 1_000_000 } else { 100 }
+        };
         let words: Vec<String> = each.map(|key| format!("{key}={}", rate(dice, &key))).collect();
         text += &format!("\"io.cost.model\" = \"ctrl=user model=linear {}\"\n", words.join(" "));
     }
@@ -234,7 +259,8 @@ pub(super) const EXACT: usize = 2;
 impl SeenTenant {
     /// Returns true if a rule of the tenant itself may hold I/O.
     pub(super) fn has_limit(&self) -> bool {
-        self.throttle.iter().any(Option::is_some) || self.limits.iter().any(|limits| !limits.is_none())
+        self.throttle.iter().any(Option::is_some)
+            || self.limits.iter().any(|limits| !limits.is_none())
     }
 }
 
@@ -275,17 +301,25 @@ impl Seen {
                 (tenant.limits, tenant.throttle) = ([Limits::default(); 3], [None; 2]);
             }),
             Wrong::LiveRule => self.live_rules += 1,
-            Wrong::Nanosecond => tenants.last().into_iter().for_each(|tenant| tenant.waited += Nanos::new(1)),
+            Wrong::Nanosecond => {
+                tenants.last().into_iter().for_each(|tenant| tenant.waited += Nanos::new(1))
+            }
             Wrong::Call => self.calls += 1,
             Wrong::TwiceTheWeight => self.queues().take(1).for_each(|queue| queue.weight *= 2),
             Wrong::NoPatience => self.flow.iter_mut().for_each(|flow| flow.patience = Nanos::ZERO),
             Wrong::HalfDepth => self.flow.iter_mut().for_each(|flow| {
                 flow.most = flow.most.map(|most| most.map(|most| most / 2));
             }),
-            Wrong::NeverServed => self.flow.iter_mut().flat_map(|flow| &mut flow.members).for_each(|member| {
-                member.since = Instant::ZERO;
-            }),
-            Wrong::HalfMemory | Wrong::MoreDirty | Wrong::MorePromoted | Wrong::MoreTraffic | Wrong::MoreDirtied => {}
+            Wrong::NeverServed => {
+                self.flow.iter_mut().flat_map(|flow| &mut flow.members).for_each(|member| {
+                    member.since = Instant::ZERO;
+                })
+            }
+            Wrong::HalfMemory
+            | Wrong::MoreDirty
+            | Wrong::MorePromoted
+            | Wrong::MoreTraffic
+            | Wrong::MoreDirtied => {}
         }
     }
 
@@ -307,7 +341,10 @@ impl Seen {
                 ios: stat.counters.ios,
                 in_flight: stat.in_flight,
                 limits: [control.flat_limits(id), max, exact],
-                throttle: [throttle(io_throttle::LimitKind::Bandwidth), throttle(io_throttle::LimitKind::Iops)],
+                throttle: [
+                    throttle(io_throttle::LimitKind::Bandwidth),
+                    throttle(io_throttle::LimitKind::Iops),
+                ],
                 waited: control.breakdown().total(id),
             }
         };

@@ -15,9 +15,15 @@ const FOUND_WHOLE: &[(u64, &str)] = &[
     (103_279, "conservation: a queue that the device refused waits for its delayed run"),
     (101_406, "errors: a write that could not read its page has not asked for write errors"),
     (6_111, "conservation: mq-deadline kept a class back for one that the page cache had promoted"),
-    (11_161, "progress: requests put back for another hardware queue kept the tags that one before them needed"),
+    (
+        11_161,
+        "progress: requests put back for another hardware queue kept the tags that one before them needed",
+    ),
     (100_808, "moved: bios before the place of an error end well"),
-    (5_921, "contents: a change of memory let a write go on, and a bio was submitted before its bytes had moved"),
+    (
+        5_921,
+        "contents: a change of memory let a write go on, and a bio was submitted before its bytes had moved",
+    ),
     (6_514, "contents: a direct read that began while a sector was uncertain may see anything"),
     (2_758, "synced: what a sync under way had found written is lost by a cut of power"),
     (17_253, "errors: the same, after a write that failed"),
@@ -46,9 +52,14 @@ fn a_small_swarm() {
 /// --hashes` prints them.
 #[test]
 fn hashes_depend_on_the_seed_alone() {
-    const HASHES: [(u64, u64); 4] =
-        [(0, 0xdf0f2353251131dc), (1, 0x1cc2a49ea48ed5f1), (4, 0x7a4eae7587ee2f81), (7, 0x8b3dceb829b0f2f4)];
-    let found = HASHES.map(|(seed, _)| (seed, run_plan(&Plan::new(seed)).expect("no violation").hash));
+    const HASHES: [(u64, u64); 4] = [
+        (0, 0xdf0f2353251131dc),
+        (1, 0x1cc2a49ea48ed5f1),
+        (4, 0x7a4eae7587ee2f81),
+        (7, 0x8b3dceb829b0f2f4),
+    ];
+    let found =
+        HASHES.map(|(seed, _)| (seed, run_plan(&Plan::new(seed)).expect("no violation").hash));
     assert_eq!(found, HASHES, "{found:#x?}");
 }
 
@@ -57,13 +68,24 @@ fn seeds_differ_and_reach_everything() {
     let plans: Vec<Plan> = (0..400).map(Plan::new).collect();
     let any = |holds: &dyn Fn(&Plan) -> bool| plans.iter().any(holds);
     for scheduler in elevon_core::sched::SCHEDULERS {
-        assert!(any(&|plan| plan.scheduler.starts_with(scheduler.name)), "{} is never drawn", scheduler.name);
+        assert!(
+            any(&|plan| plan.scheduler.starts_with(scheduler.name)),
+            "{} is never drawn",
+            scheduler.name
+        );
     }
     for profile in elevon_sim::profiles::PROFILES {
-        assert!(any(&|plan| plan.device.starts_with(profile.name)), "{} is never drawn", profile.name);
+        assert!(
+            any(&|plan| plan.device.starts_with(profile.name)),
+            "{} is never drawn",
+            profile.name
+        );
     }
     for fault in elevon_sim::device::fault::kinds::KINDS.iter().map(|kind| kind.name) {
-        assert!(any(&|plan| plan.faults.iter().any(|f| f.starts_with(fault))), "{fault} is never drawn");
+        assert!(
+            any(&|plan| plan.faults.iter().any(|f| f.starts_with(fault))),
+            "{fault} is never drawn"
+        );
     }
     assert!(any(&|plan| plan.power_cut.is_some()) && any(&|plan| plan.limits.len() > 2));
 }
@@ -96,11 +118,15 @@ fn plain(scheduler: &str) -> Plan {
 #[test]
 fn a_plain_plan_passes_every_checker() {
     for scheduler in ["none", "mq-deadline"] {
-        let summary = run_plan(&plain(scheduler)).unwrap_or_else(|violation| panic!("{violation:#?}"));
+        let summary =
+            run_plan(&plain(scheduler)).unwrap_or_else(|violation| panic!("{violation:#?}"));
         assert!(summary.events > 2000, "{summary:?}");
         assert_eq!(run_plan(&plain(scheduler)), Ok(summary));
     }
-    assert_ne!(run_plan(&plain("none")).map(|s| s.hash), run_plan(&plain("mq-deadline")).map(|s| s.hash));
+    assert_ne!(
+        run_plan(&plain("none")).map(|s| s.hash),
+        run_plan(&plain("mq-deadline")).map(|s| s.hash)
+    );
 }
 
 /// Every checker fails if the property that it checks is violated. Only that checker is active.
@@ -137,10 +163,12 @@ fn canaries() {
 /// One I/O of 32 commands takes 800 s; a run counts as stuck after 600 s without an answer.
 #[test]
 fn a_long_io_whose_commands_are_answered_is_not_stuck() {
-    let job = "[job0]\ndirect=1\nioengine=psync\nrw=read\nbs=128k\nsize=2m\noffset=1m\nnumber_ios=1\n";
+    let job =
+        "[job0]\ndirect=1\nioengine=psync\nrw=read\nbs=128k\nsize=2m\noffset=1m\nnumber_ios=1\n";
     let device = "slots:slots=1,latency=25s,bandwidth=5GB/s,size=4GiB,queue_depth=1";
     let settings = vec![("max_sectors_kb", "4".to_owned())];
-    let plan = Plan { device: device.into(), settings, jobs: [job.into(), job.into()], ..plain("none") };
+    let plan =
+        Plan { device: device.into(), settings, jobs: [job.into(), job.into()], ..plain("none") };
     let summary = run_plan(&plan).unwrap_or_else(|violation| panic!("{violation:#?}"));
     assert!(summary.ended > Instant::ZERO + Nanos::from_secs(1600), "{summary:?}");
 }
@@ -148,11 +176,15 @@ fn a_long_io_whose_commands_are_answered_is_not_stuck() {
 /// Returns a plan with one tenant that has this setting, and jobs that take about half a second at
 /// 2 MB/s.
 fn ruled(setting: &str) -> Plan {
-    let jobs =
-        "[job0]\ndirect=1\nioengine=libaio\niodepth=16\nrw=randwrite\nbs=4k\nsize=2m\noffset=1m\nnumber_ios=300\n";
+    let jobs = "[job0]\ndirect=1\nioengine=libaio\niodepth=16\nrw=randwrite\nbs=4k\nsize=2m\noffset=1m\nnumber_ios=300\n";
     let text = format!("[tenant.\"a/b\"]\n[tenant.a]\n{setting}\n");
-    let tenants = Drawn { paths: vec!["a/b".to_owned(), "a".to_owned()], text, removals: Vec::new() };
-    Plan { jobs: [tenants.assign(jobs), tenants.assign(jobs)], tenants: Some(tenants), ..plain("none") }
+    let tenants =
+        Drawn { paths: vec!["a/b".to_owned(), "a".to_owned()], text, removals: Vec::new() };
+    Plan {
+        jobs: [tenants.assign(jobs), tenants.assign(jobs)],
+        tenants: Some(tenants),
+        ..plain("none")
+    }
 }
 
 /// The checkers of tenants fail if a rule is violated, and pass otherwise.
@@ -177,7 +209,8 @@ fn canaries_of_tenants() {
         let plan = ruled(setting);
         let kept = run_guarded(&plan, Some(checker), None);
         assert!(kept.is_ok(), "{setting}: {kept:#?}");
-        let broken = run_guarded(&plan, Some(checker), Some(sabotage)).map_err(|violation| violation.checker);
+        let broken = run_guarded(&plan, Some(checker), Some(sabotage))
+            .map_err(|violation| violation.checker);
         assert_eq!(broken.err(), Some(checker), "{setting}: {sabotage:?}");
     }
 }
@@ -202,7 +235,8 @@ fn canaries_of_flow() {
     ] {
         let kept = run_guarded(&plan, Some(checker), None);
         assert!(kept.is_ok(), "{checker}: {kept:#?}");
-        let broken = run_guarded(&plan, Some(checker), Some(sabotage)).map_err(|violation| violation.checker);
+        let broken = run_guarded(&plan, Some(checker), Some(sabotage))
+            .map_err(|violation| violation.checker);
         assert_eq!(broken.err(), Some(checker), "{sabotage:?}");
     }
 }
@@ -299,7 +333,8 @@ fn canaries_of_the_page_cache() {
             cache.memory_kib = 16 << 10;
         }
         let kept = run_guarded(&plan, Some(checker), None);
-        let broken = run_guarded(&plan, Some(checker), Some(sabotage)).map_err(|violation| violation.checker);
+        let broken = run_guarded(&plan, Some(checker), Some(sabotage))
+            .map_err(|violation| violation.checker);
         if kept.is_err() || broken.err() != Some(checker) {
             wrong.push((checker, sabotage, kept.map_err(|violation| violation.message), broken));
         }
@@ -326,7 +361,12 @@ fn canaries_of_silent_faults() {
         let forgot = run_guarded(&plan, Some(checker), Some(Sabotage::ForgetFaults));
         let is_found = kept.as_ref().is_ok_and(|summary| summary.found > 0 && summary.faults > 0);
         if !is_found || forgot.as_ref().err().map(|violation| violation.checker) != Some(checker) {
-            wrong.push((checker, fault, kept.map_err(|violation| (violation.checker, violation.message)), forgot));
+            wrong.push((
+                checker,
+                fault,
+                kept.map_err(|violation| (violation.checker, violation.message)),
+                forgot,
+            ));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -338,11 +378,24 @@ fn canaries_of_silent_faults() {
 fn page_caches_of_every_kind_are_drawn() {
     let plans: Vec<Plan> = (0..400).map(Plan::new).collect();
     let drawn = || plans.iter().filter_map(|plan| plan.cache.as_ref());
-    let settings: BTreeSet<&str> =
-        drawn().flat_map(|cache| cache.settings.iter().flat_map(|(key, value)| [*key, value.as_str()])).collect();
-    let keys =
-        ["activity", "cache", "cache_mode", "min_ttl_ms", "read_ahead_kb", "extra_free_kbytes", "wait_window_ms"];
-    let dirty = ["dirty_ratio", "dirty_background_ratio", "dirty_expire_centisecs", "dirty_writeback_centisecs"];
+    let settings: BTreeSet<&str> = drawn()
+        .flat_map(|cache| cache.settings.iter().flat_map(|(key, value)| [*key, value.as_str()]))
+        .collect();
+    let keys = [
+        "activity",
+        "cache",
+        "cache_mode",
+        "min_ttl_ms",
+        "read_ahead_kb",
+        "extra_free_kbytes",
+        "wait_window_ms",
+    ];
+    let dirty = [
+        "dirty_ratio",
+        "dirty_background_ratio",
+        "dirty_expire_centisecs",
+        "dirty_writeback_centisecs",
+    ];
     for key in keys.into_iter().chain(dirty) {
         assert!(settings.contains(key), "{key} is never drawn");
     }
@@ -350,13 +403,29 @@ fn page_caches_of_every_kind_are_drawn() {
     for value in elevon_cache::POLICIES.into_iter().chain(forms).chain(["write-through"]) {
         assert!(settings.contains(value), "{value} is never drawn");
     }
-    let jobs: String = plans.iter().filter(|plan| plan.cache.is_some()).flat_map(|plan| plan.jobs.clone()).collect();
-    for line in ["ioengine=mmap", "direct=1", "direct=0", "fsync=", "fdatasync=", "sync=dsync", "pre_read", "prioclass"]
-    {
+    let jobs: String = plans
+        .iter()
+        .filter(|plan| plan.cache.is_some())
+        .flat_map(|plan| plan.jobs.clone())
+        .collect();
+    for line in [
+        "ioengine=mmap",
+        "direct=1",
+        "direct=0",
+        "fsync=",
+        "fdatasync=",
+        "sync=dsync",
+        "pre_read",
+        "prioclass",
+    ] {
         assert!(jobs.contains(line), "{line} is never drawn");
     }
     assert!(drawn().any(|cache| !cache.has_bytes) && plans.iter().any(|plan| plan.cache.is_none()));
-    assert!(drawn().any(|cache| cache.truncates && cache.memory_changes > 0 && cache.other_program_calls > 0));
+    assert!(
+        drawn().any(|cache| cache.truncates
+            && cache.memory_changes > 0
+            && cache.other_program_calls > 0)
+    );
 }
 
 /// A random seed determines its plan: the same seed draws the same plan, another seed another one.

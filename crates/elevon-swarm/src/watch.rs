@@ -74,7 +74,12 @@ impl Observer for Watch {
         let mut checks = self.checks.borrow_mut();
         for event in events {
             if let Some(Sabotage::Lacks(which, number)) = self.sabotage
-                && which == if event.op == Op::Flush { "of a flush" } else { checkers::name(&event.kind) }
+                && which
+                    == if event.op == Op::Flush {
+                        "of a flush"
+                    } else {
+                        checkers::name(&event.kind)
+                    }
             {
                 self.seen += 1;
                 if number == 0 || self.seen == number {
@@ -101,8 +106,12 @@ impl Probe for Watch {
         let mut shown = *io;
         let is_read = Token::is_of_cache(io.token) && io.op == Op::Read;
         match self.sabotage {
-            Some(Sabotage::Promote) if is_read => shown.ioprio = shown.ioprio.with_class(PrioClass::Rt),
-            Some(Sabotage::Demote) if is_read => shown.ioprio = shown.ioprio.with_class(PrioClass::Idle),
+            Some(Sabotage::Promote) if is_read => {
+                shown.ioprio = shown.ioprio.with_class(PrioClass::Rt)
+            }
+            Some(Sabotage::Demote) if is_read => {
+                shown.ioprio = shown.ioprio.with_class(PrioClass::Idle)
+            }
             _ => {}
         }
         self.checks.borrow_mut().on_io(&shown, frames);
@@ -134,7 +143,8 @@ impl Probe for Watch {
         if !tunables.is_empty() && self.dice.below(1000) < self.changes {
             let tunable = self.dice.pick(tunables);
             let value = tunable_value(&mut self.dice, tunable);
-            let set = stack.set_tunable(tunable.name, value).map_err(|error| Finding(error.to_string()));
+            let set =
+                stack.set_tunable(tunable.name, value).map_err(|error| Finding(error.to_string()));
             self.checks.borrow_mut().note("tunables", set);
         }
     }

@@ -3,7 +3,10 @@
 use std::process::{Command, Output};
 
 fn swarm(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_elevon-swarm")).args(arguments).output().expect("the binary was built")
+    Command::new(env!("CARGO_BIN_EXE_elevon-swarm"))
+        .args(arguments)
+        .output()
+        .expect("the binary was built")
 }
 
 #[test]
@@ -14,7 +17,12 @@ fn threads_change_nothing_that_is_printed() {
     assert_eq!(one, three);
     let seeds: Vec<&str> = one.lines().take(4).filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(seeds, ["3", "4", "5", "6"]);
-    assert!(one.lines().nth(4).is_some_and(|line| line.starts_with("no violation in 4 seeds from 3 on; ")), "{one}");
+    assert!(
+        one.lines()
+            .nth(4)
+            .is_some_and(|line| line.starts_with("no violation in 4 seeds from 3 on; ")),
+        "{one}"
+    );
 }
 
 #[test]
@@ -29,7 +37,8 @@ fn the_rate_goes_to_stderr() {
 /// tells of the seeds.
 #[test]
 fn a_closed_stdout_is_no_error() {
-    for arguments in [&["--seed", "3"][..], &["--from", "3", "--count", "2", "--once", "--hashes"]] {
+    for arguments in [&["--seed", "3"][..], &["--from", "3", "--count", "2", "--once", "--hashes"]]
+    {
         let (reader, writer) = std::io::pipe().expect("a pipe");
         drop(reader);
         let mut command = Command::new(env!("CARGO_BIN_EXE_elevon-swarm"));

@@ -63,14 +63,19 @@ pub(crate) fn resolution(unit: Unit, value: f64) -> f64 {
 /// width needs for a digit. `marked` adds `*`.
 pub(crate) fn change_in_words(change: &RatioInterval, marked: bool) -> String {
     let percent = |ratio: f64| 100.0 * (ratio - 1.0);
-    let Some((low, high)) = change.bounds else { return format!("{:+.1} %", percent(change.ratio)) };
+    let Some((low, high)) = change.bounds else {
+        return format!("{:+.1} %", percent(change.ratio));
+    };
     let half = (percent(high) - percent(low)) / 2.0;
     let decimals = match half {
         0.0 => 1,
-        _ => (1..4).find(|&decimals| half * libm::pow(10.0, f64::from(decimals)) >= 1.0).unwrap_or(4) as usize,
+        _ => (1..4)
+            .find(|&decimals| half * libm::pow(10.0, f64::from(decimals)) >= 1.0)
+            .unwrap_or(4) as usize,
     };
     let mark = if marked { " *" } else { "" };
-    let [mean, low, high] = [change.ratio, low, high].map(|ratio| format!("{:+.decimals$}", percent(ratio)));
+    let [mean, low, high] =
+        [change.ratio, low, high].map(|ratio| format!("{:+.decimals$}", percent(ratio)));
     format!("{mean} % ({low} to {high}){mark}")
 }
 
@@ -98,7 +103,10 @@ mod tests {
         ] {
             assert_eq!(with_interval(unit, &interval(mean, half)), text);
         }
-        assert_eq!(with_interval(Unit::Nanos, &Interval { half_width: None, ..interval(2e6, 0.0) }), "2.00ms");
+        assert_eq!(
+            with_interval(Unit::Nanos, &Interval { half_width: None, ..interval(2e6, 0.0) }),
+            "2.00ms"
+        );
     }
 
     /// The unit of the interval is the one that the mean is shown in, whatever its size.
@@ -109,7 +117,9 @@ mod tests {
                 let value = libm::pow(10.0, f64::from(power) / 5.0);
                 for value in [value, value * 0.99949, value * 0.99951] {
                     let (shown, name) = (amount(unit, value), step(unit, value).1);
-                    let number = shown.strip_suffix(name).unwrap_or_else(|| panic!("{shown}: not in {name}"));
+                    let number = shown
+                        .strip_suffix(name)
+                        .unwrap_or_else(|| panic!("{shown}: not in {name}"));
                     assert!(number.parse::<f64>().is_ok(), "{shown}: not in {name}");
                 }
             }
@@ -127,7 +137,11 @@ mod tests {
             (5.0, -7.0, 18.6, false, "+5.0 % (-7.0 to +18.6)"),
             (-90.0, -99.0, 0.0, false, "-90.0 % (-99.0 to +0.0)"),
         ] {
-            let change = RatioInterval { ratio: ratio(mean), bounds: Some((ratio(low), ratio(high))), samples: 3 };
+            let change = RatioInterval {
+                ratio: ratio(mean),
+                bounds: Some((ratio(low), ratio(high))),
+                samples: 3,
+            };
             assert_eq!(change_in_words(&change, marked), text);
         }
         let one = RatioInterval { ratio: 0.5, bounds: None, samples: 1 };

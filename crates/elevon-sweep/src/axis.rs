@@ -12,7 +12,8 @@ use crate::error::SweepError;
 const MAX_VALUES: usize = 100_000;
 
 /// Options of the stack that may vary, by their names on the command line.
-const OPTIONS: [&str; 8] = ["device", "scheduler", "kernel", "buffers", "cpu-cost", "memory", "fault", "tenants"];
+const OPTIONS: [&str; 8] =
+    ["device", "scheduler", "kernel", "buffers", "cpu-cost", "memory", "fault", "tenants"];
 
 /// Where the value of an axis goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,7 +56,10 @@ impl Axis {
         let (key, values) = text
             .split_once('=')
             .filter(|(key, values)| !key.is_empty() && !values.is_empty())
-            .ok_or_else(|| bad("must be KEY=VALUES, such as iodepth=1..256:*2 or scheduler=none,bfq".to_owned()))?;
+            .ok_or_else(|| {
+                bad("must be KEY=VALUES, such as iodepth=1..256:*2 or scheduler=none,bfq"
+                    .to_owned())
+            })?;
         Self::new(key.trim(), values_of(values.trim()).map_err(bad)?).map_err(bad)
     }
 
@@ -82,7 +86,11 @@ impl Axis {
             for value in list {
                 let form = number(value).map_or_else(|| value.clone(), |number| number.to_string());
                 if let Some(first) = seen.insert(form, value) {
-                    let same = if first == value { String::new() } else { format!(", as {first} and {value}") };
+                    let same = if first == value {
+                        String::new()
+                    } else {
+                        format!(", as {first} and {value}")
+                    };
                     return Err(format!("has the value {first} twice{same}; must have it once"));
                 }
             }
@@ -117,8 +125,9 @@ impl Axis {
         if self.target == Target::Stack {
             return text.to_owned();
         }
-        let is_part =
-            |rest: &str| rest.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'));
+        let is_part = |rest: &str| {
+            rest.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-'))
+        };
         let given = format!("={value}");
         let mut parts = text.split(&given).peekable();
         let mut out = parts.next().unwrap_or_default().to_owned();
@@ -132,13 +141,24 @@ impl Axis {
 
     /// Returns what `base` gives for this axis, and its values would replace.
     pub(crate) fn given_in(&self, base: &StackOptions) -> Option<String> {
-        let is_own = |text: &&String| self.has_key(text.split_once('=').map_or(text.as_str(), |(key, _)| key).trim());
+        let is_own = |text: &&String| {
+            self.has_key(text.split_once('=').map_or(text.as_str(), |(key, _)| key).trim())
+        };
         match self.target {
-            Target::Setting => base.queue.set.iter().find(is_own).map(|text| format!("--set {text}")),
-            Target::Job => base.of_jobs.job_option.iter().find(is_own).map(|text| format!("--job-option {text}")),
+            Target::Setting => {
+                base.queue.set.iter().find(is_own).map(|text| format!("--set {text}"))
+            }
+            Target::Job => base
+                .of_jobs
+                .job_option
+                .iter()
+                .find(is_own)
+                .map(|text| format!("--job-option {text}")),
             Target::Stack => {
                 let value = base.value_of(&self.key)?;
-                let is_given = StackOptions::default().value_of(&self.key).is_none_or(|default| default != value);
+                let is_given = StackOptions::default()
+                    .value_of(&self.key)
+                    .is_none_or(|default| default != value);
                 is_given.then(|| format!("--{} {value}", self.key))
             }
         }
@@ -148,7 +168,9 @@ impl Axis {
     pub(crate) fn len(&self) -> usize {
         match &self.values {
             Values::List(values) => values.len(),
-            Values::Range { ends, .. } => usize::try_from(ends.1 - ends.0).unwrap_or(usize::MAX).saturating_add(1),
+            Values::Range { ends, .. } => {
+                usize::try_from(ends.1 - ends.0).unwrap_or(usize::MAX).saturating_add(1)
+            }
         }
     }
 
@@ -165,7 +187,8 @@ impl Axis {
         match &self.values {
             Values::List(values) => values.iter().position(|own| own == value),
             Values::Range { ends, .. } => {
-                let (number, _) = scaled(value).filter(|(number, _)| (ends.0..=ends.1).contains(number))?;
+                let (number, _) =
+                    scaled(value).filter(|(number, _)| (ends.0..=ends.1).contains(number))?;
                 usize::try_from(number - ends.0).ok().filter(|&at| self.value(at) == value)
             }
         }
@@ -175,7 +198,9 @@ impl Axis {
     pub(crate) fn is_of_sizes(&self) -> bool {
         match &self.values {
             Values::Range { unit, .. } => *unit > 1,
-            Values::List(values) => self.is_numeric() && values.iter().any(|value| value.parse::<f64>().is_err()),
+            Values::List(values) => {
+                self.is_numeric() && values.iter().any(|value| value.parse::<f64>().is_err())
+            }
         }
     }
 
@@ -185,7 +210,8 @@ impl Axis {
         if let Values::Range { .. } = self.values {
             return format!("{} to {}", self.value(0), self.value(self.len() - 1));
         }
-        let some: Vec<String> = (0..self.len().min(MAX_VALUES_SHOWN)).map(|at| self.value(at)).collect();
+        let some: Vec<String> =
+            (0..self.len().min(MAX_VALUES_SHOWN)).map(|at| self.value(at)).collect();
         let more = if self.len() > MAX_VALUES_SHOWN {
             format!(" and {} more", self.len() - MAX_VALUES_SHOWN)
         } else {
@@ -214,7 +240,8 @@ pub(crate) fn numeric(value: &str) -> Option<f64> {
 
 /// Returns the name of the job, if the key has one, and the main name of its option.
 fn canonical(key: &str) -> (Option<&str>, &str) {
-    let (job, option) = key.rsplit_once(':').map_or((None, key), |(job, option)| (Some(job.trim()), option.trim()));
+    let (job, option) =
+        key.rsplit_once(':').map_or((None, key), |(job, option)| (Some(job.trim()), option.trim()));
     (job, options::find(option).map_or(option, |row| row.name))
 }
 
@@ -235,7 +262,10 @@ fn target_of(key: &str) -> Result<Target, String> {
     let near = elevon_core::nearest::nearest(key, OPTIONS.into_iter().chain(setting::keys()))
         .or_else(|| options::nearest(option));
     let meant = near.map_or_else(String::new, |near| format!("did you mean {near}? "));
-    Err(format!("{meant}must be an option of a job, a key of --set, or one of {}", OPTIONS.join(", ")))
+    Err(format!(
+        "{meant}must be an option of a job, a key of --set, or one of {}",
+        OPTIONS.join(", ")
+    ))
 }
 
 /// Parses `1..256:*2`, `1..10:+3`, `1..10`, or a list: separated by semicolons if there are any, of
@@ -257,10 +287,12 @@ fn range(text: &str) -> Result<Option<Values>, String> {
     let Some((first, rest)) = text.split_once("..") else { return Ok(None) };
     let Some((low, unit)) = scaled(first) else { return Ok(None) };
     let (last, step) = rest.split_once(':').map_or((rest, None), |(last, step)| (last, Some(step)));
-    let (high, unit_of_last) = scaled(last).ok_or_else(|| format!("`{last}` is no number; must be as in 1..256:*2"))?;
+    let (high, unit_of_last) =
+        scaled(last).ok_or_else(|| format!("`{last}` is no number; must be as in 1..256:*2"))?;
     let overflow = || "is out of range; must be below 2^63".to_owned();
     let low = low.checked_mul(unit).ok_or_else(overflow)?;
-    let high = high.checked_mul(unit_of_last).filter(|&high| high < 1 << 63).ok_or_else(overflow)?;
+    let high =
+        high.checked_mul(unit_of_last).filter(|&high| high < 1 << 63).ok_or_else(overflow)?;
     if low > high {
         return Err(format!("goes from {first} down to {last}; must go up"));
     }
@@ -281,8 +313,10 @@ fn range(text: &str) -> Result<Option<Values>, String> {
         }
         _ => return Err(steps.to_owned()),
     };
-    let numbers = std::iter::successors(Some(low), |&value| next(value)).take_while(|&value| value <= high);
-    let values: Vec<String> = numbers.take(MAX_VALUES + 1).map(|value| number(value / unit, unit)).collect();
+    let numbers =
+        std::iter::successors(Some(low), |&value| next(value)).take_while(|&value| value <= high);
+    let values: Vec<String> =
+        numbers.take(MAX_VALUES + 1).map(|value| number(value / unit, unit)).collect();
     if values.len() > MAX_VALUES {
         return Err(format!("has more than {MAX_VALUES} values; must have fewer"));
     }
@@ -295,8 +329,10 @@ const UNITS: [(&str, u64); 4] = [("k", 1 << 10), ("m", 1 << 20), ("g", 1 << 30),
 /// Parses a whole number with a unit of sizes; returns both.
 fn scaled(text: &str) -> Option<(u64, u64)> {
     let text = text.trim().to_ascii_lowercase();
-    let (digits, unit) =
-        UNITS.iter().find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit))).unwrap_or((text.as_str(), 1));
+    let (digits, unit) = UNITS
+        .iter()
+        .find_map(|(name, unit)| Some((text.strip_suffix(name)?, *unit)))
+        .unwrap_or((text.as_str(), 1));
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     Some((digits.parse().ok().filter(|_| is_number)?, unit))
 }
@@ -330,16 +366,25 @@ mod tests {
         let range = Axis::parse("randseed=1..9000000000000000000").expect("an axis");
         assert!(range.is_numeric());
         assert_eq!(
-            ["1", "8999999999999999999", "0", "01"].map(|value| range.index_of(value)).map(|at| at.map(|at| at as u64)),
+            ["1", "8999999999999999999", "0", "01"]
+                .map(|value| range.index_of(value))
+                .map(|at| at.map(|at| at as u64)),
             [Some(0), Some(8_999_999_999_999_999_998), None, None]
         );
-        assert_eq!(values("scheduler=bfq:slice_idle=0,low_latency=0;"), ["bfq:slice_idle=0,low_latency=0"]);
-        assert_eq!(values("scheduler=none;bfq:slice_idle=0,low_latency=0"), ["none", "bfq:slice_idle=0,low_latency=0"]);
+        assert_eq!(
+            values("scheduler=bfq:slice_idle=0,low_latency=0;"),
+            ["bfq:slice_idle=0,low_latency=0"]
+        );
+        assert_eq!(
+            values("scheduler=none;bfq:slice_idle=0,low_latency=0"),
+            ["none", "bfq:slice_idle=0,low_latency=0"]
+        );
     }
 
     #[test]
     fn a_key_decides_where_a_value_goes() {
-        let words = |text: &str, value: &str| Axis::parse(text).expect("an axis").words(value).join(" ");
+        let words =
+            |text: &str, value: &str| Axis::parse(text).expect("an axis").words(value).join(" ");
         assert_eq!(words("reader:bs=4k,8k", "8k"), "--job-option reader:bs=8k");
         assert_eq!(words("nr_requests=32,64", "32"), "--set nr_requests=32");
         assert_eq!(words("kernel=6.1,7.3", "6.1"), "--kernel 6.1");
@@ -348,7 +393,10 @@ mod tests {
     #[test]
     fn an_option_is_one_by_all_its_names() {
         let axis = |text: &str| Axis::parse(text).expect("an axis");
-        assert!(axis("bs=4k,8k").has_key("blocksize") && axis("reader:bs=4k,8k").has_key("reader:blocksize"));
+        assert!(
+            axis("bs=4k,8k").has_key("blocksize")
+                && axis("reader:bs=4k,8k").has_key("reader:blocksize")
+        );
         assert!(!axis("bs=4k,8k").has_key("reader:bs") && !axis("iodepth=1,2").has_key("bs"));
     }
 

@@ -18,8 +18,18 @@ use crate::points::{Point, Sampling, grid, points};
 use crate::request::{Over, SweepRequest};
 
 /// Options of the stack that a plan may have, by their long names.
-const OPTIONS: [&str; 10] =
-    ["device", "scheduler", "kernel", "buffers", "cpu-cost", "memory", "fault", "tenants", "include-dir", "job-option"];
+const OPTIONS: [&str; 10] = [
+    "device",
+    "scheduler",
+    "kernel",
+    "buffers",
+    "cpu-cost",
+    "memory",
+    "fault",
+    "tenants",
+    "include-dir",
+    "job-option",
+];
 /// Seeds of a search that names none: its own and the next.
 const SEARCH_SEEDS: u64 = 3;
 /// Maximum number of seeds.
@@ -65,13 +75,16 @@ impl Parts {
 impl Definition {
     /// Takes a sweep from the command line and, if it names one, from a plan.
     pub(crate) fn new(request: &SweepRequest) -> Result<Self, Failure> {
-        let given = request.over.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<_>, _>>();
+        let given =
+            request.over.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<_>, _>>();
         let mut axes = given.map_err(Failure::input)?;
         let stack = request.stack.clone();
         let input = request.input.as_path();
         let mut parts = if input.extension().is_some_and(|extension| extension == "toml") {
             if stack != StackOptions::default() {
-                return Err(Failure::input(SweepError::InPlan { plan: input.display().to_string() }));
+                return Err(Failure::input(SweepError::InPlan {
+                    plan: input.display().to_string(),
+                }));
             }
             of_plan(input)?
         } else {
@@ -104,7 +117,11 @@ impl Definition {
         over: &[String],
         seeds_text: Option<&str>,
     ) -> Result<Self, Failure> {
-        let axes = over.iter().map(|text| Axis::parse(text)).collect::<Result<Vec<_>, _>>().map_err(Failure::input)?;
+        let axes = over
+            .iter()
+            .map(|text| Axis::parse(text))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(Failure::input)?;
         let several = || (0..SEARCH_SEEDS).map(|at| base.seed.wrapping_add(at)).collect();
         let seeds = seeds_text.map_or_else(|| Ok(several()), seeds).map_err(Failure::input)?;
         let sample = Some("sobol:1".to_owned());
@@ -156,13 +173,17 @@ impl Definition {
         if axes.is_empty() && seeds.len() < 2 {
             return Err(Failure::input(SweepError::NothingVaries));
         }
-        if let Some(twice) =
-            axes.iter().enumerate().find(|(at, axis)| axes[..*at].iter().any(|own| own.has_key(&axis.key)))
+        if let Some(twice) = axes
+            .iter()
+            .enumerate()
+            .find(|(at, axis)| axes[..*at].iter().any(|own| own.has_key(&axis.key)))
         {
             let why = "is there twice; must be there once".to_owned();
             return Err(Failure::input(SweepError::Axis { text: twice.1.key.clone(), why }));
         }
-        if let Some((key, given)) = axes.iter().find_map(|axis| Some((axis.key.clone(), axis.given_in(&base)?))) {
+        if let Some((key, given)) =
+            axes.iter().find_map(|axis| Some((axis.key.clone(), axis.given_in(&base)?)))
+        {
             return Err(Failure::input(SweepError::GivenTwice { key, given }));
         }
         if seeds.is_empty() {
@@ -171,11 +192,30 @@ impl Definition {
         if sample.is_none() && base.seed != DEFAULT_SEED && seeds != [base.seed] {
             return Err(Failure::input(SweepError::SeedBesideSeeds { seed: base.seed }));
         }
-        let sampling = sample.as_deref().map_or(Ok(Sampling::Grid), Sampling::parse).map_err(Failure::input)?;
-        let compare = compare_text.as_deref().map(|text| compared(text, &axes)).transpose().map_err(Failure::input)?;
-        let points = points(&axes, sampling, base.seed, compare.map(|(axis, _)| axis)).map_err(Failure::input)?;
+        let sampling = sample
+            .as_deref()
+            .map_or(Ok(Sampling::Grid), Sampling::parse)
+            .map_err(Failure::input)?;
+        let compare = compare_text
+            .as_deref()
+            .map(|text| compared(text, &axes))
+            .transpose()
+            .map_err(Failure::input)?;
+        let points = points(&axes, sampling, base.seed, compare.map(|(axis, _)| axis))
+            .map_err(Failure::input)?;
         let sampling = sample.unwrap_or_else(|| "grid".to_owned());
-        Ok(Self { job, base, texts, variables: String::new(), axes, sampling, points, seeds, compare_text, compare })
+        Ok(Self {
+            job,
+            base,
+            texts,
+            variables: String::new(),
+            axes,
+            sampling,
+            points,
+            seeds,
+            compare_text,
+            compare,
+        })
     }
 
     /// Returns the number of runs.
@@ -196,7 +236,8 @@ impl Definition {
     /// Returns a point as text, for messages.
     pub(crate) fn in_words(&self, point: usize) -> String {
         let values = self.values(point);
-        let parts = self.axes.iter().zip(values).map(|(axis, value)| format!("{}={value}", axis.key));
+        let parts =
+            self.axes.iter().zip(values).map(|(axis, value)| format!("{}={value}", axis.key));
         parts.collect::<Vec<_>>().join(" ")
     }
 
@@ -212,7 +253,11 @@ impl Definition {
 
     /// Returns the plan of a run.
     pub(crate) fn plan(&self, number: usize) -> Result<Plan, Failure> {
-        let mut plan = Plan::of_texts(std::slice::from_ref(&self.job), &self.options(number)?, self.texts.clone())?;
+        let mut plan = Plan::of_texts(
+            std::slice::from_ref(&self.job),
+            &self.options(number)?,
+            self.texts.clone(),
+        )?;
         plan.warnings.extend(plan.not_in_linux());
         Ok(plan)
     }
@@ -226,8 +271,11 @@ impl Definition {
     /// that have another value of one axis.
     pub(crate) fn files(&self) -> Result<Files, Failure> {
         let first: Point = vec![0; self.axes.len()];
-        let mut near = Self { points: vec![first.clone()], seeds: vec![DEFAULT_SEED], ..self.clone() };
-        for (at, axis) in self.axes.iter().enumerate().filter(|(_, axis)| matches!(axis.values, Values::List(_))) {
+        let mut near =
+            Self { points: vec![first.clone()], seeds: vec![DEFAULT_SEED], ..self.clone() };
+        for (at, axis) in
+            self.axes.iter().enumerate().filter(|(_, axis)| matches!(axis.values, Values::List(_)))
+        {
             near.points.extend((1..axis.len()).map(|value| {
                 let mut point = first.clone();
                 point[at] = value;
@@ -247,23 +295,29 @@ impl Definition {
 
     /// Returns what all runs share, as a command line: without a seed, of which each has its own.
     pub(crate) fn shared(&self) -> String {
-        let command = plan::command_with_seed("run", &[&self.job.to_string_lossy()], &self.base, None);
+        let command =
+            plan::command_with_seed("run", &[&self.job.to_string_lossy()], &self.base, None);
         format!("{}{command}", self.variables)
     }
 
     /// Lets commands set the variables among what plans read.
     pub(crate) fn set_variables(&mut self, inputs: &[Input]) {
-        self.variables = assignments(inputs.iter().map(|input| (input.what.as_str(), input.text.as_deref())));
+        self.variables =
+            assignments(inputs.iter().map(|input| (input.what.as_str(), input.text.as_deref())));
     }
 
     /// Returns warnings of a point without the values of its axes, so that those of all points are
     /// the same.
     pub(crate) fn at_no_point(&self, point: usize, warnings: &[String]) -> Vec<String> {
         let values = self.values(point);
-        let places: Vec<String> = self.axes.iter().zip(&values).filter_map(|(axis, value)| axis.place(value)).collect();
-        let rest = |text: &String| places.iter().find_map(|place| text.strip_prefix(place.as_str())).map(str::to_owned);
+        let places: Vec<String> =
+            self.axes.iter().zip(&values).filter_map(|(axis, value)| axis.place(value)).collect();
+        let rest = |text: &String| {
+            places.iter().find_map(|place| text.strip_prefix(place.as_str())).map(str::to_owned)
+        };
         let all = || self.axes.iter().zip(&values);
-        let without = |text: String| all().fold(text, |text, (axis, value)| axis.without(value, &text));
+        let without =
+            |text: String| all().fold(text, |text, (axis, value)| axis.without(value, &text));
         warnings.iter().map(|text| without(rest(text).unwrap_or_else(|| text.clone()))).collect()
     }
 
@@ -275,7 +329,8 @@ impl Definition {
                 json!({"key": axis.key, "range": format!("{}..{}", axis.value(0), axis.value(axis.len() - 1))})
             }
         };
-        let inputs: Map<String, Value> = inputs.iter().map(|input| (input.what.clone(), json!(input.text))).collect();
+        let inputs: Map<String, Value> =
+            inputs.iter().map(|input| (input.what.clone(), json!(input.text))).collect();
         json!({
             "elevon": env!("CARGO_PKG_VERSION"),
             "job": self.job.to_string_lossy(),
@@ -301,7 +356,8 @@ impl Definition {
         let text = |key: &str| head.get(key).and_then(Value::as_str);
         let (job, command) = (text("job").ok_or_else(bad)?, text("command").ok_or_else(bad)?);
         // What follows `elevon run JOB`.
-        let options: Vec<String> = shlex::split(command).ok_or_else(bad)?.into_iter().skip(3).collect();
+        let options: Vec<String> =
+            shlex::split(command).ok_or_else(bad)?.into_iter().skip(3).collect();
         let base = StackOptions::default().with_words(options).map_err(Failure::input)?;
         let axis = |value: &Value| {
             let key = value.get("key")?.as_str()?;
@@ -309,13 +365,19 @@ impl Definition {
                 Some(range) => Axis::parse(&format!("{key}={range}")).ok(),
                 None => {
                     let values = value.get("values")?.as_array()?.iter();
-                    Axis::of_list(key, values.map(|value| value.as_str().map(str::to_owned)).collect::<Option<_>>()?)
-                        .ok()
+                    Axis::of_list(
+                        key,
+                        values
+                            .map(|value| value.as_str().map(str::to_owned))
+                            .collect::<Option<_>>()?,
+                    )
+                    .ok()
                 }
             }
         };
         let axes = head.get("over").and_then(Value::as_array).ok_or_else(bad)?.iter().map(axis);
-        let seeds = head.get("seeds").and_then(Value::as_array).ok_or_else(bad)?.iter().map(Value::as_u64);
+        let seeds =
+            head.get("seeds").and_then(Value::as_array).ok_or_else(bad)?.iter().map(Value::as_u64);
         let inputs = head.get("inputs").and_then(Value::as_object).ok_or_else(bad)?;
         let mut definition = Self::of_parts(Parts {
             job: job.into(),
@@ -326,7 +388,8 @@ impl Definition {
             seeds: seeds.collect::<Option<_>>().ok_or_else(bad)?,
             compare: text("compare").map(str::to_owned),
         })?;
-        definition.variables = assignments(inputs.iter().map(|(what, value)| (what.as_str(), value.as_str())));
+        definition.variables =
+            assignments(inputs.iter().map(|(what, value)| (what.as_str(), value.as_str())));
         Ok(definition)
     }
 }
@@ -343,10 +406,13 @@ fn of_plan(path: &Path) -> Result<Parts, Failure> {
         let complaint = elevon_formats::fio::Problem::Malformed.because(error.to_string());
         Failure::text(vec![place.diagnostic("", complaint)])
     };
-    let options = plan.options.iter().map(|given| [format!("--{}", given.key), given.value.clone()]);
-    let settings = plan.set.iter().map(|given| ["--set".to_owned(), format!("{}={}", given.key, given.value)]);
+    let options =
+        plan.options.iter().map(|given| [format!("--{}", given.key), given.value.clone()]);
+    let settings =
+        plan.set.iter().map(|given| ["--set".to_owned(), format!("{}={}", given.key, given.value)]);
     let words: Vec<String> = options.chain(settings).flatten().collect();
-    let base = StackOptions::default().with_words(words).map_err(|error| Failure::named(&name, error))?;
+    let base =
+        StackOptions::default().with_words(words).map_err(|error| Failure::named(&name, error))?;
     let axis = |given: &file::GivenList| {
         let axis = match given.values.as_slice() {
             [one] if !given.is_list => Axis::parse(&format!("{}={one}", given.key)),
@@ -355,7 +421,10 @@ fn of_plan(path: &Path) -> Result<Parts, Failure> {
         axis.map_err(|error| at(&given.place, error))
     };
     let folder = path.parent().unwrap_or(Path::new(""));
-    let seeds = plan.seeds.map(|given| seeds(&given.value).map_err(|error| at(&given.place, error))).transpose()?;
+    let seeds = plan
+        .seeds
+        .map(|given| seeds(&given.value).map_err(|error| at(&given.place, error)))
+        .transpose()?;
     Ok(Parts {
         job: plan.job.map(|given| folder.join(given.value)).unwrap_or_default(),
         base,
@@ -371,7 +440,8 @@ fn of_plan(path: &Path) -> Result<Parts, Failure> {
 fn seeds(text: &str) -> Result<Vec<u64>, SweepError> {
     let bad = || SweepError::Seeds { text: text.to_owned(), most: MAX_SEEDS };
     if !text.contains(',') {
-        let count = text.parse().ok().filter(|count| (1..=MAX_SEEDS).contains(count)).ok_or_else(bad)?;
+        let count =
+            text.parse().ok().filter(|count| (1..=MAX_SEEDS).contains(count)).ok_or_else(bad)?;
         return Ok((1..=count).collect());
     }
     let list: Option<Vec<u64>> = text.split(',').map(|seed| seed.trim().parse().ok()).collect();
@@ -386,11 +456,13 @@ fn seeds(text: &str) -> Result<Vec<u64>, SweepError> {
 fn compared(text: &str, axes: &[Axis]) -> Result<(usize, usize), SweepError> {
     let bad = |why: String| SweepError::Compare { text: text.to_owned(), why };
     let keys = || axes.iter().map(|axis| axis.key.as_str()).collect::<Vec<_>>().join(", ");
-    let (key, value) =
-        text.split_once('=').ok_or_else(|| bad("must be AXIS=VALUE, such as scheduler=none".to_owned()))?;
+    let (key, value) = text
+        .split_once('=')
+        .ok_or_else(|| bad("must be AXIS=VALUE, such as scheduler=none".to_owned()))?;
     let at = axes.iter().position(|axis| axis.key == key);
     let at = at.ok_or_else(|| bad(format!("no such axis; there are {}", keys())))?;
     let value = axes[at].index_of(value);
-    let value = value.ok_or_else(|| bad(format!("no such value; {key} is {} here", axes[at].in_words())))?;
+    let value = value
+        .ok_or_else(|| bad(format!("no such value; {key} is {} here", axes[at].in_words())))?;
     Ok((at, value))
 }

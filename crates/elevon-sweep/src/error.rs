@@ -14,7 +14,9 @@ pub enum SweepError {
         why: String,
     },
     /// A `--sample`.
-    #[error("--sample {text}: must be latin:N with N from 1 to {latin}, or sobol:N with N from 1 to {sobol}")]
+    #[error(
+        "--sample {text}: must be latin:N with N from 1 to {latin}, or sobol:N with N from 1 to {sobol}"
+    )]
     Sample {
         /// The text.
         text: String,
@@ -24,7 +26,9 @@ pub enum SweepError {
         sobol: u64,
     },
     /// A `--seeds`.
-    #[error("--seeds {text}: must be a number from 1 to {most}, or different whole numbers as 3,5,9")]
+    #[error(
+        "--seeds {text}: must be a number from 1 to {most}, or different whole numbers as 3,5,9"
+    )]
     Seeds {
         /// The text.
         text: String,
@@ -81,13 +85,17 @@ pub enum SweepError {
         units: String,
     },
     /// A metric that no run has.
-    #[error("no run has {metrics}; must be columns of `elevon sweep`'s results, such as iops, p99, reader:p50")]
+    #[error(
+        "no run has {metrics}; must be columns of `elevon sweep`'s results, such as iops, p99, reader:p50"
+    )]
     NoMetric {
         /// The metrics.
         metrics: String,
     },
     /// A metric of a job whose name several have.
-    #[error("{metric}: {count} jobs are named {job}; must be {job}#1 to {job}#{count}, or give it group_reporting")]
+    #[error(
+        "{metric}: {count} jobs are named {job}; must be {job}#1 to {job}#{count}, or give it group_reporting"
+    )]
     SeveralJobs {
         /// The metric.
         metric: String,
@@ -105,7 +113,9 @@ pub enum SweepError {
         given: String,
     },
     /// A seed beside those of the runs, and no sample that it would choose.
-    #[error("--seed {seed}: --seeds gives the seeds of the runs, and there is no --sample to draw; leave one out")]
+    #[error(
+        "--seed {seed}: --seeds gives the seeds of the runs, and there is no --sample to draw; leave one out"
+    )]
     SeedBesideSeeds {
         /// The seed.
         seed: u64,
@@ -117,7 +127,9 @@ pub enum SweepError {
         seed: u64,
     },
     /// The axes have too many combinations.
-    #[error("--over: {points} points; must be {most} or fewer, or a sample of them (--sample sobol:200)")]
+    #[error(
+        "--over: {points} points; must be {most} or fewer, or a sample of them (--sample sobol:200)"
+    )]
     TooMany {
         /// The numbers of values.
         points: String,
@@ -156,7 +168,9 @@ pub enum SweepError {
     #[error("another sweep is writing it; wait for it, or give another folder (-o)")]
     Running,
     /// The journal is of another sweep.
-    #[error("has runs of another sweep (other {differs}); give another folder (-o), or remove this one")]
+    #[error(
+        "has runs of another sweep (other {differs}); give another folder (-o), or remove this one"
+    )]
     AnotherSweep {
         /// What differs.
         differs: String,
@@ -168,10 +182,14 @@ pub enum SweepError {
         file: String,
     },
     /// The file is no journal.
-    #[error("is no line of a sweep's journal; must be a file runs*.jsonl as `elevon sweep` writes it")]
+    #[error(
+        "is no line of a sweep's journal; must be a file runs*.jsonl as `elevon sweep` writes it"
+    )]
     NoJournal,
     /// A line of a journal is of a run that the sweep does not have.
-    #[error("run {run} is not of this sweep, which has {runs}, the first of them 0; remove the line")]
+    #[error(
+        "run {run} is not of this sweep, which has {runs}, the first of them 0; remove the line"
+    )]
     NoSuchRun {
         /// The number of the run.
         run: usize,
@@ -190,7 +208,9 @@ pub enum SweepError {
     #[error("no runs*.jsonl there; must be the folders of `elevon sweep --shard`")]
     NothingToMerge,
     /// Not all runs are done.
-    #[error("{missing} of {of} runs are not there, the first of them is {first}; do the shards that are missing")]
+    #[error(
+        "{missing} of {of} runs are not there, the first of them is {first}; do the shards that are missing"
+    )]
     Missing {
         /// How many.
         missing: usize,

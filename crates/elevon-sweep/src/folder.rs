@@ -90,7 +90,11 @@ impl FolderSweep {
     /// # Errors
     /// An axis, the sample, the seeds or the shard are wrong.
     pub fn new(request: &SweepRequest) -> Result<Self, Failure> {
-        let shard = request.shard.as_deref().map_or(Ok(Shard::WHOLE), Shard::parse).map_err(Failure::input)?;
+        let shard = request
+            .shard
+            .as_deref()
+            .map_or(Ok(Shard::WHOLE), Shard::parse)
+            .map_err(Failure::input)?;
         let definition = Definition::new(request)?;
         Ok(Self { definition, shard, threads: request.threads, output: request.output.clone() })
     }
@@ -99,10 +103,16 @@ impl FolderSweep {
     ///
     /// # Errors
     /// A point is wrong, the folder is another sweep's, or a file cannot be written.
-    pub fn run(mut self, interrupt: &Interrupt, listener: &dyn Listener) -> Result<SweepReport, Failure> {
+    pub fn run(
+        mut self,
+        interrupt: &Interrupt,
+        listener: &dyn Listener,
+    ) -> Result<SweepReport, Failure> {
         let checking = listener.begin("checking");
         checking.expect(self.definition.points.len() as u64);
-        let Some(Checked { inputs, said }) = check(&self.definition, interrupt, &mut || checking.advance())? else {
+        let Some(Checked { inputs, said }) =
+            check(&self.definition, interrupt, &mut || checking.advance())?
+        else {
             let signal = interrupt.signal().unwrap_or(SIGINT);
             return Ok(SweepReport::without_results(Ending::Interrupted(signal)));
         };
@@ -113,10 +123,12 @@ impl FolderSweep {
         let folder = output.clone().unwrap_or_else(|| folder_of(&definition.job));
         make_folder(&folder, output.is_some())?;
         let path = folder.join(shard.journal());
-        let mut journal = Journal::open(&path, &definition.head(&inputs), definition.runs(), listener)?;
+        let mut journal =
+            Journal::open(&path, &definition.head(&inputs), definition.runs(), listener)?;
         let before = journal.done.len();
         let wanted: Vec<usize> = (0..definition.runs()).filter(|&run| shard.has(run)).collect();
-        let pending: Vec<usize> = wanted.iter().copied().filter(|run| !journal.done.contains_key(run)).collect();
+        let pending: Vec<usize> =
+            wanted.iter().copied().filter(|run| !journal.done.contains_key(run)).collect();
         if before > 0 {
             listener.tell(&format!("{before} of {} runs were done before", wanted.len()));
         }
@@ -149,7 +161,11 @@ impl FolderSweep {
 ///
 /// # Errors
 /// The folders are not those of all shards of one sweep, or a file cannot be written.
-pub fn merge(folders: &[PathBuf], output: Option<&Path>, listener: &dyn Listener) -> Result<SweepReport, Failure> {
+pub fn merge(
+    folders: &[PathBuf],
+    output: Option<&Path>,
+    listener: &dyn Listener,
+) -> Result<SweepReport, Failure> {
     let mut journals: Vec<PathBuf> = Vec::new();
     for folder in folders {
         journals.extend(journals_in(folder)?);
@@ -164,7 +180,8 @@ pub fn merge(folders: &[PathBuf], output: Option<&Path>, listener: &dyn Listener
             add_to(&mut done, run, outcome).map_err(|error| Failure::named(place(), error))?;
         }
     }
-    let missing: Vec<usize> = (0..definition.runs()).filter(|run| !done.contains_key(run)).collect();
+    let missing: Vec<usize> =
+        (0..definition.runs()).filter(|run| !done.contains_key(run)).collect();
     if let Some(&first) = missing.first() {
         let (missing, of) = (missing.len(), definition.runs());
         return Err(Failure::input(SweepError::Missing { missing, of, first }));
@@ -183,19 +200,25 @@ fn written(
     before: &Said,
     listener: &dyn Listener,
 ) -> Result<FolderResults, Failure> {
-    let Rendered { summary, json, .. } = results::write(definition, done, &folder, before, listener)?;
+    let Rendered { summary, json, .. } =
+        results::write(definition, done, &folder, before, listener)?;
     Ok(FolderResults { summary, json, folder })
 }
 
 /// Makes the folder of results, unless there is one. `is_named`: by `--output`. A folder is refused
 /// that has some of the files that would be written, and is not a sweep's.
 fn make_folder(folder: &Path, is_named: bool) -> Result<(), Failure> {
-    let name = if is_named { format!("--output {}", folder.display()) } else { folder.display().to_string() };
+    let name = if is_named {
+        format!("--output {}", folder.display())
+    } else {
+        folder.display().to_string()
+    };
     if folder.exists() && !folder.is_dir() {
         return Err(Failure::named(name, FileError::NotADirectory));
     }
     std::fs::create_dir_all(folder).map_err(|error| Failure::named(&name, error))?;
-    let there: Vec<&str> = results::FILES.into_iter().filter(|file| folder.join(file).exists()).collect();
+    let there: Vec<&str> =
+        results::FILES.into_iter().filter(|file| folder.join(file).exists()).collect();
     match there.first() {
         Some(first) if there.len() < results::FILES.len() && journals_in(folder)?.is_empty() => {
             Err(Failure::named(name, SweepError::NoFolderOfSweep { file: (*first).to_owned() }))
@@ -232,7 +255,11 @@ fn folder_of(job: &Path) -> PathBuf {
 }
 
 fn failed(done: &BTreeMap<usize, Outcome>) -> Ending {
-    if done.values().any(|outcome| !outcome.error.is_empty()) { Ending::Failed } else { Ending::Done }
+    if done.values().any(|outcome| !outcome.error.is_empty()) {
+        Ending::Failed
+    } else {
+        Ending::Done
+    }
 }
 
 #[cfg(test)]
@@ -241,11 +268,15 @@ mod tests {
 
     #[test]
     fn shards_divide_the_runs() {
-        let shards: Vec<Shard> = ["1/3", "2/3", "3/3"].map(|text| Shard::parse(text).expect("a shard")).into();
+        let shards: Vec<Shard> =
+            ["1/3", "2/3", "3/3"].map(|text| Shard::parse(text).expect("a shard")).into();
         for run in 0..10 {
             assert_eq!(shards.iter().filter(|shard| shard.has(run)).count(), 1, "{run}");
         }
-        assert_eq!((shards[1].journal(), Shard::WHOLE.journal()), ("runs-2-of-3.jsonl".into(), "runs.jsonl".into()));
+        assert_eq!(
+            (shards[1].journal(), Shard::WHOLE.journal()),
+            ("runs-2-of-3.jsonl".into(), "runs.jsonl".into())
+        );
         for text in ["0/3", "4/3", "1", "a/b", "1/0"] {
             assert!(Shard::parse(text).is_err(), "{text}");
         }

@@ -29,7 +29,8 @@ impl Metric {
     /// Parses `[JOB:]FIGURE`.
     pub(crate) fn parse(text: &str) -> Self {
         let (job, figure) = text.rsplit_once(':').unwrap_or((ALL_JOBS, text));
-        let long = SHORT_NAMES.iter().find(|(short, _)| *short == figure).map_or(figure, |(_, long)| long);
+        let long =
+            SHORT_NAMES.iter().find(|(short, _)| *short == figure).map_or(figure, |(_, long)| long);
         Self { job: job.to_owned(), figure: long.to_owned() }
     }
 
@@ -41,13 +42,19 @@ impl Metric {
 
     /// Returns the name as it is shown.
     pub(crate) fn name(&self) -> String {
-        if self.job == ALL_JOBS { self.figure.clone() } else { format!("{}:{}", self.job, self.figure) }
+        if self.job == ALL_JOBS {
+            self.figure.clone()
+        } else {
+            format!("{}:{}", self.job, self.figure)
+        }
     }
 
     /// Returns the name for people: `reader: 99% latency of writes`.
     pub(crate) fn title(&self) -> String {
         let directions = [("read_", " of reads"), ("write_", " of writes"), ("trim_", " of trims")];
-        let directed = directions.iter().find_map(|(prefix, of)| Some((self.figure.strip_prefix(prefix)?, *of)));
+        let directed = directions
+            .iter()
+            .find_map(|(prefix, of)| Some((self.figure.strip_prefix(prefix)?, *of)));
         let (figure, of) = directed.unwrap_or((&self.figure, ""));
         let words = match figure {
             "ios" => "I/Os".to_owned(),
@@ -98,12 +105,19 @@ impl Bound {
         let bad = || SweepError::Bound { text: text.to_owned() };
         let at = text.find(['<', '>']).ok_or_else(bad)?;
         let (metric, rest) = text.split_at(at);
-        let metric = Metric::parse(Some(metric.trim()).filter(|metric| !metric.is_empty()).ok_or_else(bad)?);
-        let (or_equal, value) = rest[1..].strip_prefix('=').map_or((false, &rest[1..]), |value| (true, value));
+        let metric =
+            Metric::parse(Some(metric.trim()).filter(|metric| !metric.is_empty()).ok_or_else(bad)?);
+        let (or_equal, value) =
+            rest[1..].strip_prefix('=').map_or((false, &rest[1..]), |value| (true, value));
         let value = Some(value.trim()).filter(|value| !value.is_empty()).ok_or_else(bad)?;
         let (value, unit) = quantity(value).ok_or_else(|| {
-            let units: Vec<&str> = UNITS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty()).collect();
-            SweepError::BoundValue { text: text.to_owned(), value: value.to_owned(), units: units.join(", ") }
+            let units: Vec<&str> =
+                UNITS.iter().map(|(name, ..)| *name).filter(|name| !name.is_empty()).collect();
+            SweepError::BoundValue {
+                text: text.to_owned(),
+                value: value.to_owned(),
+                units: units.join(", "),
+            }
         })?;
         if !unit.fits(metric.unit()) {
             let expected = match metric.unit() {
@@ -114,7 +128,11 @@ impl Bound {
                     "a number, such as 100k, if there is such a figure; latencies are mean, p50, p95, p99, p99.9 and max"
                 }
             };
-            return Err(SweepError::BoundUnit { text: text.to_owned(), figure: metric.name(), expected });
+            return Err(SweepError::BoundUnit {
+                text: text.to_owned(),
+                figure: metric.name(),
+                expected,
+            });
         }
         Ok(Self { metric, below: rest.starts_with('<'), or_equal, value })
     }
@@ -194,7 +212,10 @@ mod tests {
         assert_eq!(bound.in_words(), "reader:lat_p99_ns < 2.00ms");
         assert!(bound.missed(2e6) > 0.0);
         let bound = Bound::parse("reader:p99<=2ms").expect("a bound");
-        assert_eq!((bound.missed(2e6), bound.in_words().as_str()), (0.0, "reader:lat_p99_ns <= 2.00ms"));
+        assert_eq!(
+            (bound.missed(2e6), bound.in_words().as_str()),
+            (0.0, "reader:lat_p99_ns <= 2.00ms")
+        );
         assert_eq!(Bound::parse("throughput>=1GB/s").expect("a bound").missed(5e8), 0.5);
         assert_eq!(quantity("100k"), Some((1e5, Written::Number)));
         for text in ["p99<2", "iops>2ms", "throughput>50%", "util_percent<1GB/s"] {
@@ -203,7 +224,10 @@ mod tests {
         }
         assert!(Bound::parse("max<1s").is_ok() && Bound::parse("reader:p95<1ms").is_ok());
         for (text, part) in [
-            ("p100<1s", "p100 takes a number, such as 100k, if there is such a figure; latencies are "),
+            (
+                "p100<1s",
+                "p100 takes a number, such as 100k, if there is such a figure; latencies are ",
+            ),
             ("bw>1MB", "`1MB` is no value; must be a number, alone or with ns, us, ms, s, kB/s, "),
             ("p99<2msec", "`2msec` is no value"),
             ("p99<", "must be FIGURE<VALUE"),

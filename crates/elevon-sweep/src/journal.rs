@@ -45,14 +45,17 @@ impl Outcome {
     pub(crate) fn of_json(value: &Value) -> Option<(usize, Self)> {
         let row = |value: &Value| {
             let figures = value.get("figures")?.as_object()?.iter();
-            let figures: Option<Vec<_>> = figures.map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect();
+            let figures: Option<Vec<_>> =
+                figures.map(|(name, value)| Some((name.clone(), value.as_f64()?))).collect();
             Some(FigureRow { job: value.get("job")?.as_str()?.to_owned(), figures: figures? })
         };
         let rows: Option<Vec<FigureRow>> = value.get("rows")?.as_array()?.iter().map(row).collect();
         let run = usize::try_from(value.get("run")?.as_u64()?).ok()?;
         let warnings = value.get("warnings").and_then(Value::as_array).into_iter().flatten();
-        let warnings = warnings.map(|text| text.as_str().map(str::to_owned)).collect::<Option<_>>()?;
-        let outcome = Self { error: value.get("error")?.as_str()?.to_owned(), warnings, rows: rows? };
+        let warnings =
+            warnings.map(|text| text.as_str().map(str::to_owned)).collect::<Option<_>>()?;
+        let outcome =
+            Self { error: value.get("error")?.as_str()?.to_owned(), warnings, rows: rows? };
         (outcome.rows.is_empty() != outcome.error.is_empty()).then_some((run, outcome))
     }
 }
@@ -69,10 +72,22 @@ pub(crate) struct Journal {
 impl Journal {
     /// Opens or creates the journal of a sweep of `runs` runs. `head` says what the sweep is; a
     /// file of another sweep is refused.
-    pub(crate) fn open(path: &Path, head: &Value, runs: usize, listener: &dyn Listener) -> Result<Self, Failure> {
-        let fail = |error: io::Error| Failure::named(path.display().to_string(), FileError::CannotWrite(error));
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
+    pub(crate) fn open(
+        path: &Path,
+        head: &Value,
+        runs: usize,
+        listener: &dyn Listener,
+    ) -> Result<Self, Failure> {
+        let fail = |error: io::Error| {
+            Failure::named(path.display().to_string(), FileError::CannotWrite(error))
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(fail)?;
         if let Some(error) = not_locked(path, file.try_lock())? {
             listener.tell(&format!(
                 "warning: {}: cannot be locked ({error}), so nothing keeps another sweep from writing it",
@@ -104,7 +119,9 @@ impl Journal {
     pub(crate) fn add(&mut self, run: usize, outcome: Outcome) -> Result<(), Failure> {
         let line = format!("{}\n", outcome.to_json(run));
         let output = self.path.display().to_string();
-        self.file.write_all(line.as_bytes()).map_err(|error| MachineError::Write { output, error })?;
+        self.file
+            .write_all(line.as_bytes())
+            .map_err(|error| MachineError::Write { output, error })?;
         self.done.insert(run, outcome);
         Ok(())
     }
@@ -115,7 +132,9 @@ impl Journal {
 fn not_locked(path: &Path, locked: Result<(), TryLockError>) -> Result<Option<io::Error>, Failure> {
     match locked {
         Ok(()) => Ok(None),
-        Err(TryLockError::WouldBlock) => Err(Failure::named(path.display().to_string(), SweepError::Running)),
+        Err(TryLockError::WouldBlock) => {
+            Err(Failure::named(path.display().to_string(), SweepError::Running))
+        }
         Err(TryLockError::Error(error)) => Ok(Some(error)),
     }
 }
@@ -128,7 +147,11 @@ pub(crate) fn head_of(path: &Path) -> Result<Value, Failure> {
 }
 
 /// Reads a journal whose sweep has this head, and this number of runs.
-pub(crate) fn read(path: &Path, head: &Value, runs: usize) -> Result<BTreeMap<usize, Outcome>, Failure> {
+pub(crate) fn read(
+    path: &Path,
+    head: &Value,
+    runs: usize,
+) -> Result<BTreeMap<usize, Outcome>, Failure> {
     let bytes = bytes_of(path)?;
     parse(path, whole_lines(&bytes), head, runs)
 }
@@ -145,7 +168,12 @@ fn whole_lines(bytes: &[u8]) -> &[u8] {
 }
 
 /// Parses lines, of which each has an end.
-fn parse(path: &Path, lines: &[u8], head: &Value, runs: usize) -> Result<BTreeMap<usize, Outcome>, Failure> {
+fn parse(
+    path: &Path,
+    lines: &[u8],
+    head: &Value,
+    runs: usize,
+) -> Result<BTreeMap<usize, Outcome>, Failure> {
     let mut done = BTreeMap::new();
     for (at, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {
         let value: Value = serde_json::from_slice(line).map_err(|_| no_journal(path, at + 1))?;
@@ -153,13 +181,19 @@ fn parse(path: &Path, lines: &[u8], head: &Value, runs: usize) -> Result<BTreeMa
             let (own, wanted) = (of_runs(&value), of_runs(head));
             if own != wanted {
                 let differs = differing(&own, &wanted);
-                return Err(Failure::named(path.display().to_string(), SweepError::AnotherSweep { differs }));
+                return Err(Failure::named(
+                    path.display().to_string(),
+                    SweepError::AnotherSweep { differs },
+                ));
             }
             continue;
         }
         let (run, outcome) = Outcome::of_json(&value).ok_or_else(|| no_journal(path, at + 1))?;
         if run >= runs {
-            return Err(Failure::named(format!("{}:{}", path.display(), at + 1), SweepError::NoSuchRun { run, runs }));
+            return Err(Failure::named(
+                format!("{}:{}", path.display(), at + 1),
+                SweepError::NoSuchRun { run, runs },
+            ));
         }
         let place = || format!("{}:{}", path.display(), at + 1);
         add_to(&mut done, run, outcome).map_err(|error| Failure::named(place(), error))?;
@@ -168,7 +202,11 @@ fn parse(path: &Path, lines: &[u8], head: &Value, runs: usize) -> Result<BTreeMa
 }
 
 /// Adds a run to what is done. Refuses one that is there with another outcome: runs repeat.
-pub(crate) fn add_to(done: &mut BTreeMap<usize, Outcome>, run: usize, outcome: Outcome) -> Result<(), SweepError> {
+pub(crate) fn add_to(
+    done: &mut BTreeMap<usize, Outcome>,
+    run: usize,
+    outcome: Outcome,
+) -> Result<(), SweepError> {
     match done.insert(run, outcome) {
         Some(before) if before != done[&run] => Err(SweepError::Disagrees { run }),
         _ => Ok(()),
@@ -188,7 +226,9 @@ pub(crate) fn of_runs(head: &Value) -> Value {
     let mut head = head.clone();
     let is_sample = head.get("sample").is_some_and(|sample| sample != "grid");
     if let Some(keys) = head.as_object_mut() {
-        let axis = keys.remove(COMPARE).and_then(|text| Some(text.as_str()?.split_once('=')?.0.to_owned()));
+        let axis = keys
+            .remove(COMPARE)
+            .and_then(|text| Some(text.as_str()?.split_once('=')?.0.to_owned()));
         if let Some(axis) = axis.filter(|_| is_sample) {
             keys.insert(COMPARE.to_owned(), axis.into());
         }
@@ -203,7 +243,9 @@ fn differing(a: &Value, b: &Value) -> String {
     let (a, b) = (of(a), of(b));
     let keys: BTreeSet<&String> = a.keys().chain(b.keys()).collect();
     let named = |key: &String| match (a.get(key), b.get(key)) {
-        (Some(a @ Value::Object(_)), Some(b @ Value::Object(_))) => format!("{key} {}", differing(a, b)),
+        (Some(a @ Value::Object(_)), Some(b @ Value::Object(_))) => {
+            format!("{key} {}", differing(a, b))
+        }
         _ => key.clone(),
     };
     let keys = keys.into_iter().filter(|key| a.get(*key) != b.get(*key)).map(named);
@@ -235,10 +277,12 @@ mod tests {
         drop(journal);
         let text = std::fs::read(&path).expect("a journal");
         // Cut off within a character.
-        std::fs::write(&path, [&text[..], b"{\"run\": 1, \"error\": \"\xc3"].concat()).expect("space");
+        std::fs::write(&path, [&text[..], b"{\"run\": 1, \"error\": \"\xc3"].concat())
+            .expect("space");
         assert_eq!(read(&path, &head, 4).expect("a journal").len(), 2);
         let mut journal = Journal::open(&path, &head, 4, &Silent).expect("the same journal");
-        let expected: BTreeMap<usize, Outcome> = [(0, outcome(7.0)), (3, outcome(1e9 / 3.0))].into();
+        let expected: BTreeMap<usize, Outcome> =
+            [(0, outcome(7.0)), (3, outcome(1e9 / 3.0))].into();
         assert_eq!(journal.done, expected);
         journal.add(1, outcome(8.0)).expect("space");
         drop(journal);
@@ -255,13 +299,19 @@ mod tests {
 
         let of_sample = |compare: &str| of_runs(&json!({"sample": "sobol:4", "compare": compare}));
         assert_eq!(of_sample("iodepth=1"), of_sample("iodepth=2"));
-        assert_ne!(of_sample("iodepth=1"), of_sample("bs=4k"), "a sample has all values of the axis");
+        assert_ne!(
+            of_sample("iodepth=1"),
+            of_sample("bs=4k"),
+            "a sample has all values of the axis"
+        );
 
         let line = outcome(9.0).to_json(1);
-        std::fs::write(&path, format!("{}{line}\n", std::fs::read_to_string(&path).expect("text"))).expect("space");
+        std::fs::write(&path, format!("{}{line}\n", std::fs::read_to_string(&path).expect("text")))
+            .expect("space");
         let error = read(&path, &head, 4).expect_err("a run with two outcomes").to_string();
         assert!(error.contains("runs.jsonl:5: run 1 is there twice"), "{error}");
-        std::fs::write(&path, format!("{head}\n{{\"run\": 0, \"error\": \"\", \"rows\": []}}\n")).expect("space");
+        std::fs::write(&path, format!("{head}\n{{\"run\": 0, \"error\": \"\", \"rows\": []}}\n"))
+            .expect("space");
         let error = read(&path, &head, 4).expect_err("a run without figures").to_string();
         assert!(error.contains("runs.jsonl:2: is no line of a sweep's journal"), "{error}");
     }
@@ -271,15 +321,18 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("runs.jsonl");
         let first =
-            Journal::open(&path, &json!({"over": ["iodepth=1,2"], "seeds": [1]}), 2, &Silent).expect("a new journal");
+            Journal::open(&path, &json!({"over": ["iodepth=1,2"], "seeds": [1]}), 2, &Silent)
+                .expect("a new journal");
         assert!(Journal::open(&path, &json!({}), 2, &Silent).is_err(), "it is being written");
         drop(first);
         let error =
-            Journal::open(&path, &json!({"over": ["iodepth=1,4"], "seeds": [1]}), 2, &Silent).expect_err("another");
+            Journal::open(&path, &json!({"over": ["iodepth=1,4"], "seeds": [1]}), 2, &Silent)
+                .expect_err("another");
         assert!(error.to_string().contains("over"), "{error}");
         for text in [&b"no json\n"[..], b"\xff\xfe\n", b"no line"] {
             std::fs::write(&path, text).expect("space");
-            let error = Journal::open(&path, &json!({}), 2, &Silent).expect_err("no journal").to_string();
+            let error =
+                Journal::open(&path, &json!({}), 2, &Silent).expect_err("no journal").to_string();
             assert!(error.contains("runs.jsonl:1: is no line of a sweep's journal"), "{error}");
             assert_eq!(std::fs::read(&path).expect("it is left"), text);
         }

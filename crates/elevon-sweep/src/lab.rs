@@ -52,7 +52,8 @@ pub enum LabError {
 impl From<Failure> for LabError {
     fn from(failure: Failure) -> Self {
         let text = failure.to_string();
-        let lines: Vec<&str> = text.lines().map(|line| line.strip_prefix("elevon: ").unwrap_or(line)).collect();
+        let lines: Vec<&str> =
+            text.lines().map(|line| line.strip_prefix("elevon: ").unwrap_or(line)).collect();
         let text = lines.join("\n");
         match failure {
             Failure::Input(_) => Self::Input(text),
@@ -130,7 +131,12 @@ impl From<Series> for RunSeries {
 /// # Errors
 /// The jobs or options are wrong, or a real device fails. A run with I/O errors is no error here:
 /// its [`Run::ending`] says so.
-pub fn run(jobs: &[String], options: &[String], texts: Texts, interrupt: &Interrupt) -> Result<Run, LabError> {
+pub fn run(
+    jobs: &[String],
+    options: &[String],
+    texts: Texts,
+    interrupt: &Interrupt,
+) -> Result<Run, LabError> {
     let jobs: Vec<PathBuf> = jobs.iter().map(PathBuf::from).collect();
     let plan = Plan::of_texts(&jobs, &stack(options)?, Arc::new(texts))?;
     let (mut result, ending) = execute(&plan, &mut NoObserver, interrupt)?;

@@ -29,10 +29,12 @@ pub(crate) enum Sampling {
 impl Sampling {
     /// Parses `latin:COUNT` or `sobol:COUNT`.
     pub(crate) fn parse(text: &str) -> Result<Self, SweepError> {
-        let bad = || SweepError::Sample { text: text.to_owned(), latin: MAX_POINTS, sobol: MAX_OF_SOBOL };
+        let bad =
+            || SweepError::Sample { text: text.to_owned(), latin: MAX_POINTS, sobol: MAX_OF_SOBOL };
         let (kind, count) = text.split_once(':').ok_or_else(bad)?;
         let most = if kind == "sobol" { MAX_OF_SOBOL } else { MAX_POINTS };
-        let count = count.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(bad)?;
+        let count =
+            count.parse().ok().filter(|count| (1..=most).contains(count)).ok_or_else(bad)?;
         match kind {
             "latin" => Ok(Self::Latin(count)),
             "sobol" => Ok(Self::Sobol(count)),
@@ -63,7 +65,10 @@ pub(crate) fn points(
     let sample = on_axes(&drawn, all);
     let Some((at, values)) = apart else { return Ok(sample) };
     if sample.len().saturating_mul(values) as u64 > MAX_POINTS {
-        return Err(SweepError::TooMany { points: format!("{} x {values}", sample.len()), most: MAX_POINTS });
+        return Err(SweepError::TooMany {
+            points: format!("{} x {values}", sample.len()),
+            most: MAX_POINTS,
+        });
     }
     let with = |place: &Point, value: usize| {
         let mut point = place.clone();
@@ -82,7 +87,9 @@ pub(crate) fn sobol_points(axes: &[Axis], count: u64, seed: u64) -> Vec<Point> {
 fn on_axes(axes: &[&Axis], cube: Vec<Vec<f64>>) -> Vec<Point> {
     let mut seen = std::collections::BTreeSet::new();
     let point = |shares: Vec<f64>| -> Point {
-        let place = |(share, axis): (f64, &&Axis)| ((share * axis.len() as f64) as usize).min(axis.len() - 1);
+        let place = |(share, axis): (f64, &&Axis)| {
+            ((share * axis.len() as f64) as usize).min(axis.len() - 1)
+        };
         shares.into_iter().zip(axes).map(place).collect()
     };
     cube.into_iter().map(point).filter(|point| seen.insert(point.clone())).collect()
@@ -122,13 +129,18 @@ fn latin(axes: usize, count: u64, seed: u64) -> Vec<Vec<f64>> {
         let share = below(draw(seed, PLACE + axis, part), 1 << 32) as f64 / (1u64 << 32) as f64;
         (part as f64 + share) / count as f64
     };
-    let point = |at: usize| (0..).zip(&orders).map(|(axis, order)| within(axis, order[at])).collect();
+    let point =
+        |at: usize| (0..).zip(&orders).map(|(axis, order)| within(axis, order[at])).collect();
     (0..count as usize).map(point).collect()
 }
 
 fn sobol(axes: usize, count: u64, seed: u64) -> Vec<Vec<f64>> {
     let seed = (seed ^ seed >> 32) as u32;
-    let point = |at: u64| (0..axes as u32).map(|axis| f64::from(sobol_burley::sample(at as u32, axis, seed))).collect();
+    let point = |at: u64| {
+        (0..axes as u32)
+            .map(|axis| f64::from(sobol_burley::sample(at as u32, axis, seed)))
+            .collect()
+    };
     (0..count).map(point).collect()
 }
 
@@ -137,7 +149,9 @@ mod tests {
     use super::*;
 
     fn axes() -> Vec<Axis> {
-        ["iodepth=1..1000", "scheduler=none,bfq", "bs=4k,8k,16k"].map(|text| Axis::parse(text).expect("an axis")).into()
+        ["iodepth=1..1000", "scheduler=none,bfq", "bs=4k,8k,16k"]
+            .map(|text| Axis::parse(text).expect("an axis"))
+            .into()
     }
 
     #[test]
@@ -201,8 +215,10 @@ mod tests {
 
     #[test]
     fn too_many_points_are_refused() {
-        let axes =
-            vec![Axis::parse("iodepth=1..2000").expect("an axis"), Axis::parse("nice=0..2000").expect("an axis")];
+        let axes = vec![
+            Axis::parse("iodepth=1..2000").expect("an axis"),
+            Axis::parse("nice=0..2000").expect("an axis"),
+        ];
         let error = points(&axes, Sampling::Grid, 1, None).expect_err("millions").to_string();
         assert!(error.contains("2000 x 2001"), "{error}");
         for text in ["latin", "latin:0", "halton:5", "sobol:9999999"] {

@@ -15,7 +15,8 @@ use crate::summary::{Results, Samples};
 use crate::table::{Row, Table, of_table};
 
 /// The files of the results.
-pub(crate) const FILES: [&str; 5] = ["results.csv", "results.jsonl", "results.parquet", "summary.txt", "index.html"];
+pub(crate) const FILES: [&str; 5] =
+    ["results.csv", "results.jsonl", "results.parquet", "summary.txt", "index.html"];
 
 /// The results of a sweep in all their forms.
 pub(crate) struct Rendered {
@@ -28,9 +29,13 @@ pub(crate) struct Rendered {
 }
 
 impl Rendered {
-    pub(crate) fn new(definition: &Definition, done: &BTreeMap<usize, Outcome>) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        definition: &Definition,
+        done: &BTreeMap<usize, Outcome>,
+    ) -> Result<Self, Failure> {
         let table = table(definition, done)?;
-        let failure = |name: &str, error: std::io::Error| NewFile::failure("", Path::new(name), error);
+        let failure =
+            |name: &str, error: std::io::Error| NewFile::failure("", Path::new(name), error);
         let csv = table.csv().map_err(|error| failure("results.csv", of_table(error)))?;
         let mut parquet = Vec::new();
         table.parquet(&mut parquet).map_err(|error| failure("results.parquet", of_table(error)))?;
@@ -119,8 +124,12 @@ fn table(definition: &Definition, done: &BTreeMap<usize, Outcome>) -> Result<Tab
             command: command.clone(),
         };
         for row in &outcome.rows {
-            let values: BTreeMap<&str, f64> = row.figures.iter().map(|(name, value)| (name.as_str(), *value)).collect();
-            rows.push(of(&row.job, figures.iter().map(|name| values.get(name.as_str()).copied()).collect()));
+            let values: BTreeMap<&str, f64> =
+                row.figures.iter().map(|(name, value)| (name.as_str(), *value)).collect();
+            rows.push(of(
+                &row.job,
+                figures.iter().map(|name| values.get(name.as_str()).copied()).collect(),
+            ));
         }
         if outcome.rows.is_empty() {
             rows.push(of(ALL_JOBS, vec![None; figures.len()]));

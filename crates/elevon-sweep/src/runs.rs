@@ -38,7 +38,8 @@ pub(crate) fn check(
             return Ok(None);
         }
         let number = point * definition.seeds.len();
-        let plan = definition.plan(number).map_err(|failure| at_point(definition, point, failure))?;
+        let plan =
+            definition.plan(number).map_err(|failure| at_point(definition, point, failure))?;
         if plan.is_real() {
             let device = definition.options(number)?.device;
             return Err(Failure::named(format!("--device {device}"), SweepError::RealDevice));
@@ -55,7 +56,9 @@ pub(crate) fn check(
 
 /// Names the point in the errors of its plan. Errors that every point has are returned as they are.
 pub(crate) fn at_point(definition: &Definition, point: usize, failure: Failure) -> Failure {
-    let of_all = definition.plan_without_point().is_err_and(|other| other.to_string() == failure.to_string());
+    let of_all = definition
+        .plan_without_point()
+        .is_err_and(|other| other.to_string() == failure.to_string());
     if of_all {
         return failure;
     }
@@ -81,7 +84,11 @@ pub(crate) fn run_all(
 }
 
 /// Does one run; `None` if an interrupt cut it off.
-pub(crate) fn one(definition: &Definition, run: usize, interrupt: &Interrupt) -> Result<Option<Outcome>, Failure> {
+pub(crate) fn one(
+    definition: &Definition,
+    run: usize,
+    interrupt: &Interrupt,
+) -> Result<Option<Outcome>, Failure> {
     let plan = definition.plan(run)?;
     // A point that cannot run on its device is a result, too.
     let warnings = |all: &[String]| definition.at_no_point(definition.run(run).0, all);
@@ -91,7 +98,11 @@ pub(crate) fn one(definition: &Definition, run: usize, interrupt: &Interrupt) ->
             let text = failure.to_string();
             let line = text.lines().next().unwrap_or("failed");
             let error = line.strip_prefix("elevon: ").unwrap_or(line).to_owned();
-            return Ok(Some(Outcome { error, warnings: warnings(&plan.warnings), rows: Vec::new() }));
+            return Ok(Some(Outcome {
+                error,
+                warnings: warnings(&plan.warnings),
+                rows: Vec::new(),
+            }));
         }
     };
     let error = match ending {

@@ -56,7 +56,8 @@ impl Said {
     /// Returns the warnings that `before` does not have, with the share of the runs where it is not
     /// all of them.
     pub fn lines(&self, before: &Self) -> Vec<String> {
-        let new: Vec<&Warning> = self.all.iter().filter(|one| !before.places.contains_key(&one.text)).collect();
+        let new: Vec<&Warning> =
+            self.all.iter().filter(|one| !before.places.contains_key(&one.text)).collect();
         let line = |one: &&Warning| match one.runs == self.runs {
             true => one.text.clone(),
             false => format!("{} (in {} of {} {})", one.text, one.runs, self.runs, self.noun),

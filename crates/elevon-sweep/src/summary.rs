@@ -77,8 +77,15 @@ impl Results<'_> {
     /// Returns the summary.
     pub fn document(&self) -> Document {
         let mut document = Document::new(&self.title);
-        let over = if self.seeds.len() > 1 { ", ± half of the 95 % interval of the mean over seeds" } else { "" };
-        let (points, seeds) = (counted(self.points.len() as u64, self.noun), counted(self.seeds.len() as u64, "seed"));
+        let over = if self.seeds.len() > 1 {
+            ", ± half of the 95 % interval of the mean over seeds"
+        } else {
+            ""
+        };
+        let (points, seeds) = (
+            counted(self.points.len() as u64, self.noun),
+            counted(self.seeds.len() as u64, "seed"),
+        );
         document.paragraph(format!("{points}, {seeds} each{over}. Latency is total latency."));
         document.paragraph(format!(
             "elevon {} with the rules of kernel {DEFAULT_KERNEL} unless another is given, {}. What each {} adds its own options to:",
@@ -91,8 +98,10 @@ impl Results<'_> {
             document.paragraph(format!("Warning: {warning}"));
         }
         if self.failed > 0 {
-            document
-                .paragraph(format!("{} runs failed; results.csv says why, and they count nowhere here.", self.failed));
+            document.paragraph(format!(
+                "{} runs failed; results.csv says why, and they count nowhere here.",
+                self.failed
+            ));
         }
         self.plots(&mut document, ALL_JOBS);
         self.chance(&mut document);
@@ -117,7 +126,10 @@ impl Results<'_> {
             let means = own.filter_map(|((_, name), samples)| {
                 let values: Vec<f64> = samples[at].iter().flatten().copied().collect();
                 let Interval { mean, half_width, samples } = Interval::from_samples(&values)?;
-                Some((name.clone(), json!({"mean": mean, "half_width_95": half_width, "samples": samples})))
+                Some((
+                    name.clone(),
+                    json!({"mean": mean, "half_width_95": half_width, "samples": samples}),
+                ))
             });
             means.collect()
         };
@@ -158,8 +170,10 @@ impl Results<'_> {
             json!({"point": self.point(at), "job": job, "figures": figures})
         };
         let pairs = self.pairs();
-        let rows: Vec<Value> = pairs.iter().flat_map(|pair| self.jobs.iter().map(|job| row(job, *pair))).collect();
-        let of_rows = rows.iter().filter_map(|row| row["figures"].as_object()).flat_map(Map::values);
+        let rows: Vec<Value> =
+            pairs.iter().flat_map(|pair| self.jobs.iter().map(|job| row(job, *pair))).collect();
+        let of_rows =
+            rows.iter().filter_map(|row| row["figures"].as_object()).flat_map(Map::values);
         let compared = of_rows.filter(|change| !change["low_95_percent"].is_null()).count();
         json!({
             "against": {axis.key.as_str(): axis.value(base)},
@@ -191,9 +205,11 @@ impl Results<'_> {
     fn change(&self, job: &str, key: &str, at: usize, with: usize) -> Option<Change> {
         let samples = self.samples.get(&(job.to_owned(), key.to_owned()))?;
         let both = samples[with].iter().zip(&samples[at]);
-        let pairs: Vec<(f64, f64)> = both.filter_map(|(first, second)| Some(((*first)?, (*second)?))).collect();
+        let pairs: Vec<(f64, f64)> =
+            both.filter_map(|(first, second)| Some(((*first)?, (*second)?))).collect();
         let ratio = RatioInterval::from_pairs(&pairs)?;
-        let unit = SHOWN.iter().find(|shown| shown.key == key).map_or(Unit::Count, |shown| shown.unit);
+        let unit =
+            SHOWN.iter().find(|shown| shown.key == key).map_or(Unit::Count, |shown| shown.unit);
         Some(Change { is_clear: is_clear(key, unit, &pairs, &ratio), ratio })
     }
 
@@ -202,8 +218,11 @@ impl Results<'_> {
         let mut compared = Vec::new();
         for (at, with) in self.pairs() {
             for job in self.jobs {
-                let changes = SHOWN.iter().filter_map(|shown| self.change(job, shown.key, at, with));
-                compared.extend(changes.filter(|one| one.ratio.bounds.is_some()).map(|one| one.is_clear));
+                let changes =
+                    SHOWN.iter().filter_map(|shown| self.change(job, shown.key, at, with));
+                compared.extend(
+                    changes.filter(|one| one.ratio.bounds.is_some()).map(|one| one.is_clear),
+                );
             }
         }
         if compared.is_empty() {
@@ -221,13 +240,22 @@ impl Results<'_> {
     /// Returns the values of a figure of a job at a point.
     pub(crate) fn values(&self, job: &str, key: &str, point: usize) -> Vec<f64> {
         let samples = self.samples.get(&(job.to_owned(), key.to_owned()));
-        samples.map(|samples| samples[point].iter().flatten().copied().collect()).unwrap_or_default()
+        samples
+            .map(|samples| samples[point].iter().flatten().copied().collect())
+            .unwrap_or_default()
     }
 
     fn means(&self, document: &mut Document, job: &str) {
-        let heads =
-            self.axes.iter().map(|axis| axis.key.clone()).chain(SHOWN.iter().map(|shown| shown.title.to_owned()));
-        let mut table = Table { header: heads.collect(), words: (0..self.axes.len()).collect(), rows: Vec::new() };
+        let heads = self
+            .axes
+            .iter()
+            .map(|axis| axis.key.clone())
+            .chain(SHOWN.iter().map(|shown| shown.title.to_owned()));
+        let mut table = Table {
+            header: heads.collect(),
+            words: (0..self.axes.len()).collect(),
+            rows: Vec::new(),
+        };
         for (at, point) in self.points.iter().enumerate().take(ROWS) {
             let mut row = self.labels(point);
             for shown in &SHOWN {
@@ -256,15 +284,24 @@ impl Results<'_> {
     /// of the same values of all other axes.
     fn differences(&self, document: &mut Document, job: &str) {
         let Some((axis, base)) = self.compare else { return };
-        let heads =
-            self.axes.iter().map(|axis| axis.key.clone()).chain(SHOWN.iter().map(|shown| shown.title.to_owned()));
-        let mut table = Table { header: heads.collect(), words: (0..self.axes.len()).collect(), rows: Vec::new() };
+        let heads = self
+            .axes
+            .iter()
+            .map(|axis| axis.key.clone())
+            .chain(SHOWN.iter().map(|shown| shown.title.to_owned()));
+        let mut table = Table {
+            header: heads.collect(),
+            words: (0..self.axes.len()).collect(),
+            rows: Vec::new(),
+        };
         let pairs = self.pairs();
         for &(at, with) in pairs.iter().take(ROWS) {
             let mut row = self.labels(&self.points[at]);
             for shown in &SHOWN {
                 let change = self.change(job, shown.key, at, with);
-                row.push(change.map_or("-".to_owned(), |change| change_in_words(&change.ratio, change.is_clear)));
+                row.push(change.map_or("-".to_owned(), |change| {
+                    change_in_words(&change.ratio, change.is_clear)
+                }));
             }
             table.rows.push(row);
         }
@@ -284,7 +321,8 @@ impl Results<'_> {
 /// more than the rounding of the figure `key`.
 pub(crate) fn is_clear(key: &str, unit: Unit, pairs: &[(f64, f64)], ratio: &RatioInterval) -> bool {
     let count = pairs.len().max(1) as f64;
-    let (first, second) = pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
+    let (first, second) =
+        pairs.iter().fold((0.0, 0.0), |sums, pair| (sums.0 + pair.0, sums.1 + pair.1));
     let (first, second) = (first / count, second / count);
     let larger = first.max(second);
     let bin = if is_percentile(key) { BIN * larger } else { 0.0 };
@@ -327,7 +365,8 @@ mod tests {
         let clear = |key: &str, unit, pairs: &[(f64, f64)]| {
             is_clear(key, unit, pairs, &RatioInterval::from_pairs(pairs).expect("pairs"))
         };
-        let pairs = |first: f64, second: f64| [1.0, 1.0001, 0.9999].map(|x| (first * x, second * x));
+        let pairs =
+            |first: f64, second: f64| [1.0, 1.0001, 0.9999].map(|x| (first * x, second * x));
         // 97.80 and 97.82 us are both shown as 97.8us; 97.8 and 98.4 are not the same.
         assert!(!clear("lat_mean_ns", Unit::Nanos, &pairs(97_800.0, 97_820.0)));
         assert!(clear("lat_mean_ns", Unit::Nanos, &pairs(97_800.0, 98_400.0)));
@@ -345,6 +384,9 @@ mod tests {
 
     #[test]
     fn stars_by_chance_are_counted() {
-        assert_eq!([0.4, 1.0, 3.2, 12.4].map(counted_about), ["0.4 stars", "1 star", "3 stars", "12 stars"]);
+        assert_eq!(
+            [0.4, 1.0, 3.2, 12.4].map(counted_about),
+            ["0.4 stars", "1 star", "3 stars", "12 stars"]
+        );
     }
 }

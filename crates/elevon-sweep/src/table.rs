@@ -44,12 +44,19 @@ impl Table {
     fn columns(&self) -> Vec<&str> {
         let point = self.axes.iter().map(String::as_str);
         let figures = self.figures.iter().map(String::as_str);
-        ["run"].into_iter().chain(point).chain(["seed", "job", "error"]).chain(figures).chain(["command"]).collect()
+        ["run"]
+            .into_iter()
+            .chain(point)
+            .chain(["seed", "job", "error"])
+            .chain(figures)
+            .chain(["command"])
+            .collect()
     }
 
     /// Returns an axis as whole numbers, if all its values are such, as readers of CSV take them.
     fn whole(&self, axis: usize) -> Option<Vec<i64>> {
-        let number = |text: &String| text.parse().ok().filter(|number: &i64| number.to_string() == *text);
+        let number =
+            |text: &String| text.parse().ok().filter(|number: &i64| number.to_string() == *text);
         self.rows.iter().map(|row| number(&row.point[axis])).collect()
     }
 
@@ -62,7 +69,11 @@ impl Table {
             let mut cells = vec![row.run.to_string()];
             cells.extend(row.point.iter().cloned());
             cells.extend([row.seed.to_string(), row.job.clone(), row.error.clone()]);
-            cells.extend(row.figures.iter().map(|figure| figure.map_or_else(String::new, |value| value.to_string())));
+            cells.extend(
+                row.figures
+                    .iter()
+                    .map(|figure| figure.map_or_else(String::new, |value| value.to_string())),
+            );
             cells.push(row.command.clone());
             out.write_record(cells)?;
         }
@@ -75,7 +86,9 @@ impl Table {
         let mut out = String::new();
         let whole: Vec<_> = (0..self.axes.len()).map(|axis| self.whole(axis)).collect();
         for (at, row) in self.rows.iter().enumerate() {
-            let value = |axis: usize| whole[axis].as_ref().map_or_else(|| json!(row.point[axis]), |all| json!(all[at]));
+            let value = |axis: usize| {
+                whole[axis].as_ref().map_or_else(|| json!(row.point[axis]), |all| json!(all[at]))
+            };
             let point: Map<String, Value> =
                 (0..).zip(&self.axes).map(|(axis, key)| (key.clone(), value(axis))).collect();
             let figures: Map<String, Value> = self
@@ -96,30 +109,46 @@ impl Table {
     /// Writes the table as Parquet, compressed with zstd.
     pub(crate) fn parquet<W: Write + Send>(&self, out: W) -> Result<(), ParquetError> {
         let level = ZstdLevel::try_new(3)?;
-        let properties = WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
+        let properties =
+            WriterProperties::builder().set_compression(Compression::ZSTD(level)).build();
         let mut file = SerializedFileWriter::new(out, self.schema()?, Arc::new(properties))?;
         let mut group = file.next_row_group()?;
         // A seed above 2^63 keeps its bits; the schema says that they have no sign.
-        let numbers = |of: &dyn Fn(&Row) -> u64| self.rows.iter().map(|row| of(row) as i64).collect::<Vec<i64>>();
-        let texts = |of: &dyn Fn(&Row) -> &str| self.rows.iter().map(|row| of(row).into()).collect::<Vec<ByteArray>>();
-        let mut next = |write: &mut dyn FnMut(&mut SerializedColumnWriter<'_>) -> Result<usize, ParquetError>| {
+        let numbers = |of: &dyn Fn(&Row) -> u64| {
+            self.rows.iter().map(|row| of(row) as i64).collect::<Vec<i64>>()
+        };
+        let texts = |of: &dyn Fn(&Row) -> &str| {
+            self.rows.iter().map(|row| of(row).into()).collect::<Vec<ByteArray>>()
+        };
+        let mut next = |write: &mut dyn FnMut(
+            &mut SerializedColumnWriter<'_>,
+        ) -> Result<usize, ParquetError>| {
             let Some(mut column) = group.next_column()? else { return Ok(()) };
             write(&mut column)?;
             column.close()
         };
-        next(&mut |c| c.typed::<Int64Type>().write_batch(&numbers(&|row| row.run as u64), None, None))?;
+        next(&mut |c| {
+            c.typed::<Int64Type>().write_batch(&numbers(&|row| row.run as u64), None, None)
+        })?;
         for at in 0..self.axes.len() {
             next(&mut |c| match self.whole(at) {
                 Some(numbers) => c.typed::<Int64Type>().write_batch(&numbers, None, None),
-                None => c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.point[at]), None, None),
+                None => c.typed::<ByteArrayType>().write_batch(
+                    &texts(&|row| &row.point[at]),
+                    None,
+                    None,
+                ),
             })?;
         }
         next(&mut |c| c.typed::<Int64Type>().write_batch(&numbers(&|row| row.seed), None, None))?;
         next(&mut |c| c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.job), None, None))?;
-        next(&mut |c| c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.error), None, None))?;
+        next(&mut |c| {
+            c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.error), None, None)
+        })?;
         for at in 0..self.figures.len() {
             let values: Vec<f64> = self.rows.iter().filter_map(|row| row.figures[at]).collect();
-            let levels: Vec<i16> = self.rows.iter().map(|row| i16::from(row.figures[at].is_some())).collect();
+            let levels: Vec<i16> =
+                self.rows.iter().map(|row| i16::from(row.figures[at].is_some())).collect();
             next(&mut |c| match is_whole(&self.figures[at]) {
                 true => {
                     let whole: Vec<i64> = values.iter().map(|value| *value as i64).collect();
@@ -128,17 +157,23 @@ impl Table {
                 false => c.typed::<DoubleType>().write_batch(&values, Some(&levels), None),
             })?;
         }
-        next(&mut |c| c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.command), None, None))?;
+        next(&mut |c| {
+            c.typed::<ByteArrayType>().write_batch(&texts(&|row| &row.command), None, None)
+        })?;
         group.close()?;
         file.close().map(drop)
     }
 
     fn schema(&self) -> Result<Arc<Type>, ParquetError> {
-        let column = |name: &str, physical: PhysicalType, logical: Option<LogicalType>, repetition| {
-            let builder = Type::primitive_type_builder(name, physical).with_repetition(repetition);
-            builder.with_logical_type(logical).build().map(Arc::new)
+        let column =
+            |name: &str, physical: PhysicalType, logical: Option<LogicalType>, repetition| {
+                let builder =
+                    Type::primitive_type_builder(name, physical).with_repetition(repetition);
+                builder.with_logical_type(logical).build().map(Arc::new)
+            };
+        let text = |name: &str| {
+            column(name, PhysicalType::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED)
         };
-        let text = |name: &str| column(name, PhysicalType::BYTE_ARRAY, Some(LogicalType::String), Repetition::REQUIRED);
         let number = |name: &str| column(name, PhysicalType::INT64, None, Repetition::REQUIRED);
         let mut fields = vec![number("run")?];
         for (at, axis) in self.axes.iter().enumerate() {
@@ -148,7 +183,8 @@ impl Table {
         let seed = column("seed", PhysicalType::INT64, Some(unsigned), Repetition::REQUIRED)?;
         fields.extend([seed, text("job")?, text("error")?]);
         for figure in &self.figures {
-            let physical = if is_whole(figure) { PhysicalType::INT64 } else { PhysicalType::DOUBLE };
+            let physical =
+                if is_whole(figure) { PhysicalType::INT64 } else { PhysicalType::DOUBLE };
             fields.push(column(figure, physical, None, Repetition::OPTIONAL)?);
         }
         fields.push(text("command")?);
@@ -205,10 +241,14 @@ mod tests {
              1,\"8,16k\",18446744073709551615,a,,2,0.5,,elevon run 'a b.fio' --seed 1\n"
         );
         let json = table().json_lines();
-        let first: Value = serde_json::from_str(json.lines().next().expect("a line")).expect("JSON");
+        let first: Value =
+            serde_json::from_str(json.lines().next().expect("a line")).expect("JSON");
         assert_eq!(first["figures"]["iops"], json!(1e9 / 3.0));
         assert_eq!(first["figures"]["ios"], json!(2000), "a count is a whole number");
-        assert_eq!((&first["figures"]["read_iops"], &first["point"]["bs"]), (&Value::Null, &json!("4k")));
+        assert_eq!(
+            (&first["figures"]["read_iops"], &first["point"]["bs"]),
+            (&Value::Null, &json!("4k"))
+        );
     }
 
     #[test]
@@ -216,9 +256,13 @@ mod tests {
         let mut out = Vec::new();
         table().parquet(&mut out).expect("memory");
         let file = SerializedFileReader::new(bytes::Bytes::from(out)).expect("a file");
-        let rows: Vec<_> = file.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+        let rows: Vec<_> =
+            file.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
         assert_eq!(rows.len(), 2);
-        assert_eq!((rows[0].get_long(0).expect("run"), rows[1].get_string(1).expect("bs").as_str()), (0, "8,16k"));
+        assert_eq!(
+            (rows[0].get_long(0).expect("run"), rows[1].get_string(1).expect("bs").as_str()),
+            (0, "8,16k")
+        );
         assert_eq!(rows[0].get_ulong(2).expect("a seed"), u64::MAX);
         assert_eq!(rows[0].get_double(5).expect("iops").to_bits(), (1e9f64 / 3.0).to_bits());
         assert!(rows[0].get_long(7).expect("ios") == 2000 && rows[1].get_long(7).is_err());

@@ -86,14 +86,20 @@ impl Goals {
         {
             return Err(Failure::input(SweepError::GoalTwice { metric: first.name() }));
         }
-        let bounds = request.subject_to.iter().map(|text| Bound::parse(text)).collect::<Result<_, _>>();
+        let bounds =
+            request.subject_to.iter().map(|text| Bound::parse(text)).collect::<Result<_, _>>();
         Ok(Self { all, bounds: bounds.map_err(Failure::input)? })
     }
 
     /// Yields the metrics of goals and bounds, each once.
     fn metrics(&self) -> Vec<&Metric> {
         let mut metrics: Vec<&Metric> = Vec::new();
-        for metric in self.all.iter().map(|(metric, _)| metric).chain(self.bounds.iter().map(|bound| &bound.metric)) {
+        for metric in self
+            .all
+            .iter()
+            .map(|(metric, _)| metric)
+            .chain(self.bounds.iter().map(|bound| &bound.metric))
+        {
             if !metrics.contains(&metric) {
                 metrics.push(metric);
             }
@@ -193,8 +199,17 @@ impl Search {
     ///
     /// # Errors
     /// A point is wrong, or not simulated.
-    pub fn run(&mut self, budget: usize, interrupt: &Interrupt, listener: &dyn Listener) -> Result<bool, Failure> {
-        let space = self.definition.axes.iter().try_fold(1usize, |count, axis| count.checked_mul(axis.len()));
+    pub fn run(
+        &mut self,
+        budget: usize,
+        interrupt: &Interrupt,
+        listener: &dyn Listener,
+    ) -> Result<bool, Failure> {
+        let space = self
+            .definition
+            .axes
+            .iter()
+            .try_fold(1usize, |count, axis| count.checked_mul(axis.len()));
         let is_whole = space.is_some_and(|space| space <= budget);
         let wanted = if is_whole { space.unwrap_or(0) } else { budget };
         let seed = self.definition.own_seed();
@@ -296,8 +311,9 @@ impl Search {
         let first = self.definition.points.len();
         self.definition.points.extend(points);
         let label = format!("tune, {} trials done", self.trials.len());
-        for (at, runs) in
-            outcomes(&self.definition, first, interrupt, &*listener.begin(&label))?.into_iter().enumerate()
+        for (at, runs) in outcomes(&self.definition, first, interrupt, &*listener.begin(&label))?
+            .into_iter()
+            .enumerate()
         {
             let Some(runs) = runs else { continue };
             self.trials.push(self.trial(first + at, &runs));
@@ -312,7 +328,8 @@ impl Search {
             self.said.add(&warnings);
             if error.is_empty() {
                 let has = |metric: &&&Metric| metric.value(&rows).is_some();
-                self.found.extend(self.goals.metrics().iter().filter(has).map(|metric| metric.name()));
+                self.found
+                    .extend(self.goals.metrics().iter().filter(has).map(|metric| metric.name()));
                 self.jobs.extend(rows.into_iter().map(|row| row.job));
             }
         }
@@ -329,13 +346,20 @@ impl Search {
         let means: Option<Vec<Interval>> = metrics.iter().map(|metric| mean(metric)).collect();
         let Some(means) = means else {
             let failed = runs.iter().find(|run| !run.error.is_empty()).map(|run| run.error.clone());
-            let lacks = || metrics.iter().find(|metric| mean(metric).is_none()).map(|metric| metric.name());
+            let lacks =
+                || metrics.iter().find(|metric| mean(metric).is_none()).map(|metric| metric.name());
             let error = failed.unwrap_or_else(|| format!("has no {}", lacks().unwrap_or_default()));
             let (means, scores, goal_by_seed) = (Vec::new(), Vec::new(), Vec::new());
             return Trial { point, means, scores, goal_by_seed, missed: f64::INFINITY, error };
         };
-        let value = |metric: &Metric| metrics.iter().position(|own| *own == metric).map_or(0.0, |at| means[at].mean);
-        let scores = self.goals.all.iter().map(|(metric, large)| if *large { value(metric) } else { -value(metric) });
+        let value = |metric: &Metric| {
+            metrics.iter().position(|own| *own == metric).map_or(0.0, |at| means[at].mean)
+        };
+        let scores = self
+            .goals
+            .all
+            .iter()
+            .map(|(metric, large)| if *large { value(metric) } else { -value(metric) });
         let missed = self.goals.bounds.iter().map(|bound| bound.missed(value(&bound.metric))).sum();
         let goal_by_seed = rows.iter().filter_map(|rows| self.goals.all[0].0.value(rows)).collect();
         Trial { point, scores: scores.collect(), goal_by_seed, missed, means, error: String::new() }
@@ -350,7 +374,8 @@ impl Search {
     pub fn failures(&self) -> Option<String> {
         let mut failed = self.trials.iter().filter(|trial| !trial.error.is_empty());
         let first = failed.next()?;
-        let (count, of, point) = (1 + failed.count(), self.trials.len(), self.definition.in_words(first.point));
+        let (count, of, point) =
+            (1 + failed.count(), self.trials.len(), self.definition.in_words(first.point));
         Some(format!("{count} of {of} trials failed, the first of them {point}: {}", first.error))
     }
 
@@ -363,24 +388,32 @@ impl Search {
             return Ok(());
         }
         let all = self.goals.metrics();
-        let missing: Vec<&Metric> = all.iter().copied().filter(|metric| !self.found.contains(&metric.name())).collect();
+        let missing: Vec<&Metric> =
+            all.iter().copied().filter(|metric| !self.found.contains(&metric.name())).collect();
         for metric in &missing {
             let job = &metric.job;
-            let count = self.jobs.iter().filter(|name| name.rsplit_once('#').is_some_and(|(of, _)| of == job)).count();
+            let count = self
+                .jobs
+                .iter()
+                .filter(|name| name.rsplit_once('#').is_some_and(|(of, _)| of == job))
+                .count();
             if count > 0 && job != ALL_JOBS {
                 let (metric, job) = (metric.name(), job.clone());
                 return Err(Failure::input(SweepError::SeveralJobs { metric, job, count }));
             }
         }
-        let names = |of: &[&Metric]| of.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ");
-        let metrics = if missing.is_empty() { format!("all of {}", names(&all)) } else { names(&missing) };
+        let names =
+            |of: &[&Metric]| of.iter().map(|metric| metric.name()).collect::<Vec<_>>().join(", ");
+        let metrics =
+            if missing.is_empty() { format!("all of {}", names(&all)) } else { names(&missing) };
         Err(Failure::input(SweepError::NoMetric { metrics }))
     }
 
     /// Returns the trials that no other is better than, best first.
     fn front(&self) -> Vec<usize> {
         let is_best = |trial: &Trial| !self.trials.iter().any(|other| other.beats(trial));
-        let mut front: Vec<usize> = (0..self.trials.len()).filter(|&at| is_best(&self.trials[at])).collect();
+        let mut front: Vec<usize> =
+            (0..self.trials.len()).filter(|&at| is_best(&self.trials[at])).collect();
         front.sort_by(|&a, &b| self.order(a, b));
         front
     }
@@ -395,7 +428,8 @@ impl Search {
         if self.goals.all.len() > 1 {
             return self.front();
         }
-        let mut all: Vec<usize> = (0..self.trials.len()).filter(|&at| !self.trials[at].means.is_empty()).collect();
+        let mut all: Vec<usize> =
+            (0..self.trials.len()).filter(|&at| !self.trials[at].means.is_empty()).collect();
         all.sort_by(|&a, &b| self.order(a, b));
         all.truncate(ROWS);
         all
@@ -422,8 +456,16 @@ impl Search {
         };
         let goals: Vec<String> = self.goals.all.iter().map(word).collect();
         let bounds: Vec<String> = self.goals.bounds.iter().map(Bound::in_words).collect();
-        let subject = if bounds.is_empty() { String::new() } else { format!(", subject to {}", bounds.join(" and ")) };
-        let how = if is_whole { "all points of the space" } else { "a search; another --seed may find better" };
+        let subject = if bounds.is_empty() {
+            String::new()
+        } else {
+            format!(", subject to {}", bounds.join(" and "))
+        };
+        let how = if is_whole {
+            "all points of the space"
+        } else {
+            "a search; another --seed may find better"
+        };
         let (trials, seeds) = (self.trials.len(), self.definition.seeds.len());
         document.paragraph(format!(
             "{}{subject}: {trials} trials of {} each ({}), {how}. elevon {}.",
@@ -457,7 +499,12 @@ impl Search {
     }
 
     /// Adds the front of two goals, with the command of each of its ends.
-    fn front_in(&self, document: &mut Document, front: &[usize], metrics: &[&Metric]) -> Result<(), Failure> {
+    fn front_in(
+        &self,
+        document: &mut Document,
+        front: &[usize],
+        metrics: &[&Metric],
+    ) -> Result<(), Failure> {
         document.heading("No other trial is better in both");
         document.table(self.table(&front[..front.len().min(FRONT)], metrics));
         if front.len() > FRONT {
@@ -487,11 +534,14 @@ impl Search {
     /// Returns every trial by two metrics, with the best apart. The front of two goals is a line.
     fn plot(&self, best: &[usize], y: &Metric, x: &Metric) -> Plot {
         let is_front = self.goals.all.len() > 1;
-        let front: BTreeSet<usize> = best.iter().copied().take(if is_front { best.len() } else { 1 }).collect();
+        let front: BTreeSet<usize> =
+            best.iter().copied().take(if is_front { best.len() } else { 1 }).collect();
         let series = |name: &str, colour: usize, of: &dyn Fn(usize) -> bool| {
-            let taken = (0..self.trials.len()).filter(|&at| self.trials[at].means.len() > 1 && of(at));
-            let mut points: Vec<(f64, f64)> =
-                taken.map(|at| (self.trials[at].means[1].mean, self.trials[at].means[0].mean)).collect();
+            let taken =
+                (0..self.trials.len()).filter(|&at| self.trials[at].means.len() > 1 && of(at));
+            let mut points: Vec<(f64, f64)> = taken
+                .map(|at| (self.trials[at].means[1].mean, self.trials[at].means[0].mean))
+                .collect();
             points.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.total_cmp(&b.1)));
             Series { name: name.to_owned(), colour, points, ..Series::default() }
         };
@@ -509,7 +559,8 @@ impl Search {
         Plot {
             title: format!("{} against {}", y.title(), x.title()),
             description: if is_front {
-                "A dot for each trial; a line joins those that no other is better than in both.".to_owned()
+                "A dot for each trial; a line joins those that no other is better than in both."
+                    .to_owned()
             } else {
                 "A dot for each trial.".to_owned()
             },
@@ -541,8 +592,13 @@ impl Search {
         let trial = |at: usize| -> Result<Value, Failure> {
             let trial = &self.trials[at];
             let values = self.definition.values(trial.point);
-            let point: Map<String, Value> =
-                self.definition.axes.iter().zip(values).map(|(axis, value)| (axis.key.clone(), json!(value))).collect();
+            let point: Map<String, Value> = self
+                .definition
+                .axes
+                .iter()
+                .zip(values)
+                .map(|(axis, value)| (axis.key.clone(), json!(value)))
+                .collect();
             let figures = self.figures_json(trial, &metrics);
             let meets = trial.missed == 0.0;
             let (error, command) = (&trial.error, self.command(at)?);
@@ -582,12 +638,18 @@ fn outcomes(
         &numbers,
         None,
         interrupt,
-        |run| runs::one(definition, run, interrupt).map_err(|failure| runs::at_point(definition, run / seeds, failure)),
+        |run| {
+            runs::one(definition, run, interrupt)
+                .map_err(|failure| runs::at_point(definition, run / seeds, failure))
+        },
         |run, outcome| {
             steps.advance();
             outcomes[run - first * seeds] = Some(outcome);
             Ok(())
         },
     )?;
-    Ok(outcomes.chunks_mut(seeds).map(|of_point| of_point.iter_mut().map(Option::take).collect()).collect())
+    Ok(outcomes
+        .chunks_mut(seeds)
+        .map(|of_point| of_point.iter_mut().map(Option::take).collect())
+        .collect())
 }

@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, GeneralSubtree, IsCa,
-    KeyPair, KeyUsagePurpose, NameConstraints,
+    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose,
+    GeneralSubtree, IsCa, KeyPair, KeyUsagePurpose, NameConstraints,
 };
 
 /// An authority that signs certificates.
@@ -32,7 +32,8 @@ impl Authority {
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign];
         let permitted_subtrees = vec![GeneralSubtree::DnsName(domain.to_owned())];
-        params.name_constraints = Some(NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() });
+        params.name_constraints =
+            Some(NameConstraints { permitted_subtrees, excluded_subtrees: Vec::new() });
         let key = KeyPair::generate().expect("a key");
         Self(CertifiedIssuer::signed_by(params, key, &self.0).expect("a certificate"))
     }
@@ -50,7 +51,8 @@ impl Authority {
     pub fn sign(&self, common_name: &str, names: &[&str]) -> (String, String) {
         let mut params = named(common_name, names);
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
+        params.extended_key_usages =
+            vec![ExtendedKeyUsagePurpose::ServerAuth, ExtendedKeyUsagePurpose::ClientAuth];
         let key = KeyPair::generate().expect("a key");
         let certificate = params.signed_by(&key, &self.0).expect("a certificate");
         (certificate.pem(), key.serialize_pem())

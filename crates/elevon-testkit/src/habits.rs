@@ -91,8 +91,26 @@ impl Habit {
     /// Returns a habit of a client that others may have to put up with.
     pub fn hostile(rng: &mut Rng) -> Self {
         use Command::{BlockStatus, Cache, Flush, Read, Trim, Write, Zeroes};
-        let command = rng.pick(&[Read, Read, Read, Write, Write, Write, Trim, Zeroes, Flush, Cache, BlockStatus]);
-        let manner = rng.pick(&[Manner::Steady, Manner::Steady, Manner::Steady, Manner::Bursts, Manner::Reconnects]);
+        let command = rng.pick(&[
+            Read,
+            Read,
+            Read,
+            Write,
+            Write,
+            Write,
+            Trim,
+            Zeroes,
+            Flush,
+            Cache,
+            BlockStatus,
+        ]);
+        let manner = rng.pick(&[
+            Manner::Steady,
+            Manner::Steady,
+            Manner::Steady,
+            Manner::Bursts,
+            Manner::Reconnects,
+        ]);
         Self { depth: rng.pick(&[1, 8, 32, 128, 512]), manner, ..Self::any(rng, command) }
     }
 
@@ -115,8 +133,12 @@ impl Habit {
         match self.requests {
             Requests::By(ask) => ask(number, rng, size),
             Requests::Same { command: Command::Flush, .. } => (Command::Flush, 0, 0),
-            Requests::Same { command, bytes, in_order: true } => (command, next(number, bytes, size), bytes),
-            Requests::Same { command, bytes, in_order: false } => (command, random(rng, bytes, size), bytes),
+            Requests::Same { command, bytes, in_order: true } => {
+                (command, next(number, bytes, size), bytes)
+            }
+            Requests::Same { command, bytes, in_order: false } => {
+                (command, random(rng, bytes, size), bytes)
+            }
         }
     }
 }
@@ -125,7 +147,13 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 const fn habit(name: &'static str, depth: usize, ask: fn(u64, &mut Rng, u64) -> Ask) -> Habit {
-    Habit { name, depth, think: Duration::ZERO, manner: Manner::Steady, requests: Requests::By(ask) }
+    Habit {
+        name,
+        depth,
+        think: Duration::ZERO,
+        manner: Manner::Steady,
+        requests: Requests::By(ask),
+    }
 }
 
 fn random(rng: &mut Rng, bytes: u64, size: u64) -> u64 {
@@ -143,22 +171,32 @@ pub const NEIGHBOURS: [Habit; 12] = [
     habit("CACHE", 256, |_, rng, size| (Command::Cache, random(rng, 64 * KIB, size), 64 * KIB)),
     habit("flush", 256, |_, _, _| (Command::Flush, 0, 0)),
     habit("block status", 256, |_, _, size| (Command::BlockStatus, 0, size.min(1 << 30))),
-    habit("unaligned writes", 64, |_, rng, size| (Command::Write, random(rng, 4 * KIB, size) + 300, 3 * KIB + 1)),
+    habit("unaligned writes", 64, |_, rng, size| {
+        (Command::Write, random(rng, 4 * KIB, size) + 300, 3 * KIB + 1)
+    }),
     Habit {
         think: Duration::from_millis(50),
         manner: Manner::Bursts,
-        ..habit("bursts of 1,000", 1000, |_, rng, size| (Command::Read, random(rng, 4 * KIB, size), 4 * KIB))
+        ..habit("bursts of 1,000", 1000, |_, rng, size| {
+            (Command::Read, random(rng, 4 * KIB, size), 4 * KIB)
+        })
     },
     Habit {
         think: Duration::from_micros(100),
         manner: Manner::Reconnects,
-        ..habit("connections", 8, |_, rng, size| (Command::Read, random(rng, 4 * KIB, size), 4 * KIB))
+        ..habit("connections", 8, |_, rng, size| {
+            (Command::Read, random(rng, 4 * KIB, size), 4 * KIB)
+        })
     },
     Habit {
         manner: Manner::TakesNothing,
-        ..habit("reads not taken", 64, |number, _, size| (Command::Read, next(number, 32 * MIB, size), 32 * MIB))
+        ..habit("reads not taken", 64, |number, _, size| {
+            (Command::Read, next(number, 32 * MIB, size), 32 * MIB)
+        })
     },
-    habit("cache thrash", 64, |_, rng, size| (Command::Read, random(rng, 64 * KIB, size), 64 * KIB)),
+    habit("cache thrash", 64, |_, rng, size| {
+        (Command::Read, random(rng, 64 * KIB, size), 64 * KIB)
+    }),
     habit("tiny writes", 128, |_, rng, size| (Command::Write, random(rng, 512, size), 512)),
     habit("sequential", 32, |number, _, size| (Command::Read, next(number, MIB, size), MIB)),
 ];
@@ -168,11 +206,15 @@ pub const VICTIMS: [Habit; 12] = [
     habit("reader", 1, |_, rng, size| (Command::Read, random(rng, 4 * KIB, size), 4 * KIB)),
     Habit {
         think: Duration::from_millis(2),
-        ..habit("thinking reader", 1, |_, rng, size| (Command::Read, random(rng, 4 * KIB, size), 4 * KIB))
+        ..habit("thinking reader", 1, |_, rng, size| {
+            (Command::Read, random(rng, 4 * KIB, size), 4 * KIB)
+        })
     },
     Habit {
         think: Duration::from_millis(2),
-        ..habit("thinking stream", 1, |number, _, size| (Command::Read, next(number, 4 * KIB, size), 4 * KIB))
+        ..habit("thinking stream", 1, |number, _, size| {
+            (Command::Read, next(number, 4 * KIB, size), 4 * KIB)
+        })
     },
     habit("stream", 4, |number, _, size| (Command::Read, next(number, 64 * KIB, size), 64 * KIB)),
     habit("log with fsync", 1, |number, _, size| match number % 2 {
@@ -189,7 +231,9 @@ pub const VICTIMS: [Habit; 12] = [
     Habit {
         think: Duration::from_millis(50),
         manner: Manner::Bursts,
-        ..habit("page loads", 16, |_, rng, size| (Command::Read, random(rng, 16 * KIB, size), 16 * KIB))
+        ..habit("page loads", 16, |_, rng, size| {
+            (Command::Read, random(rng, 16 * KIB, size), 16 * KIB)
+        })
     },
     habit("copy", 4, |number, _, size| (Command::Write, next(number, 64 * KIB, size), 64 * KIB)),
     habit("odd reader", 1, |_, rng, size| (Command::Read, random(rng, 4 * KIB, size) + 1000, 500)),

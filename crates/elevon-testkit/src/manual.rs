@@ -21,7 +21,10 @@ pub fn hold_document(name: &str, make: impl FnOnce(&str) -> String) {
         return;
     }
     let stale = text.lines().zip(expected.lines()).find(|(is, should)| is != should);
-    assert!(text == expected, "{name} is stale, run with UPDATE_DOCS=1; first difference: {stale:?}");
+    assert!(
+        text == expected,
+        "{name} is stale, run with UPDATE_DOCS=1; first difference: {stale:?}"
+    );
 }
 
 /// Returns a text with all that follows a mark replaced.
@@ -41,6 +44,7 @@ pub fn replace_after(text: &str, mark: &str, rest: &str) -> String {
 #[track_caller]
 pub fn replace_between(text: &str, mark: &str, end: &str, part: &str) -> String {
     let (head, rest) = text.split_once(mark).unwrap_or_else(|| panic!("there is no {mark}"));
-    let (_, tail) = rest.split_once(end).unwrap_or_else(|| panic!("there is no {end} after {mark}"));
+    let (_, tail) =
+        rest.split_once(end).unwrap_or_else(|| panic!("there is no {end} after {mark}"));
     [head, mark, part, end, tail].concat()
 }

@@ -51,7 +51,8 @@ pub fn tool(name: &str) -> Option<Command> {
 /// Notes that a test uses a program, if there is a log.
 fn log(name: &str) {
     let Some(path) = env::var_os(TOOLS_LOG) else { return };
-    let [binary, folder] = [env::current_exe(), env::current_dir()].map(|path| path.expect("this process has one"));
+    let [binary, folder] =
+        [env::current_exe(), env::current_dir()].map(|path| path.expect("this process has one"));
     // The harness gives the thread of a test its name.
     let thread = std::thread::current();
     let test = thread.name().unwrap_or_default();
@@ -80,7 +81,8 @@ pub fn skip(reason: &str) {
 /// If the signal cannot be sent.
 #[track_caller]
 pub fn signal(process: &Child, name: &str) {
-    let status = Command::new("sh").args(["-c", &format!("kill -{name} {}", process.id())]).status();
+    let status =
+        Command::new("sh").args(["-c", &format!("kill -{name} {}", process.id())]).status();
     assert!(status.expect("there is a shell").success());
 }
 

@@ -11,7 +11,9 @@ use std::time::{Duration, Instant as Clock};
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;
 use elevon_trace::names::Names;
-use elevon_trace::write::{EventWriter, WriteOptions, blktrace, csv, fio_log, ftrace, json, parquet, perfetto};
+use elevon_trace::write::{
+    EventWriter, WriteOptions, blktrace, csv, fio_log, ftrace, json, parquet, perfetto,
+};
 use elevon_trace::{DeviceNumber, Reader, TraceEvent, TraceKind, TraceOp};
 
 /// Returns all events of 4 KiB reads of four threads on two CPUs, 32 in service at a time.
@@ -37,7 +39,11 @@ fn events(count: usize, names: &mut Names) -> Vec<TraceEvent> {
         all.push(at(n, 2000, TraceKind::Insert));
         if let Some(old) = n.checked_sub(32) {
             let end = at(n, 3000, TraceKind::Complete);
-            all.push(TraceEvent { sector: at(old, 0, TraceKind::Queue).sector, error: Some(0), ..end });
+            all.push(TraceEvent {
+                sector: at(old, 0, TraceKind::Queue).sector,
+                error: Some(0),
+                ..end
+            });
         }
         all.push(at(n, 5000, TraceKind::Issue));
     }
@@ -62,7 +68,8 @@ fn measure(span: Duration, mut turn: impl FnMut()) -> f64 {
 
 /// Returns the CPU time of this thread in seconds, as the scheduler counts it.
 fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("the scheduler's statistics");
+    let text =
+        std::fs::read_to_string("/proc/thread-self/schedstat").expect("the scheduler's statistics");
     text.split(' ').next().and_then(|ns| ns.parse::<f64>().ok()).expect("nanoseconds") / 1e9
 }
 
@@ -71,7 +78,9 @@ fn cpu_seconds() -> f64 {
 fn children_seconds() -> f64 {
     let text = std::fs::read_to_string("/proc/self/stat").expect("the process's statistics");
     let (_, rest) = text.rsplit_once(')').expect("a name in parentheses");
-    let field = |at: usize| rest.split_whitespace().nth(at).and_then(|ticks| ticks.parse::<f64>().ok()).expect("ticks");
+    let field = |at: usize| {
+        rest.split_whitespace().nth(at).and_then(|ticks| ticks.parse::<f64>().ok()).expect("ticks")
+    };
     (field(13) + field(14)) / 100.0
 }
 
@@ -112,21 +121,25 @@ fn formats() -> Vec<(&'static str, Written)> {
         (
             "ftrace",
             Box::new(move |events, names| {
-                let writer = ftrace::FtraceWriter::new(Cursor::new(Vec::new()), options).expect("memory");
+                let writer =
+                    ftrace::FtraceWriter::new(Cursor::new(Vec::new()), options).expect("memory");
                 write(writer, events, names).finish().expect("memory").into_inner()
             }),
         ),
         (
             "blktrace",
             Box::new(|events, names| {
-                let writer = blktrace::BlktraceWriter::new(|_| Ok(Vec::new()), Default::default()).expect("memory");
+                let writer = blktrace::BlktraceWriter::new(|_| Ok(Vec::new()), Default::default())
+                    .expect("memory");
                 write(writer, events, names).finish().expect("memory").remove(0)
             }),
         ),
         (
             "perfetto",
             Box::new(|events, names| {
-                write(perfetto::PerfettoWriter::new(Vec::new()), events, names).finish().expect("memory")
+                write(perfetto::PerfettoWriter::new(Vec::new()), events, names)
+                    .finish()
+                    .expect("memory")
             }),
         ),
         (
@@ -139,13 +152,17 @@ fn formats() -> Vec<(&'static str, Written)> {
         (
             "csv",
             Box::new(|events, names| {
-                write(csv::CsvWriter::new(Vec::new()).expect("memory"), events, names).finish().expect("memory")
+                write(csv::CsvWriter::new(Vec::new()).expect("memory"), events, names)
+                    .finish()
+                    .expect("memory")
             }),
         ),
         (
             "parquet",
             Box::new(|events, names| {
-                write(parquet::ParquetWriter::new(Vec::new()).expect("memory"), events, names).finish().expect("memory")
+                write(parquet::ParquetWriter::new(Vec::new()).expect("memory"), events, names)
+                    .finish()
+                    .expect("memory")
             }),
         ),
         (
@@ -164,12 +181,20 @@ fn tools(records: &[u8], events: usize) {
     std::fs::write(folder.path().join("t.blktrace.0"), records).expect("a file");
     let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
     let before = children_seconds();
-    let output = blkparse.args(["-q", "-i", "t", "-d", "t.bin", "-O"]).current_dir(folder.path()).output();
+    let output =
+        blkparse.args(["-q", "-i", "t", "-d", "t.bin", "-O"]).current_dir(folder.path()).output();
     assert!(output.expect("blkparse runs").status.success());
     show("blkparse -d (for btt)", children_seconds() - before, events, records.len());
     let Some(mut btt) = elevon_testkit::tool("btt") else { return };
     let before = children_seconds();
-    assert!(btt.args(["-i", "t.bin"]).current_dir(folder.path()).output().expect("btt runs").status.success());
+    assert!(
+        btt.args(["-i", "t.bin"])
+            .current_dir(folder.path())
+            .output()
+            .expect("btt runs")
+            .status
+            .success()
+    );
     show("btt", children_seconds() - before, events, records.len());
 }
 
@@ -191,7 +216,9 @@ fn main() {
         let seconds = measure(span, || count = read(&bytes));
         show(&format!("read {name}"), seconds, count, bytes.len());
         if matches!(name, "ftrace" | "blktrace") {
-            for (ending, packed) in [("gz", gzip(&bytes)), ("zst", zstd::encode_all(&bytes[..], 3).expect("memory"))] {
+            for (ending, packed) in
+                [("gz", gzip(&bytes)), ("zst", zstd::encode_all(&bytes[..], 3).expect("memory"))]
+            {
                 let packed: Arc<[u8]> = packed.into();
                 let seconds = measure(span, || count = read(&packed));
                 show(&format!("read {name}.{ending}"), seconds, count, bytes.len());

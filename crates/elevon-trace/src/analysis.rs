@@ -111,7 +111,8 @@ impl Group {
     /// Number of groups.
     pub const COUNT: usize = 5;
     /// Every group.
-    pub const ALL: [Self; Self::COUNT] = [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
+    pub const ALL: [Self; Self::COUNT] =
+        [Self::Read, Self::Write, Self::Discard, Self::Flush, Self::Other];
 
     /// Returns a short stable name.
     pub const fn name(self) -> &'static str {
@@ -149,7 +150,8 @@ impl Group {
     /// flush of the cache is a flush, whatever its operation.
     #[inline]
     fn of_sectors(event: &TraceEvent, sectors: u64) -> Self {
-        let is_flush = sectors == 0 && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
+        let is_flush =
+            sectors == 0 && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
         if is_flush { Self::Flush } else { Self::from_op(event.op) }
     }
 }
@@ -178,8 +180,8 @@ pub struct RequestRecord {
     pub op: Option<TraceOp>,
     /// Flags at issue.
     pub flags: Flags,
-    /// Index of the process in order of appearance, which is the order of [`Inspection::processes`]
-    /// before it is sorted.
+    /// Index of the process in order of appearance, which is the order of
+    /// [`Inspection::processes`] before it is sorted.
     pub process: u32,
     /// Number of its bios; 0 if the trace shows none.
     pub bios: u32,
@@ -198,7 +200,10 @@ impl RequestRecord {
             inserted: known(request.inserted),
             issued: known(request.issued),
             completed: known(now),
-            sector: request.start.wrapping_add(request.sectors).wrapping_sub(request.issued_sectors),
+            sector: request
+                .start
+                .wrapping_add(request.sectors)
+                .wrapping_sub(request.issued_sectors),
             bytes,
             group: request.group,
             op: request.op,
@@ -286,7 +291,9 @@ impl Analysis {
     pub fn hand_out(&mut self, reader: &Reader, sink: &mut dyn RequestSink) {
         let is_ahead = self.is_at(Place::Ahead);
         let shown = self.collect.shown();
-        let Some(records) = shown.records.as_mut().filter(|records| !records.is_empty()) else { return };
+        let Some(records) = shown.records.as_mut().filter(|records| !records.is_empty()) else {
+            return;
+        };
         if !is_ahead {
             shown.processes.resolve(reader.names());
             sink.requests(records, &shown.processes.all);
@@ -326,8 +333,10 @@ impl Analysis {
         if self.window.as_ref().is_some_and(|window| window.start().is_none()) {
             return Err(SelectError::Untimed);
         }
-        let is_there = self.selection.is_all() || !self.is_at(Place::Ahead) && self.collect.has_some();
-        let (before, after) = self.window.as_ref().map_or((None, None), |window| (window.before, window.after));
+        let is_there =
+            self.selection.is_all() || !self.is_at(Place::Ahead) && self.collect.has_some();
+        let (before, after) =
+            self.window.as_ref().map_or((None, None), |window| (window.before, window.after));
         if is_there { Ok(()) } else { Err(self.selection.nothing(before, after)) }
     }
 
@@ -407,7 +416,10 @@ impl Analysis {
         }
         // A completion is noted in whatever task it interrupts, and a plug is of no device.
         let process = match event.kind {
-            TraceKind::Complete | TraceKind::IoDone | TraceKind::Plug | TraceKind::Unplug { .. } => NOBODY,
+            TraceKind::Complete
+            | TraceKind::IoDone
+            | TraceKind::Plug
+            | TraceKind::Unplug { .. } => NOBODY,
             _ => self.collect.process_of(event),
         };
         if self.window.is_some() && self.pass_window(event, process) == Place::Over {
@@ -542,7 +554,8 @@ impl Analysis {
         self.collect.processes.resolve(reader.names());
         let whole_disk = self.whole_disk.take().map(|disk| disk.finish(reader));
         let under_way = self.life.selected_under_way();
-        let observed = self.collect.depths.time().min(self.span.map_or(0, |(first, last)| last - first));
+        let observed =
+            self.collect.depths.time().min(self.span.map_or(0, |(first, last)| last - first));
         let is_in_gap = self.collect.watch.is_in_gap;
         let utilisation = self.collect.busy.read(is_in_gap, observed);
         let recorded = self.recorded(reader);
@@ -556,10 +569,17 @@ impl Analysis {
             recorded,
         };
         let mut findings = self.collect.watch.findings(&context);
-        let device_time = self.collect.processes.all.iter().map(|row| row.device_time).fold(0, u64::saturating_add);
+        let device_time = self
+            .collect
+            .processes
+            .all
+            .iter()
+            .map(|row| row.device_time)
+            .fold(0, u64::saturating_add);
         let (mut shown, all) = self.collect.into_parts();
         shown.processes.resolve(reader.names());
-        let (mut processes, mut depths) = (shown.processes.all, all.map_or(shown.depths, |all| all.depths));
+        let (mut processes, mut depths) =
+            (shown.processes.all, all.map_or(shown.depths, |all| all.depths));
         if let Some(disk) = whole_disk {
             findings::take_those_of_device(&mut findings, disk.findings, disk.device);
             depths = disk.depths;
@@ -579,7 +599,11 @@ impl Analysis {
             processes,
             device_time,
             selection: self.selection,
-            start: self.window.as_ref().and_then(Window::start).or(self.span.map(|(first, _)| first)),
+            start: self
+                .window
+                .as_ref()
+                .and_then(Window::start)
+                .or(self.span.map(|(first, _)| first)),
             stages: shown.stages,
             counts: shown.counts,
             bio_sizes: shown.bio_sizes,

@@ -136,7 +136,8 @@ pub(crate) fn row(event: &TraceEvent, comm: Option<&str>, device_name: Option<&s
 
 /// Returns the flags as words; `-` for no flags, because an empty text means absent flags.
 fn flags_text(flags: Flags) -> String {
-    let words: Vec<&str> = FLAGS.iter().filter(|(_, flag)| flags.contains(*flag)).map(|(word, _)| *word).collect();
+    let words: Vec<&str> =
+        FLAGS.iter().filter(|(_, flag)| flags.contains(*flag)).map(|(word, _)| *word).collect();
     if words.is_empty() { "-".to_owned() } else { words.join("+") }
 }
 
@@ -166,8 +167,12 @@ pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
             Some(Cell::Number(_)) | None => None,
         }
     };
-    let small = |at: usize| number(at).map(|value| u32::try_from(value).map_err(|_| COLUMNS[at].0)).transpose();
-    let device = |at: usize| text(at).map(|text| text.parse::<DeviceNumber>().map_err(|_| COLUMNS[at].0)).transpose();
+    let small = |at: usize| {
+        number(at).map(|value| u32::try_from(value).map_err(|_| COLUMNS[at].0)).transpose()
+    };
+    let device = |at: usize| {
+        text(at).map(|text| text.parse::<DeviceNumber>().map_err(|_| COLUMNS[at].0)).transpose()
+    };
     let needed = |at: usize| number(at).ok_or(COLUMNS[at].0);
     let kind = match text(1).ok_or("kind")? {
         "queue" => TraceKind::Queue,
@@ -178,9 +183,10 @@ pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
         "io_start" => TraceKind::IoStart,
         "io_done" => TraceKind::IoDone,
         "plug" => TraceKind::Plug,
-        "unplug" => {
-            TraceKind::Unplug { requests: small(21)?.ok_or("requests")?, timer: number(22).map(|timer| timer != 0) }
-        }
+        "unplug" => TraceKind::Unplug {
+            requests: small(21)?.ok_or("requests")?,
+            timer: number(22).map(|timer| timer != 0),
+        },
         "backmerge" => TraceKind::BackMerge,
         "frontmerge" => TraceKind::FrontMerge,
         "rq_merge" => TraceKind::RequestMerge,
@@ -191,8 +197,13 @@ pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
         "rq_error" => TraceKind::RequestError,
         "bio_complete" => TraceKind::BioComplete,
         "bounce" => TraceKind::Bounce,
-        "remap" => TraceKind::Remap { from: device(23)?.ok_or("from_device")?, from_sector: needed(24)? },
-        "rq_remap" => TraceKind::RequestRemap { from: device(23)?.ok_or("from_device")?, from_sector: needed(24)? },
+        "remap" => {
+            TraceKind::Remap { from: device(23)?.ok_or("from_device")?, from_sector: needed(24)? }
+        }
+        "rq_remap" => TraceKind::RequestRemap {
+            from: device(23)?.ok_or("from_device")?,
+            from_sector: needed(24)?,
+        },
         "tag_wait" => TraceKind::TagWait { depth: small(25)?, is_driver_tag: needed(26)? != 0 },
         "lost" => TraceKind::Lost { events: number(27), until: number(28) },
         _ => return Err("kind"),
@@ -214,6 +225,7 @@ pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
     event.cgroup = number(15);
     event.queue = number(16).map(|queue| u16::try_from(queue).map_err(|_| "queue")).transpose()?;
     event.tag = small(17)?;
-    event.error = number(18).map(|error| i32::try_from(error as i64).map_err(|_| "error")).transpose()?;
+    event.error =
+        number(18).map(|error| i32::try_from(error as i64).map_err(|_| "error")).transpose()?;
     Ok(event)
 }

@@ -78,11 +78,15 @@ pub(crate) fn whole_lines(head: &[u8]) -> impl Iterator<Item = &[u8]> {
 /// Returns the format of a (decompressed) trace that starts with these bytes.
 pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
     let formats = || TraceFormat::ALL.iter().copied();
-    if let Some(found) = formats().find(|f| matches!(f.format().detect, Detect::Head(is_head) if is_head(head))) {
+    if let Some(found) =
+        formats().find(|f| matches!(f.format().detect, Detect::Head(is_head) if is_head(head)))
+    {
         return Some(found);
     }
     let first = whole_lines(head).next()?;
-    if let Some(found) = formats().find(|f| matches!(f.format().detect, Detect::First(is_first) if is_first(first))) {
+    if let Some(found) =
+        formats().find(|f| matches!(f.format().detect, Detect::First(is_first) if is_first(first)))
+    {
         return Some(found);
     }
     // The first line may contain titles, and a text may start with other lines.
@@ -91,6 +95,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<TraceFormat> {
 
 /// Returns the format of a line of a text.
 pub(crate) fn format_of_line(line: &[u8]) -> Option<TraceFormat> {
-    let is_of = |f: &TraceFormat| matches!(f.format().detect, Detect::Line(is_line) if is_line(line));
+    let is_of =
+        |f: &TraceFormat| matches!(f.format().detect, Detect::Line(is_line) if is_line(line));
     TraceFormat::ALL.iter().copied().find(is_of)
 }

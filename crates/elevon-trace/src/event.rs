@@ -53,7 +53,9 @@ impl DeviceNumber {
 
     /// Returns the user-space `dev_t`.
     pub(crate) const fn to_user(self) -> u64 {
-        (self.minor as u64 & 0xff) | (self.major as u64 & 0xfff) << 8 | (self.minor as u64 >> 8) << 20
+        (self.minor as u64 & 0xff)
+            | (self.major as u64 & 0xfff) << 8
+            | (self.minor as u64 >> 8) << 20
     }
 }
 
@@ -74,7 +76,9 @@ impl FromStr for DeviceNumber {
     fn from_str(text: &str) -> Result<Self, DeviceError> {
         let parts = text.split_once(':').or_else(|| text.split_once(','));
         parts
-            .and_then(|(major, minor)| Some(Self::new(major.trim().parse().ok()?, minor.trim().parse().ok()?)))
+            .and_then(|(major, minor)| {
+                Some(Self::new(major.trim().parse().ok()?, minor.trim().parse().ok()?))
+            })
             .ok_or_else(|| DeviceError(text.to_owned()))
     }
 }
@@ -349,7 +353,10 @@ impl TraceEvent {
     /// and a length. Its letter is that of passthrough before Linux 6.19.
     #[inline]
     pub(crate) fn find_zeroes(&mut self) {
-        if self.op == Some(TraceOp::Other) && self.sector.is_some() && self.bytes.is_some_and(|bytes| bytes > 0) {
+        if self.op == Some(TraceOp::Other)
+            && self.sector.is_some()
+            && self.bytes.is_some_and(|bytes| bytes > 0)
+        {
             self.op = Some(TraceOp::WriteZeroes);
         }
     }

@@ -87,9 +87,10 @@ impl Input {
                 [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
                     Box::new(zstd::Decoder::new(input)?)
                 }
-                [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => {
-                    Box::new(XzDecoder::new_stream(input, Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?))
-                }
+                [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Box::new(XzDecoder::new_stream(
+                    input,
+                    Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?,
+                )),
                 _ => return Ok(input),
             };
             input = Self::plain(source, true);
@@ -98,7 +99,16 @@ impl Input {
     }
 
     fn plain(source: Box<dyn Read + Send>, is_compressed: bool) -> Self {
-        Self { source, buffer: Vec::new(), start: 0, end: 0, offset: 0, at_end: false, damaged: false, is_compressed }
+        Self {
+            source,
+            buffer: Vec::new(),
+            start: 0,
+            end: 0,
+            offset: 0,
+            at_end: false,
+            damaged: false,
+            is_compressed,
+        }
     }
 
     /// Creates an input without content.
@@ -165,7 +175,8 @@ impl Input {
             if self.buffer.len() < room {
                 self.buffer.resize(room, 0);
             }
-            let room = if self.is_compressed { UNPACKED } else { usize::MAX }.min(self.buffer.len() - self.end);
+            let room = if self.is_compressed { UNPACKED } else { usize::MAX }
+                .min(self.buffer.len() - self.end);
             match self.source.read(&mut self.buffer[self.end..][..room]) {
                 Ok(0) => self.at_end = true,
                 Ok(read) => self.end += read,
@@ -208,7 +219,10 @@ impl Input {
 fn is_damage(error: &io::Error) -> bool {
     matches!(
         error.kind(),
-        io::ErrorKind::InvalidData | io::ErrorKind::InvalidInput | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other
+        io::ErrorKind::InvalidData
+            | io::ErrorKind::InvalidInput
+            | io::ErrorKind::UnexpectedEof
+            | io::ErrorKind::Other
     ) && error.raw_os_error().is_none()
 }
 

@@ -26,7 +26,8 @@ pub(crate) fn without_quotes(line: &[u8]) -> &[u8] {
     if line.first() != Some(&b'>') {
         return line;
     }
-    let end = line.iter().position(|byte| !matches!(byte, b'>' | b' ' | b'\t')).unwrap_or(line.len());
+    let end =
+        line.iter().position(|byte| !matches!(byte, b'>' | b' ' | b'\t')).unwrap_or(line.len());
     &line[end..]
 }
 
@@ -59,7 +60,10 @@ fn cleaned<'a>(line: &'a [u8], is_line: &dyn Fn(&[u8]) -> bool) -> Option<&'a [u
 
 /// Returns true if a line of the format may be wrapped at its blanks.
 const fn may_wrap(format: TraceFormat) -> bool {
-    matches!(format, TraceFormat::Ftrace | TraceFormat::Blkparse | TraceFormat::Lttng | TraceFormat::Snoop)
+    matches!(
+        format,
+        TraceFormat::Ftrace | TraceFormat::Blkparse | TraceFormat::Lttng | TraceFormat::Snoop
+    )
 }
 
 /// Returns the format of a text whose lines are those of a mail; `None` if undoing that gives no
@@ -129,8 +133,11 @@ impl Lines {
         let is_line = |text: &[u8]| format.is_line(text);
         let quoted = without_quotes(line);
         // A time and, on the next line, an event without one belong together.
-        let ends_prefix = self.parts.last().is_some_and(|part| part.trim_ascii_end().ends_with(b":"));
-        let joins = format == TraceFormat::Ftrace && ends_prefix && quoted.trim_ascii_start().starts_with(b"block");
+        let ends_prefix =
+            self.parts.last().is_some_and(|part| part.trim_ascii_end().ends_with(b":"));
+        let joins = format == TraceFormat::Ftrace
+            && ends_prefix
+            && quoted.trim_ascii_start().starts_with(b"block");
         if !joins && let Some(whole) = cleaned(line, &is_line) {
             self.flush();
             self.put(whole, 0);
@@ -180,7 +187,12 @@ pub(crate) struct Mail {
 
 impl Mail {
     pub(crate) const fn new(input: Input, format: TraceFormat) -> Self {
-        Self { input, lines: Lines { format, parts: Vec::new(), out: Vec::new() }, taken: 0, at_end: false }
+        Self {
+            input,
+            lines: Lines { format, parts: Vec::new(), out: Vec::new() },
+            taken: 0,
+            at_end: false,
+        }
     }
 }
 
@@ -239,8 +251,14 @@ That is slow.
         let (format, events, skipped) = read(QUOTED);
         assert_eq!((format, skipped), (TraceFormat::Ftrace, 0));
         assert_eq!(counts(&events), [("issue", 2), ("complete", 2)]);
-        assert_eq!(events.iter().map(|event| event.sector).collect::<Vec<_>>(), [2048, 4096, 2048, 4096].map(Some));
-        assert_eq!(events.iter().map(|event| event.tid).collect::<Vec<_>>(), [1201, 1201, 0, 0].map(Some));
+        assert_eq!(
+            events.iter().map(|event| event.sector).collect::<Vec<_>>(),
+            [2048, 4096, 2048, 4096].map(Some)
+        );
+        assert_eq!(
+            events.iter().map(|event| event.tid).collect::<Vec<_>>(),
+            [1201, 1201, 0, 0].map(Some)
+        );
         // With the ends of lines of Windows, and quoted twice.
         assert_eq!(read(&QUOTED.replace('\n', "\r\n")).1, events);
         assert_eq!(read(&QUOTED.replace("> ", "> > ")).1, events);
@@ -293,7 +311,12 @@ That is slow.
 
     #[test]
     fn other_texts_stay_as_they_are() {
-        for text in ["> hello\n> 1,2,3,4,5\n", "1: a\n2: b [0] <-- c\n", ">\n>\n", "> 8,0 is a disk\n> R 2048\n"] {
+        for text in [
+            "> hello\n> 1,2,3,4,5\n",
+            "1: a\n2: b [0] <-- c\n",
+            ">\n>\n",
+            "> 8,0 is a disk\n> R 2048\n",
+        ] {
             assert_eq!(format_of(text.as_bytes()), None, "{text}");
             assert!(crate::from_bytes(text.into()).is_err(), "{text}");
         }

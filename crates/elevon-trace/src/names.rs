@@ -55,7 +55,8 @@ impl Names {
         }
         let name = &name[..name.len().min(MAX_NAME_LEN)];
         let text = String::from_utf8_lossy(name);
-        let found = self.index.find(hash(text.as_bytes()), |id| *self.names[id.index()] == *text).copied();
+        let found =
+            self.index.find(hash(text.as_bytes()), |id| *self.names[id.index()] == *text).copied();
         self.last = match found {
             Some(id) => Some(id),
             None if text.is_empty() || self.names.len() >= MAX_NAMES => None,
@@ -106,7 +107,10 @@ impl Names {
     pub fn device_named(&self, name: &str) -> Option<DeviceNumber> {
         let short = |name: &str| name.strip_prefix("/dev/").unwrap_or(name).to_owned();
         let wanted = short(name);
-        self.devices.iter().find(|&(_, &id)| short(self.name(id)) == wanted).map(|(&device, _)| device)
+        self.devices
+            .iter()
+            .find(|&(_, &id)| short(self.name(id)) == wanted)
+            .map(|(&device, _)| device)
     }
 
     /// Returns the device of a named volume: major 0, minor in order of appearance.
@@ -171,7 +175,10 @@ mod tests {
         assert_ne!(fio, dd);
         assert_eq!((names.intern(b"fio"), names.intern(b"fio")), (Some(fio), Some(fio)));
         assert_eq!((names.name(fio), names.name(dd)), ("fio", "dd"));
-        assert_eq!((names.find("dd"), names.find("cat"), names.intern(b"")), (Some(dd), None, None));
+        assert_eq!(
+            (names.find("dd"), names.find("cat"), names.intern(b"")),
+            (Some(dd), None, None)
+        );
         let odd = names.intern(b"a\xffb").unwrap();
         assert_eq!(names.intern(b"a\xffb"), Some(odd));
         assert_eq!(names.name(odd), "a\u{fffd}b");
@@ -193,6 +200,9 @@ mod tests {
         for name in ["loop2", "/dev/loop2"] {
             assert_eq!(names.device_named(name), Some(DeviceNumber::new(7, 2)));
         }
-        assert_eq!((names.device_named("srv1.0"), names.device_named("loop")), (Some(second), None));
+        assert_eq!(
+            (names.device_named("srv1.0"), names.device_named("loop")),
+            (Some(second), None)
+        );
     }
 }

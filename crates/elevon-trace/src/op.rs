@@ -182,9 +182,13 @@ pub fn parse_rwbs(text: &[u8]) -> Option<(TraceOp, Flags)> {
         _ => return None,
     };
     rest = &rest[letters..];
-    for (letter, flag) in
-        [(b'F', Flags::FUA), (b'A', Flags::RAHEAD), (b'S', Flags::SYNC), (b'M', Flags::META), (b'U', Flags::ATOMIC)]
-    {
+    for (letter, flag) in [
+        (b'F', Flags::FUA),
+        (b'A', Flags::RAHEAD),
+        (b'S', Flags::SYNC),
+        (b'M', Flags::META),
+        (b'U', Flags::ATOMIC),
+    ] {
         if let [first, after @ ..] = rest
             && *first == letter
         {

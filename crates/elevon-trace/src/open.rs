@@ -53,17 +53,32 @@ pub enum OpenError {
 
 /// Files that people take for traces: how they start, and what to do with them.
 const OTHERS: [(&[u8], &str); 8] = [
-    (b"\x17\x08Dtracing", "it is trace-cmd's trace.dat, and elevon reads what `trace-cmd report -t` prints of it"),
+    (
+        b"\x17\x08Dtracing",
+        "it is trace-cmd's trace.dat, and elevon reads what `trace-cmd report -t` prints of it",
+    ),
     (b"PERFILE2", "it is perf's perf.data, and elevon reads what `perf script --ns` prints of it"),
-    (b"BZh", "it is compressed by bzip2, and elevon reads gzip, xz and zstd: `bzip2 -dc FILE | elevon inspect -`"),
+    (
+        b"BZh",
+        "it is compressed by bzip2, and elevon reads gzip, xz and zstd: `bzip2 -dc FILE | elevon inspect -`",
+    ),
     (
         b"\x04\x22\x4d\x18",
         "it is compressed by lz4, and elevon reads gzip, xz and zstd: `lz4 -dc FILE | elevon inspect -`",
     ),
     (b"PK\x03\x04", "it is a zip archive: unpack it, and name the trace in it"),
-    (b"PAR1", "it is Parquet, which elevon writes but does not read; of the other formats, CSV keeps as much"),
-    (b"\xff\xfe", "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`"),
-    (b"\xfe\xff", "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`"),
+    (
+        b"PAR1",
+        "it is Parquet, which elevon writes but does not read; of the other formats, CSV keeps as much",
+    ),
+    (
+        b"\xff\xfe",
+        "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`",
+    ),
+    (
+        b"\xfe\xff",
+        "it is text in UTF-16, and elevon reads UTF-8: `iconv -f UTF-16 FILE | elevon inspect -`",
+    ),
 ];
 
 /// Files of JSON that people take for traces: a key near their start, and what to do with them.
@@ -97,16 +112,22 @@ fn is_of_mail(line: &[u8]) -> bool {
 /// Returns the message for content of an unknown format.
 fn unknown(head: &[u8]) -> String {
     if is_tar(head) {
-        return "it is a tar archive: `tar -xOf FILE TRACE | elevon inspect -` reads a trace in it".to_owned();
+        return "it is a tar archive: `tar -xOf FILE TRACE | elevon inspect -` reads a trace in it"
+            .to_owned();
     }
     if let Some((_, advice)) = OTHERS.iter().find(|(start, _)| head.starts_with(start)) {
         return (*advice).to_owned();
     }
-    if let Some((_, advice)) = JSON.iter().find(|(key, _)| memchr::memmem::find(head, key).is_some()) {
+    if let Some((_, advice)) =
+        JSON.iter().find(|(key, _)| memchr::memmem::find(head, key).is_some())
+    {
         return (*advice).to_owned();
     }
     let formats: Vec<&str> = TraceFormat::ALL.iter().map(|format| format.name()).collect();
-    let first = head.split(|&byte| byte == b'\n').find(|line| !line.trim_ascii().is_empty()).unwrap_or_default();
+    let first = head
+        .split(|&byte| byte == b'\n')
+        .find(|line| !line.trim_ascii().is_empty())
+        .unwrap_or_default();
     if is_of_mail(first) {
         return "its lines are quoted, numbered or wrapped, as in a mail, and no line of a trace is found in them: give \
             the lines as the tool printed them"
@@ -122,7 +143,8 @@ fn unknown(head: &[u8]) -> String {
         return "it is what `perf trace` prints, and elevon reads what `perf script --ns` prints of a `perf record`"
             .to_owned();
     }
-    let first: String = String::from_utf8_lossy(first).chars().take(60).flat_map(char::escape_debug).collect();
+    let first: String =
+        String::from_utf8_lossy(first).chars().take(60).flat_map(char::escape_debug).collect();
     format!("no trace of a known format ({}): it begins with \"{first}\"", formats.join(", "))
 }
 
@@ -183,13 +205,17 @@ pub fn from_bytes(bytes: Vec<u8>) -> Result<Reader, OpenError> {
     from_read("(bytes)", Box::new(Cursor::new(bytes)))
 }
 
-fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> Result<Reader, OpenError> {
+fn start(
+    mut inputs: Vec<(String, Input)>,
+    recorded: Option<Box<Recorded>>,
+) -> Result<Reader, OpenError> {
     let mut found = None;
     let mut unknown = None;
     let mut notes = Vec::new();
     for (name, input) in &mut inputs {
         let taken = std::mem::replace(input, Input::empty());
-        *input = prepared(taken, &mut notes).map_err(|source| OpenError::Io { path: name.as_str().into(), source })?;
+        *input = prepared(taken, &mut notes)
+            .map_err(|source| OpenError::Io { path: name.as_str().into(), source })?;
         // The first file of an archive would be taken for the trace, without its first line.
         let format = if is_tar(input.buffered()) { None } else { detect(input.buffered()) };
         if format.is_none() && input.is_damaged() {
@@ -211,7 +237,9 @@ fn start(mut inputs: Vec<(String, Input)>, recorded: Option<Box<Recorded>>) -> R
         return Err(error);
     }
     let Some(format) = found else {
-        return Err(OpenError::Empty { name: inputs.first().map(|(name, _)| name.clone()).unwrap_or_default() });
+        return Err(OpenError::Empty {
+            name: inputs.first().map(|(name, _)| name.clone()).unwrap_or_default(),
+        });
     };
     let mut report = ReadReport::new(format);
     report.recorded = recorded;
@@ -281,13 +309,20 @@ fn files_of(path: &Path) -> Vec<PathBuf> {
         if let Some((other, cpu)) = cpu_of(&name)
             && other == base
         {
-            found.push((cpu, if path.parent() == Some(Path::new("")) { name.into() } else { entry.path() }));
+            found.push((
+                cpu,
+                if path.parent() == Some(Path::new("")) { name.into() } else { entry.path() },
+            ));
         }
     }
     found.sort();
     // The folder may contain a file both compressed and uncompressed.
     found.dedup_by_key(|(cpu, _)| *cpu);
-    if found.is_empty() { vec![path.to_owned()] } else { found.into_iter().map(|(_, path)| path).collect() }
+    if found.is_empty() {
+        vec![path.to_owned()]
+    } else {
+        found.into_iter().map(|(_, path)| path).collect()
+    }
 }
 
 /// Returns `NAME` and 3 for `NAME.blktrace.3`, also with the extension of a compressed file.

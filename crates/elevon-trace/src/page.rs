@@ -27,7 +27,8 @@ const OLD: &[u8] = b"linuxPerfData";
 const OLD_END: &[u8] = b"\";";
 
 /// What is said of a trace in a page.
-pub(crate) const NOTE: &str = "the trace lies in a web page: lines are counted from the start of the trace in it";
+pub(crate) const NOTE: &str =
+    "the trace lies in a web page: lines are counted from the start of the trace in it";
 
 const BASE64: GeneralPurpose = GeneralPurpose::new(
     &base64::alphabet::STANDARD,
@@ -95,17 +96,26 @@ enum Packed {
 
 impl Packed {
     fn new(input: Input) -> Self {
-        let start: Vec<u8> =
-            input.buffered().iter().copied().filter(|byte| !byte.is_ascii_whitespace()).take(4).collect();
+        let start: Vec<u8> = input
+            .buffered()
+            .iter()
+            .copied()
+            .filter(|byte| !byte.is_ascii_whitespace())
+            .take(4)
+            .collect();
         let start = BASE64.decode(start).unwrap_or_default();
         let decoded = DecoderReader::new(Letters(input), &BASE64);
         match start[..] {
             [0x1f, 0x8b, ..] => Self::Gzip(MultiGzDecoder::new(decoded)),
             // The two bytes of a header of zlib are a multiple of 31.
-            [first, second, ..] if first & 15 == 8 && (u16::from(first) << 8 | u16::from(second)) % 31 == 0 => {
+            [first, second, ..]
+                if first & 15 == 8 && (u16::from(first) << 8 | u16::from(second)) % 31 == 0 =>
+            {
                 Self::Zlib(ZlibDecoder::new(decoded))
             }
-            [b'#' | b' ' | b'T', second, ..] if second.is_ascii_graphic() || second == b' ' => Self::Plain(decoded),
+            [b'#' | b' ' | b'T', second, ..] if second.is_ascii_graphic() || second == b' ' => {
+                Self::Plain(decoded)
+            }
             _ => Self::Deflate(DeflateDecoder::new(decoded)),
         }
     }
@@ -176,7 +186,8 @@ impl Page {
             input.consume(at);
             input.fill_to(MAX_TAG)?;
             if old.is_some() {
-                let quote = memchr::memchr(b'"', &input.buffered()[..input.buffered().len().min(64)]);
+                let quote =
+                    memchr::memchr(b'"', &input.buffered()[..input.buffered().len().min(64)]);
                 input.consume(quote.map_or(OLD.len(), |at| at + 1));
                 if quote.is_some() {
                     self.read += 1;
@@ -208,7 +219,9 @@ impl Page {
     fn end(&self) -> io::Result<State> {
         let why = match (self.read, self.skipped) {
             (0, 0) => "it is a web page without a trace in <script class=\"trace-data\">",
-            (0, _) => "it is a web page whose trace data is JSON; systrace and atrace have ftrace's text there",
+            (0, _) => {
+                "it is a web page whose trace data is JSON; systrace and atrace have ftrace's text there"
+            }
             _ => return Ok(State::End),
         };
         // A kind that is not taken for damage.
@@ -219,8 +232,13 @@ impl Page {
 /// Returns true if the content of an element is base64: up to its end or as far as it is looked at
 /// there are only its letters. A line of a trace has blanks.
 fn is_base64(content: &[u8]) -> bool {
-    let content = content[..content.len().min(LOOK_AT)].split(|&byte| byte == b'<').next().unwrap_or_default();
-    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
+    let content = content[..content.len().min(LOOK_AT)]
+        .split(|&byte| byte == b'<')
+        .next()
+        .unwrap_or_default();
+    let is_letter = |byte: &u8| {
+        byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r')
+    };
     content.len() >= 16 && content.trim_ascii().iter().all(is_letter)
 }
 
@@ -237,7 +255,11 @@ impl Read for Page {
                     let is_more = input.fill_to(CHUNK)?;
                     let bytes = input.buffered();
                     let found = memmem::find(bytes, end);
-                    let until = found.unwrap_or(if is_more { bytes.len() - end.len() } else { bytes.len() });
+                    let until = found.unwrap_or(if is_more {
+                        bytes.len() - end.len()
+                    } else {
+                        bytes.len()
+                    });
                     let count = until.min(buffer.len());
                     buffer[..count].copy_from_slice(&bytes[..count]);
                     input.consume(count);
@@ -280,9 +302,15 @@ mod tests {
     fn page(elements: &[&str]) -> String {
         let elements: String = elements
             .iter()
-            .map(|text| format!("<script class=\"trace-data\" type=\"application/text\">\n{text}\n</script>\n"))
+            .map(|text| {
+                format!(
+                    "<script class=\"trace-data\" type=\"application/text\">\n{text}\n</script>\n"
+                )
+            })
             .collect();
-        format!("<!DOCTYPE html>\n<html><head><script>var a = \"<script>\";</script></head>\n{elements}</html>\n")
+        format!(
+            "<!DOCTYPE html>\n<html><head><script>var a = \"<script>\";</script></head>\n{elements}</html>\n"
+        )
     }
 
     fn packed(form: &str, text: &str) -> String {
@@ -298,14 +326,18 @@ mod tests {
                 encoder.finish().unwrap()
             }
             "deflate" => {
-                let mut encoder = flate2::write::DeflateEncoder::new(Vec::new(), Compression::default());
+                let mut encoder =
+                    flate2::write::DeflateEncoder::new(Vec::new(), Compression::default());
                 encoder.write_all(text.as_bytes()).unwrap();
                 encoder.finish().unwrap()
             }
             _ => text.as_bytes().to_vec(),
         };
         let text = BASE64.encode(bytes);
-        text.as_bytes().chunks(76).map(|line| format!("{}\n", String::from_utf8_lossy(line))).collect()
+        text.as_bytes()
+            .chunks(76)
+            .map(|line| format!("{}\n", String::from_utf8_lossy(line)))
+            .collect()
     }
 
     fn trace(lines: u64) -> String {
@@ -331,7 +363,10 @@ mod tests {
         // The viewer before the trace is a program of some megabytes.
         let viewer = "var viewer = 'block';\n".repeat(100_000);
         assert_eq!(
-            events(page(&[&trace(10)]).replace("<head>", &format!("<head><script>{viewer}</script>"))).len(),
+            events(
+                page(&[&trace(10)]).replace("<head>", &format!("<head><script>{viewer}</script>"))
+            )
+            .len(),
             10
         );
     }
@@ -341,21 +376,27 @@ mod tests {
         let json = "{\"traceEvents\": [{\"name\": \"block_rq_issue\"}]}";
         let list = "PROCESS DUMP\nUSER PID PPID VSIZE RSS WCHAN PC S NAME COMM\nroot 1 0 1 1 0 0 S init init\n";
         let second = trace(7).replace("0.000", "9.000");
-        assert_eq!(events(page(&[json, &trace(5), "[1, 2]", list, &packed("zlib", &second)])).len(), 12);
+        assert_eq!(
+            events(page(&[json, &trace(5), "[1, 2]", list, &packed("zlib", &second)])).len(),
+            12
+        );
     }
 
     #[test]
     fn pages_of_2013_have_a_string() {
         let text = trace(9).replace('\n', "\\n\\\n");
         let viewer = "var viewer = 'block';\n".repeat(100_000);
-        let page =
-            format!("<!DOCTYPE HTML>\n<html><script>{viewer}  var linuxPerfData = \"\\\n{text}\";\n</script></html>\n");
+        let page = format!(
+            "<!DOCTYPE HTML>\n<html><script>{viewer}  var linuxPerfData = \"\\\n{text}\";\n</script></html>\n"
+        );
         assert_eq!(events(page).len(), 9);
     }
 
     #[test]
     fn a_page_without_a_trace_is_called_so() {
-        let error = |page: String| crate::from_bytes(page.into_bytes()).err().expect("no trace").to_string();
+        let error = |page: String| {
+            crate::from_bytes(page.into_bytes()).err().expect("no trace").to_string()
+        };
         assert!(error(page(&[])).contains("web page without a trace"), "{}", error(page(&[])));
         assert!(error(page(&["{}"])).contains("JSON"));
         let cut = page(&[&packed("zlib", &trace(3000))]);

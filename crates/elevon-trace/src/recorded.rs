@@ -135,8 +135,14 @@ impl Recorded {
 
     /// Takes a message of `device` in its trace. BFQ writes messages that begin with its name: it
     /// is the scheduler, if nothing else is known of that.
-    pub(crate) fn read_message(found: &mut Option<Box<Self>>, device: DeviceNumber, message: &[u8]) {
-        if !message.starts_with(b"bfq") || found.as_ref().is_some_and(|known| known.scheduler().is_some()) {
+    pub(crate) fn read_message(
+        found: &mut Option<Box<Self>>,
+        device: DeviceNumber,
+        message: &[u8],
+    ) {
+        if !message.starts_with(b"bfq")
+            || found.as_ref().is_some_and(|known| known.scheduler().is_some())
+        {
             return;
         }
         let recorded = found.get_or_insert_default();
@@ -173,12 +179,16 @@ impl Recorded {
         }
         let Some(line) = std::str::from_utf8(line).ok().map(str::trim_end) else { return false };
         for (title, of_run) in [(CAPTURE, false), (RUN, true)] {
-            if line.strip_prefix(title).is_some_and(|version| version.parse::<u32>() == Ok(VERSION)) {
+            if line.strip_prefix(title).is_some_and(|version| version.parse::<u32>() == Ok(VERSION))
+            {
                 found.get_or_insert_default().of_run = of_run;
                 return true;
             }
         }
-        let Some(recorded) = found.as_mut().filter(|recorded| recorded.notes.len() < MAX_LINES) else { return false };
+        let Some(recorded) = found.as_mut().filter(|recorded| recorded.notes.len() < MAX_LINES)
+        else {
+            return false;
+        };
         let Some((key, value)) = line.split_once(": ") else { return false };
         recorded.note(key, value);
         true
@@ -210,11 +220,17 @@ mod tests {
         for line in recorded.lines() {
             assert!(Recorded::read_line(&mut read, line.as_bytes()), "{line}");
         }
-        assert!(!Recorded::read_comment(&mut read, b"#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION"));
+        assert!(!Recorded::read_comment(
+            &mut read,
+            b"#           TASK-PID     CPU#  |||||  TIMESTAMP  FUNCTION"
+        ));
         let read = read.expect("notes");
         assert_eq!(*read, recorded);
         assert_eq!(read.get("command"), Some("elevon capture /dev/sda 'a b'"));
-        assert_eq!((read.device(), read.scheduler()), (Some(DeviceNumber::new(8, 0)), Some("mq-deadline")));
+        assert_eq!(
+            (read.device(), read.scheduler()),
+            (Some(DeviceNumber::new(8, 0)), Some("mq-deadline"))
+        );
         assert_eq!(read.tunables().collect::<Vec<_>>(), [("read_expire", "500")]);
         assert_eq!(
             (read.driver_tags(), read.hardware_queues(), read.number("queue/nr_requests")),
@@ -227,7 +243,10 @@ mod tests {
     fn a_file_beside_a_trace_says_the_same() {
         let text = "dev:8:16\nsize:2048\nqueue/scheduler:[none] bfq\nmq/0/nr_tags:31\n# kernel: 6.1.5\nnothing\n";
         let recorded = Recorded::of_settings(text);
-        assert_eq!((recorded.device(), recorded.number("sectors")), (Some(DeviceNumber::new(8, 16)), Some(2048)));
+        assert_eq!(
+            (recorded.device(), recorded.number("sectors")),
+            (Some(DeviceNumber::new(8, 16)), Some(2048))
+        );
         assert_eq!((recorded.scheduler(), recorded.driver_tags()), (Some("none"), Some(31)));
         assert_eq!((recorded.get("kernel"), recorded.iter().count()), (Some("6.1.5"), 5));
     }
@@ -245,9 +264,13 @@ mod tests {
             found.map(|found| (found.device(), found.scheduler().map(str::to_owned)))
         };
         let expected = |minor| Some((Some(DeviceNumber::new(8, minor)), Some("bfq".to_owned())));
-        assert_eq!((read(&lines[..1]), read(&lines), read(&lines[2..])), (None, expected(16), expected(0)));
+        assert_eq!(
+            (read(&lines[..1]), read(&lines), read(&lines[2..])),
+            (None, expected(16), expected(0))
+        );
         // What the head says counts.
-        let mut found = Some(Box::new(Recorded::of_settings("dev:8:16\nqueue/scheduler:[none] bfq\n")));
+        let mut found =
+            Some(Box::new(Recorded::of_settings("dev:8:16\nqueue/scheduler:[none] bfq\n")));
         Recorded::read_message_line(&mut found, lines[1].as_bytes());
         assert_eq!(found.expect("notes").scheduler(), Some("none"));
     }
@@ -255,7 +278,10 @@ mod tests {
     #[test]
     fn a_device_without_schedulers_has_none() {
         let mut recorded = Recorded::default();
-        assert_eq!((recorded.scheduler(), recorded.driver_tags(), recorded.device()), (None, None, None));
+        assert_eq!(
+            (recorded.scheduler(), recorded.driver_tags(), recorded.device()),
+            (None, None, None)
+        );
         recorded.note("queue/scheduler", "none");
         assert_eq!(recorded.scheduler(), Some("none"));
     }
@@ -270,6 +296,9 @@ mod tests {
         assert!(!Recorded::read_line(&mut read, format!("k: {}", "v".repeat(MAX_LINE)).as_bytes()));
         assert_eq!(read.map(|read| read.notes.len()), Some(MAX_LINES));
         let mut other = None;
-        assert!(!Recorded::read_line(&mut other, b"elevon capture 2"), "another version is not guessed at");
+        assert!(
+            !Recorded::read_line(&mut other, b"elevon capture 2"),
+            "another version is not guessed at"
+        );
     }
 }

@@ -12,7 +12,9 @@
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::{Flags, Op};
 
-use crate::analysis::{Analysis, BioRecord, InspectError, ProcessStats, RequestRecord, RequestSink, analyse};
+use crate::analysis::{
+    Analysis, BioRecord, InspectError, ProcessStats, RequestRecord, RequestSink, analyse,
+};
 use crate::event::DeviceNumber;
 use crate::op::TraceOp;
 use crate::open::OpenError;
@@ -132,7 +134,11 @@ impl WorkloadProcess {
     /// Returns the nanoseconds from its first I/O to its last I/O or completion.
     pub fn duration(&self) -> u64 {
         let first = self.ios.first().map_or(0, |io| io.at);
-        self.ios.iter().map(|io| io.completed.unwrap_or(0).max(io.at)).max().map_or(0, |last| last - first)
+        self.ios
+            .iter()
+            .map(|io| io.completed.unwrap_or(0).max(io.at))
+            .max()
+            .map_or(0, |last| last - first)
     }
 
     /// Returns the maximum number of I/Os in flight, counting those whose completion the trace
@@ -175,8 +181,8 @@ pub struct Workload {
     pub start: u64,
     /// Nanoseconds from the first I/O to the last event of the device.
     pub duration: u64,
-    /// Number of I/Os of no bytes, and of operations that the stack does not have (zone management,
-    /// passthrough); they are omitted.
+    /// Number of I/Os of no bytes, and of operations that the stack does not have (zone
+    /// management, passthrough); they are omitted.
     pub left_out: u64,
     /// Gaps of lost events: start and end, in nanoseconds since the first I/O.
     pub gaps: Vec<(u64, u64)>,
@@ -290,7 +296,8 @@ fn build(
 ) -> Result<Workload, WorkloadReadError> {
     let (device, span) = analysis.device_and_span();
     let recorded = analysis.recorded(reader).cloned();
-    let mut processes: Vec<_> = analysis.processes().iter().map(|row| process(row, reader)).collect();
+    let mut processes: Vec<_> =
+        analysis.processes().iter().map(|row| process(row, reader)).collect();
     let mut plugs: Vec<u32> = vec![0; processes.len()];
     let mut threads: Vec<Option<u32>> = vec![None; processes.len()];
     let (mut first, mut left_out, mut untimed) = (None, 0, false);
@@ -309,7 +316,8 @@ fn build(
         processes[at].cgroup = processes[at].cgroup.or(bio.cgroup);
         let joins = bio.plug != 0 && bio.plug == plugs[at];
         plugs[at] = bio.plug;
-        processes[at].is_one_thread &= bio.tid.is_some_and(|tid| *threads[at].get_or_insert(tid) == tid);
+        processes[at].is_one_thread &=
+            bio.tid.is_some_and(|tid| *threads[at].get_or_insert(tid) == tid);
         processes[at].ios.push(WorkloadIo {
             at: bio.queued - first,
             completed: (bio.completed != ABSENT).then(|| bio.completed.saturating_sub(first)),
@@ -326,7 +334,11 @@ fn build(
         });
     }
     let Some(first) = first else {
-        return Err(if untimed { WorkloadReadError::Untimed(device) } else { WorkloadReadError::Empty(device) });
+        return Err(if untimed {
+            WorkloadReadError::Untimed(device)
+        } else {
+            WorkloadReadError::Empty(device)
+        });
     };
     let last_io = processes.iter().flat_map(|p| p.ios.iter().map(|io| io.at)).max().unwrap_or(0);
     let ends = processes.iter().flat_map(|p| p.ios.iter().filter_map(|io| io.completed));
@@ -361,8 +373,15 @@ fn gaps_since(report: &ReadReport, first: u64) -> Vec<(u64, u64)> {
 
 fn process(row: &ProcessStats, reader: &Reader) -> WorkloadProcess {
     let names = reader.names();
-    let name = row.comm.map(|comm| names.name(comm)).or_else(|| row.id.and_then(|id| names.process(id)));
-    WorkloadProcess { id: row.id, name: name.map(str::to_owned), cgroup: None, is_one_thread: true, ios: Vec::new() }
+    let name =
+        row.comm.map(|comm| names.name(comm)).or_else(|| row.id.and_then(|id| names.process(id)));
+    WorkloadProcess {
+        id: row.id,
+        name: name.map(str::to_owned),
+        cgroup: None,
+        is_one_thread: true,
+        ios: Vec::new(),
+    }
 }
 
 /// Returns the flags of an I/O as it was submitted. No format tells a direct write from another.
@@ -381,7 +400,9 @@ fn operation(bio: &BioRecord) -> Option<(Op, u64)> {
     let is_preflush = bio.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
     match op.to_core() {
         Some(Op::Flush) => Some((Op::Flush, 0)),
-        Some(_) if bio.bytes == 0 && (is_preflush || (op == TraceOp::Write && bio.flags.is_some())) => {
+        Some(_)
+            if bio.bytes == 0 && (is_preflush || (op == TraceOp::Write && bio.flags.is_some())) =>
+        {
             Some((Op::Flush, 0))
         }
         Some(_) if bio.bytes == 0 => None,

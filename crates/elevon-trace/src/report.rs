@@ -19,8 +19,7 @@ const MAX_DEVICES: usize = 1 << 16;
 const MAX_REMAPS: usize = 64;
 
 /// What is expected of an event that comes too late to be sorted.
-const TOO_LATE: &str =
-    "a time near those before it, and not one older than the window in which events are put in order";
+const TOO_LATE: &str = "a time near those before it, and not one older than the window in which events are put in order";
 
 /// A place in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,7 +198,11 @@ impl ReadReport {
         self.unusable.clone().map_or(Ok(()), Err)?;
         let Some((at, back, late)) = self.late else { return Ok(()) };
         let all = self.events + late;
-        if late * LATE_OF < all { Ok(()) } else { Err(UnusableError::TimesStartAgain { at, back, late, all }) }
+        if late * LATE_OF < all {
+            Ok(())
+        } else {
+            Err(UnusableError::TimesStartAgain { at, back, late, all })
+        }
     }
 
     /// Counts an event that comes too late to be put in order.

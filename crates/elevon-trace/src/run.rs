@@ -14,7 +14,9 @@ use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::names::{NameId, Names};
 use crate::recorded::Recorded;
 use crate::write::blktrace::BlktraceForm;
-use crate::write::{self, EventWriter, WriteError, WriteFormat, WriteOptions, json, perfetto_timeline};
+use crate::write::{
+    self, EventWriter, WriteError, WriteFormat, WriteOptions, json, perfetto_timeline,
+};
 
 /// Length in bytes to which the kernel cuts a task's name.
 const COMM_LEN: usize = 15;
@@ -75,7 +77,11 @@ impl Converter {
     /// Creates a converter for a run's tasks.
     pub fn new(context: &RunContext) -> Self {
         let mut names = Names::default();
-        let tasks = context.tasks.iter().map(|task| (names.intern(task.comm.as_bytes()), task.pid)).collect();
+        let tasks = context
+            .tasks
+            .iter()
+            .map(|task| (names.intern(task.comm.as_bytes()), task.pid))
+            .collect();
         Self { device: DeviceNumber::new(context.device.0, context.device.1), names, tasks }
     }
 
@@ -92,7 +98,9 @@ impl Converter {
             EventKind::GetRequest => TraceKind::GetRequest,
             EventKind::IoStart => TraceKind::IoStart,
             EventKind::Plug => TraceKind::Plug,
-            EventKind::Unplug { requests, from_schedule } => TraceKind::Unplug { requests, timer: Some(from_schedule) },
+            EventKind::Unplug { requests, from_schedule } => {
+                TraceKind::Unplug { requests, timer: Some(from_schedule) }
+            }
             EventKind::BackMerge => TraceKind::BackMerge,
             EventKind::FrontMerge => TraceKind::FrontMerge,
             EventKind::RequestMerge => TraceKind::RequestMerge,
@@ -125,10 +133,13 @@ impl Converter {
         // A request that only flushes has no sector.
         made.sector = (sector != u64::MAX).then_some(sector);
         made.bytes = Some(match kind {
-            TraceKind::Split { new_sector } => new_sector.saturating_sub(sector).saturating_mul(SECTOR_SIZE),
+            TraceKind::Split { new_sector } => {
+                new_sector.saturating_sub(sector).saturating_mul(SECTOR_SIZE)
+            }
             _ => u64::from(event.sectors) * SECTOR_SIZE,
         });
-        (made.op, made.flags, made.ioprio) = (Some(event.op.into()), Some(event.flags), Some(event.ioprio));
+        (made.op, made.flags, made.ioprio) =
+            (Some(event.op.into()), Some(event.flags), Some(event.ioprio));
         made.error = match event.kind {
             EventKind::Complete { status } => Some(-status.errno()),
             EventKind::BioAgain => Some(-Status::Again.errno()),
@@ -171,14 +182,20 @@ impl RunTraceWriter {
             let file = File::create(path)?;
             Ok(match format {
                 WriteFormat::Json => Box::new(json::JsonWriter::new(file, device)?),
-                _ => Box::new(perfetto_timeline::TimelineWriter::new(BufWriter::new(file), device)?),
+                _ => {
+                    Box::new(perfetto_timeline::TimelineWriter::new(BufWriter::new(file), device)?)
+                }
             })
         };
         let writer = match format {
             WriteFormat::Json | WriteFormat::PerfettoTimeline => timeline().map_err(fail)?,
             _ => write::create(path, options)?,
         };
-        Ok(Self { converter: Converter::new(context), writer, recorded: Some(context.recorded.clone()) })
+        Ok(Self {
+            converter: Converter::new(context),
+            writer,
+            recorded: Some(context.recorded.clone()),
+        })
     }
 
     /// Appends events, oldest first.

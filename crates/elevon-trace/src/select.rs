@@ -43,23 +43,30 @@ impl Selection {
     /// Returns true if an I/O of a process and a cgroup is selected. `is_process` tells it of the
     /// process.
     pub(crate) fn has_owner(&self, is_process: bool, cgroup: Option<u64>) -> bool {
-        let is_cgroup = || self.cgroups.is_empty() || cgroup.is_some_and(|id| self.cgroups.contains(&id));
+        let is_cgroup =
+            || self.cgroups.is_empty() || cgroup.is_some_and(|id| self.cgroups.contains(&id));
         (self.processes.is_empty() || is_process) && is_cgroup()
     }
 
     /// Returns true if one of the processes has this name and id, or none is asked for.
     pub(crate) fn has_process(&self, name: Option<&str>, id: Option<u32>) -> bool {
-        self.processes.is_empty() || self.processes.iter().any(|wanted| is_process(wanted, name, id))
+        self.processes.is_empty()
+            || self.processes.iter().any(|wanted| is_process(wanted, name, id))
     }
 
     /// Says it in a few words: `from 2s until 5s, process fio-4242`. Empty for all of the trace.
     pub fn words(&self) -> String {
         let time = |at: Option<u64>, word: &str| at.map(|at| format!("{word} {}", Nanos::new(at)));
-        let window: Vec<String> = time(self.from, "from").into_iter().chain(time(self.until, "until")).collect();
+        let window: Vec<String> =
+            time(self.from, "from").into_iter().chain(time(self.until, "until")).collect();
         let list = |one: &str, names: Vec<String>| match &names[..] {
             [] => None,
             [name] => Some(format!("{one} {name}")),
-            _ => Some(format!("{one}{} {}", if one.ends_with('s') { "es" } else { "s" }, names.join(" and "))),
+            _ => Some(format!(
+                "{one}{} {}",
+                if one.ends_with('s') { "es" } else { "s" },
+                names.join(" and ")
+            )),
         };
         let parts = [
             (!window.is_empty()).then(|| window.join(" ")),
@@ -131,7 +138,9 @@ pub enum SelectError {
         known: String,
     },
     /// The trace has no cgroups.
-    #[error("no I/O of cgroup {wanted}: its events name no cgroups; blktrace's have them with option blk_cgroup")]
+    #[error(
+        "no I/O of cgroup {wanted}: its events name no cgroups; blktrace's have them with option blk_cgroup"
+    )]
     NoCgroups {
         /// The id that was asked for.
         wanted: u64,
@@ -161,7 +170,9 @@ pub(crate) fn process_label(name: Option<&str>, id: Option<u32>) -> String {
 
 /// Returns true if a text is the name of a process, its id, or its label (`process_label`).
 pub fn is_process(text: &str, name: Option<&str>, id: Option<u32>) -> bool {
-    name == Some(text) || id.is_some_and(|id| id.to_string() == text) || process_label(name, id) == text
+    name == Some(text)
+        || id.is_some_and(|id| id.to_string() == text)
+        || process_label(name, id) == text
 }
 
 /// Returns what a user probably meant that named a process which is not there, as the end of a
@@ -193,16 +204,23 @@ mod tests {
         for text in ["fio", "42", "fio-42"] {
             assert!(is_process(text, Some("fio"), Some(42)), "{text}");
         }
-        assert!(!is_process("fio-4", Some("fio"), Some(42)) && !is_process("4", Some("fio"), Some(42)));
+        assert!(
+            !is_process("fio-4", Some("fio"), Some(42)) && !is_process("4", Some("fio"), Some(42))
+        );
         assert!(is_process("process-7", None, Some(7)) && is_process("fio", Some("fio"), None));
     }
 
     #[test]
     fn it_is_said_in_words() {
         assert_eq!(Selection::default().words(), "");
-        let window = Selection { from: Some(2_000_000_000), until: Some(5_500_000_000), ..Selection::default() };
+        let window = Selection {
+            from: Some(2_000_000_000),
+            until: Some(5_500_000_000),
+            ..Selection::default()
+        };
         assert_eq!(window.words(), "from 2s until 5.5s");
-        let all = Selection { processes: vec!["a".into(), "7".into()], cgroups: vec![42], ..window };
+        let all =
+            Selection { processes: vec!["a".into(), "7".into()], cgroups: vec![42], ..window };
         assert_eq!(all.words(), "from 2s until 5.5s, processes a and 7, cgroup 42");
         let end = Selection { until: Some(1_000), cgroups: vec![1, 2], ..Selection::default() };
         assert_eq!(end.words(), "until 1us, cgroups 1 and 2");

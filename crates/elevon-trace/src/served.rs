@@ -141,7 +141,8 @@ impl RequestSink for Requests {
                 self.left_out.failed += 1;
                 continue;
             }
-            let kind = ServedKind::from_request(request).filter(|&kind| request.bytes > 0 || kind == ServedKind::Flush);
+            let kind = ServedKind::from_request(request)
+                .filter(|&kind| request.bytes > 0 || kind == ServedKind::Flush);
             let Some(kind) = kind else {
                 self.left_out.other += 1;
                 continue;
@@ -189,7 +190,9 @@ pub fn read(
         let device = found.device;
         return Err(match left_out.unissued {
             _ if found.untimed > 0 && moved_data == 0 => ServedError::Untimed(device),
-            requests if requests >= MIN_REQUESTS_OF_A_FIT as u64 => ServedError::Unissued { device, requests },
+            requests if requests >= MIN_REQUESTS_OF_A_FIT as u64 => {
+                ServedError::Unissued { device, requests }
+            }
             _ => ServedError::TooFew { device, found: moved_data },
         });
     }
@@ -252,7 +255,9 @@ mod tests {
     fn what_is_left_out_is_counted() {
         let mut text = String::new();
         let rows = [("R", 8, 0), ("D", 4096, 0), ("WZ", 512, 0), ("W", 8, -5), ("ZR", 8, 0)];
-        for (n, (rwbs, sectors, error)) in rows.into_iter().cycle().take(5 * MIN_REQUESTS_OF_A_FIT).enumerate() {
+        for (n, (rwbs, sectors, error)) in
+            rows.into_iter().cycle().take(5 * MIN_REQUESTS_OF_A_FIT).enumerate()
+        {
             let (at, sector, bytes) = (n * 1000 + 10, n * 8192, sectors * 512);
             text.push_str(&format!(
                 "a-11 [000] ..... 1.{at:06}: block_rq_issue: 8,0 {rwbs} {bytes} () {sector} + {sectors} [a]\n\
@@ -265,9 +270,16 @@ mod tests {
         let few = MIN_REQUESTS_OF_A_FIT as u64;
         assert_eq!(found.left_out, LeftOut { unissued: 0, failed: few, other: few });
         let discards = found.requests.iter().filter(|one| one.kind == ServedKind::Discard).count();
-        assert_eq!((found.requests.len(), discards), (3 * MIN_REQUESTS_OF_A_FIT, 2 * MIN_REQUESTS_OF_A_FIT));
+        assert_eq!(
+            (found.requests.len(), discards),
+            (3 * MIN_REQUESTS_OF_A_FIT, 2 * MIN_REQUESTS_OF_A_FIT)
+        );
         let last_discard = 5 * (MIN_REQUESTS_OF_A_FIT - 1) + 1;
-        assert_eq!(found.end_sector as usize, (last_discard + 1) * 8192 + 512, "the zeroes behind it");
+        assert_eq!(
+            found.end_sector as usize,
+            (last_discard + 1) * 8192 + 512,
+            "the zeroes behind it"
+        );
     }
 
     #[test]
@@ -285,13 +297,20 @@ mod tests {
     #[test]
     fn what_a_trace_lacks_is_named() {
         let rows: String = (0..MIN_REQUESTS_OF_A_FIT)
-            .map(|n| format!("{},host,0,Read,{},4096,5000\n", 128_166_372_003_061_629 + n, n * 4096))
+            .map(|n| {
+                format!("{},host,0,Read,{},4096,5000\n", 128_166_372_003_061_629 + n, n * 4096)
+            })
             .collect();
         let mut open = || crate::from_bytes(rows.clone().into_bytes());
         let error = read(&mut open, None, &mut |_| {}).expect_err("no issue").to_string();
-        assert!(error.contains("20 requests completed") && error.contains("issued to the driver"), "{error}");
+        assert!(
+            error.contains("20 requests completed") && error.contains("issued to the driver"),
+            "{error}"
+        );
         let untimed = |n: usize| {
-            format!("block_rq_issue: 8,0 R 8192 () {n} + 16 [a]\nblock_rq_complete: 8,0 R () {n} + 16 [0]\n")
+            format!(
+                "block_rq_issue: 8,0 R 8192 () {n} + 16 [a]\nblock_rq_complete: 8,0 R () {n} + 16 [0]\n"
+            )
         };
         let text: String = (0..MIN_REQUESTS_OF_A_FIT).map(|n| untimed(n * 16)).collect();
         let mut open = || crate::from_bytes(text.clone().into_bytes());

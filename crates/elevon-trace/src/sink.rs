@@ -107,7 +107,10 @@ impl Sink {
 
     /// Appends a gap of lost events of a CPU from a time to the end of the trace.
     pub(crate) fn push_gap_to_end(&mut self, cpu: u32, from: u64) {
-        self.push_lost(Gap { cpu: Some(cpu), events: None, from: Some(from), until: None }, Some(u64::MAX));
+        self.push_lost(
+            Gap { cpu: Some(cpu), events: None, from: Some(from), until: None },
+            Some(u64::MAX),
+        );
     }
 
     fn push_lost(&mut self, gap: Gap, until: Option<u64>) {

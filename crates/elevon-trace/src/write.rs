@@ -101,7 +101,8 @@ impl WriteFormat {
     /// # Errors
     /// Returns [`WriteError::UnknownFormat`] if no format has the extension.
     pub fn from_path(path: &Path) -> Result<Self, WriteError> {
-        let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
+        let extension =
+            path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();
         Self::ALL
             .into_iter()
             .find(|format| format.extension() == extension)
@@ -205,10 +206,18 @@ pub fn create(path: &Path, options: WriteOptions) -> Result<Box<dyn EventWriter>
     let file = || File::create(path).map(BufWriter::new);
     let made = || -> io::Result<Box<dyn EventWriter>> {
         Ok(match format {
-            WriteFormat::Ftrace => Box::new(WholeIos::new(ftrace::FtraceWriter::new(file()?, options)?)),
-            WriteFormat::Blktrace => Box::new(WholeIos::new(blktrace::BlktraceWriter::create(path, options.blktrace)?)),
-            WriteFormat::Perfetto => Box::new(WholeIos::new(perfetto::PerfettoWriter::new(file()?))),
-            WriteFormat::PerfettoTimeline => Box::new(perfetto_timeline::TimelineWriter::new(file()?, None)?),
+            WriteFormat::Ftrace => {
+                Box::new(WholeIos::new(ftrace::FtraceWriter::new(file()?, options)?))
+            }
+            WriteFormat::Blktrace => {
+                Box::new(WholeIos::new(blktrace::BlktraceWriter::create(path, options.blktrace)?))
+            }
+            WriteFormat::Perfetto => {
+                Box::new(WholeIos::new(perfetto::PerfettoWriter::new(file()?)))
+            }
+            WriteFormat::PerfettoTimeline => {
+                Box::new(perfetto_timeline::TimelineWriter::new(file()?, None)?)
+            }
             WriteFormat::Json => Box::new(json::JsonWriter::new(File::create(path)?, None)?),
             WriteFormat::FioLog => Box::new(fio_log::FioLogWriter::new(file()?)?),
             WriteFormat::Csv => Box::new(csv::CsvWriter::new(file()?)?),

@@ -68,7 +68,8 @@ fn feed(analysis: &mut Analysis, from: u64, count: u64) {
             put(TraceKind::Issue, n, time + 2, first, sectors);
         }
         if let Some(n) = n.checked_sub(32) {
-            let pieces: &[(u64, u64)] = if n % 5 == 0 { &[(0, 1024), (1024, 8)] } else { &[(0, 8)] };
+            let pieces: &[(u64, u64)] =
+                if n % 5 == 0 { &[(0, 1024), (1024, 8)] } else { &[(0, 8)] };
             for &(first, sectors) in pieces {
                 put(TraceKind::Complete, n, time + 3, first, sectors);
             }
@@ -104,7 +105,9 @@ fn a_hostile_trace_takes_bounded_memory() {
     };
     type Feed<'a> = &'a mut dyn FnMut(&mut Analysis, u32);
     let feeds: [(&str, u32, i64, Feed<'_>); 3] = [
-        ("issued again", 3_000_000, 96, &mut |analysis, n| put(analysis, TraceKind::Issue, u64::from(n % 4), 512, 1)),
+        ("issued again", 3_000_000, 96, &mut |analysis, n| {
+            put(analysis, TraceKind::Issue, u64::from(n % 4), 512, 1)
+        }),
         ("pieces", 3_000_000, 96, &mut |analysis, n| match n {
             0 => put(analysis, TraceKind::Queue, 0, 1 << 50, 1),
             1 => put(analysis, TraceKind::GetRequest, 0, 512, 1),

@@ -79,7 +79,9 @@ fn ftrace(n: u64, out: &mut Vec<u8>) {
 
 fn blktrace(n: u64, out: &mut Vec<u8>) {
     let mut record = [0; 48];
-    let put = |record: &mut [u8; 48], at: usize, bytes: &[u8]| record[at..at + bytes.len()].copy_from_slice(bytes);
+    let put = |record: &mut [u8; 48], at: usize, bytes: &[u8]| {
+        record[at..at + bytes.len()].copy_from_slice(bytes)
+    };
     put(&mut record, 0, &0x6561_7407u32.to_le_bytes());
     put(&mut record, 4, &((n + 1 + n / 1000) as u32).to_le_bytes());
     put(&mut record, 8, &(n * 1000).to_le_bytes());
@@ -97,8 +99,9 @@ fn csv(n: u64, out: &mut Vec<u8>) {
 /// Appends one packet with one bundle of one plug.
 fn perfetto(n: u64, out: &mut Vec<u8>) {
     let time = (n + (1 << 21)).min((1 << 28) - 1);
-    let varint: Vec<u8> =
-        (0..4).map(|part| (time >> (7 * part)) as u8 & 0x7f | if part < 3 { 0x80 } else { 0 }).collect();
+    let varint: Vec<u8> = (0..4)
+        .map(|part| (time >> (7 * part)) as u8 & 0x7f | if part < 3 { 0x80 } else { 0 })
+        .collect();
     let mut event = vec![0x08];
     event.extend(varint);
     event.extend([0x10, 0x07, 0xda, 0x07, 0x03, 0x0a, 0x01, b'a']);
@@ -136,7 +139,10 @@ fn memory_is_flat_over_a_ten_times_longer_trace() {
     ] {
         let ((few, small), (many, large)) = (most(record, records), most(record, records * 10));
         assert!(few * 10 >= records * 9 && many >= records * 9, "{name}: {few} and {many} events");
-        assert!(large <= small + small / 20 + 100_000, "{name}: {small} bytes for {few} events, {large} for {many}");
+        assert!(
+            large <= small + small / 20 + 100_000,
+            "{name}: {small} bytes for {few} events, {large} for {many}"
+        );
         assert!(large < 100 << 20, "{name}: {large} bytes");
     }
 }

@@ -51,7 +51,8 @@ fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
         scheduler: SchedulerConfig::parse(scheduler).unwrap(),
         ..StackConfig::new(limits, Sectors::new(1 << 24), 1, 32)
     };
-    let (mut stack, mut device, mut events) = (Stack::new(config).unwrap(), Device::default(), Vec::new());
+    let (mut stack, mut device, mut events) =
+        (Stack::new(config).unwrap(), Device::default(), Vec::new());
     stack.set_tracing(true);
     let layout = stack.register_layout(Layout::from_run_pages(vec![128]));
     let mut now = Instant::ZERO;
@@ -79,7 +80,11 @@ fn run(kernel: Kernel, scheduler: &str) -> (Vec<Event>, usize) {
                     stack.submit(now, io(Op::Write, Flags::SYNC, place + part * 8, 8), &mut device);
                 }
             }
-            2 => drop(stack.submit(now, io(Op::Write, Flags::SYNC | Flags::FUA, place, 16), &mut device)),
+            2 => drop(stack.submit(
+                now,
+                io(Op::Write, Flags::SYNC | Flags::FUA, place, 16),
+                &mut device,
+            )),
             3 => drop(stack.submit(now, io(Op::Flush, Flags::SYNC, 0, 0), &mut device)),
             _ => drop(stack.submit(now, io(Op::Discard, Flags::SYNC, place, 8192), &mut device)),
         }
@@ -129,16 +134,21 @@ fn count(events: &[Event], is: impl Fn(&EventKind) -> bool) -> usize {
 
 #[test]
 fn every_format_shows_what_the_device_was_given() {
-    for (kernel, scheduler) in
-        [(Kernel::V6_1, "none"), (Kernel::V6_6, "mq-deadline"), (Kernel::V6_18, "none"), (Kernel::V6_18, "mq-deadline")]
-    {
+    for (kernel, scheduler) in [
+        (Kernel::V6_1, "none"),
+        (Kernel::V6_6, "mq-deadline"),
+        (Kernel::V6_18, "none"),
+        (Kernel::V6_18, "mq-deadline"),
+    ] {
         let name = format!("{} {scheduler}", kernel.name());
         let (events, taken) = run(kernel, scheduler);
         let issues = count(&events, |kind| *kind == EventKind::Issue);
         assert_eq!(issues, taken, "{name}");
-        for (what, kind) in
-            [("requeue", EventKind::Requeue), ("merge", EventKind::BackMerge), ("plug", EventKind::Plug)]
-        {
+        for (what, kind) in [
+            ("requeue", EventKind::Requeue),
+            ("merge", EventKind::BackMerge),
+            ("plug", EventKind::Plug),
+        ] {
             assert!(count(&events, |k| *k == kind) > 0, "{name}: no {what} in this run");
         }
         let folder = tempfile::tempdir().unwrap();
@@ -150,7 +160,10 @@ fn every_format_shows_what_the_device_was_given() {
         let mut reader = elevon_trace::open(&folder.path().join("run.ftrace")).unwrap();
         let read = reader.read_all().unwrap();
         assert_eq!((reader.report().skipped_count(), read.len()), (0, events.len()), "{name}");
-        assert!(steps::of_text(&ftrace) == steps::of_events(&converted), "{name}: the text tells another story");
+        assert!(
+            steps::of_text(&ftrace) == steps::of_events(&converted),
+            "{name}: the text tells another story"
+        );
         // Records of two CPUs at one instant have no defined order.
         let sorted = |events: &[TraceEvent]| {
             let mut steps = steps::of_events(events);
@@ -180,7 +193,8 @@ fn every_format_shows_what_the_device_was_given() {
 /// Checks that both tools read the trace without complaint, and count what was issued.
 fn blkparse_and_btt(folder: &Path, name: &str, events: &[Event]) {
     let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
-    let blkparse = blkparse.args(["-i", "run", "-d", "run.bin"]).current_dir(folder).output().unwrap();
+    let blkparse =
+        blkparse.args(["-i", "run", "-d", "run.bin"]).current_dir(folder).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&blkparse.stderr), "", "{name}: blkparse complains");
     let lines = String::from_utf8_lossy(&blkparse.stdout).into_owned();
     for (letter, kind) in [
@@ -193,7 +207,9 @@ fn blkparse_and_btt(folder: &Path, name: &str, events: &[Event]) {
     ] {
         let shown = lines
             .lines()
-            .filter(|line| line.starts_with("  8,16") && line.split_whitespace().nth(5) == Some(letter))
+            .filter(|line| {
+                line.starts_with("  8,16") && line.split_whitespace().nth(5) == Some(letter)
+            })
             .count();
         assert_eq!(shown, count(events, |k| *k == kind), "{name}: {letter}");
     }

@@ -173,7 +173,8 @@ pub fn advise(
     let whole = read_workload(&request.input, request.dev.as_deref(), listener)?;
     let in_trace = whole.len();
     let whole = selected(&request.input, whole, &selection)?;
-    let selected = (!selection.is_all()).then(|| format!("{}: {} of {in_trace} I/Os", selection.words(), whole.len()));
+    let selected = (!selection.is_all())
+        .then(|| format!("{}: {} of {in_trace} I/Os", selection.words(), whole.len()));
     let warnings = trouble(&whole);
     for line in &warnings {
         listener.tell(&format!("warning: {name}: {line}"));
@@ -186,15 +187,26 @@ pub fn advise(
 /// Checks what can be checked before the trace is read.
 fn check(request: &AdviseRequest) -> Result<(), Failure> {
     if request.input == Path::new(STDIN) {
-        return Err(Failure::named(STDIN, ValueError::expected("a file: the trace is read several times")));
+        return Err(Failure::named(
+            STDIN,
+            ValueError::expected("a file: the trace is read several times"),
+        ));
     }
     refuse_options_of_jobs(&request.given)?;
-    let wrong = |option: String, expected: String| Err(Failure::named(option, ValueError::expected(expected)));
+    let wrong = |option: String, expected: String| {
+        Err(Failure::named(option, ValueError::expected(expected)))
+    };
     if !IOS.contains(&request.ios) {
-        return wrong(format!("--ios {}", request.ios), format!("a number from {} to {}", IOS.start(), IOS.end()));
+        return wrong(
+            format!("--ios {}", request.ios),
+            format!("a number from {} to {}", IOS.start(), IOS.end()),
+        );
     }
     if !BEST.contains(&request.best) {
-        return wrong(format!("--best {}", request.best), format!("a number from {} to {}", BEST.start(), BEST.end()));
+        return wrong(
+            format!("--best {}", request.best),
+            format!("a number from {} to {}", BEST.start(), BEST.end()),
+        );
     }
     if !LOSS.contains(&request.max_loss) {
         return wrong(
@@ -221,17 +233,31 @@ fn advice_on(
     let base = base(request)?;
     let device = ReplayDevice::new(request, &base, listener)?;
     let bar = listener.begin(&request.input.display().to_string());
-    let mut bench = Bench::new(workload, request.once, &base, device.own.as_ref(), interrupt, &*bar)?;
-    let index = |at: usize| bench.workload.processes.iter().position(|process| process.label() == labels[at]);
+    let mut bench =
+        Bench::new(workload, request.once, &base, device.own.as_ref(), interrupt, &*bar)?;
+    let index = |at: usize| {
+        bench.workload.processes.iter().position(|process| process.label() == labels[at])
+    };
     let prios = prios.iter().filter_map(|(&at, &prio)| Some((index(at)?, prio))).collect();
-    let found =
-        captured::find((&request.input, request.dev.as_deref(), listener), &request.given.queue, prios, &mut bench)?;
+    let found = captured::find(
+        (&request.input, request.dev.as_deref(), listener),
+        &request.given.queue,
+        prios,
+        &mut bench,
+    )?;
     let Some((captured, before)) = found else { return Ok(None) };
     let Some(objective) = objective(request, &wanted, &bench, &before)? else { return Ok(None) };
     let claimants = if request.for_process.is_some() { &wanted[..] } else { &[] };
     let stack = bench.stack(&captured.setup)?;
     let max_loss = objective.max_loss;
-    let mut knobs = Knobs::new(&bench.workload, &stack, &before.processes, claimants, max_loss, request.experimental);
+    let mut knobs = Knobs::new(
+        &bench.workload,
+        &stack,
+        &before.processes,
+        claimants,
+        max_loss,
+        request.experimental,
+    );
     knobs.has_cost_model = knobs.has_claims() && bench.measure_cost()?;
     let mut search = Search::new(&bench, &objective, &before);
     let found = search.run(&knobs).then(|| search.best(request.best)).flatten();
@@ -252,7 +278,9 @@ fn advice_on(
         let not_known = elsewhere.not_known(&scored.trial, &objective)?;
         proposals.push(Proposal { scored, in_halves, lines, tenants, not_known });
     }
-    let runner_up = || failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)));
+    let runner_up = || {
+        failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)))
+    };
     let not_kept = Lacking { scheduler: None, buffers: false, tenants: false, is_real: false };
     Ok(Some(Advice {
         device: bench.workload.device,
@@ -288,7 +316,11 @@ fn replayed(whole: Workload, request: &AdviseRequest) -> Result<Workload, Failur
 /// Returns the stretch of a long trace that is replayed, as the times of its first and last I/O:
 /// the busiest, or the one where the processes that the goal is for meet others most. `None` is all
 /// of a short one.
-fn stretch(whole: &Workload, ios: usize, for_process: Option<&str>) -> Result<Option<(u64, u64)>, Failure> {
+fn stretch(
+    whole: &Workload,
+    ios: usize,
+    for_process: Option<&str>,
+) -> Result<Option<(u64, u64)>, Failure> {
     if whole.len() <= ios {
         return Ok(None);
     }
@@ -334,7 +366,8 @@ fn base(request: &AdviseRequest) -> Result<StackOptions, Failure> {
     {
         return Err(Failure::named(format!("--device {device}"), AdviseError::RealDevice));
     }
-    let queue = QueueOptions { kernel: request.given.queue.kernel.clone(), ..QueueOptions::default() };
+    let queue =
+        QueueOptions { kernel: request.given.queue.kernel.clone(), ..QueueOptions::default() };
     Ok(StackOptions { device, queue, seed: request.given.seed, ..defaults })
 }
 
@@ -409,10 +442,14 @@ fn in_halves(
     let middle = times[times.len() / 2];
     let halves = [workload.between(0, middle), workload.between(middle + 1, u64::MAX)];
     let mut scores: Vec<[Option<f64>; 2]> = vec![[None; 2]; best.len()];
-    for (at, half) in halves.into_iter().enumerate().filter(|(_, half)| !half.is_empty() && !best.is_empty()) {
+    for (at, half) in
+        halves.into_iter().enumerate().filter(|(_, half)| !half.is_empty() && !best.is_empty())
+    {
         let labels: Vec<String> = half.processes.iter().map(WorkloadProcess::label).collect();
-        let index = |at: usize| labels.iter().position(|label| *label == objective.processes[at].label);
-        let of_half: Vec<usize> = (0..workload.processes.len()).filter(|&at| index(at).is_some()).collect();
+        let index =
+            |at: usize| labels.iter().position(|label| *label == objective.processes[at].label);
+        let of_half: Vec<usize> =
+            (0..workload.processes.len()).filter(|&at| index(at).is_some()).collect();
         let objective = objective.of(&of_half);
         let part = bench.of_part(half)?;
         let mut setups = vec![before.setup.mapped(&index)];
@@ -423,7 +460,8 @@ fn in_halves(
             trials.push(trial);
         }
         for (scores, trial) in scores.iter_mut().zip(&trials[1..]) {
-            scores[at] = objective.can_score(&trials[0], trial).then(|| objective.score(&trials[0], trial));
+            scores[at] =
+                objective.can_score(&trials[0], trial).then(|| objective.score(&trials[0], trial));
         }
     }
     Ok(Some(scores))
@@ -434,13 +472,16 @@ fn trouble(workload: &Workload) -> Vec<String> {
     let mut lines = Vec::new();
     if workload.report.gap_count > 0 {
         let gaps = workload.report.gap_count;
-        lines.push(format!("events were lost in {gaps} gap(s); what happened there is not replayed"));
+        lines.push(format!(
+            "events were lost in {gaps} gap(s); what happened there is not replayed"
+        ));
     }
     if workload.taken == Taken::Issued {
         lines
             .push("has no queue events: requests stand in for the I/Os that were split or merged into them".to_owned());
     }
-    let tried: Vec<_> = SCHEDULERS.iter().filter(|info| setup::IN_KERNEL.contains(&info.name)).collect();
+    let tried: Vec<_> =
+        SCHEDULERS.iter().filter(|info| setup::IN_KERNEL.contains(&info.name)).collect();
     lines.extend(lacking::line(workload, &tried, &Kernel::default().rules()));
     lines
 }
@@ -460,14 +501,34 @@ mod tests {
     #[test]
     fn the_stretch_is_that_of_the_wanted() {
         // Others are busiest at 100 and 101, the wanted at 10 to 30, and they meet at 30 to 40.
-        let times =
-            [(10, true), (20, true), (30, true), (32, false), (36, false), (40, true), (100, false), (101, false)];
+        let times = [
+            (10, true),
+            (20, true),
+            (30, true),
+            (32, false),
+            (36, false),
+            (40, true),
+            (100, false),
+            (101, false),
+        ];
         assert_eq!(densest(&times, 4), Some((30, 40)));
-        assert_eq!(densest(&times.map(|(at, _)| (at, true)), 2), Some((100, 101)), "of everybody the busiest");
+        assert_eq!(
+            densest(&times.map(|(at, _)| (at, true)), 2),
+            Some((100, 101)),
+            "of everybody the busiest"
+        );
         assert_eq!(densest(&times[..3], 2), Some((10, 20)), "of equal ones the first");
-        assert_eq!(densest(&[(0, true), (9, true), (10, true)], 2), Some((9, 10)), "of equal ones the shortest");
+        assert_eq!(
+            densest(&[(0, true), (9, true), (10, true)], 2),
+            Some((9, 10)),
+            "of equal ones the shortest"
+        );
         assert_eq!(densest(&times, 8), Some((10, 101)));
-        assert_eq!(densest(&[(0, true), (50, false), (51, false)], 1), Some((0, 0)), "never without the wanted");
+        assert_eq!(
+            densest(&[(0, true), (50, false), (51, false)], 1),
+            Some((0, 0)),
+            "never without the wanted"
+        );
         assert_eq!(densest(&times[..1], 2), None);
     }
 }

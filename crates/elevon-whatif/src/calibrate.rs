@@ -71,7 +71,11 @@ impl Probe {
         let ramp = if self.writes() { micros } else { 0 };
         // Small I/Os may run out of tags. The order of sequential ones is kept by a process that
         // waits for them itself; it takes completions late, which of so many I/Os is little.
-        let engine = if self.block == SMALL_BLOCK && !rw.starts_with("rand") { "libaio" } else { "io_uring" };
+        let engine = if self.block == SMALL_BLOCK && !rw.starts_with("rand") {
+            "libaio"
+        } else {
+            "io_uring"
+        };
         format!(
             "[{}]\nioengine={engine}\ndirect=1\nrw={rw}\nbs={block}\niodepth={depth}\nnorandommap=1\ntime_based=1\n\
              runtime={micros}us\nramp_time={ramp}us\n",
@@ -159,7 +163,9 @@ impl Measurement {
     pub fn runs(&self) -> Vec<(String, Plan)> {
         let count = self.plans.len();
         let runs = self.plans.iter().enumerate();
-        let label = |at: usize, probe: &Probe| format!("{}/{count} {} {}", at + 1, probe.name, probe.block_name());
+        let label = |at: usize, probe: &Probe| {
+            format!("{}/{count} {} {}", at + 1, probe.name, probe.block_name())
+        };
         runs.map(|(at, (probe, plan))| (label(at, probe), plan.clone())).collect()
     }
 
@@ -200,13 +206,20 @@ impl Measurement {
     /// Shows what was measured.
     pub fn text(&self) -> String {
         let (device, seconds) = (&self.request.device, self.request.seconds);
-        let mut out = format!("elevon calibrate: {device}, {seconds} s a run, scheduler none, no merges\n\n");
-        let _ = writeln!(out, "{:<26} depth {:>12} {:>12} {:>12}", "run", "MB/s", "IOPS", "latency us");
+        let mut out =
+            format!("elevon calibrate: {device}, {seconds} s a run, scheduler none, no merges\n\n");
+        let _ =
+            writeln!(out, "{:<26} depth {:>12} {:>12} {:>12}", "run", "MB/s", "IOPS", "latency us");
         for m in &self.measured {
             let name = format!("{}, {}", m.probe.name, m.probe.block_name());
             let megabytes = m.per_second(m.bytes) as f64 / 1e6;
             let latency = m.mean_ns as f64 / 1e3;
-            let _ = writeln!(out, "{name:<26} {:>5} {megabytes:>12.1} {:>12} {latency:>12.1}", m.probe.depth, m.iops());
+            let _ = writeln!(
+                out,
+                "{name:<26} {:>5} {megabytes:>12.1} {:>12} {latency:>12.1}",
+                m.probe.depth,
+                m.iops()
+            );
         }
         let model = Model::new(&coefficients(&self.measured));
         out.push_str("\nWhat an I/O then costs, in us of the device:\n");
@@ -215,9 +228,12 @@ impl Measurement {
             if !self.measured.iter().any(|m| m.probe.writes() == is_write) {
                 continue;
             }
-            for (block, bytes) in [("4 KiB", SMALL_BLOCK), ("64 KiB", 16 * SMALL_BLOCK), ("1 MiB", LARGE_BLOCK)] {
+            for (block, bytes) in
+                [("4 KiB", SMALL_BLOCK), ("64 KiB", 16 * SMALL_BLOCK), ("1 MiB", LARGE_BLOCK)]
+            {
                 let us = |time: elevon_core::units::Nanos| time.get() as f64 / 1e3;
-                let costs = [model.request(is_write, bytes, false), model.request(is_write, bytes, true)];
+                let costs =
+                    [model.request(is_write, bytes, false), model.request(is_write, bytes, true)];
                 let [sequential, random] = costs.map(us);
                 let merged = us(model.size(is_write, bytes));
                 let _ = writeln!(
@@ -230,7 +246,10 @@ impl Measurement {
         let line = self.line();
         let _ = write!(out, "\nThe line for io.cost.model:\n{line}\n");
         let without_device = line.split_once(' ').map_or("", |(_, rest)| rest);
-        let _ = write!(out, "\nIn a file of --tenants, under [device]:\n\"io.cost.model\" = \"{without_device}\"\n");
+        let _ = write!(
+            out,
+            "\nIn a file of --tenants, under [device]:\n\"io.cost.model\" = \"{without_device}\"\n"
+        );
         if self.measured.len() < PROBES.len() {
             out.push_str(
                 "\nWrites were not measured, since that destroys what is stored there: --overwrite-data does it. A model without \
@@ -260,8 +279,11 @@ impl Measurement {
                 })
             })
             .collect();
-        let model: serde_json::Map<_, _> =
-            self.measured.iter().map(|m| (m.probe.key.to_owned(), m.coefficient().into())).collect();
+        let model: serde_json::Map<_, _> = self
+            .measured
+            .iter()
+            .map(|m| (m.probe.key.to_owned(), m.coefficient().into()))
+            .collect();
         let all = serde_json::json!({
             "device": self.request.device,
             "seconds": self.request.seconds,
@@ -291,7 +313,8 @@ pub(crate) fn cost_model(
     for (at, probe) in PROBES.iter().enumerate() {
         if at == 0 {
             let job = probe.job(QUICK_SECONDS).replace("time_based=1\n", "number_ios=100\n");
-            let (result, _) = execute(&plan_of(probe, &job, &stack, own)?, &mut NoObserver, interrupt)?;
+            let (result, _) =
+                execute(&plan_of(probe, &job, &stack, own)?, &mut NoObserver, interrupt)?;
             if Measured::from_probe(probe, &result).runtime_ns == 0 {
                 return Ok(None);
             }
@@ -301,7 +324,12 @@ pub(crate) fn cost_model(
         if outcome != Ending::Done {
             return Ok(None);
         }
-        let _ = write!(line, " {}={}", probe.key, Measured::from_probe(probe, &result).coefficient().max(1));
+        let _ = write!(
+            line,
+            " {}={}",
+            probe.key,
+            Measured::from_probe(probe, &result).coefficient().max(1)
+        );
     }
     Ok(Some(line))
 }
@@ -314,15 +342,26 @@ const PLAIN_STACK: &str = "--set nomerges=2 --buffers contiguous --cpu-cost subm
 /// instead of a fast device.
 fn stack_options(request: &MeasureRequest) -> Result<StackOptions, Failure> {
     let stack = StackOptions::of_text(PLAIN_STACK);
-    let stack = StackOptions { device: request.device.clone(), seed: request.seed, ..stack.map_err(Failure::input)? };
+    let stack = StackOptions {
+        device: request.device.clone(),
+        seed: request.seed,
+        ..stack.map_err(Failure::input)?
+    };
     Ok(match elevon_plan::target::target(&request.device)? {
         Target::Simulated(_) => stack,
         // A real run has real memory and CPU time.
-        Target::Real(_) | Target::Nbd(_) => StackOptions { buffers: None, of_jobs: JobOptions::default(), ..stack },
+        Target::Real(_) | Target::Nbd(_) => {
+            StackOptions { buffers: None, of_jobs: JobOptions::default(), ..stack }
+        }
     })
 }
 
-fn plan_of(probe: &Probe, job: &str, stack: &StackOptions, own: Option<&OwnDevice>) -> Result<Plan, Failure> {
+fn plan_of(
+    probe: &Probe,
+    job: &str,
+    stack: &StackOptions,
+    own: Option<&OwnDevice>,
+) -> Result<Plan, Failure> {
     let mut source = MemorySource::one(probe.key, job);
     let jobs = parse(&mut source, probe.key).map_err(Failure::text)?;
     let mut plan = Plan::of_jobs(jobs, probe.key, stack, own.cloned())?;
@@ -335,7 +374,9 @@ fn plan_of(probe: &Probe, job: &str, stack: &StackOptions, own: Option<&OwnDevic
 fn device_number(device: &str) -> String {
     use std::os::unix::fs::{FileTypeExt, MetadataExt};
     match std::fs::metadata(Path::new(device)) {
-        Ok(metadata) if metadata.file_type().is_block_device() => DeviceNumber::from_user(metadata.rdev()).to_string(),
+        Ok(metadata) if metadata.file_type().is_block_device() => {
+            DeviceNumber::from_user(metadata.rdev()).to_string()
+        }
         Ok(_) | Err(_) => "MAJ:MIN".to_owned(),
     }
 }

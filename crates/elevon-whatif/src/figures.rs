@@ -58,7 +58,8 @@ pub(crate) struct Figures {
 
 impl Figures {
     fn new(bytes: u64, span_ns: u64, latency: &LatencyStat) -> Self {
-        let rate = |amount: u64| if span_ns == 0 { 0.0 } else { amount as f64 * 1e9 / span_ns as f64 };
+        let rate =
+            |amount: u64| if span_ns == 0 { 0.0 } else { amount as f64 * 1e9 / span_ns as f64 };
         Self {
             ios: latency.count,
             per_second: rate(latency.count),
@@ -103,8 +104,13 @@ impl Figures {
             let first = process.ios.first()?.at;
             Some((first, first + process.duration()))
         });
-        let span = ends.clone().map(|(_, end)| end).max().unwrap_or(0) - ends.map(|(at, _)| at).min().unwrap_or(0);
-        Self::sum(workload.processes.iter().map(Self::measured), |p| workload.processes[p].duration(), span)
+        let span = ends.clone().map(|(_, end)| end).max().unwrap_or(0)
+            - ends.map(|(at, _)| at).min().unwrap_or(0);
+        Self::sum(
+            workload.processes.iter().map(Self::measured),
+            |p| workload.processes[p].duration(),
+            span,
+        )
     }
 
     /// The figures of all processes in a replay.
@@ -112,7 +118,11 @@ impl Figures {
         let jobs = || run.jobs.iter().filter(|job| job.end > job.start);
         let start = jobs().map(|job| job.start).min().unwrap_or_default();
         let span = jobs().map(|job| job.end).max().unwrap_or_default().since(start).get();
-        Self::sum(run.jobs.iter().map(Self::replayed), |p| run.jobs[p].end.since(run.jobs[p].start).get(), span)
+        Self::sum(
+            run.jobs.iter().map(Self::replayed),
+            |p| run.jobs[p].end.since(run.jobs[p].start).get(),
+            span,
+        )
     }
 
     /// Rates of all over a span; all have no latency.
@@ -216,7 +226,8 @@ mod tests {
 
     #[test]
     fn a_gain_is_positive_where_it_is_better() {
-        let of = |per_second, p50, ios| Figures { ios, per_second, p50, p99: p50, ..Figures::default() };
+        let of =
+            |per_second, p50, ios| Figures { ios, per_second, p50, p99: p50, ..Figures::default() };
         let (slow, fast) = (of(100.0, 2e6, 1000), of(200.0, 1e6, 1000));
         for figure in Figure::ALL {
             let gain = slow.gain(&fast, figure).expect("enough I/Os");
@@ -224,12 +235,20 @@ mod tests {
             assert_eq!(fast.gain(&slow, figure), Some(-gain));
         }
         let starved = slow.gain(&Figures::default(), Figure::Throughput);
-        assert_eq!((starved, slow.gain(&Figures::default(), Figure::P50)), (Some(libm::log(0.001)), None));
+        assert_eq!(
+            (starved, slow.gain(&Figures::default(), Figure::P50)),
+            (Some(libm::log(0.001)), None)
+        );
         let few = of(100.0, 1e6, 60);
-        assert_eq!((few.gain(&fast, Figure::P99), few.gain(&fast, Figure::P50).is_some()), (None, true));
+        assert_eq!(
+            (few.gain(&fast, Figure::P99), few.gain(&fast, Figure::P50).is_some()),
+            (None, true)
+        );
         assert_eq!(of(1.0, 1.0, 10).get(Figure::Throughput), None);
         let longest = |ms: f64| Figures { longest: ms * 1e6, ..slow };
-        assert!(longest(6.0).stalls_in(&longest(200.0)) && !longest(30.0).stalls_in(&longest(200.0)));
+        assert!(
+            longest(6.0).stalls_in(&longest(200.0)) && !longest(30.0).stalls_in(&longest(200.0))
+        );
         assert!(!longest(6.0).stalls_in(&longest(90.0)), "not worth a word");
     }
 }

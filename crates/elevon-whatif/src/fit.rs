@@ -93,19 +93,19 @@ pub struct Fit {
     /// Other devices that explain the requests as well, and would serve another load otherwise:
     /// the ends of the interval in which the device is. None if the requests leave no choice.
     pub ends: Vec<Model>,
-    /// The fewest and the most servers of the devices that explain the requests; `None` if there is
-    /// no bound.
+    /// The fewest and the most servers of the devices that explain the requests; `None` if there
+    /// is no bound.
     pub servers: (u64, Option<u64>),
     /// Smallest and largest number of requests in the device for which the requests show how it
     /// serves them; 0 for no bound. Below and above, the ends part.
     pub known: [u64; 2],
-    /// Smallest and largest number of requests in the device that there was, but for a few that met
-    /// less.
+    /// Smallest and largest number of requests in the device that there was, but for a few that
+    /// met less.
     pub met: [u64; 2],
     /// Maximum number of requests that were in the device at once.
     pub depth: u64,
-    /// True if the number of servers is a lower bound: the requests do not show that any waited for
-    /// a server.
+    /// True if the number of servers is a lower bound: the requests do not show that any waited
+    /// for a server.
     pub may_have_more: bool,
     /// True if the device is servers behind a queue beyond doubt.
     pub is_queue: bool,
@@ -209,7 +209,8 @@ impl Trial {
         let windows = windows(served, MAX_REQUESTS_OF_A_TRIAL);
         let groups = refine::Groups::new(served, &depths, &windows);
         let is_ordered = evidence.is_ordered;
-        let refined = |first: Model| refine::fit(first, is_ordered, served, &depths, &windows, &groups);
+        let refined =
+            |first: Model| refine::fit(first, is_ordered, served, &depths, &windows, &groups);
         let model = refined(evidence.best.model());
         let may_have_more = match is_ordered {
             true => interval::has_no_bound(&evidence),
@@ -220,11 +221,26 @@ impl Trial {
         let known = interval::known(&evidence.best, &ends, &depths);
         let ends = ends.iter().map(|end| refined(end.model())).collect();
         let whole = [(0, served.len())];
-        let fifo = Model { flush_waits: model.flush_waits, ..Model::from_servers(model.servers, model.costs) };
-        let [latencies, fifo_latencies] = [model, fifo].map(|model| model.latencies(served, &whole));
+        let fifo = Model {
+            flush_waits: model.flush_waits,
+            ..Model::from_servers(model.servers, model.costs)
+        };
+        let [latencies, fifo_latencies] =
+            [model, fifo].map(|model| model.latencies(served, &whole));
         let [least, most] = if is_ordered { evidence.servers } else { [model.servers; 2] };
-        let servers = (least.min(model.servers), (!may_have_more).then_some(most.max(model.servers)));
-        Self { model, depths, evidence, may_have_more, ends, known, servers, latencies, fifo_latencies }
+        let servers =
+            (least.min(model.servers), (!may_have_more).then_some(most.max(model.servers)));
+        Self {
+            model,
+            depths,
+            evidence,
+            may_have_more,
+            ends,
+            known,
+            servers,
+            latencies,
+            fifo_latencies,
+        }
     }
 }
 
@@ -269,8 +285,10 @@ fn row(mut pairs: Vec<(u64, u64)>) -> LatencyRow {
     let count = pairs.len();
     let mean = |sum: f64| sum / count as f64;
     let figure = |measured: f64, model: f64| Figure { measured, model };
-    let means =
-        figure(mean(pairs.iter().map(|pair| pair.0 as f64).sum()), mean(pairs.iter().map(|pair| pair.1 as f64).sum()));
+    let means = figure(
+        mean(pairs.iter().map(|pair| pair.0 as f64).sum()),
+        mean(pairs.iter().map(|pair| pair.1 as f64).sum()),
+    );
     let at = |share: usize| (count * share / 100).min(count - 1);
     pairs.sort_unstable_by_key(|pair| pair.0);
     let measured = [50, 99].map(|share| pairs[at(share)].0 as f64);
@@ -285,7 +303,8 @@ fn by_size(served: &[Served], model: &[u64]) -> Vec<(Kind, u64, LatencyRow)> {
     for (one, &model) in served.iter().zip(model) {
         all.entry((one.kind, one.bytes)).or_default().push((one.latency(), model));
     }
-    let mut rows: Vec<_> = all.into_iter().map(|((kind, bytes), pairs)| (kind, bytes, row(pairs))).collect();
+    let mut rows: Vec<_> =
+        all.into_iter().map(|((kind, bytes), pairs)| (kind, bytes, row(pairs))).collect();
     rows.sort_by_key(|&(kind, bytes, row)| (Reverse(row.requests), kind, bytes));
     rows.truncate(2 * SIZES);
     rows.sort_by_key(|&(kind, bytes, _)| (kind, bytes));

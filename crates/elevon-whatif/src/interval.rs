@@ -43,10 +43,18 @@ pub(crate) struct Disk {
 
 impl Disk {
     /// The disk of a trace; `name` is given if the user gave one.
-    pub(crate) fn from_number(number: DeviceNumber, recorded: Option<&Recorded>, name: Option<&str>) -> Self {
+    pub(crate) fn from_number(
+        number: DeviceNumber,
+        recorded: Option<&Recorded>,
+        name: Option<&str>,
+    ) -> Self {
         let name = name.or_else(|| recorded?.get("name")).map(str::to_owned);
         let number = recorded.and_then(Recorded::device).unwrap_or(number);
-        Self { number, name, nr_requests: recorded.and_then(|recorded| recorded.number("queue/nr_requests")) }
+        Self {
+            number,
+            name,
+            nr_requests: recorded.and_then(|recorded| recorded.number("queue/nr_requests")),
+        }
     }
 
     /// Returns an experiment that would show how the device serves other depths: lines of a shell,
@@ -64,11 +72,16 @@ impl Disk {
             if self.nr_requests.is_none() {
                 lines.insert(0, format!("old=$(cat {setting})"));
             }
-            lines.push(format!("echo {FEWEST_REQUESTS} > {setting}; sleep 10; echo {old} > {setting}"));
+            lines.push(format!(
+                "echo {FEWEST_REQUESTS} > {setting}; sleep 10; echo {old} > {setting}"
+            ));
         } else if from > 1 {
-            let group = "/sys/fs/cgroup/GROUP/io.max       # GROUP: the cgroup of the busiest process";
+            let group =
+                "/sys/fs/cgroup/GROUP/io.max       # GROUP: the cgroup of the busiest process";
             lines.push(format!("echo '{number} riops=50 wiops=50' > {group}"));
-            lines.push(format!("sleep 10; echo '{number} riops=max wiops=max' > /sys/fs/cgroup/GROUP/io.max"));
+            lines.push(format!(
+                "sleep 10; echo '{number} riops=max wiops=max' > /sys/fs/cgroup/GROUP/io.max"
+            ));
         }
         if to > 0 {
             lines.push(format!(
@@ -88,7 +101,9 @@ impl Disk {
             [0, _] => "with more requests in the device at once",
             _ => "with few requests in the device at once, and with many",
         };
-        let mut out = format!("\nAn experiment would settle it: ten seconds {depth}, under the same load, captured:\n");
+        let mut out = format!(
+            "\nAn experiment would settle it: ten seconds {depth}, under the same load, captured:\n"
+        );
         self.experiment(known).iter().for_each(|line| out.push_str(&format!("  {line}\n")));
         out
     }
@@ -122,7 +137,8 @@ pub(crate) type Ranges = [Option<[f64; 2]>; 3];
 
 /// Returns where the figures of a process on several devices part; `None` if they do not.
 pub(crate) fn ranges(all: &[Figures]) -> Option<Ranges> {
-    let ranges = Figure::ALL.map(|figure| range(&all.iter().map(|of| of.get(figure)).collect::<Vec<_>>()));
+    let ranges =
+        Figure::ALL.map(|figure| range(&all.iter().map(|of| of.get(figure)).collect::<Vec<_>>()));
     ranges.iter().any(Option::is_some).then_some(ranges)
 }
 
@@ -138,9 +154,16 @@ impl Parting {
     ///
     /// # Errors
     /// A run on an end fails.
-    pub fn from_plan(plan: &Plan, result: &RunResult, interrupt: &Interrupt) -> Result<Option<Self>, Failure> {
-        let Some(own) = plan.own.as_ref().filter(|own| !own.file.ends.is_empty()) else { return Ok(None) };
-        let figures = |result: &RunResult| result.jobs.iter().map(Figures::replayed).collect::<Vec<_>>();
+    pub fn from_plan(
+        plan: &Plan,
+        result: &RunResult,
+        interrupt: &Interrupt,
+    ) -> Result<Option<Self>, Failure> {
+        let Some(own) = plan.own.as_ref().filter(|own| !own.file.ends.is_empty()) else {
+            return Ok(None);
+        };
+        let figures =
+            |result: &RunResult| result.jobs.iter().map(Figures::replayed).collect::<Vec<_>>();
         let mut all = vec![figures(result)];
         for end in plan.ends() {
             let (result, ending) = execute(&end, &mut NoObserver, interrupt)?;

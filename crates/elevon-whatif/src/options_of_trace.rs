@@ -24,7 +24,8 @@ pub(crate) fn filled(
     let (mut all, mut taken) = (args.clone(), Vec::new());
     let scheduler = recorded.scheduler().and_then(sched::scheduler);
     let scheduler = scheduler.filter(|_| all.queue.scheduler.is_none());
-    all.queue.scheduler = all.queue.scheduler.or_else(|| scheduler.map(|info| info.name.to_owned()));
+    all.queue.scheduler =
+        all.queue.scheduler.or_else(|| scheduler.map(|info| info.name.to_owned()));
     if all.queue.kernel.is_none()
         && let Some(kernel) = recorded.get("kernel").and_then(kernel)
     {
@@ -37,8 +38,14 @@ pub(crate) fn filled(
         all.queue.scheduler = Some(scheduler);
     }
     for key in SETTINGS {
-        let is_given = args.queue.set.iter().any(|set| set.split_once('=').is_some_and(|(given, _)| given == key));
-        let Some(value) = recorded.number(&format!("queue/{key}")).filter(|_| !is_given) else { continue };
+        let is_given = args
+            .queue
+            .set
+            .iter()
+            .any(|set| set.split_once('=').is_some_and(|(given, _)| given == key));
+        let Some(value) = recorded.number(&format!("queue/{key}")).filter(|_| !is_given) else {
+            continue;
+        };
         let (set, mut trial) = (format!("{key}={value}"), all.clone());
         trial.queue.set.insert(0, set.clone());
         if is_valid(&trial) {
@@ -65,7 +72,8 @@ fn with_tunables(
         let tunable = info.tunables.iter().find(|tunable| tunable.name == *key);
         tunable.is_some_and(|tunable| !is_default(tunable, value))
     };
-    let changed = recorded.tunables().filter(is_changed).map(|(key, value)| format!("{key}={value}"));
+    let changed =
+        recorded.tunables().filter(is_changed).map(|(key, value)| format!("{key}={value}"));
     let mut scheduler = info.name.to_owned();
     for tunable in changed {
         let separator = if scheduler.contains(':') { ',' } else { ':' };
@@ -87,8 +95,10 @@ fn kernel(release: &str) -> Option<Kernel> {
         Some((parts.next()?.parse::<u32>().ok()?, parts.next()?.parse::<u32>().ok()?))
     };
     let wanted = version(release)?;
-    let known = || Kernel::ALL.into_iter().filter_map(|kernel| Some((version(kernel.name())?, kernel)));
-    let not_newer = known().filter(|(version, _)| *version <= wanted).max_by_key(|(version, _)| *version);
+    let known =
+        || Kernel::ALL.into_iter().filter_map(|kernel| Some((version(kernel.name())?, kernel)));
+    let not_newer =
+        known().filter(|(version, _)| *version <= wanted).max_by_key(|(version, _)| *version);
     not_newer.or_else(|| known().min_by_key(|(version, _)| *version)).map(|(_, kernel)| kernel)
 }
 
@@ -115,7 +125,8 @@ mod tests {
 
     #[test]
     fn what_the_command_line_does_not_give_is_as_recorded() {
-        let args = StackOptions::of_text("--device hdd-7200 --set nr_requests=8").expect("good options");
+        let args =
+            StackOptions::of_text("--device hdd-7200 --set nr_requests=8").expect("good options");
         let is_valid = |args: &StackOptions| args.queue.set.iter().all(|set| set != "nomerges=7");
         let (all, taken) = filled(&args, &recorded(), &is_valid);
         assert_eq!(all.queue.scheduler.as_deref(), Some("mq-deadline:fifo_batch=3"));
@@ -123,16 +134,23 @@ mod tests {
             (all.queue.kernel.as_deref(), &all.queue.set[..]),
             (Some("6.16"), &["max_sectors_kb=512".into(), "nr_requests=8".into()][..])
         );
-        let expected = "--scheduler mq-deadline:fifo_batch=3 --kernel 6.16 --set max_sectors_kb=512";
+        let expected =
+            "--scheduler mq-deadline:fifo_batch=3 --kernel 6.16 --set max_sectors_kb=512";
         assert_eq!(taken.join(" "), expected);
-        let args = StackOptions::of_text("--scheduler none --kernel 6.1 --set max_sectors_kb=4 --set nr_requests=8");
+        let args = StackOptions::of_text(
+            "--scheduler none --kernel 6.1 --set max_sectors_kb=4 --set nr_requests=8",
+        );
         let (all, taken) = filled(&args.expect("good options"), &recorded(), &is_valid);
         assert_eq!(
             (all.queue.scheduler.as_deref(), all.queue.kernel.as_deref(), taken.len()),
             (Some("none"), Some("6.1"), 0)
         );
         let args = StackOptions::of_text("--device hdd-7200").expect("good options");
-        assert_eq!(filled(&args, &Recorded::default(), &is_valid).1, [""; 0], "nothing was recorded");
+        assert_eq!(
+            filled(&args, &Recorded::default(), &is_valid).1,
+            [""; 0],
+            "nothing was recorded"
+        );
     }
 
     #[test]

@@ -22,8 +22,8 @@ use elevon_plan::text_files::{Input, STDIN, quoted};
 use elevon_result::result::NotKept;
 use elevon_sim::memory::MemoryModel;
 use elevon_trace::replay::{
-    After, Exclusion, Follows, MAX_REPLAY_NS, Milestone as Reached, Workload, WorkloadIo, WorkloadProcess,
-    WorkloadReadError,
+    After, Exclusion, Follows, MAX_REPLAY_NS, Milestone as Reached, Workload, WorkloadIo,
+    WorkloadProcess, WorkloadReadError,
 };
 use elevon_trace::{Recorded, Selection};
 use elevon_workload::followers::{FlusherRule, Follow, Milestone};
@@ -103,9 +103,16 @@ impl Replay {
         let whole = read_workload(path, how.dev.as_deref(), listener)?;
         let in_trace = whole.len();
         let workload = selected(path, whole, &selection)?;
-        let last = workload.processes.iter().flat_map(|process| &process.ios).map(|io| io.at).max().unwrap_or(0);
+        let last = workload
+            .processes
+            .iter()
+            .flat_map(|process| &process.ios)
+            .map(|io| io.at)
+            .max()
+            .unwrap_or(0);
         if last as f64 / speed > MAX_REPLAY_NS as f64 {
-            let expected = ValueError::expected("a speed at which the trace takes at most a hundred years");
+            let expected =
+                ValueError::expected("a speed at which the trace takes at most a hundred years");
             return Err(Failure::named(format!("--speed {speed}"), expected));
         }
         let mut ios = workload.processes.iter().flat_map(|process| &process.ios);
@@ -123,7 +130,17 @@ impl Replay {
         let whole = Arc::new(scripts(&workload, how));
         let (path, how, scripts) = (path.to_owned(), how.clone(), Arc::clone(&whole));
         let (specs, prios) = (Vec::new(), BTreeMap::new());
-        Self { path, how, workload: Arc::new(workload), selected: None, whole, scripts, specs, prios, refused: 0 }
+        Self {
+            path,
+            how,
+            workload: Arc::new(workload),
+            selected: None,
+            whole,
+            scripts,
+            specs,
+            prios,
+            refused: 0,
+        }
     }
 
     /// Returns the same replay with these priorities of processes in place of those in the trace.
@@ -153,15 +170,26 @@ impl Replay {
         let device = &stack.device;
         let is_real = !device.starts_with('@') && !matches!(target(device)?, Target::Simulated(_));
         if is_real && self.how.closed && self.how.time_based && self.how.allow_writes {
-            return Err(Failure::named("--time-based --allow-writes", ConflictError::RepeatedWrites));
+            return Err(Failure::named(
+                "--time-based --allow-writes",
+                ConflictError::RepeatedWrites,
+            ));
         }
-        let mut new = Self { scripts: Arc::clone(&self.whole), prios: BTreeMap::new(), refused: 0, ..self.clone() };
+        let mut new = Self {
+            scripts: Arc::clone(&self.whole),
+            prios: BTreeMap::new(),
+            refused: 0,
+            ..self.clone()
+        };
         if is_real && !self.how.allow_writes {
-            new.refused = Arc::make_mut(&mut new.scripts).iter_mut().map(Script::refuse_writes).sum();
+            new.refused =
+                Arc::make_mut(&mut new.scripts).iter_mut().map(Script::refuse_writes).sum();
         }
         if is_real && self.how.allow_writes {
             // A write that the trace has once must not change the device twice.
-            Arc::make_mut(&mut new.scripts).iter_mut().for_each(|script| script.repeat_until = None);
+            Arc::make_mut(&mut new.scripts)
+                .iter_mut()
+                .for_each(|script| script.repeat_until = None);
         }
         if stack.buffers.is_some() {
             Arc::make_mut(&mut new.scripts).iter_mut().for_each(Script::forget_bio_ends);
@@ -182,7 +210,8 @@ impl Replay {
     pub fn plan(self, args: &StackOptions) -> Result<Plan, Failure> {
         let (args, taken) = match self.recorded().filter(|_| is_simulated(&args.device)) {
             Some(recorded) => {
-                let is_valid = |trial: &StackOptions| self.clone().plan_as_given(trial, None).is_ok();
+                let is_valid =
+                    |trial: &StackOptions| self.clone().plan_as_given(trial, None).is_ok();
                 options_of_trace::filled(args, recorded, &is_valid)
             }
             None => (args.clone(), Vec::new()),
@@ -190,13 +219,19 @@ impl Replay {
         let mut plan = self.plan_as_given(&args, None)?;
         if !taken.is_empty() {
             let taken = quoted(taken.iter().map(String::as_str));
-            plan.warnings.push(format!("as the trace was recorded: {taken}; the command line may give others"));
+            plan.warnings.push(format!(
+                "as the trace was recorded: {taken}; the command line may give others"
+            ));
         }
         Ok(plan)
     }
 
     /// The same with these options alone, and with the device `own`, if given, in place of theirs.
-    pub(crate) fn plan_as_given(self, args: &StackOptions, own: Option<OwnDevice>) -> Result<Plan, Failure> {
+    pub(crate) fn plan_as_given(
+        self,
+        args: &StackOptions,
+        own: Option<OwnDevice>,
+    ) -> Result<Plan, Failure> {
         refuse_options_of_jobs(args)?;
         let words = self.words();
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -244,28 +279,38 @@ impl Replay {
         let of_stdin = (self.path == Path::new(STDIN)).then(|| PathBuf::from("/dev/stdin"));
         let files = self.workload.report.files.iter().map(PathBuf::from);
         let files = of_stdin.map_or_else(|| files.collect(), |stdin| vec![stdin]);
-        files.into_iter().map(|path| Input { what: path.display().to_string(), path: Some(path), text: None }).collect()
+        files
+            .into_iter()
+            .map(|path| Input { what: path.display().to_string(), path: Some(path), text: None })
+            .collect()
     }
 
     /// Describes in a few words how the trace is replayed.
     fn loop_words(&self) -> String {
         let from = match self.workload.joined() {
             0 => self.workload.taken.name().to_owned(),
-            joined => format!("{}, {joined} I/Os joined of several bios", self.workload.taken.name()),
+            joined => {
+                format!("{}, {joined} I/Os joined of several bios", self.workload.taken.name())
+            }
         };
-        let together = self.scripts.iter().filter_map(|script| script.exclusion).map(|rule| rule.is_together);
+        let together =
+            self.scripts.iter().filter_map(|script| script.exclusion).map(|rule| rule.is_together);
         let from = match (together.clone().count(), together.filter(|&is| is).count()) {
             (0, _) => from,
             (some, 0) => format!("{from}, {some} processes exclude each other"),
             (some, all) if some == all => format!("{from}, {some} processes commit together"),
-            (some, part) => format!("{from}, {some} processes exclude each other, {part} of them commit together"),
+            (some, part) => format!(
+                "{from}, {some} processes exclude each other, {part} of them commit together"
+            ),
         };
         let repeated = self.scripts.iter().filter(|script| script.repeat_until.is_some()).count();
         match (self.how.closed, repeated, self.how.speed) {
             (true, 0, _) => format!("closed loop, from {from}"),
             (true, repeated, _) => {
                 let all = self.scripts.len();
-                format!("closed loop, {repeated} of {all} processes for the time that they took, from {from}")
+                format!(
+                    "closed loop, {repeated} of {all} processes for the time that they took, from {from}"
+                )
             }
             (false, _, None) => format!("open loop, from {from}"),
             (false, _, Some(speed)) => format!("open loop at {speed} times the speed, from {from}"),
@@ -280,10 +325,9 @@ impl Replay {
 
     /// Returns the priorities that processes have in place of those in the trace.
     fn ioprio(&self) -> Option<String> {
-        let words = self
-            .prios
-            .iter()
-            .map(|(&at, &prio)| format!("{}={}", self.workload.processes[at].label(), ioprio::text(prio)));
+        let words = self.prios.iter().map(|(&at, &prio)| {
+            format!("{}={}", self.workload.processes[at].label(), ioprio::text(prio))
+        });
         (!self.prios.is_empty()).then(|| words.collect::<Vec<_>>().join(" "))
     }
 
@@ -319,12 +363,19 @@ impl Replay {
         }
         let all: u64 = report.devices.iter().map(|&(_, events)| events).sum();
         if self.how.dev.is_none() && report.devices.len() > 1 {
-            let own = report.devices.iter().find(|(of, _)| of == device).map_or(0, |&(_, events)| events);
+            let own =
+                report.devices.iter().find(|(of, _)| of == device).map_or(0, |&(_, events)| events);
             let others = all - own;
-            lines.push(format!("{name}: device {device} is taken; {others} of {all} events are of others"));
+            lines.push(format!(
+                "{name}: device {device} is taken; {others} of {all} events are of others"
+            ));
         }
         if report.gap_count > 0 {
-            let lost = if report.lost > 0 { format!("{} events", report.lost) } else { "events".to_owned() };
+            let lost = if report.lost > 0 {
+                format!("{} events", report.lost)
+            } else {
+                "events".to_owned()
+            };
             lines.push(format!(
                 "{name}: {lost} were lost in {} gap(s): what happened there is not replayed, and the time is kept",
                 report.gap_count
@@ -357,8 +408,10 @@ impl Replay {
     /// Returns a remark about processes of which the trace has no completion, if there are some: a
     /// closed loop follows completions.
     fn without_completions(&self) -> Option<String> {
-        let is_open = |process: &&WorkloadProcess| process.ios.iter().all(|io| io.completed.is_none());
-        let open: Vec<String> = self.workload.processes.iter().filter(is_open).map(WorkloadProcess::label).collect();
+        let is_open =
+            |process: &&WorkloadProcess| process.ios.iter().all(|io| io.completed.is_none());
+        let open: Vec<String> =
+            self.workload.processes.iter().filter(is_open).map(WorkloadProcess::label).collect();
         let shown = open.iter().take(3).map(String::as_str).collect::<Vec<_>>().join(", ");
         (!open.is_empty() && self.workload.gaps.is_empty()).then(|| {
             format!(
@@ -382,11 +435,17 @@ pub fn refuse_options_of_jobs(options: &StackOptions) -> Result<(), Failure> {
     let no_file = "a trace has no job file";
     let cache = "the bios of a trace are below the page cache of the traced machine, and a second cache would count \
                  what was cached twice";
-    let instead_of_cache = "; leave it out, or describe the I/O above the cache in a job file for elevon run";
-    let [include_dir, log_dir] =
-        [&of_jobs.include_dir, &of_jobs.log_dir].map(|path| path.as_deref().map(Path::to_string_lossy));
+    let instead_of_cache =
+        "; leave it out, or describe the I/O above the cache in a job file for elevon run";
+    let [include_dir, log_dir] = [&of_jobs.include_dir, &of_jobs.log_dir]
+        .map(|path| path.as_deref().map(Path::to_string_lossy));
     for (option, value, why, instead) in [
-        ("--cpu-cost", of_jobs.cpu_cost.as_deref(), "the times of a trace have the CPU time in them", ""),
+        (
+            "--cpu-cost",
+            of_jobs.cpu_cost.as_deref(),
+            "the times of a trace have the CPU time in them",
+            "",
+        ),
         ("--memory", of_jobs.memory.as_deref(), cache, instead_of_cache),
         ("--cache", real_cache.as_deref(), cache, instead_of_cache),
         ("--job-option", of_jobs.job_option.first().map(String::as_str), no_file, ""),
@@ -394,14 +453,21 @@ pub fn refuse_options_of_jobs(options: &StackOptions) -> Result<(), Failure> {
         ("--log-dir", log_dir.as_deref(), no_file, ""),
     ] {
         if let Some(value) = value {
-            return Err(Failure::named(format!("{option} {value}"), ConflictError::NotInReplay { why, instead }));
+            return Err(Failure::named(
+                format!("{option} {value}"),
+                ConflictError::NotInReplay { why, instead },
+            ));
         }
     }
     Ok(())
 }
 
 /// Returns what is selected of a workload that was read from `path`.
-pub(crate) fn selected(path: &Path, whole: Workload, selection: &Selection) -> Result<Workload, Failure> {
+pub(crate) fn selected(
+    path: &Path,
+    whole: Workload,
+    selection: &Selection,
+) -> Result<Workload, Failure> {
     if selection.is_all() {
         return Ok(whole);
     }
@@ -409,13 +475,17 @@ pub(crate) fn selected(path: &Path, whole: Workload, selection: &Selection) -> R
 }
 
 /// Reads the workload of a device from a trace.
-pub(crate) fn read_workload(path: &Path, dev: Option<&str>, listener: &dyn Listener) -> Result<Workload, Failure> {
+pub(crate) fn read_workload(
+    path: &Path,
+    dev: Option<&str>,
+    listener: &dyn Listener,
+) -> Result<Workload, Failure> {
     let trace = TraceInput::new(path, dev, listener)?;
     trace.read(elevon_trace::replay::read).map_err(|error| match error {
         WorkloadReadError::Trace(error) => trace.failure(error),
-        error @ (WorkloadReadError::Untimed(_) | WorkloadReadError::TooLong(..) | WorkloadReadError::Empty(_)) => {
-            Failure::named(&trace.name, error)
-        }
+        error @ (WorkloadReadError::Untimed(_)
+        | WorkloadReadError::TooLong(..)
+        | WorkloadReadError::Empty(_)) => Failure::named(&trace.name, error),
     })
 }
 
@@ -456,10 +526,15 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 };
                 // One that waits for a lock must not keep others waiting that hold the lock.
                 let holds_nobody = |follows: &Follows| exclusions[follows.process].is_none();
-                replay_io(io, After { follows: when.follows.filter(holds_nobody), ..when }, flushers[at].is_some())
+                replay_io(
+                    io,
+                    After { follows: when.follows.filter(holds_nobody), ..when },
+                    flushers[at].is_some(),
+                )
             });
             let mut ios = with_plugs(ios.collect());
-            let exclusion = exclusions[at].as_ref().map(|exclusion| with_sections(&mut ios, exclusion));
+            let exclusion =
+                exclusions[at].as_ref().map(|exclusion| with_sections(&mut ios, exclusion));
             Script {
                 number: process.id.unwrap_or(0),
                 begins: Nanos::new(scaled(first, speed)),
@@ -470,7 +545,8 @@ fn scripts(workload: &Workload, how: &ReplayOptions) -> Vec<Script> {
                 period: Nanos::new(pace.map_or(0, |pace| pace.period)),
                 drains: pace.is_some_and(|pace| pace.drains),
                 exclusion,
-                flusher: flushers[at].map(|(flusher, most_bytes)| FlusherRule { flusher, most_bytes }),
+                flusher: flushers[at]
+                    .map(|(flusher, most_bytes)| FlusherRule { flusher, most_bytes }),
             }
         })
         .collect()
@@ -550,7 +626,12 @@ pub(crate) fn tenant_name(process: &WorkloadProcess) -> String {
 fn spec(path: &Path, process: &WorkloadProcess, script: &Script) -> JobSpec {
     let done = || script.ios.iter().filter(|io| !io.is_refused);
     let does = |op: Op| done().any(|io| io.op == op);
-    let rw = Rw { read: does(Op::Read), write: does(Op::Write), trim: does(Op::Discard), ..Rw::default() };
+    let rw = Rw {
+        read: does(Op::Read),
+        write: does(Op::Write),
+        trim: does(Op::Discard),
+        ..Rw::default()
+    };
     let sizes = |op: Op| {
         let sizes = || done().filter(|io| io.op == op).map(|io| io.bytes.get());
         BlockSizes::Range(sizes().min().unwrap_or(0), sizes().max().unwrap_or(0))
@@ -564,13 +645,22 @@ fn spec(path: &Path, process: &WorkloadProcess, script: &Script) -> JobSpec {
     };
     // A process that sets no priority has best effort, level 4.
     let default = IoPrio::new(PrioClass::Be, 4);
-    let given = script.ios.iter().map(|io| io.ioprio).find(|&prio| prio.class() != PrioClass::None && prio != default);
-    let options = [("rw", words.to_owned()), ("ioengine", "replay".to_owned()), ("iodepth", depth.to_string())];
+    let given = script
+        .ios
+        .iter()
+        .map(|io| io.ioprio)
+        .find(|&prio| prio.class() != PrioClass::None && prio != default);
+    let options = [
+        ("rw", words.to_owned()),
+        ("ioengine", "replay".to_owned()),
+        ("iodepth", depth.to_string()),
+    ];
     let mut spec = JobSpec::default_job(&process.label());
     spec.origin = format!("{}:0", path.display());
     spec.rw = rw;
     spec.blocks.sizes = [sizes(Op::Read), sizes(Op::Write), sizes(Op::Discard)];
-    spec.engine = Engine { name: "replay".to_owned(), asynchronous: depth > 1, submission_blocks: true };
+    spec.engine =
+        Engine { name: "replay".to_owned(), asynchronous: depth > 1, submission_blocks: true };
     spec.queue.depth = u32::try_from(depth).unwrap_or(u32::MAX);
     spec.caching.direct = true;
     spec.timing.number_ios = Some(script.ios.len() as u64);

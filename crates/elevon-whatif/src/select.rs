@@ -34,9 +34,12 @@ pub fn selection(options: &SelectOptions) -> Result<Selection, Failure> {
     let time = |option: &str, text: &Option<String>| {
         let text = text.as_deref();
         let parse = |text| {
-            let expected = "a time with its unit since the first event of the device, such as 2s or 350ms";
+            let expected =
+                "a time with its unit since the first event of the device, such as 2s or 350ms";
             let parsed = quantity::time(text).map(Nanos::get);
-            parsed.map_err(|_| Failure::named(format!("{option} {text}"), ValueError::expected(expected)))
+            parsed.map_err(|_| {
+                Failure::named(format!("{option} {text}"), ValueError::expected(expected))
+            })
         };
         text.map(parse).transpose()
     };
@@ -44,8 +47,12 @@ pub fn selection(options: &SelectOptions) -> Result<Selection, Failure> {
     if let (Some(text), Some(until)) = (&options.until, until)
         && until <= from.unwrap_or(0)
     {
-        let after = options.from.as_ref().map_or_else(|| "0s".to_owned(), |from| format!("--from {from}"));
-        return Err(Failure::named(format!("--until {text}"), ValueError::expected(format!("a time after {after}"))));
+        let after =
+            options.from.as_ref().map_or_else(|| "0s".to_owned(), |from| format!("--from {from}"));
+        return Err(Failure::named(
+            format!("--until {text}"),
+            ValueError::expected(format!("a time after {after}")),
+        ));
     }
     let cgroups = options.cgroups.iter().map(|text| cgroup(text)).collect::<Result<_, _>>()?;
     Ok(Selection { from, until, processes: options.processes.clone(), cgroups })
@@ -74,7 +81,8 @@ fn cgroup(text: &str) -> Result<u64, Failure> {
 /// Returns the options as words of a command line.
 pub(crate) fn words(options: &SelectOptions) -> Vec<String> {
     let SelectOptions { from, until, processes, cgroups } = options;
-    let all = from.iter().map(|text| ("--from", text)).chain(until.iter().map(|text| ("--until", text)));
+    let all =
+        from.iter().map(|text| ("--from", text)).chain(until.iter().map(|text| ("--until", text)));
     let all = all.chain(processes.iter().map(|text| ("--process", text)));
     let all = all.chain(cgroups.iter().map(|text| ("--cgroup", text)));
     all.flat_map(|(option, text)| [option.to_owned(), text.clone()]).collect()
@@ -93,16 +101,25 @@ pub fn given(options: &SelectOptions) -> Option<&'static str> {
 }
 
 /// Returns the processes of a workload with a name, an id, or both. `option` is what names them.
-pub(crate) fn processes(workload: &Workload, option: &str, text: &str) -> Result<Vec<usize>, Failure> {
-    let is_named = |process: &WorkloadProcess| is_process(text, process.name.as_deref(), process.id);
+pub(crate) fn processes(
+    workload: &Workload,
+    option: &str,
+    text: &str,
+) -> Result<Vec<usize>, Failure> {
+    let is_named =
+        |process: &WorkloadProcess| is_process(text, process.name.as_deref(), process.id);
     let all = workload.processes.iter().enumerate();
-    let found: Vec<usize> = all.filter(|(_, process)| is_named(process)).map(|(at, _)| at).collect();
+    let found: Vec<usize> =
+        all.filter(|(_, process)| is_named(process)).map(|(at, _)| at).collect();
     if !found.is_empty() {
         return Ok(found);
     }
     let processes = workload.processes.iter().map(|process| (process.name.as_deref(), process.id));
     let (meant, known) = meant_and_known(text, processes);
-    Err(Failure::named(option, UnknownName { kind: "process", name: text.to_owned(), meant, known }))
+    Err(Failure::named(
+        option,
+        UnknownName { kind: "process", name: text.to_owned(), meant, known },
+    ))
 }
 
 #[cfg(test)]
@@ -112,13 +129,22 @@ mod tests {
     fn args(from: Option<&str>, until: Option<&str>, cgroups: &[&str]) -> SelectOptions {
         let text = |text: Option<&str>| text.map(str::to_owned);
         let cgroups = cgroups.iter().map(|&text| text.to_owned()).collect();
-        SelectOptions { from: text(from), until: text(until), processes: vec!["a b".into()], cgroups }
+        SelectOptions {
+            from: text(from),
+            until: text(until),
+            processes: vec!["a b".into()],
+            cgroups,
+        }
     }
 
     #[test]
     fn times_have_units_and_an_order() {
-        let found = selection(&args(Some("350ms"), Some("2s"), &["42", "cgroup-7"])).expect("good options");
-        assert_eq!((found.from, found.until, found.cgroups), (Some(350_000_000), Some(2_000_000_000), vec![42, 7]));
+        let found =
+            selection(&args(Some("350ms"), Some("2s"), &["42", "cgroup-7"])).expect("good options");
+        assert_eq!(
+            (found.from, found.until, found.cgroups),
+            (Some(350_000_000), Some(2_000_000_000), vec![42, 7])
+        );
         let words = words(&args(Some("350ms"), None, &["42"]));
         assert_eq!(words, ["--from", "350ms", "--process", "a b", "--cgroup", "42"]);
         for (from, until, cgroups, wanted) in [
@@ -129,7 +155,9 @@ mod tests {
             (None, Some("0s"), &[], "--until 0s: expected a time after 0s"),
             (None, None, &["no/such"], "--cgroup no/such: expected the id that events have"),
         ] {
-            let Err(Failure::Input(lines)) = selection(&args(from, until, cgroups)) else { panic!("{wanted}") };
+            let Err(Failure::Input(lines)) = selection(&args(from, until, cgroups)) else {
+                panic!("{wanted}")
+            };
             assert!(lines[0].to_string().starts_with(wanted), "{}", lines[0]);
         }
     }

@@ -26,18 +26,27 @@ impl<'a> TraceInput<'a> {
     ///
     /// # Errors
     /// There is no device of that name, or the trace cannot be read to look for it.
-    pub fn new(path: &'a Path, dev: Option<&str>, listener: &'a dyn Listener) -> Result<Self, Failure> {
+    pub fn new(
+        path: &'a Path,
+        dev: Option<&str>,
+        listener: &'a dyn Listener,
+    ) -> Result<Self, Failure> {
         let mut trace = Self { name: path.display().to_string(), device: None, path, listener };
         trace.device = match dev.map(|dev| (dev, dev.parse::<DeviceNumber>())) {
             None => None,
             Some((_, Ok(device))) => Some(device),
-            Some((name, Err(error))) if name.trim().is_empty() => return Err(Failure::named("--dev", error)),
+            Some((name, Err(error))) if name.trim().is_empty() => {
+                return Err(Failure::named("--dev", error));
+            }
             Some((name, Err(_))) if path == Path::new(STDIN) => {
                 return Err(Failure::named(format!("--dev {name}"), InputError::NameInStream));
             }
             Some((name, Err(_))) => {
                 let reader = trace.open()?;
-                Some(elevon_trace::analysis::device_named(reader, name).map_err(|error| trace.failure(error))?)
+                Some(
+                    elevon_trace::analysis::device_named(reader, name)
+                        .map_err(|error| trace.failure(error))?,
+                )
             }
         };
         Ok(trace)
@@ -64,7 +73,11 @@ impl<'a> TraceInput<'a> {
     /// what is told the number of events that were read.
     pub fn read<T>(
         &self,
-        read: impl FnOnce(&mut dyn FnMut() -> Result<Reader, OpenError>, Option<DeviceNumber>, &mut dyn FnMut(u64)) -> T,
+        read: impl FnOnce(
+            &mut dyn FnMut() -> Result<Reader, OpenError>,
+            Option<DeviceNumber>,
+            &mut dyn FnMut(u64),
+        ) -> T,
     ) -> T {
         let bar = self.listener.begin(&self.name);
         let mut opened = 0;
@@ -77,8 +90,10 @@ impl<'a> TraceInput<'a> {
 
     /// Analyses the trace.
     pub(crate) fn analysed(&self) -> Result<Inspection, Failure> {
-        self.read(|open, device, progress| elevon_trace::analysis::inspect(open, device, None, progress))
-            .map_err(|error| self.failure(error))
+        self.read(|open, device, progress| {
+            elevon_trace::analysis::inspect(open, device, None, progress)
+        })
+        .map_err(|error| self.failure(error))
     }
 
     /// Returns an error about the trace with its name.
@@ -86,7 +101,9 @@ impl<'a> TraceInput<'a> {
         match error {
             // These errors name the file themselves.
             error @ InspectError::Open(_) => Failure::input(error),
-            InspectError::Read(error) => MachineError::Read { trace: self.name.clone(), error }.into(),
+            InspectError::Read(error) => {
+                MachineError::Read { trace: self.name.clone(), error }.into()
+            }
             InspectError::Select(error) => Failure::named(&self.name, error),
             error @ (InspectError::Unusable(_)
             | InspectError::Choose(_)
@@ -107,7 +124,10 @@ impl<'a> TraceInput<'a> {
                 1 => format!("this {what} was skipped"),
                 count => format!("this {what} and {} more were skipped", count - 1),
             };
-            self.listener.tell(&format!("{file}: {}: expected {}; {were}", skipped.first.at, skipped.reason));
+            self.listener.tell(&format!(
+                "{file}: {}: expected {}; {were}",
+                skipped.first.at, skipped.reason
+            ));
         }
         for note in &report.notes {
             self.listener.tell(&format!("{}: {note}", self.name));

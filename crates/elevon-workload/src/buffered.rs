@@ -40,7 +40,8 @@ use std::collections::VecDeque;
 use elevon_cache::Advice;
 use elevon_cache::file_io::{Begun, FileIo, FileIoEvent, FileOp, FileOpKind, NO_IO};
 use elevon_cache::page_cache::{
-    ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading, Way,
+    ByteCopy, CacheConfig, CacheIo, Call, CallDone, CallKind, Called, OpenId, PageCache, Reading,
+    Way,
 };
 use elevon_core::ioprio::PrioClass;
 use elevon_core::op::Op;
@@ -171,9 +172,16 @@ impl BufferedIo {
     /// Returns a cache for these jobs. Its flusher is a task that follows theirs, and one more task
     /// follows for each tenant up to the last one that has a job; both override `config`. `cpu`: as
     /// in [`crate::jobs::JobsOptions`].
-    pub fn new(config: CacheConfig, cost: CacheCost, cpu: CpuCost, jobs: &mut Jobs, stack: &Stack) -> Self {
+    pub fn new(
+        config: CacheConfig,
+        cost: CacheCost,
+        cpu: CpuCost,
+        jobs: &mut Jobs,
+        stack: &Stack,
+    ) -> Self {
         let flusher = TaskId(jobs.processes().len() as u32);
-        let tenant_flushers = jobs.processes().iter().map(|process| process.tenant().0).max().unwrap_or(0);
+        let tenant_flushers =
+            jobs.processes().iter().map(|process| process.tenant().0).max().unwrap_or(0);
         let last_flusher = TaskId(flusher.0 + tenant_flushers);
         let (settles, wait_window) = (config.copies, config.wait_window);
         let mut layer = Self {
@@ -355,9 +363,18 @@ impl BufferedIo {
         let before = std::mem::replace(&mut user.passes, process.passes());
         let is_check = before.verify != user.passes.verify;
         let begins_pass = before != user.passes;
-        let is_first_check = is_check && self.files.has_bytes() && user.is_buffered && user.invalidates;
+        let is_first_check =
+            is_check && self.files.has_bytes() && user.is_buffered && user.invalidates;
         let (position, bytes) = process.range(io.token);
-        let op = FileOp { task, token, kind, file: process.file(io.token), position, bytes, is_first_check };
+        let op = FileOp {
+            task,
+            token,
+            kind,
+            file: process.file(io.token),
+            position,
+            bytes,
+            is_first_check,
+        };
         if begins_pass && !is_first_check {
             let reopens = is_check || !process.goes_round();
             self.begin_pass(now, task.index(), reopens);
@@ -389,9 +406,21 @@ impl BufferedIo {
 
     /// Handles direct I/O that the stack completed. Returns false if it goes to its process
     /// unchanged.
-    pub(crate) fn on_device_done(&mut self, now: Instant, processes: &mut [Process], done: &Done, token: u32) -> bool {
+    pub(crate) fn on_device_done(
+        &mut self,
+        now: Instant,
+        processes: &mut [Process],
+        done: &Done,
+        token: u32,
+    ) -> bool {
         let Self { files, charges, users, .. } = self;
-        files.on_device_done(now, done.task, token, done.status, &mut CallAccount { now, charges, users, processes })
+        files.on_device_done(
+            now,
+            done.task,
+            token,
+            done.status,
+            &mut CallAccount { now, charges, users, processes },
+        )
     }
 
     /// Handles a bio that the stack completed.
@@ -406,7 +435,12 @@ impl BufferedIo {
 
     /// Handles a task that got the tag it slept for. Returns false if it did not sleep for a bio of
     /// the cache.
-    pub(crate) fn unblocked(&mut self, now: Instant, processes: &mut [Process], task: TaskId) -> bool {
+    pub(crate) fn unblocked(
+        &mut self,
+        now: Instant,
+        processes: &mut [Process],
+        task: TaskId,
+    ) -> bool {
         let Self { files, charges, users, .. } = self;
         files.task_unblocked(task, &mut CallAccount { now, charges, users, processes })
     }
@@ -426,8 +460,12 @@ impl BufferedIo {
         }
         let Self { files, charges, users, .. } = self;
         let done = match files.poll(now, &mut CallAccount { now, charges, users, processes })? {
-            FileIoEvent::Finished { task, token, status } => return Some(self.over(task, token, status)),
-            FileIoEvent::Device { task, token } => return Some(Event::Device { task: task.index(), token }),
+            FileIoEvent::Finished { task, token, status } => {
+                return Some(self.over(task, token, status));
+            }
+            FileIoEvent::Device { task, token } => {
+                return Some(Event::Device { task: task.index(), token });
+            }
             FileIoEvent::Sleeps => return Some(Event::Sleeps),
             FileIoEvent::Call(done) => done,
         };
@@ -454,7 +492,8 @@ impl BufferedIo {
             return;
         }
         self.last_write_back = LastWriteBack::Begun;
-        let call = Call::new(self.flusher, 0, OpenId(0), CallKind::Fsync, FileOffset::ZERO, Bytes::ZERO);
+        let call =
+            Call::new(self.flusher, 0, OpenId(0), CallKind::Fsync, FileOffset::ZERO, Bytes::ZERO);
         if let Called::Done(done) = self.files.cache_mut().call(now, call) {
             self.last_write_back = LastWriteBack::Finished(done.status);
         }

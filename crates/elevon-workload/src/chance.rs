@@ -165,7 +165,10 @@ mod tests {
         assert_eq!(split, [6457827717110365317, 3203168211198807973, 9817491932198370423]);
         let mut rng = Rng { state: [1, 2, 3, 4] };
         let first: [u64; 5] = std::array::from_fn(|_| rng.next_u64());
-        assert_eq!(first, [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205]);
+        assert_eq!(
+            first,
+            [41943041, 58720359, 3588806011781223, 3591011842654386, 9228616714210784205]
+        );
     }
 
     #[test]
@@ -175,7 +178,9 @@ mod tests {
         for base in 0..3 {
             for job in 0..3 {
                 for clone in 0..3 {
-                    seen.extend([Purpose::Offset, Purpose::File].map(|p| draw(base, job, clone, p)));
+                    seen.extend(
+                        [Purpose::Offset, Purpose::File].map(|p| draw(base, job, clone, p)),
+                    );
                 }
             }
         }
@@ -222,7 +227,8 @@ mod tests {
             let mask = (1 << bits) - 1;
             for index in (0..len).step_by((len / 50).max(1) as usize) {
                 let expected = keys.iter().fold(index, |x, key| {
-                    let x = ((x ^ key) & mask).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (key & !1)) & mask;
+                    let x =
+                        ((x ^ key) & mask).wrapping_mul(0x9e37_79b9_7f4a_7c15 ^ (key & !1)) & mask;
                     x ^ x >> bits.div_ceil(2)
                 });
                 assert_eq!(order.mix(index), expected, "{index} of {len}");

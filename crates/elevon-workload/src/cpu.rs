@@ -114,7 +114,8 @@ mod tests {
     fn rows(file: &str, first: usize, words: [&str; 3]) -> Vec<Vec<String>> {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/data/scheduler-cpu/");
         let text = std::fs::read_to_string(format!("{folder}{file}")).expect("the measurement");
-        let rows = text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
+        let rows =
+            text.lines().map(|line| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>());
         rows.filter(|row| row[first..first + 3] == words).collect()
     }
 
@@ -123,7 +124,8 @@ mod tests {
     fn measured_at_depth_8(scheduler: &str) -> f64 {
         let median = |processes: &str| {
             let rows = rows("results.txt", 1, [processes, "8", scheduler]);
-            let mut times: Vec<f64> = rows.iter().map(|row| 1e6 / row[4].parse::<f64>().expect("IOPS")).collect();
+            let mut times: Vec<f64> =
+                rows.iter().map(|row| 1e6 / row[4].parse::<f64>().expect("IOPS")).collect();
             times.sort_by(f64::total_cmp);
             assert_eq!(times.len(), 6, "rounds of {scheduler}");
             f64::midpoint(times[2], times[3])
@@ -136,7 +138,8 @@ mod tests {
     fn instructions(scheduler: &str) -> f64 {
         let count = |processes: &str, scheduler: &str| {
             let rows = rows("instructions.txt", 1, [processes, "8", scheduler]);
-            let row = rows.iter().find(|row| row[0].starts_with("slots:")).expect("a row of the case");
+            let row =
+                rows.iter().find(|row| row[0].starts_with("slots:")).expect("a row of the case");
             row[4].parse::<f64>().expect("a number")
         };
         let beyond = |processes| count(processes, scheduler) - count(processes, "none");

@@ -56,18 +56,23 @@ impl Sampler {
         };
         let kind = match distribution {
             Distribution::Random => Shape::Uniform,
-            Distribution::Zipf(theta, centre) => ranked(Rank::Zipf(Zipf::new(len, *theta)), *centre),
-            Distribution::Pareto(h, centre) => ranked(Rank::Pareto(ln(*h) / ln(1.0 - *h)), *centre),
-            Distribution::Normal(percent, centre) => {
-                Shape::Normal { centre: centre.unwrap_or(0.5) * len as f64, deviation: *percent / 100.0 * len as f64 }
+            Distribution::Zipf(theta, centre) => {
+                ranked(Rank::Zipf(Zipf::new(len, *theta)), *centre)
             }
+            Distribution::Pareto(h, centre) => ranked(Rank::Pareto(ln(*h) / ln(1.0 - *h)), *centre),
+            Distribution::Normal(percent, centre) => Shape::Normal {
+                centre: centre.unwrap_or(0.5) * len as f64,
+                deviation: *percent / 100.0 * len as f64,
+            },
             Distribution::Zoned(zones) => {
                 zoned(len, zones.iter().map(|&(share, range)| (share, percent_of(len, range))))
             }
             Distribution::ZonedAbsolute(zones) => {
                 zoned(len, zones.iter().map(|&(share, bytes)| (share, bytes / block)))
             }
-            Distribution::Sequence { blocks, stride } => Shape::Listed(Sequence::new(blocks, *stride, len)),
+            Distribution::Sequence { blocks, stride } => {
+                Shape::Listed(Sequence::new(blocks, *stride, len))
+            }
         };
         Self { len, kind }
     }
@@ -102,13 +107,16 @@ impl Sampler {
                 };
                 match place {
                     RankOrder::Scattered(permutation) => permutation.at(rank),
-                    RankOrder::From(centre) => ((u128::from(*centre) + u128::from(rank)) % u128::from(self.len)) as u64,
+                    RankOrder::From(centre) => {
+                        ((u128::from(*centre) + u128::from(rank)) % u128::from(self.len)) as u64
+                    }
                 }
             }
             Shape::Normal { centre, deviation } => normal(self.len, *centre, *deviation, rng),
             Shape::Zones(zones) => {
                 let share = rng.below(100);
-                let &(_, first, blocks) = zones.iter().find(|z| share < z.0).unwrap_or(&zones[zones.len() - 1]);
+                let &(_, first, blocks) =
+                    zones.iter().find(|z| share < z.0).unwrap_or(&zones[zones.len() - 1]);
                 first + rng.below(blocks)
             }
         }
@@ -126,7 +134,8 @@ impl Sampler {
 /// repeated.
 fn normal(len: u64, centre: f64, deviation: f64, rng: &mut Rng) -> u64 {
     for _ in 0..16 {
-        let sum: f64 = (0..6).map(|_| rng.next_u64()).map(|w| ((w >> 32) + (w & 0xffff_ffff)) as f64).sum();
+        let sum: f64 =
+            (0..6).map(|_| rng.next_u64()).map(|w| ((w >> 32) + (w & 0xffff_ffff)) as f64).sum();
         let at = centre + (sum / (1u64 << 32) as f64 - 6.0) * deviation;
         if at >= 0.0 && at < len as f64 {
             return at as u64;
@@ -221,7 +230,9 @@ impl Zipf {
             let u = self.integral_last + rng.unit() * (self.integral_first - self.integral_last);
             let x = self.inverse(u);
             let k = ((x + 0.5) as u64).clamp(1, self.len);
-            if k as f64 - x <= self.squeeze || u >= self.integral(k as f64 + 0.5) - self.density(k as f64) {
+            if k as f64 - x <= self.squeeze
+                || u >= self.integral(k as f64 + 0.5) - self.density(k as f64)
+            {
                 return k - 1;
             }
         }
@@ -282,8 +293,17 @@ mod tests {
     fn normal_has_its_mean_and_deviation() {
         let counts = counts(&Distribution::Normal(10.0, None), 100_000);
         let mean = counts.iter().enumerate().map(|(i, &c)| i as f64 * c as f64).sum::<f64>() / 1e5;
-        let variance = counts.iter().enumerate().map(|(i, &c)| (i as f64 - mean).powi(2) * c as f64).sum::<f64>() / 1e5;
-        assert!((mean - 499.5).abs() < 2.0 && (variance.sqrt() - 100.0).abs() < 2.0, "{mean} {}", variance.sqrt());
+        let variance = counts
+            .iter()
+            .enumerate()
+            .map(|(i, &c)| (i as f64 - mean).powi(2) * c as f64)
+            .sum::<f64>()
+            / 1e5;
+        assert!(
+            (mean - 499.5).abs() < 2.0 && (variance.sqrt() - 100.0).abs() < 2.0,
+            "{mean} {}",
+            variance.sqrt()
+        );
     }
 
     #[test]
@@ -300,7 +320,11 @@ mod tests {
         };
         assert_eq!(draws(&[2, 0, 1], false, 100), [2, 0, 1, 2, 0, 1, 2]);
         assert_eq!(draws(&[2, 0, 1], true, 100), [2, 0, 1, 5, 3, 4, 8]);
-        assert_eq!(draws(&[2, 0, 1], true, 5), [2, 0, 1, 0, 3, 4, 3], "what lies beyond the end is at the front");
+        assert_eq!(
+            draws(&[2, 0, 1], true, 5),
+            [2, 0, 1, 0, 3, 4, 3],
+            "what lies beyond the end is at the front"
+        );
         assert_eq!(draws(&[7], true, 3), [1, 2, 0, 1, 2, 0, 1]);
     }
 
@@ -309,7 +333,12 @@ mod tests {
         // The manual's example: 60 % to the first 10 %, 30 % to the next 20 %, 8 % to the next 30
         // %, 2 % to the last 40 %.
         let relative = Distribution::Zoned(vec![(60, 10), (30, 20), (8, 30), (2, 40)]);
-        let absolute = Distribution::ZonedAbsolute(vec![(60, 409_600), (30, 819_200), (8, 1_228_800), (2, 1_638_400)]);
+        let absolute = Distribution::ZonedAbsolute(vec![
+            (60, 409_600),
+            (30, 819_200),
+            (8, 1_228_800),
+            (2, 1_638_400),
+        ]);
         for distribution in [relative, absolute] {
             let counts = counts(&distribution, 100_000);
             for (range, percent) in [(0..100, 60), (100..300, 30), (300..600, 8), (600..1000, 2)] {

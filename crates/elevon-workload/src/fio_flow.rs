@@ -62,7 +62,12 @@ impl Flows {
                     flows.len() - 1
                 });
                 let standing = Standing { ios: 0, competes: false };
-                flows[at].push(Member { task, weight: flow.weight.max(1).into(), head_start: 0, standing });
+                flows[at].push(Member {
+                    task,
+                    weight: flow.weight.max(1).into(),
+                    head_start: 0,
+                    standing,
+                });
                 (at, flows[at].len() - 1)
             });
             places.push(place);
@@ -83,7 +88,10 @@ impl Flows {
 
     /// Returns the least progress of the members that compete, apart from one.
     fn least_of_others(&self, flow: usize, own: usize) -> Option<i128> {
-        let others = self.flows[flow].iter().enumerate().filter(|(at, other)| *at != own && other.standing.competes);
+        let others = self.flows[flow]
+            .iter()
+            .enumerate()
+            .filter(|(at, other)| *at != own && other.standing.competes);
         others.map(|(_, other)| other.progress()).min()
     }
 
@@ -118,7 +126,12 @@ impl Flows {
 
     /// Records what a task has done, and calls `wake` for every other member if that may let it
     /// issue.
-    pub(crate) fn on_polled(&mut self, task: usize, standing: Standing, mut wake: impl FnMut(usize)) {
+    pub(crate) fn on_polled(
+        &mut self,
+        task: usize,
+        standing: Standing,
+        mut wake: impl FnMut(usize),
+    ) {
         let Some((flow, own)) = self.place(task) else { return };
         if self.flows[flow][own].standing == standing {
             return;
@@ -183,7 +196,11 @@ mod tests {
     fn who_joins_starts_level_and_who_ends_is_not_waited_for() {
         let mut flows = flows(&[(0, 1), (0, 1)]);
         let mut ios = [0; 2];
-        assert_eq!(flows.allowance(0, Standing { ios: 0, competes: true }), u64::MAX, "the other has not started");
+        assert_eq!(
+            flows.allowance(0, Standing { ios: 0, competes: true }),
+            u64::MAX,
+            "the other has not started"
+        );
         ios[0] = 1000;
         flows.on_polled(0, Standing { ios: 1000, competes: true }, |_| panic!("nobody to wake"));
         turns(&mut flows, &mut ios, &[0, 1], 300, 100);

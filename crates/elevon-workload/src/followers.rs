@@ -187,7 +187,11 @@ mod tests {
     /// Followers of two processes of three I/Os, of which the second follows the first.
     fn followers() -> Followers {
         let follow = Follow { process: 0, milestone: Milestone::Completed, count: 2 };
-        let tie = |follows| Tie { ios: 3, follows, flusher: Some(FlusherRule { flusher: 0, most_bytes: 100 }) };
+        let tie = |follows| Tie {
+            ios: 3,
+            follows,
+            flusher: Some(FlusherRule { flusher: 0, most_bytes: 100 }),
+        };
         Followers::new(&[tie(Vec::new()), tie(vec![follow; 3])])
     }
 

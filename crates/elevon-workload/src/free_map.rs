@@ -50,7 +50,8 @@ impl FreeMap {
         let mut at = from;
         // Goes up until a word has a bit at or after the place, then down by the lowest bits.
         for (height, level) in self.levels.iter().enumerate() {
-            let word = level.get((at / 64) as usize).copied().unwrap_or(0) & (u64::MAX << (at % 64));
+            let word =
+                level.get((at / 64) as usize).copied().unwrap_or(0) & (u64::MAX << (at % 64));
             if word != 0 {
                 let mut found = at / 64 * 64 + u64::from(word.trailing_zeros());
                 for below in self.levels[..height].iter().rev() {
@@ -99,7 +100,9 @@ mod tests {
                 let expected = (from..len).chain(0..from).find(|&i| naive[i as usize]);
                 assert_eq!(map.next_free(from), expected);
                 let (start, most) = (expected.expect("some are left"), 1 + rng.below(20));
-                let run = (start..len).take(most as usize).take_while(|&i| naive[i as usize]).count() as u64;
+                let run =
+                    (start..len).take(most as usize).take_while(|&i| naive[i as usize]).count()
+                        as u64;
                 assert_eq!(map.take(start, most), run);
                 naive[start as usize..(start + run) as usize].fill(false);
                 left -= run;

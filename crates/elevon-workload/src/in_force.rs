@@ -67,7 +67,9 @@ impl InForce {
             Setting::Iops(rule) => self.iops = rule,
             Setting::Class(class) => self.class = class,
             Setting::Latency(target) => self.latency = target,
-            Setting::IoWeight(_) | Setting::BfqWeight(_) | Setting::Weight(_) => self.weights.take(setting),
+            Setting::IoWeight(_) | Setting::BfqWeight(_) | Setting::Weight(_) => {
+                self.weights.take(setting)
+            }
             Setting::CostQos(_) | Setting::CostModel(_) => {}
         }
     }
@@ -113,7 +115,8 @@ impl InForce {
         change(self.class != to.class, &[Setting::Class(to.class)]);
         change(self.latency != to.latency, &[Setting::Latency(to.latency)]);
         let Weights { cost, bfq } = to.weights;
-        let whole = [WeightFile::Device(None), WeightFile::Default(cost.effective())].map(Setting::IoWeight);
+        let whole = [WeightFile::Device(None), WeightFile::Default(cost.effective())]
+            .map(Setting::IoWeight);
         change(self.weights.cost != cost, &whole);
         change(self.weights.bfq != bfq, &[Setting::BfqWeight(WeightFile::Default(bfq))]);
         all
@@ -144,12 +147,15 @@ impl InForce {
     /// Returns the names and texts of what differs from a tenant without settings.
     pub fn texts(&self) -> Vec<(String, String)> {
         let settings = Self::default().changes(self);
-        let is_told = |setting: &&Setting| !matches!(setting, Setting::IoWeight(WeightFile::Device(_)));
+        let is_told =
+            |setting: &&Setting| !matches!(setting, Setting::IoWeight(WeightFile::Device(_)));
         let number = |number: Option<u64>| number.filter(|number| *number > 0);
         // The kernel's are shown as the kernel shows them, a reserve without what it does not keep.
         let told = |setting: &Setting| match *setting {
             Setting::IoMax(_) => Setting::IoMax(self.max),
-            Setting::Reserve(Floor { iops, bps }) => Setting::Reserve(Floor { iops: number(iops), bps: number(bps) }),
+            Setting::Reserve(Floor { iops, bps }) => {
+                Setting::Reserve(Floor { iops: number(iops), bps: number(bps) })
+            }
             other => other,
         };
         let text = |setting: &Setting| (setting.name().to_owned(), told(setting).text(None));
@@ -159,7 +165,11 @@ impl InForce {
 
 /// Returns what is to be set of `new`: caps that lift a limit, or others.
 fn caps_that_differ(old: &IoMax, new: &IoMax, lifted: bool) -> IoMax {
-    let cap = |key| new.cap(key).filter(|_| old.cap(key) != new.cap(key)).filter(|cap| is_lifted(*cap) == lifted);
+    let cap = |key| {
+        new.cap(key)
+            .filter(|_| old.cap(key) != new.cap(key))
+            .filter(|cap| is_lifted(*cap) == lifted)
+    };
     IoMax {
         rbps: cap(LimitKey::Rbps),
         wbps: cap(LimitKey::Wbps),
@@ -170,7 +180,9 @@ fn caps_that_differ(old: &IoMax, new: &IoMax, lifted: bool) -> IoMax {
 
 /// The same of `limit`. Bursts belong to what is not lifted.
 fn limits_that_differ(old: &Limit, new: &Limit, lifted: bool) -> Limit {
-    let cap = |old: Option<Cap>, new: Option<Cap>| new.filter(|cap| old != new && is_lifted(*cap) == lifted);
+    let cap = |old: Option<Cap>, new: Option<Cap>| {
+        new.filter(|cap| old != new && is_lifted(*cap) == lifted)
+    };
     let number = |old: Option<u64>, new: Option<u64>| new.filter(|_| old != new && !lifted);
     Limit {
         rbps: cap(old.rbps, new.rbps),
@@ -214,7 +226,8 @@ mod tests {
     use elevon_formats::tenants::parse;
 
     fn of(text: &str) -> InForce {
-        let file = parse("t", &format!("[tenant.a]\n{text}"), &Kernel::DEFAULT.rules()).expect("good settings");
+        let file = parse("t", &format!("[tenant.a]\n{text}"), &Kernel::DEFAULT.rules())
+            .expect("good settings");
         InForce::of(&file.tenants[0].settings)
     }
 
@@ -262,7 +275,8 @@ mod tests {
                 assert_eq!((now.max, now.flat, now.limit), (to.max, to.flat, to.limit));
                 let weights = |all: &InForce| (all.weights.cost.effective(), all.weights.bfq);
                 assert_eq!(weights(&now), weights(&to));
-                let others = |all: &InForce| (all.bandwidth, all.iops, all.class, all.latency, all.reserve);
+                let others =
+                    |all: &InForce| (all.bandwidth, all.iops, all.class, all.latency, all.reserve);
                 assert_eq!(others(&now), others(&to));
                 assert_eq!(from.changes(&to).is_empty(), from == to);
             }
@@ -274,7 +288,9 @@ mod tests {
     #[test]
     fn a_limit_that_moves_to_the_other_setting_is_in_force() {
         let slots = |now: &mut [Cap; 4], settings: &[Setting]| {
-            for (setting, key) in settings.iter().flat_map(|setting| LimitKey::ALL.map(|key| (setting, key))) {
+            for (setting, key) in
+                settings.iter().flat_map(|setting| LimitKey::ALL.map(|key| (setting, key)))
+            {
                 let cap = match setting {
                     Setting::IoMax(max) => max.cap(key),
                     Setting::Limit(limit) => cap_of(limit, key),
@@ -301,7 +317,8 @@ mod tests {
     fn a_rate_of_the_other_setting_is_found() {
         let settings = |text: &str| {
             let text = format!("[tenant.a]\n{text}");
-            parse("t", &text, &Kernel::DEFAULT.rules()).expect("good settings").tenants[0].settings[0]
+            parse("t", &text, &Kernel::DEFAULT.rules()).expect("good settings").tenants[0].settings
+                [0]
         };
         for (in_force, setting, found) in [
             ("'io.max' = 'rbps=5000'", "limit = { rbps = 7000 }", Some(LimitKey::Rbps)),
@@ -312,7 +329,11 @@ mod tests {
             ("limit = { wiops = 5 }", "limit = 'max'", None),
             ("", "limit = { rbps = 7000 }", None),
         ] {
-            assert_eq!(of(in_force).limited_by_other(&settings(setting)), found, "{in_force}, then {setting}");
+            assert_eq!(
+                of(in_force).limited_by_other(&settings(setting)),
+                found,
+                "{in_force}, then {setting}"
+            );
         }
     }
 
@@ -320,11 +341,19 @@ mod tests {
     #[test]
     fn a_table_replaces_the_other() {
         for from in TEXTS {
-            for to in ["limit = { iops = 400 }", "limit = 'max'", "reserve = { bps = '5M' }", "reserve = 0"] {
+            for to in [
+                "limit = { iops = 400 }",
+                "limit = 'max'",
+                "reserve = { bps = '5M' }",
+                "reserve = 0",
+            ] {
                 let name = to.split(' ').next().expect("a name");
                 let (mut now, wanted) = (of(from), of(to));
-                let file = parse("t", &format!("[tenant.a]\n{to}"), &Kernel::DEFAULT.rules()).expect("good settings");
-                now.replace(&file.tenants[0].settings[0]).iter().for_each(|setting| now.take(setting));
+                let file = parse("t", &format!("[tenant.a]\n{to}"), &Kernel::DEFAULT.rules())
+                    .expect("good settings");
+                now.replace(&file.tenants[0].settings[0])
+                    .iter()
+                    .for_each(|setting| now.take(setting));
                 let others = InForce { limit: wanted.limit, reserve: wanted.reserve, ..of(from) };
                 let expected = match name {
                     "limit" => InForce { reserve: of(from).reserve, ..others },
@@ -333,7 +362,10 @@ mod tests {
                 assert_eq!(now, expected, "{from}, then {to}");
             }
         }
-        assert_eq!(of("limit = { iops = 5, burst_ios = 7 }").replace(&Setting::Weight(5)), [Setting::Weight(5)]);
+        assert_eq!(
+            of("limit = { iops = 5, burst_ios = 7 }").replace(&Setting::Weight(5)),
+            [Setting::Weight(5)]
+        );
     }
 
     #[test]

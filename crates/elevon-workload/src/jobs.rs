@@ -168,8 +168,12 @@ impl Jobs {
         options: &JobsOptions,
         layouts: &mut dyn FnMut(TaskId, u32, u64) -> LayoutId,
     ) -> Result<Self, WorkloadError> {
-        let mut placement = Placement::new(options.device_bytes, options.device_path.clone(), options.logical_block)
-            .with_cache(options.cached);
+        let mut placement = Placement::new(
+            options.device_bytes,
+            options.device_path.clone(),
+            options.logical_block,
+        )
+        .with_cache(options.cached);
         let (mut members, mut processes) = (Vec::new(), Vec::new());
         let tenants = tenants(specs);
         let by_path = TenantsByPath::new(&tenants);
@@ -186,8 +190,10 @@ impl Jobs {
                 let seeds = Seeds::new(spec, options.seed, index as u32, clone, task.0 + 1);
                 let extent = placement.place(spec, clone, seeds.base(Purpose::FileSize))?;
                 let bytes = crate::region::largest_block(spec);
-                let slots: Vec<LayoutId> = (0..spec.depth()).map(|slot| layouts(task, slot as u32, bytes)).collect();
-                let identity = Identity { task, tenant, job: index as u32, clone, seed: options.seed };
+                let slots: Vec<LayoutId> =
+                    (0..spec.depth()).map(|slot| layouts(task, slot as u32, bytes)).collect();
+                let identity =
+                    Identity { task, tenant, job: index as u32, clone, seed: options.seed };
                 processes.push(Process::new(spec, &extent, identity, options.cpu, &slots));
                 members.push(Member {
                     spec: index,
@@ -204,7 +210,9 @@ impl Jobs {
             }
         }
         let flows = Flows::new(members.iter().map(|member: &Member| &specs[member.spec]));
-        let steady = SteadyWatches::new(members.iter().map(|member: &Member| (&specs[member.spec], member.group)));
+        let steady = SteadyWatches::new(
+            members.iter().map(|member: &Member| (&specs[member.spec], member.group)),
+        );
         let (specs, open) = (specs.to_vec(), Open::new(&members, specs));
         let (settings, dependencies) = (Settings::default(), Dependencies::default());
         Ok(Self { specs, tenants, settings, members, processes, flows, steady, dependencies, open })
@@ -215,7 +223,12 @@ impl Jobs<Replayed> {
     /// Builds the processes of a trace, each with the section that describes it. `specs` and
     /// `scripts` are in the same order. `layouts` is as in [`Jobs::new`]; `slots` limits the I/Os
     /// that a process has in flight.
-    pub fn of_trace(specs: &[JobSpec], scripts: Vec<Script>, slots: usize, layouts: &mut NewLayout<'_>) -> Self {
+    pub fn of_trace(
+        specs: &[JobSpec],
+        scripts: Vec<Script>,
+        slots: usize,
+        layouts: &mut NewLayout<'_>,
+    ) -> Self {
         let whole = Extent { regions: Vec::new(), files: Vec::new(), bytes: Bytes::ZERO };
         let tenants = tenants(specs);
         let by_path = TenantsByPath::new(&tenants);
@@ -239,7 +252,8 @@ impl Jobs<Replayed> {
                 state: JobState::Waiting,
             });
         }
-        let (flows, steady, open) = (Flows::default(), SteadyWatches::default(), Open::new(&members, specs));
+        let (flows, steady, open) =
+            (Flows::default(), SteadyWatches::default(), Open::new(&members, specs));
         let (specs, settings) = (specs.to_vec(), Settings::default());
         Self { specs, tenants, settings, members, processes, flows, steady, dependencies, open }
     }
@@ -249,7 +263,17 @@ impl Jobs<Replayed> {
 impl<S> Jobs<S> {
     /// The same with other sources in place of these.
     pub(crate) fn map_sources<T>(self, other: impl FnMut(S) -> T) -> Jobs<T> {
-        let Self { specs, tenants, settings, members, processes, flows, steady, dependencies, open } = self;
+        let Self {
+            specs,
+            tenants,
+            settings,
+            members,
+            processes,
+            flows,
+            steady,
+            dependencies,
+            open,
+        } = self;
         let processes = processes.into_iter().map(other).collect();
         Jobs { specs, tenants, settings, members, processes, flows, steady, dependencies, open }
     }
@@ -289,7 +313,8 @@ impl<S: Source> Jobs<S> {
     /// Returns the span from the start of the run to the end of the last ramp (`ramp_time`) of the
     /// jobs that start with it; `None` if none of them has a ramp.
     pub(crate) fn first_ramp(&self) -> Option<Nanos> {
-        let first = self.members.iter().filter(|member| member.stage == 0 && member.wait_for.is_none());
+        let first =
+            self.members.iter().filter(|member| member.stage == 0 && member.wait_for.is_none());
         let ramps = first.map(|member| (member.delay, self.specs[member.spec].timing.ramp_time));
         ramps.filter(|(_, ramp)| !ramp.is_zero()).map(|(delay, ramp)| delay + ramp).max()
     }
@@ -305,7 +330,8 @@ impl<S: Source> Jobs<S> {
         let stage = stages.iter().position(|&open| open > 0);
         waiting.retain(|&task| {
             let member = &mut self.members[task];
-            let turn = Some(member.stage as usize) == stage && member.wait_for.is_none_or(|spec| sections[spec] == 0);
+            let turn = Some(member.stage as usize) == stage
+                && member.wait_for.is_none_or(|spec| sections[spec] == 0);
             if member.state == JobState::Waiting && turn {
                 let at = now.saturating_add(member.delay);
                 member.state = JobState::Delayed(at);
@@ -333,7 +359,9 @@ impl<S: Source> Jobs<S> {
                 self.steady.on_start(task, now);
                 true
             }
-            JobState::Waiting | JobState::Delayed(_) | JobState::Finished | JobState::Never => false,
+            JobState::Waiting | JobState::Delayed(_) | JobState::Finished | JobState::Never => {
+                false
+            }
         }
     }
 
@@ -386,7 +414,10 @@ impl<S: Source> Jobs<S> {
             let process = &self.processes[task];
             let directions = &process.stats().directions;
             let ios = directions.iter().map(|d| d.ios).sum();
-            (Moved { ios, bytes: directions.iter().map(|d| d.bytes).sum() }, process.ended().is_some())
+            (
+                Moved { ios, bytes: directions.iter().map(|d| d.bytes).sum() },
+                process.ended().is_some(),
+            )
         };
         self.steady.run(now, moved, |task| steady.push(task));
         for task in steady {
@@ -419,15 +450,20 @@ fn delay(spec: &JobSpec, mut rng: Rng) -> Nanos {
 fn wait_for(specs: &[JobSpec], index: usize) -> Result<Option<usize>, WorkloadError> {
     let spec = &specs[index];
     let Some(name) = &spec.order.wait_for else { return Ok(None) };
-    let bad =
-        |problem: Problem, message: String| Err(WorkloadError::new(&spec.origin, "wait_for", problem.because(message)));
+    let bad = |problem: Problem, message: String| {
+        Err(WorkloadError::new(&spec.origin, "wait_for", problem.because(message)))
+    };
     let mut named = specs.iter().enumerate().filter(|(_, s)| s.name == *name).map(|(i, _)| i);
     match (named.next(), named.next()) {
         (Some(i), None) if i < index => Ok(Some(i)),
-        (Some(_), Some(_)) => {
-            bad(Problem::Conflict, format!("{name} is the name of several jobs; give it to one only"))
-        }
-        (Some(_), None) => bad(Problem::Conflict, format!("{name} must be defined before the job that waits for it")),
+        (Some(_), Some(_)) => bad(
+            Problem::Conflict,
+            format!("{name} is the name of several jobs; give it to one only"),
+        ),
+        (Some(_), None) => bad(
+            Problem::Conflict,
+            format!("{name} must be defined before the job that waits for it"),
+        ),
         (None, _) => bad(Problem::Unknown, format!("no job is called {name}")),
     }
 }

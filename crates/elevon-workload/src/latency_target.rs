@@ -162,7 +162,8 @@ mod tests {
 
     fn search(most: u32, run: bool) -> Search {
         let (target, window) = (Nanos::from_micros(600), Nanos::from_millis(10));
-        let mut search = Search::new(LatencyTarget { target, window, percentile: 90_000_000, run }, most);
+        let mut search =
+            Search::new(LatencyTarget { target, window, percentile: 90_000_000, run }, most);
         search.start(Instant::ZERO);
         search
     }
@@ -177,7 +178,8 @@ mod tests {
             let fast = fits(depth);
             for io in 0..10 {
                 let latency = if io < fast { MS / 2 } else { MS };
-                let verdict = search.on_done(Instant::new(now + MS - latency), Instant::new(now + MS));
+                let verdict =
+                    search.on_done(Instant::new(now + MS - latency), Instant::new(now + MS));
                 now += MS;
                 if verdict == Verdict::End {
                     return depths;
@@ -193,7 +195,10 @@ mod tests {
     /// The depths that fio 3.33 reported for such devices.
     #[test]
     fn the_search_doubles_and_then_halves() {
-        assert_eq!(depths(&mut search(64, false), 99, |depth| if depth <= 3 { 9 } else { 8 }), [1, 2, 4, 3, 3]);
+        assert_eq!(
+            depths(&mut search(64, false), 99, |depth| if depth <= 3 { 9 } else { 8 }),
+            [1, 2, 4, 3, 3]
+        );
         let all = depths(&mut search(32, false), 99, |_| 10);
         assert_eq!(all, [1, 2, 4, 8, 16, 32, 32], "the last one is the final run");
         assert_eq!(depths(&mut search(1, false), 99, |_| 10), [1, 1]);

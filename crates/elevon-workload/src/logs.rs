@@ -136,7 +136,8 @@ impl Logger {
             entries: Vec::new(),
             windows: [LogWindow::default(); 3],
         };
-        let mut kept: Vec<Log> = logs.bandwidth.iter().map(|p| log(LogKind::Bandwidth, p)).collect();
+        let mut kept: Vec<Log> =
+            logs.bandwidth.iter().map(|p| log(LogKind::Bandwidth, p)).collect();
         kept.extend(logs.iops.iter().map(|p| log(LogKind::Iops, p)));
         if let Some(prefix) = &logs.latency {
             // As in fio, blocking engines have this log too, but it stays empty.
@@ -205,7 +206,8 @@ impl Logger {
                 // The rate of this one I/O: its bytes over its completion latency, in units of 1000
                 // bytes, as in fio 3.33.
                 LogKind::Bandwidth => {
-                    (u128::from(sample.len.get()) * 1_000_000 / u128::from(sample.clat.max(1))) as u64
+                    (u128::from(sample.len.get()) * 1_000_000 / u128::from(sample.clat.max(1)))
+                        as u64
                 }
                 LogKind::Iops => 1,
                 LogKind::SubmissionLatency => match sample.slat {
@@ -258,9 +260,18 @@ impl Logger {
                 };
                 let value = value as u64;
                 let ioprio = IoPrio::NONE;
-                let maximum = (is_latency && window_value == WindowValue::Both).then_some(window.max);
+                let maximum =
+                    (is_latency && window_value == WindowValue::Both).then_some(window.max);
                 let (block_size, offset) = (0, DeviceOffset::ZERO);
-                log.entries.push(LogEntry { time_ms, value, maximum, direction, block_size, offset, ioprio });
+                log.entries.push(LogEntry {
+                    time_ms,
+                    value,
+                    maximum,
+                    direction,
+                    block_size,
+                    offset,
+                    ioprio,
+                });
             }
         }
     }
@@ -343,8 +354,12 @@ mod tests {
         }
     }
     fn logger(edit: impl FnOnce(&mut Logs)) -> Logger {
-        let mut logs =
-            Logs { bandwidth: Some("b".into()), iops: Some("i".into()), latency: Some("l".into()), ..Logs::default() };
+        let mut logs = Logs {
+            bandwidth: Some("b".into()),
+            iops: Some("i".into()),
+            latency: Some("l".into()),
+            ..Logs::default()
+        };
         edit(&mut logs);
         let mut logger = Logger::new(&logs).expect("logs");
         logger.start(Instant::new(5 * MS));
@@ -385,12 +400,19 @@ mod tests {
             logger.add(&sample(30, 7, Direction::Write));
             logger.add(&sample(350, 5, Direction::Read));
             logger.finish();
-            let expected =
-                format!("100, {clat}, 0, 0, 0x0000\n100, {second}, 1, 0, 0x0000\n350, {third}, 0, 0, 0x0000\n");
+            let expected = format!(
+                "100, {clat}, 0, 0, 0x0000\n100, {second}, 1, 0, 0x0000\n350, {third}, 0, 0, 0x0000\n"
+            );
             assert_eq!(text(&logger, LogKind::CompletionLatency), expected);
             // 20 I/Os a second of 4 KiB, and no rate of the window that ended with the job.
-            assert_eq!(text(&logger, LogKind::Iops), "100, 20, 0, 0, 0x0000\n100, 10, 1, 0, 0x0000\n");
-            assert_eq!(text(&logger, LogKind::Bandwidth), "100, 80, 0, 0, 0x0000\n100, 40, 1, 0, 0x0000\n");
+            assert_eq!(
+                text(&logger, LogKind::Iops),
+                "100, 20, 0, 0, 0x0000\n100, 10, 1, 0, 0x0000\n"
+            );
+            assert_eq!(
+                text(&logger, LogKind::Bandwidth),
+                "100, 80, 0, 0, 0x0000\n100, 40, 1, 0, 0x0000\n"
+            );
         }
     }
 
@@ -409,6 +431,9 @@ mod tests {
         let lines: Vec<Vec<&str>> = text.lines().map(|l| l.split(", ").collect()).collect();
         assert_eq!(lines.len(), 2);
         assert!(lines.iter().all(|l| l.len() == 3 + FIO_BINS));
-        assert_eq!((lines[0][0], lines[0][3 + 3], lines[1][0], lines[1][3 + 129]), ("50", "1", "100", "1"));
+        assert_eq!(
+            (lines[0][0], lines[0][3 + 3], lines[1][0], lines[1][3 + 129]),
+            ("50", "1", "100", "1")
+        );
     }
 }

@@ -76,7 +76,11 @@ struct Alike {
 }
 
 impl Measure {
-    pub(crate) fn new(is_queued: [bool; 3], by_priority: Option<PriorityLatency>, logger: Option<Logger>) -> Self {
+    pub(crate) fn new(
+        is_queued: [bool; 3],
+        by_priority: Option<PriorityLatency>,
+        logger: Option<Logger>,
+    ) -> Self {
         Self {
             stats: JobStats::default(),
             cache_use: None,
@@ -188,7 +192,14 @@ impl Measure {
 
     /// Counts a completed I/O, with its latencies.
     #[inline(always)]
-    pub(crate) fn count(&mut self, direction: Direction, len: Bytes, start: Instant, issued: Instant, end: Instant) {
+    pub(crate) fn count(
+        &mut self,
+        direction: Direction,
+        len: Bytes,
+        start: Instant,
+        issued: Instant,
+        end: Instant,
+    ) {
         if end >= self.sample_end {
             self.close_sample(end);
         }
@@ -344,17 +355,28 @@ mod tests {
         for asynchronous in [true, false] {
             let mut rng = Rng(5);
             let mut measure = Measure::new([asynchronous; 3], None, None);
-            let mut naive =
-                [[LatencyStat::default(), LatencyStat::default(), LatencyStat::default()], Default::default()];
+            let mut naive = [
+                [LatencyStat::default(), LatencyStat::default(), LatencyStat::default()],
+                Default::default(),
+            ];
             for at in 0..2_000 {
                 // Of few values, so that many come in a row; zeros come first.
                 let mut draw = || if at < 5 { 0 } else { rng.below(2) * 700 };
                 let (clat, slat) = (draw(), draw());
                 let direction = if at % 3 == 2 { Direction::Write } else { Direction::Read };
                 let (start, issued) = (Instant::new(at), Instant::new(at + slat));
-                measure.count(direction, Bytes::new(512), start, issued, issued.saturating_add(Nanos::new(clat)));
+                measure.count(
+                    direction,
+                    Bytes::new(512),
+                    start,
+                    issued,
+                    issued.saturating_add(Nanos::new(clat)),
+                );
                 let of = &mut naive[direction as usize];
-                [clat, clat + slat].into_iter().zip(&mut *of).for_each(|(latency, stat)| stat.add(latency));
+                [clat, clat + slat]
+                    .into_iter()
+                    .zip(&mut *of)
+                    .for_each(|(latency, stat)| stat.add(latency));
                 if asynchronous {
                     of[2].add(slat);
                 }
@@ -363,7 +385,11 @@ mod tests {
             let _ = measure.stats_at(Instant::new(9_999), [true; 3]);
             measure.finish();
             for (stats, naive) in measure.stats.directions.iter().zip(naive) {
-                assert_eq!([&stats.clat, &stats.lat, &stats.slat], naive.each_ref(), "asynchronous: {asynchronous}");
+                assert_eq!(
+                    [&stats.clat, &stats.lat, &stats.slat],
+                    naive.each_ref(),
+                    "asynchronous: {asynchronous}"
+                );
             }
         }
     }

@@ -76,25 +76,32 @@ pub(crate) struct Pace {
 
 impl Pace {
     pub(crate) fn new(spec: &JobSpec, seeds: &Seeds) -> Self {
-        let schedule =
-            |rate: Option<u64>, least: u64| rate.filter(|&rate| rate > 0).map(|rate| Schedule::new(rate, least));
+        let schedule = |rate: Option<u64>, least: u64| {
+            rate.filter(|&rate| rate > 0).map(|rate| Schedule::new(rate, least))
+        };
         let used = directions(spec);
         let limits: [Limit; 3] = std::array::from_fn(|d| {
             // A Poisson process counts I/Os, so a rate in bytes becomes a rate of smallest blocks.
             let block = smallest(&spec.blocks.sizes[d]).max(1);
-            let poisson_ios = spec.rates.bytes[d].filter(|_| spec.rates.poisson).map(|rate| (rate / block).max(1));
+            let poisson_ios = spec.rates.bytes[d]
+                .filter(|_| spec.rates.poisson)
+                .map(|rate| (rate / block).max(1));
             Limit {
                 bytes: schedule(spec.rates.bytes[d].filter(|_| !spec.rates.poisson), block),
                 ios: schedule(spec.rates.iops[d].or(poisson_ios), 1),
                 // A single value applies to every direction, even those that the job does not use.
-                minimum_bytes: spec.rates.min_bytes[d].filter(|&rate| rate > 0 && used[d]).map(Bytes::new),
+                minimum_bytes: spec.rates.min_bytes[d]
+                    .filter(|&rate| rate > 0 && used[d])
+                    .map(Bytes::new),
                 minimum_ios: spec.rates.min_iops[d].filter(|&rate| rate > 0 && used[d]),
                 ..Limit::default()
             }
         });
         Self {
             any: limits.iter().any(|l| l.bytes.is_some() || l.ios.is_some()),
-            has_minimum: limits.iter().any(|l| l.minimum_bytes.is_some() || l.minimum_ios.is_some()),
+            has_minimum: limits
+                .iter()
+                .any(|l| l.minimum_bytes.is_some() || l.minimum_ios.is_some()),
             limits,
             poisson: spec.rates.poisson.then(|| seeds.stream(Purpose::Rate)),
             ignore_think: spec.rates.ignore_think_time,
@@ -173,7 +180,8 @@ impl Pace {
         self.cycle_start = now;
         let met = |done: u64, minimum: Option<u64>| {
             minimum.is_none_or(|minimum| {
-                u128::from(done) * u128::from(SECOND) >= u128::from(minimum) * u128::from(elapsed.get())
+                u128::from(done) * u128::from(SECOND)
+                    >= u128::from(minimum) * u128::from(elapsed.get())
             })
         };
         self.limits.iter_mut().all(|l| {
@@ -409,7 +417,8 @@ mod tests {
     fn rates_that_ignore_think_time_are_as_measured_with_fio() {
         let of = |think, blocks| {
             let by_ios = pace(|s| (s.rates.iops[0], s.rates.ignore_think_time) = (Some(100), true));
-            let by_bytes = pace(|s| (s.rates.bytes[0], s.rates.ignore_think_time) = (Some(409_600), true));
+            let by_bytes =
+                pace(|s| (s.rates.bytes[0], s.rates.ignore_think_time) = (Some(409_600), true));
             let of_ios = dues(by_ios, think, blocks);
             assert_eq!(dues(by_bytes, think, blocks), of_ios, "think time {think}");
             of_ios
@@ -425,7 +434,9 @@ mod tests {
 
     #[test]
     fn a_think_time_delays_the_direction_of_the_last_io() {
-        let mut pace = pace(|s| (s.rates.iops, s.rates.ignore_think_time) = ([Some(100), Some(100), None], true));
+        let mut pace = pace(|s| {
+            (s.rates.iops, s.rates.ignore_think_time) = ([Some(100), Some(100), None], true)
+        });
         pace.on_thought(Direction::Read, Nanos::new(30_000_000));
         let mut due = |direction| {
             pace.on_issue(direction, Bytes::new(4096));

@@ -116,7 +116,8 @@ struct Window {
 struct FilePosition {
     region: Region,
     window: Window,
-    /// The end of the last I/O, from the window's start, by direction: where one that goes on goes.
+    /// The end of the last I/O, from the window's start, by direction: where one that goes on
+    /// goes.
     position: [u64; 3],
     /// The start of the last I/O, likewise.
     last: [u64; 3],
@@ -165,8 +166,9 @@ pub struct Pattern {
     align: [u64; 3],
     unaligned: bool,
     source_of: [usize; 3],
-    /// The length of the I/Os of each direction of a job of one file, if each is of this length and
-    /// its offset is drawn: all that happened before then decides nothing but which offset it is.
+    /// The length of the I/Os of each direction of a job of one file, if each is of this length
+    /// and its offset is drawn: all that happened before then decides nothing but which offset
+    /// it is.
     uniform: [Option<u64>; 3],
     mix: Mix,
     direction: Taus88,
@@ -202,8 +204,10 @@ impl Pattern {
         });
         let first = (0..3).find(|&d| used[d]).unwrap_or(0);
         let draws = (seeds.as_fio(Use::Mix), seeds.sizes_as_fio(spec.verify.method.is_some()));
-        let alike =
-            |d: usize| align[d] == align[first] && spec.random.distribution[d] == spec.random.distribution[first];
+        let alike = |d: usize| {
+            align[d] == align[first]
+                && spec.random.distribution[d] == spec.random.distribution[first]
+        };
         let mut pattern = Self {
             files: Vec::with_capacity(extent.regions.len()),
             passes: 0,
@@ -253,7 +257,8 @@ impl Pattern {
     fn uniform_length(&self, d: usize) -> Option<u64> {
         let [file] = &self.files[..] else { return None };
         let source = self.source_of[d];
-        let is_drawn = matches!(file.sources[source], Some(UnitOrder::Any(_) | UnitOrder::Once { .. }));
+        let is_drawn =
+            matches!(file.sources[source], Some(UnitOrder::Any(_) | UnitOrder::Once { .. }));
         let is_always_random = self.percentage_random[d] >= 100 && self.per_offset == 1;
         let len = self.fixed[self.size_index(d, true)]?;
         // A source leaves space for the I/Os of its own direction after each start.
@@ -265,13 +270,15 @@ impl Pattern {
         let window = first_window(self.zones, region);
         let mut sources = [None, None, None];
         // A run that visits its blocks one after another has one file and one direction.
-        let is_alone = self.only.is_some() && spec.files.names.len().max(spec.files.count as usize) == 1;
+        let is_alone =
+            self.only.is_some() && spec.files.names.len().max(spec.files.count as usize) == 1;
         let are_runs_split = self.unit() > 1 && !is_alone;
         for d in (0..3).filter(|&d| self.random && self.used[d] && self.source_of[d] == d) {
             let align = self.align[d];
             // The last start must leave space for the smallest block of those that use the source.
             let users = (0..3).filter(|&user| self.used[user] && self.source_of[user] == d);
-            let least = users.map(|user| self.smallest[self.size_index(user, true)]).max().unwrap_or(1);
+            let least =
+                users.map(|user| self.smallest[self.size_index(user, true)]).max().unwrap_or(1);
             let starts = (window.len - least.min(window.len)) / align + 1;
             let mapped = spec.random.distribution[d] == Distribution::Random
                 && !spec.random.norandommap
@@ -280,18 +287,37 @@ impl Pattern {
                 UnitOrder::Map(FreeMap::new(starts))
             } else if mapped {
                 let unit = self.unit();
-                UnitOrder::Once { order: Permutation::new(starts.div_ceil(unit), &mut self.offset), next: 0 }
+                UnitOrder::Once {
+                    order: Permutation::new(starts.div_ceil(unit), &mut self.offset),
+                    next: 0,
+                }
             } else {
-                UnitOrder::Any(Sampler::new(&spec.random.distribution[d], starts, align, &mut self.offset))
+                UnitOrder::Any(Sampler::new(
+                    &spec.random.distribution[d],
+                    starts,
+                    align,
+                    &mut self.offset,
+                ))
             });
         }
-        FilePosition { region, window, position: [0; 3], last: [0; 3], asked: 0, is_over: false, sources }
+        FilePosition {
+            region,
+            window,
+            position: [0; 3],
+            last: [0; 3],
+            asked: 0,
+            is_over: false,
+            sources,
+        }
     }
 
     /// Returns true if the directions that use this source have I/Os of more than one size.
     fn has_several_sizes(&self, source: usize) -> bool {
-        let several =
-            |d: usize| self.used[d] && self.source_of[d] == source && self.fixed[self.size_index(d, true)].is_none();
+        let several = |d: usize| {
+            self.used[d]
+                && self.source_of[d] == source
+                && self.fixed[self.size_index(d, true)].is_none()
+        };
         !self.identical && (0..3).any(several)
     }
 
@@ -325,7 +351,11 @@ impl Pattern {
 
     /// Returns true if random I/O in a file visits each block once in a pass.
     fn visits_each_block(&self, index: usize) -> bool {
-        self.files[index].sources.iter().flatten().any(|source| !matches!(source, UnitOrder::Any(_)))
+        self.files[index]
+            .sources
+            .iter()
+            .flatten()
+            .any(|source| !matches!(source, UnitOrder::Any(_)))
     }
 
     fn rewind_file(&mut self, index: usize) {
@@ -366,10 +396,16 @@ impl Pattern {
             return;
         }
         let start = file.window.start.saturating_add(zones.range).saturating_add(zones.skip);
-        let need = if self.random { file.window.len } else { self.smallest.into_iter().max().unwrap_or(1) };
+        let need = if self.random {
+            file.window.len
+        } else {
+            self.smallest.into_iter().max().unwrap_or(1)
+        };
         let whole = file.region.len.get();
         file.window = match start.checked_add(need) {
-            Some(end) if end <= whole => Window { start, len: zones.range.min(whole - start), asked: 0 },
+            Some(end) if end <= whole => {
+                Window { start, len: zones.range.min(whole - start), asked: 0 }
+            }
             Some(_) | None => first_window(Some(zones), file.region),
         };
         self.enter_window(index);
@@ -378,9 +414,11 @@ impl Pattern {
     /// Returns true if a sequential job with gaps (`rw=read:GAP`) has reached the end of its files
     /// in some direction. fio's loop ends there, although fewer bytes than the size were moved.
     pub(crate) fn is_past_gaps(&self) -> bool {
-        let is_past =
-            |file: &FilePosition, d: usize| file.position[d].saturating_add(self.smallest[d]) > file.region.len.get();
-        self.skip > 0 && (0..3).any(|d| self.used[d] && self.files.iter().all(|file| is_past(file, d)))
+        let is_past = |file: &FilePosition, d: usize| {
+            file.position[d].saturating_add(self.smallest[d]) > file.region.len.get()
+        };
+        self.skip > 0
+            && (0..3).any(|d| self.used[d] && self.files.iter().all(|file| is_past(file, d)))
     }
 
     /// Returns the bytes of all files.
@@ -438,7 +476,9 @@ impl Pattern {
     fn is_at_end(&self, direction: Direction) -> bool {
         let (d, file) = (direction as usize, &self.files[0]);
         let need = self.smallest[self.size_index(d, false)];
-        self.files.len() == 1 && self.zones.is_none() && file.position[d].saturating_add(need) > file.window.len
+        self.files.len() == 1
+            && self.zones.is_none()
+            && file.position[d].saturating_add(need) > file.window.len
     }
 
     /// Returns the next access in a direction whose I/Os have this length: as [`Self::access_in`],
@@ -447,7 +487,8 @@ impl Pattern {
     fn uniform_access(&mut self, direction: Direction, len: u64) -> Access {
         let d = direction as usize;
         let file = &mut self.files[0];
-        let at = self.align[d] * next_start(&mut file.sources[self.source_of[d]], 1, &mut self.offset);
+        let at =
+            self.align[d] * next_start(&mut file.sources[self.source_of[d]], 1, &mut self.offset);
         file.asked += len;
         let offset = file.region.start + Bytes::new(file.window.start + at);
         Access { direction, file: 0, offset, len: Bytes::new(len) }
@@ -483,7 +524,11 @@ impl Pattern {
         };
         let room = (self.files[index].window.len - at).min(limit.get());
         if len > room {
-            len = if self.fixed[size].is_none() { self.draw_size_within(d, size, room) } else { self.smallest[size] };
+            len = if self.fixed[size].is_none() {
+                self.draw_size_within(d, size, room)
+            } else {
+                self.smallest[size]
+            };
         }
         let file = &mut self.files[index];
         file.last[d] = at;
@@ -500,7 +545,12 @@ impl Pattern {
         file.asked += len;
         file.window.asked += len;
         let at = file.window.start + at;
-        Access { direction, file: index as u32, offset: file.region.start + Bytes::new(at), len: Bytes::new(len) }
+        Access {
+            direction,
+            file: index as u32,
+            offset: file.region.start + Bytes::new(at),
+            len: Bytes::new(len),
+        }
     }
 
     fn draw_direction(&mut self) -> Direction {
@@ -523,7 +573,9 @@ impl Pattern {
     fn draw_size(&mut self, d: usize, size: usize) -> u64 {
         let rng = &mut self.size[d];
         match &self.sizes[size] {
-            BlockSizes::Range(low, high) if self.unaligned => ((low + rng.below(high - low + 1)) & !511).max(512),
+            BlockSizes::Range(low, high) if self.unaligned => {
+                ((low + rng.below(high - low + 1)) & !511).max(512)
+            }
             // A multiple of the least, or the largest.
             BlockSizes::Range(low, high) => (low * (1 + rng.below(*high) / low)).min(*high),
             BlockSizes::Split(parts) => {
@@ -593,7 +645,8 @@ impl Pattern {
             FileService::Sequential => (self.current, u32::MAX),
         };
         self.is_first_turn = false;
-        self.current = (0..count).map(|i| (from + i) % count).find(|&i| !self.is_over(i, is_io)).unwrap_or(0);
+        self.current =
+            (0..count).map(|i| (from + i) % count).find(|&i| !self.is_over(i, is_io)).unwrap_or(0);
         self.left_on_file = ios - 1;
         self.current
     }
@@ -663,7 +716,9 @@ impl Pattern {
         let file = &self.files[index];
         let (at, align) = (file.position[d], self.align[d]);
         let is_visited = match &file.sources[self.source_of[d]] {
-            Some(UnitOrder::Map(map)) if !self.sizes_by_order => !at.is_multiple_of(align) || !map.is_free(at / align),
+            Some(UnitOrder::Map(map)) if !self.sizes_by_order => {
+                !at.is_multiple_of(align) || !map.is_free(at / align)
+            }
             Some(_) | None => false,
         };
         let least = self.smallest[self.size_index(d, false)];

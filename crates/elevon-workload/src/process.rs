@@ -206,7 +206,8 @@ pub struct Process {
     /// The number of times that it began to read back everything it wrote.
     verify_passes: u32,
     flow: FlowShare,
-    /// `latency_target`, with the number of I/Os that it allows in flight (without it, any number).
+    /// `latency_target`, with the number of I/Os that it allows in flight (without it, any
+    /// number).
     search: Option<Box<Search>>,
     depth_limit: usize,
     measure: Measure,
@@ -215,13 +216,24 @@ pub struct Process {
 impl Process {
     /// Returns a process that has not started. `layouts`: the layouts of the buffers of its
     /// [`Self::depth`] slots.
-    pub fn new(spec: &JobSpec, extent: &Extent, identity: Identity, cpu: CpuCost, layouts: &[LayoutId]) -> Self {
-        let seeds = Seeds::new(spec, identity.seed, identity.job, identity.clone, identity.task.0 + 1);
+    pub fn new(
+        spec: &JobSpec,
+        extent: &Extent,
+        identity: Identity,
+        cpu: CpuCost,
+        layouts: &[LayoutId],
+    ) -> Self {
+        let seeds =
+            Seeds::new(spec, identity.seed, identity.job, identity.clone, identity.task.0 + 1);
         let asynchronous = spec.engine.asynchronous;
         let depth = spec.depth();
         assert_eq!(layouts.len(), depth, "one layout for each slot");
         let options = Options::new(spec);
-        let which = if spec.report.lat_percentiles { PriorityLatency::Whole } else { PriorityLatency::Completion };
+        let which = if spec.report.lat_percentiles {
+            PriorityLatency::Whole
+        } else {
+            PriorityLatency::Completion
+        };
         let by_priority = spec.has_command_prio().then_some(which);
         let is_queued = [asynchronous, asynchronous, asynchronous && !spec.sleeps_for_trims()];
         let measure = Measure::new(is_queued, by_priority, Logger::new(&spec.logs));
@@ -252,7 +264,10 @@ impl Process {
             flow: FlowShare::new(),
             depth_limit: if spec.latency.target.is_some() { 1 } else { usize::MAX },
             search: spec.latency.target.map(|target| Box::new(Search::new(target, depth as u32))),
-            options: Options { only_counts: options.only_counts && measure.only_counts(), ..options },
+            options: Options {
+                only_counts: options.only_counts && measure.only_counts(),
+                ..options
+            },
             measure,
             spec: Box::new(spec.clone()),
         }
@@ -279,8 +294,9 @@ impl Process {
         self.times.started = Some(now);
         self.times.busy_until = now;
         if !self.spec.timing.runtime.is_zero() {
-            self.times.deadline =
-                now.saturating_add(self.spec.timing.ramp_time).saturating_add(self.spec.timing.runtime);
+            self.times.deadline = now
+                .saturating_add(self.spec.timing.ramp_time)
+                .saturating_add(self.spec.timing.runtime);
         }
         self.measure.start(now, self.spec.timing.ramp_time);
         self.pace.start(now);
@@ -338,7 +354,8 @@ impl Process {
         if self.times.ended.is_some() || self.times.started.is_none() {
             return self.measure.stats.clone();
         }
-        let used = if self.phase == Phase::Verify { [true, false, false] } else { self.options.used };
+        let used =
+            if self.phase == Phase::Verify { [true, false, false] } else { self.options.used };
         self.measure.stats_at(now, used)
     }
 
@@ -365,15 +382,20 @@ impl Process {
         if self.times.ended.is_some() {
             return 1000;
         }
-        let per_mille = |done: u64, whole: u64| (u128::from(done) * 1000 / u128::from(whole.max(1))).min(1000) as u64;
+        let per_mille = |done: u64, whole: u64| {
+            (u128::from(done) * 1000 / u128::from(whole.max(1))).min(1000) as u64
+        };
         let share = |per_loop: u64, left: u64| {
             let total = per_loop.saturating_mul(self.options.loops);
             let whole_loops = per_loop.saturating_mul(self.budget.loops_left.saturating_sub(1));
             per_mille(total.saturating_sub(whole_loops.saturating_add(left)), total)
         };
         // A loop ends when its bytes or `number_ios` are used up, whichever is first.
-        let by_ios =
-            if self.options.number_ios == u64::MAX { 0 } else { share(self.options.number_ios, self.budget.ios_left) };
+        let by_ios = if self.options.number_ios == u64::MAX {
+            0
+        } else {
+            share(self.options.number_ios, self.budget.ios_left)
+        };
         let by_bytes = share(self.budget.per_loop.get(), self.budget.left.get()).max(by_ios);
         match self.deadline() {
             Some(deadline) => {
@@ -627,7 +649,8 @@ impl Process {
 
     /// Enables `sync_file_range`, because the files of the process are cached.
     pub(crate) fn enable_range_sync(&mut self) {
-        self.options.sync_range_every = self.spec.durability.file_range.map_or(u64::MAX, |sync| sync.every.into());
+        self.options.sync_range_every =
+            self.spec.durability.file_range.map_or(u64::MAX, |sync| sync.every.into());
     }
 
     /// Sets the CPU cost of its I/O.

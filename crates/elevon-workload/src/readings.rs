@@ -39,7 +39,8 @@ impl<T: Clone> Readings<T> {
     /// Returns a series of this number of rows, in at most `most` intervals, an even number.
     /// Without rows no readings are taken.
     pub(crate) fn new(start: Instant, rows: usize, most: usize) -> Self {
-        let end = if rows == 0 { Instant::MAX } else { start.saturating_add(Nanos::new(FIRST_INTERVAL)) };
+        let end =
+            if rows == 0 { Instant::MAX } else { start.saturating_add(Nanos::new(FIRST_INTERVAL)) };
         Self { start, interval: FIRST_INTERVAL, end, rows, most, values: Vec::new(), last: None }
     }
 
@@ -56,7 +57,11 @@ impl<T: Clone> Readings<T> {
     /// Returns the end of each interval, counted from the start, with the values of all rows.
     pub fn readings(&self) -> impl Iterator<Item = (Nanos, &[T])> {
         let at = |n: usize| Nanos::new(self.interval * (n as u64 + 1));
-        let whole = self.values.chunks_exact(self.rows.max(1)).enumerate().map(move |(n, rows)| (at(n), rows));
+        let whole = self
+            .values
+            .chunks_exact(self.rows.max(1))
+            .enumerate()
+            .map(move |(n, rows)| (at(n), rows));
         whole.chain(self.last.iter().map(|(at, rows)| (at.since(self.start), rows.as_slice())))
     }
 
@@ -115,7 +120,9 @@ mod tests {
             let mut series = Readings::new(start, rows, most);
             let (mut now, mut rng) = (start, elevon_testkit::Rng(5));
             let mut steps = Vec::new();
-            let read = |steps: u64| -> Vec<(u64, u64)> { (0..rows as u64).map(|row| (steps, row)).collect() };
+            let read = |steps: u64| -> Vec<(u64, u64)> {
+                (0..rows as u64).map(|row| (steps, row)).collect()
+            };
             for step in 1..2000 {
                 let quiet = if step % 700 == 0 { 2_000_000_000 } else { 0 };
                 now = now.saturating_add(Nanos::new(rng.below(500_000) + quiet));
@@ -126,12 +133,19 @@ mod tests {
             }
             series.finish(now, &read(steps.len() as u64));
             let mut last = Nanos::ZERO;
-            assert!((most / 2..=most + 1).contains(&series.readings().count()), "{rows} rows, {most}");
+            assert!(
+                (most / 2..=most + 1).contains(&series.readings().count()),
+                "{rows} rows, {most}"
+            );
             for (at, found) in series.readings() {
                 let end = start.saturating_add(at);
-                let expected = steps.partition_point(|&step| step < end || (end == now && step == end)) as u64;
+                let expected =
+                    steps.partition_point(|&step| step < end || (end == now && step == end)) as u64;
                 assert_eq!(found.len(), rows);
-                assert!(found.iter().enumerate().all(|(row, of)| *of == (expected, row as u64)), "at {at:?}");
+                assert!(
+                    found.iter().enumerate().all(|(row, of)| *of == (expected, row as u64)),
+                    "at {at:?}"
+                );
                 assert!(at > last && at.saturating_sub(last) <= series.interval());
                 last = at;
             }

@@ -53,7 +53,8 @@ pub struct Extent {
     pub regions: Vec<Region>,
     /// The files that the regions are parts of.
     pub files: Vec<JobFile>,
-    /// `io_size`, or the bytes of all regions: of each its whole blocks if a pass visits them once.
+    /// `io_size`, or the bytes of all regions: of each its whole blocks if a pass visits them
+    /// once.
     pub bytes: Bytes,
 }
 
@@ -61,7 +62,8 @@ pub struct Extent {
 pub fn uses_device(spec: &JobSpec) -> bool {
     let sized = spec.space.size.is_some() || spec.files.size.is_some();
     let names = &spec.files.names;
-    !(sized || spec.space.fill_device) || !names.is_empty() && names.iter().all(|name| is_device_name(name))
+    !(sized || spec.space.fill_device)
+        || !names.is_empty() && names.iter().all(|name| is_device_name(name))
 }
 
 fn is_device_name(name: &str) -> bool {
@@ -109,7 +111,12 @@ fn sizes_used(spec: &JobSpec) -> [bool; 3] {
 /// Returns the smallest block that the job uses, in bytes.
 pub(crate) fn smallest_block(spec: &JobSpec) -> u64 {
     let used = sizes_used(spec);
-    (0..3).filter(|&d| used[d]).map(|d| smallest(&spec.blocks.sizes[d])).min().unwrap_or(4096).max(1)
+    (0..3)
+        .filter(|&d| used[d])
+        .map(|d| smallest(&spec.blocks.sizes[d]))
+        .min()
+        .unwrap_or(4096)
+        .max(1)
 }
 
 /// Returns the largest block that the job uses, in bytes.
@@ -130,7 +137,8 @@ fn align_used(spec: &JobSpec) -> u64 {
 /// Returns the directory of a clone's files. If there are several, separated by colons, clones
 /// whose files have generated names use them in turn; files named by `filename=` are in the first.
 fn directory_of(spec: &JobSpec, clone: u32) -> Option<&str> {
-    let all: Vec<&str> = spec.files.directory.as_deref()?.split(':').filter(|one| !one.is_empty()).collect();
+    let all: Vec<&str> =
+        spec.files.directory.as_deref()?.split(':').filter(|one| !one.is_empty()).collect();
     let at = if spec.files.names.is_empty() { clone as usize % all.len().max(1) } else { 0 };
     all.get(at).map(|one| one.trim_end_matches('/'))
 }
@@ -139,7 +147,8 @@ fn directory_of(spec: &JobSpec, clone: u32) -> Option<&str> {
 /// map, and in sequential I/O of one direction. Other jobs go on until they have moved their size.
 fn visits_blocks_once(spec: &JobSpec) -> bool {
     let used = directions(spec);
-    let is_mapped = |d: usize| spec.random.distribution[d] == Distribution::Random && spec.blocks.align[d] == 0;
+    let is_mapped =
+        |d: usize| spec.random.distribution[d] == Distribution::Random && spec.blocks.align[d] == 0;
     match spec.rw.random {
         true => !spec.random.norandommap && (0..3).filter(|&d| used[d]).all(is_mapped),
         // A trim and the write after it are of one block.
@@ -155,7 +164,8 @@ fn loop_bytes(spec: &JobSpec, regions: &[Region]) -> u64 {
     let all: u64 = regions.iter().map(|region| region.len.get()).sum();
     let whole: u64 = regions.iter().map(|region| whole_blocks(region.len.get(), block)).sum();
     // Beside `filesize`, `size` is what is moved of it.
-    let most = spec.space.size.filter(|_| spec.files.size.is_some()).map_or(0, |amount| of(amount, all));
+    let most =
+        spec.space.size.filter(|_| spec.files.size.is_some()).map_or(0, |amount| of(amount, all));
     let bytes = if most == 0 { all } else { all.min(most) };
     match spec.space.io_size {
         Some(amount) => of(amount, bytes),
@@ -206,10 +216,17 @@ impl Placement {
     /// # Errors
     /// A file does not fit on the device, or a job does not fit in its file: the job, the key, and
     /// what would be right.
-    pub fn place(&mut self, spec: &JobSpec, clone: u32, rng_base: u64) -> Result<Extent, WorkloadError> {
+    pub fn place(
+        &mut self,
+        spec: &JobSpec,
+        clone: u32,
+        rng_base: u64,
+    ) -> Result<Extent, WorkloadError> {
         let names: Vec<String> = match spec.files.names.is_empty() {
             false => spec.files.names.clone(),
-            true => (0..spec.files.count.max(1)).map(|file| format!("{}.{clone}.{file}", spec.name)).collect(),
+            true => (0..spec.files.count.max(1))
+                .map(|file| format!("{}.{clone}.{file}", spec.name))
+                .collect(),
         };
         let names: Vec<String> = match directory_of(spec, clone) {
             Some(directory) => names.iter().map(|name| format!("{directory}/{name}")).collect(),
@@ -227,7 +244,9 @@ impl Placement {
             let file = if is_device {
                 match count {
                     1 => Region { start: DeviceOffset::ZERO, len: self.device_bytes },
-                    _ => Region { start: DeviceOffset::new(share.get() * index as u64), len: share },
+                    _ => {
+                        Region { start: DeviceOffset::new(share.get() * index as u64), len: share }
+                    }
                 }
             } else {
                 let need = match sized {
@@ -241,7 +260,11 @@ impl Placement {
                         need.get(),
                         self.device_bytes.get()
                     );
-                    return Err(WorkloadError::new(&spec.origin, key, Problem::OutOfRange.because(message)));
+                    return Err(WorkloadError::new(
+                        &spec.origin,
+                        key,
+                        Problem::OutOfRange.because(message),
+                    ));
                 }
                 self.file(name, need)
             };
@@ -272,7 +295,8 @@ impl Placement {
         }
         let size = spec.space.size.unwrap_or(Amount::Percent(100));
         let bytes = of(size, self.device_bytes.get()) / count;
-        let need = Bytes::new(bytes.max(block).saturating_add(self.skip(spec, clone, self.share(count))));
+        let need =
+            Bytes::new(bytes.max(block).saturating_add(self.skip(spec, clone, self.share(count))));
         match size {
             Amount::Percent(_) => need.min(self.share(count)),
             Amount::Bytes(_) => need,
@@ -287,12 +311,17 @@ impl Placement {
     /// Returns the number of bytes before the job's part of a file, in which `whole` bytes are
     /// 100 %.
     fn skip(&self, spec: &JobSpec, clone: u32, whole: Bytes) -> u64 {
-        let align = if spec.space.offset_align > 0 { spec.space.offset_align } else { smallest_block(spec) };
+        let align = if spec.space.offset_align > 0 {
+            spec.space.offset_align
+        } else {
+            smallest_block(spec)
+        };
         let part = |amount| match amount {
             Amount::Bytes(bytes) => bytes,
             Amount::Percent(_) => of(amount, whole.get()).next_multiple_of(align),
         };
-        part(spec.space.offset).saturating_add(part(spec.space.offset_increment).saturating_mul(u64::from(clone)))
+        part(spec.space.offset)
+            .saturating_add(part(spec.space.offset_increment).saturating_mul(u64::from(clone)))
     }
 
     /// Returns the region of a named file. A known file grows if `need` is greater than its length.
@@ -315,7 +344,13 @@ impl Placement {
     }
 
     /// Returns the part of a file that `offset` and `size` select.
-    fn window(&self, spec: &JobSpec, clone: u32, count: u64, file: Region) -> Result<Region, WorkloadError> {
+    fn window(
+        &self,
+        spec: &JobSpec,
+        clone: u32,
+        count: u64,
+        file: Region,
+    ) -> Result<Region, WorkloadError> {
         let (block, whole) = (smallest_block(spec), file.len.get());
         // A file that is as long as its jobs' `size` says has shares of the device.
         let is_as_long_as_needed = spec.space.size.is_some() && spec.files.size.is_none();
@@ -323,8 +358,13 @@ impl Placement {
         let skip = self.skip(spec, clone, base);
         let left = whole.saturating_sub(skip);
         if left < block && skip > 0 {
-            let message = format!("offset {skip} leaves no block of {block} bytes of {whole} bytes");
-            return Err(WorkloadError::new(&spec.origin, "offset", Problem::OutOfRange.because(message)));
+            let message =
+                format!("offset {skip} leaves no block of {block} bytes of {whole} bytes");
+            return Err(WorkloadError::new(
+                &spec.origin,
+                "offset",
+                Problem::OutOfRange.because(message),
+            ));
         }
         let size = match (spec.space.size, spec.files.size) {
             (Some(Amount::Bytes(bytes)), None) => bytes / count,
@@ -336,19 +376,30 @@ impl Placement {
         if len < block {
             let key = if count > 1 { "nrfiles" } else { "size" };
             let message = format!("{len} bytes of a file are less than one block of {block} bytes");
-            return Err(WorkloadError::new(&spec.origin, key, Problem::OutOfRange.because(message)));
+            return Err(WorkloadError::new(
+                &spec.origin,
+                key,
+                Problem::OutOfRange.because(message),
+            ));
         }
         let start = file.start + Bytes::new(skip);
         let (range, gap) = spec.space.zones.map_or((0, 0), |zones| (zones.range, zones.skip));
         let zones = [("zonerange", range), ("zoneskip", gap)];
         let between = if spec.rw.random { 0 } else { spec.rw.sequential_skip.unsigned_abs() };
-        let own = [("offset", start.get()), ("bs", block), ("ba", align_used(spec)), ("rw", between)];
+        let own =
+            [("offset", start.get()), ("bs", block), ("ba", align_used(spec)), ("rw", between)];
         for (key, value) in own.into_iter().chain(zones) {
             let in_bytes = self.cached && spec.goes_in_bytes();
             if value % self.logical_block != 0 && !in_bytes {
-                let message =
-                    format!("{value} is not a multiple of the device's logical block, {}", self.logical_block);
-                return Err(WorkloadError::new(&spec.origin, key, Problem::Unaligned.because(message)));
+                let message = format!(
+                    "{value} is not a multiple of the device's logical block, {}",
+                    self.logical_block
+                );
+                return Err(WorkloadError::new(
+                    &spec.origin,
+                    key,
+                    Problem::Unaligned.because(message),
+                ));
             }
         }
         Ok(Region { start, len: Bytes::new(len) })
@@ -384,8 +435,16 @@ mod tests {
         assert_eq!(start(Some("/a"), 0), DeviceOffset::ZERO);
         assert_eq!(start(Some("/b"), 0), DeviceOffset::new(4 * MIB));
         assert_eq!(start(None, 0), DeviceOffset::new(8 * MIB));
-        assert_eq!(start(Some("/a/"), 0), DeviceOffset::ZERO, "a slash at the end is no other directory");
-        assert_eq!(start(Some("/b:/a"), 1), DeviceOffset::new(4 * MIB), "a named file is in the first of several");
+        assert_eq!(
+            start(Some("/a/"), 0),
+            DeviceOffset::ZERO,
+            "a slash at the end is no other directory"
+        );
+        assert_eq!(
+            start(Some("/b:/a"), 1),
+            DeviceOffset::new(4 * MIB),
+            "a named file is in the first of several"
+        );
     }
 
     #[test]
@@ -399,7 +458,8 @@ mod tests {
     #[test]
     fn a_device_named_by_directory_and_name_is_the_device() {
         let mut spec = job();
-        (spec.files.directory, spec.files.names) = (Some("/dev".to_owned()), vec!["sda".to_owned()]);
+        (spec.files.directory, spec.files.names) =
+            (Some("/dev".to_owned()), vec!["sda".to_owned()]);
         spec.space.size = Some(Amount::Bytes(4 * MIB));
         assert!(extent(&spec, 0).files[0].is_device);
         spec.files.directory = Some("/dev/shm".to_owned());
@@ -464,7 +524,11 @@ mod tests {
             640,
             "of `size` too"
         );
-        assert_eq!(moved(&|s| (s.rw.write, s.rw.random) = (true, true)), 640, "one map for both directions");
+        assert_eq!(
+            moved(&|s| (s.rw.write, s.rw.random) = (true, true)),
+            640,
+            "one map for both directions"
+        );
         assert_eq!(moved(&|s| s.rw.write = true), 1024, "each direction from the start");
         assert_eq!(moved(&|s| (s.rw.random, s.random.norandommap) = (true, true)), 1024);
         assert_eq!(moved(&|s| (s.rw.random, s.blocks.align) = (true, [4096; 3])), 1024);
@@ -487,7 +551,8 @@ mod tests {
         assert_eq!(extent(&spec, 0).regions, [region(256 * MIB, 512 * MIB)]);
         spec.space.offset = Amount::Percent(75);
         assert_eq!(extent(&spec, 0).regions, [region(768 * MIB, 256 * MIB)]);
-        (spec.space.size, spec.space.offset_increment) = (Some(Amount::Bytes(8 * MIB)), Amount::Percent(10));
+        (spec.space.size, spec.space.offset_increment) =
+            (Some(Amount::Bytes(8 * MIB)), Amount::Percent(10));
         spec.space.offset = Amount::Bytes(0);
         let tenth = (1024 * MIB / 10).next_multiple_of(4096);
         assert_eq!(extent(&spec, 3).regions, [region(3 * tenth, 8 * MIB)]);
@@ -496,7 +561,8 @@ mod tests {
     #[test]
     fn size_beside_filesize_is_what_is_moved() {
         let mut spec = job();
-        (spec.files.size, spec.space.size) = (Some((4 * MIB, 4 * MIB)), Some(Amount::Bytes(2 * MIB)));
+        (spec.files.size, spec.space.size) =
+            (Some((4 * MIB, 4 * MIB)), Some(Amount::Bytes(2 * MIB)));
         let found = extent(&spec, 0);
         assert_eq!((found.regions, found.bytes), (vec![region(0, 4 * MIB)], Bytes::new(2 * MIB)));
         spec.space.size = Some(Amount::Percent(25));
@@ -542,7 +608,10 @@ mod tests {
         assert_eq!(placement.place(&spec, 0, 1).expect("fits").regions[0], region(24 * MIB, MIB));
         (spec.space.size, spec.files.names, spec.space.offset) =
             (None, vec!["/dev/sda".into()], Amount::Bytes(24 * MIB));
-        assert_eq!(placement.place(&spec, 0, 1).expect("fits").regions, [region(24 * MIB, 1000 * MIB)]);
+        assert_eq!(
+            placement.place(&spec, 0, 1).expect("fits").regions,
+            [region(24 * MIB, 1000 * MIB)]
+        );
     }
 
     #[test]
@@ -550,8 +619,9 @@ mod tests {
         let mut spec = job();
         spec.space.size = Some(Amount::Bytes(600 * MIB));
         let mut placement = Placement::new(Bytes::new(1024 * MIB), None, 512);
-        let starts: Vec<u64> =
-            (0..3).map(|c| placement.place(&spec, c, 1).expect("fits").regions[0].start.get()).collect();
+        let starts: Vec<u64> = (0..3)
+            .map(|c| placement.place(&spec, c, 1).expect("fits").regions[0].start.get())
+            .collect();
         assert_eq!(starts, [0, 0, 0]);
         spec.space.size = Some(Amount::Bytes(2048 * MIB));
         let error = placement.place(&spec, 9, 1).expect_err("too large");
@@ -577,6 +647,9 @@ mod tests {
         let mut spec = job();
         spec.space.size = Some(Amount::Bytes(MIB));
         spec.files.count = 1000;
-        assert_eq!(placement.place(&spec, 0, 1).expect_err("a file is below a block").key, "nrfiles");
+        assert_eq!(
+            placement.place(&spec, 0, 1).expect_err("a file is below a block").key,
+            "nrfiles"
+        );
     }
 }

@@ -126,8 +126,8 @@ pub struct Script {
     /// Period of the pace that the process keeps: I/O n goes no earlier than n periods after the
     /// start, counted over all passes. Zero for none.
     pub period: Nanos,
-    /// With a pace: a process that is ahead of it waits for its I/Os in flight before it sleeps, as
-    /// fio does with a limited rate.
+    /// With a pace: a process that is ahead of it waits for its I/Os in flight before it sleeps,
+    /// as fio does with a limited rate.
     pub drains: bool,
     /// Set if the process has critical sections.
     pub exclusion: Option<SectionRule>,
@@ -157,7 +157,8 @@ impl Script {
         for io in self.ios.iter_mut().filter(|io| io.op != Op::Flush) {
             let (start, len) = (io.sector.get().saturating_mul(512), io.bytes.get());
             let mut first = start / block * block;
-            let mut bytes = (start - first).saturating_add(len).div_ceil(block).max(1).saturating_mul(block);
+            let mut bytes =
+                (start - first).saturating_add(len).div_ceil(block).max(1).saturating_mul(block);
             fitted.widened += u64::from((first, bytes) != (start, len));
             if bytes > most {
                 fitted.shortened += 1;
@@ -293,8 +294,8 @@ pub struct Replayed {
     handed: usize,
     last_taken: u32,
     blocked: Option<u32>,
-    /// When the next I/O, or the one that sleeps, would go if its process had not slept; and by how
-    /// much later it goes.
+    /// When the next I/O, or the one that sleeps, would go if its process had not slept; and by
+    /// how much later it goes.
     undelayed: Instant,
     lag: Nanos,
     /// The start of the pass, and the instants of the completions since then; instants that no
@@ -320,17 +321,27 @@ pub struct Replayed {
 impl Replayed {
     /// Returns a process that has not started, with at most `slots` I/Os in flight. `layouts` makes
     /// a buffer of the task's slot known to the stack.
-    pub fn new(script: Script, task: TaskId, tenant: TenantId, slots: usize, layouts: &mut NewLayout<'_>) -> Self {
+    pub fn new(
+        script: Script,
+        task: TaskId,
+        tenant: TenantId,
+        slots: usize,
+        layouts: &mut NewLayout<'_>,
+    ) -> Self {
         let (most, bytes) = (slots.min(script.ios.len()).max(1), script.largest());
         Self {
             task,
             tenant,
             used: script.used(),
-            layouts: (0..most.min(LAYOUTS)).map(|slot| layouts(task, slot as u32, bytes, &[])).collect(),
+            layouts: (0..most.min(LAYOUTS))
+                .map(|slot| layouts(task, slot as u32, bytes, &[]))
+                .collect(),
             cut_layouts: script
                 .cut_ios()
                 .into_iter()
-                .map(|(index, bytes)| (index, layouts(task, 0, bytes, &script.bio_ends[index as usize])))
+                .map(|(index, bytes)| {
+                    (index, layouts(task, 0, bytes, &script.bio_ends[index as usize]))
+                })
                 .collect(),
             most,
             slots: Vec::new(),
@@ -384,12 +395,17 @@ impl Replayed {
 
     /// Returns the instant of the completion, or of the start, that the next I/O follows.
     fn followed(&mut self) -> Option<Instant> {
-        let Some(before) = self.script.ios[self.next].after.checked_sub(1) else { return Some(self.origin) };
+        let Some(before) = self.script.ios[self.next].after.checked_sub(1) else {
+            return Some(self.origin);
+        };
         // The completions that I/Os follow never decrease.
         while self.dropped < before && self.times.pop_front().is_some() {
             self.dropped += 1;
         }
-        before.checked_sub(self.dropped).map_or(self.times.front(), |at| self.times.get(at as usize)).copied()
+        before
+            .checked_sub(self.dropped)
+            .map_or(self.times.front(), |at| self.times.get(at as usize))
+            .copied()
     }
 
     /// Returns the instant before which the pace of the process does not let the next I/O go.
@@ -421,7 +437,8 @@ impl Replayed {
                 self.deviations.late += u64::from(!late.is_zero());
                 self.deviations.latest = self.deviations.latest.max(late);
                 let due = due.min(now);
-                let slot = Slot { io: self.next as u32, due, start: now, issued: now, is_filled: false };
+                let slot =
+                    Slot { io: self.next as u32, due, start: now, issued: now, is_filled: false };
                 let token = self.free.pop().unwrap_or_else(|| {
                     self.slots.push(slot);
                     self.slots.len() as u32 - 1
@@ -447,7 +464,9 @@ impl Replayed {
     /// Returns the instant at which the next I/O may go as far as its critical section is
     /// concerned; `None` if it needs the lock first.
     fn section_begins(&mut self) -> Option<Instant> {
-        if self.script.exclusion.is_none() || self.script.ios[self.next].section != Some(SectionEdge::Begins) {
+        if self.script.exclusion.is_none()
+            || self.script.ios[self.next].section != Some(SectionEdge::Begins)
+        {
             return Some(Instant::ZERO);
         }
         match self.section {
@@ -460,7 +479,9 @@ impl Replayed {
 
     /// Begins the script again when all its I/Os have completed, if there is time.
     fn begin_again(&mut self, now: Instant) -> bool {
-        if self.stopping || self.script.repeat_until.is_none() || now.saturating_add(self.script.slack) >= self.deadline
+        if self.stopping
+            || self.script.repeat_until.is_none()
+            || now.saturating_add(self.script.slack) >= self.deadline
         {
             return false;
         }
@@ -474,7 +495,11 @@ impl Replayed {
 
     /// Returns the instant from which it begins no I/O.
     fn limit(&self) -> Instant {
-        if self.deviations.repeats == 0 { self.deadline.saturating_add(self.script.slack) } else { self.deadline }
+        if self.deviations.repeats == 0 {
+            self.deadline.saturating_add(self.script.slack)
+        } else {
+            self.deadline
+        }
     }
 
     fn finish(&mut self, now: Instant) {
@@ -539,7 +564,9 @@ impl Source for Replayed {
     }
 
     fn progress(&self, now: Instant) -> u64 {
-        let share = |done: u64, all: u64| (u128::from(done) * 1000 / u128::from(all.max(1))).min(1000) as u64;
+        let share = |done: u64, all: u64| {
+            (u128::from(done) * 1000 / u128::from(all.max(1))).min(1000) as u64
+        };
         match (self.started, self.ended) {
             (None, _) => 0,
             (Some(_), Some(_)) => 1000,
@@ -557,7 +584,9 @@ impl Source for Replayed {
     fn context(&self, now: Instant) -> ContextState {
         if self.ended.is_some() || self.started.is_none() {
             ContextState::Idle
-        } else if self.blocked.is_some() || self.delayed_until > now || (self.wakeup.is_none() && self.in_flight() > 0)
+        } else if self.blocked.is_some()
+            || self.delayed_until > now
+            || (self.wakeup.is_none() && self.in_flight() > 0)
         {
             ContextState::Blocked
         } else {
@@ -663,7 +692,9 @@ impl Source for Replayed {
                 self.section = SectionState::Outside;
                 locks.release(task);
             }
-            (SectionState::Wants, _) if locks.take(task) => self.section = SectionState::Inside(Instant::ZERO),
+            (SectionState::Wants, _) if locks.take(task) => {
+                self.section = SectionState::Inside(Instant::ZERO)
+            }
             (SectionState::Wants, _) => self.section = SectionState::Waits,
             (SectionState::Waits, Some(rule)) if locks.holds(task) => {
                 self.section = SectionState::Inside(now.saturating_add(rule.hand_over));

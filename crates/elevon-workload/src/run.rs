@@ -107,7 +107,12 @@ struct Runner<'a, B, L, S> {
 }
 
 impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
-    fn new(engine: &'a mut Engine<B>, jobs: &'a mut Jobs<S>, layer: L, mut watcher: Watcher<'a>) -> Self {
+    fn new(
+        engine: &'a mut Engine<B>,
+        jobs: &'a mut Jobs<S>,
+        layer: L,
+        mut watcher: Watcher<'a>,
+    ) -> Self {
         let now = engine.now();
         let count = jobs.processes.len();
         let interval = watcher.observer().interval().filter(|i| !i.is_zero());
@@ -448,7 +453,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         });
         for task in due {
             let process = &self.jobs.processes[task];
-            let (id, slots, bytes) = (process.task(), process.depth() as u32, process.buffer_bytes());
+            let (id, slots, bytes) =
+                (process.task(), process.depth() as u32, process.buffer_bytes());
             let backend = self.engine.backend_mut();
             backend.prepare_buffers(id, slots, bytes);
             self.has_buffers[task] = backend.buffer(id, 0).is_some();
@@ -522,7 +528,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             return false;
         }
         let interval = if self.skips_waits { Instant::MAX } else { self.next_interval };
-        let until = self.wakeups.earliest().min(of_layer).min(self.next_of_settings()).min(interval);
+        let until =
+            self.wakeups.earliest().min(of_layer).min(self.next_of_settings()).min(interval);
         if self.engine.wait(until) {
             return true;
         }
@@ -569,7 +576,11 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                 running: process.started().is_some() && process.ended().is_none(),
             })
             .collect();
-        self.watcher.observer().on_interval(now, &mut || self.engine.stack_mut().disk_stats(now), &progress);
+        self.watcher.observer().on_interval(
+            now,
+            &mut || self.engine.stack_mut().disk_stats(now),
+            &progress,
+        );
         if self.watcher.observer().wants_status() {
             let so_far = self.snapshot(now);
             let buffered = self.layer.buffered().map(|buffered| &*buffered);
@@ -578,7 +589,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         if let Some(interval) = self.interval {
             // Intervals that passed during a stall are skipped.
             let missed = now.since(self.next_interval).get() / interval.get();
-            self.next_interval = self.next_interval.saturating_add(Nanos::new(interval.get() * (missed + 1)));
+            self.next_interval =
+                self.next_interval.saturating_add(Nanos::new(interval.get() * (missed + 1)));
         }
     }
 }

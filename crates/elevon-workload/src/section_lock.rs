@@ -94,7 +94,8 @@ impl SectionLocks {
         };
         lock.holders.swap_remove(at);
         if lock.holders.is_empty() {
-            let count = if lock.is_together { lock.waiting.len() } else { lock.waiting.len().min(1) };
+            let count =
+                if lock.is_together { lock.waiting.len() } else { lock.waiting.len().min(1) };
             lock.holders.extend(lock.waiting.drain(..count));
             woken.extend(&lock.holders);
         }

@@ -16,8 +16,8 @@ pub struct Point {
     pub bytes: [u64; 3],
     /// I/Os that completed, by direction.
     pub ios: [u64; 3],
-    /// Integral of the requests in flight, in request-nanoseconds; divided by the interval's length
-    /// it is their mean.
+    /// Integral of the requests in flight, in request-nanoseconds; divided by the interval's
+    /// length it is their mean.
     pub in_flight: u128,
 }
 
@@ -162,7 +162,8 @@ impl Series {
         }
         self.points.truncate(half);
         self.interval *= 2;
-        self.point_end = self.start.saturating_add(Nanos::new(self.interval * self.points.len() as u64));
+        self.point_end =
+            self.start.saturating_add(Nanos::new(self.interval * self.points.len() as u64));
     }
 
     #[inline]

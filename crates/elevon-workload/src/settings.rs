@@ -11,7 +11,9 @@ use elevon_core::sched::Reserve;
 use elevon_core::stack::Stack;
 use elevon_core::tenant::TenantError;
 use elevon_core::units::{Instant, Nanos, TenantId};
-use elevon_formats::cgroup::{Cap, CostControl, CostModel, CostQos, IoMax, Limit, LimitKey, Setting, Weights};
+use elevon_formats::cgroup::{
+    Cap, CostControl, CostModel, CostQos, IoMax, Limit, LimitKey, Setting, Weights,
+};
 
 use crate::tenants::{TenantChange, TenantPlan};
 
@@ -98,7 +100,11 @@ impl Settings {
     ///
     /// # Errors
     /// The refused setting and the reason.
-    pub fn new(stack: &mut Stack, plan: &TenantPlan, now: Instant) -> Result<Self, TenantSettingError> {
+    pub fn new(
+        stack: &mut Stack,
+        plan: &TenantPlan,
+        now: Instant,
+    ) -> Result<Self, TenantSettingError> {
         let changes = plan.changes.iter().cloned().collect();
         let mut settings = Self { changes, started: now, ..Self::default() };
         if plan.tenants.is_empty() && plan.device.is_empty() && plan.changes.is_empty() {
@@ -109,7 +115,10 @@ impl Settings {
             settings.apply(stack, now, TenantId(0), setting)?;
         }
         for tenant in &plan.tenants {
-            let named = |error: TenantSettingError| TenantSettingError { tenant: Some(tenant.path.clone()), ..error };
+            let named = |error: TenantSettingError| TenantSettingError {
+                tenant: Some(tenant.path.clone()),
+                ..error
+            };
             let added = stack.control_mut().add_tenant(tenant.parent);
             let id = added.map_err(|error| named(error.into()))?;
             stack.set_group(id, settings.weights(id).bfq);
@@ -160,7 +169,11 @@ impl Settings {
             0 => String::new(),
             more => format!(", nor {more} later ones"),
         };
-        Some(format!("the change at {} s was not made{more}: the run ended at {} s", seconds(first.at), seconds(ended)))
+        Some(format!(
+            "the change at {} s was not made{more}: the run ended at {} s",
+            seconds(first.at),
+            seconds(ended)
+        ))
     }
 
     fn weights(&mut self, tenant: TenantId) -> &mut Weights {
@@ -196,15 +209,20 @@ impl Settings {
         tenant: TenantId,
         setting: &Setting,
     ) -> Result<(), TenantSettingError> {
-        let refused = |refusal| TenantSettingError { tenant: None, setting: Some(setting.name()), refusal };
+        let refused =
+            |refusal| TenantSettingError { tenant: None, setting: Some(setting.name()), refusal };
         if !stack.tenants().is_alive(tenant) {
             return Err(refused(SettingRefusal::Removed));
         }
         let control = stack.control_mut();
         match setting {
             Setting::IoMax(max) => control.set_io_max(now, tenant, |limits| max_into(max, limits)),
-            Setting::Flat(key, cap) => control.set_flat(now, tenant, |limits| set_cap(limits, *key, Some(*cap))),
-            Setting::Limit(limit) => control.set_limit(now, tenant, |limits| limit_into(limit, limits)),
+            Setting::Flat(key, cap) => {
+                control.set_flat(now, tenant, |limits| set_cap(limits, *key, Some(*cap)))
+            }
+            Setting::Limit(limit) => {
+                control.set_limit(now, tenant, |limits| limit_into(limit, limits))
+            }
             Setting::Reserve(floor) => {
                 if tenant.index() >= self.reserves.len() {
                     self.reserves.resize(tenant.index() + 1, Reserve::NONE);
@@ -219,11 +237,15 @@ impl Settings {
                     .map_err(|error| refused(error.into()))?;
             }
             Setting::Iops(rule) => {
-                control.set_io_throttle(now, tenant, LimitKind::Iops, *rule).map_err(|error| refused(error.into()))?;
+                control
+                    .set_io_throttle(now, tenant, LimitKind::Iops, *rule)
+                    .map_err(|error| refused(error.into()))?;
             }
             Setting::Class(policy) => control.set_prio_policy(tenant, *policy),
             Setting::Latency(target) => control.set_latency(now, tenant, *target),
-            Setting::CostQos(qos) => set_qos(control, now, qos).map_err(|error| refused(error.into()))?,
+            Setting::CostQos(qos) => {
+                set_qos(control, now, qos).map_err(|error| refused(error.into()))?
+            }
             Setting::CostModel(model) => set_model(control, now, model),
             Setting::IoWeight(_) | Setting::BfqWeight(_) | Setting::Weight(_) => {
                 self.weights(tenant).take(setting);
@@ -233,7 +255,12 @@ impl Settings {
         Ok(())
     }
 
-    fn weigh(&mut self, stack: &mut Stack, now: Instant, tenant: TenantId) -> Result<(), WeightError> {
+    fn weigh(
+        &mut self,
+        stack: &mut Stack,
+        now: Instant,
+        tenant: TenantId,
+    ) -> Result<(), WeightError> {
         let weights = *self.weights(tenant);
         stack.set_group(tenant, weights.bfq);
         stack.control_mut().set_weight(now, tenant, weights.cost.effective())

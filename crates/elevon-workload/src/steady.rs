@@ -78,7 +78,10 @@ impl SteadyWatches {
                     let (members, ramp) = (vec![task], spec.timing.ramp_time);
                     let samples = VecDeque::new();
                     let (next, last) = (Instant::MAX, None);
-                    all.push((group, Watch { settings, members, ramp, next, last, samples, attained: false }));
+                    all.push((
+                        group,
+                        Watch { settings, members, ramp, next, last, samples, attained: false },
+                    ));
                 }
             }
         }
@@ -94,7 +97,9 @@ impl SteadyWatches {
     /// Handles the start of a task. The first of a group counts.
     pub(crate) fn on_start(&mut self, task: usize, now: Instant) {
         let watch = self.all.iter_mut().find(|watch| watch.members.contains(&task));
-        if let Some(watch) = watch.filter(|watch| watch.next == Instant::MAX && watch.last.is_none()) {
+        if let Some(watch) =
+            watch.filter(|watch| watch.next == Instant::MAX && watch.last.is_none())
+        {
             watch.next = now.saturating_add(watch.ramp).saturating_add(watch.settings.ramp);
             self.find_next();
         }
@@ -106,7 +111,12 @@ impl SteadyWatches {
 
     /// Takes the samples that are due. `moved` returns what a task has moved so far, and whether it
     /// has ended. `end` is called for every task that ends because its rate is steady.
-    pub(crate) fn run(&mut self, now: Instant, moved: impl Fn(usize) -> (Moved, bool), mut end: impl FnMut(usize)) {
+    pub(crate) fn run(
+        &mut self,
+        now: Instant,
+        moved: impl Fn(usize) -> (Moved, bool),
+        mut end: impl FnMut(usize),
+    ) {
         for watch in self.all.iter_mut().filter(|watch| watch.next <= now) {
             let (mut total, mut is_open) = (Moved::default(), false);
             for &task in &watch.members {
@@ -140,15 +150,20 @@ impl Watch {
         match self.last {
             // What was moved during the ramp is no longer counted after it; it may still be counted
             // at the instant of its end.
-            None if !self.ramp.is_zero() && self.settings.ramp.is_zero() => self.last = Some((now, Moved::default())),
+            None if !self.ramp.is_zero() && self.settings.ramp.is_zero() => {
+                self.last = Some((now, Moved::default()))
+            }
             None => self.last = Some((now, total)),
             Some((at, before)) => {
                 let span = u128::from(now.since(at).get().max(1));
-                let rate = |now: u64, before: u64| (u128::from(now.saturating_sub(before)) * SECOND / span) as u64;
+                let rate = |now: u64, before: u64| {
+                    (u128::from(now.saturating_sub(before)) * SECOND / span) as u64
+                };
                 if self.samples.len() == self.settings.window() {
                     self.samples.pop_front();
                 }
-                let (iops, bandwidth) = (rate(total.ios, before.ios), rate(total.bytes, before.bytes));
+                let (iops, bandwidth) =
+                    (rate(total.ios, before.ios), rate(total.bytes, before.bytes));
                 self.samples.push_back(SteadySample { iops, bandwidth });
                 self.attained = self.samples.len() == self.settings.window() && self.is_steady();
                 self.last = Some((now, total));
@@ -156,7 +171,8 @@ impl Watch {
         }
         // Real time may be late by more than an interval.
         let late = now.since(self.next).get() / interval.get().max(1);
-        self.next = self.next.saturating_add(Nanos::new(interval.get().max(1).saturating_mul(late + 1)));
+        self.next =
+            self.next.saturating_add(Nanos::new(interval.get().max(1).saturating_mul(late + 1)));
     }
 
     fn is_steady(&self) -> bool {
@@ -172,7 +188,8 @@ impl Watch {
         // The criterion is `above / below`.
         let (above, below) = if self.settings.slope {
             let by_place: i128 = rates.iter().zip(0..).map(|(rate, at)| rate * at).sum();
-            let (places, squares) = (count * (count - 1) / 2, (count - 1) * count * (2 * count - 1) / 6);
+            let (places, squares) =
+                (count * (count - 1) / 2, (count - 1) * count * (2 * count - 1) / 6);
             (count * by_place - places * sum, count * squares - places * places)
         } else {
             (rates.iter().map(|rate| (rate * count - sum).abs()).max().unwrap_or(0), count)
@@ -225,12 +242,28 @@ mod tests {
     fn deviations_from_the_mean() {
         // The means are 100; then 102, 101, ...
         assert_eq!(attained(settings(false, false, 6_000_001), &[94, 100, 106]), Some(3));
-        assert_eq!(attained(settings(false, false, 6_000_000), &[94, 100, 106]), None, "below, not at the limit");
+        assert_eq!(
+            attained(settings(false, false, 6_000_000), &[94, 100, 106]),
+            None,
+            "below, not at the limit"
+        );
         assert_eq!(attained(settings(false, true, 6_000_001), &[9_400, 10_000, 10_600]), Some(3));
         assert_eq!(attained(settings(false, true, 6_000_000), &[9_400, 10_000, 10_600]), None);
-        assert_eq!(attained(settings(false, false, 2_000_000), &[10, 50, 100, 101, 102]), Some(5), "the window rolls");
-        assert_eq!(attained(settings(false, false, 0), &[100; 9]), None, "as fio, 0 is never reached");
-        assert_eq!(attained(settings(false, true, 5_000_000), &[0; 9]), None, "nothing is not steady");
+        assert_eq!(
+            attained(settings(false, false, 2_000_000), &[10, 50, 100, 101, 102]),
+            Some(5),
+            "the window rolls"
+        );
+        assert_eq!(
+            attained(settings(false, false, 0), &[100; 9]),
+            None,
+            "as fio, 0 is never reached"
+        );
+        assert_eq!(
+            attained(settings(false, true, 5_000_000), &[0; 9]),
+            None,
+            "nothing is not steady"
+        );
     }
 
     #[test]
@@ -238,7 +271,11 @@ mod tests {
         // fio 3.33 reported 1239 for these.
         assert_eq!(attained(settings(true, false, 1_239_000_001), &[20891, 19568, 23369]), Some(3));
         assert_eq!(attained(settings(true, false, 1_239_000_000), &[20891, 19568, 23369]), None);
-        assert_eq!(attained(settings(true, false, 1_239_000_000), &[23369, 19568, 20891]), None, "a fall counts, too");
+        assert_eq!(
+            attained(settings(true, false, 1_239_000_000), &[23369, 19568, 20891]),
+            None,
+            "a fall counts, too"
+        );
         assert_eq!(attained(settings(true, true, 10_000), &[100, 100, 100]), Some(3));
         // A slope of 1 at a mean of 100 is 1 %.
         assert_eq!(attained(settings(true, true, 1_000_001), &[99, 100, 101]), Some(3));
@@ -248,10 +285,12 @@ mod tests {
     #[test]
     fn a_group_is_one_and_ramps_are_left_out() {
         let mut spec = JobSpec::default_job("s");
-        spec.timing.steady = Some(SteadyState { ramp: Nanos::from_secs(2), ..settings(false, false, 1_000_000) });
+        spec.timing.steady =
+            Some(SteadyState { ramp: Nanos::from_secs(2), ..settings(false, false, 1_000_000) });
         (spec.report.group_reporting, spec.timing.ramp_time) = (true, Nanos::from_secs(1));
         let plain = JobSpec::default_job("p");
-        let mut watches = SteadyWatches::new([(&spec, 0), (&spec, 0), (&plain, 0), (&spec, 1)].into_iter());
+        let mut watches =
+            SteadyWatches::new([(&spec, 0), (&spec, 0), (&plain, 0), (&spec, 1)].into_iter());
         assert_eq!((watches.all.len(), watches.outcome(2)), (2, None));
         watches.on_start(2, Instant::ZERO);
         assert_eq!(watches.next(), None);
@@ -263,7 +302,10 @@ mod tests {
             let now = Instant::new(second * 1_000_000_000);
             assert_eq!(watches.next(), Some(now));
             // One of them is the faster, the more the other slows down.
-            let of = |task| Moved { ios: if task == 0 { second * second } else { 1000 - second * second }, bytes: 0 };
+            let of = |task| Moved {
+                ios: if task == 0 { second * second } else { 1000 - second * second },
+                bytes: 0,
+            };
             watches.run(now, |task| (of(task), false), |task| ended.push(task));
         }
         assert_eq!(ended, [0, 1]);

@@ -141,7 +141,10 @@ mod tests {
     fn the_generator_is_that_of_the_offsets_that_fio_prints() {
         // fio --ioengine=null --rw=randread --bs=4k --size=4g --norandommap --write_iolog=F.
         let first = blocks(REPEATED, 10, 1 << 20);
-        assert_eq!(first, [63243, 776250, 884141, 492845, 421435, 880938, 398977, 370693, 957356, 70069]);
+        assert_eq!(
+            first,
+            [63243, 776250, 884141, 492845, 421435, 880938, 398977, 370693, 957356, 70069]
+        );
         // With size=1m, and from the 257th on; nothing begins anew.
         assert_eq!(blocks(REPEATED, 262, 256)[256..], [222, 215, 103, 33, 127, 67]);
     }
@@ -151,7 +154,10 @@ mod tests {
         let default = |usage, process| seed_of(Some(DEFAULT), usage, process);
         assert_eq!([1, 2].map(|n| seed_of(None, Use::Mix, n)), [0xb189_9bf1, 0x6313_37de]);
         assert_eq!([1, 3].map(|n| default(Use::Mix, n)), [0x5b78_008d, 0x1268_019f]);
-        assert_eq!([1, 2, 3].map(|n| default(Use::ReadSize, n)), [0xadbc_0089, 0x5b78_0112, 0x0934_019b]);
+        assert_eq!(
+            [1, 2, 3].map(|n| default(Use::ReadSize, n)),
+            [0xadbc_0089, 0x5b78_0112, 0x0934_019b]
+        );
         // randseed=5.
         assert_eq!([1, 2].map(|n| seed_of(Some(5), Use::Mix, n)), [0xb898_0009, 0x7130_000e]);
         assert_eq!(seed_of(Some(5), Use::ReadSize, 3), 0x14e4_000f);
@@ -161,7 +167,8 @@ mod tests {
     fn directions_are_those_that_fio_prints() {
         // The second job of a file, --rw=randrw; drawn one by one the 15th would be a write.
         let (mut mix, mut rng) = (Mix::default(), Taus88::new(seed_of(Some(DEFAULT), Use::Mix, 2)));
-        let writes: String = (0..30).map(|_| if mix.next_is_read(50, &mut rng) { '0' } else { '1' }).collect();
+        let writes: String =
+            (0..30).map(|_| if mix.next_is_read(50, &mut rng) { '0' } else { '1' }).collect();
         assert_eq!(writes, "011111011111100010110001110110");
     }
 }

@@ -22,7 +22,8 @@ pub struct Tenant {
     pub path: String,
     /// Its parent; 0 for the root.
     pub parent: TenantId,
-    /// Weight under BFQ in its parent at the start of a run, 1 to 1000: the result of its settings.
+    /// Weight under BFQ in its parent at the start of a run, 1 to 1000: the result of its
+    /// settings.
     pub weight: u32,
     /// Its settings before the run, in order.
     pub settings: Vec<Setting>,
@@ -76,7 +77,12 @@ impl Tree {
             let id = *self.known.entry(path.clone()).or_insert(next);
             if id == next {
                 let settings = Vec::new();
-                self.tenants.push(Tenant { path: path.clone(), parent, weight: DEFAULT_WEIGHT, settings });
+                self.tenants.push(Tenant {
+                    path: path.clone(),
+                    parent,
+                    weight: DEFAULT_WEIGHT,
+                    settings,
+                });
             }
             parent = id;
         }
@@ -111,7 +117,13 @@ pub struct TenantsByPath<'a>(BTreeMap<&'a str, TenantId>);
 impl<'a> TenantsByPath<'a> {
     /// Takes the paths of tenants, of which the one at index n is tenant n + 1.
     pub fn new(tenants: &'a [Tenant]) -> Self {
-        Self(tenants.iter().zip(1..).map(|(tenant, id)| (tenant.path.as_str(), TenantId(id))).collect())
+        Self(
+            tenants
+                .iter()
+                .zip(1..)
+                .map(|(tenant, id)| (tenant.path.as_str(), TenantId(id)))
+                .collect(),
+        )
     }
 
     /// Returns the tenant of a path; 0 for the root, and for one that is not there.
@@ -127,13 +139,19 @@ impl<'a> TenantsByPath<'a> {
 }
 
 fn names(spec: &JobSpec) -> impl Iterator<Item = &str> {
-    spec.tenant.cgroup.as_deref().unwrap_or_default().split('/').filter(|name| !name.is_empty() && *name != ".")
+    spec.tenant
+        .cgroup
+        .as_deref()
+        .unwrap_or_default()
+        .split('/')
+        .filter(|name| !name.is_empty() && *name != ".")
 }
 
 /// Returns a complaint about a job's `cgroup`, at the start of its section.
 fn diagnostic(spec: &JobSpec, complaint: Complaint) -> Diagnostic {
     let place = spec.origin.rsplit_once(':').map(|(file, line)| (file, line.parse().ok()));
-    let (file, line) = place.map_or((String::new(), 1), |(file, line)| (file.to_owned(), line.unwrap_or(1)));
+    let (file, line) =
+        place.map_or((String::new(), 1), |(file, line)| (file.to_owned(), line.unwrap_or(1)));
     Span { file, line, column: 1 }.diagnostic("cgroup", complaint)
 }
 
@@ -179,11 +197,17 @@ impl TenantPlan {
             return Err(errors);
         }
         let mut tree = Tree::of_jobs(specs);
-        if let Some(tenant) = tree.tenants.iter().find(|tenant| tenant.path.split('/').count() > usize::from(MAX_DEPTH))
+        if let Some(tenant) = tree
+            .tenants
+            .iter()
+            .find(|tenant| tenant.path.split('/').count() > usize::from(MAX_DEPTH))
         {
             let job = specs.iter().find(|spec| names(spec).count() > usize::from(MAX_DEPTH));
             let message = format!("{}: tenants nest at most {MAX_DEPTH} deep", tenant.path);
-            return Err(job.map(|job| diagnostic(job, Problem::OutOfRange.because(message))).into_iter().collect());
+            return Err(job
+                .map(|job| diagnostic(job, Problem::OutOfRange.because(message)))
+                .into_iter()
+                .collect());
         }
         let of_jobs = tree.tenants.len();
         let mut plan = Self::default();
@@ -215,7 +239,8 @@ impl TenantPlan {
     /// Warns of tables for tenants without a job, because a misspelt name has no effect.
     fn warn_of_tenants_without_jobs(&mut self, of_jobs: &[Tenant], file: &TenantsFile) {
         let known: BTreeSet<&str> = of_jobs.iter().map(|tenant| tenant.path.as_str()).collect();
-        let without_jobs: Vec<_> = file.tenants.iter().filter(|table| !known.contains(table.path.as_str())).collect();
+        let without_jobs: Vec<_> =
+            file.tenants.iter().filter(|table| !known.contains(table.path.as_str())).collect();
         for table in without_jobs.iter().take(MOST_WARNINGS) {
             let meant = did_you_mean(&table.path, known.iter().copied());
             let (file, line, path) = (&table.place.file, table.place.line, &table.path);
@@ -240,13 +265,21 @@ fn changes(tree: &Tree, file: &TenantsFile) -> Result<Vec<TenantChange>, Vec<Dia
         };
         match (tenant, &change.tenant) {
             (Some(tenant), _) => {
-                all.extend(change.settings.iter().map(|&setting| TenantChange { at: change.at, tenant, setting }));
+                all.extend(change.settings.iter().map(|&setting| TenantChange {
+                    at: change.at,
+                    tenant,
+                    setting,
+                }));
             }
             (None, path) => {
                 let path = path.as_deref().unwrap_or_default();
                 let meant = did_you_mean(path, tree.known.keys().map(String::as_str));
-                let message = format!("{path}: no such tenant{meant}; give it a table, or name it as cgroup= of a job");
-                errors.push(change.place.diagnostic("change.tenant", Problem::Unknown.because(message)));
+                let message = format!(
+                    "{path}: no such tenant{meant}; give it a table, or name it as cgroup= of a job"
+                );
+                errors.push(
+                    change.place.diagnostic("change.tenant", Problem::Unknown.because(message)),
+                );
             }
         }
     }
@@ -269,7 +302,8 @@ mod tests {
 
     fn plan(jobs: &[JobSpec], text: &str) -> Result<TenantPlan, Vec<String>> {
         let file = parse("t.toml", text, &Kernel::V6_18.rules()).expect("a good file");
-        TenantPlan::new(jobs, Some(&file)).map_err(|errors| errors.iter().map(ToString::to_string).collect())
+        TenantPlan::new(jobs, Some(&file))
+            .map_err(|errors| errors.iter().map(ToString::to_string).collect())
     }
 
     fn shape(tenants: &[Tenant]) -> Vec<(&str, u32, u32)> {
@@ -313,11 +347,27 @@ mod tests {
         );
         let rbps = Setting::IoMax(IoMax { rbps: Some(Cap::At(5)), ..IoMax::default() });
         assert_eq!(plan.tenants[1].settings, [rbps, Setting::Weight(20)]);
-        assert_eq!(plan.tenants[4].settings[0], Setting::Weight(700), "a file without a weight leaves the job's");
+        assert_eq!(
+            plan.tenants[4].settings[0],
+            Setting::Weight(700),
+            "a file without a weight leaves the job's"
+        );
         assert_eq!(plan.warnings.len(), 2, "{:?}", plan.warnings);
-        assert!(plan.warnings[0].starts_with("t.toml:3: a/b: the weight of this file holds"), "{:?}", plan.warnings);
-        assert!(plan.warnings[1].starts_with("t.toml:1: q/r: no job lies in this tenant;"), "{:?}", plan.warnings);
-        assert_eq!(tenants(&jobs).len(), 5, "tenants of jobs have the same ids with and without the file");
+        assert!(
+            plan.warnings[0].starts_with("t.toml:3: a/b: the weight of this file holds"),
+            "{:?}",
+            plan.warnings
+        );
+        assert!(
+            plan.warnings[1].starts_with("t.toml:1: q/r: no job lies in this tenant;"),
+            "{:?}",
+            plan.warnings
+        );
+        assert_eq!(
+            tenants(&jobs).len(),
+            5,
+            "tenants of jobs have the same ids with and without the file"
+        );
     }
 
     #[test]
@@ -325,9 +375,15 @@ mod tests {
         let jobs = [job(Some("a"), None)];
         let text = "[[change]]\nat = '5s'\ntenant = 'a'\nweight = 1\nclass = 'idle'\n[[change]]\nat = '1s'\ntenant = '/a/'\nweight = 2\n[[change]]\nat = '5s'\n'io.cost.qos' = 'enable=1'\n";
         let plan = plan(&jobs, text).expect("a plan");
-        let found: Vec<_> =
-            plan.changes.iter().map(|c| (c.at.get() / 1_000_000_000, c.tenant.0, c.setting.name())).collect();
-        assert_eq!(found, [(1, 1, "weight"), (5, 1, "weight"), (5, 1, "io.prio.class"), (5, 0, "io.cost.qos")]);
+        let found: Vec<_> = plan
+            .changes
+            .iter()
+            .map(|c| (c.at.get() / 1_000_000_000, c.tenant.0, c.setting.name()))
+            .collect();
+        assert_eq!(
+            found,
+            [(1, 1, "weight"), (5, 1, "weight"), (5, 1, "io.prio.class"), (5, 0, "io.cost.qos")]
+        );
     }
 
     #[test]
@@ -351,14 +407,25 @@ mod tests {
         assert_eq!(shape(&plan.tenants), [("a", 0, 100), ("a/b", 1, 100), ("a/b/c", 2, 20)]);
         assert_eq!(plan.warnings, [""; 0]);
         let error = TenantPlan::new(&[job(Some("../.."), None)], None).expect_err("no such name");
-        assert!(error[0].to_string().contains("cgroup: \"..\" is no name of a tenant"), "{}", error[0]);
-        assert!(TenantPlan::new(&[job(Some("/"), None)], None).is_ok_and(|plan| plan.tenants.is_empty()), "the root");
+        assert!(
+            error[0].to_string().contains("cgroup: \"..\" is no name of a tenant"),
+            "{}",
+            error[0]
+        );
+        assert!(
+            TenantPlan::new(&[job(Some("/"), None)], None)
+                .is_ok_and(|plan| plan.tenants.is_empty()),
+            "the root"
+        );
     }
 
     #[test]
     fn a_hundred_thousand_tenants() {
         let text: String = (0..100_000).map(|n| format!("tenant.t{n}.weight = 5\n")).collect();
         let plan = plan(&[job(Some("t7"), None)], &text).expect("a plan");
-        assert_eq!((plan.tenants.len(), plan.warnings.len(), plan.tenants[0].path.as_str()), (100_000, 4, "t7"));
+        assert_eq!(
+            (plan.tenants.len(), plan.warnings.len(), plan.tenants[0].path.as_str()),
+            (100_000, 4, "t7")
+        );
     }
 }

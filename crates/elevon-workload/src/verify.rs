@@ -137,7 +137,11 @@ impl Verifier {
     /// is too short for one belongs to the part before it.
     fn part_ends(&self, len: usize) -> impl Iterator<Item = usize> {
         let interval = if self.interval == 0 { len } else { self.interval as usize };
-        let parts = if len % interval.max(1) < HEADER_BYTES { len / interval.max(1) } else { len.div_ceil(interval) };
+        let parts = if len % interval.max(1) < HEADER_BYTES {
+            len / interval.max(1)
+        } else {
+            len.div_ceil(interval)
+        };
         (1..=parts.max(1)).map(move |part| if part >= parts { len } else { part * interval })
     }
 
@@ -150,7 +154,11 @@ impl Verifier {
             VerifyMethod::Crc32c | VerifyMethod::Other => {
                 let mut start = 0;
                 for end in self.part_ends(buffer.len()) {
-                    self.fill_part(&mut buffer[start..end], offset + Bytes::new(start as u64), generation);
+                    self.fill_part(
+                        &mut buffer[start..end],
+                        offset + Bytes::new(start as u64),
+                        generation,
+                    );
                     start = end;
                 }
             }
@@ -163,7 +171,9 @@ impl Verifier {
             return fill_random(part, self.seed ^ offset.get());
         };
         match self.pattern.is_empty() {
-            true => fill_random(data, self.seed ^ offset.get().rotate_left(17) ^ u64::from(generation)),
+            true => {
+                fill_random(data, self.seed ^ offset.get().rotate_left(17) ^ u64::from(generation))
+            }
             false => fill_pattern(data, &self.pattern_at(offset)),
         }
         header.fill(0);
@@ -175,7 +185,12 @@ impl Verifier {
     }
 
     /// Returns true if a block was read as it was written. `generation`: set if this run wrote it.
-    pub(crate) fn check(&self, buffer: &[u8], offset: DeviceOffset, generation: Option<u32>) -> bool {
+    pub(crate) fn check(
+        &self,
+        buffer: &[u8],
+        offset: DeviceOffset,
+        generation: Option<u32>,
+    ) -> bool {
         match self.method {
             VerifyMethod::Null => true,
             VerifyMethod::Pattern => {
@@ -204,7 +219,9 @@ fn check_part(part: &[u8], offset: DeviceOffset, generation: Option<u32>) -> boo
     let Some((header, data)) = part.split_at_checked(HEADER_BYTES) else {
         return true; // The block is too small for a header: nothing to check against.
     };
-    let word = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
+    let word = |at: usize| {
+        u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]])
+    };
     word(0) == MAGIC
         && word(4) as usize == part.len()
         && u64::from(word(8)) | u64::from(word(12)) << 32 == offset.get()
@@ -256,13 +273,20 @@ mod tests {
             (VerifyMethod::Meta, 0),
             (VerifyMethod::Pattern, 0),
         ] {
-            let v = verifier(method, interval, if method == VerifyMethod::Pattern { &[1, 2, 3] } else { &[] });
+            let v = verifier(
+                method,
+                interval,
+                if method == VerifyMethod::Pattern { &[1, 2, 3] } else { &[] },
+            );
             let mut block = vec![0; 4096];
             v.fill(&mut block, DeviceOffset::new(8192), 5);
             assert!(v.check(&block, DeviceOffset::new(8192), Some(5)), "{method:?}");
             for at in 0..block.len() {
                 block[at] ^= 4;
-                assert!(!v.check(&block, DeviceOffset::new(8192), Some(5)), "{method:?} {interval} byte {at}");
+                assert!(
+                    !v.check(&block, DeviceOffset::new(8192), Some(5)),
+                    "{method:?} {interval} byte {at}"
+                );
                 block[at] ^= 4;
             }
             if method == VerifyMethod::Crc32c {

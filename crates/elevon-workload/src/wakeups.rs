@@ -69,7 +69,11 @@ mod tests {
             let (mut wakeups, mut naive) = (Wakeups::new(count), vec![Instant::MAX; count]);
             for step in 0..2000u64 {
                 let process = rng.below(count as u64) as usize;
-                let at = if rng.below(4) == 0 { Instant::MAX } else { Instant::new(step + rng.below(50)) };
+                let at = if rng.below(4) == 0 {
+                    Instant::MAX
+                } else {
+                    Instant::new(step + rng.below(50))
+                };
                 wakeups.set(process, at);
                 naive[process] = at;
                 assert_eq!(wakeups.earliest(), *naive.iter().min().expect("some"));

@@ -14,7 +14,9 @@ use elevon_core::stack::{Stack, StackConfig};
 use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, PageIndex, Sectors, TaskId};
 use elevon_engine::{Backend, Engine};
-use elevon_formats::fio::spec::{Amount, BlockSizes, Caching, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode};
+use elevon_formats::fio::spec::{
+    Amount, BlockSizes, Caching, Fadvise, JobSpec, Rw, SyncFileRange, SyncMode,
+};
 use elevon_workload::buffered::{ActivityControl, BufferedIo, CacheCost};
 use elevon_workload::jobs::{Jobs, JobsOptions};
 use elevon_workload::process::CpuCost;
@@ -25,7 +27,8 @@ use fixed::Fixed;
 const US: u64 = 1_000;
 const MIB: u64 = 1 << 20;
 const LATENCY: u64 = 100 * US;
-const COST: CacheCost = CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
+const COST: CacheCost =
+    CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
 const CPU: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_000));
 
 /// A run with its results.
@@ -41,7 +44,12 @@ impl Ran {
         self.outcome.jobs[job].cache_use.as_ref().expect("a buffered job")
     }
     fn bytes(&self, op: Op) -> u64 {
-        self.device.commands.iter().filter(|(_, command)| command.op == op).map(|(_, c)| c.bytes.get()).sum()
+        self.device
+            .commands
+            .iter()
+            .filter(|(_, command)| command.op == op)
+            .map(|(_, c)| c.bytes.get())
+            .sum()
     }
     fn commands(&self, op: Op) -> usize {
         self.device.commands.iter().filter(|(_, command)| command.op == op).count()
@@ -88,7 +96,12 @@ fn go_with(specs: &[JobSpec], config: CacheConfig, depth: u32) -> Ran {
     go_under(specs, config, depth, None)
 }
 
-fn go_under(specs: &[JobSpec], config: CacheConfig, depth: u32, control: Option<ActivityControl>) -> Ran {
+fn go_under(
+    specs: &[JobSpec],
+    config: CacheConfig,
+    depth: u32,
+    control: Option<ActivityControl>,
+) -> Ran {
     let (mut stack, options) = stack(depth);
     let mut layout = |_: TaskId, _: u32, bytes: u64| -> LayoutId {
         stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
@@ -117,7 +130,11 @@ fn a_job_that_reads_twice_reads_the_device_once() {
     let second = job("second", |s| (s.caching.invalidate, s.order.stonewall) = (false, true));
     let third = job("third", |s| s.order.stonewall = true);
     let ran = go(&[first, second, third]);
-    assert_eq!(ran.bytes(Op::Read), 2 * MIB, "the second finds everything, the third drops it first");
+    assert_eq!(
+        ran.bytes(Op::Read),
+        2 * MIB,
+        "the second finds everything, the third drops it first"
+    );
     assert_eq!(ran.nanos(1), 256 * 1_100, "calls and copies alone");
     let waits = |job: usize| ran.cache_use(job).read.iowait.count;
     assert_eq!((waits(1), waits(0), waits(0) > 0), (0, waits(2), true));
@@ -134,7 +151,13 @@ fn each_pass_over_a_file_reads_the_device_again() {
         (|s| s.timing.loops = 3, 3),
         (|s| s.space.io_size = Some(Amount::Bytes(3 * MIB)), 3),
         (|s| (s.rw.random, s.space.io_size) = (true, Some(Amount::Bytes(3 * MIB))), 3),
-        (|s| (s.rw.random, s.random.norandommap, s.space.io_size) = (true, true, Some(Amount::Bytes(3 * MIB))), 1),
+        (
+            |s| {
+                (s.rw.random, s.random.norandommap, s.space.io_size) =
+                    (true, true, Some(Amount::Bytes(3 * MIB)))
+            },
+            1,
+        ),
         (|s| (s.timing.loops, s.caching.invalidate) = (3, false), 1),
         (|s| (s.timing.loops, s.caching.pre_read) = (3, true), 1),
     ];
@@ -153,13 +176,18 @@ fn a_block_device_loses_its_cache_when_its_last_user_closes_it() {
             edit(s);
         })
     };
-    let (a, later) = (|edit| on_device("a", edit), on_device("later", |s| s.order.stonewall = true));
+    let (a, later) =
+        (|edit| on_device("a", edit), on_device("later", |s| s.order.stonewall = true));
     let read = |jobs: &[JobSpec]| go(jobs).bytes(Op::Read) / MIB;
     assert_eq!(read(&[a(|s| s.timing.loops = 3)]), 3);
     assert_eq!(read(&[a(|_| {}), later.clone()]), 2);
     assert_eq!(read(&[a(|_| {}), on_device("beside", |_| {})]), 1);
     let written = go(&[a(writes), later]);
-    assert_eq!((written.bytes(Op::Write), written.bytes(Op::Read) / MIB), (MIB, 1), "written, dropped and read");
+    assert_eq!(
+        (written.bytes(Op::Write), written.bytes(Op::Read) / MIB),
+        (MIB, 1),
+        "written, dropped and read"
+    );
 }
 
 #[test]
@@ -210,9 +238,16 @@ fn a_mapped_reader_faults_around() {
     // Read-around reads 32 pages, and each fault maps 16. One that waits for a page is minor.
     assert!((17..=40).contains(&used.fault.calls) && used.fault.major >= 1, "{used:?}");
     assert_eq!((used.read.calls, used.fault.iowait.count > 0), (0, true));
-    assert!(used.fault.iowait.max <= 2 * LATENCY && used.fault.device_ns >= LATENCY * used.fault.iowait.count / 2);
+    assert!(
+        used.fault.iowait.max <= 2 * LATENCY
+            && used.fault.device_ns >= LATENCY * used.fault.iowait.count / 2
+    );
     let cache = ran.cached.cache();
-    assert_eq!(cache.stats().mapped_around + used.fault.calls, 256, "every page once, itself or about another");
+    assert_eq!(
+        cache.stats().mapped_around + used.fault.calls,
+        256,
+        "every page once, itself or about another"
+    );
     assert_eq!(cache.resident().pages().mapped(), 0, "a mapping ends with its process");
 }
 
@@ -224,7 +259,11 @@ fn a_mapped_writer_makes_pages_dirty_and_syncs_them() {
         s.caching.overwrite = true;
         s.durability.end_fsync = true;
     })]);
-    assert_eq!((ran.bytes(Op::Read), ran.bytes(Op::Write)), (MIB, MIB), "a page is read before it is stored to");
+    assert_eq!(
+        (ran.bytes(Op::Read), ran.bytes(Op::Write)),
+        (MIB, MIB),
+        "a page is read before it is stored to"
+    );
     assert_eq!(ran.cache_use(0).fsync.calls, 1);
     assert_eq!(ran.outcome.jobs[0].stats.sync.count, 1);
 }
@@ -245,10 +284,11 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
     ];
     let window = Nanos::from_millis(2);
     for (control, class) in [(None, 1), (Some(ActivityControl::Oracle), 0)] {
-        let ran = go_under(&specs, CacheConfig { wait_window: window, ..config(64 * MIB) }, 64, control);
+        let ran =
+            go_under(&specs, CacheConfig { wait_window: window, ..config(64 * MIB) }, 64, control);
         let mut slept = 0;
-        for (job, (n, kind)) in
-            [(0, 0), (1, 1), (2, 3)].map(|(job, kind)| (job, (kind, ran.cache_use(job).kinds()[kind].1)))
+        for (job, (n, kind)) in [(0, 0), (1, 1), (2, 3)]
+            .map(|(job, kind)| (job, (kind, ran.cache_use(job).kinds()[kind].1)))
         {
             // All sleeps are of one class (except reads that find readahead pages), and each is in
             // a window.
@@ -258,15 +298,28 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
             });
             assert_eq!(served.served, kind.served, "kind {n}");
             let of_class = kind.served[class].calls;
-            assert!(if n == 1 { of_class > 0 } else { of_class == kind.iowait.count }, "kind {n}: {of_class}");
+            assert!(
+                if n == 1 { of_class > 0 } else { of_class == kind.iowait.count },
+                "kind {n}: {of_class}"
+            );
             let served = served.iowait();
-            assert_eq!((served.calls, u128::from(served.iowait_ns)), (kind.iowait.count, kind.iowait.sum), "kind {n}");
+            assert_eq!(
+                (served.calls, u128::from(served.iowait_ns)),
+                (kind.iowait.count, kind.iowait.sum),
+                "kind {n}"
+            );
             assert_eq!(served.device_ns, kind.device_ns);
             assert!(kind.iowait.count > 0 && kind.slept == kind.iowait.count);
             let windows = kind.windows.list();
-            assert_eq!((kind.windows.length(), windows.iter().map(|w| w.calls).sum::<u64>()), (window, kind.calls));
+            assert_eq!(
+                (kind.windows.length(), windows.iter().map(|w| w.calls).sum::<u64>()),
+                (window, kind.calls)
+            );
             let end = ran.outcome.jobs[job].end.expect("over").get();
-            assert!(windows.len() as u64 <= end / window.get() + 1 && windows.len() > usize::from(job == 0));
+            assert!(
+                windows.len() as u64 <= end / window.get() + 1
+                    && windows.len() > usize::from(job == 0)
+            );
             slept += kind.iowait.sum;
         }
         let traffic = ran.cached.io_stats();
@@ -279,7 +332,10 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
         let last = &last[0];
         assert_eq!((at, last.bios, last.promoted), (ended, traffic.bios, ran.cached.promoted()));
         assert_eq!((last.misses, last.dirty), (ran.cached.cache().stats().misses, 0));
-        assert_eq!(last.waits.iter().map(|waits| u128::from(waits.iowait.get())).sum::<u128>(), slept);
+        assert_eq!(
+            last.waits.iter().map(|waits| u128::from(waits.iowait.get())).sum::<u128>(),
+            slept
+        );
         let mut before = 0;
         for (at, reading) in ran.cached.series().readings() {
             let now = reading[0].waits[0].count + reading[0].hits + reading[0].bios;
@@ -293,7 +349,10 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
 fn a_buffered_write_is_over_before_it_is_written() {
     let ran = go(&[job("w", writes)]);
     assert_eq!(ran.nanos(0), 256 * 1_100);
-    assert_eq!((ran.device.commands.len(), ran.cached.cache().resident().pages().dirty()), (0, 256));
+    assert_eq!(
+        (ran.device.commands.len(), ran.cached.cache().resident().pages().dirty()),
+        (0, 256)
+    );
 
     let ran = go(&[job("w", |s| {
         writes(s);
@@ -301,7 +360,9 @@ fn a_buffered_write_is_over_before_it_is_written() {
     })]);
     assert_eq!((ran.bytes(Op::Write), ran.cached.cache().resident().pages().dirty()), (MIB, 0));
     assert_eq!(ran.commands(Op::Flush), 1);
-    assert!(ran.device.commands.iter().all(|(_, c)| c.op == Op::Flush || c.flags.contains(Flags::SYNC)));
+    assert!(
+        ran.device.commands.iter().all(|(_, c)| c.op == Op::Flush || c.flags.contains(Flags::SYNC))
+    );
     let used = ran.cache_use(0);
     assert_eq!((used.fsync.calls, used.fsync.iowait.count, used.write.calls), (1, 1, 256));
     assert!(used.fsync.iowait.max >= 2 * LATENCY, "writes, then a flush");
@@ -310,7 +371,11 @@ fn a_buffered_write_is_over_before_it_is_written() {
         writes(s);
         s.durability.sync = SyncMode::Dsync;
     })]);
-    assert_eq!((ran.commands(Op::Write), ran.commands(Op::Flush)), (256, 256), "each is durable by itself");
+    assert_eq!(
+        (ran.commands(Op::Write), ran.commands(Op::Flush)),
+        (256, 256),
+        "each is durable by itself"
+    );
 }
 
 #[test]
@@ -329,13 +394,18 @@ fn the_flusher_writes_what_is_old_and_writers_pause_when_much_is_dirty() {
         &[job("w", |s| {
             writes(s);
             s.space.size = Some(Amount::Bytes(128 * MIB));
-            s.blocks.sizes = [(); 3].map(|()| elevon_formats::fio::spec::BlockSizes::Range(64 << 10, 64 << 10));
+            s.blocks.sizes =
+                [(); 3].map(|()| elevon_formats::fio::spec::BlockSizes::Range(64 << 10, 64 << 10));
         })],
         config(64 * MIB),
         1,
     );
     let used = ran.cache_use(0);
-    assert!(used.write.paused.count > 0 && ran.bytes(Op::Write) > 64 * MIB, "{:?}", used.write.paused.count);
+    assert!(
+        used.write.paused.count > 0 && ran.bytes(Op::Write) > 64 * MIB,
+        "{:?}",
+        used.write.paused.count
+    );
 }
 
 #[test]
@@ -362,7 +432,11 @@ fn direct_io_of_a_cached_file_meets_what_is_cached() {
         s.caching.invalidate = false;
     });
     let ran = go(&[writer.clone(), reader]);
-    assert_eq!((ran.bytes(Op::Write), ran.bytes(Op::Read)), (MIB, MIB), "dirty pages are written first");
+    assert_eq!(
+        (ran.bytes(Op::Write), ran.bytes(Op::Read)),
+        (MIB, MIB),
+        "dirty pages are written first"
+    );
     assert_eq!(ran.cached.cache().resident().pages().used(), 256, "and stay");
 
     let over = job("direct", |s| {
@@ -378,7 +452,11 @@ fn direct_io_of_a_cached_file_meets_what_is_cached() {
         s.files.names = vec!["another".into()];
     });
     let ran = go(&[other]);
-    assert_eq!(ran.nanos(0), 256 * (LATENCY + 5_000), "a file that nobody caches costs what it did");
+    assert_eq!(
+        ran.nanos(0),
+        256 * (LATENCY + 5_000),
+        "a file that nobody caches costs what it did"
+    );
 }
 
 #[test]
@@ -408,7 +486,8 @@ fn tags_that_run_out_hold_up_only_who_waits_for_them() {
     });
     for depth in [1, 2] {
         let ran = go_with(std::slice::from_ref(&spec), config(16 * MIB), depth);
-        let bytes: u64 = ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
+        let bytes: u64 =
+            ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
         assert_eq!(bytes, 16 * MIB);
         assert!(ran.stack.counters().tag_waits > 0);
     }
@@ -432,12 +511,14 @@ fn direct_and_buffered_io_of_a_file_share_few_tags() {
         job("buffered", |s| {
             writes(s);
             engine(s, "libaio", true);
-            (s.queue.depth, s.queue.low, s.rw.random, s.numjobs, s.durability.fsync) = (8, 8, true, 3, 16);
+            (s.queue.depth, s.queue.low, s.rw.random, s.numjobs, s.durability.fsync) =
+                (8, 8, true, 3, 16);
         }),
     ];
     for depth in [1, 2, 4] {
         let ran = go_with(&specs, config(16 * MIB), depth);
-        let bytes: u64 = ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
+        let bytes: u64 =
+            ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
         assert_eq!(bytes, 5 * MIB);
     }
 }
@@ -468,7 +549,9 @@ fn the_same_run_leaves_the_same_commands() {
         let (one, two) = (ran(), ran());
         assert_eq!(format!("{:?}", one.device.commands), format!("{:?}", two.device.commands));
         assert_eq!(one.cached.cache().stats(), two.cached.cache().stats());
-        let classes = |ran: &Ran| ran.device.commands.iter().filter(|(_, c)| c.ioprio.bits() >> 13 == 1).count();
+        let classes = |ran: &Ran| {
+            ran.device.commands.iter().filter(|(_, c)| c.ioprio.bits() >> 13 == 1).count()
+        };
         if activity == Activity::Off {
             assert_eq!(classes(&one), 0);
         }
@@ -508,7 +591,8 @@ fn what_is_read_under_a_direct_write_is_not_kept() {
         (s.caching.invalidate, s.order.stonewall) = (false, true);
     });
     let ran = go(&[writer, reader, again]);
-    let began: Vec<_> = ran.device.commands.iter().map(|(at, command)| (command.op, *at < LATENCY)).collect();
+    let began: Vec<_> =
+        ran.device.commands.iter().map(|(at, command)| (command.op, *at < LATENCY)).collect();
     assert_eq!(began, [(Op::Write, true), (Op::Read, true), (Op::Read, false)]);
 }
 
@@ -560,16 +644,23 @@ fn ranges_are_synced_every_so_many_writes() {
     let every = |wait_before, write, wait_after| {
         job("w", |s| {
             writes(s);
-            s.durability.file_range = Some(SyncFileRange { wait_before, write, wait_after, every: 16 });
+            s.durability.file_range =
+                Some(SyncFileRange { wait_before, write, wait_after, every: 16 });
         })
     };
     // 256 writes of a page, with a sync after every sixteenth except the last. No task waits, and
     // nothing is flushed.
     let begun = go(&[every(false, true, false)]);
-    assert_eq!((begun.bytes(Op::Write), begun.commands(Op::Write), begun.commands(Op::Flush)), (15 * 65536, 15, 0));
+    assert_eq!(
+        (begun.bytes(Op::Write), begun.commands(Op::Write), begun.commands(Op::Flush)),
+        (15 * 65536, 15, 0)
+    );
     assert!(begun.device.commands.iter().all(|(_, command)| !command.flags.contains(Flags::SYNC)));
     let fsync = &begun.cache_use(0).fsync;
-    assert_eq!((fsync.calls, fsync.iowait.count, begun.outcome.jobs[0].stats.sync.count), (15, 0, 15));
+    assert_eq!(
+        (fsync.calls, fsync.iowait.count, begun.outcome.jobs[0].stats.sync.count),
+        (15, 0, 15)
+    );
     assert_eq!(begun.cached.cache().resident().pages().dirty(), 16);
     // With all three steps, each sync waits for the device.
     let waited = go(&[every(true, true, true)]);
@@ -579,12 +670,17 @@ fn ranges_are_synced_every_so_many_writes() {
     // `wait_before` waits for what the previous sync began.
     let behind = go(&[every(true, true, false)]);
     let fsync = &behind.cache_use(0).fsync;
-    assert_eq!((fsync.calls, fsync.iowait.count), (15, 0), "each range is another, and nothing of it is being written");
+    assert_eq!(
+        (fsync.calls, fsync.iowait.count),
+        (15, 0),
+        "each range is another, and nothing of it is being written"
+    );
     // If both are due, fsync= goes first and syncs the whole file.
     let both = job("w", |s| {
         writes(s);
         s.durability.fsync = 32;
-        s.durability.file_range = Some(SyncFileRange { wait_before: false, write: true, wait_after: false, every: 16 });
+        s.durability.file_range =
+            Some(SyncFileRange { wait_before: false, write: true, wait_after: false, every: 16 });
     });
     let ran = go(&[both]);
     assert_eq!((ran.commands(Op::Flush), ran.outcome.jobs[0].stats.sync.count), (7, 15));
@@ -665,10 +761,15 @@ fn writers_are_as_fast_as_the_device() {
         let busy = ran.commands(Op::Write) as u64 * LATENCY;
         assert!(busy > ran.nanos(0) * 9 / 10, "busy for {busy} of {}", ran.nanos(0));
         let resident = cache.resident();
-        let dirtyable = resident.free().saturating_sub(cache.watermarks().high) + resident.pages().used();
+        let dirtyable =
+            resident.free().saturating_sub(cache.watermarks().high) + resident.pages().used();
         let limits = cache.dirty_domain().limits(dirtyable);
-        assert!(dirty > limits.background / 2 && dirty <= limits.thresh, "{dirty} dirty, {limits:?}");
-        let paused = |job: &JobOutcome| job.cache_use.as_ref().map_or(0, |c| c.write.paused.sum / 1_000_000);
+        assert!(
+            dirty > limits.background / 2 && dirty <= limits.thresh,
+            "{dirty} dirty, {limits:?}"
+        );
+        let paused =
+            |job: &JobOutcome| job.cache_use.as_ref().map_or(0, |c| c.write.paused.sum / 1_000_000);
         let paused: u128 = ran.outcome.jobs.iter().map(paused).sum();
         assert!(paused > 2000 * u128::from(jobs), "{jobs} jobs were held for {paused} ms");
     }
@@ -721,7 +822,10 @@ fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> RunOutcome {
 
 /// Runs jobs that find everything in the cache, on a clock that advances by itself.
 fn go_ticking(specs: &[JobSpec], interrupt_at: u64) -> RunOutcome {
-    go_for_nothing(specs, &mut Ticking { now: 0, interrupt_at, completions: std::collections::VecDeque::new() })
+    go_for_nothing(
+        specs,
+        &mut Ticking { now: 0, interrupt_at, completions: std::collections::VecDeque::new() },
+    )
 }
 
 fn endless(spec: &mut JobSpec) {
@@ -731,7 +835,9 @@ fn endless(spec: &mut JobSpec) {
 #[test]
 fn an_interrupt_is_seen_while_everything_is_in_the_cache() {
     let second = 1_000_000 * US;
-    for (name, edit) in [("psync", (|_| {}) as fn(&mut JobSpec)), ("mmap", |s| engine(s, "mmap", true))] {
+    for (name, edit) in
+        [("psync", (|_| {}) as fn(&mut JobSpec)), ("mmap", |s| engine(s, "mmap", true))]
+    {
         for edit_more in [(|_| {}) as fn(&mut JobSpec), writes] {
             let spec = job(name, |s| {
                 edit(s);
@@ -758,7 +864,9 @@ fn a_job_that_finds_everything_in_the_cache_leaves_others_their_turn() {
 
 #[test]
 fn a_ramp_ends_in_the_middle_of_a_step() {
-    let ramp = |us: u64| job("a", |s| (s.caching.direct, s.timing.ramp_time) = (true, Nanos::from_micros(us)));
+    let ramp = |us: u64| {
+        job("a", |s| (s.caching.direct, s.timing.ramp_time) = (true, Nanos::from_micros(us)))
+    };
     (1..100).for_each(|us| drop(go_ticking(&[ramp(us)], u64::MAX)));
 }
 

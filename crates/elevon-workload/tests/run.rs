@@ -35,7 +35,8 @@ fn deep(spec: &mut JobSpec, depth: u32) {
     (spec.queue.depth, spec.queue.low) = (depth, depth);
 }
 fn stack(depth: u32) -> Stack {
-    let config = StackConfig::new(QueueLimits::default(), Bytes::new(64 * MIB).sectors_floor(), 1, depth);
+    let config =
+        StackConfig::new(QueueLimits::default(), Bytes::new(64 * MIB).sectors_floor(), 1, depth);
     Stack::new(config).expect("a valid stack")
 }
 fn build(stack: &mut Stack, specs: &[JobSpec], cpu: CpuCost) -> Jobs {
@@ -45,7 +46,12 @@ fn build(stack: &mut Stack, specs: &[JobSpec], cpu: CpuCost) -> Jobs {
     };
     Jobs::new(specs, &options, &mut layout).expect("jobs that fit")
 }
-fn go_with(specs: &[JobSpec], device: &mut Fixed, depth: u32, observer: &mut dyn Observer) -> RunOutcome {
+fn go_with(
+    specs: &[JobSpec],
+    device: &mut Fixed,
+    depth: u32,
+    observer: &mut dyn Observer,
+) -> RunOutcome {
     let mut stack = stack(depth);
     let mut jobs = build(&mut stack, specs, CpuCost::default());
     run(&mut Engine::new(stack, device), &mut jobs, observer)
@@ -89,7 +95,11 @@ fn one_job_through_the_stack() {
     assert_eq!((outcome.ended_early, outcome.ended.get()), (None, 256 * 100 * US));
     let points = outcome.series.points();
     assert_eq!(points.iter().map(|p| p.bytes[0]).sum::<u64>(), MIB);
-    assert_eq!(points.iter().map(|p| p.in_flight).sum::<u128>(), 256 * 100 * 1000, "one in flight all the time");
+    assert_eq!(
+        points.iter().map(|p| p.in_flight).sum::<u128>(),
+        256 * 100 * 1000,
+        "one in flight all the time"
+    );
     assert_eq!(outcome.disk_end.groups[0].sectors, MIB / 512, "256 requests of 4 KiB");
 }
 
@@ -117,7 +127,11 @@ fn a_full_queue_blocks_the_submitter() {
     let read = &outcome.jobs[0].stats.directions[0];
     assert!(device.deepest <= 4);
     assert_eq!((read.ios, outcome.ended.get()), (256, 256 / 4 * 100 * US));
-    assert!(read.slat.max >= 100 * US, "sleeping for a tag is submission latency: {}", read.slat.max);
+    assert!(
+        read.slat.max >= 100 * US,
+        "sleeping for a tag is submission latency: {}",
+        read.slat.max
+    );
 }
 
 #[test]
@@ -143,7 +157,8 @@ fn stonewalls_groups_and_wait_for() {
 fn wait_for_must_name_one_earlier_job() {
     let mut stack = stack(4);
     let options = JobsOptions::new(stack.config());
-    let mut layouts = |_: TaskId, _: u32, bytes| stack.register_layout(Layout::contiguous(bytes, 4096));
+    let mut layouts =
+        |_: TaskId, _: u32, bytes| stack.register_layout(Layout::contiguous(bytes, 4096));
     let waiting = job("w", |s| s.order.wait_for = Some("x".into()));
     let x = job("x", |_| {});
     for (specs, words) in [
@@ -152,7 +167,10 @@ fn wait_for_must_name_one_earlier_job() {
         (vec![x.clone(), x, waiting], "several"),
     ] {
         let error = Jobs::new(&specs, &options, &mut layouts).expect_err("bad");
-        assert!(error.to_string().starts_with("default:0: wait_for: ") && error.message.contains(words), "{error}");
+        assert!(
+            error.to_string().starts_with("default:0: wait_for: ") && error.message.contains(words),
+            "{error}"
+        );
     }
 }
 
@@ -162,8 +180,11 @@ fn exitall_ends_the_group() {
         s.timing.time_based = true;
         s.timing.runtime = Nanos::from_secs(10);
     };
-    let specs =
-        [job("short", |s| s.order.exitall = true), job("long", endless), job("later", |s| s.order.stonewall = true)];
+    let specs = [
+        job("short", |s| s.order.exitall = true),
+        job("long", endless),
+        job("later", |s| s.order.stonewall = true),
+    ];
     let outcome = go(&specs);
     let one = 256 * 100 * US;
     assert!(span(&outcome, 1).1 <= one + 100 * US);
@@ -178,7 +199,9 @@ fn exit_what_says_how_far_exitall_goes() {
     let ios = |what, failing: bool| {
         let mut specs = [
             job("short", |s| (s.order.exitall, s.order.exit_what) = (!failing, what)),
-            job("other", |s| (s.report.new_group, s.space.size) = (true, Some(Amount::Bytes(4 * MIB)))),
+            job("other", |s| {
+                (s.report.new_group, s.space.size) = (true, Some(Amount::Bytes(4 * MIB)))
+            }),
             job("later", |s| s.order.stonewall = true),
         ];
         if failing {
@@ -231,7 +254,8 @@ fn a_device_that_forgets_ends_the_run() {
         (device.forget, device.interrupt_at) = (true, interrupt_at);
         let outcome = go_with(&[job("a", |_| {})], &mut device, 4, &mut NoObserver);
         assert_eq!(outcome.jobs[0].stats.directions[0].ios, 0);
-        let expected = if interrupt_at == u64::MAX { EndedEarly::Stuck } else { EndedEarly::Interrupted };
+        let expected =
+            if interrupt_at == u64::MAX { EndedEarly::Stuck } else { EndedEarly::Interrupted };
         assert_eq!(outcome.ended_early, Some(expected));
         assert!(device.now < 700_000 * MS);
     }
@@ -252,7 +276,12 @@ fn a_gap_of_any_length_is_no_dead_device() {
     });
     for (spec, ios) in [(late, 256), (thinker, 4), (slow, 4)] {
         let outcome = go(std::slice::from_ref(&spec));
-        assert_eq!((outcome.ended_early, outcome.jobs[0].stats.directions[0].ios), (None, ios), "{}", spec.name);
+        assert_eq!(
+            (outcome.ended_early, outcome.jobs[0].stats.directions[0].ios),
+            (None, ios),
+            "{}",
+            spec.name
+        );
         assert!(outcome.ended.get() > 1_000 * 1_000 * MS, "{}", spec.name);
     }
 }
@@ -264,9 +293,15 @@ fn a_device_that_forgets_after_a_gap_ends_the_run() {
     let mut device = Fixed::new(100 * US);
     device.forget = true;
     let outcome = go_with(&[late], &mut device, 4, &mut NoObserver);
-    assert_eq!((outcome.ended_early, outcome.jobs[0].stats.directions[0].ios), (Some(EndedEarly::Stuck), 0));
+    assert_eq!(
+        (outcome.ended_early, outcome.jobs[0].stats.directions[0].ios),
+        (Some(EndedEarly::Stuck), 0)
+    );
     let waited = device.now - hour.get();
-    assert!((600_000 * MS..700_000 * MS).contains(&waited), "{waited} ns since the first submission");
+    assert!(
+        (600_000 * MS..700_000 * MS).contains(&waited),
+        "{waited} ns since the first submission"
+    );
 }
 
 /// Records the calls of an observer.
@@ -281,7 +316,12 @@ impl Observer for Notes {
     fn interval(&self) -> Option<Nanos> {
         Some(Nanos::from_millis(5))
     }
-    fn on_interval(&mut self, now: Instant, disk: &mut dyn FnMut() -> DiskStats, jobs: &[Progress]) {
+    fn on_interval(
+        &mut self,
+        now: Instant,
+        disk: &mut dyn FnMut() -> DiskStats,
+        jobs: &[Progress],
+    ) {
         let disk = &disk();
         self.at.push(now.get() / MS);
         self.reads.push(disk.groups[0].ios);

@@ -41,8 +41,8 @@ struct Workload {
 impl Workload {
     fn new() -> Self {
         let mut names = Names::default();
-        let comms =
-            ["fio", "postgres", "kworker/u8:1", "dd", "java", "mysqld"].map(|comm| names.intern(comm.as_bytes()));
+        let comms = ["fio", "postgres", "kworker/u8:1", "dd", "java", "mysqld"]
+            .map(|comm| names.intern(comm.as_bytes()));
         Self {
             random: Rng(1),
             names,
@@ -85,7 +85,11 @@ impl Workload {
             self.cursors[process] += sectors;
             out.push(self.event(TraceKind::Queue, process, (at, sectors * 512, op)));
             if sectors > 1024 {
-                let mut split = self.event(TraceKind::Split { new_sector: at + 1024 }, process, (at, 1024 * 512, op));
+                let mut split = self.event(
+                    TraceKind::Split { new_sector: at + 1024 },
+                    process,
+                    (at, 1024 * 512, op),
+                );
                 split.sector = Some(at);
                 out.push(split);
                 pieces.extend([(at, 1024 * 512, op), (at + 1024, (sectors - 1024) * 512, op)]);
@@ -162,7 +166,11 @@ fn best(all: &[Used]) -> Used {
 }
 
 /// Runs commands in turns, and returns what each used in each round.
-fn in_turns<const N: usize>(rounds: usize, folder: &Path, commands: [&dyn Fn() -> Command; N]) -> [Vec<Used>; N] {
+fn in_turns<const N: usize>(
+    rounds: usize,
+    folder: &Path,
+    commands: [&dyn Fn() -> Command; N],
+) -> [Vec<Used>; N] {
     let mut all = [const { Vec::new() }; N];
     for _ in 0..rounds {
         for (used_of, command) in all.iter_mut().zip(commands) {
@@ -184,12 +192,21 @@ fn main() {
     let length = write_trace(&folder.join("short.blktrace"), events / 10);
     let lines = write_trace(&folder.join("t.ftrace"), events);
     let (long, short, text) = (|| elevon("t"), || elevon("short"), || elevon("t.ftrace"));
-    let [ours, short, text] = in_turns(rounds, folder, [&long, &short, &text]).map(|all| best(&all));
+    let [ours, short, text] =
+        in_turns(rounds, folder, [&long, &short, &text]).map(|all| best(&all));
     show("elevon inspect, blktrace", ours, count, bytes);
-    show("elevon inspect, a tenth of the blktrace", short, length, size_of(folder, "short.blktrace."));
+    show(
+        "elevon inspect, a tenth of the blktrace",
+        short,
+        length,
+        size_of(folder, "short.blktrace."),
+    );
     show("elevon inspect, ftrace text", text, lines, size_of(folder, "t.ftrace"));
     if full {
-        println!("memory for the trace that is ten times as long: {:+.1} MB", ours.memory - short.memory);
+        println!(
+            "memory for the trace that is ten times as long: {:+.1} MB",
+            ours.memory - short.memory
+        );
     }
     compare(folder, count, bytes, rounds);
 }
@@ -209,17 +226,21 @@ fn compare(folder: &Path, events: u64, bytes: u64, rounds: usize) {
         command.args(["-i", "t.bin"]);
         command
     };
-    let [ours, text, binary, btt] = in_turns(rounds, folder, [&|| elevon("t"), &text, &binary, &btt]);
+    let [ours, text, binary, btt] =
+        in_turns(rounds, folder, [&|| elevon("t"), &text, &binary, &btt]);
     show("blkparse -d, with its text", best(&text), events, bytes);
     show("blkparse -d -O, without text", best(&binary), events, bytes);
     show("btt", best(&btt), events, bytes);
     for (what, parsed) in [("blkparse -d and btt", &text), ("blkparse -d -O and btt", &binary)] {
         let rounds = ours.iter().zip(parsed).zip(&btt);
-        let mut times: Vec<f64> =
-            rounds.map(|((ours, parsed), btt)| (parsed.seconds + btt.seconds) / ours.seconds.max(0.01)).collect();
+        let mut times: Vec<f64> = rounds
+            .map(|((ours, parsed), btt)| (parsed.seconds + btt.seconds) / ours.seconds.max(0.01))
+            .collect();
         times.sort_by(f64::total_cmp);
         let (least, most) = (times[0], times[times.len() - 1]);
         let median = times[times.len() / 2];
-        println!("{what}: {median:.1} times the CPU time of elevon inspect ({least:.1} to {most:.1})");
+        println!(
+            "{what}: {median:.1} times the CPU time of elevon inspect ({least:.1} to {most:.1})"
+        );
     }
 }

@@ -25,7 +25,8 @@ const WATCH: &str = "window.frames = []; (() => { let last = 0; const next = now
 /// Prints median, 95th percentile and maximum of times in milliseconds.
 fn show(what: &str, mut times: Vec<f64>) {
     times.sort_by(f64::total_cmp);
-    let at = |share: usize| times.get((times.len() * share / 100).min(times.len().saturating_sub(1)));
+    let at =
+        |share: usize| times.get((times.len() * share / 100).min(times.len().saturating_sub(1)));
     let [p50, p95, max] = [50, 95, 100].map(|share| at(share).copied().unwrap_or(0.0));
     println!("{what:<28} {:>6} {p50:>8.1} {p95:>8.1} {max:>8.1}", times.len());
 }
@@ -51,7 +52,8 @@ fn measure(browser: &mut Browser, what: &str, times: u32, mut act: impl FnMut(&m
 fn random_trace(requests: u64) -> String {
     let (mut time, mut random) = (128_166_375_000_000_000_u64, 5_u64);
     let mut below = |n: u64| {
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (random >> 33) % n
     };
     let mut line = |_| {
@@ -103,7 +105,8 @@ fn main() {
     let full = std::env::args().any(|argument| argument == "--bench");
     let (requests, times) = if full { (1_000_000, 60) } else { (2_000, 3) };
     let Some(chromium) = elevon_testkit::tool("chromium") else { return };
-    for (name, trace) in [("regular", regular_trace(requests)), ("random", random_trace(requests))] {
+    for (name, trace) in [("regular", regular_trace(requests)), ("random", random_trace(requests))]
+    {
         measure_page(&chromium, name, &trace, times);
     }
 }

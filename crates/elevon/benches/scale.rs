@@ -27,8 +27,16 @@ struct Dimension {
 const TO_100K: &[u64] = &[1, 10, 100, 1_000, 10_000, 100_000];
 
 const DIMENSIONS: [Dimension; 5] = [
-    Dimension { name: "process", counts: TO_100K, run: |folder, count, ios| processes(folder, count, ios, "none") },
-    Dimension { name: "process, bfq", counts: TO_100K, run: |folder, count, ios| processes(folder, count, ios, "bfq") },
+    Dimension {
+        name: "process",
+        counts: TO_100K,
+        run: |folder, count, ios| processes(folder, count, ios, "none"),
+    },
+    Dimension {
+        name: "process, bfq",
+        counts: TO_100K,
+        run: |folder, count, ios| processes(folder, count, ios, "bfq"),
+    },
     Dimension { name: "tenant with a weight, flow", counts: TO_100K, run: tenants },
     Dimension { name: "hardware queue", counts: &[1, 10, 100, 1_000], run: queues },
     Dimension { name: "cached page", counts: TO_100K, run: pages },
@@ -42,7 +50,8 @@ fn write(folder: &Path, name: &str, text: &str) {
     fs::write(folder.join(name), text).expect("space");
 }
 
-const READS: &str = "ioengine=psync\ndirect=1\nrw=randread\nnorandommap=1\nsize=100g\ngroup_reporting=1\n";
+const READS: &str =
+    "ioengine=psync\ndirect=1\nrw=randread\nnorandommap=1\nsize=100g\ngroup_reporting=1\n";
 
 fn processes(folder: &Path, count: u64, ios: u64, scheduler: &str) -> Vec<String> {
     write(folder, "job.fio", &format!("[a]\n{READS}numjobs={count}\nnumber_ios={}\n", ios / count));
@@ -69,7 +78,10 @@ fn queues(folder: &Path, count: u64, ios: u64) -> Vec<String> {
 /// A file of so many pages is read into the cache, and then again and again.
 fn pages(folder: &Path, count: u64, ios: u64) -> Vec<String> {
     let bytes = count * 4096;
-    let text = format!("[a]\nioengine=psync\nrw=read\nbs=4k\ninvalidate=0\nfilesize={bytes}\nio_size={}\n", ios * 4096);
+    let text = format!(
+        "[a]\nioengine=psync\nrw=read\nbs=4k\ninvalidate=0\nfilesize={bytes}\nio_size={}\n",
+        ios * 4096
+    );
     write(folder, "job.fio", &text);
     words("job.fio --device null: --memory 4GiB")
 }
@@ -83,7 +95,12 @@ fn elevon(arguments: &[String]) -> Command {
 /// Returns the instructions of a run; `None` without valgrind.
 fn instructions(folder: &Path, arguments: &[String]) -> Option<u64> {
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null", env!("CARGO_BIN_EXE_elevon"), "run"])
+        .args([
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            env!("CARGO_BIN_EXE_elevon"),
+            "run",
+        ])
         .args(arguments)
         .current_dir(folder)
         .output()
@@ -114,8 +131,11 @@ fn main() {
             // So many more I/Os, whatever the start of the run costs.
             let ios = (2 * count).max(if full { 20_000 } else { 32 });
             let count_of = |ios| instructions(folder, &(dimension.run)(folder, count, ios));
-            let per_io = count_of(2 * ios).zip(count_of(ios)).map(|(long, short)| long.saturating_sub(short) / ios);
-            let per_io = per_io.map_or_else(|| "valgrind is missing".to_owned(), |count| count.to_string());
+            let per_io = count_of(2 * ios)
+                .zip(count_of(ios))
+                .map(|(long, short)| long.saturating_sub(short) / ios);
+            let per_io =
+                per_io.map_or_else(|| "valgrind is missing".to_owned(), |count| count.to_string());
             // Less than the difference between two equal runs tells nothing.
             let each = if memory - alone < 1.0 {
                 "-".to_owned()
@@ -150,13 +170,22 @@ fn lengths(folder: &Path, full: bool, billion: bool) {
         show(&format!("{ios} I/Os"), &deep(ios), "--device null: --cpu-cost submit=0,complete=0");
     }
     if billion {
-        show("1000000000 I/Os", &deep(1_000_000_000), "--device null: --cpu-cost submit=0,complete=0");
+        show(
+            "1000000000 I/Os",
+            &deep(1_000_000_000),
+            "--device null: --cpu-cost submit=0,complete=0",
+        );
     }
     let long = |hours: u64| {
-        let read = "[a]\nioengine=io_uring\ndirect=1\nrw=randrw\niodepth=4\nrate_iops=20\ntime_based\n";
+        let read =
+            "[a]\nioengine=io_uring\ndirect=1\nrw=randrw\niodepth=4\nrate_iops=20\ntime_based\n";
         format!("{read}runtime={hours}h\n")
     };
     for hours in if full { [1, 24] } else { [1, 2] } {
-        show(&format!("{hours} h of virtual time, 40 I/Os a second"), &long(hours), "--device hdd-7200");
+        show(
+            &format!("{hours} h of virtual time, 40 I/Os a second"),
+            &long(hours),
+            "--device hdd-7200",
+        );
     }
 }

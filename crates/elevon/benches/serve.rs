@@ -37,9 +37,27 @@ const CELLS: [Cell; 6] = [
     Cell { name: "4 KiB random read, depth 1", rw: "randread", block: 4096, depth: 1, goal: 1.0 },
     Cell { name: "4 KiB random read, depth 32", rw: "randread", block: 4096, depth: 32, goal: 1.3 },
     Cell { name: "4 KiB random write, depth 1", rw: "randwrite", block: 4096, depth: 1, goal: 1.0 },
-    Cell { name: "4 KiB random write, depth 32", rw: "randwrite", block: 4096, depth: 32, goal: 1.3 },
-    Cell { name: "256 KiB sequential read, depth 8", rw: "read", block: 256 << 10, depth: 8, goal: 1.0 },
-    Cell { name: "256 KiB sequential write, depth 8", rw: "write", block: 256 << 10, depth: 8, goal: 1.0 },
+    Cell {
+        name: "4 KiB random write, depth 32",
+        rw: "randwrite",
+        block: 4096,
+        depth: 32,
+        goal: 1.3,
+    },
+    Cell {
+        name: "256 KiB sequential read, depth 8",
+        rw: "read",
+        block: 256 << 10,
+        depth: 8,
+        goal: 1.0,
+    },
+    Cell {
+        name: "256 KiB sequential write, depth 8",
+        rw: "write",
+        block: 256 << 10,
+        depth: 8,
+        goal: 1.0,
+    },
 ];
 
 /// A server of the file.
@@ -71,8 +89,10 @@ struct Round {
 impl Server {
     /// Starts a server, and waits until it takes connections.
     fn start(name: &'static str, command: &mut Command, socket: &Path) -> Self {
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the server started");
-        let server = Self { name, child: Some(child), socket: socket.to_owned(), rounds: Vec::new() };
+        let child =
+            command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the server started");
+        let server =
+            Self { name, child: Some(child), socket: socket.to_owned(), rounds: Vec::new() };
         let began = Instant::now();
         while server.connection(Asks::Nothing).is_err() {
             assert!(began.elapsed() < Duration::from_secs(20), "{name} does not listen");
@@ -86,7 +106,8 @@ impl Server {
         let Some(child) = &self.child else { return f64::NAN };
         let text = fs::read_to_string(format!("/proc/{}/stat", child.id())).expect("it runs");
         let (_, rest) = text.rsplit_once(')').expect("a name in parentheses");
-        let ticks = |at: usize| rest.split_whitespace().nth(at).and_then(|field| field.parse::<f64>().ok());
+        let ticks =
+            |at: usize| rest.split_whitespace().nth(at).and_then(|field| field.parse::<f64>().ok());
         (ticks(11).expect("user time") + ticks(12).expect("system time")) / 100.0
     }
 
@@ -101,7 +122,13 @@ impl Server {
     /// Lets fio do a cell for a time, or, without one, a few I/Os.
     fn round(&self, cell: &Cell, seconds: Option<u32>) -> Round {
         let mut fio = Command::new("fio");
-        fio.args(["--name=a", "--ioengine=nbd", "--thread", "--norandommap", "--output-format=json"]);
+        fio.args([
+            "--name=a",
+            "--ioengine=nbd",
+            "--thread",
+            "--norandommap",
+            "--output-format=json",
+        ]);
         fio.arg(format!("--uri=nbd+unix:///?socket={}", self.socket.display()));
         fio.args([format!("--rw={}", cell.rw), format!("--bs={}", cell.block)]);
         fio.args([format!("--iodepth={}", cell.depth), format!("--size={FILE}")]);
@@ -112,7 +139,12 @@ impl Server {
         let before = self.cpu_seconds();
         let output = fio.output().expect("fio ran");
         let cpu = self.cpu_seconds() - before;
-        assert!(output.status.success(), "{}: {}", self.name, String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            self.name,
+            String::from_utf8_lossy(&output.stderr)
+        );
         let text = String::from_utf8_lossy(&output.stdout);
         // Some versions print notes first.
         let json = text.find('{').map_or("", |at| &text[at..]);
@@ -154,7 +186,8 @@ impl Server {
     /// KiB of resident memory for each connection that is open and has been idle for a time.
     fn memory_of_connection(&self, count: usize, asks: Asks, idle: Duration) -> f64 {
         let before = self.memory_kib();
-        let open: Vec<UnixStream> = (0..count).map(|_| self.connection(asks).expect("an open export")).collect();
+        let open: Vec<UnixStream> =
+            (0..count).map(|_| self.connection(asks).expect("an open export")).collect();
         std::thread::sleep(idle);
         (self.memory_kib() - before) / open.len() as f64
     }
@@ -178,16 +211,30 @@ fn median(values: impl Iterator<Item = f64>) -> f64 {
 
 /// Starts the servers; ours come first, and `nbdkit` is the one that they are compared with.
 fn servers(folder: &Path, disk: &Path) -> Vec<Server> {
-    fs::write(folder.join("tenants.toml"), "[tenant.a]\nweight = 400\n[tenant.b]\nweight = 100\n").expect("space");
+    fs::write(folder.join("tenants.toml"), "[tenant.a]\nweight = 400\n[tenant.b]\nweight = 100\n")
+        .expect("space");
     let mut all = Vec::new();
     let elevon = env!("CARGO_BIN_EXE_elevon");
     for (name, socket, options) in [
         ("none", "none.sock", &["--scheduler", "none"][..]),
-        ("bfq, weights", "bfq.sock", &["--scheduler", "bfq", "--tenants", "tenants.toml", "--tenant", "a"]),
-        ("flow, weights", "flow.sock", &["--scheduler", "flow", "--tenants", "tenants.toml", "--tenant", "a"]),
+        (
+            "bfq, weights",
+            "bfq.sock",
+            &["--scheduler", "bfq", "--tenants", "tenants.toml", "--tenant", "a"],
+        ),
+        (
+            "flow, weights",
+            "flow.sock",
+            &["--scheduler", "flow", "--tenants", "tenants.toml", "--tenant", "a"],
+        ),
     ] {
         let mut command = Command::new(elevon);
-        command.current_dir(folder).arg("serve").arg(disk).args(["--listen", &format!("unix:{socket}")]).args(options);
+        command
+            .current_dir(folder)
+            .arg("serve")
+            .arg(disk)
+            .args(["--listen", &format!("unix:{socket}")])
+            .args(options);
         all.push(Server::start(name, &mut command, &folder.join(socket)));
     }
     if let Some(mut nbdkit) = elevon_testkit::tool("nbdkit") {
@@ -202,7 +249,9 @@ fn servers(folder: &Path, disk: &Path) -> Vec<Server> {
     }
     let socket = folder.join("nothing.sock");
     let listener = UnixListener::bind(&socket).expect("a socket");
-    std::thread::spawn(move || listener.incoming().for_each(|client| drop(answer_all(client.expect("a client")))));
+    std::thread::spawn(move || {
+        listener.incoming().for_each(|client| drop(answer_all(client.expect("a client"))))
+    });
     all.push(Server { name: NO_IO, child: None, socket, rounds: Vec::new() });
     all
 }
@@ -226,7 +275,8 @@ fn answer_all(mut socket: UnixStream) -> io::Result<()> {
         let option = &head[8..12];
         socket.read_exact(&mut vec![0; word(&head[12..]) as usize])?;
         let reply = |kind: u32, data: &[u8]| {
-            let (magic, kind, length) = (0x0003_e889_0455_65a9_u64, kind.to_be_bytes(), data.len() as u32);
+            let (magic, kind, length) =
+                (0x0003_e889_0455_65a9_u64, kind.to_be_bytes(), data.len() as u32);
             [&magic.to_be_bytes()[..], option, &kind, &length.to_be_bytes(), data].concat()
         };
         if word(option) != GO {
@@ -273,14 +323,18 @@ fn word(bytes: &[u8]) -> u32 {
 
 /// Prints what the rounds of a cell measured.
 fn show(cell: &Cell, servers: &[Server]) {
-    let nbdkit = servers.iter().find(|server| server.name == "nbdkit").map(|server| server.median(|round| round.iops));
+    let nbdkit = servers
+        .iter()
+        .find(|server| server.name == "nbdkit")
+        .map(|server| server.median(|round| round.iops));
     let none = servers[0].median(|round| round.iops);
     println!("| {} | IOPS | MB/s | times nbdkit | of none | CPU us a request |", cell.name);
     println!("|---|---|---|---|---|---|");
     for server in servers {
         let iops = server.median(|round| round.iops);
         let times = nbdkit.map_or_else(|| "-".to_owned(), |nbdkit| format!("{:.2}", iops / nbdkit));
-        let cpu_us = server.child.as_ref().map(|_| format!("{:.2}", server.median(|round| round.cpu_us)));
+        let cpu_us =
+            server.child.as_ref().map(|_| format!("{:.2}", server.median(|round| round.cpu_us)));
         println!(
             "| {} | {iops:.0} | {:.0} | {times} | {:.2} | {} |",
             server.name,
@@ -305,15 +359,21 @@ const fn told(is_reached: bool) -> &'static str {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
-    let after =
-        |word: &str| arguments.iter().position(|argument| argument == word).and_then(|at| arguments.get(at + 1));
+    let after = |word: &str| {
+        arguments.iter().position(|argument| argument == word).and_then(|at| arguments.get(at + 1))
+    };
     let full = arguments.iter().any(|argument| argument == "--bench");
     if elevon_testkit::tool("fio").is_none() {
         return;
     }
-    let rounds = after("--rounds").and_then(|rounds| rounds.parse().ok()).unwrap_or(if full { 7 } else { 1 });
+    let rounds = after("--rounds").and_then(|rounds| rounds.parse().ok()).unwrap_or(if full {
+        7
+    } else {
+        1
+    });
     let only = after("--only").map_or("", String::as_str);
-    let (folder, memory) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir_in(TMPFS).expect("tmpfs"));
+    let (folder, memory) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir_in(TMPFS).expect("tmpfs"));
     let (folder, disk) = (folder.path(), memory.path().join("disk.img"));
     fs::write(&disk, vec![1; FILE as usize]).expect("space");
     let mut servers = servers(folder, &disk);
@@ -333,17 +393,22 @@ fn main() {
     );
     println!("|---|---|---|---|");
     // Each from new servers: what a closed connection leaves behind would count for the next.
-    let names: Vec<&str> = servers.iter().filter(|server| server.child.is_some()).map(|server| server.name).collect();
+    let names: Vec<&str> =
+        servers.iter().filter(|server| server.child.is_some()).map(|server| server.name).collect();
     drop(servers);
     let written_idle = if full { 11 } else { 0 };
     let columns =
-        [(Asks::Nothing, 0), (Asks::Read(4096), 0), (Asks::Write(256 << 10), written_idle)].map(|(asks, idle)| {
-            let folder = tempfile::tempdir().expect("a folder");
-            let servers = self::servers(folder.path(), &disk);
-            let ours = servers.iter().filter(|server| server.child.is_some());
-            let of = |server: &Server| server.memory_of_connection(count, asks, Duration::from_secs(idle));
-            ours.map(of).collect::<Vec<f64>>()
-        });
+        [(Asks::Nothing, 0), (Asks::Read(4096), 0), (Asks::Write(256 << 10), written_idle)].map(
+            |(asks, idle)| {
+                let folder = tempfile::tempdir().expect("a folder");
+                let servers = self::servers(folder.path(), &disk);
+                let ours = servers.iter().filter(|server| server.child.is_some());
+                let of = |server: &Server| {
+                    server.memory_of_connection(count, asks, Duration::from_secs(idle))
+                };
+                ours.map(of).collect::<Vec<f64>>()
+            },
+        );
     for (at, name) in names.iter().enumerate() {
         let [open, read, written] = columns.each_ref().map(|column| column[at]);
         println!("| {name} | {open:.1} | {read:.1} | {written:.1} |");

@@ -40,8 +40,10 @@ pub(crate) fn rules(
     if from == to || base.plan.is_real() || other.plan.is_real() {
         return Ok(None);
     }
-    let names: Vec<&str> =
-        differences(from, to).filter(|row| !WITHOUT_FIGURES.contains(&row.area)).map(|row| row.name).collect();
+    let names: Vec<&str> = differences(from, to)
+        .filter(|row| !WITHOUT_FIGURES.contains(&row.area))
+        .map(|row| row.name)
+        .collect();
     let ios = compare::all_ios(base.result);
     let mut between = RulesBetween {
         letters: [base.letter, other.letter],
@@ -61,7 +63,12 @@ pub(crate) fn rules(
             Alone::Impossible => None,
             Alone::Interrupted => return Ok(None),
         };
-        changing.push(RuleChange { name: row.name, area: row.area, says: (row.says)(&to.rules()), figures });
+        changing.push(RuleChange {
+            name: row.name,
+            area: row.area,
+            says: (row.says)(&to.rules()),
+            figures,
+        });
     }
     between.rules = Some(changing);
     Ok(Some(between))
@@ -84,12 +91,13 @@ pub(crate) fn text(all: &[RulesBetween]) -> String {
         for rule in rules {
             let _ = writeln!(text, "\n  {} ({})", rule.name, rule.area);
             wrapped(&mut text, "    ", &format!("{to}: {}", rule.says));
-            let figures =
-                |all: &Vec<FigureChange>| all.iter().map(|figure| figure.text.as_str()).collect::<Vec<_>>().join(", ");
-            let told = rule
-                .figures
-                .as_ref()
-                .map_or("cannot be had alone with this device and these settings".to_owned(), figures);
+            let figures = |all: &Vec<FigureChange>| {
+                all.iter().map(|figure| figure.text.as_str()).collect::<Vec<_>>().join(", ")
+            };
+            let told = rule.figures.as_ref().map_or(
+                "cannot be had alone with this device and these settings".to_owned(),
+                figures,
+            );
             wrapped(&mut text, "    ", &told);
         }
         let _ = match rules.len() {
@@ -109,7 +117,12 @@ enum Alone {
 }
 
 /// Runs `base` with one rule of `to`, and returns the figures that change.
-fn alone(base: Compared<'_>, rule: usize, to: Kernel, interrupt: &Interrupt) -> Result<Alone, Failure> {
+fn alone(
+    base: Compared<'_>,
+    rule: usize,
+    to: Kernel,
+    interrupt: &Interrupt,
+) -> Result<Alone, Failure> {
     let mut plan = base.plan.clone();
     plan.other_rule = Some((rule, to));
     let mut console = Console::new("", None, false, None);
@@ -121,6 +134,7 @@ fn alone(base: Compared<'_>, rule: usize, to: Kernel, interrupt: &Interrupt) -> 
     if let Ending::Interrupted(_) = outcome {
         return Ok(Alone::Interrupted);
     }
-    let variants = [Variant { label: "", result: base.result }, Variant { label: "", result: &result }];
+    let variants =
+        [Variant { label: "", result: base.result }, Variant { label: "", result: &result }];
     Ok(Alone::Changes(compare::changes(&variants)))
 }

@@ -32,7 +32,12 @@ fn request(args: &AdviseArgs) -> AdviseRequest {
         for_process: args.for_process.clone(),
         max_loss: args.max_loss,
         select: args.select.options(),
-        given: StackOptions { queue, seed: args.seed, ioprio: args.ioprio.clone(), ..args.of_jobs.options.clone() },
+        given: StackOptions {
+            queue,
+            seed: args.seed,
+            ioprio: args.ioprio.clone(),
+            ..args.of_jobs.options.clone()
+        },
         device: args.device.clone(),
         name: args.name.clone(),
         once: args.once,

@@ -136,8 +136,8 @@ pub(crate) struct ReportArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) trace: Option<PathBuf>,
     /// Form of a .blktrace: version 7, which blkparse 1.2 reads; version 8, of Linux 6.19 and
-    /// later; or for btt: version 7 with a Q for each part of a split bio, without which btt has no
-    /// D2C of it [default: 7]
+    /// later; or for btt: version 7 with a Q for each part of a split bio, without which btt has
+    /// no D2C of it [default: 7]
     #[arg(long, value_name = "FORM", value_enum)]
     pub(crate) blktrace: Option<Blktrace>,
     /// Report as text, or in fio's JSON schema with one more object, `elevon`; `json+` adds bins
@@ -177,10 +177,10 @@ pub(crate) struct ReplayHowArgs {
     /// trace, whatever the device does
     #[arg(long)]
     pub(crate) closed: bool,
-    /// In a closed loop: every process that is through begins again, and ends when the time that it
-    /// took in the trace has passed. Without it, and without --once, those do that probably ended
-    /// because their time was over: with the trace, with another process, or after as long as
-    /// another
+    /// In a closed loop: every process that is through begins again, and ends when the time that
+    /// it took in the trace has passed. Without it, and without --once, those do that probably
+    /// ended because their time was over: with the trace, with another process, or after as
+    /// long as another
     #[arg(long, requires = "closed", conflicts_with = "once")]
     pub(crate) time_based: bool,
     /// In a closed loop: every process does each of its I/Os once, however long that takes
@@ -223,7 +223,8 @@ pub(crate) struct SelectArgs {
     /// Only I/O before this time, since the first event of the device
     #[arg(long, value_name = "TIME")]
     pub(crate) until: Option<String>,
-    /// Only I/O of this process: a name, an id, or both (postgres, 4242, postgres-4242; repeatable)
+    /// Only I/O of this process: a name, an id, or both (postgres, 4242, postgres-4242;
+    /// repeatable)
     #[arg(long = "process", value_name = "PROCESS")]
     pub(crate) processes: Vec<String>,
     /// Only I/O of this cgroup, where a trace has cgroups: the id that events have, or the folder
@@ -246,7 +247,8 @@ impl SelectArgs {
 
 #[derive(Args, Debug)]
 pub(crate) struct CompareArgs {
-    /// fio job file, or a trace: a file, any one of blktrace's per-CPU files or their base name, or
+    /// fio job file, or a trace: a file, any one of blktrace's per-CPU files or their base name,
+    /// or
     /// - for a trace on the standard input
     #[arg(value_name = "JOB.fio|TRACE")]
     pub(crate) input: PathBuf,
@@ -392,8 +394,9 @@ pub(crate) struct CalibrateArgs {
     /// it. Without it, the device that has nearly all events
     #[arg(long, value_name = "MAJ:MIN|NAME", requires = "input")]
     pub(crate) dev: Option<String>,
-    /// Change the parameters of this flash profile until it is like the trace's device; any: of the
-    /// profile that is nearest; slots: fit servers [default: slots, or any if that comes nearer]
+    /// Change the parameters of this flash profile until it is like the trace's device; any: of
+    /// the profile that is nearest; slots: fit servers [default: slots, or any if that comes
+    /// nearer]
     #[arg(long, value_name = "PROFILE", requires = "input")]
     pub(crate) like: Option<String>,
     /// Save what was fitted to the trace as a device for --device @FILE
@@ -528,7 +531,8 @@ pub(crate) struct AdviseArgs {
     /// Kernel version whose rules are followed [default: as recorded, or 7.3]
     #[arg(long, value_name = "VERSION")]
     pub(crate) kernel: Option<String>,
-    /// Name of the disk in the lines that are printed, such as sda. Without it they have its number
+    /// Name of the disk in the lines that are printed, such as sda. Without it they have its
+    /// number
     #[arg(long, value_name = "DISK")]
     pub(crate) name: Option<String>,
     /// Each process ends when its I/Os are done. Without it, it repeats them for as long as it ran
@@ -556,8 +560,9 @@ pub(crate) struct AdviseArgs {
 /// Takes the name of a goal.
 fn goal() -> impl TypedValueParser<Value = Goal> {
     let names = Goal::ALL.map(|goal| PossibleValue::new(goal.name()).help(goal.about()));
-    PossibleValuesParser::new(names)
-        .map(|name| Goal::ALL.into_iter().find(|goal| goal.name() == name).unwrap_or(Goal::Balanced))
+    PossibleValuesParser::new(names).map(|name| {
+        Goal::ALL.into_iter().find(|goal| goal.name() == name).unwrap_or(Goal::Balanced)
+    })
 }
 
 #[derive(Args, Debug)]
@@ -569,8 +574,8 @@ pub(crate) struct ReproduceArgs {
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
     /// At the published sizes where an experiment is scaled down otherwise: content-ioprio, which
-    /// takes minutes as it is, and then a quarter of an hour. Of a file: with the parameters of its
-    /// [full]
+    /// takes minutes as it is, and then a quarter of an hour. Of a file: with the parameters of
+    /// its [full]
     #[arg(long)]
     pub(crate) full: bool,
 }

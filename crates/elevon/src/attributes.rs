@@ -11,12 +11,22 @@ use elevon_plan::failure::Failure;
 use elevon_plan::own_device::OwnDevice;
 
 /// Kernels whose attributes were measured.
-const MEASURED: [Kernel; 7] =
-    [Kernel::V6_1, Kernel::V6_12, Kernel::V6_16, Kernel::V6_18, Kernel::V7_0, Kernel::V7_2, Kernel::V7_3];
+const MEASURED: [Kernel; 7] = [
+    Kernel::V6_1,
+    Kernel::V6_12,
+    Kernel::V6_16,
+    Kernel::V6_18,
+    Kernel::V7_0,
+    Kernel::V7_2,
+    Kernel::V7_3,
+];
 
 /// Returns the page of the device that `name` names, as `--device` takes it.
 pub(crate) fn page(name: &str, kernel: Kernel) -> Result<String, Failure> {
-    let own = name.strip_prefix('@').map(|path| OwnDevice::load("devices", path, &kernel.rules())).transpose()?;
+    let own = name
+        .strip_prefix('@')
+        .map(|path| OwnDevice::load("devices", path, &kernel.rules()))
+        .transpose()?;
     let spec = own.as_ref().map_or(name, |own| &own.spec);
     let device = profiles::open(spec, 0).map_err(|error| Failure::named("devices", error))?;
     let profile = profiles::profile(spec.split(':').next().unwrap_or_default());
@@ -36,7 +46,11 @@ pub(crate) fn page(name: &str, kernel: Kernel) -> Result<String, Failure> {
     config.scheduler = SchedulerConfig::parse(scheduler).map_err(Failure::input)?;
     let has_timeout = driver.is_none_or(|driver| driver.timeout_ms().is_some());
 
-    let mut text = format!("{name} on Linux {} (rules of {}), as sysfs shows it:\n\n", kernel.name(), kernel.release());
+    let mut text = format!(
+        "{name} on Linux {} (rules of {}), as sysfs shows it:\n\n",
+        kernel.name(),
+        kernel.release()
+    );
     for (attribute, content) in config.attributes() {
         if attribute != "io_timeout" || has_timeout {
             let _ = writeln!(text, "queue/{attribute} {content}");

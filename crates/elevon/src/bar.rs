@@ -41,7 +41,8 @@ pub(crate) struct Bar {
 impl Bar {
     /// Creates a bar for work of unknown length, which counts steps.
     pub(crate) fn new(label: &str) -> Self {
-        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden()).with_message(label.to_owned());
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden())
+            .with_message(label.to_owned());
         bar.set_style(style("{msg} {spinner} {pos} runs {elapsed}"));
         Self { bar, started: Instant::now(), next_line: None }
     }
@@ -54,10 +55,15 @@ impl Bar {
     }
 
     fn show(&self) {
-        if self.bar.is_hidden() && self.started.elapsed() >= QUIET && std::io::stderr().is_terminal() {
+        if self.bar.is_hidden()
+            && self.started.elapsed() >= QUIET
+            && std::io::stderr().is_terminal()
+        {
             self.bar.set_draw_target(ProgressDrawTarget::stderr());
         }
-        if let Some(line) = self.line_at(self.started.elapsed().as_secs()).filter(|_| self.bar.is_hidden()) {
+        if let Some(line) =
+            self.line_at(self.started.elapsed().as_secs()).filter(|_| self.bar.is_hidden())
+        {
             tell(&line);
         }
     }
@@ -66,12 +72,19 @@ impl Bar {
     fn line_at(&self, seconds: u64) -> Option<String> {
         let next = self.next_line.as_ref()?;
         let due = next.load(Ordering::Relaxed);
-        let is_own = || next.compare_exchange(due, seconds + LINES, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+        let is_own = || {
+            next.compare_exchange(due, seconds + LINES, Ordering::Relaxed, Ordering::Relaxed)
+                .is_ok()
+        };
         if seconds < due || !is_own() {
             return None;
         }
         let of = self.bar.length().map_or(String::new(), |all| format!(" of {all}"));
-        Some(format!("{}: {}{of} runs done after {seconds} s", self.bar.message(), self.bar.position()))
+        Some(format!(
+            "{}: {}{of} runs done after {seconds} s",
+            self.bar.message(),
+            self.bar.position()
+        ))
     }
 }
 
@@ -114,7 +127,10 @@ mod tests {
         assert_eq!(bar.line_at(10).as_deref(), Some("content-ioprio: 3 runs done after 10 s"));
         bar.expect(40);
         assert_eq!((bar.line_at(11), bar.line_at(19)), (None, None));
-        assert_eq!(bar.line_at(27).as_deref(), Some("content-ioprio: 3 of 40 runs done after 27 s"));
+        assert_eq!(
+            bar.line_at(27).as_deref(),
+            Some("content-ioprio: 3 of 40 runs done after 27 s")
+        );
         assert_eq!(bar.line_at(36), None);
         assert_eq!(Bar::new("sweep").line_at(1_000), None, "only work that asks for lines");
     }

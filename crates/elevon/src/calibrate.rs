@@ -22,7 +22,9 @@ pub(crate) fn calibrate(args: &CalibrateArgs) -> Result<Ending, Failure> {
     let Some(path) = &args.input else { return measure(args) };
     let name = path.to_str().filter(|name| profiles::profile(name).is_some() && !path.exists());
     match name {
-        Some(name) => Err(Failure::named(name, CommandError::DeviceForTrace { device: name.to_owned() })),
+        Some(name) => {
+            Err(Failure::named(name, CommandError::DeviceForTrace { device: name.to_owned() }))
+        }
         None => fit(path, args),
     }
 }
@@ -35,7 +37,8 @@ fn measure(args: &CalibrateArgs) -> Result<Ending, Failure> {
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     measurement.check_that_time_passes(&interrupt)?;
     for (label, plan) in measurement.runs() {
-        let mut console = Console::new(&label, None, false, None).with_status(&plan, &interrupt, true);
+        let mut console =
+            Console::new(&label, None, false, None).with_status(&plan, &interrupt, true);
         let (result, outcome) = execute(&plan, &mut console, &interrupt)?;
         console.finish()?;
         warn(&result.warnings);
@@ -59,20 +62,29 @@ fn fit(path: &Path, args: &CalibrateArgs) -> Result<Ending, Failure> {
     if let Some(output) = &args.output {
         files.add_output(format!("--output {}", output.display()), output)?;
     }
-    let output = args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
+    let output =
+        args.output.as_deref().map(|path| NewFile::create("--output", path)).transpose()?;
     let is_text = args.output_format == TextOrJson::Normal;
     let kinds = Kinds::named(args.like.as_deref())?;
     let found = FittedDevice::to(path, args.dev.as_deref(), kinds, &Terminal)?;
     let profile = found.profile(&name);
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
-    let check = Check::from_input(path, &found.device().to_string(), &profile, &interrupt, &Terminal)?;
+    let check =
+        Check::from_input(path, &found.device().to_string(), &profile, &interrupt, &Terminal)?;
     let report = match is_text {
-        true => found.text(&name) + &check.as_ref().map_or_else(String::new, Check::text) + &found.experiment_text(),
+        true => {
+            found.text(&name)
+                + &check.as_ref().map_or_else(String::new, Check::text)
+                + &found.experiment_text()
+        }
         false => found.json(&name, check.as_ref().map(Check::json)),
     };
     let printed = if is_text {
-        let saved = args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
-        let file = saved.unwrap_or_else(|| format!("\nThe file for --device @FILE (-o FILE saves it):\n\n{profile}"));
+        let saved =
+            args.output.as_ref().map(|path| format!("\nSaved for --device @{}\n", path.display()));
+        let file = saved.unwrap_or_else(|| {
+            format!("\nThe file for --device @FILE (-o FILE saves it):\n\n{profile}")
+        });
         emit_text(&(report + &file))
     } else {
         emit(&report)

@@ -10,7 +10,9 @@ use elevon_plan::failure::{Ending, Failure, FileError, MachineError, ValueError}
 use elevon_plan::output::{NewFile, folder_of};
 use elevon_result::number::counted;
 use elevon_trace::Recorded;
-use elevon_trace::capture::{CaptureError, CaptureOptions, Disk, Recording, Session, Tracefs, Written};
+use elevon_trace::capture::{
+    CaptureError, CaptureOptions, Disk, Recording, Session, Tracefs, Written,
+};
 use elevon_trace::write::Packed;
 
 use crate::args::CaptureArgs;
@@ -36,8 +38,11 @@ struct Plan {
 pub(crate) fn capture(args: &CaptureArgs) -> Result<Ending, Failure> {
     let plan = plan(args)?;
     let out = NewFile::create("", &plan.out)?;
-    let options =
-        CaptureOptions { device: plan.disk.device, buffer_kb: plan.buffer_kb, spool: folder_of(&plan.out).to_owned() };
+    let options = CaptureOptions {
+        device: plan.disk.device,
+        buffer_kb: plan.buffer_kb,
+        spool: folder_of(&plan.out).to_owned(),
+    };
     // The kernel's files look different once something has changed them.
     let mut recorded = notes(&plan);
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
@@ -69,9 +74,11 @@ fn plan(args: &CaptureArgs) -> Result<Plan, Failure> {
         }
         seconds => seconds.map(Duration::from_secs_f64),
     };
-    let buffer_kb = quantity::size(&args.buffer, Short::Binary).ok().map(|size| size.get().div_ceil(1024));
+    let buffer_kb =
+        quantity::size(&args.buffer, Short::Binary).ok().map(|size| size.get().div_ceil(1024));
     let Some(buffer_kb) = buffer_kb.filter(|kb| BUFFER_KB.contains(kb)) else {
-        let expected = ValueError::expected("a size from 64K to 4G, or the same in KiB, MiB or GiB");
+        let expected =
+            ValueError::expected("a size from 64K to 4G, or the same in KiB, MiB or GiB");
         return Err(Failure::named(format!("--buffer {}", args.buffer), expected));
     };
     let disk = Disk::of_node(&args.device, Path::new("/sys")).map_err(Failure::input)?;
@@ -106,7 +113,8 @@ fn notes(plan: &Plan) -> Recorded {
     let mut recorded = Recorded::default();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     recorded.note("kernel", &release);
-    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    let words: Vec<String> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let quoted = shlex::try_join(words.iter().map(String::as_str));
     recorded.note("command", &quoted.unwrap_or_else(|_| words.join(" ")));
     recorded.note("buffer_kb", &plan.buffer_kb.to_string());
@@ -115,7 +123,11 @@ fn notes(plan: &Plan) -> Recorded {
 }
 
 /// Records until the time is over or a signal comes.
-fn record(mut session: Session, plan: &Plan, interrupt: &Interrupt) -> Result<(Recording, Duration), Failure> {
+fn record(
+    mut session: Session,
+    plan: &Plan,
+    interrupt: &Interrupt,
+) -> Result<(Recording, Duration), Failure> {
     let begun = Instant::now();
     session.begin().map_err(failure)?;
     while !interrupt.is_set() {
@@ -131,8 +143,11 @@ fn record(mut session: Session, plan: &Plan, interrupt: &Interrupt) -> Result<(R
 }
 
 fn say_lost(plan: &Plan, recording: &Recording) {
-    let cpus: Vec<String> =
-        recording.lost().iter().map(|cpu| format!("{} on CPU {}", cpu.overwritten + cpu.dropped, cpu.cpu)).collect();
+    let cpus: Vec<String> = recording
+        .lost()
+        .iter()
+        .map(|cpu| format!("{} on CPU {}", cpu.overwritten + cpu.dropped, cpu.cpu))
+        .collect();
     if !cpus.is_empty() {
         tell(&format!(
             "events were lost: {}; a --buffer larger than {} keeps more",
@@ -142,9 +157,16 @@ fn say_lost(plan: &Plan, recording: &Recording) {
     }
 }
 
-fn write(plan: &Plan, out: NewFile, recording: Recording, recorded: &Recorded) -> Result<Written, Failure> {
+fn write(
+    plan: &Plan,
+    out: NewFile,
+    recording: Recording,
+    recorded: &Recorded,
+) -> Result<Written, Failure> {
     let fail = |error: io::Error| match error.kind() {
-        io::ErrorKind::StorageFull => Failure::named(plan.out.display().to_string(), FileError::Full(error)),
+        io::ErrorKind::StorageFull => {
+            Failure::named(plan.out.display().to_string(), FileError::Full(error))
+        }
         _ => NewFile::failure("", &plan.out, error),
     };
     let packed = Packed::new(&plan.out, out).map_err(fail)?;
@@ -169,7 +191,11 @@ fn report(plan: &Plan, took: Duration, lost: u64, written: Written) -> Result<()
         text.push_str(&format!("{unknown} records could not be decoded, and are left out\n"));
     }
     let size = std::fs::metadata(&plan.out).map_or(0, |file| file.len());
-    text.push_str(&format!("{}: {:.1} MB; elevon inspect {0}\n", plan.out.display(), size as f64 / 1e6));
+    text.push_str(&format!(
+        "{}: {:.1} MB; elevon inspect {0}\n",
+        plan.out.display(),
+        size as f64 / 1e6
+    ));
     emit_text(&text)
 }
 

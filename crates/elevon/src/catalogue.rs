@@ -39,11 +39,15 @@ pub(crate) fn devices(args: &DevicesArgs) -> Result<Ending, Failure> {
         }
         (None, Some(profile)) => show_device(profile, settings)?,
         (None, None) => {
-            let device = profiles::open(name, 0).map_err(|error| Failure::named("devices", error))?;
+            let device =
+                profiles::open(name, 0).map_err(|error| Failure::named("devices", error))?;
             let model = parse_model(name).map_err(|error| Failure::named("devices", error))?;
             let about = about(Device::description(&device), &Device::description(&device).limits);
             let lacks = profiles::lacks(name).unwrap_or_default();
-            format!("{model}\n\n{about}\n{SLOTS_MEANING}The model lacks {lacks}.\n\n{}", keys(&model))
+            format!(
+                "{model}\n\n{about}\n{SLOTS_MEANING}The model lacks {lacks}.\n\n{}",
+                keys(&model)
+            )
         }
     };
     emit(&text)?;
@@ -78,8 +82,9 @@ fn slots_in_short() -> String {
 }
 
 fn list_devices() -> String {
-    let mut text =
-        String::from("Simulated devices (elevon devices NAME shows parameters, sources and predictions):\n\n");
+    let mut text = String::from(
+        "Simulated devices (elevon devices NAME shows parameters, sources and predictions):\n\n",
+    );
     for profile in PROFILES {
         let _ = writeln!(text, "  {:<24} {}", profile.name, profile.summary);
     }
@@ -125,7 +130,9 @@ fn show_device(profile: &Profile, settings: &str) -> Result<String, Failure> {
     let changed = if settings.is_empty() { String::new() } else { format!(", with {settings}") };
     let mut text = format!("{}: {}{changed}\n\n", profile.name, profile.summary);
     let _ = writeln!(text, "{}", about(description, &description.limits));
-    if let Some(model) = profile.model(settings).map_err(|error| Failure::named("devices", error))? {
+    if let Some(model) =
+        profile.model(settings).map_err(|error| Failure::named("devices", error))?
+    {
         let _ = writeln!(text, "Parameters (as in --device NAME:key=value,...):\n{}", keys(&model));
     }
     text.push_str(&parameters(profile, settings, &|_| "yours".to_owned())?);
@@ -137,10 +144,11 @@ fn show_device(profile: &Profile, settings: &str) -> Result<String, Failure> {
 
 /// Formats what the model of a profile lacks, and which figures follow estimates.
 fn basis(profile: &Profile, settings: &str) -> String {
-    let mut text =
-        profiles::lacks(profile.name).map_or_else(String::new, |lacks| format!("The model lacks {lacks}.\n"));
+    let mut text = profiles::lacks(profile.name)
+        .map_or_else(String::new, |lacks| format!("The model lacks {lacks}.\n"));
     for (figures, parameters) in profiles::estimates(&format!("{}:{settings}", profile.name)) {
-        let _ = writeln!(text, "{} follow estimates: {}", figures.in_words(), parameters.join(", "));
+        let _ =
+            writeln!(text, "{} follow estimates: {}", figures.in_words(), parameters.join(", "));
     }
     text + "\n"
 }
@@ -157,7 +165,8 @@ fn show_own(own: &OwnDevice) -> Result<String, Failure> {
     let mut text = format!("{}: {summary}, from {}\n\n", file.name, file.base.value);
     let _ = writeln!(text, "{}", about(device.description(), &limits));
     let mark = |key: &str| {
-        let at = file.sources.iter().position(|source| source.parameters.iter().any(|name| name == key));
+        let at =
+            file.sources.iter().position(|source| source.parameters.iter().any(|name| name == key));
         at.map_or_else(|| "yours, no source".to_owned(), |at| format!("yours [{}]", letter(at)))
     };
     match own.profile() {
@@ -190,8 +199,14 @@ fn show_own(own: &OwnDevice) -> Result<String, Failure> {
 
 fn own_source(at: usize, source: &DeviceSource) -> String {
     let DeviceSource { parameters, value, basis, origin, date, address, .. } = source;
-    let tail: String = [date, address].into_iter().filter(|t| !t.is_empty()).map(|t| format!(", {t}")).collect();
-    format!("[{}] {}: {} by {value} ({origin}{tail})", letter(at), parameters.join(", "), basis.name())
+    let tail: String =
+        [date, address].into_iter().filter(|t| !t.is_empty()).map(|t| format!(", {t}")).collect();
+    format!(
+        "[{}] {}: {} by {value} ({origin}{tail})",
+        letter(at),
+        parameters.join(", "),
+        basis.name()
+    )
 }
 
 /// Returns the letter of a source. Sources of a file have letters, those of a profile have numbers.
@@ -201,7 +216,11 @@ fn letter(at: usize) -> char {
 
 /// Formats the parameters with their values and the source of each value; `yours` returns the
 /// source of a value that the user set.
-fn parameters(profile: &Profile, settings: &str, yours: &dyn Fn(&str) -> String) -> Result<String, Failure> {
+fn parameters(
+    profile: &Profile,
+    settings: &str,
+    yours: &dyn Fn(&str) -> String,
+) -> Result<String, Failure> {
     let lines = profile.parameters_with(settings).map_err(Failure::input)?;
     if lines.is_empty() {
         return Ok(String::new());
@@ -224,7 +243,14 @@ fn parameters(profile: &Profile, settings: &str, yours: &dyn Fn(&str) -> String)
     }
     text.push('\n');
     for line in &lines {
-        let _ = writeln!(text, "  {:<22} {:>12}  {:<12}  {}", line.key, line.value, mark(line), line.meaning);
+        let _ = writeln!(
+            text,
+            "  {:<22} {:>12}  {:<12}  {}",
+            line.key,
+            line.value,
+            mark(line),
+            line.meaning
+        );
     }
     text.push('\n');
     Ok(text)
@@ -238,7 +264,13 @@ fn sources(profile: &Profile) -> String {
         for (at, source) in profile.sources.iter().enumerate() {
             let what = source.parameters.join(", ");
             let colon = if what.is_empty() { "" } else { ": " };
-            let _ = writeln!(text, "  [{}] {what}{colon}{}\n      {}", at + 1, source.value, source.reference);
+            let _ = writeln!(
+                text,
+                "  [{}] {what}{colon}{}\n      {}",
+                at + 1,
+                source.value,
+                source.reference
+            );
         }
         text.push('\n');
     }
@@ -261,11 +293,14 @@ fn predictions(profile: &Profile, settings: &str) -> Result<String, Failure> {
         };
         closed.push(row(prediction.closed_form, String::new()));
         if let Some(figure) = prediction.published {
-            let at = references.iter().position(|known| *known == figure.reference).unwrap_or_else(|| {
-                references.push(figure.reference);
-                references.len() - 1
-            });
-            let note = if figure.note.is_empty() { String::new() } else { format!(" {}", figure.note) };
+            let at = references.iter().position(|known| *known == figure.reference).unwrap_or_else(
+                || {
+                    references.push(figure.reference);
+                    references.len() - 1
+                },
+            );
+            let note =
+                if figure.note.is_empty() { String::new() } else { format!(" {}", figure.note) };
             published.push(row(figure.value, format!("(P{}){note}", at + 1)));
         }
     }
@@ -294,7 +329,12 @@ pub(crate) fn faults(name: Option<&str>) -> Result<Ending, Failure> {
                 let known = || KINDS.iter().map(|kind| kind.name);
                 let meant = did_you_mean(name, known());
                 let all: Vec<&str> = known().collect();
-                let unknown = UnknownName { kind: "fault", name: name.to_owned(), meant, known: all.join(", ") };
+                let unknown = UnknownName {
+                    kind: "fault",
+                    name: name.to_owned(),
+                    meant,
+                    known: all.join(", "),
+                };
                 return Err(Failure::named("faults", unknown));
             }
         },
@@ -310,17 +350,24 @@ fn list_faults() -> String {
     for kind in KINDS {
         let _ = writeln!(text, "  {:<14} {}", kind.name, kind.effect);
     }
-    text.push_str("\nThe report counts how often each fired. docs/faults.md has the whole table.\n");
+    text.push_str(
+        "\nThe report counts how often each fired. docs/faults.md has the whole table.\n",
+    );
     text
 }
 
 fn show_fault(kind: &FaultKind) -> String {
-    let mut text = format!("{}: {}\nThe report counts: {}.\n\n", kind.name, kind.effect, kind.counts);
+    let mut text =
+        format!("{}: {}\nThe report counts: {}.\n\n", kind.name, kind.effect, kind.counts);
     let width = kind.keys.iter().map(|key| key.takes.len()).max().unwrap_or(0);
     let _ = writeln!(text, "  {:<8} {:<width$}  {:>8}  meaning", "key", "takes", "default");
     for key in kind.keys {
         let default = key.default.unwrap_or("none");
-        let _ = writeln!(text, "  {:<8} {:<width$}  {default:>8}  {}", key.name, key.takes, key.meaning);
+        let _ = writeln!(
+            text,
+            "  {:<8} {:<width$}  {default:>8}  {}",
+            key.name, key.takes, key.meaning
+        );
     }
     let _ = writeln!(text, "\n{}\nExample: --fault {}", kind.devices(), kind.example);
     text
@@ -344,12 +391,21 @@ pub(crate) fn formats(name: Option<&str>) -> Result<Ending, Failure> {
         }
         Some(name) => match TraceFormat::ALL.iter().find(|format| format.name() == name) {
             Some(format) => {
-                format!("{name}: {}\n\nIts events lack: {}.\n", format.description(), format.lacks())
+                format!(
+                    "{name}: {}\n\nIts events lack: {}.\n",
+                    format.description(),
+                    format.lacks()
+                )
             }
             None => {
                 let all: Vec<&str> = known().collect();
                 let meant = did_you_mean(name, known());
-                let unknown = UnknownName { kind: "format", name: name.to_owned(), meant, known: all.join(", ") };
+                let unknown = UnknownName {
+                    kind: "format",
+                    name: name.to_owned(),
+                    meant,
+                    known: all.join(", "),
+                };
                 return Err(Failure::named("formats", unknown));
             }
         },
@@ -366,7 +422,12 @@ pub(crate) fn schedulers(name: Option<&str>) -> Result<Ending, Failure> {
             None => {
                 let known: Vec<&str> = SCHEDULERS.iter().map(|info| info.name).collect();
                 let meant = did_you_mean(name, known.iter().copied());
-                let unknown = UnknownName { kind: "scheduler", name: name.to_owned(), meant, known: known.join(", ") };
+                let unknown = UnknownName {
+                    kind: "scheduler",
+                    name: name.to_owned(),
+                    meant,
+                    known: known.join(", "),
+                };
                 return Err(Failure::named("schedulers", unknown));
             }
         },
@@ -379,10 +440,18 @@ fn show_scheduler(info: &SchedulerInfo) -> String {
     let mut text = format!("{}: {}\n", info.name, info.summary);
     let width = info.tunables.iter().map(|t| t.range.len()).max().unwrap_or(0);
     if !info.tunables.is_empty() {
-        let _ = writeln!(text, "\n  {:<22} {:<10} {:>12}  {:<width$}  meaning", "tunable", "unit", "default", "range");
+        let _ = writeln!(
+            text,
+            "\n  {:<22} {:<10} {:>12}  {:<width$}  meaning",
+            "tunable", "unit", "default", "range"
+        );
     }
     for t in info.tunables {
-        let _ = writeln!(text, "  {:<22} {:<10} {:>12}  {:<width$}  {}", t.name, t.unit, t.default, t.range, t.help);
+        let _ = writeln!(
+            text,
+            "  {:<22} {:<10} {:>12}  {:<width$}  {}",
+            t.name, t.unit, t.default, t.range, t.help
+        );
     }
     text
 }
@@ -404,11 +473,14 @@ fn list_schedulers() -> String {
     }
     text.push_str("Queue settings (--set KEY=VALUE):\n\n");
     list_settings(&mut text, &config::lines());
-    text.push_str("\nPage cache settings (--set KEY=VALUE, in a run with --memory or --cache):\n\n");
+    text.push_str(
+        "\nPage cache settings (--set KEY=VALUE, in a run with --memory or --cache):\n\n",
+    );
     list_settings(&mut text, &elevon_cache::settings::lines());
     text.push_str("\nQueue limits (--set KEY=VALUE; defaults are the device's):\n\n");
     for limit in SYSFS {
-        let note = limit.why_fixed().map_or_else(String::new, |why| format!(" (cannot be set: {why})"));
+        let note =
+            limit.why_fixed().map_or_else(String::new, |why| format!(" (cannot be set: {why})"));
         let _ = writeln!(text, "  {:<28} {:<8} {}{note}", limit.name, limit.unit, limit.help);
     }
     text

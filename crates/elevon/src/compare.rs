@@ -37,7 +37,10 @@ const BASELINE: &str = "baseline";
 pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     let subject = Subject::new(args)?;
     // Every variant is checked before the first runs.
-    let base = StackOptions { ioprio: args.how.ioprio.options.ioprio.clone(), ..args.stack.options.clone() };
+    let base = StackOptions {
+        ioprio: args.how.ioprio.options.ioprio.clone(),
+        ..args.stack.options.clone()
+    };
     let mut plans = vec![(BASELINE.to_owned(), subject.plan(&base)?)];
     for vs in &args.vs {
         let stack = base.with(vs).map_err(Failure::input)?;
@@ -45,7 +48,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
         plans.push((vs.clone(), plan));
     }
     add_not_in_linux(&mut plans);
-    let mut files = plans.iter().try_fold(Files::default(), |files, (_, plan)| plan.add_files(files))?;
+    let mut files =
+        plans.iter().try_fold(Files::default(), |files, (_, plan)| plan.add_files(files))?;
     files.add_stdout()?;
     if let Some(path) = &args.html {
         files.add_output(format!("--html {}", path.display()), path)?;
@@ -59,8 +63,8 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     let mut partings = String::new();
     for (label, plan) in &plans {
         say(label, &plan.warnings, &mut said);
-        let mut console =
-            Console::new(label, None, args.output_format.is_json(), None).with_status(plan, &interrupt, true);
+        let mut console = Console::new(label, None, args.output_format.is_json(), None)
+            .with_status(plan, &interrupt, true);
         let (mut result, outcome) = execute(plan, &mut console, &interrupt)?;
         console.finish()?;
         if outcome == Ending::Done
@@ -80,10 +84,17 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Ending, Failure> {
     }
     let variants: Vec<Variant<'_>> =
         plans.iter().zip(&results).map(|((label, _), result)| Variant { label, result }).collect();
-    let rules = if worst == Ending::Done { rules_between(&plans, &results, &interrupt)? } else { Vec::new() };
+    let rules = if worst == Ending::Done {
+        rules_between(&plans, &results, &interrupt)?
+    } else {
+        Vec::new()
+    };
     let printed = report(args, &variants, &rules, &partings, &plans[results.len()..]);
     let page = page.map_or(Ok(()), |file| {
-        file.commit(html::page(&format!("{}, compared", args.input.display()), &variants, &rules).as_bytes())
+        file.commit(
+            html::page(&format!("{}, compared", args.input.display()), &variants, &rules)
+                .as_bytes(),
+        )
     });
     all([printed, page])?;
     Ok(worst)
@@ -119,10 +130,18 @@ impl<'a> Subject<'a> {
     fn new(args: &'a CompareArgs) -> Result<Self, Failure> {
         let path = args.input.as_path();
         if is_trace(path) {
-            return Ok(Self::Trace(Box::new(Replay::read(path, &args.how.options(), &args.stack.options, &Terminal)?)));
+            return Ok(Self::Trace(Box::new(Replay::read(
+                path,
+                &args.how.options(),
+                &args.stack.options,
+                &Terminal,
+            )?)));
         }
         match given(&args.how.options()) {
-            Some(option) => Err(Failure::named(option, CommandError::ReplayOnly { input: path.display().to_string() })),
+            Some(option) => Err(Failure::named(
+                option,
+                CommandError::ReplayOnly { input: path.display().to_string() },
+            )),
             None => Ok(Self::Job(path)),
         }
     }
@@ -158,7 +177,9 @@ const LONGEST_HEAD: u64 = 1 << 20;
 /// pipes cannot be examined without being read, and are taken for traces.
 fn is_trace(path: &Path) -> bool {
     let is_stream = || path.metadata().is_ok_and(|found| !found.is_file() && !found.is_dir());
-    path == Path::new(STDIN) || is_stream() || (!begins_with_section(path) && elevon_trace::open(path).is_ok())
+    path == Path::new(STDIN)
+        || is_stream()
+        || (!begins_with_section(path) && elevon_trace::open(path).is_ok())
 }
 
 /// Returns true if the first line other than a comment is the head of a section. A comment of a job
@@ -167,7 +188,9 @@ fn begins_with_section(path: &Path) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let lines = BufReader::new(file.take(LONGEST_HEAD)).split(b'\n');
     let mut lines = lines.map_while(Result::ok).map(|line| line.trim_ascii().to_vec());
-    lines.find(|line| !matches!(line.first(), None | Some(b'#' | b';'))).is_some_and(|line| line[0] == b'[')
+    lines
+        .find(|line| !matches!(line.first(), None | Some(b'#' | b';')))
+        .is_some_and(|line| line[0] == b'[')
 }
 
 /// Prints the comparison with the rules that made a difference. `partings` says which figures are
@@ -204,7 +227,8 @@ fn not_kept(variants: &[Variant<'_>]) -> String {
 
 /// Returns a line for each scheduler that Linux does not have.
 fn notes(variants: &[Variant<'_>]) -> String {
-    let all: BTreeSet<&String> = variants.iter().filter_map(|variant| variant.result.scheduler.note.as_ref()).collect();
+    let all: BTreeSet<&String> =
+        variants.iter().filter_map(|variant| variant.result.scheduler.note.as_ref()).collect();
     all.into_iter().map(|note| format!("Note: {note}\n")).collect()
 }
 
@@ -225,7 +249,8 @@ fn say(label: &str, warnings: &[String], said: &mut BTreeSet<String>) -> Vec<Str
 /// Returns a warning with the variant that it is of. The first has no name, and a warning about an
 /// option has that option already.
 fn labelled(label: &str, warning: &str) -> String {
-    let has_name = label == BASELINE || warning.strip_prefix(label).is_some_and(|rest| rest.starts_with(": "));
+    let has_name =
+        label == BASELINE || warning.strip_prefix(label).is_some_and(|rest| rest.starts_with(": "));
     if has_name { warning.to_owned() } else { format!("{label}: {warning}") }
 }
 
@@ -241,7 +266,13 @@ mod tests {
     fn a_variant_is_named_once() {
         let of_option = "--job-option iodepth=32: iodepth: ioengine=psync has one I/O at a time";
         assert_eq!(labelled("--job-option iodepth=32", of_option), of_option);
-        assert_eq!(labelled("--job-option iodepth=3", of_option), format!("--job-option iodepth=3: {of_option}"));
-        assert_eq!((labelled(BASELINE, "a"), labelled("--set x=1", "a")), ("a".into(), "--set x=1: a".into()));
+        assert_eq!(
+            labelled("--job-option iodepth=3", of_option),
+            format!("--job-option iodepth=3: {of_option}")
+        );
+        assert_eq!(
+            (labelled(BASELINE, "a"), labelled("--set x=1", "a")),
+            ("a".into(), "--set x=1: a".into())
+        );
     }
 }

@@ -60,7 +60,12 @@ pub(crate) struct Console<'a> {
 }
 
 impl<'a> Console<'a> {
-    pub(crate) fn new(label: &str, iostat: Option<Nanos>, json: bool, trace: Option<TraceFile>) -> Self {
+    pub(crate) fn new(
+        label: &str,
+        iostat: Option<Nanos>,
+        json: bool,
+        trace: Option<TraceFile>,
+    ) -> Self {
         let bar = Bar::new(&printable(label));
         bar.expect(1000);
         Self {
@@ -81,7 +86,12 @@ impl<'a> Console<'a> {
 
     /// Enables the report during the run, which SIGUSR1 requests. It goes to stdout, as in fio, or
     /// to stderr if stdout is used for other output.
-    pub(crate) fn with_status(self, plan: &'a Plan, interrupt: &Interrupt, to_stderr: bool) -> Self {
+    pub(crate) fn with_status(
+        self,
+        plan: &'a Plan,
+        interrupt: &Interrupt,
+        to_stderr: bool,
+    ) -> Self {
         Self { status: Some(Status { interrupt: interrupt.clone(), plan, to_stderr }), ..self }
     }
 
@@ -132,14 +142,20 @@ impl Observer for Console<'_> {
         is_virtual && self.iostat.is_none()
     }
 
-    fn on_interval(&mut self, now: Instant, disk: &mut dyn FnMut() -> DiskStats, jobs: &[Progress]) {
+    fn on_interval(
+        &mut self,
+        now: Instant,
+        disk: &mut dyn FnMut() -> DiskStats,
+        jobs: &[Progress],
+    ) {
         if let Some(every) = self.iostat
             && now >= self.next_iostat
         {
             self.print_iostat(now, &disk(), jobs);
             self.next_iostat = self.next_iostat.saturating_add(every);
         }
-        self.bar.set(jobs.iter().map(|job| job.per_mille).sum::<u64>() / (jobs.len() as u64).max(1));
+        self.bar
+            .set(jobs.iter().map(|job| job.per_mille).sum::<u64>() / (jobs.len() as u64).max(1));
     }
 
     fn on_write_back(&mut self, dirty: Bytes, is_interrupted: bool) {
@@ -155,7 +171,10 @@ impl Observer for Console<'_> {
     }
 
     fn on_status(&mut self, so_far: RunOutcome, stack: &mut Stack, cached: Option<&BufferedIo>) {
-        let (Some(Status { plan, to_stderr, .. }), Some(device)) = (&self.status, &self.described) else { return };
+        let (Some(Status { plan, to_stderr, .. }), Some(device)) = (&self.status, &self.described)
+        else {
+            return;
+        };
         let (to_stderr, real, warnings) = (*to_stderr, plan.is_real(), plan.warnings.clone());
         stack.control_mut().settle(so_far.ended);
         let facts = Facts { plan, device, settings: None, stack, cached, real, warnings };
@@ -175,7 +194,12 @@ impl Watch for Console<'_> {
         self.trace.is_some()
     }
 
-    fn on_start(&mut self, device: &Description, stack: &Stack, jobs: &Roster<'_>) -> Result<(), Failure> {
+    fn on_start(
+        &mut self,
+        device: &Description,
+        stack: &Stack,
+        jobs: &Roster<'_>,
+    ) -> Result<(), Failure> {
         let short = device.name.split(':').next().unwrap_or_default();
         self.described = Some(device.clone());
         self.device = short.rsplit('/').next().unwrap_or(short).to_owned();

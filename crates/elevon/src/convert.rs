@@ -22,7 +22,8 @@ const MICROSECOND: u64 = 1000;
 pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
     let trace = TraceInput::new(&args.trace, args.dev.as_deref(), &Terminal)?;
     let TraceInput { name, device, .. } = &trace;
-    let format = WriteFormat::from_path(&args.out).map_err(|error| Failure::input(InputError::ConvertTo(error)))?;
+    let format = WriteFormat::from_path(&args.out)
+        .map_err(|error| Failure::input(InputError::ConvertTo(error)))?;
     let mut files = Files::default();
     trace.add_to(&mut files)?;
     let mut reader = trace.open()?;
@@ -35,7 +36,10 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
     let devices = &reader.report().devices;
     if let Some(device) = device.filter(|device| devices.iter().all(|(found, _)| found != device)) {
         let found: Vec<String> = devices.iter().map(|(found, _)| found.to_string()).collect();
-        return Err(Failure::named(name, InputError::NoEventOf { device, found: found.join(", ") }));
+        return Err(Failure::named(
+            name,
+            InputError::NoEventOf { device, found: found.join(", ") },
+        ));
     }
     place.commit()?;
     if reader.report().gap_count > 0 && !format.has_gaps() {
@@ -50,7 +54,8 @@ pub(crate) fn convert(args: &ConvertArgs) -> Result<Ending, Failure> {
 fn write_all(reader: &mut Reader, name: &str, place: &TracePlace) -> Result<u64, Failure> {
     let bar = Bar::new(name);
     let unread = |error| MachineError::Read { trace: name.to_owned(), error };
-    let first = reader.next_batch().map_err(unread)?.map(<[TraceEvent]>::to_vec).unwrap_or_default();
+    let first =
+        reader.next_batch().map_err(unread)?.map(<[TraceEvent]>::to_vec).unwrap_or_default();
     // A trace of many CPUs is as many files of blktrace. If there are no more descriptors, creating
     // one of the files says so.
     let _ = elevon_host::raise_descriptor_limit();

@@ -54,7 +54,9 @@ fn command(command: &CtlCommand) -> Result<Value, Failure> {
             }
             json!({ "command": "explain", "tenant": tenant, "over_ms": (seconds * 1000.0) as u64 })
         }
-        CtlCommand::Set { tenant, setting } => json!({ "command": "set", "tenant": tenant, "setting": setting }),
+        CtlCommand::Set { tenant, setting } => {
+            json!({ "command": "set", "tenant": tenant, "setting": setting })
+        }
         CtlCommand::Fault { device, rules } => {
             let rules: Vec<&String> = rules.iter().filter(|rule| *rule != "off").collect();
             json!({ "command": "fault", "device": device, "rules": rules })
@@ -122,10 +124,13 @@ fn ask_over(stream: &mut UnixStream, socket: &Path, command: &Value) -> Result<V
     let patience = patience(command);
     let waited = |error: io::Error| match error.kind() {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            let words = format!("no answer in {} s: the server hangs or is stopped", patience.as_secs());
+            let words =
+                format!("no answer in {} s: the server hangs or is stopped", patience.as_secs());
             failed(io::Error::new(io::ErrorKind::TimedOut, words))
         }
-        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => failed(io::Error::new(error.kind(), ENDED)),
+        io::ErrorKind::ConnectionReset | io::ErrorKind::BrokenPipe => {
+            failed(io::Error::new(error.kind(), ENDED))
+        }
         _ => failed(error),
     };
     stream.set_read_timeout(Some(patience)).map_err(failed)?;
@@ -134,11 +139,15 @@ fn ask_over(stream: &mut UnixStream, socket: &Path, command: &Value) -> Result<V
     if BufReader::new(stream).read_line(&mut line).map_err(waited)? == 0 {
         return Err(failed(io::Error::new(io::ErrorKind::UnexpectedEof, ENDED)).into());
     }
-    let no_control_socket = "no answer to a command; is it the path of --control, or of the key control?";
-    let answer: Value = serde_json::from_str(&line).map_err(|_| failed(io::Error::other(no_control_socket)))?;
+    let no_control_socket =
+        "no answer to a command; is it the path of --control, or of the key control?";
+    let answer: Value =
+        serde_json::from_str(&line).map_err(|_| failed(io::Error::other(no_control_socket)))?;
     match answer["error"].as_str() {
         // A configuration is refused in several lines.
-        Some(error) => Err(Failure::Input(error.lines().map(|line| InputError::Refused(line.to_owned())).collect())),
+        Some(error) => Err(Failure::Input(
+            error.lines().map(|line| InputError::Refused(line.to_owned())).collect(),
+        )),
         None => Ok(answer),
     }
 }
@@ -182,12 +191,17 @@ fn number_of(value: &Value) -> u64 {
 /// Writes rows in columns; the first row is the heads, and columns of numbers are aligned right.
 pub(crate) fn columns(rows: &[Vec<String>], is_number: &[bool]) -> String {
     let mut out = String::new();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..is_number.len()).map(width).collect();
     for row in rows {
         let mut line = String::new();
         for ((cell, &width), &is_number) in row.iter().zip(&widths).zip(is_number) {
-            let _ = if is_number { write!(line, "{cell:>width$}  ") } else { write!(line, "{cell:<width$}  ") };
+            let _ = if is_number {
+                write!(line, "{cell:>width$}  ")
+            } else {
+                write!(line, "{cell:<width$}  ")
+            };
         }
         let _ = writeln!(out, "{}", line.trim_end());
     }
@@ -195,8 +209,11 @@ pub(crate) fn columns(rows: &[Vec<String>], is_number: &[bool]) -> String {
 }
 
 fn exports(all: &Value) -> String {
-    let mut rows =
-        vec![["export", "device", "tenant", "start", "bytes", "clients", "state"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["export", "device", "tenant", "start", "bytes", "clients", "state"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for export in list(all) {
         let clients = list(&export["clients"]).count();
         let state = match (export["drained"] == true, export["read_only"] == true) {
@@ -213,12 +230,20 @@ fn exports(all: &Value) -> String {
 }
 
 fn connections(all: &Value) -> String {
-    let mut rows = vec![["connection", "export", "tenant", "client", "age"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["connection", "export", "tenant", "client", "age"].map(str::to_owned).to_vec()];
     for of in list(all) {
         // One that has opened nothing yet has no export.
-        let [export, tenant] = ["export", "tenant"].map(|key| of[key].as_str().unwrap_or("-").to_owned());
+        let [export, tenant] =
+            ["export", "tenant"].map(|key| of[key].as_str().unwrap_or("-").to_owned());
         let (number, age) = (number_of(&of["connection"]), number_of(&of["age_ns"]));
-        rows.push(vec![number.to_string(), export, tenant, word(&of["peer"]).to_owned(), number::span(age as f64)]);
+        rows.push(vec![
+            number.to_string(),
+            export,
+            tenant,
+            word(&of["peer"]).to_owned(),
+            number::span(age as f64),
+        ]);
     }
     columns(&rows, &[true, false, false, false, true])
 }
@@ -259,8 +284,9 @@ fn device(device: &Value) -> String {
         let bytes = |key: &str| number::bytes_decimal(number_of(&tenant["bytes"][key]) as f64);
         // There is none of a tenant without I/O.
         let (client, device) = (&tenant["client"]["latency_ns"], &tenant["latency_ns"]);
-        let time =
-            |of: &Value, key: &str| of[key].as_u64().map_or_else(|| "-".to_owned(), |ns| number::span(ns as f64));
+        let time = |of: &Value, key: &str| {
+            of[key].as_u64().map_or_else(|| "-".to_owned(), |ns| number::span(ns as f64))
+        };
         let settings: Vec<String> = tenant["settings"]
             .as_object()
             .into_iter()
@@ -314,10 +340,15 @@ fn cache_lines(cache: &Value) -> Vec<String> {
         let share = hits as f64 * 100.0 / reads as f64;
         lines.push(format!("page cache: {share:.1} % of {reads} reads were answered from it"));
     }
-    for (key, words) in [("paused_ns", "the limit of dirty pages"), ("starved_ns", "a lack of free memory")] {
+    for (key, words) in
+        [("paused_ns", "the limit of dirty pages"), ("starved_ns", "a lack of free memory")]
+    {
         let time = number_of(&cache[key]);
         if time > 0 {
-            lines.push(format!("page cache: {} in which its I/O was held by {words}", number::span(time as f64)));
+            lines.push(format!(
+                "page cache: {} in which its I/O was held by {words}",
+                number::span(time as f64)
+            ));
         }
     }
     lines
@@ -357,11 +388,17 @@ fn explained(device: &Value) -> String {
     let span = number::span(number_of(&device["ns"]) as f64);
     let iops = number::significant(device["iops"].as_f64().unwrap_or_default(), 4);
     let in_flight = number_of(&device["in_flight"]);
-    let mut out = format!("{tenant} on device {name}, over {span}: {iops} IOPS, {rate}/s, {in_flight} in flight\n");
+    let mut out = format!(
+        "{tenant} on device {name}, over {span}: {iops} IOPS, {rate}/s, {in_flight} in flight\n"
+    );
     // With a page cache requests may need no I/O.
     let answered = device["requests_per_second"].as_f64().filter(|rate| *rate > 0.0);
     if let Some(answered) = answered {
-        let _ = writeln!(out, "  {} requests/s of its clients were answered", number::significant(answered, 4));
+        let _ = writeln!(
+            out,
+            "  {} requests/s of its clients were answered",
+            number::significant(answered, 4)
+        );
     }
     for setting in strings(&device["settings"]) {
         let _ = writeln!(out, "  in force: {setting}");
@@ -373,14 +410,17 @@ fn explained(device: &Value) -> String {
     if let Some(missed) = device["reserve_missed_ns"].as_u64() {
         let _ = writeln!(out, "  reserve: {}", reserve_in_words(Nanos::new(missed)));
     }
-    if let Some(line) = weight_line(number_of(&device["shares_missed_ns"]), number_of(&device["ns"])) {
+    if let Some(line) =
+        weight_line(number_of(&device["shares_missed_ns"]), number_of(&device["ns"]))
+    {
         let _ = writeln!(out, "  {line}");
     }
     let waiting = waiting_line(&device["waiting"]);
     if let Some(line) = &waiting {
         let _ = writeln!(out, "  {line}");
     }
-    let causes: Vec<&Value> = list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
+    let causes: Vec<&Value> =
+        list(&device["causes"]).filter(|cause| number_of(&cause["ns"]) > 0).collect();
     if causes.is_empty() && of_cache.is_empty() && waiting.is_none() {
         let words = if answered.is_some() { "its requests needed no I/O" } else { "it had no I/O" };
         let _ = writeln!(out, "  nothing of it waited: {words}");
@@ -419,9 +459,14 @@ mod tests {
             let device = json!({ "device": "d", "tenant": "gold", "ns": 1_000_000_000_u64, "shares_missed_ns": nanos });
             let explain = CtlCommand::Explain { tenant: "gold".to_owned(), seconds: 1.0 };
             let explained = text(&explain, &json!({ "devices": [device] }));
-            [stats, explained].map(|text| text.lines().filter(|line| line.contains("weight not")).count())
+            [stats, explained]
+                .map(|text| text.lines().filter(|line| line.contains("weight not")).count())
         };
-        assert_eq!((lost(20_000_000), lost(20_000_001)), ([0, 0], [1, 1]), "a fiftieth of the time");
+        assert_eq!(
+            (lost(20_000_000), lost(20_000_001)),
+            ([0, 0], [1, 1]),
+            "a fiftieth of the time"
+        );
         let line = "weight not in force: 12.5 % of the device's time was due to it and lost, \
                     because all of its requests were in the device, which orders them by itself";
         assert_eq!(weight_line(125, 1000).as_deref(), Some(line));
@@ -444,9 +489,12 @@ mod tests {
             "client": { "latency_ns": { "total": 3, "p50": 9_000, "p99": p50 } } })
         };
         let tenants = [tenant("a", json!(1_500)), tenant("b", Value::Null)];
-        let answer = json!({ "devices": [{ "name": "d", "at_ns": 1_000_000_000_u64, "tenants": tenants }] });
+        let answer =
+            json!({ "devices": [{ "name": "d", "at_ns": 1_000_000_000_u64, "tenants": tenants }] });
         let lines = text(&CtlCommand::Stats, &answer);
-        let last = |line: &str| line.split_whitespace().rev().take(4).map(str::to_owned).collect::<Vec<_>>();
+        let last = |line: &str| {
+            line.split_whitespace().rev().take(4).map(str::to_owned).collect::<Vec<_>>()
+        };
         assert_eq!(
             lines.lines().skip(2).map(last).collect::<Vec<_>>(),
             [["1.50us", "1.50us", "1.50us", "9.00us"], ["-", "-", "-", "9.00us"]],
@@ -461,7 +509,8 @@ mod tests {
         let line = "page cache, write-back: 75.0 % of what was read was there; 8000kB cached, 4096B dirty, 0B written back; a write-back or a flush failed (I/O): no flush succeeds";
         assert_eq!(cache_line(&cache).as_deref(), Some(line));
         assert_eq!((cache_line(&Value::Null), cache_lines(&Value::Null)), (None, Vec::new()));
-        let of = json!({ "reads": 8, "hits": 6, "writes": 1, "paused_ns": 1_500_000, "starved_ns": 0 });
+        let of =
+            json!({ "reads": 8, "hits": 6, "writes": 1, "paused_ns": 1_500_000, "starved_ns": 0 });
         let lines = [
             "page cache: 75.0 % of 8 reads were answered from it",
             "page cache: 1.50ms in which its I/O was held by the limit of dirty pages",

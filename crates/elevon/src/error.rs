@@ -18,7 +18,9 @@ pub(crate) enum CommandError {
     #[error("--check is for a configuration, whose name ends in .toml")]
     CheckOfNoConfig,
     /// A single export, and nowhere to listen.
-    #[error("--listen is not given; write --listen unix:PATH or --listen tcp:HOST:PORT, or name a CONFIG.toml")]
+    #[error(
+        "--listen is not given; write --listen unix:PATH or --listen tcp:HOST:PORT, or name a CONFIG.toml"
+    )]
     NoListen,
     /// `--client` where no authority signs the certificates of clients.
     #[error(

@@ -6,7 +6,9 @@ use elevon_plan::failure::{Ending, Failure, ValueError};
 use elevon_plan::files::Files;
 use elevon_plan::output::NewFile;
 use elevon_report::inspect::{self, PageRequests};
-use elevon_trace::analysis::{Inspection, ProcessStats, RequestRecord, RequestSink, RequestWriter, inspect_part};
+use elevon_trace::analysis::{
+    Inspection, ProcessStats, RequestRecord, RequestSink, RequestWriter, inspect_part,
+};
 use elevon_whatif::select;
 use elevon_whatif::trace_input::TraceInput;
 
@@ -20,12 +22,17 @@ pub(crate) fn inspect(args: &InspectArgs) -> Result<Ending, Failure> {
     check_files(args, &trace)?;
     let mut takers = Takers::new(args)?;
     let sink = takers.is_wanted().then_some(&mut takers as &mut dyn RequestSink);
-    let found = trace.read(|open, device, progress| inspect_part(open, device, &selection, sink, progress));
+    let found =
+        trace.read(|open, device, progress| inspect_part(open, device, &selection, sink, progress));
     let found = found.map_err(|error| trace.failure(error))?;
     if trace.device.is_none() && found.report.devices.len() > 1 {
         let all: u64 = found.report.devices.iter().map(|&(_, events)| events).sum();
-        let own =
-            found.report.devices.iter().find(|(device, _)| *device == found.device).map_or(0, |&(_, events)| events);
+        let own = found
+            .report
+            .devices
+            .iter()
+            .find(|(device, _)| *device == found.device)
+            .map_or(0, |&(_, events)| events);
         let others = all.saturating_sub(own);
         tell(&format!(
             "{}: device {} is taken, which has all but {others} of {all} events; --dev chooses another",

@@ -63,7 +63,8 @@ fn compare(from: Kernel, to: Kernel) -> String {
     if count == 0 {
         return format!("Linux {} and {} have the same rules here.\n", from.name(), to.name());
     }
-    let rules = if count == 1 { "1 rule differs".to_owned() } else { format!("{count} rules differ") };
+    let rules =
+        if count == 1 { "1 rule differs".to_owned() } else { format!("{count} rules differ") };
     let mut text = format!("{rules} between Linux {} and {}:\n", from.release(), to.release());
     let width = from.name().len().max(to.name().len());
     let mut area = "";

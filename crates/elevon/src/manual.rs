@@ -72,7 +72,10 @@ fn write_page(command: &Command, folder: &Path) -> Result<(), Failure> {
     let mut text = Vec::new();
     page.render(&mut text).map_err(|error| NewFile::failure("", &path, error))?;
     NewFile::create("", &path)?.commit(&text)?;
-    command.get_subcommands().filter(|of| !of.is_hide_set()).try_for_each(|of| write_page(of, folder))
+    command
+        .get_subcommands()
+        .filter(|of| !of.is_hide_set())
+        .try_for_each(|of| write_page(of, folder))
 }
 
 #[cfg(test)]
@@ -85,7 +88,10 @@ mod tests {
         let values = |of: &str, id: &str| {
             let command = command.find_subcommand(of).expect(of);
             let arg = command.get_arguments().find(|arg| arg.get_id() == id).expect(id);
-            arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect::<Vec<_>>()
+            arg.get_possible_values()
+                .iter()
+                .map(|value| value.get_name().to_owned())
+                .collect::<Vec<_>>()
         };
         for (of, id, name) in [
             ("run", "device", "hdd-7200"),
@@ -95,7 +101,11 @@ mod tests {
             ("kernels", "to", "6.12"),
             ("reproduce", "name", "io-ticks"),
         ] {
-            assert!(values(of, id).iter().any(|value| value == name), "{of} {id}: {:?}", values(of, id));
+            assert!(
+                values(of, id).iter().any(|value| value == name),
+                "{of} {id}: {:?}",
+                values(of, id)
+            );
         }
     }
 
@@ -103,16 +113,24 @@ mod tests {
     fn every_command_has_a_page_and_completions() {
         let folder = tempfile::tempdir().expect("a folder");
         pages(&ManArgs { folder: folder.path().to_owned() }).expect("pages");
-        for (name, part) in [("elevon", "elevon"), ("elevon-run", "JOB.fio"), ("elevon-sweep-merge", "shards")] {
-            let text = std::fs::read_to_string(folder.path().join(format!("{name}.1"))).expect(name);
+        for (name, part) in
+            [("elevon", "elevon"), ("elevon-run", "JOB.fio"), ("elevon-sweep-merge", "shards")]
+        {
+            let text =
+                std::fs::read_to_string(folder.path().join(format!("{name}.1"))).expect(name);
             assert!(text.contains(".TH") && text.contains(part), "{name}: {text}");
         }
         for command in Cli::command().get_subcommands() {
-            assert!(folder.path().join(format!("elevon-{}.1", command.get_name())).exists(), "{}", command.get_name());
+            assert!(
+                folder.path().join(format!("elevon-{}.1", command.get_name())).exists(),
+                "{}",
+                command.get_name()
+            );
         }
         let new = folder.path().join("share/man1");
         pages(&ManArgs { folder: new.clone() }).expect("a folder is made");
-        let error = pages(&ManArgs { folder: new.join("elevon.1") }).expect_err("a file").to_string();
+        let error =
+            pages(&ManArgs { folder: new.join("elevon.1") }).expect_err("a file").to_string();
         assert!(error.contains("elevon.1: is not a directory; name a folder"), "{error}");
     }
 }

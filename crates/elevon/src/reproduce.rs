@@ -58,9 +58,23 @@ macro_rules! experiment {
 }
 
 const EXPERIMENTS: &[Experiment] = &[
-    experiment!("aligned-bio", "read-1028k.fio", "read-512m.fio", "sequential.fio", "trace-dd.fio", "trace.fio"),
+    experiment!(
+        "aligned-bio",
+        "read-1028k.fio",
+        "read-512m.fio",
+        "sequential.fio",
+        "trace-dd.fio",
+        "trace.fio"
+    ),
     experiment!("bfq-injection", "depth.fio", "five-readers.fio", "four-readers.fio", "mix.fio"),
-    experiment!("content-ioprio", "faults.fio", "launch.fio", "randread.fio", "sqlite.fio", "storage.fio"),
+    experiment!(
+        "content-ioprio",
+        "faults.fio",
+        "launch.fio",
+        "randread.fio",
+        "sqlite.fio",
+        "storage.fio"
+    ),
     experiment!("io-throttle", "limited.fio", "two-levels.fio", "two-readers.fio"),
     experiment!(
         "io-ticks",
@@ -93,8 +107,12 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Ending, Failure> {
     }
     let Some(experiment) = EXPERIMENTS.iter().find(|experiment| experiment.name == name) else {
         let known: Vec<&str> = names().collect();
-        let known = format!("{}; an experiment of your own is a file whose name ends in .toml", known.join(", "));
-        let unknown = UnknownName { kind: "experiment", name: name.clone(), meant: String::new(), known };
+        let known = format!(
+            "{}; an experiment of your own is a file whose name ends in .toml",
+            known.join(", ")
+        );
+        let unknown =
+            UnknownName { kind: "experiment", name: name.clone(), meant: String::new(), known };
         return Err(Failure::named("reproduce", unknown));
     };
     of_definition(args, name, experiment.definition(args.full), &|job| experiment.job(job))
@@ -110,7 +128,8 @@ impl Experiment {
     /// Returns the path of a job file in the source tree, and its text.
     fn job(&self, job: &str) -> Result<(String, String), Failure> {
         let found = self.jobs.iter().find(|(name, _)| *name == job);
-        let (name, text) = found.unwrap_or_else(|| panic!("{}: {job} is not part of the binary", self.name));
+        let (name, text) =
+            found.unwrap_or_else(|| panic!("{}: {job} is not part of the binary", self.name));
         Ok((format!("experiments/{}/{name}", self.name), (*text).to_owned()))
     }
 }
@@ -150,7 +169,8 @@ fn of_definition(
     drop(lab);
     let Report { document, missed } = write::report(&definition, &globals)?;
     let printed = emit_text(&document.text());
-    let page = page.map_or(Ok(()), |file| file.commit(document.html("simulated devices").as_bytes()));
+    let page =
+        page.map_or(Ok(()), |file| file.commit(document.html("simulated devices").as_bytes()));
     all([printed, page])?;
     missed.iter().for_each(|line| tell(&format!("{label}: {line}")));
     Ok(if missed.is_empty() { Ending::Done } else { Ending::Failed })

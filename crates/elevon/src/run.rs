@@ -21,12 +21,16 @@ use crate::trace::{TraceFile, blktrace_form};
 
 pub(crate) fn run(args: &RunArgs) -> Result<Ending, Failure> {
     let plan = Plan::new(&args.jobs, &args.stack.options)?;
-    let label = args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
+    let label =
+        args.jobs.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" ");
     run_plan(&plan, &label, &args.report)
 }
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Ending, Failure> {
-    let stack = StackOptions { ioprio: args.how.ioprio.options.ioprio.clone(), ..args.stack.options.clone() };
+    let stack = StackOptions {
+        ioprio: args.how.ioprio.options.ioprio.clone(),
+        ..args.stack.options.clone()
+    };
     refuse_options_of_jobs(&stack)?;
     let replay = Replay::read(&args.input, &args.how.options(), &stack, &Terminal)?;
     let plan = replay.plan(&stack)?;
@@ -43,7 +47,11 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
         files.add_output(format!("--html {}", path.display()), path)?;
     }
     let form = blktrace_form(args, plan.kernel)?;
-    let trace = args.trace.as_deref().map(|path| TraceFile::new(path, form, &plan.command, &mut files)).transpose()?;
+    let trace = args
+        .trace
+        .as_deref()
+        .map(|path| TraceFile::new(path, form, &plan.command, &mut files))
+        .transpose()?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     warn(&plan.warnings);
@@ -59,7 +67,9 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     let printed = match args.output_format {
         OutputFormat::Normal => emit_text(&text::report(&result)),
         OutputFormat::Json => emit(&json::report(&result, JsonOptions::default())),
-        OutputFormat::JsonPlus => emit(&json::report(&result, JsonOptions { bins: true, series: true })),
+        OutputFormat::JsonPlus => {
+            emit(&json::report(&result, JsonOptions { bins: true, series: true }))
+        }
     };
     let page = page.map_or(Ok(()), |file| {
         let variant = Variant { label, result: &result };
@@ -73,6 +83,9 @@ fn interval(seconds: f64) -> Result<Nanos, Failure> {
     if (0.001..=86_400.0).contains(&seconds) {
         Ok(Nanos::new((seconds * 1e9) as u64))
     } else {
-        Err(Failure::named(format!("--iostat {seconds}"), ValueError::expected("seconds from 0.001 to 86400")))
+        Err(Failure::named(
+            format!("--iostat {seconds}"),
+            ValueError::expected("seconds from 0.001 to 86400"),
+        ))
     }
 }

@@ -20,14 +20,14 @@ use elevon_core::nearest::{did_you_mean, nearest};
 use elevon_core::units::{Nanos, TenantId};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::serve::{
-    BUSY_POLL, HOLD, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, is_owner, on_loss, request_memory,
-    socket_mode,
+    BUSY_POLL, HOLD, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, is_owner, on_loss,
+    request_memory, socket_mode,
 };
 use elevon_host::interrupt::Interrupt;
 use elevon_host::passed::{self, Passed};
 use elevon_serve::{
-    Address, ConnectionLimits, Exported, Field, Hooks, Level, Owner, Record, Reload, Server, SocketAccess, Tls,
-    UpstreamAddress,
+    Address, ConnectionLimits, Exported, Field, Hooks, Level, Owner, Record, Reload, Server,
+    SocketAccess, Tls, UpstreamAddress,
 };
 
 use elevon_plan::failure::{Ending, Failure, InputError, MachineError, ValueError};
@@ -97,7 +97,9 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     if args.check {
         if setup.addresses.is_empty() && setup.of_exports.is_empty() {
             let name = path.display();
-            warn(&[format!("{name}: no key listen: only sockets that the server is started with are served")]);
+            warn(&[format!(
+                "{name}: no key listen: only sockets that the server is started with are served"
+            )]);
         }
         return check(&mut setup, path);
     }
@@ -117,8 +119,10 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         opened.push(device);
     }
     let exports = exports_of(&setup, path, &opened)?;
-    let warnings = [std::mem::take(&mut setup.warnings), overlapping(&setup.file.exports, &exports)].concat();
-    let names: Vec<Named> = exports.iter().map(|export| named(export, setup.tls.as_ref())).collect();
+    let warnings =
+        [std::mem::take(&mut setup.warnings), overlapping(&setup.file.exports, &exports)].concat();
+    let names: Vec<Named> =
+        exports.iter().map(|export| named(export, setup.tls.as_ref())).collect();
     exports.into_iter().for_each(|export| server.add_export(export));
     if let Some(control) = &setup.file.control {
         let listening = server.listen_for_commands(Path::new(&control.value));
@@ -127,7 +131,8 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     let running = Running::new(path.clone(), setup.file, served, files, warnings);
     let watch = Watch::new(running.watched());
     let (nbd, of_exports) = (setup.addresses, setup.of_exports);
-    let addresses = Addresses { nbd, of_exports, access: setup.access, metrics: setup.metrics, passed };
+    let addresses =
+        Addresses { nbd, of_exports, access: setup.access, metrics: setup.metrics, passed };
     set_tls(&mut server, setup.tls);
     run(server, addresses, &names, &interrupt, (watch, Some(reload_of(running))))
 }
@@ -136,7 +141,13 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
 fn exports_of(setup: &Setup, path: &Path, opened: &[Opened]) -> Result<Vec<Exported>, Failure> {
     let name = path.display().to_string();
     for (table, opened) in setup.file.devices.iter().zip(opened) {
-        warn(&opened.notes.iter().map(|note| config::said_of(&name, table, note)).collect::<Vec<_>>());
+        warn(
+            &opened
+                .notes
+                .iter()
+                .map(|note| config::said_of(&name, table, note))
+                .collect::<Vec<_>>(),
+        );
     }
     let (exports, warnings) = setup.exports(opened)?;
     warn(&warnings);
@@ -153,16 +164,19 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
         let table = &setup.file.devices[index];
         opened.push(open::look(&planned).map_err(|failure| config::placed(table, failure))?);
         if let (Target::Real(device), true) = (&planned.plan.target, is_written) {
-            let parts = table.parts.iter().map(|part| (&part.device, Path::new(&part.device.value)));
+            let parts =
+                table.parts.iter().map(|part| (&part.device, Path::new(&part.device.value)));
             let own = table.parts.is_empty().then_some((&table.device, &**device));
             for (given, path) in own.into_iter().chain(parts) {
                 let refused = |error| format!("{}: cannot be written: {error}", given.value);
-                elevon_host::file::may_write(path).map_err(|error| config::wrong(given, refused(error)))?;
+                elevon_host::file::may_write(path)
+                    .map_err(|error| config::wrong(given, refused(error)))?;
             }
         }
     }
     for export in exports_of(setup, path, &opened)? {
-        let (device, tenants) = (&setup.file.devices[export.device].name, &setup.tenants[export.device].tenants);
+        let (device, tenants) =
+            (&setup.file.devices[export.device].name, &setup.tenants[export.device].tenants);
         let tenant = export.tenant.index().checked_sub(1).map_or("/", |index| &tenants[index].path);
         let access = if export.disk.read_only { ", read-only" } else { "" };
         let (name, size, start) = (&export.name, export.disk.size, export.start);
@@ -226,34 +240,48 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
 
 fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result<Ending, Failure> {
     let nbd = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
-    let metrics = args
-        .metrics
-        .as_deref()
-        .map(|text| Address::of_metrics(text).map_err(|error| Failure::named(format!("--metrics {text}"), error)));
+    let metrics = args.metrics.as_deref().map(|text| {
+        Address::of_metrics(text)
+            .map_err(|error| Failure::named(format!("--metrics {text}"), error))
+    });
     let tls = tls::of_args(args)?;
     warn(&tls.as_ref().map(tls::warnings).unwrap_or_default());
     let of_exports = Vec::new();
-    let addresses = Addresses { nbd, of_exports, access: access(args)?, metrics: metrics.transpose()?, passed };
+    let addresses =
+        Addresses { nbd, of_exports, access: access(args)?, metrics: metrics.transpose()?, passed };
     let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
     if name.len() > NAME_MAX || name.contains(char::is_control) {
         let expected = format!("at most {NAME_MAX} bytes and no control characters");
         return Err(Failure::named("--name", ValueError::expected(expected)));
     }
-    let parse = |text: &str| busy_poll(text).map_err(|error| Failure::named(format!("--busy-poll {text}"), error));
+    let parse = |text: &str| {
+        busy_poll(text).map_err(|error| Failure::named(format!("--busy-poll {text}"), error))
+    };
     let busy_poll = args.busy_poll.as_deref().map_or(Ok(BUSY_POLL), parse)?;
-    let parse =
-        |text: &str| request_memory(text).map_err(|error| Failure::named(format!("--request-memory {text}"), error));
+    let parse = |text: &str| {
+        request_memory(text)
+            .map_err(|error| Failure::named(format!("--request-memory {text}"), error))
+    };
     let request_memory = args.request_memory.as_deref().map_or(Ok(REQUEST_MEMORY), parse)?;
-    let plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args, device), None)?;
+    let plan =
+        Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args, device), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
     let tenant_path = args.tenant.clone().unwrap_or_default();
     // Without jobs, every tenant of the file seems to be without a use.
-    warn(&plan.warnings.iter().filter(|line| !plan.tenants.warnings.contains(line)).cloned().collect::<Vec<_>>());
+    warn(
+        &plan
+            .warnings
+            .iter()
+            .filter(|line| !plan.tenants.warnings.contains(line))
+            .cloned()
+            .collect::<Vec<_>>(),
+    );
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     let all = args.max_connections.unwrap_or(MAX_CONNECTIONS);
     let limits = ConnectionLimits { all, of_client: None, request_memory };
     let mut server = Server::new(limits, log::log);
-    let is_watched = args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
+    let is_watched =
+        args.control.is_some() || args.metrics.is_some() || !addresses.passed.is_empty();
     let hold = hold(args, &plan)?;
     let planned = Planned {
         plan,
@@ -299,20 +327,26 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
 fn hold(args: &ServeArgs, plan: &Plan) -> Result<Nanos, Failure> {
     let Some(text) = &args.on_loss else { return Ok(HOLD) };
     if !matches!(plan.target, Target::Nbd(_)) {
-        return Err(Failure::named("--on-loss", ValueError::expected("a disk of another server, nbd://HOST/EXPORT")));
+        return Err(Failure::named(
+            "--on-loss",
+            ValueError::expected("a disk of another server, nbd://HOST/EXPORT"),
+        ));
     }
     on_loss(text).map_err(|error| Failure::named(format!("--on-loss {text}"), error))
 }
 
 /// Returns the users that may connect to the sockets of options.
 fn access(args: &ServeArgs) -> Result<SocketAccess, Failure> {
-    let mode = args
-        .socket_mode
-        .as_deref()
-        .map(|text| socket_mode(text).map_err(|error| Failure::named(format!("--socket-mode {text}"), error)));
+    let mode = args.socket_mode.as_deref().map(|text| {
+        socket_mode(text).map_err(|error| Failure::named(format!("--socket-mode {text}"), error))
+    });
     let group = args.socket_group.as_deref().map(|text| {
-        let unknown =
-            || Failure::named(format!("--socket-group {text}"), ValueError::expected("a group of the system"));
+        let unknown = || {
+            Failure::named(
+                format!("--socket-group {text}"),
+                ValueError::expected("a group of the system"),
+            )
+        };
         config::group_of(text).ok_or_else(unknown)
     });
     Ok(SocketAccess { mode: mode.transpose()?, group: group.transpose()? })
@@ -364,7 +398,8 @@ fn run(
         lines.extend(here.map(|export| bound.uri(export.scheme, &export.name)));
     }
     addresses.passed.into_iter().for_each(|(name, socket)| server.adopt(&name, socket));
-    let metrics = addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
+    let metrics =
+        addresses.metrics.as_ref().map(|address| server.listen_for_http(address)).transpose()?;
     let mut lines: String = lines.iter().map(|line| format!("{line}\n")).collect();
     match metrics {
         Some(Address::Tcp(place)) => lines += &format!("metrics: http://{place}/metrics\n"),
@@ -377,8 +412,7 @@ fn run(
         watch.borrow_mut().look();
         notify::tell_again();
         if let (true, Some(signal), false) = (interrupt.is_set(), interrupt.signal(), is_text) {
-            let message =
-                "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
+            let message = "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
             let fields = [("signal", Field::Number(signal as u64))];
             log::log(&Record { level: Level::Info, target: "server", message, fields: &fields });
         }
@@ -387,7 +421,8 @@ fn run(
     let reload_wanted = || interrupt.take_reload_request();
     let watchdog = notify::watchdog();
     let (notify, page) = (notify::notify, elevon_report::live::page);
-    let hooks = Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify, watchdog, page };
+    let hooks =
+        Hooks { stop: &stop, reload_wanted: &reload_wanted, reload, notify, watchdog, page };
     // A server ends when it is told to, by a signal or a command.
     let ending = if server.run(hooks)? { Ending::Done } else { Ending::Failed };
     // What is not read by now is not waited for.
@@ -433,7 +468,11 @@ fn device_of(file: &str) -> String {
             || matches!(target(file), Ok(Target::Simulated(_)))
             || nearest(name, profiles::names()).is_some()
     };
-    if file.contains('/') || (!is_file && is_simulated()) { file.to_owned() } else { format!("./{file}") }
+    if file.contains('/') || (!is_file && is_simulated()) {
+        file.to_owned()
+    } else {
+        format!("./{file}")
+    }
 }
 
 /// Returns a failure about `--device` as one about the file that was given in its place.
@@ -456,7 +495,8 @@ fn tenant(plan: &Plan, path: Option<&str>) -> Result<TenantId, Failure> {
     let tenants = &plan.tenants.tenants;
     let Some(path) = path else {
         // What is served would be the root's, and none of their settings would hold.
-        let names = tenants.iter().map(|tenant| tenant.path.as_str()).collect::<Vec<_>>().join(", ");
+        let names =
+            tenants.iter().map(|tenant| tenant.path.as_str()).collect::<Vec<_>>().join(", ");
         let is_none = tenants.is_empty();
         let error = CommandError::WhichTenant { names };
         return if is_none { Ok(TenantId(0)) } else { Err(Failure::named("--tenants", error)) };
@@ -477,7 +517,10 @@ fn default_name(file: &Path) -> String {
     let text = file.to_string_lossy();
     // Parameters of a device may have slashes: bandwidth=1GB/s.
     let path = if file.exists() { &text } else { text.split(':').next().unwrap_or_default() };
-    let name = Path::new(path).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let name = Path::new(path)
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default();
     name.trim_start_matches('@').to_owned()
 }
 
@@ -493,7 +536,8 @@ struct Named {
 /// Returns an export as its addresses are printed: `nbds` asks clients to use TLS, without which no
 /// client has a name among the export's clients.
 fn named(export: &Exported, tls: Option<&Tls>) -> Named {
-    let by_name = export.clients.iter().all(|client| !is_owner(client)) && !export.clients.is_empty();
+    let by_name =
+        export.clients.iter().all(|client| !is_owner(client)) && !export.clients.is_empty();
     let takes_tls = tls.is_some_and(Tls::is_required) || by_name;
     let scheme = if takes_tls { "nbds" } else { "nbd" };
     Named { name: export.name.clone(), scheme, listen: export.listen.clone() }

@@ -46,7 +46,9 @@ fn print(report: SweepReport, format: TextOrJson) -> Result<Ending, Failure> {
             TextOrJson::Json => emit(json)?,
         }
         let folder = folder.display();
-        tell(&format!("results.csv, .jsonl and .parquet, summary.txt and index.html are in {folder}"));
+        tell(&format!(
+            "results.csv, .jsonl and .parquet, summary.txt and index.html are in {folder}"
+        ));
     }
     Ok(report.ending)
 }

@@ -58,11 +58,16 @@ impl TenantLines {
         let mut out = String::new();
         let width = self.paths.iter().map(|path| path.chars().count()).max().unwrap_or(0).max(6);
         if has_header && !self.paths.is_empty() {
-            let _ = writeln!(out, "{:<width$} {:>10} {:>12} {:>10} {:>12}", "Tenant", "r/s", "rkB/s", "w/s", "wkB/s");
+            let _ = writeln!(
+                out,
+                "{:<width$} {:>10} {:>12} {:>10} {:>12}",
+                "Tenant", "r/s", "rkB/s", "w/s", "wkB/s"
+            );
         }
         let seconds = now.since(self.last_at).get() as f64 / 1e9;
         for ((path, sum), last) in self.paths.iter().zip(&sums).zip(&self.last) {
-            let rate = |n: usize| if seconds > 0.0 { (sum[n] - last[n]) as f64 / seconds } else { 0.0 };
+            let rate =
+                |n: usize| if seconds > 0.0 { (sum[n] - last[n]) as f64 / seconds } else { 0.0 };
             let [r, w, rkb, wkb] = [rate(0), rate(1), rate(2) / 1024.0, rate(3) / 1024.0];
             let _ = writeln!(out, "{path:<width$} {r:>10.2} {rkb:>12.2} {w:>10.2} {wkb:>12.2}");
         }

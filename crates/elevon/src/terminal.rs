@@ -24,7 +24,8 @@ pub(crate) fn all(results: impl IntoIterator<Item = Result<(), Failure>>) -> Res
     failures.sort_by_key(|failure| !failure.is_broken_pipe());
     let last = failures.pop();
     let told = last.as_ref().map(ToString::to_string);
-    for text in failures.iter().filter(|failure| !failure.is_broken_pipe()).map(ToString::to_string) {
+    for text in failures.iter().filter(|failure| !failure.is_broken_pipe()).map(ToString::to_string)
+    {
         if Some(&text) != told.as_ref() {
             let _ = write!(std::io::stderr(), "{text}");
         }

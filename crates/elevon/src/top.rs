@@ -90,5 +90,6 @@ fn watch(
 
 fn is_end(key: KeyEvent) -> bool {
     let is_control = key.modifiers.contains(KeyModifiers::CONTROL);
-    matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) || (is_control && key.code == KeyCode::Char('c'))
+    matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
+        || (is_control && key.code == KeyCode::Char('c'))
 }

@@ -10,7 +10,9 @@ use elevon_core::event::Event;
 use elevon_core::kernel::Kernel;
 use elevon_core::stack::Stack;
 use elevon_plan::device_description::number_of;
-use elevon_plan::failure::{Failure, FileError, InputError, Irreplaceable, MachineError, ValueError};
+use elevon_plan::failure::{
+    Failure, FileError, InputError, Irreplaceable, MachineError, ValueError,
+};
 use elevon_plan::files::Files;
 use elevon_plan::output::{folder_of, hidden, replace, target_of, without_path};
 use elevon_sim::device::Description;
@@ -41,7 +43,12 @@ pub(crate) struct TracePlace {
 
 impl TracePlace {
     /// Checks that the file can be written, and creates the hidden folder.
-    pub(crate) fn new(name: String, path: &Path, format: WriteFormat, files: &mut Files) -> Result<Self, Failure> {
+    pub(crate) fn new(
+        name: String,
+        path: &Path,
+        format: WriteFormat,
+        files: &mut Files,
+    ) -> Result<Self, Failure> {
         if path.is_dir() {
             return Err(Failure::named(name, FileError::Directory));
         }
@@ -57,7 +64,10 @@ impl TracePlace {
             check_replaceable(&name, &path)?;
             target = target_of(&path).map_err(fail)?;
         }
-        let folder = tempfile::Builder::new().prefix(&hidden(&target)).suffix(".part").tempdir_in(folder_of(&target));
+        let folder = tempfile::Builder::new()
+            .prefix(&hidden(&target))
+            .suffix(".part")
+            .tempdir_in(folder_of(&target));
         Ok(Self { folder: folder.map_err(without_path).map_err(fail)?, name, path, target, format })
     }
 
@@ -116,20 +126,33 @@ pub(crate) struct TraceFile {
 
 impl TraceFile {
     /// Checks before the run that the extension is known and that the file can be written.
-    pub(crate) fn new(path: &Path, form: BlktraceForm, command: &str, files: &mut Files) -> Result<Self, Failure> {
-        let format = WriteFormat::from_path(path).map_err(|error| Failure::input(InputError::TraceFile(error)))?;
+    pub(crate) fn new(
+        path: &Path,
+        form: BlktraceForm,
+        command: &str,
+        files: &mut Files,
+    ) -> Result<Self, Failure> {
+        let format = WriteFormat::from_path(path)
+            .map_err(|error| Failure::input(InputError::TraceFile(error)))?;
         let place = TracePlace::new(format!("--trace {}", path.display()), path, format, files)?;
         Ok(Self { place, form, command: command.to_owned(), writer: None, error: None })
     }
 
     /// Starts the trace before the run and writes its header.
-    pub(crate) fn start(&mut self, device: &Description, stack: &Stack, jobs: &Roster<'_>) -> Result<(), Failure> {
+    pub(crate) fn start(
+        &mut self,
+        device: &Description,
+        stack: &Stack,
+        jobs: &Roster<'_>,
+    ) -> Result<(), Failure> {
         let cpus = stack.config().cpus;
         self.place.check_parts(u32::from(cpus))?;
         // The flushers of a page cache are the tasks after the jobs, and who submits what limits
         // held follows them.
         let flushers = (0..=jobs.tenants.len()).map(|_| TaskName::new("kworker/flush", 100));
-        let name = |member: &elevon_workload::jobs::Member| TaskName::new(&jobs.specs[member.spec].name, member.number);
+        let name = |member: &elevon_workload::jobs::Member| {
+            TaskName::new(&jobs.specs[member.spec].name, member.number)
+        };
         let context = RunContext {
             device: number_of(&device.name),
             tasks: jobs
@@ -144,7 +167,9 @@ impl TraceFile {
             recorded: recorded(&self.command, device, stack),
             blktrace: self.form,
         };
-        self.writer = Some(RunTraceWriter::create(&self.place.hidden(), &context).map_err(MachineError::from)?);
+        self.writer = Some(
+            RunTraceWriter::create(&self.place.hidden(), &context).map_err(MachineError::from)?,
+        );
         Ok(())
     }
 
@@ -158,7 +183,8 @@ impl TraceFile {
     /// Finishes the trace and moves it to its place.
     pub(crate) fn finish(mut self) -> Result<(), Failure> {
         let written = self.error.take().map_or(Ok(()), Err);
-        let written = written.and_then(|()| self.writer.take().map_or(Ok(()), RunTraceWriter::finish));
+        let written =
+            written.and_then(|()| self.writer.take().map_or(Ok(()), RunTraceWriter::finish));
         written.map_err(|error| self.place.failure(error))?;
         self.place.commit()
     }
@@ -168,10 +194,14 @@ impl TraceFile {
 pub(crate) fn blktrace_form(args: &ReportArgs, kernel: Kernel) -> Result<BlktraceForm, Failure> {
     let Some(form) = args.blktrace else { return Ok(BlktraceForm::default()) };
     let refused = |expected: &'static str| {
-        let name = form.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
+        let name =
+            form.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned());
         Failure::named(format!("--blktrace {name}"), ValueError::expected(expected))
     };
-    if !args.trace.as_deref().is_some_and(|path| WriteFormat::from_path(path).is_ok_and(|f| f == WriteFormat::Blktrace))
+    if !args
+        .trace
+        .as_deref()
+        .is_some_and(|path| WriteFormat::from_path(path).is_ok_and(|f| f == WriteFormat::Blktrace))
     {
         return Err(refused("a --trace whose name ends in .blktrace"));
     }
@@ -193,7 +223,8 @@ fn part(path: &Path, cpu: u32) -> PathBuf {
 /// Refuses a place to which no finished trace can be moved: only a regular file is replaced.
 fn check_replaceable(name: &str, path: &Path) -> Result<(), Failure> {
     let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
-    let cannot = |why| Failure::named(name, FileError::CannotReplace { path: path.to_owned(), why });
+    let cannot =
+        |why| Failure::named(name, FileError::CannotReplace { path: path.to_owned(), why });
     let kind = metadata.file_type();
     let why = match kind {
         _ if kind.is_file() => {

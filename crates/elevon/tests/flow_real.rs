@@ -38,7 +38,10 @@ fn rates(bench: &Bench, device: &str, scheduler: &str) -> [f64; 5] {
 /// it.
 fn error(rates: &[f64; 5]) -> f64 {
     let (total, weights): (f64, f64) = (rates.iter().sum(), WEIGHTS.iter().sum());
-    let errors = rates.iter().zip(WEIGHTS).map(|(rate, weight)| ((rate / total) / (weight / weights) - 1.0).abs());
+    let errors = rates
+        .iter()
+        .zip(WEIGHTS)
+        .map(|(rate, weight)| ((rate / total) / (weight / weights) - 1.0).abs());
     errors.fold(0.0, f64::max)
 }
 
@@ -67,10 +70,14 @@ fn on_a_slow_disk_shares_follow_the_weights_at_full_throughput() {
     let slow = ["slots:slots=8,latency=5ms,size=64MiB", "--listen", "unix:s"];
     let served = Served::run(Bench::new(), &slow);
     served.bench.file("jobs.fio", jobs(8, 3));
-    let mut rounds = (0..ROUNDS).map(|_| ["none", "flow"].map(|name| rates(&served.bench, &served.uri, name)));
+    let mut rounds =
+        (0..ROUNDS).map(|_| ["none", "flow"].map(|name| rates(&served.bench, &served.uri, name)));
     assert!(rounds.any(|[none, flow]| {
         let throughput = flow.iter().sum::<f64>() / none.iter().sum::<f64>();
-        println!("none {none:.0?}, flow {flow:.0?}: {:.3} from the weights, {throughput:.3} of none", error(&flow));
+        println!(
+            "none {none:.0?}, flow {flow:.0?}: {:.3} from the weights, {throughput:.3} of none",
+            error(&flow)
+        );
         error(&flow) <= 0.05 && throughput >= 0.95
     }));
 }

@@ -98,11 +98,18 @@ fn run(target: &Target, args: &FuzzArgs, millis: u64, folder: &Path) -> Result<S
     let mut command = Command::new("sh");
     command.arg("-c").arg(format!("ulimit -v {MEMORY_KIB} && exec \"$0\" \"$@\""));
     command.arg(std::env::current_exe().map_err(fail)?).args(["fuzz-worker", target.name]);
-    command.args(["--millis", &millis.to_string(), "--seed", &args.seed.to_string()]).arg("--input").arg(&input);
+    command
+        .args(["--millis", &millis.to_string(), "--seed", &args.seed.to_string()])
+        .arg("--input")
+        .arg(&input);
     command.args(args.no_grow.then_some("--no-grow"));
     let output = command.stdin(Stdio::null()).output().map_err(fail)?;
     if output.status.success() {
-        return Ok(format!("{:10} {}", target.name, String::from_utf8_lossy(&output.stdout).trim_end()));
+        return Ok(format!(
+            "{:10} {}",
+            target.name,
+            String::from_utf8_lossy(&output.stdout).trim_end()
+        ));
     }
     let said = String::from_utf8_lossy(&output.stderr);
     let why = match output.status.code() {
@@ -114,11 +121,19 @@ fn run(target: &Target, args: &FuzzArgs, millis: u64, folder: &Path) -> Result<S
         return Err(format!("{}: {why}, without an input:\n{said}", target.name));
     };
     let (found, is_new) = keep(target, &bytes).map_err(fail)?;
-    let stays =
-        if is_new { "it is in the corpus now, so that a test fails until it is mended" } else { "as it is there" };
+    let stays = if is_new {
+        "it is in the corpus now, so that a test fails until it is mended"
+    } else {
+        "as it is there"
+    };
     let found = found.strip_prefix(root()).unwrap_or(&found);
     let rerun = format!("cargo xtask fuzz --seconds 0 {}", target.name);
-    Err(format!("{}: {why}: {} ({} bytes; {stays}; `{rerun}`):\n{said}", target.name, found.display(), bytes.len()))
+    Err(format!(
+        "{}: {why}: {} ({} bytes; {stays}; `{rerun}`):\n{said}",
+        target.name,
+        found.display(),
+        bytes.len()
+    ))
 }
 
 /// Puts an input into the corpus, unless it is there. Returns its path, and whether it is new.
@@ -140,10 +155,16 @@ fn corpus(target: &Target) -> std::io::Result<Vec<(PathBuf, Vec<u8>)>> {
         paths.push(entry?.path());
     }
     paths.sort();
-    paths.into_iter().filter(|path| path.is_file()).map(|path| Ok((path.clone(), fs::read(path)?))).collect()
+    paths
+        .into_iter()
+        .filter(|path| path.is_file())
+        .map(|path| Ok((path.clone(), fs::read(path)?)))
+        .collect()
 }
 
 /// Returns the FNV-1a hash of an input, by which its file is named.
 fn hash(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    })
 }

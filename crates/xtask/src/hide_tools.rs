@@ -38,7 +38,8 @@ type Users = BTreeMap<Binary, BTreeSet<String>>;
 /// # Errors
 /// The log cannot be read or names nothing of what was asked for, or a test fails.
 pub fn hide_tools(args: &HideArgs) -> Result<(), String> {
-    let text = fs::read_to_string(&args.log).map_err(|error| format!("{}: {error}", args.log.display()))?;
+    let text = fs::read_to_string(&args.log)
+        .map_err(|error| format!("{}: {error}", args.log.display()))?;
     let mut users = users(&text);
     if let Some(unknown) = args.tools.iter().find(|tool| !users.contains_key(*tool)) {
         return Err(format!("{unknown}: no test uses it, by {}", args.log.display()));
@@ -47,30 +48,43 @@ pub fn hide_tools(args: &HideArgs) -> Result<(), String> {
     if users.is_empty() {
         return Err(format!("{}: no test has noted a program", args.log.display()));
     }
-    let programs = Programs::new().map_err(|error| format!("cannot make a folder of programs: {error}"))?;
+    let programs =
+        Programs::new().map_err(|error| format!("cannot make a folder of programs: {error}"))?;
     let mut failed = Vec::new();
     for (tool, users) in &users {
         let tests: usize = users.values().map(BTreeSet::len).sum();
         let done = programs.without(tool, |path| run(users, path));
         match done.map_err(|error| format!("{tool}: {error}"))? {
-            errors if errors.is_empty() => println!("without {tool}: {tests} tests pass or are skipped"),
+            errors if errors.is_empty() => {
+                println!("without {tool}: {tests} tests pass or are skipped")
+            }
             errors => {
                 eprintln!("without {tool}: tests fail\n{errors}");
                 failed.push(tool.as_str());
             }
         }
     }
-    if failed.is_empty() { Ok(()) } else { Err(format!("tests fail without {}", failed.join(", "))) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("tests fail without {}", failed.join(", ")))
+    }
 }
 
 /// Reads a log: the tests that use each program.
 fn users(log: &str) -> BTreeMap<String, Users> {
     let mut all: BTreeMap<String, Users> = BTreeMap::new();
     for line in log.lines() {
-        let [tool, binary, folder, test] = line.split('\t').collect::<Vec<_>>()[..] else { continue };
+        let [tool, binary, folder, test] = line.split('\t').collect::<Vec<_>>()[..] else {
+            continue;
+        };
         // A test that is alone in its process has no thread of its own.
         let test = if test == "main" { "" } else { test };
-        let tests = all.entry(tool.to_owned()).or_default().entry((binary.into(), folder.into())).or_default();
+        let tests = all
+            .entry(tool.to_owned())
+            .or_default()
+            .entry((binary.into(), folder.into()))
+            .or_default();
         tests.insert(test.to_owned());
     }
     all
@@ -81,7 +95,11 @@ fn run(users: &Users, path: &Path) -> io::Result<String> {
     let mut errors = String::new();
     for ((binary, folder), tests) in users {
         let mut command = Command::new(binary);
-        command.current_dir(folder).env("PATH", path).env_remove(REQUIRE_TOOLS).env_remove(TOOLS_LOG);
+        command
+            .current_dir(folder)
+            .env("PATH", path)
+            .env_remove(REQUIRE_TOOLS)
+            .env_remove(TOOLS_LOG);
         if !tests.contains("") {
             command.arg("--exact").args(tests);
         }
@@ -106,7 +124,8 @@ impl Programs {
         for directory in env::split_paths(&env::var_os("PATH").unwrap_or_default()) {
             // A folder of the PATH may be missing.
             for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
-                let is_program = |file: fs::Metadata| file.is_file() && file.permissions().mode() & 0o111 != 0;
+                let is_program =
+                    |file: fs::Metadata| file.is_file() && file.permissions().mode() & 0o111 != 0;
                 if let (Ok(name), true) =
                     (entry.file_name().into_string(), entry.path().metadata().is_ok_and(is_program))
                 {
@@ -141,8 +160,9 @@ mod tests {
 
     #[test]
     fn a_log_tells_who_uses_what() {
-        let all =
-            users("fio\t/t/a\t/w\tm::one\nfio\t/t/a\t/w\tm::two\nfio\t/t/b\t/w\tmain\njq\t/t/a\t/w\tm::one\ncut\n");
+        let all = users(
+            "fio\t/t/a\t/w\tm::one\nfio\t/t/a\t/w\tm::two\nfio\t/t/b\t/w\tmain\njq\t/t/a\t/w\tm::one\ncut\n",
+        );
         let of = |tool: &str| all[tool].values().map(BTreeSet::len).collect::<Vec<_>>();
         assert_eq!((all.len(), of("fio"), of("jq")), (2, vec![2, 1], vec![1]));
         let alone = &all["fio"][&("/t/b".into(), "/w".into())];
@@ -153,7 +173,10 @@ mod tests {
     fn a_program_is_hidden_and_comes_back() {
         let programs = Programs::new().expect("a folder");
         let finds = |path: &Path| {
-            let found = Command::new("/bin/sh").args(["-c", "command -v env"]).env("PATH", path).output()?;
+            let found = Command::new("/bin/sh")
+                .args(["-c", "command -v env"])
+                .env("PATH", path)
+                .output()?;
             Ok(found.status.success())
         };
         assert!(!programs.without("env", finds).expect("no error"));

@@ -57,12 +57,25 @@ const fn target(name: &'static str, check: fn(&[u8]), words: &'static [&'static 
 }
 
 /// Words of files in TOML.
-const TOML: &[&str] = &["[", "]]", "\"", "\"\"\"", " = ", "true", "nan", "{ ", "\n[", "'", "\\u0000", "1e999", "#"];
+const TOML: &[&str] =
+    &["[", "]]", "\"", "\"\"\"", " = ", "true", "nan", "{ ", "\n[", "'", "\\u0000", "1e999", "#"];
 /// Words of lists of keys and values.
 const PAIRS: &[&str] = &[",", "=", ":", "us", "ms", "KiB", "GiB", "%", "..", "max", "-"];
 /// Words of traces in text.
-const TRACE: &[&str] =
-    &[" + ", "\n", "block_rq_issue: ", "block_rq_complete: ", "[000]", "8,0", " R ", "FWFS", "(", ")", "[", "<idle>-0"];
+const TRACE: &[&str] = &[
+    " + ",
+    "\n",
+    "block_rq_issue: ",
+    "block_rq_complete: ",
+    "[000]",
+    "8,0",
+    " R ",
+    "FWFS",
+    "(",
+    ")",
+    "[",
+    "<idle>-0",
+];
 
 /// Every target, in the order of the alphabet.
 pub const TARGETS: &[Target] = &[
@@ -75,7 +88,11 @@ pub const TARGETS: &[Target] = &[
     target("blkparse", trace::blkparse, TRACE),
     target("blktrace", trace::blktrace, &["\x07\u{74}ae", "\0\0\0\0"]),
     target("buffers", buffers::buffers, PAIRS),
-    target("cgroup", cgroup::cgroup, &["io.max ", "io.weight ", "rbps=", "8:0 ", "default ", "max", "io.cost.qos "]),
+    target(
+        "cgroup",
+        cgroup::cgroup,
+        &["io.max ", "io.weight ", "rbps=", "8:0 ", "default ", "max", "io.cost.qos "],
+    ),
     target(
         "command",
         elevon_serve::fuzzing::command,
@@ -91,26 +108,60 @@ pub const TARGETS: &[Target] = &[
         elevon_serve::fuzzing::http,
         &["GET ", "HEAD ", " HTTP/1.1\r\n", "\r\n\r\n", "/api/explain?tenant=", "&over_ms=", "%2f"],
     ),
-    target("iolog", trace::iolog, &[" read ", " write ", " add\n", " wait ", "fio version 2 iolog\n", " trim "]),
+    target(
+        "iolog",
+        trace::iolog,
+        &[" read ", " write ", " add\n", " wait ", "fio version 2 iolog\n", " trim "],
+    ),
     target(
         "job",
         job::job,
-        &["[", "]\n", "=", "include inc.fio\n", "${V}", "$ncpus", "*", "(", "rw=randrw", "bs=", "\n", ":", "%"],
+        &[
+            "[",
+            "]\n",
+            "=",
+            "include inc.fio\n",
+            "${V}",
+            "$ncpus",
+            "*",
+            "(",
+            "rw=randrw",
+            "bs=",
+            "\n",
+            ":",
+            "%",
+        ],
     ),
     target("mail", trace::mail, &["> ", "=\n", "=3D", "\n>> ", "block_rq_issue: "]),
     target("memory", elevon_plan::fuzzing::memory, PAIRS),
     target("nbd", nbd::nbd, &["IHAVEOPT", "NBDMAGIC", "\0\0\0\0", "base:allocation", "disk"]),
     target("oracle", trace::oracle, &["\0\0\0\0"]),
-    target("page", trace::page, &["<script class=\"trace-data\">", "</script>", "TRACE:\n", "eJw", "<", "&lt;"]),
+    target(
+        "page",
+        trace::page,
+        &["<script class=\"trace-data\">", "</script>", "TRACE:\n", "eJw", "<", "&lt;"],
+    ),
     target("perfetto", trace::perfetto, &["\n", "\x08", "\x12", "\u{7f}"]),
-    target("recorded", recorded::recorded, &["queue/scheduler:", "[", "]", "mq/0/nr_tags:", "dev:", "\n", ":", "# "]),
-    target("rows", trace::rows, &[",", "\t", " ", "TIME(s)", "LAT(ms)", "DiskRead", "block_rq_issue: { ", "0x"]),
+    target(
+        "recorded",
+        recorded::recorded,
+        &["queue/scheduler:", "[", "]", "mq/0/nr_tags:", "dev:", "\n", ":", "# "],
+    ),
+    target(
+        "rows",
+        trace::rows,
+        &[",", "\t", " ", "TIME(s)", "LAT(ms)", "DiskRead", "block_rq_issue: { ", "0x"],
+    ),
     target("scheduler", scheduler::scheduler, PAIRS),
     target("serve", serve::serve, TOML),
     target("setting", setting::setting, &["\n", "=", "max_sectors_kb", "nr_requests", "k", "none"]),
     target("sweep", sweep::sweep, TOML),
     target("tenants", tenants::tenants, TOML),
-    target("vs", elevon_plan::fuzzing::vs, &["--set ", "--scheduler ", "--device ", "'", "\"", "\\", "="]),
+    target(
+        "vs",
+        elevon_plan::fuzzing::vs,
+        &["--set ", "--scheduler ", "--device ", "'", "\"", "\\", "="],
+    ),
 ];
 
 /// Returns the target of a name.
@@ -126,8 +177,10 @@ mod tests {
 
     #[test]
     fn every_corpus_has_a_target_and_every_target_a_corpus() {
-        let folders = std::fs::read_dir(crate::fuzz::root().join("fuzz/corpus")).expect("the corpora");
-        let names = folders.map(|folder| folder.expect("a folder").file_name().into_string().expect("a name"));
+        let folders =
+            std::fs::read_dir(crate::fuzz::root().join("fuzz/corpus")).expect("the corpora");
+        let names = folders
+            .map(|folder| folder.expect("a folder").file_name().into_string().expect("a name"));
         let targets: Vec<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
         assert!(targets.is_sorted());
         assert_eq!(names.collect::<BTreeSet<_>>(), targets.into_iter().collect());

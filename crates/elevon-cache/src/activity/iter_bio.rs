@@ -17,7 +17,12 @@ use elevon_core::ioprio::{IoPrio, PrioClass};
 /// Walks a bio's vectors as the proposal does. Returns the bio's priority. `vcnt`: the bio's vector
 /// count, which includes vectors already completed, and is 0 for a clone. `active`: for each vector
 /// from the bio's position on, whether its first page is active.
-pub fn walk(bio: IoPrio, submitter: Submitter, vcnt: u32, active: impl IntoIterator<Item = bool>) -> IoPrio {
+pub fn walk(
+    bio: IoPrio,
+    submitter: Submitter,
+    vcnt: u32,
+    active: impl IntoIterator<Item = bool>,
+) -> IoPrio {
     if submitter.rt_cpu {
         return bio.with_class(PrioClass::Rt);
     }

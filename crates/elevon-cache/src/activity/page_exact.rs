@@ -88,7 +88,8 @@ impl Budget {
 
     /// Fills the bucket by bytes that go to the device.
     pub(super) fn earn(&mut self, bytes: Bytes) {
-        self.credit = self.credit.saturating_add(bytes.get().saturating_mul(self.percent)).min(self.full);
+        self.credit =
+            self.credit.saturating_add(bytes.get().saturating_mul(self.percent)).min(self.full);
     }
 
     /// Takes the bytes of a promotion from the bucket. Returns false if there are too few.
@@ -136,7 +137,13 @@ impl Share {
     }
 
     /// Returns the bio's priority without regard to the budget; `bio` itself if nothing is raised.
-    pub fn decide(&self, bio: IoPrio, submitter: Submitter, origin: Origin, options: &Options) -> IoPrio {
+    pub fn decide(
+        &self,
+        bio: IoPrio,
+        submitter: Submitter,
+        origin: Origin,
+        options: &Options,
+    ) -> IoPrio {
         let own = bio.or(submitter.task).or(IoPrio::DEFAULT);
         let on_purpose = bio.class() != PrioClass::None || submitter.explicit;
         let idle_is_meant = options.honour_idle && on_purpose && own.class() == PrioClass::Idle;
@@ -147,7 +154,9 @@ impl Share {
             (PrioClass::None | PrioClass::Idle, _) | (_, PrioClass::Rt) => return bio,
             (PrioClass::Be, PrioClass::None | PrioClass::Be) => return bio,
             (PrioClass::Be, PrioClass::Idle) => own.with_class(PrioClass::Be),
-            (PrioClass::Rt, PrioClass::None | PrioClass::Be | PrioClass::Idle) => own.with_class(PrioClass::Rt),
+            (PrioClass::Rt, PrioClass::None | PrioClass::Be | PrioClass::Idle) => {
+                own.with_class(PrioClass::Rt)
+            }
         };
         match options.level {
             Some(level) => raised.with_level(level),

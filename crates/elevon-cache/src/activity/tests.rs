@@ -62,7 +62,13 @@ fn promoter(activity: Activity, options: Options) -> Promoter {
 }
 
 /// Builds one bio and returns its priority.
-fn decide_with(promoter: &mut Promoter, pieces: &[Piece], bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
+fn decide_with(
+    promoter: &mut Promoter,
+    pieces: &[Piece],
+    bio: IoPrio,
+    submitter: Submitter,
+    origin: Origin,
+) -> IoPrio {
     let mut content = promoter.begin();
     for &(active, bytes, merged) in pieces {
         content.add(active, Bytes::new(bytes), merged);
@@ -72,7 +78,13 @@ fn decide_with(promoter: &mut Promoter, pieces: &[Piece], bio: IoPrio, submitter
 
 /// Returns the priority of one bio of a plain task, class NONE, with a page that a read waits for.
 fn decide(activity: Activity, pieces: &[Piece]) -> IoPrio {
-    decide_with(&mut promoter(activity, Options::default()), pieces, IoPrio::NONE, plain(), Origin::Read)
+    decide_with(
+        &mut promoter(activity, Options::default()),
+        pieces,
+        IoPrio::NONE,
+        plain(),
+        Origin::Read,
+    )
 }
 
 #[test]
@@ -98,7 +110,12 @@ fn off_does_nothing() {
 
 #[test]
 fn origins_are_numbered_in_order() {
-    assert!(Origin::ALL.iter().enumerate().all(|(at, origin)| *origin as usize == at && !origin.name().is_empty()));
+    assert!(
+        Origin::ALL
+            .iter()
+            .enumerate()
+            .all(|(at, origin)| *origin as usize == at && !origin.name().is_empty())
+    );
 }
 
 #[test]
@@ -111,7 +128,10 @@ fn what_became_of_bios_is_counted() {
     let fault = seed.counts(Origin::Fault);
     assert_eq!((fault.bios, fault.promoted, fault.raised, fault.demoted), (2, 1, 0, 0));
     let writeback = seed.counts(Origin::Writeback);
-    assert_eq!((writeback.bios, writeback.promoted, writeback.raised, writeback.demoted), (2, 0, 1, 1));
+    assert_eq!(
+        (writeback.bios, writeback.promoted, writeback.raised, writeback.demoted),
+        (2, 0, 1, 1)
+    );
     assert_eq!(*seed.counts(Origin::Read), Default::default());
 }
 
@@ -128,6 +148,11 @@ fn every_form_counts_bytes_and_the_active_ones_alike() {
             promoter.finish(&content, IoPrio::NONE, submitter, Origin::Read);
         }
         let counts = promoter.counts(Origin::Read);
-        assert_eq!((counts.bios, counts.bytes, counts.active_bytes), (3, 6 * 4096, 2 * 4096), "{}", form.name());
+        assert_eq!(
+            (counts.bios, counts.bytes, counts.active_bytes),
+            (3, 6 * 4096, 2 * 4096),
+            "{}",
+            form.name()
+        );
     }
 }

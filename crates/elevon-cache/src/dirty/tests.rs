@@ -94,7 +94,10 @@ fn thinking_is_paid_and_small_debts_wait() {
     let start = Instant::new(0);
     // The writer took 12 ms of the 20: the rest is 2 jiffies, less than it sleeps for.
     let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(start) };
-    assert_eq!(domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false), DirtyVerdict::Go);
+    assert_eq!(
+        domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false),
+        DirtyVerdict::Go
+    );
     assert_eq!(writer.paused_until, Some(start + Nanos::from_millis(20)));
     // The next time it owes that rest too.
     writer.dirtied = 150;
@@ -130,7 +133,8 @@ fn above_the_limit_every_writer_looks_each_eight_pages() {
     let at = |dirty| DirtyCounts { dirty, writeback: 0, dirtyable: D };
     let other = DirtyThrottle { dirtied: 8, allowance: 150, paused_until: None };
     assert!(!domain.is_due(&other));
-    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(Instant::new(1)) };
+    let mut writer =
+        DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(Instant::new(1)) };
     domain.balance(Instant::new(1), &mut writer, &at(199_952), false);
     assert!(domain.is_due(&other) && !domain.is_due(&DirtyThrottle { dirtied: 7, ..other }));
     domain.balance(Instant::new(2), &mut writer, &at(100_000), false);
@@ -238,10 +242,18 @@ fn writers_settle_at_their_share() {
             }
         }
         assert!(peak <= 199_951 + 64 * writers as u64, "{writers} writers: {peak} dirty");
-        assert!(domain.bandwidth().abs_diff(speed) < speed / 10, "bandwidth {}", domain.bandwidth());
+        assert!(
+            domain.bandwidth().abs_diff(speed) < speed / 10,
+            "bandwidth {}",
+            domain.bandwidth()
+        );
         let rate = (domain.dirtied - half) / 60;
         assert!(rate.abs_diff(speed) < speed / 10, "{writers} writers dirty {rate} a second");
         let share = speed / writers as u64;
-        assert!(domain.base_rate() > share / 2 && domain.base_rate() < share * 2, "base rate {}", domain.base_rate());
+        assert!(
+            domain.base_rate() > share / 2 && domain.base_rate() < share * 2,
+            "base rate {}",
+            domain.base_rate()
+        );
     }
 }

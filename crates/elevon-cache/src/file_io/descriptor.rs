@@ -15,7 +15,12 @@ impl Operation {
                 return Step::Finished;
             }
         }
-        Step::Call { file: self.file, kind: CallKind::Read, offset: self.at, bytes: self.end() - self.at }
+        Step::Call {
+            file: self.file,
+            kind: CallKind::Read,
+            offset: self.at,
+            bytes: self.end() - self.at,
+        }
     }
 
     /// Writes the range. If the file is open with O_SYNC or the write is RWF_DSYNC, a second call

@@ -11,7 +11,9 @@ impl Operation {
         if done.is_some() {
             self.state = match self.state {
                 FileIoState::DirectWriteBack if self.is_write => FileIoState::DirectInvalidate,
-                FileIoState::DirectWriteBack | FileIoState::DirectInvalidate => FileIoState::DirectDevice,
+                FileIoState::DirectWriteBack | FileIoState::DirectInvalidate => {
+                    FileIoState::DirectDevice
+                }
                 FileIoState::DirectInvalidateAgain => return Step::Finished,
                 state => unreachable!("direct I/O made a call in {state:?}"),
             };

@@ -82,7 +82,14 @@ fn bed(program: Program, change: impl FnOnce(&mut CacheConfig)) -> Bed {
 }
 
 impl Bed {
-    fn begin_as(&mut self, token: u32, kind: FileOpKind, page: u64, bytes: u64, is_first_check: bool) -> Begun {
+    fn begin_as(
+        &mut self,
+        token: u32,
+        kind: FileOpKind,
+        page: u64,
+        bytes: u64,
+        is_first_check: bool,
+    ) -> Begun {
         let op = FileOp {
             task: T0,
             token,
@@ -200,9 +207,17 @@ fn a_read_is_one_call_and_a_second_one_hits() {
 #[test]
 fn a_read_that_ends_short_goes_on_until_the_file_ends() {
     let mut bed = bed(program(Access::Descriptor), |_| {});
-    bed.io
-        .cache_mut()
-        .call(bed.now, Call::new(TaskId(2), 0, OpenId(0), CallKind::Truncate, FileOffset::new(3 * PAGE), Bytes::ZERO));
+    bed.io.cache_mut().call(
+        bed.now,
+        Call::new(
+            TaskId(2),
+            0,
+            OpenId(0),
+            CallKind::Truncate,
+            FileOffset::new(3 * PAGE),
+            Bytes::ZERO,
+        ),
+    );
     assert_eq!(bed.run(FileOpKind::Read, 2, 2), Status::Ok);
     // The first page is cached; the call for the second page reads nothing.
     assert_eq!(bed.seen.calls, [CallClass::Read; 2]);
@@ -213,13 +228,21 @@ fn what_follows_a_short_read_lies_behind_it_in_the_buffer() {
     let mut bed = bed(program(Access::Descriptor), |config| config.copies = true);
     bed.io.cache_mut().call(
         bed.now,
-        Call::new(TaskId(2), 0, OpenId(0), CallKind::Fadvise(Advice::Random), FileOffset::ZERO, Bytes::ZERO),
+        Call::new(
+            TaskId(2),
+            0,
+            OpenId(0),
+            CallKind::Fadvise(Advice::Random),
+            FileOffset::ZERO,
+            Bytes::ZERO,
+        ),
     );
     assert_eq!(bed.begin(0, FileOpKind::Read, 0, 2), BUFFERED);
     assert_eq!(bed.submit(), ["R0+2"]);
     assert_eq!(bed.complete(Status::Ok), [over(0)]);
-    let offsets: Vec<u64> =
-        core::iter::from_fn(|| bed.io.cache_mut().poll_copy()).map(|copy| copy.call_offset.get()).collect();
+    let offsets: Vec<u64> = core::iter::from_fn(|| bed.io.cache_mut().poll_copy())
+        .map(|copy| copy.call_offset.get())
+        .collect();
     assert_eq!(offsets, [0, PAGE]);
     let mut running = Operation {
         state: FileIoState::Read,
@@ -229,11 +252,18 @@ fn what_follows_a_short_read_lies_behind_it_in_the_buffer() {
     };
     let done = CallDone { bytes: Bytes::new(PAGE), ..call_done() };
     running.at = FileOffset::ZERO;
-    let Step::Call { offset, bytes, .. } = running.step_read(Some(&done)) else { panic!("it is over") };
-    assert_eq!((running.at, offset, bytes), (FileOffset::new(PAGE), FileOffset::new(PAGE), Bytes::new(PAGE)));
+    let Step::Call { offset, bytes, .. } = running.step_read(Some(&done)) else {
+        panic!("it is over")
+    };
+    assert_eq!(
+        (running.at, offset, bytes),
+        (FileOffset::new(PAGE), FileOffset::new(PAGE), Bytes::new(PAGE))
+    );
     bed.io.programs[0].operations[0] = running;
     assert_eq!(
-        bed.io.programs[0].call(T0, 0, 0, CallKind::Read, FileOffset::new(PAGE), Bytes::new(PAGE)).buffer_offset,
+        bed.io.programs[0]
+            .call(T0, 0, 0, CallKind::Read, FileOffset::new(PAGE), Bytes::new(PAGE))
+            .buffer_offset,
         Bytes::new(PAGE)
     );
 }
@@ -291,7 +321,10 @@ fn an_error_of_the_second_call_is_the_answer_of_the_write() {
     assert_eq!(bed.begin(0, FileOpKind::Write, 1, 1), BUFFERED);
     bed.submit();
     let events = bed.complete(Status::Medium);
-    assert!(matches!(events[..], [FileIoEvent::Finished { token: 0, status, .. }] if !status.is_ok()), "{events:?}");
+    assert!(
+        matches!(events[..], [FileIoEvent::Finished { token: 0, status, .. }] if !status.is_ok()),
+        "{events:?}"
+    );
 }
 
 #[test]
@@ -312,7 +345,8 @@ fn a_store_is_over_when_the_device_has_it_if_writes_go_through() {
         let mut bed = bed(program(Access::Mapping), |config| config.write_mode = mode);
         bed.io.cache_mut().map(OpenId(0));
         assert_eq!(bed.run(FileOpKind::Write, 4, 2), Status::Ok);
-        let writes: Vec<String> = bed.take_log().into_iter().filter(|line| line.starts_with('W')).collect();
+        let writes: Vec<String> =
+            bed.take_log().into_iter().filter(|line| line.starts_with('W')).collect();
         assert_eq!(writes, wrote, "{mode:?}");
         assert_eq!(bed.seen.calls.contains(&CallClass::Sync), mode == WriteMode::Through);
     }
@@ -339,9 +373,17 @@ fn a_range_sync_writes_what_was_written_since_the_last_and_flushes_nothing() {
     }
     assert_eq!(bed.run(FileOpKind::SyncRange, 0, 0), Status::Ok);
     assert_eq!(bed.take_log(), ["W1+1", "W4+1"]);
-    assert_eq!(bed.begin(0, FileOpKind::SyncRange, 0, 0), Begun::Finished(Status::Ok), "nothing was written since");
+    assert_eq!(
+        bed.begin(0, FileOpKind::SyncRange, 0, 0),
+        Begun::Finished(Status::Ok),
+        "nothing was written since"
+    );
     assert_eq!(bed.run(FileOpKind::Write, FILE_PAGES + 2, 1), Status::Ok);
-    assert_eq!(bed.begin(0, FileOpKind::SyncRange, 0, 0), Begun::Finished(Status::Ok), "the other file was written");
+    assert_eq!(
+        bed.begin(0, FileOpKind::SyncRange, 0, 0),
+        Begun::Finished(Status::Ok),
+        "the other file was written"
+    );
     assert_eq!(bed.run(FileOpKind::SyncRange, FILE_PAGES, 0), Status::Ok);
     assert_eq!(bed.take_log(), ["W18+1"]);
 }
@@ -358,7 +400,14 @@ fn direct_io_of_what_is_not_cached_goes_to_the_device_at_once() {
 
 /// Makes a call of another program that writes or reads pages of the first file.
 fn other_call(bed: &mut Bed, kind: CallKind, page: u64, pages: u64) {
-    let call = Call::new(TaskId(2), 0, OpenId(0), kind, FileOffset::new(page * PAGE), Bytes::new(pages * PAGE));
+    let call = Call::new(
+        TaskId(2),
+        0,
+        OpenId(0),
+        kind,
+        FileOffset::new(page * PAGE),
+        Bytes::new(pages * PAGE),
+    );
     if bed.io.cache_mut().call(bed.now, call) == Called::Wait {
         assert!(matches!(bed.settle()[..], [FileIoEvent::Call(CallDone { task: TaskId(2), .. })]));
     }
@@ -408,13 +457,19 @@ fn an_error_of_the_write_back_keeps_direct_io_from_the_device() {
     assert_eq!(bed.begin(0, FileOpKind::Read, 2, 4), DIRECT);
     bed.submit();
     let events = bed.complete(Status::Medium);
-    assert!(matches!(events[..], [FileIoEvent::Finished { status, .. }] if !status.is_ok()), "{events:?}");
+    assert!(
+        matches!(events[..], [FileIoEvent::Finished { status, .. }] if !status.is_ok()),
+        "{events:?}"
+    );
 }
 
 #[test]
 fn another_program_takes_the_place_of_one_that_has_ended() {
     let mut bed = bed(program(Access::Descriptor), |config| config.copies = true);
-    let mut one = FileIo::new(CacheConfig { copies: true, ..CacheConfig::new(Bytes::new(64 << 20), TaskId(1)) });
+    let mut one = FileIo::new(CacheConfig {
+        copies: true,
+        ..CacheConfig::new(Bytes::new(64 << 20), TaskId(1))
+    });
     one.cache_mut().add_file(Sector::ZERO, Bytes::new(1 << 20), Bytes::new(1 << 20));
     let open = one.cache_mut().open(FileId(0));
     let start = DeviceOffset::new(0);
@@ -425,11 +480,19 @@ fn another_program_takes_the_place_of_one_that_has_ended() {
     assert_eq!(bed.submit(), [""; 0]);
     let other = Program { tenant: TenantId(3), depth: 8, ..program(Access::Descriptor) };
     bed.io.replace_program(T0, other, DeviceOffset::new(4 * PAGE), Bytes::new(PAGE));
-    assert_eq!(bed.begin(7, FileOpKind::Write, 4, 1), Begun::Finished(Status::Ok), "it has a greater depth");
+    assert_eq!(
+        bed.begin(7, FileOpKind::Write, 4, 1),
+        Begun::Finished(Status::Ok),
+        "it has a greater depth"
+    );
     assert_eq!(bed.submit(), [""; 0]);
     assert_eq!(bed.begin(1, FileOpKind::Sync, 0, 0), BUFFERED);
     assert_eq!(bed.submit(), ["W4+1"], "its own part");
-    assert_eq!([0, 3].map(|tenant| bed.io.cache().dirty_of(TenantId(tenant))), [(1, 0), (0, 1)], "each its own pages");
+    assert_eq!(
+        [0, 3].map(|tenant| bed.io.cache().dirty_of(TenantId(tenant))),
+        [(1, 0), (0, 1)],
+        "each its own pages"
+    );
 }
 
 #[test]
@@ -490,7 +553,10 @@ fn an_error_before_a_verification_ends_its_io_and_lets_the_others_go() {
     assert_eq!(bed.begin(1, FileOpKind::Read, 2, 1), BUFFERED);
     bed.submit();
     let events = bed.complete(Status::Medium);
-    assert!(matches!(events[..], [FileIoEvent::Finished { token: 0, status, .. }] if !status.is_ok()), "{events:?}");
+    assert!(
+        matches!(events[..], [FileIoEvent::Finished { token: 0, status, .. }] if !status.is_ok()),
+        "{events:?}"
+    );
     assert_eq!(bed.settle(), [over(1)]);
 }
 
@@ -516,7 +582,11 @@ fn what_is_over_while_its_task_sleeps_in_the_stack_is_told_when_it_wakes() {
 fn direct_io_that_is_ready_for_the_device_waits_for_its_task() {
     let mut bed = bed(program(Access::Direct), |_| {});
     bed.io.task_blocked(T0);
-    assert_eq!(bed.begin(0, FileOpKind::Read, 1, 1), DIRECT, "nothing is cached, but the task sleeps");
+    assert_eq!(
+        bed.begin(0, FileOpKind::Read, 1, 1),
+        DIRECT,
+        "nothing is cached, but the task sleeps"
+    );
     assert_eq!(bed.poll(), []);
     assert!(bed.io.task_unblocked(T0, &mut bed.seen));
     assert_eq!(bed.poll(), [FileIoEvent::Device { task: T0, token: 0 }]);

@@ -41,7 +41,8 @@ impl Operation {
             return Step::Again;
         };
         let is_first = self.state == FileIoState::VerifyWriteBack;
-        let kind = if is_first { CallKind::SyncRange(RangeSync::ALL) } else { CallKind::Invalidate };
+        let kind =
+            if is_first { CallKind::SyncRange(RangeSync::ALL) } else { CallKind::Invalidate };
         Step::Call { file: self.verify_file, kind, offset: part.offset(), bytes: part.len }
     }
 }

@@ -49,8 +49,13 @@ fn old_files_are_written_at_the_wake_after_thirty_seconds() {
 
 #[test]
 fn chunks_of_a_turn_by_bandwidth() {
-    for (bandwidth, pages) in [(25_600, 13_312), (2_560, 2_048), (1_000, 1_024), (128_000, 25_600)] {
-        assert_eq!(chunk_pages(bandwidth, 199_951, u64::MAX), PageCount::new(pages), "bandwidth {bandwidth}");
+    for (bandwidth, pages) in [(25_600, 13_312), (2_560, 2_048), (1_000, 1_024), (128_000, 25_600)]
+    {
+        assert_eq!(
+            chunk_pages(bandwidth, 199_951, u64::MAX),
+            PageCount::new(pages),
+            "bandwidth {bandwidth}"
+        );
     }
     assert_eq!(chunk_pages(25_600, 199_951, 3_000), PageCount::new(3_072));
 }
@@ -65,7 +70,8 @@ fn background_takes_files_in_turns_until_below() {
     flusher.wake();
     let mut order = Vec::new();
     for step in 0..7 {
-        let Chunk { file, from, reason } = flusher.next_turn(at(1), true).expect("dirty pages are left");
+        let Chunk { file, from, reason } =
+            flusher.next_turn(at(1), true).expect("dirty pages are left");
         assert_eq!(reason, Reason::Background);
         let from = from.get();
         order.push((file.0, from));

@@ -109,9 +109,26 @@ impl Call {
     }
 
     /// Returns a call of a task with default priority, of the root tenant.
-    pub const fn new(task: TaskId, token: u64, open: OpenId, kind: CallKind, offset: FileOffset, bytes: Bytes) -> Self {
+    pub const fn new(
+        task: TaskId,
+        token: u64,
+        open: OpenId,
+        kind: CallKind,
+        offset: FileOffset,
+        bytes: Bytes,
+    ) -> Self {
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
-        Self { task, token, submitter, tenant: TenantId(0), open, kind, offset, bytes, buffer_offset: Bytes::ZERO }
+        Self {
+            task,
+            token,
+            submitter,
+            tenant: TenantId(0),
+            open,
+            kind,
+            offset,
+            bytes,
+            buffer_offset: Bytes::ZERO,
+        }
     }
 }
 
@@ -137,7 +154,8 @@ pub struct CallDone {
     /// Time that the call slept because no memory was free, or because its tenant held its part of
     /// it.
     pub starved: Nanos,
-    /// The priority class of the bio that ended the call's last sleep for I/O; NONE if it had none.
+    /// The priority class of the bio that ended the call's last sleep for I/O; NONE if it had
+    /// none.
     pub class: PrioClass,
     /// A major fault: the page was not cached, or not up to date.
     pub is_major: bool,

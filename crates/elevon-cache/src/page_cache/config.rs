@@ -70,8 +70,8 @@ pub struct CacheConfig {
     /// The flusher's task; no other task may have this number.
     pub flusher: TaskId,
     /// Each of the tenants 1 to this number has its own flusher task, numbered after `flusher`, so
-    /// that a flusher task that sleeps for its tenant's limit does not delay other tenants. Tenants
-    /// of higher numbers share the root's flusher task.
+    /// that a flusher task that sleeps for its tenant's limit does not delay other tenants.
+    /// Tenants of higher numbers share the root's flusher task.
     pub tenant_flushers: u32,
     /// True if the frames hold bytes that must be copied: [`PageCache::poll_copy`].
     pub copies: bool,

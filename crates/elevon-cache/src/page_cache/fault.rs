@@ -1,8 +1,8 @@
 //! Touches of memory through a mapping: page faults.
 
 use super::{
-    Advice, Call, CallDone, CallKind, CallStep, FrameId, Instant, Open, OpenId, PageCache, PageFlags, Phase, Progress,
-    Status, Way,
+    Advice, Call, CallDone, CallKind, CallStep, FrameId, Instant, Open, OpenId, PageCache,
+    PageFlags, Phase, Progress, Status, Way,
 };
 use crate::Context;
 use crate::fault::{counts_as_use, fault_around, hints_active, on_found, on_miss};
@@ -48,7 +48,11 @@ impl PageCache {
         if at.phase == Phase::Wait {
             // The store and its pause have finished, unless the dirty limit stopped the task
             // completely.
-            return if at.rebalance { self.pause_store(now, at) } else { CallStep::Done(Status::Ok) };
+            return if at.rebalance {
+                self.pause_store(now, at)
+            } else {
+                CallStep::Done(Status::Ok)
+            };
         }
         if at.phase == Phase::Start {
             at.pos = at.call.offset.page();
@@ -73,7 +77,8 @@ impl PageCache {
                     None => continue,
                 }
             }
-            if !write && !self.resident.pages().has(frame, PageFlags::READAHEAD | PageFlags::LOCKED) {
+            if !write && !self.resident.pages().has(frame, PageFlags::READAHEAD | PageFlags::LOCKED)
+            {
                 // The page carried the marker: the fault is tried again.
                 continue;
             }
@@ -123,14 +128,16 @@ impl PageCache {
             self.opens[open].ra = ra;
             if window.size > 1 {
                 // A mapping that is read in order asks for all of readahead's pages.
-                let asks = if ra.mapping_advice() == Advice::Sequential { ra.ra_pages() } else { 0 };
+                let asks =
+                    if ra.mapping_advice() == Advice::Sequential { ra.ra_pages() } else { 0 };
                 let end = at.pos + PageCount::new(asks.into());
                 self.read_pieces(now, at, window, end, at.pos..at.pos.next(), context);
             }
             let found = self.resident.find(at.file, at.pos);
             return found.or_else(|| self.read_alone(now, at, context));
         };
-        let (is_locked, rules) = (self.resident.pages().has(frame, PageFlags::LOCKED), &self.config.rules);
+        let (is_locked, rules) =
+            (self.resident.pages().has(frame, PageFlags::LOCKED), &self.config.rules);
         let ra = &mut self.opens[open].ra;
         // A fault that is tried again is another one, unless it is known to be a major fault.
         let is_other = is_first || !(rules.fault_wait_is_major || at.is_major);
@@ -161,13 +168,18 @@ impl PageCache {
     fn map_around(&mut self, at: &Progress) -> Option<FrameId> {
         let (first, end) = fault_around(at.pos, self.files[at.file.0 as usize].size.page_ceil());
         let (mut next, mut found, mut own) = (first, 0, None);
-        while let Some((index, near)) = self.resident.pages().next(at.file, next).filter(|&(n, _)| n < end) {
+        while let Some((index, near)) =
+            self.resident.pages().next(at.file, next).filter(|&(n, _)| n < end)
+        {
             next = index.next();
             let pages = self.resident.pages_mut();
-            if pages.has(near, PageFlags::LOCKED | PageFlags::READAHEAD) || !pages.has(near, PageFlags::UPTODATE) {
+            if pages.has(near, PageFlags::LOCKED | PageFlags::READAHEAD)
+                || !pages.has(near, PageFlags::UPTODATE)
+            {
                 continue;
             }
-            let keeps_misses = self.config.rules.working_set_keeps_misses && pages.has(near, PageFlags::WORKINGSET);
+            let keeps_misses = self.config.rules.working_set_keeps_misses
+                && pages.has(near, PageFlags::WORKINGSET);
             found += u32::from(!keeps_misses);
             if index == at.pos {
                 own = Some(near);

@@ -3,7 +3,9 @@
 //! flusher task sleeps for a tag or a limit stay dirty, and the turn continues with other tenants'
 //! pages.
 
-use super::{BioAttributes, Flags, Instant, Op, Origin, PageCache, PageFlags, Submitter, TaskId, TenantId};
+use super::{
+    BioAttributes, Flags, Instant, Op, Origin, PageCache, PageFlags, Submitter, TaskId, TenantId,
+};
 use crate::FileId;
 use crate::flusher::{Turn, chunk_pages};
 use crate::pages::Tag;
@@ -93,7 +95,8 @@ impl PageCache {
                     }
                     continue;
                 }
-                let piece = self.piece(turn.file, index, frame, self.resident.pages().bits(frame), false);
+                let piece =
+                    self.piece(turn.file, index, frame, self.resident.pages().bits(frame), false);
                 if is_begun && !self.bios.takes(&piece, owner) {
                     return (turn, false);
                 }
@@ -108,9 +111,14 @@ impl PageCache {
     }
 
     fn end_turn(&mut self, now: Instant, turn: FlushTurn) {
-        let is_dirty = self.resident.pages().next_tagged(turn.file, PageIndex::ZERO, Tag::Dirty).is_some();
+        let is_dirty =
+            self.resident.pages().next_tagged(turn.file, PageIndex::ZERO, Tag::Dirty).is_some();
         let FlushTurn { file, pos, left, written } = turn;
         debug_assert!(self.turn.is_none(), "a turn ends while it goes on");
-        self.flusher.turn_ended(file, Turn { next: pos, written, is_dirty, is_used_up: left.is_zero() }, now);
+        self.flusher.turn_ended(
+            file,
+            Turn { next: pos, written, is_dirty, is_used_up: left.is_zero() },
+            now,
+        );
     }
 }

@@ -117,7 +117,8 @@ impl Parts {
     /// Takes note of the number of dirty pages that were dropped so far, of any tenant.
     fn see_dropped(&mut self, dropped: u64) {
         if core::mem::replace(&mut self.dropped, dropped) != dropped && self.writers > 0 {
-            (0..self.by_tenant.len() as u32).for_each(|tenant| self.on_released(TenantId(tenant), Door::Write));
+            (0..self.by_tenant.len() as u32)
+                .for_each(|tenant| self.on_released(TenantId(tenant), Door::Write));
         }
     }
 
@@ -133,9 +134,17 @@ impl Parts {
 
     /// Panics if the frames that are being read into are not `reading`. For tests.
     pub(super) fn self_check(&self, reading: u64) {
-        assert_eq!(self.by_tenant.iter().map(|of| of.reading).sum::<u64>(), reading, "frames by tenant");
+        assert_eq!(
+            self.by_tenant.iter().map(|of| of.reading).sum::<u64>(),
+            reading,
+            "frames by tenant"
+        );
         assert_eq!(self.reading, reading, "frames that are being read into");
-        assert_eq!(self.by_tenant.iter().map(|of| of.writers.len()).sum::<usize>(), self.writers, "writers that wait");
+        assert_eq!(
+            self.by_tenant.iter().map(|of| of.writers.len()).sum::<usize>(),
+            self.writers,
+            "writers that wait"
+        );
     }
 }
 
@@ -148,7 +157,9 @@ impl PageCache {
         let least = self.parts.least();
         match door {
             Door::Read => (self.parts.reading(tenant), (free / READ_PART).max(least)),
-            Door::Write => (pages.dirty_of(tenant) + self.domains.writeback(tenant), free.max(least)),
+            Door::Write => {
+                (pages.dirty_of(tenant) + self.domains.writeback(tenant), free.max(least))
+            }
         }
     }
 
@@ -160,7 +171,8 @@ impl PageCache {
             return false;
         }
         let tenant = at.call.tenant;
-        let others_wait = self.parts.by_tenant.get(tenant.index()).is_some_and(|of| !of.queue(door).is_empty());
+        let others_wait =
+            self.parts.by_tenant.get(tenant.index()).is_some_and(|of| !of.queue(door).is_empty());
         (others_wait && !at.is_let_in) || !self.has_room(at, door)
     }
 
@@ -239,6 +251,10 @@ impl PageCache {
 
     /// Returns what a call does that did not get the frame that it needs for a read.
     pub(super) fn wait_for_frame(&mut self, now: Instant, at: &mut Progress) -> CallStep {
-        if self.must_wait(at, Door::Read) { CallStep::Door(Door::Read) } else { self.starve(now, at) }
+        if self.must_wait(at, Door::Read) {
+            CallStep::Door(Door::Read)
+        } else {
+            self.starve(now, at)
+        }
     }
 }

@@ -1,8 +1,8 @@
 //! Reads through a descriptor, and the functions that all reads into the cache share.
 
 use super::{
-    Advice, ByteCopy, Call, CallDone, CallKind, CallStep, Door, Entry, FileId, FrameId, Instant, Open, PAGE_SIZE,
-    PageCache, PageFlags, Phase, Progress, Status, Way,
+    Advice, ByteCopy, Call, CallDone, CallKind, CallStep, Door, Entry, FileId, FrameId, Instant,
+    Open, PAGE_SIZE, PageCache, PageFlags, Phase, Progress, Status, Way,
 };
 use crate::Context;
 use crate::pages::LeafEntry;
@@ -56,7 +56,10 @@ impl PageCache {
     pub(super) fn read_hit(&mut self, call: &Call) -> Option<CallDone> {
         let &Open { file, ra, .. } = &self.opens[call.open.0 as usize];
         let (index, end) = (call.offset.page(), call.offset.saturating_add(call.bytes));
-        if call.bytes.is_zero() || end > self.files[file.0 as usize].size || end.page_ceil() != index.next() {
+        if call.bytes.is_zero()
+            || end > self.files[file.0 as usize].size
+            || end.page_ceil() != index.next()
+        {
             return None;
         }
         let place = self.resident.place(file, index)?;
@@ -87,7 +90,9 @@ impl PageCache {
                 // The file was truncated while the call slept.
                 break;
             }
-            let Some(place) = self.page_for_read(now, at) else { return self.wait_for_frame(now, at) };
+            let Some(place) = self.page_for_read(now, at) else {
+                return self.wait_for_frame(now, at);
+            };
             if !self.resident.pages().at(place).has(PageFlags::UPTODATE) {
                 at.is_miss = true;
                 match self.wait_readable(at, self.resident.pages().frame(place)) {
@@ -159,7 +164,8 @@ impl PageCache {
         let is_fault = matches!(at.call.kind, CallKind::Fault { .. });
         let pages = self.resident.pages();
         // A read goes on from the folio that carries the marker, a fault from its page.
-        let order = if marker && !is_fault { pages.folio_order(at.file, at.pos).unwrap_or(0) } else { 0 };
+        let order =
+            if marker && !is_fault { pages.folio_order(at.file, at.pos).unwrap_or(0) } else { 0 };
         let index = PageIndex::new(at.pos.get() >> order << order);
         let ask = Ask { index, req: at.end - index, marker };
         let cached = |index: PageIndex| pages.folio_order(at.file, index);
@@ -188,7 +194,8 @@ impl PageCache {
     ) -> PageIndex {
         self.read_window(now, at, window, wanted.clone(), context);
         let mut piece = window;
-        while self.opens[at.call.open.0 as usize].ra.advice() == Advice::Random && piece.end() < end {
+        while self.opens[at.call.open.0 as usize].ra.advice() == Advice::Random && piece.end() < end
+        {
             let size = (end - piece.end()).get().min(FORCED_PIECE_PAGES.into()) as u32;
             piece = ReadaheadWindow::plain(piece.end(), size);
             self.read_window(now, at, piece, wanted.clone(), context);
@@ -215,7 +222,8 @@ impl PageCache {
         let marker = window.marker().filter(|_| is_marked);
         let mut folios = Folios { window, end, next: window.start, order: 0, marked: false };
         for index in window.start.until(end) {
-            let order = folios.order_of(index, marker, |page| self.resident.pages().folio_order(at.file, page));
+            let order = folios
+                .order_of(index, marker, |page| self.resident.pages().folio_order(at.file, page));
             if self.resident.find(at.file, index).is_some() {
                 self.bios.close();
                 continue;
@@ -226,8 +234,10 @@ impl PageCache {
                 stopped = index;
                 break;
             }
-            let as_read = is_wanted && context == Context::Readahead && at.call.kind == CallKind::Read;
-            let Some(frame) = self.resident.insert(at.file, index, if as_read { Context::Read } else { context })
+            let as_read =
+                is_wanted && context == Context::Readahead && at.call.kind == CallKind::Read;
+            let Some(frame) =
+                self.resident.insert(at.file, index, if as_read { Context::Read } else { context })
             else {
                 stopped = index;
                 break;
@@ -239,7 +249,11 @@ impl PageCache {
                 self.bios.close();
                 continue;
             }
-            let bits = self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED | marked, PageFlags::NONE);
+            let bits = self.resident.pages_mut().set_and_clear(
+                frame,
+                PageFlags::LOCKED | marked,
+                PageFlags::NONE,
+            );
             let piece = self.piece(at.file, index, frame, bits, is_wanted);
             self.parts.begin_read(at.call.tenant);
             self.bios.add(&attributes, piece);
@@ -250,7 +264,12 @@ impl PageCache {
     }
 
     /// Reads only the call's current page. Returns `None` if there is no memory for it.
-    pub(super) fn read_alone(&mut self, now: Instant, at: &mut Progress, context: Context) -> Option<FrameId> {
+    pub(super) fn read_alone(
+        &mut self,
+        now: Instant,
+        at: &mut Progress,
+        context: Context,
+    ) -> Option<FrameId> {
         if !self.make_room(now) {
             return None;
         }
@@ -265,7 +284,8 @@ impl PageCache {
         if self.is_unwritten(at.file, at.pos) {
             return self.resident.pages_mut().set(frame, PageFlags::UPTODATE);
         }
-        let bits = self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED, PageFlags::NONE);
+        let bits =
+            self.resident.pages_mut().set_and_clear(frame, PageFlags::LOCKED, PageFlags::NONE);
         let attributes = self.reads_for(&at.call, Flags::NONE);
         let piece = self.piece(at.file, at.pos, frame, bits, true);
         self.parts.begin_read(at.call.tenant);
@@ -286,7 +306,11 @@ impl PageCache {
             if at.call.kind != CallKind::Write {
                 self.opens[at.call.open.0 as usize].ra.read_failed();
             }
-            return Some(CallStep::Done(if at.status.is_ok() { Status::IoError } else { at.status }));
+            return Some(CallStep::Done(if at.status.is_ok() {
+                Status::IoError
+            } else {
+                at.status
+            }));
         }
         if self.must_wait(at, Door::Read) {
             return Some(CallStep::Door(Door::Read));
@@ -299,7 +323,10 @@ impl PageCache {
     /// page in which the last read ended is not marked again.
     #[inline]
     fn page_read(&mut self, at: &mut Progress, place: LeafEntry) {
-        debug_assert!(self.resident.pages().at(place).has(PageFlags::UPTODATE), "a page is read before it is there");
+        debug_assert!(
+            self.resident.pages().at(place).has(PageFlags::UPTODATE),
+            "a page is read before it is there"
+        );
         debug_assert!(at.pos < at.end, "{:?} lies behind the call's last page", at.pos);
         let is_first = at.pos == at.call.offset.page();
         if !is_first || self.opens[at.call.open.0 as usize].ra.last_page() != Some(at.pos) {
@@ -323,7 +350,15 @@ impl PageCache {
             let &Call { task, token, buffer_offset: call_offset, .. } = call;
             let frame_offset = call.offset.in_page();
             let bytes = call.bytes.get().min(PAGE_SIZE - u64::from(frame_offset)) as u32;
-            self.copies.push_back(ByteCopy { task, token, frame, frame_offset, bytes, call_offset, way });
+            self.copies.push_back(ByteCopy {
+                task,
+                token,
+                frame,
+                frame_offset,
+                bytes,
+                call_offset,
+                way,
+            });
         }
     }
 
@@ -339,7 +374,15 @@ impl PageCache {
         debug_assert!(at.bytes <= at.call.bytes, "a call moves more bytes than it has");
         if self.config.copies {
             let super::Call { task, token, .. } = at.call;
-            self.copies.push_back(ByteCopy { task, token, frame, frame_offset, bytes, call_offset, way });
+            self.copies.push_back(ByteCopy {
+                task,
+                token,
+                frame,
+                frame_offset,
+                bytes,
+                call_offset,
+                way,
+            });
         }
     }
 
@@ -348,7 +391,11 @@ impl PageCache {
     pub(super) fn advise(&mut self, now: Instant, at: &mut Progress, advice: Advice) -> CallStep {
         self.opens[at.call.open.0 as usize].ra.advise(advice, self.config.ra_pages);
         let size = self.files[at.file.0 as usize].size;
-        let end = if at.call.bytes.is_zero() { FileOffset::MAX } else { at.call.offset.saturating_add(at.call.bytes) };
+        let end = if at.call.bytes.is_zero() {
+            FileOffset::MAX
+        } else {
+            at.call.offset.saturating_add(at.call.bytes)
+        };
         match advice {
             Advice::Normal | Advice::Sequential | Advice::Random => {}
             Advice::WillNeed => {
@@ -381,7 +428,9 @@ impl PageCache {
     /// shadow entries of evicted pages.
     pub(super) fn invalidate(&mut self, file: FileId, first: PageIndex, end: PageIndex) {
         let mut at = first;
-        while let Some((index, frame)) = self.resident.pages().next(file, at).filter(|&(index, _)| index < end) {
+        while let Some((index, frame)) =
+            self.resident.pages().next(file, at).filter(|&(index, _)| index < end)
+        {
             at = index.next();
             let pages = self.resident.pages();
             if pages.is_evictable(frame) && pages.maps(frame) == 0 {

@@ -8,7 +8,8 @@
 //! with bytes no call ever fails for want of memory.
 
 use super::{
-    BioAttributes, CallStep, CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache, Progress, Status,
+    BioAttributes, CallStep, CpuPolicy, Flags, Instant, IoPrio, Op, Origin, PAGE_SIZE, PageCache,
+    Progress, Status,
 };
 use super::{Submitter, TenantId};
 use crate::replace::{Reclaimer, Request};
@@ -49,8 +50,13 @@ impl PageCache {
         }
         self.evicted.clear();
         let (used, free) = (self.resident.pages().used(), self.resident.free());
-        let outcome = self.resident.reclaim(now, RECLAIM_BATCH, Reclaimer::Direct, &mut self.evicted);
-        assert_eq!(self.resident.pages().used() + outcome.evicted, used, "reclaim miscounts what it evicts");
+        let outcome =
+            self.resident.reclaim(now, RECLAIM_BATCH, Reclaimer::Direct, &mut self.evicted);
+        assert_eq!(
+            self.resident.pages().used() + outcome.evicted,
+            used,
+            "reclaim miscounts what it evicts"
+        );
         assert_eq!(self.evicted.len() as u64, outcome.evicted, "an evicted page is not reported");
         debug_assert!(self.resident.free() >= free, "reclaim takes memory");
         self.stats.direct_reclaims += 1;
@@ -59,20 +65,27 @@ impl PageCache {
         self.note_dirty(outcome.dirty);
         self.reclaim_in_vain = outcome.reclaimed() == 0;
         // The page cache may not use the last part of the reserve.
-        self.resident.free() > self.marks.min / 2 || (outcome.reclaimed() > 0 && self.resident.free() > 0)
+        self.resident.free() > self.marks.min / 2
+            || (outcome.reclaimed() > 0 && self.resident.free() > 0)
     }
 
     /// Handles a call that found no memory for a page that it needs. Returns the step to take:
     /// sleep, or fail.
     pub(super) fn starve(&mut self, now: Instant, at: &mut Progress) -> CallStep {
-        debug_assert!(at.starved.is_none_or(|since| since <= now), "a call starves before it began to");
+        debug_assert!(
+            at.starved.is_none_or(|since| since <= now),
+            "a call starves before it began to"
+        );
         let looked_for = now.since(*at.starved.get_or_insert(now));
         // With bytes the data is somebody's, and memory comes back once the device goes on.
         if looked_for > STARVED_MAX && !self.config.copies {
             self.stats.out_of_memory += 1;
             return CallStep::Done(Status::NoSpace);
         }
-        if looked_for >= self.config.hz.span(LOOKS_IN_VAIN) && self.resident.pages().writeback() == 0 && self.kill() {
+        if looked_for >= self.config.hz.span(LOOKS_IN_VAIN)
+            && self.resident.pages().writeback() == 0
+            && self.kill()
+        {
             at.starved = Some(now);
         }
         CallStep::Memory
@@ -84,8 +97,16 @@ impl PageCache {
         let (idle, reserved) = (self.resident.programs().idle, self.resident.reserved());
         let freed = self.resident.kill(program);
         assert!(freed <= program, "{freed} pages of a program of {program} are freed");
-        debug_assert_eq!(self.resident.programs().idle + freed, idle, "a killed program keeps its memory");
-        debug_assert_eq!(self.resident.reserved() + freed, reserved, "a killed program's memory is not free");
+        debug_assert_eq!(
+            self.resident.programs().idle + freed,
+            idle,
+            "a killed program keeps its memory"
+        );
+        debug_assert_eq!(
+            self.resident.reserved() + freed,
+            reserved,
+            "a killed program's memory is not free"
+        );
         let is_killed = freed > 0;
         self.stats.oom_kills += u64::from(is_killed);
         self.reclaim_in_vain &= !is_killed;
@@ -104,7 +125,10 @@ impl PageCache {
         if dirty > 0 {
             self.reclaim_wants_clean = true;
             self.flusher.wake();
-            debug_assert!(self.flusher.is_awake(), "dirty pages are in the way and nobody writes them");
+            debug_assert!(
+                self.flusher.is_awake(),
+                "dirty pages are in the way and nobody writes them"
+            );
         }
     }
 
@@ -124,11 +148,19 @@ impl PageCache {
         let (mut freed, mut is_too_young) = (0, false);
         while let Some(priority) = self.kswapd.priority() {
             self.resident.age(now);
-            let request = Request { want: self.marks.kswapd_target(), priority, by: Reclaimer::Kswapd };
+            let request =
+                Request { want: self.marks.kswapd_target(), priority, by: Reclaimer::Kswapd };
             let used = self.resident.pages().used();
             let outcome = self.resident.evict(now, request, &mut self.evicted);
-            assert_eq!(self.resident.pages().used() + outcome.evicted, used, "kswapd miscounts what it evicts");
-            debug_assert!(outcome.evicted <= outcome.scanned, "a page is evicted that was not scanned");
+            assert_eq!(
+                self.resident.pages().used() + outcome.evicted,
+                used,
+                "kswapd miscounts what it evicts"
+            );
+            debug_assert!(
+                outcome.evicted <= outcome.scanned,
+                "a page is evicted that was not scanned"
+            );
             self.stats.kswapd_scanned += outcome.scanned;
             self.note_dirty(outcome.dirty);
             self.write_from_kswapd();
@@ -136,7 +168,10 @@ impl PageCache {
             freed += outcome.reclaimed();
             is_too_young = outcome.is_too_young;
         }
-        debug_assert!(self.evicted.len() as u64 <= freed, "an evicted page does not count as freed");
+        debug_assert!(
+            self.evicted.len() as u64 <= freed,
+            "an evicted page does not count as freed"
+        );
         self.stats.kswapd_reclaimed += freed;
         let is_killed = is_too_young && self.kill();
         if self.resident.free() < self.marks.low {
@@ -159,7 +194,8 @@ impl PageCache {
         let Some(mut frame) = self.resident.take_write() else { return };
         let submitter = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0);
         let (task, op, origin) = (self.config.flusher, Op::Write, Origin::Writeback);
-        let attributes = BioAttributes { task, tenant: TenantId(0), submitter, op, flags: Flags::NONE, origin };
+        let attributes =
+            BioAttributes { task, tenant: TenantId(0), submitter, op, flags: Flags::NONE, origin };
         loop {
             let (file, index) = self.resident.pages().key(frame);
             let written = self.resident.pages().writeback();

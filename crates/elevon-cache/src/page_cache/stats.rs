@@ -25,7 +25,8 @@ pub enum Cause {
 
 impl Cause {
     /// All causes, in the order of their numbers.
-    pub const ALL: [Self; 6] = [Self::Fault, Self::Read, Self::Write, Self::Fsync, Self::DirtyPause, Self::Memory];
+    pub const ALL: [Self; 6] =
+        [Self::Fault, Self::Read, Self::Write, Self::Fsync, Self::DirtyPause, Self::Memory];
 
     /// Returns the cause's name in reports.
     pub const fn name(self) -> &'static str {

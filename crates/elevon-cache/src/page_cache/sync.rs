@@ -1,7 +1,8 @@
 //! Waiting for writes: fsync, sync_file_range, truncation, and what drops pages that were written.
 
 use super::{
-    BioAttributes, Call, CallKind, CallStep, FileId, Origin, PageCache, PageFlags, Phase, Progress, RangeSync, Status,
+    BioAttributes, Call, CallKind, CallStep, FileId, Origin, PageCache, PageFlags, Phase, Progress,
+    RangeSync, Status,
 };
 use crate::pages::Tag;
 use elevon_core::op::{Flags, Op};
@@ -71,7 +72,10 @@ impl PageCache {
             }
             let next = self.resident.pages().next_tagged(at.file, at.pos, Tag::Writeback);
             if let Some((index, frame)) = next.filter(|&(index, _)| index < at.looked) {
-                debug_assert!(self.resident.pages().has(frame, PageFlags::WRITEBACK), "the tag says so");
+                debug_assert!(
+                    self.resident.pages().has(frame, PageFlags::WRITEBACK),
+                    "the tag says so"
+                );
                 at.pos = index.next();
                 return Some(CallStep::Page(frame));
             }
@@ -122,7 +126,9 @@ impl PageCache {
     /// under writeback.
     fn write_tagged(&mut self, at: &mut Progress) -> Option<CallStep> {
         let attributes = self.writes_for(&at.call);
-        while let Some((index, frame)) = self.resident.pages().next_tagged(at.file, at.pos, Tag::ToWrite) {
+        while let Some((index, frame)) =
+            self.resident.pages().next_tagged(at.file, at.pos, Tag::ToWrite)
+        {
             if index >= at.end {
                 break;
             }
@@ -143,8 +149,18 @@ impl PageCache {
 
     /// Submits the pages in `[first, end)` that are dirty and not under writeback. The bios are not
     /// SYNC.
-    pub(super) fn write_range(&mut self, call: &Call, file: FileId, first: PageIndex, end: PageIndex) {
-        let attributes = BioAttributes { flags: Flags::NONE, origin: Origin::Writeback, ..self.writes_for(call) };
+    pub(super) fn write_range(
+        &mut self,
+        call: &Call,
+        file: FileId,
+        first: PageIndex,
+        end: PageIndex,
+    ) {
+        let attributes = BioAttributes {
+            flags: Flags::NONE,
+            origin: Origin::Writeback,
+            ..self.writes_for(call)
+        };
         let mut at = first;
         while let Some((index, frame)) = self.resident.pages().next_tagged(file, at, Tag::Dirty) {
             if index >= end {
@@ -169,13 +185,23 @@ impl PageCache {
         frame: super::FrameId,
     ) {
         let pages = self.resident.pages();
-        assert!(pages.has(frame, PageFlags::DIRTY), "{frame:?} of {file:?} is written and is not dirty");
-        debug_assert!(!pages.has(frame, PageFlags::WRITEBACK), "{frame:?} is written twice at once");
+        assert!(
+            pages.has(frame, PageFlags::DIRTY),
+            "{frame:?} of {file:?} is written and is not dirty"
+        );
+        debug_assert!(
+            !pages.has(frame, PageFlags::WRITEBACK),
+            "{frame:?} is written twice at once"
+        );
         let tenant = pages.owner(frame);
         self.domains.begin_writeback(tenant);
         self.resident.pages_mut().begin_writeback(frame);
         let piece = self.piece(file, index, frame, self.resident.pages().bits(frame), false);
-        let task = if attributes.task == self.config.flusher { self.flusher_of(tenant) } else { attributes.task };
+        let task = if attributes.task == self.config.flusher {
+            self.flusher_of(tenant)
+        } else {
+            attributes.task
+        };
         self.bios.add(&BioAttributes { task, tenant, ..*attributes }, piece);
     }
 
@@ -188,7 +214,14 @@ impl PageCache {
 
     const fn writes_for(&self, call: &Call) -> BioAttributes {
         let (op, flags, origin) = (Op::Write, Flags::SYNC, Origin::Fsync);
-        BioAttributes { task: call.task, tenant: call.tenant, submitter: call.submitter, op, flags, origin }
+        BioAttributes {
+            task: call.task,
+            tenant: call.tenant,
+            submitter: call.submitter,
+            op,
+            flags,
+            origin,
+        }
     }
 
     /// Returns the file's last write error, once per open file. The drop of a device's pages tells
@@ -234,10 +267,14 @@ impl PageCache {
             Self::begin_range(at, Phase::Pages);
         }
         let covered = match at.call.kind {
-            CallKind::Discard => at.call.offset.page_ceil()..(at.call.offset + at.call.bytes).page(),
+            CallKind::Discard => {
+                at.call.offset.page_ceil()..(at.call.offset + at.call.bytes).page()
+            }
             _ => at.end..at.end,
         };
-        while let Some((index, frame)) = self.resident.pages().next(at.file, at.pos).filter(|&(n, _)| n < at.end) {
+        while let Some((index, frame)) =
+            self.resident.pages().next(at.file, at.pos).filter(|&(n, _)| n < at.end)
+        {
             at.pos = index;
             if covered.contains(&index) {
                 self.resident.pages_mut().cancel_dirty(frame);

@@ -19,10 +19,14 @@ const fn ms(n: u64) -> Instant {
 
 /// Returns a cache of `memory` MiB with one file of `pages` pages.
 fn cache(memory: u64, pages: u64, change: impl FnOnce(&mut CacheConfig)) -> (PageCache, OpenId) {
-    let mut config = CacheConfig { rules: Kernel::V6_1.rules(), ..CacheConfig::new(Bytes::new(memory * MIB), FLUSHER) };
+    let mut config = CacheConfig {
+        rules: Kernel::V6_1.rules(),
+        ..CacheConfig::new(Bytes::new(memory * MIB), FLUSHER)
+    };
     change(&mut config);
     let mut cache = PageCache::new(config);
-    let file = cache.add_file(Sector::new(2048), Bytes::new(pages * PAGE), Bytes::new(pages * PAGE));
+    let file =
+        cache.add_file(Sector::new(2048), Bytes::new(pages * PAGE), Bytes::new(pages * PAGE));
     let open = cache.open(file);
     (cache, open)
 }
@@ -85,7 +89,8 @@ fn a_written_bio_ends_after_4096_pages() {
     let (mut cache, open) = cache(256, 8192, |_| {});
     let (done, early) = run(&mut cache, T0, call(open, CallKind::Write, 0, 4200 * PAGE));
     assert_eq!((done.status, early.len()), (Status::Ok, 0));
-    let (_, bios) = run(&mut cache, T0, call(open, CallKind::SyncRange(RangeSync::ALL), 0, 4200 * PAGE));
+    let (_, bios) =
+        run(&mut cache, T0, call(open, CallKind::SyncRange(RangeSync::ALL), 0, 4200 * PAGE));
     assert_eq!(bios, [(Op::Write, 0, 4096), (Op::Write, 4096, 104)]);
 }
 
@@ -97,7 +102,10 @@ fn a_read_ends_with_its_io_and_not_before() {
     assert_eq!(cache.call(ms(1), other), Called::Wait);
     let bios = bios(&mut cache, ms(1));
     // The second read found the marker on its page, so it started the next window.
-    assert_eq!(bios.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(), [(0, 4), (4, 8)]);
+    assert_eq!(
+        bios.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(),
+        [(0, 4), (4, 8)]
+    );
     assert!(bios[0].0.flags.contains(Flags::RAHEAD));
     assert_eq!(cache.poll_done(), None);
     cache.complete(ms(5), bios[0].0.token, Status::Ok, Nanos::from_millis(3));
@@ -115,7 +123,9 @@ fn a_read_whose_file_ends_before_it_when_it_wakes_has_read_nothing() {
     let other = Call { task: TaskId(1), token: 8, ..call(open, CallKind::Truncate, 512, 0) };
     assert!(matches!(cache.call(T0, other), Called::Done(_) | Called::Wait));
     drain(&mut cache, ms(1));
-    let done = core::iter::from_fn(|| cache.poll_done()).find(|done| done.token == 7).expect("its page was read");
+    let done = core::iter::from_fn(|| cache.poll_done())
+        .find(|done| done.token == 7)
+        .expect("its page was read");
     assert_eq!((done.status, done.bytes), (Status::Ok, Bytes::ZERO));
     assert_eq!(cache.poll_copy(), None);
 }
@@ -125,7 +135,10 @@ fn a_read_whose_file_ends_before_it_when_it_wakes_has_read_nothing() {
 fn no_bio_is_given_while_bytes_are_to_be_moved() {
     let (mut cache, open) = cache(64, 64, |config| config.copies = true);
     assert!(matches!(cache.call(T0, call(open, CallKind::Write, 0, PAGE)), Called::Done(_)));
-    assert!(matches!(cache.call(T0, call(open, CallKind::SyncRange(RangeSync::ALL), 0, PAGE)), Called::Wait));
+    assert!(matches!(
+        cache.call(T0, call(open, CallKind::SyncRange(RangeSync::ALL), 0, PAGE)),
+        Called::Wait
+    ));
     cache.poll_io(T0);
 }
 
@@ -137,7 +150,9 @@ fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 0, PAGE)), Called::Wait);
     assert!(bios(&mut cache, T0).is_empty(), "nothing can be read into");
     cache.set_reserved(ms(4), Bytes::ZERO);
-    while cache.next_timer().is_some_and(|at| at <= ms(200)) && cache.promoter().counts(Origin::Read).bios == 0 {
+    while cache.next_timer().is_some_and(|at| at <= ms(200))
+        && cache.promoter().counts(Origin::Read).bios == 0
+    {
         let at = cache.next_timer().expect("the next look for memory");
         cache.handle_timers(at);
         if let Some(io) = cache.poll_io(at) {
@@ -147,7 +162,10 @@ fn a_sleep_is_for_what_ended_it_and_for_nothing_else() {
             cache.complete_as(end, token, Status::Ok, Nanos::from_millis(2), PrioClass::Rt);
             let done = cache.poll_done().expect("its I/O is over");
             assert_eq!((done.starved, done.paused), (at.since(T0), Nanos::ZERO));
-            assert_eq!((done.waited, done.device, done.class), (end.since(at), Nanos::from_millis(2), PrioClass::Rt));
+            assert_eq!(
+                (done.waited, done.device, done.class),
+                (end.since(at), Nanos::from_millis(2), PrioClass::Rt)
+            );
             let stats = cache.stats();
             assert_eq!(stats.waits(Cause::Memory).iowait, done.starved);
             assert_eq!(stats.waits(Cause::Read).iowait, done.waited);
@@ -188,17 +206,22 @@ fn a_mapping_that_is_read_in_order_has_all_of_its_readahead_in_pieces() {
     run(&mut cache, T0, call(open, CallKind::Madvise(Advice::Sequential), 0, 0));
     let (_, bios) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 0, 1));
     let pages = bios.iter().map(|&(_, start, pages)| (start, pages)).collect::<Vec<_>>();
-    assert_eq!((pages.first(), pages.iter().map(|(_, pages)| pages).sum::<u64>()), (Some(&(0, 512)), 1200));
+    assert_eq!(
+        (pages.first(), pages.iter().map(|(_, pages)| pages).sum::<u64>()),
+        (Some(&(0, 512)), 1200)
+    );
 }
 
 #[test]
 fn a_miss_reads_around() {
     let (mut cache, open) = cache(64, 512, |_| {});
-    let (done, bios) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 100 * PAGE, 1));
+    let (done, bios) =
+        run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 100 * PAGE, 1));
     assert_eq!((done.is_major, bios), (true, vec![(Op::Read, 84, 32)]));
     // Fault-around maps 96 to 111 except the marker.
     assert_eq!(cache.resident().pages().mapped(), 15);
-    let (done, bios) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 108 * PAGE, 1));
+    let (done, bios) =
+        run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 108 * PAGE, 1));
     assert_eq!((done.is_major, bios), (false, vec![(Op::Read, 116, 32)]));
     let waits = cache.stats().waits(Cause::Fault);
     assert_eq!((waits.count, waits.major, waits.slept), (2, 1, 0), "virtual time stood still");
@@ -208,7 +231,10 @@ fn a_miss_reads_around() {
 fn writes_stay_dirty_for_thirty_seconds() {
     let (mut cache, open) = cache(64, 512, |_| {});
     let (done, bios) = run(&mut cache, T0, call(open, CallKind::Write, 3 * PAGE, 5 * PAGE));
-    assert_eq!((done.bytes, bios.len(), cache.resident().pages().dirty()), (Bytes::new(5 * PAGE), 0, 5));
+    assert_eq!(
+        (done.bytes, bios.len(), cache.resident().pages().dirty()),
+        (Bytes::new(5 * PAGE), 0, 5)
+    );
     let mut written = Vec::new();
     while let Some(now) = cache.next_timer() {
         cache.handle_timers(now);
@@ -271,12 +297,21 @@ fn an_fsync_waits_for_later_writes_only_if_it_looks_again() {
         run(&mut cache, T0, call(open, CallKind::Write, 0, pages * PAGE));
         assert_eq!(cache.call(T0, call(open, CallKind::Fsync, 0, 0)), Called::Wait);
         let own = bios(&mut cache, T0);
-        let other = |kind, offset, bytes| Call { task: TaskId(1), token: 8, ..call(open, kind, offset, bytes) };
-        assert!(matches!(cache.call(T0, other(CallKind::Write, 100 * PAGE, PAGE)), Called::Done(_)));
+        let other = |kind, offset, bytes| Call {
+            task: TaskId(1),
+            token: 8,
+            ..call(open, kind, offset, bytes)
+        };
+        assert!(matches!(
+            cache.call(T0, other(CallKind::Write, 100 * PAGE, PAGE)),
+            Called::Done(_)
+        ));
         assert_eq!(cache.call(T0, other(CallKind::Fsync, 0, 0)), Called::Wait);
         assert_eq!((own.len(), bios(&mut cache, T0).len()), (1, 1));
         cache.complete(ms(1), own[0].0.token, Status::Ok, Nanos::ZERO);
-        let flushes = bios(&mut cache, ms(1)).iter().any(|(io, ..)| io.op == Op::Flush && io.task == TaskId(0));
+        let flushes = bios(&mut cache, ms(1))
+            .iter()
+            .any(|(io, ..)| io.op == Op::Flush && io.task == TaskId(0));
         assert_eq!(flushes, !looks_again, "{pages} pages");
     }
 }
@@ -299,12 +334,18 @@ fn write_errors_are_told_once_to_each_open_file() {
 fn a_write_error_of_which_no_program_was_told_is_told_to_who_opens_the_file_later() {
     for drop in [CallKind::FlushBuffers, CallKind::LastClose] {
         let (mut cache, open) = cache(64, 512, |_| {});
-        let sync = |cache: &mut PageCache, open| run(cache, T0, call(open, CallKind::Fsync, 0, 0)).0.status;
+        let sync = |cache: &mut PageCache, open| {
+            run(cache, T0, call(open, CallKind::Fsync, 0, 0)).0.status
+        };
         run(&mut cache, T0, call(open, CallKind::Write, 0, PAGE));
         assert_eq!(cache.call(T0, call(open, drop, 0, 0)), Called::Wait);
         let (io, ..) = bios(&mut cache, T0)[0];
         cache.complete(T0, io.token, Status::Medium, Nanos::ZERO);
-        assert_eq!(cache.poll_done().map(|done| done.status), Some(Status::Medium), "this tells no program");
+        assert_eq!(
+            cache.poll_done().map(|done| done.status),
+            Some(Status::Medium),
+            "this tells no program"
+        );
         cache.reopen(open);
         let second = cache.open(FileId(0));
         assert_eq!(
@@ -313,7 +354,11 @@ fn a_write_error_of_which_no_program_was_told_is_told_to_who_opens_the_file_late
         );
         let third = cache.open(FileId(0));
         cache.reopen(open);
-        assert_eq!([third, open].map(|open| sync(&mut cache, open)), [Status::Ok; 2], "somebody was told");
+        assert_eq!(
+            [third, open].map(|open| sync(&mut cache, open)),
+            [Status::Ok; 2],
+            "somebody was told"
+        );
     }
 }
 
@@ -327,7 +372,10 @@ fn a_read_ahead_that_fails_is_tried_again_and_then_fails() {
     let again = bios(&mut cache, T0);
     assert_eq!((again.len(), again[0].2, again[0].0.flags), (1, 1, Flags::NONE));
     cache.complete(T0, again[0].0.token, Status::Medium, Nanos::ZERO);
-    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Medium, Bytes::ZERO)));
+    assert_eq!(
+        cache.poll_done().map(|done| (done.status, done.bytes)),
+        Some((Status::Medium, Bytes::ZERO))
+    );
     cache.self_check();
 }
 
@@ -372,10 +420,16 @@ fn with_its_last_mapping_a_file_can_be_dropped() {
         cache.resident().pages().used()
     };
     cache.unmap(open);
-    assert_eq!((cache.resident().pages().mapped(), drop(&mut cache)), (16, 16), "the other maps it yet");
+    assert_eq!(
+        (cache.resident().pages().mapped(), drop(&mut cache)),
+        (16, 16),
+        "the other maps it yet"
+    );
     cache.unmap(other);
     let pages = cache.resident.pages_mut();
-    let mut is_used = |index| pages.find(FileId(0), index).is_some_and(|frame| pages.has(frame, PageFlags::REFERENCED));
+    let mut is_used = |index| {
+        pages.find(FileId(0), index).is_some_and(|frame| pages.has(frame, PageFlags::REFERENCED))
+    };
     let used: Vec<u64> = (0..16).filter(|&index| is_used(PageIndex::new(index))).collect();
     assert_eq!(used, [3], "the page that was touched");
     assert_eq!((cache.resident().pages().mapped(), drop(&mut cache)), (0, 0));
@@ -453,14 +507,18 @@ fn writers_are_held_at_the_limit() {
         while in_flight.len() < 32 {
             let Some(io) = cache.poll_io(now) else { break };
             assert_eq!((io.task, io.flags), (FLUSHER, Flags::BACKGROUND));
-            device_free = device_free.max(now) + Nanos::new(io.bytes.get() * 1_000_000_000 / (64 * MIB));
+            device_free =
+                device_free.max(now) + Nanos::new(io.bytes.get() * 1_000_000_000 / (64 * MIB));
             in_flight.push_back((device_free, io.token));
         }
         let counts = cache.counts();
-        most =
-            most.max((counts.dirty + counts.writeback) * 1000 / cache.dirty_domain().limits(counts.dirtyable).thresh);
+        most = most.max(
+            (counts.dirty + counts.writeback) * 1000
+                / cache.dirty_domain().limits(counts.dirtyable).thresh,
+        );
         assert!(cache.resident().free() > cache.marks.min / 2);
-        let next = [in_flight.front().map(|&(at, _)| at), cache.next_timer()].into_iter().flatten().min();
+        let next =
+            [in_flight.front().map(|&(at, _)| at), cache.next_timer()].into_iter().flatten().min();
         now = now.max(next.expect("somebody is at work"));
         while let Some(&(_, token)) = in_flight.front().filter(|&&(at, _)| at <= now) {
             in_flight.pop_front();
@@ -482,7 +540,12 @@ fn writers_are_held_at_the_limit() {
     let fair = at.iter().max().expect("four") * 100 / at.iter().min().expect("four");
     assert!(fair < 150, "{at:?}");
     let pauses = cache.stats().waits(Cause::DirtyPause);
-    assert!(pauses.count > 100 && pauses.iowait > Nanos::from_secs(20), "{} {}", pauses.count, pauses.iowait);
+    assert!(
+        pauses.count > 100 && pauses.iowait > Nanos::from_secs(20),
+        "{} {}",
+        pauses.count,
+        pauses.iowait
+    );
 }
 
 #[test]

@@ -128,7 +128,9 @@ impl PageCache {
         match step {
             CallStep::Done(_) => unreachable!("a call that has finished does not sleep"),
             CallStep::Page(frame) => {
-                debug_assert!(self.resident.pages().has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK));
+                debug_assert!(
+                    self.resident.pages().has(frame, PageFlags::LOCKED | PageFlags::WRITEBACK)
+                );
                 self.waiting.queues[Waiting::queue(frame)].push_back((frame, call));
                 self.waiting.sleep(now, call, For::Page(frame), None);
             }
@@ -148,7 +150,14 @@ impl PageCache {
             CallStep::Flush => {
                 let super::Call { task, tenant, submitter, .. } = self.calls[call].call;
                 let origin = super::Origin::Fsync;
-                let attributes = BioAttributes { task, tenant, submitter, op: Op::Flush, flags: Flags::SYNC, origin };
+                let attributes = BioAttributes {
+                    task,
+                    tenant,
+                    submitter,
+                    op: Op::Flush,
+                    flags: Flags::SYNC,
+                    origin,
+                };
                 self.bios.flush(&attributes, call);
                 self.waiting.sleep(now, call, For::Flush, None);
             }
@@ -157,7 +166,13 @@ impl PageCache {
 
     /// Makes a sleeping call runnable, and adds up its time asleep. `device` and `class` are those
     /// of the bio that ended the sleep.
-    pub(super) fn wake(&mut self, now: Instant, call: u32, device: Nanos, class: Option<PrioClass>) {
+    pub(super) fn wake(
+        &mut self,
+        now: Instant,
+        call: u32,
+        device: Nanos,
+        class: Option<PrioClass>,
+    ) {
         let sleeper = &mut self.waiting.sleepers[call as usize];
         let what = core::mem::replace(&mut sleeper.what, For::Nothing);
         let slept = now.since(sleeper.since);

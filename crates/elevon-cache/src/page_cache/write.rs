@@ -1,8 +1,8 @@
 //! Writes through a descriptor, and how pages become dirty.
 
 use super::{
-    Call, CallStep, DirtyThrottle, DirtyVerdict, Door, FileId, FrameId, Instant, PAGE_SIZE, PageCache, PageFlags,
-    Phase, Progress, Status, Way, WriteMode,
+    Call, CallStep, DirtyThrottle, DirtyVerdict, Door, FileId, FrameId, Instant, PAGE_SIZE,
+    PageCache, PageFlags, Phase, Progress, Status, Way, WriteMode,
 };
 use crate::Context;
 use elevon_core::units::FileOffset;
@@ -11,7 +11,9 @@ impl PageCache {
     pub(super) fn step_write(&mut self, now: Instant, at: &mut Progress) -> CallStep {
         let end = at.call.offset.saturating_add(at.call.bytes);
         match at.phase {
-            Phase::Start if end > self.files[at.file.0 as usize].capacity => return CallStep::Done(Status::NoSpace),
+            Phase::Start if end > self.files[at.file.0 as usize].capacity => {
+                return CallStep::Done(Status::NoSpace);
+            }
             Phase::Start => {
                 (at.pos, at.end) = (at.call.offset.page(), end.page_ceil());
                 at.phase = Phase::Pages;
@@ -41,14 +43,19 @@ impl PageCache {
     /// Writes one page. Returns `Some` if the call sleeps or finishes here.
     fn write_page(&mut self, now: Instant, at: &mut Progress, end: FileOffset) -> Option<CallStep> {
         let found = self.resident.find(at.file, at.pos);
-        let is_dirty = found.is_some_and(|frame| self.resident.pages().has(frame, PageFlags::DIRTY));
+        let is_dirty =
+            found.is_some_and(|frame| self.resident.pages().has(frame, PageFlags::DIRTY));
         if !is_dirty && self.must_wait(at, Door::Write) {
             return Some(CallStep::Door(Door::Write));
         }
         let frame = match found {
             Some(frame) => frame,
             None => {
-                match self.make_room(now).then(|| self.resident.insert(at.file, at.pos, Context::Write)).flatten() {
+                match self
+                    .make_room(now)
+                    .then(|| self.resident.insert(at.file, at.pos, Context::Write))
+                    .flatten()
+                {
                     Some(frame) => frame,
                     None => return Some(self.starve(now, at)),
                 }
@@ -92,7 +99,10 @@ impl PageCache {
     /// Makes a page dirty, and charges it to the call's task and tenant.
     pub(super) fn dirty_page(&mut self, now: Instant, call: &Call, file: FileId, frame: FrameId) {
         let pages = self.resident.pages();
-        assert!(pages.has(frame, PageFlags::UPTODATE), "{frame:?} is made dirty and not all of it is known");
+        assert!(
+            pages.has(frame, PageFlags::UPTODATE),
+            "{frame:?} is made dirty and not all of it is known"
+        );
         debug_assert!(!pages.has(frame, PageFlags::LOCKED), "{frame:?} is being read");
         let &Call { task, tenant, .. } = call;
         if self.resident.pages_mut().set_dirty(frame, tenant) {

@@ -19,7 +19,12 @@ enum Step {
 
 /// Returns indexes near 0, close together far away, and at the very end.
 fn index() -> impl Strategy<Value = u64> {
-    prop_oneof![0..200u64, (0..40u64).prop_map(|at| at * 37), (1 << 40..(1u64 << 40) + 100), (u64::MAX - 70..=u64::MAX)]
+    prop_oneof![
+        0..200u64,
+        (0..40u64).prop_map(|at| at * 37),
+        (1 << 40..(1u64 << 40) + 100),
+        (u64::MAX - 70..=u64::MAX)
+    ]
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -55,7 +60,8 @@ impl Naive {
                     return;
                 }
                 let full = self.pages.len() as u64 == pages.capacity();
-                let Some((frame, shadow)) = pages.insert(FileId(file), PageIndex::new(index)) else {
+                let Some((frame, shadow)) = pages.insert(FileId(file), PageIndex::new(index))
+                else {
                     return assert!(full);
                 };
                 assert!(!full);
@@ -63,7 +69,9 @@ impl Naive {
                 self.pages.insert((file, index), frame);
             }
             Step::Remove(pick, leaves) => {
-                let Some((key, frame)) = self.pick(pick).filter(|&(_, frame)| pages.is_evictable(frame)) else {
+                let Some((key, frame)) =
+                    self.pick(pick).filter(|&(_, frame)| pages.is_evictable(frame))
+                else {
                     return;
                 };
                 let shadow = leaves.then(|| Shadow::new(count, count.is_multiple_of(3)));
@@ -93,7 +101,8 @@ impl Naive {
                 }
             }
             Step::Tag(file, first, last) => {
-                let dirty: Vec<_> = self.tags[0].range((file, first)..=(file, last)).copied().collect();
+                let dirty: Vec<_> =
+                    self.tags[0].range((file, first)..=(file, last)).copied().collect();
                 assert_eq!(
                     pages.tag_to_write(FileId(file), PageIndex::new(first), PageIndex::new(last)),
                     dirty.len() as u64
@@ -123,11 +132,18 @@ impl Naive {
             (None, None) => Entry::Empty,
         };
         assert_eq!(pages.entry(FileId(file), PageIndex::new(at)), entry);
-        let next =
-            self.pages.range(key..=(file, u64::MAX)).next().map(|(&(_, index), &frame)| (PageIndex::new(index), frame));
+        let next = self
+            .pages
+            .range(key..=(file, u64::MAX))
+            .next()
+            .map(|(&(_, index), &frame)| (PageIndex::new(index), frame));
         assert_eq!(pages.next(FileId(file), PageIndex::new(at)), next);
-        for (tag, marked) in [Tag::Dirty, Tag::Writeback, Tag::ToWrite].into_iter().zip(&self.tags) {
-            let next = marked.range(key..=(file, u64::MAX)).next().map(|key| (PageIndex::new(key.1), self.pages[key]));
+        for (tag, marked) in [Tag::Dirty, Tag::Writeback, Tag::ToWrite].into_iter().zip(&self.tags)
+        {
+            let next = marked
+                .range(key..=(file, u64::MAX))
+                .next()
+                .map(|key| (PageIndex::new(key.1), self.pages[key]));
             assert_eq!(pages.next_tagged(FileId(file), PageIndex::new(at), tag), next, "{tag:?}");
         }
     }
@@ -158,7 +174,8 @@ fn shadow_leaves_go_oldest_first() {
     // Sixteen pages allow two leaves that hold shadows only.
     (0..16).for_each(|index| assert!(pages.insert(FileId(1), PageIndex::new(index)).is_some()));
     pages.limit_shadows();
-    let left = [0, 64, 128, 192].map(|index| pages.entry(FileId(0), PageIndex::new(index)) != Entry::Empty);
+    let left = [0, 64, 128, 192]
+        .map(|index| pages.entry(FileId(0), PageIndex::new(index)) != Entry::Empty);
     assert_eq!(left, [false, false, true, true]);
     pages.self_check();
 }
@@ -166,15 +183,17 @@ fn shadow_leaves_go_oldest_first() {
 #[test]
 fn frames_are_neighbours_when_fresh_and_when_freed_in_order() {
     let mut pages = Pages::new(8);
-    let first: Vec<_> =
-        (0..8).map(|index| pages.insert(FileId(0), PageIndex::new(index)).expect("a frame").0).collect();
+    let first: Vec<_> = (0..8)
+        .map(|index| pages.insert(FileId(0), PageIndex::new(index)).expect("a frame").0)
+        .collect();
     assert_eq!(first, (0..8).map(FrameId).collect::<Vec<_>>());
     assert!(pages.insert(FileId(0), PageIndex::new(9)).is_none());
     for at in [2, 3, 4] {
         pages.remove(FrameId(at), None);
     }
-    let again: Vec<_> =
-        (10..13).map(|index| pages.insert(FileId(0), PageIndex::new(index)).expect("a frame").0.0).collect();
+    let again: Vec<_> = (10..13)
+        .map(|index| pages.insert(FileId(0), PageIndex::new(index)).expect("a frame").0.0)
+        .collect();
     assert_eq!(again, [2, 3, 4]);
 }
 

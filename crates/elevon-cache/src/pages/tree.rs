@@ -170,7 +170,16 @@ const fn leaf_start(index: PageIndex) -> PageIndex {
 impl Tree {
     pub(super) fn new() -> Self {
         let (nodes, files) = (Vec::new(), Vec::new());
-        Self { nodes, files, free: NONE, used: 0, oldest: NONE, newest: NONE, shadow_leaves: 0, shadows: 0 }
+        Self {
+            nodes,
+            files,
+            free: NONE,
+            used: 0,
+            oldest: NONE,
+            newest: NONE,
+            shadow_leaves: 0,
+            shadows: 0,
+        }
     }
 
     /// Returns the place of an index, if its leaf exists; remembers the leaf.
@@ -200,7 +209,9 @@ impl Tree {
     pub(super) fn peek(&self, file: FileId, index: PageIndex) -> Entry {
         match self.leaf(file, index) {
             NONE => Entry::Empty,
-            leaf => Entry::decode(self.nodes[leaf as usize].entries[LeafEntry::new(leaf, index).offset()]),
+            leaf => Entry::decode(
+                self.nodes[leaf as usize].entries[LeafEntry::new(leaf, index).offset()],
+            ),
         }
     }
 
@@ -208,7 +219,9 @@ impl Tree {
         let index = index.get();
         let Some(known) = self.files.get(file.0 as usize) else { return NONE };
         let mut at = known.root;
-        if at == NONE || !covers(self.nodes[at as usize].first(), self.nodes[at as usize].level(), index) {
+        if at == NONE
+            || !covers(self.nodes[at as usize].first(), self.nodes[at as usize].level(), index)
+        {
             return NONE;
         }
         // Only the entries of the nodes on the path are read.
@@ -249,7 +262,10 @@ impl Tree {
     fn leaf_or_new(&mut self, file: FileId, index: PageIndex) -> u32 {
         let at = file.0 as usize;
         if self.files.len() <= at {
-            self.files.resize(at + 1, FileTree { root: NONE, last: NONE, last_first: PageIndex::ZERO, pages: 0 });
+            self.files.resize(
+                at + 1,
+                FileTree { root: NONE, last: NONE, last_first: PageIndex::ZERO, pages: 0 },
+            );
         }
         let first = leaf_start(index);
         let known = &self.files[at];
@@ -264,7 +280,11 @@ impl Tree {
         while !covers(self.nodes[root as usize].first(), self.nodes[root as usize].level(), index) {
             let level = self.nodes[root as usize].level() + 1;
             let below = SHIFT * (level + 1);
-            let first = if below >= u64::BITS { 0 } else { self.nodes[root as usize].first() >> below << below };
+            let first = if below >= u64::BITS {
+                0
+            } else {
+                self.nodes[root as usize].first() >> below << below
+            };
             let above = self.node(file, first, level, NONE);
             self.set_child(above, root);
             self.files[at].root = above;
@@ -301,7 +321,12 @@ impl Tree {
     }
 
     /// Inserts a page in an entry that holds none. Returns its place and the shadow that was there.
-    pub(super) fn insert(&mut self, file: FileId, index: PageIndex, frame: FrameId) -> (LeafEntry, Option<Shadow>) {
+    pub(super) fn insert(
+        &mut self,
+        file: FileId,
+        index: PageIndex,
+        frame: FrameId,
+    ) -> (LeafEntry, Option<Shadow>) {
         let leaf = self.leaf_or_new(file, index);
         let was_only_shadows = self.nodes[leaf as usize].is_only_shadows();
         let node = &mut self.nodes[leaf as usize];
@@ -379,7 +404,9 @@ impl Tree {
         }
         let was_listed = self.nodes[leaf as usize].is_only_shadows();
         let node = &mut self.nodes[leaf as usize];
-        (0..WIDTH).filter(|offset| gone >> offset & 1 != 0).for_each(|offset| node.entries[offset as usize] = 0);
+        (0..WIDTH)
+            .filter(|offset| gone >> offset & 1 != 0)
+            .for_each(|offset| node.entries[offset as usize] = 0);
         node.shadows &= !gone;
         let is_listed = node.is_only_shadows();
         self.shadows -= u64::from(gone.count_ones());
@@ -487,7 +514,12 @@ impl Tree {
     }
 
     /// Returns the first page at or after `from`; with `tag`, the first that has it.
-    pub(super) fn next(&self, file: FileId, from: PageIndex, tag: Option<Tag>) -> Option<(PageIndex, FrameId)> {
+    pub(super) fn next(
+        &self,
+        file: FileId,
+        from: PageIndex,
+        tag: Option<Tag>,
+    ) -> Option<(PageIndex, FrameId)> {
         let root = self.files.get(file.0 as usize)?.root;
         if root == NONE {
             return None;
@@ -506,7 +538,9 @@ impl Tree {
                     return None;
                 }
                 if inside {
-                    from = (from >> shift).checked_add(1).filter(|&next| next <= u64::MAX >> shift)? << shift;
+                    from =
+                        (from >> shift).checked_add(1).filter(|&next| next <= u64::MAX >> shift)?
+                            << shift;
                 }
                 at = node.parent;
                 continue;
@@ -520,7 +554,9 @@ impl Tree {
             }
             match node.entries[offset as usize] {
                 0 => unreachable!("a bitmap promised an entry"),
-                entry if node.level() == 0 => return Some((PageIndex::new(from), FrameId(entry - 1))),
+                entry if node.level() == 0 => {
+                    return Some((PageIndex::new(from), FrameId(entry - 1)));
+                }
                 child => at = child - 1,
             }
         }
@@ -566,7 +602,11 @@ impl Tree {
         for (at, file) in self.files.iter().enumerate().filter(|(_, file)| file.root != NONE) {
             assert_eq!(self.nodes[file.root as usize].parent, NONE);
             if let Some(last) = self.nodes.get(file.last as usize) {
-                assert_eq!((last.file as usize, last.base), (at, file.last_first.get()), "the last leaf is stale");
+                assert_eq!(
+                    (last.file as usize, last.base),
+                    (at, file.last_first.get()),
+                    "the last leaf is stale"
+                );
             }
             let mut stack = alloc::vec![file.root];
             let mut pages = 0;
@@ -579,9 +619,15 @@ impl Tree {
                 leaves += u64::from(node.is_only_shadows());
                 for offset in 0..WIDTH as u32 {
                     let entry = node.entries[offset as usize];
-                    let (present, shadow) = (node.present >> offset & 1 != 0, node.shadows >> offset & 1 != 0);
+                    let (present, shadow) =
+                        (node.present >> offset & 1 != 0, node.shadows >> offset & 1 != 0);
                     assert_eq!(entry != 0, present || shadow);
-                    assert!(present || Tag::ALL.iter().all(|&tag| node.tags[tag as usize] >> offset & 1 == 0));
+                    assert!(
+                        present
+                            || Tag::ALL
+                                .iter()
+                                .all(|&tag| node.tags[tag as usize] >> offset & 1 == 0)
+                    );
                     assert!(node.level() == 0 || !shadow);
                     shadows += u64::from(shadow);
                     pages += u64::from(present && node.level() == 0);
@@ -591,7 +637,11 @@ impl Tree {
                         assert_eq!(node.offset(child.first()), offset);
                         for tag in Tag::ALL {
                             let below = child.tags[tag as usize] != 0;
-                            assert_eq!(node.tags[tag as usize] >> offset & 1 != 0, below, "{tag:?}");
+                            assert_eq!(
+                                node.tags[tag as usize] >> offset & 1 != 0,
+                                below,
+                                "{tag:?}"
+                            );
                         }
                         stack.push(entry - 1);
                     }

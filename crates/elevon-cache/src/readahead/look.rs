@@ -25,14 +25,20 @@ pub(super) struct Before {
 
 /// Returns the run of cached pages that ends before `index`, which is not the first page, of at
 /// most `max` pages, at least 1. `order` returns the order of the folio of a cached page.
-pub(super) fn before(index: PageIndex, max: u64, order: impl Fn(PageIndex) -> Option<u32>) -> Before {
+pub(super) fn before(
+    index: PageIndex,
+    max: u64,
+    order: impl Fn(PageIndex) -> Option<u32>,
+) -> Before {
     let mut page = index.get() - 1;
     let mut slot = first_slot(page, &order);
     for pages in 0..max {
         if order(PageIndex::new(slot)).is_none() {
             return Before { pages, from_start: false };
         }
-        let Some(previous) = page.checked_sub(1) else { return Before { pages: pages + 1, from_start: true } };
+        let Some(previous) = page.checked_sub(1) else {
+            return Before { pages: pages + 1, from_start: true };
+        };
         page = previous;
         slot = match (slot % NODE, page % NODE) {
             // The slot is looked at again, and the shift is gone.
@@ -47,7 +53,11 @@ pub(super) fn before(index: PageIndex, max: u64, order: impl Fn(PageIndex) -> Op
 }
 
 /// Returns the first page from `index` on that seems not to be cached, within `max` pages.
-pub(super) fn first_gap(index: PageIndex, max: u64, order: impl Fn(PageIndex) -> Option<u32>) -> Option<PageIndex> {
+pub(super) fn first_gap(
+    index: PageIndex,
+    max: u64,
+    order: impl Fn(PageIndex) -> Option<u32>,
+) -> Option<PageIndex> {
     let mut page = index.get();
     let mut slot = first_slot(page, &order);
     for _ in 0..max {

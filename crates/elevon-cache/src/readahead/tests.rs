@@ -28,17 +28,23 @@ impl Reader {
 
     fn ask(&mut self, index: u64, req: u64, marker: bool, rules: &Rules) {
         let cached = &self.cached;
-        let is_cached = |page: PageIndex| cached.get(page.get() as usize).copied().unwrap_or(false).then_some(0);
-        let Some(window) =
-            self.ra.decide(Ask { index: PageIndex::new(index), req: PageCount::new(req), marker }, rules, is_cached)
-        else {
+        let is_cached = |page: PageIndex| {
+            cached.get(page.get() as usize).copied().unwrap_or(false).then_some(0)
+        };
+        let Some(window) = self.ra.decide(
+            Ask { index: PageIndex::new(index), req: PageCount::new(req), marker },
+            rules,
+            is_cached,
+        ) else {
             return;
         };
         self.windows.push((window.start.get(), window.size, window.marker().map(PageIndex::get)));
         for page in window.start.get()..window.end().get().min(self.cached.len() as u64) {
             self.cached[page as usize] = true;
         }
-        if let Some(marker) = window.marker().map(PageIndex::get).filter(|&m| m < self.markers.len() as u64) {
+        if let Some(marker) =
+            window.marker().map(PageIndex::get).filter(|&m| m < self.markers.len() as u64)
+        {
             self.markers[marker as usize] = true;
         }
     }
@@ -61,7 +67,13 @@ fn vec_of(n: usize) -> Vec<bool> {
     alloc::vec![false; n]
 }
 
-fn sequential(ra: u32, io: u32, pages: u64, reads: u64, rules: &Rules) -> Vec<(u64, u32, Option<u64>)> {
+fn sequential(
+    ra: u32,
+    io: u32,
+    pages: u64,
+    reads: u64,
+    rules: &Rules,
+) -> Vec<(u64, u32, Option<u64>)> {
     let mut reader = Reader::new(ra, io, 4096);
     for n in 0..reads {
         reader.read(n * pages, pages, rules);
@@ -77,8 +89,16 @@ fn sizes_of_windows() {
         (128, [4, 8, 16, 16, 32, 64], [4, 8, 16, 16, 32, 64, 128]),
         (256, [4, 8, 16, 32, 32, 64], [4, 8, 16, 32, 32, 64, 128]),
     ] {
-        assert_eq!([1, 2, 3, 5, 9, 17].map(|req| initial_size(PageCount::new(req), max)), initial, "max {max}");
-        assert_eq!([1, 2, 4, 8, 16, 32].map(|req| initial_size(PageCount::new(req), max)), initial, "max {max}");
+        assert_eq!(
+            [1, 2, 3, 5, 9, 17].map(|req| initial_size(PageCount::new(req), max)),
+            initial,
+            "max {max}"
+        );
+        assert_eq!(
+            [1, 2, 4, 8, 16, 32].map(|req| initial_size(PageCount::new(req), max)),
+            initial,
+            "max {max}"
+        );
         assert_eq!([1, 2, 4, 8, 16, 32, 64].map(|size| next_size(size, max)), next, "max {max}");
     }
 }
@@ -86,11 +106,31 @@ fn sizes_of_windows() {
 #[test]
 fn sequential_readers_get_growing_windows() {
     let m = Some;
-    let four_kib = [(0, 4, m(1)), (4, 8, m(4)), (12, 16, m(12)), (28, 32, m(28)), (60, 32, m(60)), (92, 32, m(92))];
+    let four_kib = [
+        (0, 4, m(1)),
+        (4, 8, m(4)),
+        (12, 16, m(12)),
+        (28, 32, m(28)),
+        (60, 32, m(60)),
+        (92, 32, m(92)),
+    ];
     assert_eq!(sequential(32, 128, 1, 92, &OLD), four_kib);
-    assert_eq!(sequential(32, 128, 4, 14, &OLD), [(0, 8, m(4)), (8, 16, m(8)), (24, 32, m(24)), (56, 32, m(56))]);
-    assert_eq!(sequential(32, 128, 32, 3, &OLD)[..3], [(0, 32, m(16)), (32, 32, m(32)), (64, 32, m(64))]);
-    let wide = [(0, 4, m(1)), (4, 16, m(4)), (20, 32, m(20)), (52, 64, m(52)), (116, 128, m(116)), (244, 256, m(244))];
+    assert_eq!(
+        sequential(32, 128, 4, 14, &OLD),
+        [(0, 8, m(4)), (8, 16, m(8)), (24, 32, m(24)), (56, 32, m(56))]
+    );
+    assert_eq!(
+        sequential(32, 128, 32, 3, &OLD)[..3],
+        [(0, 32, m(16)), (32, 32, m(32)), (64, 32, m(64))]
+    );
+    let wide = [
+        (0, 4, m(1)),
+        (4, 16, m(4)),
+        (20, 32, m(20)),
+        (52, 64, m(52)),
+        (116, 128, m(116)),
+        (244, 256, m(244)),
+    ];
     assert_eq!(sequential(256, 256, 1, 244, &OLD), wide);
     assert_eq!(sequential(32, 128, 64, 1, &OLD)[0], (0, 64, m(32)));
 }
@@ -102,7 +142,10 @@ fn later_kernels_ramp_from_the_marker_only() {
     assert_eq!(sequential(32, 128, 1, 92, &NEW), sequential(32, 128, 1, 92, &OLD));
     // A request that fills its window has half of it after the marker, and no window covers the
     // next one.
-    assert_eq!(sequential(32, 128, 32, 2, &NEW)[..3], [(0, 32, m(16)), (32, 32, m(32)), (64, 32, m(64))]);
+    assert_eq!(
+        sequential(32, 128, 32, 2, &NEW)[..3],
+        [(0, 32, m(16)), (32, 32, m(32)), (64, 32, m(64))]
+    );
     // The end of a window no longer means a ramp: the reader is sequential and starts again.
     for (rules, window) in [(&OLD, (4, 24, m(12))), (&NEW, (4, 4, m(5)))] {
         let mut reader = Reader::new(32, 128, 4096);
@@ -121,15 +164,27 @@ fn later_kernels_ramp_from_the_marker_only() {
 #[test]
 fn windows_of_6_18_end_where_folios_do() {
     let m = Some;
-    let mut expected =
-        vec![(0, 64, m(32)), (64, 128, m(64)), (192, 256, m(192)), (448, 512, m(448)), (960, 576, m(960))];
+    let mut expected = vec![
+        (0, 64, m(32)),
+        (64, 128, m(64)),
+        (192, 256, m(192)),
+        (448, 512, m(448)),
+        (960, 576, m(960)),
+    ];
     expected.extend((0..3).map(|n| (1536 + n * 640, 640, m(1536 + n * 640))));
     assert_eq!(sequential(640, 128, 32, 88, &FOLIO), expected);
     // In older kernels the fifth window is a whole one.
     assert_eq!(sequential(640, 128, 32, 44, &NEW)[4], (960, 640, m(960)));
     // Windows of 128 KiB are aligned to 128 KiB too, after some smaller ones.
-    let small =
-        [(0, 4, m(1)), (4, 8, m(4)), (12, 4, m(12)), (16, 8, m(16)), (24, 8, m(24)), (32, 16, m(32)), (48, 16, m(48))];
+    let small = [
+        (0, 4, m(1)),
+        (4, 8, m(4)),
+        (12, 4, m(12)),
+        (16, 8, m(16)),
+        (24, 8, m(24)),
+        (32, 16, m(32)),
+        (48, 16, m(48)),
+    ];
     let windows = sequential(32, 128, 1, 128, &FOLIO);
     assert_eq!(windows[..7], small);
     assert_eq!(windows[7..], [(64, 32, m(64)), (96, 32, m(96)), (128, 32, m(128))]);
@@ -154,17 +209,31 @@ fn windows_of_reads_of_several_sizes_are_the_kernels() {
         (&[(0, 64, 3), (192, 1, 150)], [(); 3].map(|()| same(0, 64, 7))),
         (&[(0, 256, 2), (512, 16, 60)], [(); 3].map(|()| same(0, 256, 7))),
         (&[(0, 16, 1), (32, 4, 1), (52, 4, 2)], [(); 3].map(|()| same(0, 32, 2))),
-        (&[(0, 64, 3), (192, 32, 4), (320, 16, 10), (480, 1, 30)], [(); 3].map(|()| same(0, 64, 9))),
+        (
+            &[(0, 64, 3), (192, 32, 4), (320, 16, 10), (480, 1, 30)],
+            [(); 3].map(|()| same(0, 64, 9)),
+        ),
         (&[(0, 75, 6), (450, 1, 40)], [same(0, 75, 8), same(0, 75, 8), odd]),
         (
             &[(0, 1, 20), (60, 1, 1), (101, 1, 1)],
-            [small.clone(), small, vec![(0, 4), (4, 8), (12, 4), (16, 8), (24, 8), (60, 1), (101, 1)]],
+            [
+                small.clone(),
+                small,
+                vec![(0, 4), (4, 8), (12, 4), (16, 8), (24, 8), (60, 1), (101, 1)],
+            ],
         ),
         (
             &[(100, 1, 1), (101, 4, 11)],
-            [late.clone(), late, vec![(100, 1), (101, 8), (109, 15), (124, 20), (144, 16), (160, 32)]],
+            [
+                late.clone(),
+                late,
+                vec![(100, 1), (101, 8), (109, 15), (124, 20), (144, 16), (160, 32)],
+            ],
         ),
-        (&[(0, 1, 1), (16, 1, 1)], [vec![(0, 4), (16, 1)], vec![(0, 4), (4, 8), (16, 1)], vec![(0, 4), (16, 1)]]),
+        (
+            &[(0, 1, 1), (16, 1, 1)],
+            [vec![(0, 4), (16, 1)], vec![(0, 4), (4, 8), (16, 1)], vec![(0, 4), (16, 1)]],
+        ),
     ];
     for (reads, windows) in measured {
         for (rules, windows) in [&OLD, &MARKED, &Kernel::V7_3.rules()].into_iter().zip(windows) {
@@ -172,7 +241,8 @@ fn windows_of_reads_of_several_sizes_are_the_kernels() {
             for &(first, pages, count) in reads {
                 (0..count).for_each(|n| reader.read(first + n * pages, pages, rules));
             }
-            let ours: Windows = reader.windows.iter().map(|&(first, size, _)| (first, size)).collect();
+            let ours: Windows =
+                reader.windows.iter().map(|&(first, size, _)| (first, size)).collect();
             assert_eq!(ours, windows, "{reads:?}");
         }
     }
@@ -181,7 +251,8 @@ fn windows_of_reads_of_several_sizes_are_the_kernels() {
 #[test]
 fn windows_of_8_mib_grow_fourfold_first() {
     for rules in [&OLD, &NEW] {
-        let sizes: Vec<u32> = sequential(2048, 128, 1, 1900, rules).iter().map(|&(_, size, _)| size).collect();
+        let sizes: Vec<u32> =
+            sequential(2048, 128, 1, 1900, rules).iter().map(|&(_, size, _)| size).collect();
         assert_eq!(sizes[..7], [4, 16, 64, 256, 512, 1024, 2048]);
     }
 }

@@ -50,7 +50,8 @@ pub struct Classic {
     /// `refaults` when reclaim last began a round.
     refaults_seen: u64,
     programs: Programs,
-    /// Reclaim has met a batch of dirty pages only, and kswapd has not reached the high mark since.
+    /// Reclaim has met a batch of dirty pages only, and kswapd has not reached the high mark
+    /// since.
     meets_dirty: bool,
     /// Pages for kswapd's caller to write.
     to_write: VecDeque<FrameId>,
@@ -127,13 +128,15 @@ impl Classic {
         if shadow.is_workingset() {
             pages.set(frame, Flags::WORKINGSET);
             self.stats.restored += 1;
-            self.programs.note_restored(self.inactive.len() + self.active.len() + self.programs.len());
+            self.programs
+                .note_restored(self.inactive.len() + self.active.len() + self.programs.len());
         }
         true
     }
 
     fn is_inactive_low(&self) -> bool {
-        self.inactive.len() * inactive_ratio(self.inactive.len() + self.active.len()) < self.active.len()
+        self.inactive.len() * inactive_ratio(self.inactive.len() + self.active.len())
+            < self.active.len()
     }
 
     /// Scans up to `count` pages at the tail of the active list and moves them to the inactive
@@ -166,7 +169,8 @@ impl Classic {
         pages.clear(frame, Flags::REFERENCED);
         if pages.take_accessed(frame) {
             pages.set(frame, Flags::REFERENCED);
-            let is_hot = was_referenced || pages.maps(frame) > 1 || pages.has(frame, Flags::EXECUTABLE);
+            let is_hot =
+                was_referenced || pages.maps(frame) > 1 || pages.has(frame, Flags::EXECUTABLE);
             return if is_hot { PageVerdict::Activate } else { PageVerdict::Keep };
         }
         // A single use through a descriptor does not keep the page.
@@ -180,10 +184,19 @@ impl Classic {
     }
 
     /// Scans the page at the tail of the inactive list.
-    fn shrink_inactive(&mut self, pages: &mut Pages, by: Reclaimer, outcome: &mut ScanOutcome, out: &mut Vec<Evicted>) {
+    fn shrink_inactive(
+        &mut self,
+        pages: &mut Pages,
+        by: Reclaimer,
+        outcome: &mut ScanOutcome,
+        out: &mut Vec<Evicted>,
+    ) {
         let Some(frame) = self.inactive.tail() else { return };
         let was_met = pages.has(frame, Flags::DIRTY) && pages.has(frame, Flags::RECLAIM);
-        if was_met && self.meets_dirty && by == Reclaimer::Kswapd && !pages.has(frame, Flags::LOCKED | Flags::WRITEBACK)
+        if was_met
+            && self.meets_dirty
+            && by == Reclaimer::Kswapd
+            && !pages.has(frame, Flags::LOCKED | Flags::WRITEBACK)
         {
             self.to_write.push_back(frame);
         }
@@ -214,7 +227,13 @@ impl Classic {
 }
 
 impl Replacement for Classic {
-    fn insert(&mut self, pages: &mut Pages, frame: FrameId, _context: Context, shadow: Option<Shadow>) {
+    fn insert(
+        &mut self,
+        pages: &mut Pages,
+        frame: FrameId,
+        _context: Context,
+        shadow: Option<Shadow>,
+    ) {
         self.stats.inserted += 1;
         let is_active = shadow.is_some_and(|shadow| self.refault(pages, frame, shadow));
         self.add(pages, frame, is_active);
@@ -230,7 +249,13 @@ impl Replacement for Classic {
         }
     }
 
-    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+    fn evict(
+        &mut self,
+        _now: Instant,
+        pages: &mut Pages,
+        request: Request,
+        out: &mut Vec<Evicted>,
+    ) -> ScanOutcome {
         let mut total = ScanOutcome::default();
         let shares = self.shares(&request, pages.capacity());
         self.refaults_seen = self.refaults;
@@ -238,7 +263,8 @@ impl Replacement for Classic {
         let mut inactive = shares.amount(self.inactive.len(), shares.files, request.priority);
         let mut active = shares.amount(self.active.len(), shares.files, request.priority);
         let [mut programs, mut programs_active] = self.programs.amounts(shares, request.priority);
-        while inactive + active + programs + programs_active > 0 && total.reclaimed() < request.want {
+        while inactive + active + programs + programs_active > 0 && total.reclaimed() < request.want
+        {
             // Each list is scanned for its batch before the round may end.
             if programs + programs_active > 0 {
                 let (some, others) = (programs.min(BATCH), programs_active.min(BATCH));

@@ -49,12 +49,17 @@ pub enum PolicyError {
 impl fmt::Display for PolicyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Name(name) => write!(f, "no cache policy `{name}`; must be one of {}", POLICIES.join(", ")),
+            Self::Name(name) => {
+                write!(f, "no cache policy `{name}`; must be one of {}", POLICIES.join(", "))
+            }
             Self::Setting(setting) => {
                 write!(f, "no setting `{setting}`; the mglru policies have min_ttl_ms, others none")
             }
             Self::Value(value) => {
-                write!(f, "min_ttl_ms is `{value}`; must be a number of milliseconds up to 4294967295")
+                write!(
+                    f,
+                    "min_ttl_ms is `{value}`; must be a number of milliseconds up to 4294967295"
+                )
             }
         }
     }
@@ -94,7 +99,8 @@ impl ReplacementConfig {
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             match (setting.split_once('='), &mut config) {
                 (Some(("min_ttl_ms", value)), Self::Mglru { min_ttl, .. }) => {
-                    let millis: u32 = value.parse().map_err(|_| PolicyError::Value(value.to_string()))?;
+                    let millis: u32 =
+                        value.parse().map_err(|_| PolicyError::Value(value.to_string()))?;
                     *min_ttl = Nanos::from_millis(u64::from(millis));
                 }
                 _ => return Err(PolicyError::Setting(setting.to_string())),
@@ -112,12 +118,24 @@ mod tests {
     fn names_and_settings() {
         POLICIES.iter().for_each(|name| assert!(ReplacementConfig::parse(name).is_ok(), "{name}"));
         let config = ReplacementConfig::parse("mglru-6.14:min_ttl_ms=100");
-        assert_eq!(config, Ok(ReplacementConfig::Mglru { version: Version::V6_14, min_ttl: Nanos::from_millis(100) }));
+        assert_eq!(
+            config,
+            Ok(ReplacementConfig::Mglru {
+                version: Version::V6_14,
+                min_ttl: Nanos::from_millis(100)
+            })
+        );
         assert_eq!(
             ReplacementConfig::parse("lru").expect_err("no such").to_string(),
             "no cache policy `lru`; must be one of classic, mglru-6.1, mglru-6.14, s3-fifo, sieve"
         );
-        assert_eq!(ReplacementConfig::parse("sieve:min_ttl_ms=1"), Err(PolicyError::Setting("min_ttl_ms=1".into())));
-        assert_eq!(ReplacementConfig::parse("mglru-6.1:min_ttl_ms=x"), Err(PolicyError::Value("x".into())));
+        assert_eq!(
+            ReplacementConfig::parse("sieve:min_ttl_ms=1"),
+            Err(PolicyError::Setting("min_ttl_ms=1".into()))
+        );
+        assert_eq!(
+            ReplacementConfig::parse("mglru-6.1:min_ttl_ms=x"),
+            Err(PolicyError::Value("x".into()))
+        );
     }
 }

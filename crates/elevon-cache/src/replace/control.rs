@@ -24,7 +24,9 @@ impl Position {
     /// Returns true if refaults here are no worse than at the set point.
     pub fn passes(self, set: Self) -> bool {
         self.refaulted < REFAULTS_MIN
-            || u128::from(self.refaulted) * u128::from(set.total + REFAULTS_MIN) * u128::from(set.gain)
+            || u128::from(self.refaulted)
+                * u128::from(set.total + REFAULTS_MIN)
+                * u128::from(set.gain)
                 <= u128::from(set.refaulted + 1) * u128::from(self.total) * u128::from(self.gain)
     }
 }
@@ -94,7 +96,11 @@ mod tests {
     /// `reset_ctrl_pos` of `mm/vmscan.c`.
     #[test]
     fn half_carries_over() {
-        let mut control = TierControl { avg_total: [100; 4], evicted: [60, 40, 60, 60], ..TierControl::default() };
+        let mut control = TierControl {
+            avg_total: [100; 4],
+            evicted: [60, 40, 60, 60],
+            ..TierControl::default()
+        };
         control.protected[1] = 20;
         control.refaulted[2] = 9;
         control.advance();
@@ -104,8 +110,11 @@ mod tests {
 
     #[test]
     fn the_first_tier_that_fails_ends_it() {
-        let mut control =
-            TierControl { evicted: [1000, 400, 400, 400], refaulted: [100, 70, 80, 0], ..TierControl::default() };
+        let mut control = TierControl {
+            evicted: [1000, 400, 400, 400],
+            refaulted: [100, 70, 80, 0],
+            ..TierControl::default()
+        };
         assert_eq!(control.tier(), 1);
         control.refaulted[2] = 70;
         assert_eq!(control.tier(), 3);

@@ -41,7 +41,9 @@ mod tests;
 use alloc::vec::Vec;
 
 use super::control::{TIERS, TierControl};
-use super::{Anonymous, DEFAULT_PRIORITY, Reclaimer, Replacement, Request, ScanOutcome, Stats, is_busy};
+use super::{
+    Anonymous, DEFAULT_PRIORITY, Reclaimer, Replacement, Request, ScanOutcome, Stats, is_busy,
+};
 use crate::pages::{Evicted, FIELD_MAX, Flags, LeafEntry, List, Pages};
 use crate::shadow::Shadow;
 use crate::{Context, FrameId};
@@ -124,7 +126,9 @@ impl Mglru {
 
     /// Returns the number of the generation that a page is in.
     pub fn seq(&self, pages: &Pages, frame: FrameId) -> u64 {
-        (self.min_seq..=self.max_seq).find(|&seq| tag(seq) == pages.list_tag(frame)).expect("a page is in a generation")
+        (self.min_seq..=self.max_seq)
+            .find(|&seq| tag(seq) == pages.list_tag(frame))
+            .expect("a page is in a generation")
     }
 
     /// Returns the number of uses that count: `mglru-6.1` does not count the first.
@@ -259,7 +263,8 @@ impl Mglru {
     fn drop_empty(&mut self) {
         loop {
             let files = self.min_seq + 2 <= self.max_seq && self.size(self.min_seq) == 0;
-            let (seq, reclaimable) = (self.programs.min_seq, self.programs.anonymous.is_reclaimable());
+            let (seq, reclaimable) =
+                (self.programs.min_seq, self.programs.anonymous.is_reclaimable());
             let programs = reclaimable && seq + 2 <= self.max_seq && self.programs.size(seq) == 0;
             let (files, programs) = match self.version {
                 Version::V6_1 if reclaimable && seq < self.min_seq => (false, programs),
@@ -335,7 +340,8 @@ impl Mglru {
         outcome.scanned += 1;
         self.stats.scanned += 1;
         let (refs, tier) = (self.refs(pages, frame), self.tier(pages, frame));
-        let is_full = refs == FIELD_MAX + 1 && (self.version == Version::V6_1 || pages.has(frame, Flags::WORKINGSET));
+        let is_full = refs == FIELD_MAX + 1
+            && (self.version == Version::V6_1 || pages.has(frame, Flags::WORKINGSET));
         if tier as u32 > protected || is_full {
             self.control.protected[tier] += 1;
             self.stats.protected_by_tier[tier] += 1;
@@ -439,7 +445,13 @@ const fn log2_ceil(value: u32) -> usize {
 }
 
 impl Replacement for Mglru {
-    fn insert(&mut self, pages: &mut Pages, frame: FrameId, context: Context, shadow: Option<Shadow>) {
+    fn insert(
+        &mut self,
+        pages: &mut Pages,
+        frame: FrameId,
+        context: Context,
+        shadow: Option<Shadow>,
+    ) {
         self.stats.inserted += 1;
         if let Some(shadow) = shadow {
             self.refault(pages, frame, context, shadow);
@@ -460,14 +472,22 @@ impl Replacement for Mglru {
         let bits = pages.at_mut(place);
         let field = bits.field();
         match self.version {
-            Version::V6_1 | Version::V6_14 if !bits.has(Flags::REFERENCED) => bits.set(Flags::REFERENCED),
+            Version::V6_1 | Version::V6_14 if !bits.has(Flags::REFERENCED) => {
+                bits.set(Flags::REFERENCED)
+            }
             Version::V6_1 if !bits.has(Flags::WORKINGSET) => bits.set(Flags::WORKINGSET),
             Version::V6_14 if field == FIELD_MAX => bits.set(Flags::WORKINGSET),
             Version::V6_1 | Version::V6_14 => bits.set_field((field + 1).min(FIELD_MAX)),
         }
     }
 
-    fn evict(&mut self, now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+    fn evict(
+        &mut self,
+        now: Instant,
+        pages: &mut Pages,
+        request: Request,
+        out: &mut Vec<Evicted>,
+    ) -> ScanOutcome {
         let mut outcome = ScanOutcome::default();
         self.drop_empty();
         if now.since(self.births[at(self.min_seq)]) < self.min_ttl {
@@ -475,14 +495,18 @@ impl Replacement for Mglru {
         }
         // Kswapd has aged when its round began (`age`). Direct reclaim does not age at the initial
         // priority.
-        if self.needs_ageing() && request.by == Reclaimer::Direct && request.priority < DEFAULT_PRIORITY {
+        if self.needs_ageing()
+            && request.by == Reclaimer::Direct
+            && request.priority < DEFAULT_PRIORITY
+        {
             self.new_generation(now, pages);
         }
         let budget = self.evictable(None) >> request.priority;
         while outcome.scanned < budget && outcome.reclaimed() < request.want {
             let count = BATCH.min(budget - outcome.scanned).min(request.want - outcome.reclaimed());
             self.drop_empty();
-            let files = self.control.position(0, 200 - u64::from(self.programs.anonymous.swappiness));
+            let files =
+                self.control.position(0, 200 - u64::from(self.programs.anonymous.swappiness));
             let before = outcome.scanned;
             let is_programs = self.programs.go_first(self.version, self.min_seq, files);
             if is_programs {
@@ -492,7 +516,8 @@ impl Replacement for Mglru {
                 let wanted = outcome.evicted + (request.want - outcome.reclaimed());
                 self.scan_files(pages, budget, wanted, &mut outcome, out);
             }
-            if outcome.scanned == before && !is_programs && self.programs.anonymous.is_reclaimable() {
+            if outcome.scanned == before && !is_programs && self.programs.anonymous.is_reclaimable()
+            {
                 self.scan_programs(count, &mut outcome);
             }
             if outcome.scanned == before {
@@ -541,7 +566,8 @@ impl Replacement for Mglru {
             list.self_check(pages);
             let exists = (self.min_seq..=self.max_seq).any(|seq| at(seq) == index);
             assert!(exists || list.is_empty(), "a generation that has ended has pages");
-            list.iter(pages).for_each(|frame| assert_eq!(pages.list_tag(frame) as usize, index + 1));
+            list.iter(pages)
+                .for_each(|frame| assert_eq!(pages.list_tag(frame) as usize, index + 1));
         }
         assert_eq!(self.total(), pages.used());
         self.programs.self_check(self.max_seq);

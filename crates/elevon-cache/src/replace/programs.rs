@@ -21,8 +21,8 @@ pub struct Anonymous {
     pub idle: u64,
     /// Room in zram, and the pages in it.
     pub swap: Swap,
-    /// Preference for programs' pages over file pages, as the kernel's sysctl: 0 (only file pages),
-    /// 100 (both alike) to 200 (only programs' pages).
+    /// Preference for programs' pages over file pages, as the kernel's sysctl: 0 (only file
+    /// pages), 100 (both alike) to 200 (only programs' pages).
     pub swappiness: u8,
     /// The high mark of free memory, in pages. If file pages and free pages together are no more,
     /// only programs' pages are scanned.
@@ -123,9 +123,16 @@ mod tests {
     #[test]
     fn zram_fills_and_takes_a_third() {
         let mut swap = Swap { free: 10, used: 0 };
-        assert_eq!((swap.take(7), swap.memory(), swap.take(7), swap.free, swap.memory()), (7, 3, 3, 0, 4));
-        let programs = |swap, swappiness| Anonymous { touched: 50, idle: 40, swap, swappiness, high: 8 };
-        assert!(!programs(swap, 60).is_reclaimable() && !programs(Swap { free: 1, used: 0 }, 0).is_reclaimable());
+        assert_eq!(
+            (swap.take(7), swap.memory(), swap.take(7), swap.free, swap.memory()),
+            (7, 3, 3, 0, 4)
+        );
+        let programs =
+            |swap, swappiness| Anonymous { touched: 50, idle: 40, swap, swappiness, high: 8 };
+        assert!(
+            !programs(swap, 60).is_reclaimable()
+                && !programs(Swap { free: 1, used: 0 }, 0).is_reclaimable()
+        );
         assert!(programs(Swap { free: 1, used: 0 }, 1).is_reclaimable());
         assert!(programs(swap, 60).leaves_little(102) && !programs(swap, 60).leaves_little(103));
     }

@@ -50,7 +50,13 @@ impl S3Fifo {
         tag
     }
 
-    fn scan(&mut self, pages: &mut Pages, frame: FrameId, outcome: &mut ScanOutcome, out: &mut Vec<Evicted>) {
+    fn scan(
+        &mut self,
+        pages: &mut Pages,
+        frame: FrameId,
+        outcome: &mut ScanOutcome,
+        out: &mut Vec<Evicted>,
+    ) {
         outcome.scanned += 1;
         self.stats.scanned += 1;
         let tag = self.take(pages, frame);
@@ -83,7 +89,13 @@ impl S3Fifo {
 }
 
 impl Replacement for S3Fifo {
-    fn insert(&mut self, pages: &mut Pages, frame: FrameId, _context: Context, shadow: Option<Shadow>) {
+    fn insert(
+        &mut self,
+        pages: &mut Pages,
+        frame: FrameId,
+        _context: Context,
+        shadow: Option<Shadow>,
+    ) {
         self.stats.inserted += 1;
         let is_ghost = shadow.is_some_and(|shadow| shadow.age(self.ghosts) <= self.main.len());
         if is_ghost {
@@ -100,7 +112,13 @@ impl Replacement for S3Fifo {
         bits.set_field((bits.field() + 1).min(FIELD_MAX));
     }
 
-    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+    fn evict(
+        &mut self,
+        _now: Instant,
+        pages: &mut Pages,
+        request: Request,
+        out: &mut Vec<Evicted>,
+    ) -> ScanOutcome {
         let mut outcome = ScanOutcome::default();
         // A page may have four turns before it is evicted.
         let budget = ((4 * pages.used()) >> request.priority).max(32);
@@ -110,7 +128,9 @@ impl Replacement for S3Fifo {
             let is_large = self.small.len() * SMALL_SHARE >= pages.used();
             let is_small = (is_large && small_turns > 0) || self.main.is_empty();
             small_turns = small_turns.saturating_sub(u64::from(is_small));
-            let Some(frame) = (if is_small { &self.small } else { &self.main }).tail() else { break };
+            let Some(frame) = (if is_small { &self.small } else { &self.main }).tail() else {
+                break;
+            };
             self.scan(pages, frame, &mut outcome, out);
         }
         outcome

@@ -39,7 +39,13 @@ impl Sieve {
 }
 
 impl Replacement for Sieve {
-    fn insert(&mut self, pages: &mut Pages, frame: FrameId, _context: Context, _shadow: Option<Shadow>) {
+    fn insert(
+        &mut self,
+        pages: &mut Pages,
+        frame: FrameId,
+        _context: Context,
+        _shadow: Option<Shadow>,
+    ) {
         self.stats.inserted += 1;
         pages.set_list_tag(frame, QUEUE);
         self.queue.push_head(pages, frame);
@@ -50,7 +56,13 @@ impl Replacement for Sieve {
         pages.at_mut(place).set(Flags::REFERENCED);
     }
 
-    fn evict(&mut self, _now: Instant, pages: &mut Pages, request: Request, out: &mut Vec<Evicted>) -> ScanOutcome {
+    fn evict(
+        &mut self,
+        _now: Instant,
+        pages: &mut Pages,
+        request: Request,
+        out: &mut Vec<Evicted>,
+    ) -> ScanOutcome {
         let mut outcome = ScanOutcome::default();
         // One round to clear the bits, and one to find the first page to evict.
         let budget = ((2 * pages.used()) >> request.priority).max(32);

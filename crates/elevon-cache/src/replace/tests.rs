@@ -83,7 +83,10 @@ impl Pair {
                         self.evict(3, priority, Reclaimer::Direct);
                     }
                 }
-                let Some(frame) = self.memory.insert(FileId(key.0), PageIndex::new(key.1), context) else { return };
+                let Some(frame) = self.memory.insert(FileId(key.0), PageIndex::new(key.1), context)
+                else {
+                    return;
+                };
                 self.naive.insert(key, frame.0, context);
                 frame
             }
@@ -99,7 +102,11 @@ impl Pair {
         match step {
             Step::Use(key, how) => self.use_page(key, how),
             Step::Evict(want, priority, direct) => {
-                self.evict(want, priority, if direct { Reclaimer::Direct } else { Reclaimer::Kswapd });
+                self.evict(
+                    want,
+                    priority,
+                    if direct { Reclaimer::Direct } else { Reclaimer::Kswapd },
+                );
             }
             Step::Age => {
                 self.memory.age(Instant::ZERO + Nanos::ZERO);
@@ -108,7 +115,8 @@ impl Pair {
             Step::Swap(pages, has_swap) => {
                 // With swappiness 0, programs' pages only affect the judgement of refaults.
                 let swap = Swap { free: u64::from(has_swap), used: 0 };
-                let anonymous = Anonymous { touched: pages, idle: pages / 2, swap, swappiness: 0, high: 0 };
+                let anonymous =
+                    Anonymous { touched: pages, idle: pages / 2, swap, swappiness: 0, high: 0 };
                 self.naive.anonymous = anonymous;
                 self.memory.set_programs(anonymous);
             }
@@ -174,28 +182,51 @@ impl Pair {
                     self.naive.remove(key, None);
                 }
             }
-            Step::Use(..) | Step::Begin(_) | Step::End(_) | Step::Evict(..) | Step::Age | Step::Swap(..) => {}
+            Step::Use(..)
+            | Step::Begin(_)
+            | Step::End(_)
+            | Step::Evict(..)
+            | Step::Age
+            | Step::Swap(..) => {}
         }
     }
 
     fn compare(&self) {
-        let evicted: Vec<Key> = self.out.iter().map(|evicted| (evicted.file.0, evicted.index.get())).collect();
+        let evicted: Vec<Key> =
+            self.out.iter().map(|evicted| (evicted.file.0, evicted.index.get())).collect();
         assert_eq!(evicted, self.naive.evicted);
         let pages = self.memory.pages();
         for (&(file, index), page) in &self.naive.pages {
             let frame = FrameId(page.frame);
             assert_eq!(pages.entry(FileId(file), PageIndex::new(index)), Entry::Page(frame));
-            let flags = [Flags::REFERENCED, Flags::WORKINGSET, Flags::RECLAIM].map(|flag| pages.has(frame, flag));
-            assert_eq!(flags, [page.referenced, page.workingset, page.reclaim], "({file}, {index})");
-            assert_eq!((pages.field(frame), self.memory.is_active(frame)), (page.field, page.workingset));
+            let flags = [Flags::REFERENCED, Flags::WORKINGSET, Flags::RECLAIM]
+                .map(|flag| pages.has(frame, flag));
+            assert_eq!(
+                flags,
+                [page.referenced, page.workingset, page.reclaim],
+                "({file}, {index})"
+            );
+            assert_eq!(
+                (pages.field(frame), self.memory.is_active(frame)),
+                (page.field, page.workingset)
+            );
         }
         for (&(file, index), &(stamp, bit)) in &self.naive.shadows {
-            assert_eq!(pages.entry(FileId(file), PageIndex::new(index)), Entry::Shadow(Shadow::new(stamp, bit)));
+            assert_eq!(
+                pages.entry(FileId(file), PageIndex::new(index)),
+                Entry::Shadow(Shadow::new(stamp, bit))
+            );
         }
-        assert_eq!((pages.used(), pages.shadows()), (self.naive.pages.len() as u64, self.naive.shadows.len() as u64));
+        assert_eq!(
+            (pages.used(), pages.shadows()),
+            (self.naive.pages.len() as u64, self.naive.shadows.len() as u64)
+        );
         assert_eq!(self.memory.stats().restored, self.naive.restored);
         if let AnyReplacement::Mglru(mglru) = self.memory.policy() {
-            assert_eq!((mglru.min_seq(), mglru.max_seq()), (self.naive.min_seq, self.naive.max_seq));
+            assert_eq!(
+                (mglru.min_seq(), mglru.max_seq()),
+                (self.naive.min_seq, self.naive.max_seq)
+            );
             for (&key, page) in &self.naive.pages {
                 assert_eq!(mglru.seq(pages, FrameId(page.frame)), self.naive.list_of(key));
             }
@@ -210,7 +241,11 @@ impl Pair {
 fn each_policy_does_as_its_naive_model_for_long() {
     for (name, scale) in POLICIES.into_iter().flat_map(|name| [(name, 1), (name, 16)]) {
         let config = ReplacementConfig::parse(name).expect("a policy");
-        let mut pair = Pair { memory: Resident::new(24 * scale, &config), naive: Naive::new(name), out: Vec::new() };
+        let mut pair = Pair {
+            memory: Resident::new(24 * scale, &config),
+            naive: Naive::new(name),
+            out: Vec::new(),
+        };
         let mut rng = elevon_testkit::Rng(1);
         let mut draw = |below: u64| rng.below(below);
         for count in 0..12_000 {
@@ -231,9 +266,15 @@ fn each_policy_does_as_its_naive_model_for_long() {
         }
         let stats = pair.memory.stats();
         assert!(stats.evicted > 1000, "{name}: {stats:?}");
-        assert!(name == "sieve" || stats.refaulted > 100 && stats.restored > 0, "{name}: {stats:?}");
+        assert!(
+            name == "sieve" || stats.refaulted > 100 && stats.restored > 0,
+            "{name}: {stats:?}"
+        );
         let has_tiers = name == "mglru-6.1" && scale > 1;
-        assert!(!has_tiers || stats.protected_by_tier[1..3].iter().sum::<u64>() > 0, "{name}: {stats:?}");
+        assert!(
+            !has_tiers || stats.protected_by_tier[1..3].iter().sum::<u64>() > 0,
+            "{name}: {stats:?}"
+        );
     }
 }
 

@@ -45,7 +45,10 @@ fn dropped_pages_leave_no_shadow() {
         let frame = memory.insert(FILE, PageIndex::ZERO, Context::Read).expect("a frame");
         memory.pages_mut().set_dirty(frame, ROOT);
         let evicted = memory.drop_page(frame).expect("nobody holds it");
-        assert_eq!((evicted.file, evicted.index, memory.pages().dirty()), (FILE, PageIndex::ZERO, 0));
+        assert_eq!(
+            (evicted.file, evicted.index, memory.pages().dirty()),
+            (FILE, PageIndex::ZERO, 0)
+        );
         assert_eq!(memory.pages().entry(FILE, PageIndex::ZERO), Entry::Empty);
         let frame = memory.insert(FILE, PageIndex::ZERO, Context::Fault).expect("a frame");
         assert!(!memory.is_active(frame), "{policy}");
@@ -57,7 +60,9 @@ fn dropped_pages_leave_no_shadow() {
 fn memory_of_others_takes_pages_away() {
     for policy in POLICIES {
         let mut memory = memory(policy, 64);
-        (0..64).for_each(|index| assert!(memory.insert(FILE, PageIndex::new(index), Context::Read).is_some()));
+        (0..64).for_each(|index| {
+            assert!(memory.insert(FILE, PageIndex::new(index), Context::Read).is_some())
+        });
         assert!(memory.insert(FILE, PageIndex::new(64), Context::Read).is_none());
         memory.set_reserved(48);
         assert_eq!((memory.free(), memory.deficit()), (0, 48));
@@ -67,7 +72,10 @@ fn memory_of_others_takes_pages_away() {
             memory.reclaim(Instant::ZERO, deficit, Reclaimer::Direct, &mut out);
         }
         assert_eq!((memory.pages().used(), out.len()), (16, 48), "{policy}");
-        assert!(memory.insert(FILE, PageIndex::new(100), Context::Read).is_none(), "others have the rest");
+        assert!(
+            memory.insert(FILE, PageIndex::new(100), Context::Read).is_none(),
+            "others have the rest"
+        );
         memory.set_reserved(0);
         assert_eq!(memory.free(), 48);
         memory.self_check();
@@ -78,8 +86,11 @@ fn memory_of_others_takes_pages_away() {
 fn what_is_held_outlives_every_pressure() {
     for policy in POLICIES {
         let mut memory = memory(policy, 40);
-        let frames: Vec<_> =
-            (0..40).map(|index| memory.insert(FILE, PageIndex::new(index), Context::Read).expect("a frame")).collect();
+        let frames: Vec<_> = (0..40)
+            .map(|index| {
+                memory.insert(FILE, PageIndex::new(index), Context::Read).expect("a frame")
+            })
+            .collect();
         let pages = memory.pages_mut();
         pages.set(frames[1], Flags::LOCKED);
         pages.set_dirty(frames[2], ROOT);
@@ -88,7 +99,9 @@ fn what_is_held_outlives_every_pressure() {
         pages.pin(frames[4]);
         let gone = evict_all(&mut memory).len() + evict_all(&mut memory).len();
         assert_eq!((gone, memory.pages().used()), (36, 4), "{policy}");
-        assert!([1, 2, 3, 4].iter().all(|&index| memory.find(FILE, PageIndex::new(index)).is_some()));
+        assert!(
+            [1, 2, 3, 4].iter().all(|&index| memory.find(FILE, PageIndex::new(index)).is_some())
+        );
         assert!(memory.drop_page(frames[1]).is_none() && memory.drop_page(frames[3]).is_none());
         memory.pages_mut().clear(frames[1], Flags::LOCKED);
         memory.pages_mut().begin_writeback(frames[2]);
@@ -109,14 +122,18 @@ fn a_scan_does_not_flush_what_is_used() {
         let mut out = Vec::new();
         let mut misses = 0;
         for index in 0..50_000u64 {
-            for (file, index) in [(FileId(1), index), (FILE, index % 600), (FILE, (index * 7) % 600)] {
+            for (file, index) in
+                [(FileId(1), index), (FILE, index % 600), (FILE, (index * 7) % 600)]
+            {
                 let frame = memory.find(file, PageIndex::new(index)).unwrap_or_else(|| {
                     misses += u64::from(file == FILE);
                     if memory.free() == 0 {
                         memory.reclaim(Instant::ZERO, 8, Reclaimer::Kswapd, &mut out);
                         memory.reclaim(Instant::ZERO, 1, Reclaimer::Direct, &mut out);
                     }
-                    memory.insert(file, PageIndex::new(index), Context::Read).expect("reclaim frees a frame")
+                    memory
+                        .insert(file, PageIndex::new(index), Context::Read)
+                        .expect("reclaim frees a frame")
                 });
                 memory.access(frame, Context::Read);
             }

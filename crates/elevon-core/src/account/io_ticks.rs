@@ -66,7 +66,11 @@ impl IoTicks {
         let add = match (self.rule, moment) {
             (Rule::Sampled, Moment::Start { .. }) => 1,
             (Rule::Precise, Moment::Start { in_flight: 0, .. }) => 0,
-            (Rule::Inflight { one_hw_queue }, Moment::Start { tags, .. }) if !one_hw_queue || tags < 2 => 1,
+            (Rule::Inflight { one_hw_queue }, Moment::Start { tags, .. })
+                if !one_hw_queue || tags < 2 =>
+            {
+                1
+            }
             (_, Moment::Start { .. } | Moment::End | Moment::Read) => elapsed,
         };
         self.stamp = Some(now);
@@ -85,8 +89,12 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
-    const RULES: [Rule; 4] =
-        [Rule::Sampled, Rule::Inflight { one_hw_queue: true }, Rule::Inflight { one_hw_queue: false }, Rule::Precise];
+    const RULES: [Rule; 4] = [
+        Rule::Sampled,
+        Rule::Inflight { one_hw_queue: true },
+        Rule::Inflight { one_hw_queue: false },
+        Rule::Precise,
+    ];
 
     /// Runs (jiffy, is a start) in order. Returns the growth at every event.
     fn growth(rule: Rule, events: &[(u64, bool)]) -> Vec<u64> {
@@ -152,7 +160,8 @@ mod tests {
         // A start comes first here: every request starts and ends within its own jiffy.
         let mut events = timeline(&starts, &ends);
         events.sort_by_key(|&(at, start)| (at, !start));
-        let totals: Vec<u64> = RULES.iter().map(|&rule| growth(rule, &events).iter().sum()).collect();
+        let totals: Vec<u64> =
+            RULES.iter().map(|&rule| growth(rule, &events).iter().sum()).collect();
         assert_eq!(totals, [50, 50, 50, 0]);
     }
 
@@ -169,7 +178,11 @@ mod tests {
             for _ in 0..200 {
                 now += rng.below(16) / 5;
                 let start = in_flight == 0 || rng.one_in(2);
-                let moment = if start { Moment::Start { in_flight, tags: in_flight as u32 + 1 } } else { Moment::End };
+                let moment = if start {
+                    Moment::Start { in_flight, tags: in_flight as u32 + 1 }
+                } else {
+                    Moment::End
+                };
                 for ticks in [&mut precise, &mut seed] {
                     ticks.update(now, moment);
                 }

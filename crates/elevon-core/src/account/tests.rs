@@ -99,14 +99,17 @@ fn whole_jiffies_err_by_a_fifth_and_nanoseconds_do_not() {
 #[test]
 fn a_rate_in_step_with_the_ticks_shows_its_share_if_their_phase_moves() {
     let run = |phase: TickPhase, rate: u64, busy: u64| {
-        let mut account = Accounting::new(IoTicksForm::Precise, Hz(250), 1, true).with_tick_phase(Hz(250), phase);
+        let mut account =
+            Accounting::new(IoTicksForm::Precise, Hz(250), 1, true).with_tick_phase(Hz(250), phase);
         for n in 0..4 * rate {
             let start = n * 1000 * MS / rate;
             lone(&mut account, start, start + busy);
         }
         account.read(at(4000 * MS)).utilisation
     };
-    for (rate, busy) in [(1000, 100_000), (500, 200_000), (250, 400_000), (100, 1_000_000), (997, 100_000)] {
+    for (rate, busy) in
+        [(1000, 100_000), (500, 200_000), (250, 400_000), (100, 1_000_000), (997, 100_000)]
+    {
         let percent = run(TickPhase::Moving, rate, busy).precise_ms as f64 / 40.0;
         assert!((percent - 10.0).abs() < 1.0, "{percent} % at {rate} a second");
     }
@@ -145,7 +148,9 @@ fn a_second_submitter_hides_stalls_from_sampled() {
         let rounds = 2000;
         for round in 0..rounds {
             let (burst_end, end) = (round * 250 * MS + 60 * MS, (round + 1) * 250 * MS);
-            waiting.drain(..).for_each(|start| account.on_end(&fact(StatGroup::Read, start, start, now), false));
+            waiting
+                .drain(..)
+                .for_each(|start| account.on_end(&fact(StatGroup::Read, start, start, now), false));
             account.on_start(at(now), || 1);
             waiting.push(now);
             while now < burst_end {
@@ -181,7 +186,8 @@ fn sampled_on_a_busy_device_with_random_starts() {
         let mut account = Accounting::new(IoTicksForm::Sampled, Hz(1000), 1, true);
         let mut open: Vec<u64> = (0..400).collect();
         open.iter().for_each(|&start| account.on_start(at(start), || 1));
-        let (mut start, mut end, mut now) = (400 + gap(&mut random, lambda), 400 + gap(&mut random, lambda), 400);
+        let (mut start, mut end, mut now) =
+            (400 + gap(&mut random, lambda), 400 + gap(&mut random, lambda), 400);
         while now < 100_000 * MS && open.len() > 1 {
             if start < end {
                 now = start;
@@ -255,7 +261,8 @@ fn agrees_with_a_plain_log_of_requests() {
         let hz = [100, 250, 300, 1000][seed as usize % 4];
         let from_allocation = seed % 2 == 0;
         let mut account = Accounting::new(IoTicksForm::Exact, Hz(hz), 1, from_allocation);
-        let (mut now, mut open, mut closed): (u64, Vec<Open>, Vec<(u64, u64)>) = (0, Vec::new(), Vec::new());
+        let (mut now, mut open, mut closed): (u64, Vec<Open>, Vec<(u64, u64)>) =
+            (0, Vec::new(), Vec::new());
         let mut expected = [GroupCounters::default(); 3];
         for _ in 0..300 {
             now += random.below(3) * random.below(4 * MS);
@@ -296,8 +303,12 @@ fn agrees_with_a_plain_log_of_requests() {
             assert_eq!(stats.groups, expected);
             let counted = open.iter().filter(|r| from_allocation || r.issued.is_some()).count();
             assert_eq!(stats.in_flight, counted as u64);
-            let spans: Vec<(u64, u64)> = closed.iter().copied().chain(open.iter().map(|r| (r.start, now))).collect();
-            assert_eq!(stats.in_flight_integral, spans.iter().map(|&(a, b)| u128::from(b - a)).sum());
+            let spans: Vec<(u64, u64)> =
+                closed.iter().copied().chain(open.iter().map(|r| (r.start, now))).collect();
+            assert_eq!(
+                stats.in_flight_integral,
+                spans.iter().map(|&(a, b)| u128::from(b - a)).sum()
+            );
             assert_eq!(stats.utilisation.exact.get(), union(spans));
         }
     }

@@ -9,7 +9,11 @@ use proptest::prelude::*;
 use super::*;
 
 fn limits(max_sectors: u64) -> QueueLimits {
-    QueueLimits { max_sectors: Sectors::new(max_sectors), max_segments: 256, ..QueueLimits::default() }
+    QueueLimits {
+        max_sectors: Sectors::new(max_sectors),
+        max_segments: 256,
+        ..QueueLimits::default()
+    }
 }
 
 /// Returns the sizes in bytes of all bios of a buffer.
@@ -68,7 +72,10 @@ fn known_ends_stand_in_for_the_memory() {
     assert_eq!(of(Fill::MaxSectors, 1280), [1028, 1028, 1028]);
     // 256 vectors hold 1028 KiB wherever they begin, and the surplus over 512 KiB goes back.
     assert_eq!(of(Fill::Trim, 512), [1024, 1024, 1024, 12]);
-    assert_eq!(kib(bios(&layout, IoPath::Buffered, Fill::MaxSectors, &limits(1024))), [1028, 1028, 1028]);
+    assert_eq!(
+        kib(bios(&layout, IoPath::Buffered, Fill::MaxSectors, &limits(1024))),
+        [1028, 1028, 1028]
+    );
     // Unequal densities: half of the first bio's vectors, then half of the second's.
     let ends = [1 << 20, 5 << 20];
     assert_eq!(known_end(&ends, 0), Some(1 << 20));
@@ -90,8 +97,12 @@ fn a_vector_ends_with_its_folio() {
     assert_eq!(full(1, 512), 256 * PAGE_SIZE - 512);
     // However contiguous, ordinary pages make bios of 256.
     let layout = Layout::from_run_pages([2].into_iter().chain(repeat_n(1, 255)));
-    let sizes =
-        |fill| bios(&layout, IoPath::Direct, fill, &limits(1024)).iter().map(|b| b / PAGE_SIZE).collect::<Vec<_>>();
+    let sizes = |fill| {
+        bios(&layout, IoPath::Direct, fill, &limits(1024))
+            .iter()
+            .map(|b| b / PAGE_SIZE)
+            .collect::<Vec<_>>()
+    };
     assert_eq!((sizes(Fill::Full), sizes(Fill::Folio)), (vec![257], vec![256, 1]));
     // The page cache keeps the old rule.
     assert_eq!(bios(&layout, IoPath::Buffered, Fill::Folio, &limits(1024)), vec![257 * PAGE_SIZE]);
@@ -135,7 +146,8 @@ fn the_three_fills_of_the_seed() {
     let in_sectors = |fill| -> Vec<u64> {
         let (mut at, mut all) = (0, Vec::new());
         while at < 64 << 20 {
-            let bytes = next_bio_bytes(&layout, at, (64 << 20) - at, IoPath::Direct, fill, &limits(1024));
+            let bytes =
+                next_bio_bytes(&layout, at, (64 << 20) - at, IoPath::Direct, fill, &limits(1024));
             all.push(bytes / 512);
             at += bytes;
         }
@@ -151,7 +163,10 @@ fn the_three_fills_of_the_seed() {
 #[test]
 fn a_tail_of_the_call_itself_stays_whatever_the_fill() {
     let layout = Layout::from_run_pages([2].into_iter().chain(repeat_n(1, 255)));
-    assert_eq!(bios(&layout, IoPath::Direct, Fill::MaxSectors, &limits(1024)), [1024 * 512, 1024 * 512, 8 * 512]);
+    assert_eq!(
+        bios(&layout, IoPath::Direct, Fill::MaxSectors, &limits(1024)),
+        [1024 * 512, 1024 * 512, 8 * 512]
+    );
     assert_eq!(bios(&layout, IoPath::Direct, Fill::Trim, &limits(1024)), [2056 * 512]);
 }
 
@@ -159,7 +174,8 @@ fn a_tail_of_the_call_itself_stays_whatever_the_fill() {
 /// 512 and 256.
 #[test]
 fn the_draft_trims_to_256_kib_whatever_the_limit() {
-    let layout = Layout::from_run_pages((0..16384 / 13 * 7).map(|i| if i % 7 == 0 { 1 } else { 2 }));
+    let layout =
+        Layout::from_run_pages((0..16384 / 13 * 7).map(|i| if i % 7 == 0 { 1 } else { 2 }));
     let sizes = bios(&layout, IoPath::Direct, Fill::Trim256K, &limits(1024));
     let (last, full) = sizes.split_last().expect("a buffer of many bios");
     assert!(full.len() > 30 && full.iter().all(|&bytes| bytes == 1792 << 10), "{sizes:?}");
@@ -172,7 +188,9 @@ fn the_draft_trims_to_256_kib_whatever_the_limit() {
 #[test]
 fn trim_takes_a_mask_for_a_remainder() {
     let layout = Layout::from_run_pages(repeat_n(2, 512));
-    let kept = |max| next_bio_bytes(&layout, 0, layout.len(), IoPath::Direct, Fill::Trim, &limits(max)) >> 10;
+    let kept = |max| {
+        next_bio_bytes(&layout, 0, layout.len(), IoPath::Direct, Fill::Trim, &limits(max)) >> 10
+    };
     // 511 pages fill the bio. The mask of 1280 KiB minus one removes 1276 KiB of 2044; a remainder
     // would be 764 KiB.
     assert_eq!((kept(1024), kept(2048), kept(2560)), (1536, 1024, 768));
@@ -186,13 +204,17 @@ fn trim_takes_a_mask_for_a_remainder() {
 fn max_sectors_still_moves_on_at_its_narrowest() {
     let layout = Layout::from_run_pages(repeat_n(1, 4)).skip(512);
     let limits = QueueLimits { logical_block_size: 4096, ..limits(8) };
-    assert_eq!(next_bio_bytes(&layout, 0, 3 * 4096, IoPath::Direct, Fill::MaxSectors, &limits), 4096);
+    assert_eq!(
+        next_bio_bytes(&layout, 0, 3 * 4096, IoPath::Direct, Fill::MaxSectors, &limits),
+        4096
+    );
 }
 
 #[test]
 fn discards_line_up_with_their_granule() {
     let limits = QueueLimits { discard_granularity: 2048 * 512, ..limits(1024) };
-    let next = |sector, left| next_discard_sectors(Sector::new(sector), Sectors::new(left), &limits).get();
+    let next =
+        |sector, left| next_discard_sectors(Sector::new(sector), Sectors::new(left), &limits).get();
     assert_eq!((next(100, 10000), next(2048, 8052)), (1948, 8052));
     assert_eq!(next(0, u64::MAX >> 9), (u32::MAX as u64 >> 9) / 2048 * 2048);
     assert_eq!(next(100, 7), 7);

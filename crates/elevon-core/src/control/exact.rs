@@ -87,7 +87,9 @@ impl Kind {
     }
 
     fn all() -> impl Iterator<Item = Self> {
-        DIRECTIONS.into_iter().flat_map(|direction| [false, true].map(|is_remainder| Self { direction, is_remainder }))
+        DIRECTIONS.into_iter().flat_map(|direction| {
+            [false, true].map(|is_remainder| Self { direction, is_remainder })
+        })
     }
 
     const fn index(self) -> usize {
@@ -262,7 +264,8 @@ impl ExactNode {
     /// Returns when this level lets the next bio of a kind go, and which limit decides it.
     fn eligible(&self, kind: Kind) -> (u64, Rule) {
         let keys = self.keys(kind.direction);
-        let counts = |&&(.., is_bytes): &&(u64, u64, usize, Rule, bool)| !(is_bytes && kind.is_remainder);
+        let counts =
+            |&&(.., is_bytes): &&(u64, u64, usize, Rule, bool)| !(is_bytes && kind.is_remainder);
         let when = |&(rate, burst, bucket, rule, _): &(u64, u64, usize, Rule, bool)| {
             (self.buckets[bucket].eligible(rate, burst), rule)
         };
@@ -340,7 +343,9 @@ impl Exact {
             let [[read, write], [reads, writes]] = [l.bps.map(bytes), l.iops.map(ios)];
             [read, write, reads, writes, bytes(l.total_bps), ios(l.total_iops)]
         };
-        for (bucket, (old, new)) in node.buckets.iter_mut().zip(all(&old).into_iter().zip(all(&limits))) {
+        for (bucket, (old, new)) in
+            node.buckets.iter_mut().zip(all(&old).into_iter().zip(all(&limits)))
+        {
             if old != new {
                 bucket.change(now.get(), old, new);
             }
@@ -362,12 +367,22 @@ impl Exact {
     }
 
     fn backlog(&mut self, tenant: TenantId, kind: Kind) -> Option<&mut Backlog> {
-        self.nodes.get_mut(tenant.index())?.queues.as_mut().map(|queues| &mut queues.backlog[kind.index()])
+        self.nodes
+            .get_mut(tenant.index())?
+            .queues
+            .as_mut()
+            .map(|queues| &mut queues.backlog[kind.index()])
     }
 
     /// Returns the level of a path that holds a kind of bio longest. `None` if no level holds it
     /// now.
-    fn blocked_by(&self, now: u64, tenants: &Tenants, tenant: TenantId, kind: Kind) -> Option<(TenantId, Rule)> {
+    fn blocked_by(
+        &self,
+        now: u64,
+        tenants: &Tenants,
+        tenant: TenantId,
+        kind: Kind,
+    ) -> Option<(TenantId, Rule)> {
         let mut worst: Option<(u64, TenantId, Rule)> = None;
         for level in tenants.path(tenant) {
             let Some(node) = self.nodes.get(level.index()) else { continue };
@@ -382,10 +397,15 @@ impl Exact {
     /// Returns a level among `path` that would let the next bio go, but has others waiting in its
     /// list that are before it: of the same direction, or of the other one if their time has come
     /// and a limit counts both.
-    fn line_before(&self, now: Instant, path: impl Iterator<Item = TenantId>, kind: Kind) -> Option<(TenantId, Rule)> {
+    fn line_before(
+        &self,
+        now: Instant,
+        path: impl Iterator<Item = TenantId>,
+        kind: Kind,
+    ) -> Option<(TenantId, Rule)> {
         let is_before = |node: &ExactNode, other: Kind| {
-            let competes =
-                other.direction == kind.direction || node.limits.counts_both() && node.eligible(other).0 <= now.get();
+            let competes = other.direction == kind.direction
+                || node.limits.counts_both() && node.eligible(other).0 <= now.get();
             node.has_line(other) && (other.is_remainder || !kind.is_remainder) && competes
         };
         let mut levels = path.filter_map(|level| Some((level, self.nodes.get(level.index())?)));
@@ -402,7 +422,8 @@ impl Exact {
             DIRECTIONS.map(|direction| {
                 let other = Kind { direction, is_remainder };
                 let competes = direction == kind.direction || node.limits.counts_both();
-                (competes && node.has_line(other) && node.eligible(other).0 <= now.get()).then_some(other)
+                (competes && node.has_line(other) && node.eligible(other).0 <= now.get())
+                    .then_some(other)
             })
         };
         // What a level lets a whole bio pay, it lets remainders pay too.
@@ -413,7 +434,8 @@ impl Exact {
     /// Returns the time from which every level of a path lets the next bio of a kind go, but
     /// not before the last change of a limit.
     fn due(&self, tenants: &Tenants, tenant: TenantId, kind: Kind) -> Instant {
-        let at = |level: TenantId| self.nodes.get(level.index()).map_or(0, |node| node.eligible(kind).0);
+        let at =
+            |level: TenantId| self.nodes.get(level.index()).map_or(0, |node| node.eligible(kind).0);
         let eligible = tenants.path(tenant).map(at).max().unwrap_or(0);
         Instant::new(eligible).max(self.changed)
     }
@@ -421,13 +443,21 @@ impl Exact {
     /// Returns when the level in whose list a tenant waits lets the next bio go.
     fn line_due(&self, tenant: TenantId, kind: Kind) -> Instant {
         let queues = self.nodes.get(tenant.index()).and_then(|node| node.queues.as_ref());
-        let level = queues.and_then(|queues| queues.backlog[kind.index()].at).map(|(level, _)| level);
+        let level =
+            queues.and_then(|queues| queues.backlog[kind.index()].at).map(|(level, _)| level);
         let due = level.map_or(0, |level| self.nodes[level.index()].eligible(kind).0);
         Instant::new(due).max(self.changed)
     }
 
     /// Charges a bio to every level of the path, as of `now`.
-    fn pay(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, direction: ReadOrWrite, bytes: u64) {
+    fn pay(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        tenant: TenantId,
+        direction: ReadOrWrite,
+        bytes: u64,
+    ) {
         for level in tenants.path(tenant) {
             if let Some(node) = self.nodes.get_mut(level.index()) {
                 node.pay(now.get(), direction, bytes);
@@ -437,7 +467,13 @@ impl Exact {
     }
 
     /// Puts a tenant with waiting bios into a level's list.
-    fn stand(&mut self, tenants: &Tenants, tenant: TenantId, kind: Kind, (level, rule): (TenantId, Rule)) {
+    fn stand(
+        &mut self,
+        tenants: &Tenants,
+        tenant: TenantId,
+        kind: Kind,
+        (level, rule): (TenantId, Rule),
+    ) {
         self.queues(tenant).backlog[kind.index()].at = Some((level, rule));
         self.enter(tenants, tenant, kind, level);
         if self.queues(level).lines[kind.index()].due.is_none() {
@@ -469,7 +505,8 @@ impl Exact {
         let backlog = self.backlog(tenant, kind).expect("it stands in a line");
         let (level, rule) = backlog.at.take().expect("it stands in a line");
         backlog.settle(now, due);
-        let (waited, overdue) = (core::mem::take(&mut backlog.waited), core::mem::take(&mut backlog.overdue));
+        let (waited, overdue) =
+            (core::mem::take(&mut backlog.waited), core::mem::take(&mut backlog.overdue));
         breakdown.add(tenant, Cause::Limit { level, rule }, waited.saturating_sub(overdue));
         breakdown.add(tenant, Cause::LateTimer, overdue);
         (level, rule)
@@ -509,7 +546,13 @@ impl Exact {
 }
 
 impl Stage for Exact {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
+    fn admit(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        bio: BioId,
+        charge: &BioCost,
+    ) -> StageVerdict {
         self.clock.advance(now);
         let (tenant, kind) = (charge.tenant, Kind::from_charge(charge));
         // If the last rule was just removed, the bios that it held go first.
@@ -526,7 +569,8 @@ impl Stage for Exact {
         };
         if !waits && blocked.is_none() || charge.must_issue {
             let queues = self.nodes.get(tenant.index()).and_then(|node| node.queues.as_ref());
-            let is_late = queues.is_some_and(|queues| !queues.late[kind.direction as usize].is_zero());
+            let is_late =
+                queues.is_some_and(|queues| !queues.late[kind.direction as usize].is_zero());
             let as_of = if is_late && !charge.must_issue {
                 let eligible = self.due(tenants, tenant, kind);
                 self.queues(tenant).pass(now, eligible, kind)
@@ -554,7 +598,13 @@ impl Stage for Exact {
         self.waiting.first().map(|(at, _)| Instant::new(at))
     }
 
-    fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    ) {
         self.clock.advance(now);
         while let Some((at, (level, kind))) = self.waiting.first() {
             if at > now.get() {
@@ -602,7 +652,9 @@ impl Stage for Exact {
             for kind in Kind::all() {
                 let Some(backlog) = self.backlog(tenant, kind) else { break };
                 let mut waiters = backlog.classes.iter().flatten();
-                let Some((level, _)) = backlog.at.filter(|_| waiters.any(|waiter| is_chosen(waiter.bio))) else {
+                let Some((level, _)) =
+                    backlog.at.filter(|_| waiters.any(|waiter| is_chosen(waiter.bio)))
+                else {
                     continue;
                 };
                 let due = self.line_due(tenant, kind);
@@ -663,7 +715,11 @@ impl Stage for Exact {
             for kind in Kind::all() {
                 let (backlog, line) = (&queues.backlog[kind.index()], &queues.lines[kind.index()]);
                 held += backlog.len();
-                assert_eq!(backlog.at.is_some(), !backlog.is_empty(), "tenant {index} stands in a line while it waits");
+                assert_eq!(
+                    backlog.at.is_some(),
+                    !backlog.is_empty(),
+                    "tenant {index} stands in a line while it waits"
+                );
                 self.check_turns(tenants, tenant, kind);
                 assert_eq!(
                     line.due.is_some(),
@@ -678,6 +734,9 @@ impl Stage for Exact {
         }
         assert_eq!((held, lines), (self.held, self.waiting.len()));
         self.check_floors(tenants);
-        assert_eq!(self.nodes.iter().filter(|node| !node.limits.is_none()).count(), self.rules as usize);
+        assert_eq!(
+            self.nodes.iter().filter(|node| !node.limits.is_none()).count(),
+            self.rules as usize
+        );
     }
 }

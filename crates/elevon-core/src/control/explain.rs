@@ -239,7 +239,9 @@ impl WaitBreakdown {
     /// Iterates over all waiting times, by tenant and then by cause.
     pub fn iter(&self) -> impl Iterator<Item = (TenantId, Cause, Nanos)> + '_ {
         let rows = self.rows.iter().enumerate();
-        rows.flat_map(|(at, row)| row.iter().map(move |&(cause, wait)| (TenantId(at as u32), cause, wait.time)))
+        rows.flat_map(|(at, row)| {
+            row.iter().map(move |&(cause, wait)| (TenantId(at as u32), cause, wait.time))
+        })
     }
 
     /// Returns the waits of a tenant's own I/O, by cause; in [`Self::rolled_up`] with those of all
@@ -251,7 +253,10 @@ impl WaitBreakdown {
     /// Returns how long policies held a tenant's own I/O, for one reason.
     pub fn throttled(&self, tenant: TenantId, reason: Reason) -> Wait {
         let mut all = Wait::default();
-        self.of(tenant).iter().filter(|(cause, _)| cause.reason() == Some(reason)).for_each(|&(_, wait)| all.add(wait));
+        self.of(tenant)
+            .iter()
+            .filter(|(cause, _)| cause.reason() == Some(reason))
+            .for_each(|&(_, wait)| all.add(wait));
         all
     }
 

@@ -287,7 +287,9 @@ impl IoCost {
     /// Returns how long a task of the tenant is delayed on its way back to user space, for debt
     /// beyond 5 periods: 250 us to 250 ms.
     pub fn delay_of(&self, now: Instant, tenants: &Tenants, tenant: TenantId) -> Nanos {
-        let delay = |at| self.known(at).map_or(Nanos::ZERO, |slot| self.groups[slot as usize].delay.at(now));
+        let delay = |at| {
+            self.known(at).map_or(Nanos::ZERO, |slot| self.groups[slot as usize].delay.at(now))
+        };
         tenants.path(tenant).map(delay).max().unwrap_or(Nanos::ZERO)
     }
 
@@ -419,7 +421,8 @@ impl IoCost {
 
     /// Returns that many percent of a period, in virtual time.
     fn margin(&self, percent: u64) -> i64 {
-        (hweight::mul_div(self.qos.period().get(), self.control.speed, SPEED_ONE) * percent / 100) as i64
+        (hweight::mul_div(self.qos.period().get(), self.control.speed, SPEED_ONE) * percent / 100)
+            as i64
     }
 
     /// Returns the virtual time that a cost takes from a leaf now. A leaf that lent part of its
@@ -501,7 +504,9 @@ impl IoCost {
     fn release_front(&mut self, now: Instant, slot: u32) {
         let group = &mut self.groups[slot as usize];
         let indebt = group.indebt(now);
-        if let Some(CostWaiter { bio, tenant, since, indebt: before, .. }) = group.waiting.pop_front() {
+        if let Some(CostWaiter { bio, tenant, since, indebt: before, .. }) =
+            group.waiting.pop_front()
+        {
             self.due.push_back(Due { bio, tenant, since, indebt: indebt - before });
             self.waiting -= 1;
         }
@@ -516,7 +521,8 @@ impl IoCost {
             group.wake_at = None;
             return;
         };
-        let (cost, share) = if group.debt > 0 { (group.debt, share.0) } else { (head.cost, share.1) };
+        let (cost, share) =
+            if group.debt > 0 { (group.debt, share.0) } else { (head.cost, share.1) };
         let at = self.clock.when(group.vtime.saturating_add(virtual_cost(cost, share)));
         if group.wake_at != Some(at) {
             group.wake_at = Some(at);
@@ -590,7 +596,13 @@ impl Group {
 
 impl Stage for IoCost {
     #[inline]
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
+    fn admit(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        bio: BioId,
+        charge: &BioCost,
+    ) -> StageVerdict {
         self.now.advance(now);
         if charge.tenant == ROOT || !self.qos.enable {
             return StageVerdict::Pass;
@@ -611,7 +623,8 @@ impl Stage for IoCost {
             return StageVerdict::Pass;
         }
         let group = &mut self.groups[slot as usize];
-        let waiter = CostWaiter { bio, tenant: charge.tenant, cost, since: now, indebt: group.indebt(now) };
+        let waiter =
+            CostWaiter { bio, tenant: charge.tenant, cost, since: now, indebt: group.indebt(now) };
         group.waiting.push_back(waiter);
         self.waiting += 1;
         if self.groups[slot as usize].waiting.len() == 1 {
@@ -652,7 +665,8 @@ impl Stage for IoCost {
             group.over = (group.over + 1).min(group.passed);
         }
         let allowed = if direction == 0 { self.qos.rlat } else { self.qos.wlat };
-        let took = io.end.since(io.allocated).saturating_sub(self.model.size(direction == 1, io.bytes));
+        let took =
+            io.end.since(io.allocated).saturating_sub(self.model.size(direction == 1, io.bytes));
         self.seen.over[direction] += 1;
         self.seen.missed[direction] += u64::from(took > allowed);
     }
@@ -665,9 +679,17 @@ impl Stage for IoCost {
         [waiter, self.period_end].into_iter().flatten().min()
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(
+        &mut self,
+        now: Instant,
+        _tenants: &Tenants,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    ) {
         self.now.advance(now);
-        while let Some(&Reverse((at, slot))) = self.wakeups.peek().filter(|&&Reverse((at, _))| at <= now) {
+        while let Some(&Reverse((at, slot))) =
+            self.wakeups.peek().filter(|&&Reverse((at, _))| at <= now)
+        {
             self.wakeups.pop();
             if self.groups[slot as usize].wake_at == Some(at) {
                 self.groups[slot as usize].wake_at = None;
@@ -701,7 +723,8 @@ impl Stage for IoCost {
         let Some(slot) = self.known(tenant).filter(|&slot| slot != ROOT_SLOT) else { return };
         self.let_go(now, slot);
         self.deactivate(slot);
-        let (usage, parent) = (self.groups[slot as usize].usage, tenants.parent(tenant).unwrap_or(ROOT));
+        let (usage, parent) =
+            (self.groups[slot as usize].usage, tenants.parent(tenant).unwrap_or(ROOT));
         let parent = self.slot(tenants, parent);
         self.groups[parent as usize].usage += usage;
         if self.active.is_empty() {
@@ -721,14 +744,26 @@ impl Stage for IoCost {
             let group = &self.groups[slot as usize];
             let (active, in_use) = self.shares.weights(slot);
             match group.active_at {
-                Some(at) => assert_eq!(self.active[at as usize], slot, "the list of active tenants"),
-                None => assert!(group.waiting.is_empty() && group.debt == 0, "not active, yet waiting or in debt"),
+                Some(at) => {
+                    assert_eq!(self.active[at as usize], slot, "the list of active tenants")
+                }
+                None => assert!(
+                    group.waiting.is_empty() && group.debt == 0,
+                    "not active, yet waiting or in debt"
+                ),
             }
             assert!(group.debt == 0 || in_use == 1, "a debtor uses its weight");
-            assert!(group.waiting.is_empty() || group.debt > 0 || in_use == active, "waits with less than its weight");
+            assert!(
+                group.waiting.is_empty() || group.debt > 0 || in_use == active,
+                "waits with less than its weight"
+            );
             assert!(group.waiting.is_empty() || group.wake_at.is_some(), "waits for nothing");
             assert!(group.over <= group.passed);
         }
-        assert_eq!(self.active.is_empty(), self.period_end.is_none(), "a period runs while somebody is active");
+        assert_eq!(
+            self.active.is_empty(),
+            self.period_end.is_none(),
+            "a period runs while somebody is active"
+        );
     }
 }

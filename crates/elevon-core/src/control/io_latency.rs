@@ -104,7 +104,13 @@ impl IoLatency {
 
     /// Sets a tenant's `io.latency` target; `None` or zero removes it. Its siblings start again
     /// without throttling. The root has none.
-    pub fn set(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, target: Option<Nanos>) {
+    pub fn set(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        tenant: TenantId,
+        target: Option<Nanos>,
+    ) {
         let target = target.filter(|target| !target.is_zero());
         let Some(parent) = tenants.parent(tenant) else { return };
         let slot = self.slot(tenants, tenant);
@@ -113,7 +119,8 @@ impl IoLatency {
         if before == target {
             return;
         }
-        let samples = core::mem::replace(&mut level.window, LatencyWindow::new(now, target)).last().total;
+        let samples =
+            core::mem::replace(&mut level.window, LatencyWindow::new(now, target)).last().total;
         if before.is_none() && self.targets == 0 {
             self.enable(now);
         }
@@ -217,7 +224,10 @@ impl IoLatency {
             }
             DepthStep::Down => match level.depth {
                 Some(1) => level.delay.add_use(now),
-                depth => level.depth = Some((depth.unwrap_or(self.queue_size).min(self.queue_size) / 2).max(1)),
+                depth => {
+                    level.depth =
+                        Some((depth.unwrap_or(self.queue_size).min(self.queue_size) / 2).max(1))
+                }
             },
             DepthStep::Up => {
                 let Some(depth) = level.depth else { return };
@@ -250,7 +260,11 @@ impl IoLatency {
     fn step_children(&mut self, now: Instant, tenants: &Tenants, parent: usize) {
         for id in 1..self.slots.len() as u32 {
             let tenant = TenantId(id);
-            let Some(slot) = self.known(tenant).filter(|&slot| !self.levels[slot].waiting.is_empty()) else { continue };
+            let Some(slot) =
+                self.known(tenant).filter(|&slot| !self.levels[slot].waiting.is_empty())
+            else {
+                continue;
+            };
             if self.known(tenants.parent(tenant).unwrap_or(ROOT)) == Some(parent) {
                 self.look(now, tenants, tenant, slot);
             }
@@ -263,8 +277,11 @@ impl IoLatency {
         let Some(target) = level.target else { return };
         let before = level.window.last().total;
         let Some(sample) = level.window.end(now) else { return };
-        let is_met =
-            if self.is_rotational { sample.mean() <= target } else { sample.slow < (sample.total / 10).max(1) };
+        let is_met = if self.is_rotational {
+            sample.mean() <= target
+        } else {
+            sample.slow < (sample.total / 10).max(1)
+        };
         let parent = self.slot(tenants, tenants.parent(tenant).unwrap_or(ROOT));
         let children = &mut self.levels[parent].children;
         children.count(before, sample.total);
@@ -276,7 +293,9 @@ impl IoLatency {
 
     fn tick(&mut self, now: Instant) {
         let mut is_throttled = false;
-        for children in self.levels.iter_mut().map(|level| &mut level.children).filter(|c| c.is_throttled()) {
+        for children in
+            self.levels.iter_mut().map(|level| &mut level.children).filter(|c| c.is_throttled())
+        {
             children.on_tick(now, self.queue_size);
             is_throttled |= children.is_throttled();
         }
@@ -330,7 +349,13 @@ impl Level {
 }
 
 impl Stage for IoLatency {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
+    fn admit(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        bio: BioId,
+        charge: &BioCost,
+    ) -> StageVerdict {
         self.now.advance(now);
         if self.targets == 0 || charge.tenant == ROOT {
             return StageVerdict::Pass;
@@ -371,7 +396,13 @@ impl Stage for IoLatency {
         if self.due.is_empty() { self.tick_at } else { Some(Instant::ZERO) }
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(
+        &mut self,
+        now: Instant,
+        _tenants: &Tenants,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    ) {
         self.now.advance(now);
         if self.tick_at.is_some_and(|at| at <= now) {
             self.tick(now);
@@ -412,10 +443,15 @@ impl Stage for IoLatency {
     fn self_check(&self, tenants: &Tenants) {
         let mut waiting = 0;
         let mut targets = 0;
-        for (id, slot) in self.slots.iter().enumerate().skip(1).filter(|(_, slot)| **slot != NO_SLOT) {
+        for (id, slot) in
+            self.slots.iter().enumerate().skip(1).filter(|(_, slot)| **slot != NO_SLOT)
+        {
             let level = &self.levels[*slot as usize];
             assert!(tenants.is_alive(TenantId(id as u32)), "a level of a tenant that was removed");
-            assert!(level.waiting.is_empty() || !level.has_place(), "tenant {id}: a place is free, yet I/O waits");
+            assert!(
+                level.waiting.is_empty() || !level.has_place(),
+                "tenant {id}: a place is free, yet I/O waits"
+            );
             assert!(level.depth.is_none_or(|depth| (1..=self.queue_size).contains(&depth)));
             waiting += level.waiting.len();
             targets += u32::from(level.target.is_some());

@@ -99,7 +99,11 @@ impl HeldBio {
     ) {
         let bytes = by_bytes - self.by_bytes;
         breakdown.add(self.tenant, Cause::Limit { level, rule: bytes_rule(direction) }, bytes);
-        breakdown.add(self.tenant, Cause::Limit { level, rule: ios_rule(direction) }, now.since(self.since) - bytes);
+        breakdown.add(
+            self.tenant,
+            Cause::Limit { level, rule: ios_rule(direction) },
+            now.since(self.since) - bytes,
+        );
     }
 }
 
@@ -232,7 +236,11 @@ impl IoMax {
     pub fn new(config: Config) -> Self {
         let hz = config.hz;
         Self {
-            clock: Clock { hz, slice: (config.slice_ms * hz.0 / 1000).max(1), in_series: config.in_series },
+            clock: Clock {
+                hz,
+                slice: (config.slice_ms * hz.0 / 1000).max(1),
+                in_series: config.in_series,
+            },
             ticks: Ticks::new(config.hz),
             flat: config.flat,
             nodes: Levels::default(),
@@ -246,7 +254,11 @@ impl IoMax {
     /// Returns a tenant's limits that Linux has: no totals, no bursts.
     pub fn limits(&self, tenant: TenantId) -> Limits {
         let lanes = self.nodes.get(tenant.index()).map_or([Lane::default(); 2], |node| node.lanes);
-        Limits { bps: lanes.map(|lane| lane.bps), iops: lanes.map(|lane| lane.iops), ..Limits::default() }
+        Limits {
+            bps: lanes.map(|lane| lane.bps),
+            iops: lanes.map(|lane| lane.iops),
+            ..Limits::default()
+        }
     }
 
     /// Sets a tenant's limits that Linux has. If bios wait, the budget earned under the old limits
@@ -285,14 +297,21 @@ impl IoMax {
 
     /// Tests if a level lets a bio go now. If the version tests in series, its bytes are charged as
     /// soon as they are due.
-    fn test(&mut self, tick: u64, level: TenantId, direction: ReadOrWrite, held: &mut HeldBio) -> Option<Wait> {
+    fn test(
+        &mut self,
+        tick: u64,
+        level: TenantId,
+        direction: ReadOrWrite,
+        held: &mut HeldBio,
+    ) -> Option<Wait> {
         let clock = self.clock;
         let node = &mut self.nodes[level.index()];
         let d = direction as usize;
         let waited_on = node.waiting(direction) > 0;
         let Lane { bps, iops, slice } = &mut node.lanes[d];
         slice.prepare(&clock, tick, waited_on);
-        let bytes = if held.paid { None } else { slice.wait_for_bytes(&clock, tick, *bps, held.bytes) };
+        let bytes =
+            if held.paid { None } else { slice.wait_for_bytes(&clock, tick, *bps, held.bytes) };
         let wait = match bytes {
             Some(wait) => Some(wait),
             None => {
@@ -359,7 +378,13 @@ impl IoMax {
         }
     }
 
-    fn push(&mut self, time: Time, (level, source): (TenantId, TenantId), direction: ReadOrWrite, mut held: HeldBio) {
+    fn push(
+        &mut self,
+        time: Time,
+        (level, source): (TenantId, TenantId),
+        direction: ReadOrWrite,
+        mut held: HeldBio,
+    ) {
         let d = direction as usize;
         let hold = &mut self.nodes[level.index()].queues.get_or_insert_default().holds[d];
         hold.settle(time.now);
@@ -378,7 +403,11 @@ impl IoMax {
         }
     }
 
-    fn front(&mut self, level: TenantId, direction: ReadOrWrite) -> Option<(TenantId, &mut HeldBio)> {
+    fn front(
+        &mut self,
+        level: TenantId,
+        direction: ReadOrWrite,
+    ) -> Option<(TenantId, &mut HeldBio)> {
         let d = direction as usize;
         let source = *self.nodes[level.index()].queues.as_ref()?.turns[d].front()?;
         let queues = self.nodes[source.index()].queues.as_mut()?;
@@ -387,7 +416,13 @@ impl IoMax {
     }
 
     /// Takes the front bio of a level and passes the turn on; records what it waited for here.
-    fn pop(&mut self, now: Instant, level: TenantId, direction: ReadOrWrite, breakdown: &mut WaitBreakdown) -> HeldBio {
+    fn pop(
+        &mut self,
+        now: Instant,
+        level: TenantId,
+        direction: ReadOrWrite,
+        breakdown: &mut WaitBreakdown,
+    ) -> HeldBio {
         let d = direction as usize;
         let queues = self.nodes[level.index()].queues.as_mut().expect("something waits");
         queues.holds[d].settle(now);
@@ -421,7 +456,13 @@ impl IoMax {
     }
 
     /// Serves one turn of a tenant: reads, then writes, as many as may go. Returns how many went.
-    fn turn(&mut self, time: Time, tenants: &Tenants, level: TenantId, breakdown: &mut WaitBreakdown) -> u32 {
+    fn turn(
+        &mut self,
+        time: Time,
+        tenants: &Tenants,
+        level: TenantId,
+        breakdown: &mut WaitBreakdown,
+    ) -> u32 {
         let mut went = 0;
         for direction in DIRECTIONS {
             for _ in 0..TURN[direction as usize] {
@@ -437,7 +478,14 @@ impl IoMax {
     }
 
     /// Moves a bio on from a level: it waits at the next one, or is through.
-    fn pass_up(&mut self, time: Time, tenants: &Tenants, level: TenantId, direction: ReadOrWrite, held: HeldBio) {
+    fn pass_up(
+        &mut self,
+        time: Time,
+        tenants: &Tenants,
+        level: TenantId,
+        direction: ReadOrWrite,
+        held: HeldBio,
+    ) {
         let tick = time.tick;
         let d = direction as usize;
         self.pay(tick, level, direction, &held);
@@ -471,15 +519,27 @@ impl IoMax {
 }
 
 impl Stage for IoMax {
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
+    fn admit(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        bio: BioId,
+        charge: &BioCost,
+    ) -> StageVerdict {
         let direction = charge.direction();
         if !self.nodes.is_ruled(tenants, charge.tenant, direction, !self.flat) {
             return StageVerdict::Pass;
         }
         let time = self.time(now);
         let bytes = if charge.first { charge.bytes } else { 0 };
-        let mut held =
-            HeldBio { bio, tenant: charge.tenant, bytes, paid: bytes == 0, since: now, by_bytes: Nanos::ZERO };
+        let mut held = HeldBio {
+            bio,
+            tenant: charge.tenant,
+            bytes,
+            paid: bytes == 0,
+            since: now,
+            by_bytes: Nanos::ZERO,
+        };
         match self.climb(time.tick, tenants, (charge.tenant, charge.tenant), direction, &mut held) {
             None => StageVerdict::Pass,
             Some(place) => {
@@ -494,7 +554,13 @@ impl Stage for IoMax {
         self.waiting.first().map(|(tick, _)| self.ticks.start_of(tick))
     }
 
-    fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    ) {
         let time = self.time(now);
         let mut went = 0;
         while let Some((at, tenant)) = self.waiting.first() {
@@ -518,7 +584,8 @@ impl Stage for IoMax {
             for direction in DIRECTIONS {
                 let d = direction as usize;
                 let of_source = self.nodes.get(source.index())?.queues.as_ref();
-                let list = of_source.map(|queues| if source == level { &queues.own[d] } else { &queues.above[d] });
+                let list = of_source
+                    .map(|queues| if source == level { &queues.own[d] } else { &queues.above[d] });
                 if list.is_some_and(|list| list.iter().any(|held| held.tenant == tenant)) {
                     let is_bytes = self.nodes[level.index()].queues.as_ref()?.holds[d].is_bytes;
                     let rule = if is_bytes { bytes_rule(direction) } else { ios_rule(direction) };
@@ -547,8 +614,10 @@ impl Stage for IoMax {
                 let by_bytes = queues.holds[d].by_bytes;
                 let mut turns = core::mem::take(&mut queues.turns[d]);
                 turns.retain(|&source| {
-                    let queues = self.nodes[source.index()].queues.as_mut().expect("a source has queues");
-                    let list = if source == level { &mut queues.own[d] } else { &mut queues.above[d] };
+                    let queues =
+                        self.nodes[source.index()].queues.as_mut().expect("a source has queues");
+                    let list =
+                        if source == level { &mut queues.own[d] } else { &mut queues.above[d] };
                     for held in list.iter().filter(|held| is_chosen(held.bio)) {
                         held.add_wait(now, by_bytes, level, direction, breakdown);
                         out.push(held.bio);
@@ -575,9 +644,13 @@ impl Stage for IoMax {
                 queues.holds[d].settle(now);
                 let by_bytes = queues.holds[d].by_bytes;
                 for at in 0..queues.turns[d].len() {
-                    let source = self.nodes[level.index()].queues.as_ref().expect("looked at above").turns[d][at];
-                    let queues = self.nodes[source.index()].queues.as_mut().expect("a source has queues");
-                    let list = if source == level { &mut queues.own[d] } else { &mut queues.above[d] };
+                    let source =
+                        self.nodes[level.index()].queues.as_ref().expect("looked at above").turns
+                            [d][at];
+                    let queues =
+                        self.nodes[source.index()].queues.as_mut().expect("a source has queues");
+                    let list =
+                        if source == level { &mut queues.own[d] } else { &mut queues.above[d] };
                     for held in list {
                         held.add_wait(now, by_bytes, level, direction, breakdown);
                         (held.since, held.by_bytes) = (now, by_bytes);
@@ -618,9 +691,13 @@ impl Stage for IoMax {
             for d in 0..2 {
                 held += queues.own[d].len() + queues.above[d].len();
                 let behind = |&source: &TenantId| {
-                    let of = self.nodes[source.index()].queues.as_ref().expect("a source has queues");
+                    let of =
+                        self.nodes[source.index()].queues.as_ref().expect("a source has queues");
                     let list = if source == tenant { &of.own[d] } else { &of.above[d] };
-                    assert!(!list.is_empty() && (source == tenant || tenants.parent(source) == Some(tenant)));
+                    assert!(
+                        !list.is_empty()
+                            && (source == tenant || tenants.parent(source) == Some(tenant))
+                    );
                     list.len()
                 };
                 assert_eq!(queues.turns[d].iter().map(behind).sum::<usize>(), queues.count[d]);
@@ -628,6 +705,9 @@ impl Stage for IoMax {
         }
         assert_eq!(held, self.held, "bios in the queues");
         assert_eq!(self.nodes.iter().filter(|node| node.is_limited()).count(), self.rules as usize);
-        assert_eq!(self.waiting.len(), self.nodes.iter().filter(|node| node.due().is_some()).count());
+        assert_eq!(
+            self.waiting.len(),
+            self.nodes.iter().filter(|node| node.due().is_some()).count()
+        );
     }
 }

@@ -52,9 +52,9 @@ pub struct Config {
     /// window began, and a token bucket is capped after a bio has paid, so that after idle time it
     /// allows its capacity plus one bio.
     pub quirks: bool,
-    /// A queue for each priority class (RT, then BE, then IDLE) in a tenant; if off, one FIFO as in
-    /// the proposal. The order is strict: BE waits while the tenant's RT uses all that the limit
-    /// allows.
+    /// A queue for each priority class (RT, then BE, then IDLE) in a tenant; if off, one FIFO as
+    /// in the proposal. The order is strict: BE waits while the tenant's RT uses all that the
+    /// limit allows.
     pub class_aware: bool,
 }
 
@@ -169,8 +169,8 @@ struct ThrottledBio {
     tenant: TenantId,
     cost: Cost,
     arrived: Instant,
-    /// While the bio is in a queue: the waiting times of its node when the bio arrived. After that:
-    /// its own waiting times, without the time after the end of its rule.
+    /// While the bio is in a queue: the waiting times of its node when the bio arrived. After
+    /// that: its own waiting times, without the time after the end of its rule.
     waits: Waits,
     next: u32,
 }
@@ -224,8 +224,11 @@ impl ThrottleNode {
 
     /// Returns when each limiter would let a cost go, asked now.
     fn eligible(&self, now: Instant, cost: &Cost, quirks: bool) -> [Instant; 2] {
-        let at =
-            |kind: usize| self.limiters[kind].as_ref().map_or(Instant::ZERO, |b| b.eligible(now, cost[kind], quirks));
+        let at = |kind: usize| {
+            self.limiters[kind]
+                .as_ref()
+                .map_or(Instant::ZERO, |b| b.eligible(now, cost[kind], quirks))
+        };
         [at(0), at(1)]
     }
 
@@ -310,7 +313,9 @@ impl IoThrottle {
             _ if tenant == ROOT => return Err(RuleError::Root),
             _ if !tenants.is_alive(tenant) => return Err(RuleError::Unknown),
             Some(Limit { rate: 0, .. }) => return Err(RuleError::ZeroRate),
-            Some(Limit { policy: Policy::Token { bucket: 0 }, .. }) => return Err(RuleError::ZeroBucket),
+            Some(Limit { policy: Policy::Token { bucket: 0 }, .. }) => {
+                return Err(RuleError::ZeroBucket);
+            }
             Some(_) | None => {}
         }
         let (slot, change) = match (self.slot(tenant), limit) {
@@ -387,7 +392,8 @@ impl IoThrottle {
         }
         let held = &self.held[head];
         let [bandwidth, iops] = node.eligible(now, &held.cost, self.config.quirks);
-        node.waits_for = if iops > bandwidth { LimitKind::Iops } else { LimitKind::Bandwidth } as usize;
+        node.waits_for =
+            if iops > bandwidth { LimitKind::Iops } else { LimitKind::Bandwidth } as usize;
         node.deadline = bandwidth.max(iops).max(from).max(held.arrived);
         self.deadlines.insert((node.deadline, slot));
     }
@@ -409,7 +415,8 @@ impl IoThrottle {
         let quirks = self.config.quirks;
         let node = &mut self.nodes[slot];
         let has_its_turn = node.queues[..=class].iter().all(|queue| queue.head == NIL);
-        let may_pass = has_its_turn && node.eligible(now, &cost, quirks).iter().all(|&at| at <= now);
+        let may_pass =
+            has_its_turn && node.eligible(now, &cost, quirks).iter().all(|&at| at <= now);
         if may_pass || charge.must_issue && !quirks {
             node.pay(now, &cost, false, quirks);
             if node.head != NIL {
@@ -444,7 +451,11 @@ impl IoThrottle {
         let (key, deadline) = (node.head, node.deadline);
         self.deadlines.remove(&(deadline, slot));
         node.head = NIL;
-        let queue = node.queues.iter_mut().find(|queue| queue.head == key).expect("the head is the head of a queue");
+        let queue = node
+            .queues
+            .iter_mut()
+            .find(|queue| queue.head == key)
+            .expect("the head is the head of a queue");
         let held = &mut self.held[key];
         held.leave(&node.waits);
         queue.head = held.next;
@@ -458,13 +469,24 @@ impl IoThrottle {
 
     /// Releases a bio and adds its waiting time to the breakdown. The time between the end of a
     /// rule and now counts for the limiter that held it longer.
-    fn let_go(&mut self, now: Instant, key: u32, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn let_go(
+        &mut self,
+        now: Instant,
+        key: u32,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    ) {
         let held = self.held.remove(key);
         let [bandwidth, iops] = held.waits;
         let late = now.since(held.arrived) - bandwidth - iops;
-        let waits = if iops > bandwidth { [bandwidth, iops + late] } else { [bandwidth + late, iops] };
+        let waits =
+            if iops > bandwidth { [bandwidth, iops + late] } else { [bandwidth + late, iops] };
         for (kind, wait) in LimitKind::ALL.into_iter().zip(waits) {
-            breakdown.add(held.tenant, Cause::Limit { level: held.tenant, rule: kind.rule() }, wait);
+            breakdown.add(
+                held.tenant,
+                Cause::Limit { level: held.tenant, rule: kind.rule() },
+                wait,
+            );
         }
         out.push(held.bio);
     }
@@ -485,7 +507,13 @@ impl ThrottledBio {
 
 impl Stage for IoThrottle {
     #[inline]
-    fn admit(&mut self, now: Instant, _tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict {
+    fn admit(
+        &mut self,
+        now: Instant,
+        _tenants: &Tenants,
+        bio: BioId,
+        charge: &BioCost,
+    ) -> StageVerdict {
         if self.is_enabled() { self.look_up(now, bio, charge) } else { StageVerdict::Pass }
     }
 
@@ -494,7 +522,13 @@ impl Stage for IoThrottle {
         if self.due.is_empty() { Some(self.deadlines.first()?.0) } else { Some(Instant::ZERO) }
     }
 
-    fn release(&mut self, now: Instant, _tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>) {
+    fn release(
+        &mut self,
+        now: Instant,
+        _tenants: &Tenants,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    ) {
         self.clock.advance(now);
         while let Some(key) = self.due.pop_front() {
             self.let_go(now, key, breakdown, out);
@@ -531,17 +565,28 @@ impl Stage for IoThrottle {
             let node = &self.nodes[slot - 1];
             nodes += 1;
             assert_eq!(node.tenant.index(), tenant);
-            assert!(tenants.is_alive(node.tenant) && node.tenant != ROOT, "tenant {tenant} has a rule");
-            assert!(node.limiters.iter().any(Option::is_some), "tenant {tenant}: a rule without limits");
+            assert!(
+                tenants.is_alive(node.tenant) && node.tenant != ROOT,
+                "tenant {tenant} has a rule"
+            );
+            assert!(
+                node.limiters.iter().any(Option::is_some),
+                "tenant {tenant}: a rule without limits"
+            );
             let head = node.most_urgent().map_or(NIL, |class| node.queues[class].head);
             assert_eq!(node.head, head, "tenant {tenant}");
-            assert_eq!(head != NIL, self.deadlines.contains(&(node.deadline, slot - 1)), "tenant {tenant}");
+            assert_eq!(
+                head != NIL,
+                self.deadlines.contains(&(node.deadline, slot - 1)),
+                "tenant {tenant}"
+            );
             for queue in node.queues {
                 let (mut key, mut last) = (queue.head, NIL);
                 while key != NIL {
                     let ThrottledBio { tenant: of, arrived, waits, next, .. } = self.held[key];
                     assert_eq!(of, node.tenant);
-                    let waited = Nanos::new((0..2).map(|kind| (node.waits[kind] - waits[kind]).get()).sum());
+                    let waited =
+                        Nanos::new((0..2).map(|kind| (node.waits[kind] - waits[kind]).get()).sum());
                     assert_eq!(arrived + waited, node.mark, "tenant {tenant}: its time");
                     (last, key) = (key, next);
                     held += 1;

@@ -75,8 +75,9 @@ impl<L: Level> Levels<L> {
         let generation = self.generation;
         if self.of(tenant).path_rules().generation != generation {
             let by_direction = DIRECTIONS.map(|direction| {
-                let limits =
-                    |at: TenantId| self.all.get(at.index()).is_some_and(|level| level.limits_direction(direction));
+                let limits = |at: TenantId| {
+                    self.all.get(at.index()).is_some_and(|level| level.limits_direction(direction))
+                };
                 if ancestors { tenants.path(tenant).any(limits) } else { limits(tenant) }
             });
             *self.all[tenant.index()].path_rules() = PathRules { by_direction, generation };

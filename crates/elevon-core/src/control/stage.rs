@@ -38,8 +38,8 @@ pub struct BioCost {
     /// False for the remainder of a split bio: its bytes were charged with the whole bio, so it
     /// counts only as one more I/O.
     pub first: bool,
-    /// Journal, metadata, memory release (META, SWAP flags): it is issued at once, and becomes debt
-    /// if the policy has debt.
+    /// Journal, metadata, memory release (META, SWAP flags): it is issued at once, and becomes
+    /// debt if the policy has debt.
     pub must_issue: bool,
     /// The submitter is a task that can be put to sleep; false for asynchronous submission and
     /// writeback.
@@ -79,14 +79,26 @@ pub enum StageVerdict {
 /// allocated (see [`crate::control`]). `now` never goes back between calls.
 pub trait Stage {
     /// Passes a bio and charges it, or holds it.
-    fn admit(&mut self, now: Instant, tenants: &Tenants, bio: BioId, charge: &BioCost) -> StageVerdict;
+    fn admit(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        bio: BioId,
+        charge: &BioCost,
+    ) -> StageVerdict;
     /// Returns when [`Self::release`] is to be called. The time may be in the past if a bio is due
     /// already.
     fn next_wakeup(&self) -> Option<Instant>;
     /// Appends the bios that may go on now to `out`, in the order in which they go. Adds every
     /// nanosecond between `admit` and now to the breakdown of the tenant that the bio is charged
     /// to.
-    fn release(&mut self, now: Instant, tenants: &Tenants, breakdown: &mut WaitBreakdown, out: &mut Vec<BioId>);
+    fn release(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        breakdown: &mut WaitBreakdown,
+        out: &mut Vec<BioId>,
+    );
     /// Returns true if bios have to be passed to [`Self::admit`]. Without rules this is not needed.
     fn is_enabled(&self) -> bool;
     /// Returns the number of bios held. No stage has its own limit: each bio belongs to an I/O of a
@@ -163,7 +175,8 @@ pub(crate) enum StageId {
 }
 
 impl StageId {
-    pub(crate) const ALL: [Self; 6] = [Self::Throttle, Self::Flat, Self::Max, Self::Exact, Self::Cost, Self::Latency];
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Throttle, Self::Flat, Self::Max, Self::Exact, Self::Cost, Self::Latency];
     pub(crate) const FIRST: Self = Self::Throttle;
     pub(crate) const FIRST_GATE: Self = Self::Cost;
 

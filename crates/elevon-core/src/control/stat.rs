@@ -81,7 +81,10 @@ impl fmt::Display for IoStatLine {
         if rbytes | wbytes | rios | wios == 0 {
             return Ok(());
         }
-        write!(f, " rbytes={rbytes} wbytes={wbytes} rios={rios} wios={wios} dbytes={dbytes} dios={dios}")
+        write!(
+            f,
+            " rbytes={rbytes} wbytes={wbytes} rios={rios} wios={wios} dbytes={dbytes} dios={dios}"
+        )
     }
 }
 

@@ -496,7 +496,8 @@ pub const RULES: &[RuleRow] = &[
             IoTicksForm::Sampled => {
                 "%util is sampled: time between the start of one I/O and of the next is lost while I/O is in flight"
             }
-            IoTicksForm::Inflight => "%util counts the time since the last start if other tags are in use",
+            IoTicksForm::Inflight =>
+                "%util counts the time since the last start if other tags are in use",
             IoTicksForm::Precise => "%util counts whole ticks in which I/O was in flight",
             IoTicksForm::Exact => "%util counts busy nanoseconds",
         },

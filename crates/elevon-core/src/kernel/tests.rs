@@ -74,7 +74,10 @@ fn every_known_change_is_a_rule_or_has_a_reason() {
         ("implicit plug of a lone bio", "implicit_plug"),
         ("a lone request under a scheduler is dispatched by a worker", "implicit_plug"),
         ("a vector for each folio", "direct_fill_per_folio"),
-        ("queue/async_depth with its defaults, its scaling and the formula of BFQ", "queue_async_depth"),
+        (
+            "queue/async_depth with its defaults, its scaling and the formula of BFQ",
+            "queue_async_depth",
+        ),
         ("Kyber limits synchronous writes", "kyber_limits_sync_writes"),
         ("I/O of a partition in flight on the disk", "partition_in_flight_on_disk"),
         ("small reads through a file system", "iomap_small_reads_are_plain"),
@@ -106,6 +109,10 @@ fn every_known_change_is_a_rule_or_has_a_reason() {
         assert_eq!(usize::from(is_rule) + reasons, 1, "{change}: {name}");
     }
     for row in UNMODELLED {
-        assert!(KNOWN.iter().any(|(_, name)| *name == row.name), "{} is of no known change", row.name);
+        assert!(
+            KNOWN.iter().any(|(_, name)| *name == row.name),
+            "{} is of no known change",
+            row.name
+        );
     }
 }

@@ -86,9 +86,14 @@ impl fmt::Display for LimitsError {
         match self {
             Self::Unknown { name } => {
                 write!(f, "{name}: no queue limit has this name; there are:")?;
-                SYSFS.iter().filter(|limit| limit.is_settable()).try_for_each(|limit| write!(f, " {}", limit.name))
+                SYSFS
+                    .iter()
+                    .filter(|limit| limit.is_settable())
+                    .try_for_each(|limit| write!(f, " {}", limit.name))
             }
-            Self::Derived { name } => write!(f, "{name}: follows from other limits and cannot be set"),
+            Self::Derived { name } => {
+                write!(f, "{name}: follows from other limits and cannot be set")
+            }
             Self::NoEffect { name, reason } => write!(f, "{name}: cannot be set: {reason}"),
             Self::OutOfRange { name, unit, value, least, most } => {
                 write!(f, "{name}={value}: out of range; must be ")?;
@@ -106,7 +111,11 @@ impl fmt::Display for LimitsError {
             }
             Self::NotMultiple { name, unit, value, of } => {
                 let below = value / of * of;
-                write!(f, "{name}={value}: must be a multiple of {of} {unit}, such as {below} or {}", below + of)
+                write!(
+                    f,
+                    "{name}={value}: must be a multiple of {of} {unit}, such as {below} or {}",
+                    below + of
+                )
             }
             Self::NotZoned { name, value } => {
                 write!(f, "{name}={value}: the device has no zones; must be 0")

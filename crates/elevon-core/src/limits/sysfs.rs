@@ -53,7 +53,8 @@ impl SysfsLimit {
 
 const NO_STACKING: &str = "only stacked devices heed it, and no device is stacked on another here";
 const NO_ZONES: &str = "no device here has zones";
-const NO_WRITE_ZEROES: &str = "no job issues write-zeroes, and what a server takes of them follows its disk";
+const NO_WRITE_ZEROES: &str =
+    "no job issues write-zeroes, and what a server takes of them follows its disk";
 const NO_SECURE_ERASE: &str = "nothing here issues secure erases";
 const NO_NOWAIT: &str = "every device here takes them";
 const NO_INTEGRITY: &str = "no I/O here carries integrity data";
@@ -110,7 +111,15 @@ macro_rules! flag {
         flag!($name, $rw, $field, $help, 1)
     };
     ($name:literal, $rw:ident, $field:ident, $help:literal, $most:expr) => {
-        row!($name, "0 or 1", $rw, $help, $most, |l| l.$field.into(), Write::Sets(|l, v| l.$field = v != 0))
+        row!(
+            $name,
+            "0 or 1",
+            $rw,
+            $help,
+            $most,
+            |l| l.$field.into(),
+            Write::Sets(|l, v| l.$field = v != 0)
+        )
     };
 }
 macro_rules! in_bytes {
@@ -214,7 +223,12 @@ pub const SYSFS: &[SysfsLimit] = &[
         |l| bytes(l.max_discard()),
         Write::Sets(|l, v| l.max_user_discard_sectors = sectors_of_bytes(v))
     ),
-    in_bytes!("discard_max_hw_bytes", ro, max_hw_discard_sectors, "largest discard of the hardware, 0 for no discard"),
+    in_bytes!(
+        "discard_max_hw_bytes",
+        ro,
+        max_hw_discard_sectors,
+        "largest discard of the hardware, 0 for no discard"
+    ),
     number!("discard_granularity", "bytes", ro, discard_granularity: u32, "granule of a discard"),
     number!("discard_alignment", "bytes", ro, discard_alignment: u32, "start of the first granule (no file)"),
     number!("max_discard_segments", "", ro, max_discard_segments: u16, from 1, "ranges in one discard"),
@@ -232,7 +246,13 @@ pub const SYSFS: &[SysfsLimit] = &[
         |l| bytes(l.max_secure_erase_sectors),
         NO_SECURE_ERASE
     ),
-    shown!("zoned", "0 or 1", "zones of chunk_sectors are written in order", |l| l.zoned.into(), NO_ZONES),
+    shown!(
+        "zoned",
+        "0 or 1",
+        "zones of chunk_sectors are written in order",
+        |l| l.zoned.into(),
+        NO_ZONES
+    ),
     shown!(
         "zone_append_max_bytes",
         "bytes",
@@ -247,8 +267,20 @@ pub const SYSFS: &[SysfsLimit] = &[
         |l| l.zone_write_granularity.into(),
         NO_ZONES
     ),
-    shown!("max_open_zones", "", "zones open at a time, 0 for no limit", |l| l.max_open_zones.into(), NO_ZONES),
-    shown!("max_active_zones", "", "zones active at a time, 0 for no limit", |l| l.max_active_zones.into(), NO_ZONES),
+    shown!(
+        "max_open_zones",
+        "",
+        "zones open at a time, 0 for no limit",
+        |l| l.max_open_zones.into(),
+        NO_ZONES
+    ),
+    shown!(
+        "max_active_zones",
+        "",
+        "zones active at a time, 0 for no limit",
+        |l| l.max_active_zones.into(),
+        NO_ZONES
+    ),
     number!("atomic_write_max_bytes", "bytes", ro, atomic_write_max: u32, "largest atomic write after merges, 0 for none"),
     number!("atomic_write_boundary_bytes", "bytes", ro, atomic_write_boundary: u32, "an atomic write crosses no multiple of this, 0 for none"),
     number!("atomic_write_unit_min_bytes", "bytes", ro, atomic_write_unit_min: u32, "smallest atomic write, 0 for the logical block"),

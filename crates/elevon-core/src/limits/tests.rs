@@ -26,16 +26,30 @@ fn max_sectors_is_derived_by_version() {
     };
     assert_eq!(derived(with_hw(65535)), [2560, 2560, 2560, 8192]);
     assert_eq!(derived(with_hw(1024)), [1024; 4]);
-    assert_eq!(derived(QueueLimits { max_user_sectors: Sectors::new(1024), ..with_hw(65535) }), [1024; 4]);
-    assert_eq!(derived(QueueLimits { io_opt: 2 << 20, ..with_hw(65535) }), [2560, 2560, 4096, 8192]);
+    assert_eq!(
+        derived(QueueLimits { max_user_sectors: Sectors::new(1024), ..with_hw(65535) }),
+        [1024; 4]
+    );
+    assert_eq!(
+        derived(QueueLimits { io_opt: 2 << 20, ..with_hw(65535) }),
+        [2560, 2560, 4096, 8192]
+    );
     assert_eq!(derived(QueueLimits { logical_block_size: 4096, ..with_hw(2047) }), [2040; 4]);
-    assert_eq!(derived(QueueLimits { max_dev_sectors: Sectors::new(512), ..with_hw(65535) }), [512; 4]);
-    assert_eq!(derived(QueueLimits { io_min: 8 << 20, ..with_hw(65535) }), [2560, 2560, 16384, 16384]);
+    assert_eq!(
+        derived(QueueLimits { max_dev_sectors: Sectors::new(512), ..with_hw(65535) }),
+        [512; 4]
+    );
+    assert_eq!(
+        derived(QueueLimits { io_min: 8 << 20, ..with_hw(65535) }),
+        [2560, 2560, 16384, 16384]
+    );
 }
 
 #[test]
 fn a_users_limit_is_refused_or_clamped_by_version() {
-    for (kernel, above, zero) in [(Kernel::V6_1, None, None), (Kernel::V6_18, Some(1024), Some(1024))] {
+    for (kernel, above, zero) in
+        [(Kernel::V6_1, None, None), (Kernel::V6_18, Some(1024), Some(1024))]
+    {
         let rules = kernel.rules();
         let set = |kb| {
             let mut limits = valid(with_hw(1024), kernel);
@@ -74,16 +88,21 @@ fn what_is_unset_or_too_small_is_fixed_silently() {
     assert_eq!((limits.max_segments, limits.max_discard_segments), (128, 1));
     assert_eq!((limits.seg_boundary_mask, limits.max_segment_size), (0xffff_ffff, 65536));
     assert_eq!((limits.discard_granularity, limits.fua), (0, false));
-    let nvme = valid(QueueLimits { virt_boundary_mask: 4095, ..QueueLimits::default() }, Kernel::V6_18);
+    let nvme =
+        valid(QueueLimits { virt_boundary_mask: 4095, ..QueueLimits::default() }, Kernel::V6_18);
     assert_eq!(nvme.max_segment_size, u32::MAX);
-    let discard = QueueLimits { max_hw_discard_sectors: Sectors::new(64), ..QueueLimits::default() };
+    let discard =
+        QueueLimits { max_hw_discard_sectors: Sectors::new(64), ..QueueLimits::default() };
     assert_eq!(valid(discard, Kernel::V6_18).discard_granularity, 512);
 }
 
 #[test]
 fn validation_is_idempotent() {
     for kernel in Kernel::ALL {
-        let once = valid(QueueLimits { io_opt: 3 << 20, virt_boundary_mask: 4095, ..with_hw(5001) }, kernel);
+        let once = valid(
+            QueueLimits { io_opt: 3 << 20, virt_boundary_mask: 4095, ..with_hw(5001) },
+            kernel,
+        );
         assert_eq!(valid(once.clone(), kernel), once);
     }
 }
@@ -133,7 +152,10 @@ fn errors_say_what_would_be_right_and_change_nothing() {
             QueueLimits { zoned: true, max_open_zones: 9, max_active_zones: 8, ..base() },
             "max_open_zones=9: out of range; must be 0 to 8 zones",
         ),
-        (QueueLimits { max_open_zones: 9, ..base() }, "max_open_zones=9: the device has no zones; must be 0"),
+        (
+            QueueLimits { max_open_zones: 9, ..base() },
+            "max_open_zones=9: the device has no zones; must be 0",
+        ),
     ] {
         let mut changed = limits.clone();
         let error = changed.validate(&Kernel::V6_18.rules()).expect_err(text);
@@ -173,7 +195,9 @@ fn support_follows_the_limits() {
     assert!(limits.supports(Op::Discard, Flags::NONE));
     limits.max_user_discard_sectors = Sectors::ZERO;
     limits.nowait = false;
-    assert!(!limits.supports(Op::Discard, Flags::NONE) && !limits.supports(Op::Read, Flags::NOWAIT));
+    assert!(
+        !limits.supports(Op::Discard, Flags::NONE) && !limits.supports(Op::Read, Flags::NOWAIT)
+    );
 }
 
 #[test]
@@ -213,17 +237,27 @@ fn every_limit_is_reached_by_its_name() {
 #[test]
 fn setting_is_checked() {
     let rules = Kernel::V6_18.rules();
-    let mut limits = QueueLimits { max_hw_discard_sectors: Sectors::new(4096), ..QueueLimits::default() };
+    let mut limits =
+        QueueLimits { max_hw_discard_sectors: Sectors::new(4096), ..QueueLimits::default() };
     limits.discard_granularity = 4096;
     let mut refused = |name, value| limits.set_sysfs(name, value, &rules).unwrap_err().to_string();
-    assert_eq!(refused("max_segments", 65536), "max_segments=65536: out of range; must be 1 to 65535");
+    assert_eq!(
+        refused("max_segments", 65536),
+        "max_segments=65536: out of range; must be 1 to 65535"
+    );
     assert_eq!(refused("max_segments", 0), "max_segments=0: out of range; must be 1 to 65535");
-    assert_eq!(refused("max_discard_segments", 0), "max_discard_segments=0: out of range; must be 1 to 65535");
+    assert_eq!(
+        refused("max_discard_segments", 0),
+        "max_discard_segments=0: out of range; must be 1 to 65535"
+    );
     assert_eq!(
         refused("seg_boundary_mask", 0),
         "seg_boundary_mask=0: must be a power of two minus one (such as 4095), at least 4095"
     );
-    assert!(refused("max_hw_sectors_kb", 0).starts_with("max_hw_sectors_kb=0: out of range; must be 4 to "));
+    assert!(
+        refused("max_hw_sectors_kb", 0)
+            .starts_with("max_hw_sectors_kb=0: out of range; must be 4 to ")
+    );
     for (name, reason) in [
         ("alignment_offset", "no device is stacked"),
         ("zoned", "no device here has zones"),
@@ -237,12 +271,22 @@ fn setting_is_checked() {
         ("io_poll", "nothing polls"),
     ] {
         let error = refused(name, 1);
-        assert!(error.starts_with(&format!("{name}: cannot be set: ")) && error.contains(reason), "{error}");
+        assert!(
+            error.starts_with(&format!("{name}: cannot be set: ")) && error.contains(reason),
+            "{error}"
+        );
     }
-    assert_eq!(refused("hw_sector_size", 512), "hw_sector_size: follows from other limits and cannot be set");
-    assert!(refused("discard_max_bytes", 4097).ends_with("must be a multiple of 4096 bytes, such as 4096 or 8192"));
+    assert_eq!(
+        refused("hw_sector_size", 512),
+        "hw_sector_size: follows from other limits and cannot be set"
+    );
     assert!(
-        refused("max_sector_kb", 1).starts_with("max_sector_kb: no queue limit has this name; there are: logical_")
+        refused("discard_max_bytes", 4097)
+            .ends_with("must be a multiple of 4096 bytes, such as 4096 or 8192")
+    );
+    assert!(
+        refused("max_sector_kb", 1)
+            .starts_with("max_sector_kb: no queue limit has this name; there are: logical_")
     );
     assert!(refused("max_sectors_kb", u64::MAX).contains("out of range"));
     assert!(refused("logical_block_size", 8192).contains("512 to 4096"));
@@ -265,8 +309,13 @@ fn the_largest_atomic_write_alone_is_enough() {
     assert_eq!((limits.atomic_write_unit_min, limits.atomic_write_unit_max), (512, 65536));
     limits.set_sysfs("atomic_write_unit_max_bytes", 16384, &rules).unwrap();
     limits.set_sysfs("atomic_write_boundary_bytes", 32768, &rules).unwrap();
-    for (name, value) in [("unit_max", 131_072), ("unit_max", 3000), ("unit_min", 32768), ("boundary", 8192)] {
-        assert!(limits.set_sysfs(&format!("atomic_write_{name}_bytes"), value, &rules).is_err(), "{name}={value}");
+    for (name, value) in
+        [("unit_max", 131_072), ("unit_max", 3000), ("unit_min", 32768), ("boundary", 8192)]
+    {
+        assert!(
+            limits.set_sysfs(&format!("atomic_write_{name}_bytes"), value, &rules).is_err(),
+            "{name}={value}"
+        );
     }
     assert_eq!((limits.atomic_write_unit_max, limits.atomic_write_boundary), (16384, 32768));
     limits.set_sysfs("atomic_write_max_bytes", 0, &rules).unwrap();
@@ -310,28 +359,30 @@ fn any_valid() -> impl Strategy<Value = (QueueLimits, Kernel)> {
     let kernel = prop::sample::select(&Kernel::ALL[..]);
     // Zones, which cannot be set by text, and atomic writes, as a driver would report them.
     let driver = (any::<bool>(), 0u32..4096, 9u32..18);
-    (prop::collection::vec(any_setting(), 0..40), kernel, driver).prop_map(|(settings, kernel, driver)| {
-        let (zoned, zones, atomic) = driver;
-        let mut limits = valid(
-            QueueLimits {
-                zoned,
-                max_open_zones: if zoned { zones / 2 } else { 0 },
-                max_active_zones: if zoned { zones } else { 0 },
-                atomic_write_max: 1 << atomic,
-                atomic_write_unit_max: 1 << atomic,
-                atomic_write_unit_min: 512,
-                ..with_hw(65535)
-            },
-            kernel,
-        );
-        for (name, value) in settings {
-            let before = limits.clone();
-            if limits.set_sysfs(name, value, &kernel.rules()).is_err() {
-                assert_eq!(limits, before);
+    (prop::collection::vec(any_setting(), 0..40), kernel, driver).prop_map(
+        |(settings, kernel, driver)| {
+            let (zoned, zones, atomic) = driver;
+            let mut limits = valid(
+                QueueLimits {
+                    zoned,
+                    max_open_zones: if zoned { zones / 2 } else { 0 },
+                    max_active_zones: if zoned { zones } else { 0 },
+                    atomic_write_max: 1 << atomic,
+                    atomic_write_unit_max: 1 << atomic,
+                    atomic_write_unit_min: 512,
+                    ..with_hw(65535)
+                },
+                kernel,
+            );
+            for (name, value) in settings {
+                let before = limits.clone();
+                if limits.set_sysfs(name, value, &kernel.rules()).is_err() {
+                    assert_eq!(limits, before);
+                }
             }
-        }
-        (limits, kernel)
-    })
+            (limits, kernel)
+        },
+    )
 }
 
 proptest! {

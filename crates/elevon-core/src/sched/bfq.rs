@@ -98,7 +98,12 @@ struct RequestInfo {
 }
 
 impl RequestInfo {
-    fn from_request(request: &Request, state: RequestState, queue: Option<EntityId>, deadline: Instant) -> Self {
+    fn from_request(
+        request: &Request,
+        state: RequestState,
+        queue: Option<EntityId>,
+        deadline: Instant,
+    ) -> Self {
         Self {
             state,
             meta: request.flags.contains(Flags::META),
@@ -267,7 +272,12 @@ impl Bfq {
                 position: Sector::ZERO,
             },
             last: LastServed { position: Sector::ZERO, completion: Instant::ZERO, completed: None },
-            busy: Busy { queues: BusyQueues::default(), raised: 0, weights: WeightCounters::new(), groups: 0 },
+            busy: Busy {
+                queues: BusyQueues::default(),
+                raised: 0,
+                weights: WeightCounters::new(),
+                groups: 0,
+            },
             injection: Injection {
                 injected: false,
                 measuring: false,
@@ -346,10 +356,16 @@ impl Scheduler for Bfq {
         if id.index() >= self.slots.len() {
             self.grow(view.requests.len());
         }
-        debug_assert_eq!(self.slots[id.index()].state, RequestState::Unknown, "request {} is inserted twice", id.0);
+        debug_assert_eq!(
+            self.slots[id.index()].state,
+            RequestState::Unknown,
+            "request {} is inserted twice",
+            id.0
+        );
         let request = &view.requests[id];
         if request.task == TaskId::IDLE {
-            self.slots[id.index()] = RequestInfo::from_request(request, RequestState::AtHead, None, now);
+            self.slots[id.index()] =
+                RequestInfo::from_request(request, RequestState::AtHead, None, now);
             if at_head {
                 self.lists.push_front(&mut self.at_head, id);
             } else {
@@ -374,17 +390,28 @@ impl Scheduler for Bfq {
         self.queued > 0 || !self.at_head.is_empty()
     }
 
-    fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+    fn find_merge(
+        &mut self,
+        view: View<'_>,
+        bio: &Bio,
+        one_hit_only: bool,
+    ) -> Option<(RequestId, MergeKind)> {
         let sync = crate::op::is_sync(bio.op, bio.flags);
         let process = self.processes.get(bio.task.index())?;
         let q = if sync { process.sync } else { process.asynchronous }?;
         let Self { elevator, slots, queues, tree, .. } = self;
         let allows = |id: RequestId| slots[id.index()].queue == Some(q);
-        elevator
-            .find_merge_among(view, bio, one_hit_only, allows, || tree.first_at(queues[q.index()].sorted, bio.end()))
+        elevator.find_merge_among(view, bio, one_hit_only, allows, || {
+            tree.first_at(queues[q.index()].sorted, bio.end())
+        })
     }
 
-    fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+    fn find_insert_merge(
+        &mut self,
+        view: View<'_>,
+        id: RequestId,
+        one_hit_only: bool,
+    ) -> Option<RequestId> {
         self.elevator.find_insert_merge(view, id, one_hit_only)
     }
 
@@ -408,7 +435,13 @@ impl Scheduler for Bfq {
         self.tree.neighbour(id, kind)
     }
 
-    fn on_requests_merged(&mut self, now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+    fn on_requests_merged(
+        &mut self,
+        now: Instant,
+        view: View<'_>,
+        survivor: RequestId,
+        swallowed: RequestId,
+    ) {
         self.advance(now);
         if swallowed.index() >= self.slots.len() {
             self.grow(view.requests.len());
@@ -481,7 +514,8 @@ impl Scheduler for Bfq {
     }
 
     fn on_queue_info(&mut self, rotational: bool) {
-        (self.device.rotational, self.device.reference) = (rotational, Reference::from_rotational(rotational));
+        (self.device.rotational, self.device.reference) =
+            (rotational, Reference::from_rotational(rotational));
         self.device.peak = PeakRate::new(self.device.reference);
         self.update_queueing_flash();
     }

@@ -38,7 +38,8 @@ impl BySector {
     /// Makes room for the keys below `count`; never shrinks.
     pub(super) fn grow(&mut self, count: usize) {
         if count > self.links.len() {
-            self.links.resize(count, Link { sector: Sector::ZERO, prev: NIL, next: NIL, filed: false });
+            self.links
+                .resize(count, Link { sector: Sector::ZERO, prev: NIL, next: NIL, filed: false });
         }
         if count > self.buckets.len() {
             self.add_buckets(count.next_power_of_two());
@@ -109,7 +110,11 @@ impl BySector {
     }
 
     /// Returns the newest key with a sector of those that `allows` accepts.
-    pub(super) fn find(&self, sector: Sector, allows: impl Fn(RequestId) -> bool) -> Option<RequestId> {
+    pub(super) fn find(
+        &self,
+        sector: Sector,
+        allows: impl Fn(RequestId) -> bool,
+    ) -> Option<RequestId> {
         let mut n = self.buckets[self.bucket(sector)];
         while n != NIL && !(self.links[n as usize].sector == sector && allows(RequestId(n))) {
             n = self.links[n as usize].next;

@@ -91,7 +91,13 @@ impl Contexts {
 
     /// Adds a request to its CPU's list.
     #[inline]
-    pub(super) fn insert(&mut self, links: &mut FifoLinks, view: View<'_>, id: RequestId, at_head: bool) {
+    pub(super) fn insert(
+        &mut self,
+        links: &mut FifoLinks,
+        view: View<'_>,
+        id: RequestId,
+        at_head: bool,
+    ) {
         let cpu = usize::from(view.requests[id].cpu) % self.lists.len();
         if at_head {
             links.push_front(&mut self.lists[cpu], id);
@@ -103,7 +109,11 @@ impl Contexts {
 
     /// Takes the oldest request of the first CPU from `start` on, wrapping around, that has one.
     /// Returns the CPU too.
-    pub(super) fn take_in_turn(&mut self, links: &mut FifoLinks, start: usize) -> Option<(usize, RequestId)> {
+    pub(super) fn take_in_turn(
+        &mut self,
+        links: &mut FifoLinks,
+        start: usize,
+    ) -> Option<(usize, RequestId)> {
         let cpu = self.pending.next_in_turn(start)?;
         let id = links.pop_front(&mut self.lists[cpu])?;
         if self.lists[cpu].is_empty() {

@@ -14,7 +14,9 @@
 use super::View;
 use super::by_sector::BySector;
 use crate::bio::Bio;
-use crate::merge::{MergeKind, is_compatible, position, request_is_mergeable, requests_are_compatible};
+use crate::merge::{
+    MergeKind, is_compatible, position, request_is_mergeable, requests_are_compatible,
+};
 use crate::op::Op;
 use crate::units::{RequestId, Sector};
 
@@ -103,7 +105,8 @@ impl Elevator {
         allows: impl Fn(RequestId) -> bool,
         front: impl FnOnce() -> Option<RequestId>,
     ) -> Option<(RequestId, MergeKind)> {
-        let fits = |id: &RequestId| allows(*id) && is_compatible(view.rules, &view.requests[*id], bio);
+        let fits =
+            |id: &RequestId| allows(*id) && is_compatible(view.rules, &view.requests[*id], bio);
         if let Some(id) = self.last_merge.filter(fits)
             && let Some(kind) = position(&view.requests[id], bio, self.discard_ranges)
         {
@@ -123,11 +126,18 @@ impl Elevator {
     /// Returns the queued request that a request may be appended to when it is inserted
     /// (insert-merge). The caller checks the limits, merges them, reports it, and asks again with
     /// the survivor while one is found.
-    pub(crate) fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+    pub(crate) fn find_insert_merge(
+        &mut self,
+        view: View<'_>,
+        id: RequestId,
+        one_hit_only: bool,
+    ) -> Option<RequestId> {
         let request = &view.requests[id];
         let fits = |other: &RequestId| {
             let candidate = &view.requests[*other];
-            *other != id && candidate.end() == request.sector && requests_are_compatible(view.rules, candidate, request)
+            *other != id
+                && candidate.end() == request.sector
+                && requests_are_compatible(view.rules, candidate, request)
         };
         let cached = self.last_merge.filter(fits);
         if cached.is_some() || one_hit_only {
@@ -157,7 +167,12 @@ impl Elevator {
     }
 
     /// Called before `swallowed` is merged into `survivor` and leaves the queue.
-    pub(crate) fn on_requests_merged(&mut self, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+    pub(crate) fn on_requests_merged(
+        &mut self,
+        view: View<'_>,
+        survivor: RequestId,
+        swallowed: RequestId,
+    ) {
         self.remove(swallowed);
         self.file_last(view);
         self.move_end(survivor, view.requests[survivor].end() + view.requests[swallowed].sectors);
@@ -180,6 +195,9 @@ impl Elevator {
             assert!(self.by_end.find(end, |_| true).is_some(), "request {} cannot be found", id.0);
         }
         assert!(self.unfiled.is_none_or(&is_queued), "a request is to be filed that is gone");
-        assert!(self.last_merge.is_none_or(is_queued), "the one-hit cache names a request that is gone");
+        assert!(
+            self.last_merge.is_none_or(is_queued),
+            "the one-hit cache names a request that is gone"
+        );
     }
 }

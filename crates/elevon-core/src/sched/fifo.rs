@@ -198,7 +198,11 @@ mod tests {
                 }
                 (None, 1) if !oracle[which].is_empty() => {
                     let place = below(oracle[which].len() as u64) as usize;
-                    links.replace(&mut lists[which], RequestId(oracle[which][place]), RequestId(id));
+                    links.replace(
+                        &mut lists[which],
+                        RequestId(oracle[which][place]),
+                        RequestId(id),
+                    );
                     oracle[which][place] = id;
                 }
                 (None, _) => {
@@ -206,7 +210,10 @@ mod tests {
                     oracle[which].push_back(id);
                 }
                 (Some(list), 0) => {
-                    assert_eq!(links.pop_front(&mut lists[list]), oracle[list].pop_front().map(RequestId));
+                    assert_eq!(
+                        links.pop_front(&mut lists[list]),
+                        oracle[list].pop_front().map(RequestId)
+                    );
                 }
                 (Some(_), 1) => {
                     let [a, b] = &mut lists;

@@ -66,7 +66,8 @@ impl FinishTrees {
             let node = self.nodes.at(child);
             goes_left = later(node.item, finish);
             // The branch is unpredictable.
-            (parent, child) = (child, core::hint::select_unpredictable(goes_left, node.left, node.right));
+            (parent, child) =
+                (child, core::hint::select_unpredictable(goes_left, node.left, node.right));
         }
         self.nodes.insert_at(root, id, finish, parent, goes_left);
     }

@@ -90,7 +90,8 @@ const RECENT: Nanos = Nanos::from_millis(100);
 struct OfTask {
     /// Its queues by class.
     queues: [Option<QueueId>; 3],
-    /// Priority, tenant and queue of its last request, if the queue was in the group of the tenant.
+    /// Priority, tenant and queue of its last request, if the queue was in the group of the
+    /// tenant.
     last: Option<(IoPrio, TenantId, QueueId)>,
 }
 
@@ -140,8 +141,8 @@ pub struct Flow {
     /// When a read and a write last ended.
     read_at: Option<Instant>,
     write_at: Option<Instant>,
-    /// Ratios of the times of reads to what was expected, since a limit of writes was last tried or
-    /// changed.
+    /// Ratios of the times of reads to what was expected, since a limit of writes was last tried
+    /// or changed.
     read_times: Mean,
     holds: Vec<Hold>,
     thinkers: Vec<Thinker>,
@@ -252,7 +253,11 @@ impl Flow {
     #[inline]
     fn queue_for(&mut self, request: &Request) -> QueueId {
         match self.tasks.get(request.task.index()).map(|task| task.last) {
-            Some(Some((ioprio, tenant, q))) if ioprio == request.ioprio && tenant == request.tenant => q,
+            Some(Some((ioprio, tenant, q)))
+                if ioprio == request.ioprio && tenant == request.tenant =>
+            {
+                q
+            }
             _ => self.other_queue_for(request),
         }
     }
@@ -493,9 +498,16 @@ impl Flow {
 
     /// Dispatches a request of a queue; `owed` is the group whose floor asked for it, if one did.
     #[inline]
-    fn serve_owed(&mut self, q: QueueId, id: RequestId, kinds: Kinds, owed: Option<GroupId>) -> RequestId {
+    fn serve_owed(
+        &mut self,
+        q: QueueId,
+        id: RequestId,
+        kinds: Kinds,
+        owed: Option<GroupId>,
+    ) -> RequestId {
         let (is_next, idle) = self.take_turn(q, id);
-        let charges = Charges { costs: &self.costs, occupancy: &self.occupancy, rotational: self.rotational };
+        let charges =
+            Charges { costs: &self.costs, occupancy: &self.occupancy, rotational: self.rotational };
         let (slots, queue) = (self.slots.as_mut_slice(), &mut self.queues[q.index()]);
         let slot = &mut slots[id.index()];
         slot.is_next = is_next;

@@ -67,8 +67,16 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     async_quarters: 3,
     taken: TunableInfo::values,
     tunables: &[
-        latency("read_lat_nsec", "2000000", "latency that 99 % of reads are to keep, from allocation to completion"),
-        latency("write_lat_nsec", "10000000", "latency that 99 % of writes are to keep, from allocation to completion"),
+        latency(
+            "read_lat_nsec",
+            "2000000",
+            "latency that 99 % of reads are to keep, from allocation to completion",
+        ),
+        latency(
+            "write_lat_nsec",
+            "10000000",
+            "latency that 99 % of writes are to keep, from allocation to completion",
+        ),
     ],
 };
 
@@ -126,7 +134,8 @@ impl Domain {
 }
 
 /// Default targets: reads, writes, discards (the last cannot be set).
-const TARGETS: [Nanos; feedback::DOMAINS] = [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
+const TARGETS: [Nanos; feedback::DOMAINS] =
+    [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
 
 /// State of a hardware queue.
 #[derive(Clone, Debug)]
@@ -254,7 +263,9 @@ impl Kyber {
     #[inline]
     fn free_token(&mut self, now: Instant, domain: Domain, id: RequestId) -> bool {
         self.clock.advance(now);
-        let Some(token) = self.held.get_mut(id.index()).and_then(Option::take) else { return false };
+        let Some(token) = self.held.get_mut(id.index()).and_then(Option::take) else {
+            return false;
+        };
         let queues = &self.queues;
         let queued = |queue: usize| queues[queue].queued[domain as usize];
         if let Some(queue) = self.pools[domain as usize].free(now, token, queued) {
@@ -283,7 +294,8 @@ impl Scheduler for Kyber {
         }
         debug_assert!(self.held[id.index()].is_none(), "request {} is inserted with a token", id.0);
         let request = &view.requests[id];
-        let (queue, domain) = (&mut self.queues[request.queue.index()], Domain::from_op(request.op) as usize);
+        let (queue, domain) =
+            (&mut self.queues[request.queue.index()], Domain::from_op(request.op) as usize);
         queue.contexts[domain].insert(&mut self.links, view, id, at_head);
         queue.queued[domain] += 1;
     }
@@ -315,7 +327,12 @@ impl Scheduler for Kyber {
     }
 
     /// Searches only the bio's own domain; `nomerges=1` does not prevent the lookup (as in Linux).
-    fn find_merge(&mut self, view: View<'_>, bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+    fn find_merge(
+        &mut self,
+        view: View<'_>,
+        bio: &Bio,
+        _one_hit_only: bool,
+    ) -> Option<(RequestId, MergeKind)> {
         let (queue, cpu) = self.context;
         let contexts = &self.queues[queue].contexts[Domain::from_op(bio.op) as usize];
         contexts.find_merge(&self.links, view, bio, cpu, self.discard_ranges)
@@ -344,7 +361,8 @@ impl Scheduler for Kyber {
     /// word.
     fn depth_limit(&self, op: Op, flags: Flags) -> Option<u32> {
         let tags = self.tags.shared(self.rules.whole_map_shallow_depth);
-        let is_limited = !is_sync(op, flags) || self.rules.kyber_limits_sync_writes && op != Op::Read;
+        let is_limited =
+            !is_sync(op, flags) || self.rules.kyber_limits_sync_writes && op != Op::Read;
         is_limited.then(|| self.async_depth.unwrap_or(tags * 3 / 4).max(1))
     }
 
@@ -412,16 +430,26 @@ impl Scheduler for Kyber {
                         "where {} is",
                         id.0
                     );
-                    assert!(self.held[id.index()].is_none(), "request {} is queued with a token", id.0);
+                    assert!(
+                        self.held[id.index()].is_none(),
+                        "request {} is queued with a token",
+                        id.0
+                    );
                 }
                 assert_eq!(count as u32, queue.queued[n], "requests in the lists");
-                assert!(count > 0 || !self.pools[n].is_waiting(index), "waits for a token without need");
+                assert!(
+                    count > 0 || !self.pools[n].is_waiting(index),
+                    "waits for a token without need"
+                );
             }
         }
         for (domain, pool) in Domain::ALL.into_iter().zip(&self.pools) {
             pool.self_check();
             let (depth, (below, above)) = (pool.tokens.depth(), pool.tokens.held());
-            assert!((1..=domain.depth_max()).contains(&depth) && below <= depth, "{domain:?}: {below} of {depth}");
+            assert!(
+                (1..=domain.depth_max()).contains(&depth) && below <= depth,
+                "{domain:?}: {below} of {depth}"
+            );
             let holds = |(id, token): (u32, &Option<u8>)| {
                 token.filter(|_| Domain::from_op(view.requests[RequestId(id)].op) == domain)
             };

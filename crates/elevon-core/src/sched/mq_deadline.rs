@@ -54,11 +54,35 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     // Measured on Linux 6.18.
     taken: |_| i32::MIN.into()..=i32::MAX.into(),
     tunables: &[
-        row("async_depth", "requests", "nr_requests", POSITIVE, "scheduler tags that everything but reads may take"),
+        row(
+            "async_depth",
+            "requests",
+            "nr_requests",
+            POSITIVE,
+            "scheduler tags that everything but reads may take",
+        ),
         row("fifo_batch", "requests", "16", NATURAL, "requests in a batch; 0 acts like 1"),
-        row("front_merges", "boolean", "1", ("0..1", 0, 1), "look for requests that a bio may be put in front of"),
-        row("prio_aging_expire", "ms", "10000", NATURAL, "age from which a request passes higher classes"),
-        row("read_expire", "ms", "500", NATURAL, "deadline of a read; looked at when a batch starts"),
+        row(
+            "front_merges",
+            "boolean",
+            "1",
+            ("0..1", 0, 1),
+            "look for requests that a bio may be put in front of",
+        ),
+        row(
+            "prio_aging_expire",
+            "ms",
+            "10000",
+            NATURAL,
+            "age from which a request passes higher classes",
+        ),
+        row(
+            "read_expire",
+            "ms",
+            "500",
+            NATURAL,
+            "deadline of a read; looked at when a batch starts",
+        ),
         row("write_expire", "ms", "5000", NATURAL, "deadline of a write"),
         row(
             "writes_starved",
@@ -260,7 +284,11 @@ impl MqDeadline {
         }
         let request = &view.requests[id];
         let slot = &mut self.slots[id.index()];
-        debug_assert!(matches!(slot.place, ListedIn::Unknown | ListedIn::Gone), "request {} is inserted twice", id.0);
+        debug_assert!(
+            matches!(slot.place, ListedIn::Unknown | ListedIn::Gone),
+            "request {} is inserted twice",
+            id.0
+        );
         let class = rank(&self.rules, request.ioprio);
         let counters = &mut self.classes[class].counters;
         if slot.place == ListedIn::Unknown {
@@ -329,7 +357,8 @@ impl MqDeadline {
         }
         let oldest = fifo[direction].first()?;
         let expired = now >= self.slots[oldest.index()].deadline;
-        let chosen = if expired { oldest } else { self.next_request(class, direction).unwrap_or(oldest) };
+        let chosen =
+            if expired { oldest } else { self.next_request(class, direction).unwrap_or(oldest) };
         self.last_direction = direction;
         self.batching = 0;
         Some(chosen)
@@ -369,7 +398,9 @@ impl MqDeadline {
 
     /// Dispatches a request that is so old that its class no longer matters.
     fn dispatch_aged(&mut self, now: i64) -> Option<RequestId> {
-        if !self.rules.deadline_ages || self.classes.iter().filter(|c| c.counters.outstanding() > 0).count() < 2 {
+        if !self.rules.deadline_ages
+            || self.classes.iter().filter(|c| c.counters.outstanding() > 0).count() < 2
+        {
             return None;
         }
         let latest = now - self.settings.aging;
@@ -387,11 +418,16 @@ impl Scheduler for MqDeadline {
         let (class, direction) = (usize::from(slot.class), usize::from(slot.direction));
         if at_head {
             (slot.place, slot.deadline) = (ListedIn::AtHead, tick);
-            let list = if per_device { &mut self.at_head } else { &mut self.classes[class].at_head };
+            let list =
+                if per_device { &mut self.at_head } else { &mut self.classes[class].at_head };
             self.lists.push_front(list, id);
         } else {
             (slot.place, slot.deadline) = (ListedIn::Sorted, tick + expire[direction]);
-            self.tree.insert(&mut self.classes[class].sorted[direction], view.requests[id].sector, id);
+            self.tree.insert(
+                &mut self.classes[class].sorted[direction],
+                view.requests[id].sector,
+                id,
+            );
             self.lists.push_back(&mut self.classes[class].fifo[direction], id);
             self.elevator.add(view, id);
         }
@@ -425,7 +461,12 @@ impl Scheduler for MqDeadline {
         self.queued > 0
     }
 
-    fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+    fn find_merge(
+        &mut self,
+        view: View<'_>,
+        bio: &Bio,
+        one_hit_only: bool,
+    ) -> Option<(RequestId, MergeKind)> {
         let Self { elevator, classes, tree, settings, rules, .. } = self;
         elevator.find_merge(view, bio, one_hit_only, || {
             let sorted = classes[rank(rules, bio.ioprio)].sorted[direction_of(bio.op)];
@@ -433,7 +474,12 @@ impl Scheduler for MqDeadline {
         })
     }
 
-    fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+    fn find_insert_merge(
+        &mut self,
+        view: View<'_>,
+        id: RequestId,
+        one_hit_only: bool,
+    ) -> Option<RequestId> {
         self.elevator.find_insert_merge(view, id, one_hit_only)
     }
 
@@ -450,7 +496,13 @@ impl Scheduler for MqDeadline {
         self.tree.neighbour(id, kind)
     }
 
-    fn on_requests_merged(&mut self, _now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+    fn on_requests_merged(
+        &mut self,
+        _now: Instant,
+        view: View<'_>,
+        survivor: RequestId,
+        swallowed: RequestId,
+    ) {
         if self.slots.get(swallowed.index()).is_none_or(|slot| slot.place != ListedIn::Sorted) {
             self.admit(view, swallowed);
         } else {
@@ -473,7 +525,9 @@ impl Scheduler for MqDeadline {
     }
 
     fn on_finish(&mut self, _now: Instant, _view: View<'_>, id: RequestId) {
-        if let Some(slot) = self.slots.get_mut(id.index()).filter(|slot| slot.place == ListedIn::Gone) {
+        if let Some(slot) =
+            self.slots.get_mut(id.index()).filter(|slot| slot.place == ListedIn::Gone)
+        {
             slot.place = ListedIn::Unknown;
             let counters = &mut self.classes[usize::from(slot.class)].counters;
             counters.completed = counters.completed.wrapping_add(1);
@@ -491,7 +545,11 @@ impl Scheduler for MqDeadline {
     }
 
     fn least_limit(&self, tags: u32) -> u32 {
-        if self.rules.deadline_wakes_in_batches { self.settings.async_depth.unwrap_or(tags) } else { 1 }
+        if self.rules.deadline_wakes_in_batches {
+            self.settings.async_depth.unwrap_or(tags)
+        } else {
+            1
+        }
     }
 
     fn set_async_depth(&mut self, depth: u32) {
@@ -511,23 +569,45 @@ impl Scheduler for MqDeadline {
         for (index, class) in self.classes.iter().enumerate() {
             let mut of_class = self.lists.self_check(class.at_head);
             let on_device = self.lists.iter(self.at_head);
-            let ours = on_device.filter(|id| usize::from(self.slots[id.index()].class) == index).count() as u32;
+            let ours = on_device
+                .filter(|id| usize::from(self.slots[id.index()].class) == index)
+                .count() as u32;
             for direction in [READ, WRITE] {
                 let (sorted, fifo) = (class.sorted[direction], class.fifo[direction]);
-                assert_eq!(self.tree.self_check(sorted), self.lists.self_check(fifo), "tree and FIFO differ");
+                assert_eq!(
+                    self.tree.self_check(sorted),
+                    self.lists.self_check(fifo),
+                    "tree and FIFO differ"
+                );
                 for id in self.lists.iter(fifo) {
                     let slot = &self.slots[id.index()];
                     assert_eq!(slot.place, ListedIn::Sorted);
-                    assert_eq!((usize::from(slot.class), usize::from(slot.direction)), (index, direction));
-                    assert_eq!(self.tree.key(id), view.requests[id].sector, "request {} is sorted elsewhere", id.0);
+                    assert_eq!(
+                        (usize::from(slot.class), usize::from(slot.direction)),
+                        (index, direction)
+                    );
+                    assert_eq!(
+                        self.tree.key(id),
+                        view.requests[id].sector,
+                        "request {} is sorted elsewhere",
+                        id.0
+                    );
                     of_class += 1;
                 }
-                assert!(class.next[direction].is_none_or(|id| self.tree.contains(id)), "the next request is gone");
+                assert!(
+                    class.next[direction].is_none_or(|id| self.tree.contains(id)),
+                    "the next request is gone"
+                );
             }
             queued += of_class;
             let c = class.counters;
-            let accounted = c.dispatched.wrapping_add(c.merged).wrapping_add(of_class as u32 + ours);
-            assert_eq!(c.inserted.wrapping_add(c.requeued), accounted, "counters of class {index}: {c:?}");
+            let accounted =
+                c.dispatched.wrapping_add(c.merged).wrapping_add(of_class as u32 + ours);
+            assert_eq!(
+                c.inserted.wrapping_add(c.requeued),
+                accounted,
+                "counters of class {index}: {c:?}"
+            );
         }
         assert_eq!(queued, self.queued, "requests in the lists");
         self.elevator.self_check(view, |id| self.slots[id.index()].place == ListedIn::Sorted);

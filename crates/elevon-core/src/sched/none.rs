@@ -60,7 +60,8 @@ impl NoneScheduler {
     /// CPUs (each at least 1).
     pub fn new(queues: u16, cpus: u16, requests: usize) -> Self {
         let contexts = Contexts::new(usize::from(cpus.max(1)));
-        let queue = SoftwareQueues { contexts, batch: Fifo::EMPTY, from: 0, busy: false, queued: 0 };
+        let queue =
+            SoftwareQueues { contexts, batch: Fifo::EMPTY, from: 0, busy: false, queued: 0 };
         Self {
             links: FifoLinks::new(requests),
             queues: alloc::vec![queue; usize::from(queues.max(1))],
@@ -101,7 +102,12 @@ impl Scheduler for NoneScheduler {
     }
 
     /// `nomerges=1` does not prevent the lookup (as in Linux).
-    fn find_merge(&mut self, view: View<'_>, bio: &Bio, _one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+    fn find_merge(
+        &mut self,
+        view: View<'_>,
+        bio: &Bio,
+        _one_hit_only: bool,
+    ) -> Option<(RequestId, MergeKind)> {
         let (queue, cpu) = self.context;
         self.queues[queue].contexts.find_merge(&self.links, view, bio, cpu, self.discard_ranges)
     }

@@ -47,7 +47,12 @@ pub(crate) fn bio(op: Op, sector: u64, sectors: u64, class: PrioClass) -> Bio {
 
 impl<S: Scheduler> Bed<S> {
     pub(crate) fn new(kernel: Kernel, scheduler: S, requests: usize) -> Self {
-        Self { requests: Requests::new(requests), rules: kernel.rules(), scheduler, now: Instant::ZERO }
+        Self {
+            requests: Requests::new(requests),
+            rules: kernel.rules(),
+            scheduler,
+            now: Instant::ZERO,
+        }
     }
 
     /// Prepares a free request of eight sectors for insertion, from a plug.
@@ -136,7 +141,11 @@ impl<S: Scheduler> Bed<S> {
         format!("{class}{}{}", if r.op.is_write() { 'W' } else { 'R' }, r.sector.get())
     }
 
-    pub(crate) fn find_merge(&mut self, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+    pub(crate) fn find_merge(
+        &mut self,
+        bio: &Bio,
+        one_hit_only: bool,
+    ) -> Option<(RequestId, MergeKind)> {
         let view = View { requests: &self.requests, rules: &self.rules };
         self.scheduler.find_merge(view, bio, one_hit_only)
     }

@@ -100,7 +100,8 @@ pub(super) const fn row(
 impl TunableInfo {
     /// Parses a value: an integer, or one of the names if the tunable has names.
     pub fn parse(&self, text: &str) -> Option<i64> {
-        let named = self.choices.iter().position(|&name| name == text).map(|at| self.min + at as i64);
+        let named =
+            self.choices.iter().position(|&name| name == text).map(|at| self.min + at as i64);
         if self.choices.is_empty() { text.parse().ok() } else { named }
     }
 
@@ -195,8 +196,12 @@ pub(super) fn check(
     }
 }
 
-fn find(scheduler: &'static SchedulerInfo, name: &str) -> Result<&'static TunableInfo, SchedulerError> {
-    let unknown = || SchedulerError::UnknownTunable { scheduler: scheduler.name, name: name.to_string() };
+fn find(
+    scheduler: &'static SchedulerInfo,
+    name: &str,
+) -> Result<&'static TunableInfo, SchedulerError> {
+    let unknown =
+        || SchedulerError::UnknownTunable { scheduler: scheduler.name, name: name.to_string() };
     scheduler.tunables.iter().find(|t| t.name == name).ok_or_else(unknown)
 }
 
@@ -259,7 +264,8 @@ impl SchedulerConfig {
             Some((name, rest)) => (name.trim(), Some(rest)),
             None => (text.trim(), None),
         };
-        let info = scheduler(name).ok_or_else(|| SchedulerError::UnknownScheduler { name: name.to_string() })?;
+        let info = scheduler(name)
+            .ok_or_else(|| SchedulerError::UnknownScheduler { name: name.to_string() })?;
         let mut tunables = Vec::new();
         for part in rest.into_iter().flat_map(|rest| rest.split(',')) {
             let Some((name, value)) = part.split_once('=') else {
@@ -278,7 +284,11 @@ impl SchedulerConfig {
 }
 
 /// Writes ` (did you mean X?); there are A, B`; the suggestion only if a known name is similar.
-fn suggest(f: &mut fmt::Formatter<'_>, name: &str, known: impl Iterator<Item = &'static str> + Clone) -> fmt::Result {
+fn suggest(
+    f: &mut fmt::Formatter<'_>,
+    name: &str,
+    known: impl Iterator<Item = &'static str> + Clone,
+) -> fmt::Result {
     if let Some(near) = nearest(name, known.clone()) {
         write!(f, " (did you mean {near:?}?)")?;
     }
@@ -298,7 +308,10 @@ impl fmt::Display for SchedulerError {
                 suggest(f, name, SCHEDULERS.iter().map(|s| s.name))
             }
             Self::UnknownTunable { scheduler, name } if is_setting(name) => {
-                write!(f, "{name:?} is a setting of the queue, not a tunable of {scheduler}: use --set {name}=VALUE")
+                write!(
+                    f,
+                    "{name:?} is a setting of the queue, not a tunable of {scheduler}: use --set {name}=VALUE"
+                )
             }
             Self::Twice { tunable } => write!(f, "{tunable} is given twice; give it once"),
             Self::UnknownTunable { scheduler: name, name: tunable } => {
@@ -323,7 +336,10 @@ impl fmt::Display for SchedulerError {
             Self::NoValue { part } => {
                 write!(f, "{part:?} after the scheduler's name is not of the form tunable=value")
             }
-            Self::BadValue { tunable: TunableInfo { name, range, choices: [_, ..], .. }, value } => {
+            Self::BadValue {
+                tunable: TunableInfo { name, range, choices: [_, ..], .. },
+                value,
+            } => {
                 write!(f, "{name}={value}: must be one of {range}")
             }
             Self::BadValue { tunable: TunableInfo { name, unit, range, .. }, value } => {
@@ -342,10 +358,16 @@ mod tests {
 
     #[test]
     fn names_and_tunables_are_read() {
-        assert_eq!(SchedulerConfig::parse("none"), Ok(SchedulerConfig { name: "none", tunables: vec![] }));
+        assert_eq!(
+            SchedulerConfig::parse("none"),
+            Ok(SchedulerConfig { name: "none", tunables: vec![] })
+        );
         assert_eq!(
             SchedulerConfig::parse("mq-deadline:fifo_batch=1, writes_starved=-1"),
-            Ok(SchedulerConfig { name: "mq-deadline", tunables: vec![("fifo_batch", 1), ("writes_starved", -1)] })
+            Ok(SchedulerConfig {
+                name: "mq-deadline",
+                tunables: vec![("fifo_batch", 1), ("writes_starved", -1)]
+            })
         );
     }
 
@@ -356,10 +378,16 @@ mod tests {
                 "mq-dedline",
                 r#"unknown scheduler "mq-dedline" (did you mean "mq-deadline"?); there are none, mq-deadline"#,
             ),
-            ("deadline", r#"unknown scheduler "deadline" (did you mean "mq-deadline"?); there are none, mq-deadline"#),
+            (
+                "deadline",
+                r#"unknown scheduler "deadline" (did you mean "mq-deadline"?); there are none, mq-deadline"#,
+            ),
             ("x", r#"unknown scheduler "x"; there are none, mq-deadline"#),
             ("", r#"unknown scheduler ""; there are none, mq-deadline"#),
-            ("none:fifo_batch=1", r#"scheduler none has no tunable "fifo_batch"; it has none at all"#),
+            (
+                "none:fifo_batch=1",
+                r#"scheduler none has no tunable "fifo_batch"; it has none at all"#,
+            ),
             (
                 "mq-deadline:fifobatch=1",
                 r#"scheduler mq-deadline has no tunable "fifobatch" (did you mean "fifo_batch"?); there are async_depth, fifo_batch, front_merges, prio_aging_expire, read_expire, write_expire, writes_starved"#,
@@ -374,11 +402,23 @@ mod tests {
             ),
             ("mq-deadline:fifo_batch=8,fifo_batch=8", "fifo_batch is given twice; give it once"),
             ("mq-deadline:", r#""" after the scheduler's name is not of the form tunable=value"#),
-            ("mq-deadline:fifo_batch", r#""fifo_batch" after the scheduler's name is not of the form tunable=value"#),
-            ("mq-deadline:fifo_batch=16k", "fifo_batch=16k: must be an integer in 0..2147483647 (requests)"),
-            ("mq-deadline:read_expire=2147483648", "read_expire=2147483648: must be an integer in 0..2147483647 (ms)"),
+            (
+                "mq-deadline:fifo_batch",
+                r#""fifo_batch" after the scheduler's name is not of the form tunable=value"#,
+            ),
+            (
+                "mq-deadline:fifo_batch=16k",
+                "fifo_batch=16k: must be an integer in 0..2147483647 (requests)",
+            ),
+            (
+                "mq-deadline:read_expire=2147483648",
+                "read_expire=2147483648: must be an integer in 0..2147483647 (ms)",
+            ),
             ("bfq:slice_idle=-1", "slice_idle=-1: must be an integer in 0..2147483647 (ms)"),
-            ("kyber:read_lat_nsec=-1", "read_lat_nsec=-1: must be an integer in 0..9223372036854775807 (ns)"),
+            (
+                "kyber:read_lat_nsec=-1",
+                "read_lat_nsec=-1: must be an integer in 0..9223372036854775807 (ns)",
+            ),
             (
                 "mq-deadline:front_merges=99999999999999999999",
                 "front_merges=99999999999999999999: must be an integer in 0..1 (boolean)",
@@ -397,10 +437,16 @@ mod tests {
             assert_eq!(config.name, scheduler.name);
             for t in scheduler.tunables {
                 let named = t.choices.join("|");
-                let range = if t.choices.is_empty() { alloc::format!("{}..{}", t.min, t.max) } else { named };
+                let range = if t.choices.is_empty() {
+                    alloc::format!("{}..{}", t.min, t.max)
+                } else {
+                    named
+                };
                 assert_eq!(t.range, range, "{}", t.name);
                 let default = t.parse(t.default);
-                assert!(default.is_some_and(|d| t.values().contains(&d)) || t.default == "nr_requests");
+                assert!(
+                    default.is_some_and(|d| t.values().contains(&d)) || t.default == "nr_requests"
+                );
                 assert!(default.is_none_or(|d| t.show(d) == t.default));
             }
             assert!(scheduler.tunables.is_sorted_by_key(|t| t.name));

@@ -39,8 +39,12 @@ pub(crate) fn bio(op: Op, sector: u64, sectors: u64) -> Bio {
 
 fn limits(max_sectors: u64) -> QueueLimits {
     let (max_sectors, max_hw_sectors) = (Sectors::new(max_sectors), Sectors::new(65536));
-    let mut limits =
-        QueueLimits { max_user_sectors: max_sectors, max_hw_sectors, max_segments: 256, ..QueueLimits::default() };
+    let mut limits = QueueLimits {
+        max_user_sectors: max_sectors,
+        max_hw_sectors,
+        max_segments: 256,
+        ..QueueLimits::default()
+    };
     if max_sectors >= Sectors::new(8) {
         limits.validate(&rules()).unwrap();
     }
@@ -53,7 +57,12 @@ fn rules() -> Rules {
 }
 
 /// Returns every part of a bio, as (sector, sectors, segments).
-fn parts(mut bio: Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Rules) -> Vec<(u64, u64, u16)> {
+fn parts(
+    mut bio: Bio,
+    layout: Option<&Layout>,
+    limits: &QueueLimits,
+    rules: &Rules,
+) -> Vec<(u64, u64, u16)> {
     let mut all = Vec::new();
     loop {
         match split(&bio, layout, limits, rules) {
@@ -73,7 +82,13 @@ fn parts(mut bio: Bio, layout: Option<&Layout>, limits: &QueueLimits, rules: &Ru
     }
 }
 
-fn cuts(op: Op, sector: u64, sectors: u64, layout: Option<&Layout>, limits: &QueueLimits) -> Vec<(u64, u64)> {
+fn cuts(
+    op: Op,
+    sector: u64,
+    sectors: u64,
+    layout: Option<&Layout>,
+    limits: &QueueLimits,
+) -> Vec<(u64, u64)> {
     let all = parts(bio(op, sector, sectors), layout, limits, &rules());
     all.into_iter().map(|(sector, sectors, _)| (sector, sectors)).collect()
 }
@@ -83,12 +98,18 @@ fn the_table_of_worked_splits() {
     let plain = limits(1024);
     let physical = QueueLimits { physical_block_size: 4096, ..limits(1024) };
     assert_eq!(cuts(Op::Read, 0, 2056, None, &plain), [(0, 1024), (1024, 1024), (2048, 8)]);
-    assert_eq!(cuts(Op::Read, 86925864, 2144, None, &physical), [(86925864, 1024), (86926888, 1024), (86927912, 96)]);
+    assert_eq!(
+        cuts(Op::Read, 86925864, 2144, None, &physical),
+        [(86925864, 1024), (86926888, 1024), (86927912, 96)]
+    );
     assert_eq!(cuts(Op::Read, 3, 3000, None, &physical), [(3, 1021), (1024, 1024), (2048, 955)]);
     assert_eq!(cut_limit(Sector::new(5), 4, 0, &physical), 3);
     assert_eq!(cut_limit(Sector::new(5), 2, 0, &physical), 2);
     let chunked = QueueLimits { chunk_sectors: Sectors::new(2048), ..limits(1024) };
-    assert_eq!(cuts(Op::Read, 1500, 3000, None, &chunked), [(1500, 548), (2048, 1024), (3072, 1024), (4096, 404)]);
+    assert_eq!(
+        cuts(Op::Read, 1500, 3000, None, &chunked),
+        [(1500, 548), (2048, 1024), (3072, 1024), (4096, 404)]
+    );
     let odd = QueueLimits { chunk_sectors: Sectors::new(768), ..limits(1024) };
     assert_eq!(cuts(Op::Read, 700, 1000, None, &odd), [(700, 68), (768, 768), (1536, 164)]);
     let layout = Layout::from_run_pages(repeat_n(2, 11).chain(repeat_n(1, 245)));
@@ -111,9 +132,15 @@ fn discards_are_cut_at_granules() {
         [(5, 995), (1000, 1000), (2000, 1000), (3000, 5)]
     );
     let long = discard(4096, 2048, 0);
-    assert_eq!(cuts(Op::Discard, 100, 10000, None, &long), [(100, 3996), (4096, 4096), (8192, 1908)]);
+    assert_eq!(
+        cuts(Op::Discard, 100, 10000, None, &long),
+        [(100, 3996), (4096, 4096), (8192, 1908)]
+    );
     assert_eq!(cuts(Op::Discard, 2048, 8052, None, &long), [(2048, 4096), (6144, 3956)]);
-    assert_eq!(cuts(Op::Discard, 0, 5000, None, &discard(4096, 2048, 100)), [(0, 2148), (2148, 2852)]);
+    assert_eq!(
+        cuts(Op::Discard, 0, 5000, None, &discard(4096, 2048, 100)),
+        [(0, 2148), (2148, 2852)]
+    );
     // Chunks are ignored, and a granule larger than the limit leaves the bio whole.
     let chunked = QueueLimits { chunk_sectors: Sectors::new(64), ..discard(1000, 8, 0) };
     assert_eq!(cuts(Op::Discard, 0, 1000, None, &chunked), [(0, 1000)]);
@@ -143,8 +170,14 @@ fn write_zeroes_by_version() {
         ..limits(1024)
     };
     let zeroes = bio(Op::WriteZeroes, 1500, 1700);
-    assert_eq!(parts(zeroes, None, &limits, &rules()), [(1500, 548, 0), (2048, 1000, 0), (3048, 152, 0)]);
-    assert_eq!(parts(zeroes, None, &limits, &Kernel::V6_6.rules()), [(1500, 1000, 0), (2500, 700, 0)]);
+    assert_eq!(
+        parts(zeroes, None, &limits, &rules()),
+        [(1500, 548, 0), (2048, 1000, 0), (3048, 152, 0)]
+    );
+    assert_eq!(
+        parts(zeroes, None, &limits, &Kernel::V6_6.rules()),
+        [(1500, 1000, 0), (2500, 700, 0)]
+    );
 }
 
 #[test]
@@ -163,7 +196,11 @@ fn what_must_not_be_cut_fails() {
     assert_eq!(fail(atomic(64, 128), &limits), Split::Fail(Status::Invalid));
     limits.atomic_write_boundary = 0;
     limits.chunk_sectors = Sectors::new(48);
-    assert_eq!(fail(atomic(32, 32), &limits), Split::Fail(Status::Invalid), "the chunk is its boundary");
+    assert_eq!(
+        fail(atomic(32, 32), &limits),
+        Split::Fail(Status::Invalid),
+        "the chunk is its boundary"
+    );
 
     assert_eq!(fail(bio(Op::ZoneAppend, 0, 8), &limits), Split::Fail(Status::NotSupported));
     limits.max_zone_append_sectors = Sectors::new(512);
@@ -176,7 +213,10 @@ fn what_must_not_be_cut_fails() {
 #[test]
 fn a_flush_has_nothing_to_split() {
     for op in [Op::Flush, Op::Write] {
-        assert_eq!(split(&bio(op, 0, 0), None, &limits(1024), &rules()), Split::Whole { segments: 0 });
+        assert_eq!(
+            split(&bio(op, 0, 0), None, &limits(1024), &rules()),
+            Split::Whole { segments: 0 }
+        );
     }
 }
 
@@ -204,9 +244,15 @@ fn segments_end_at_their_size_and_boundary() {
 fn memory_off_the_dma_alignment_is_refused() {
     let layout = Layout::from_run_pages([4]).skip(4);
     let mut limits = limits(1024);
-    assert_eq!(split(&bio(Op::Read, 0, 8), Some(&layout), &limits, &rules()), Split::Fail(Status::Invalid));
+    assert_eq!(
+        split(&bio(Op::Read, 0, 8), Some(&layout), &limits, &rules()),
+        Split::Fail(Status::Invalid)
+    );
     limits.dma_alignment = 3;
-    assert_eq!(split(&bio(Op::Read, 0, 8), Some(&layout), &limits, &rules()), Split::Whole { segments: 1 });
+    assert_eq!(
+        split(&bio(Op::Read, 0, 8), Some(&layout), &limits, &rules()),
+        Split::Whole { segments: 1 }
+    );
 }
 
 /// null_blk on 6.1 with the default limits of drivers: its 1028 KiB reads were issued as 0, 255,
@@ -224,13 +270,18 @@ fn a_limit_that_is_no_whole_number_of_pages() {
 
 #[test]
 fn gaps_are_cut_where_a_virt_boundary_rules() {
-    let limits = QueueLimits { virt_boundary_mask: 8191, max_segment_size: u32::MAX, ..limits(1024) };
+    let limits =
+        QueueLimits { virt_boundary_mask: 8191, max_segment_size: u32::MAX, ..limits(1024) };
     // Page 19 starts off the boundary of 8 KiB, so it is cut from the pages before it; it ends on
     // the boundary, and 22 starts on it. Page 26 ends off the boundary.
     let layout = Layout::from_pages([16, 17, 19, 22, 23, 26, 30]);
     let all = parts(bio(Op::Read, 0, 56), Some(&layout), &limits, &rules());
     assert_eq!(all, [(0, 16, 1), (16, 32, 3), (48, 8, 1)]);
-    assert!(has_gap(&limits, 4096, 8192) && has_gap(&limits, 8192, 20480) && !has_gap(&limits, 4096, 4096));
+    assert!(
+        has_gap(&limits, 4096, 8192)
+            && has_gap(&limits, 8192, 20480)
+            && !has_gap(&limits, 4096, 4096)
+    );
     assert!(!has_gap(&limits, 8192, 32768));
 }
 
@@ -243,7 +294,10 @@ fn merges_see_the_room_in_the_chunk() {
         ..limits(1024)
     };
     let at = |op, sector| max_sectors_at(op, Flags::NONE, Sector::new(sector), &limits).get();
-    assert_eq!((at(Op::Read, 24), at(Op::Write, 32), at(Op::Discard, 24), at(Op::WriteZeroes, 0)), (8, 32, 5000, 10));
+    assert_eq!(
+        (at(Op::Read, 24), at(Op::Write, 32), at(Op::Discard, 24), at(Op::WriteZeroes, 0)),
+        (8, 32, 5000, 10)
+    );
 }
 
 /// Sector and sectors of each part.
@@ -261,7 +315,8 @@ fn traced(text: &str) -> Vec<(u64, u64, Parts)> {
             "block_getrq:" => {
                 let request = (number(3), number(5));
                 let bio = bios.iter_mut().find(|(sector, len, parts)| {
-                    (*sector..sector + len).contains(&request.0) && parts.iter().map(|p| p.1).sum::<u64>() < *len
+                    (*sector..sector + len).contains(&request.0)
+                        && parts.iter().map(|p| p.1).sum::<u64>() < *len
                 });
                 bio.expect("a request of some bio").2.push(request);
             }
@@ -274,7 +329,8 @@ fn traced(text: &str) -> Vec<(u64, u64, Parts)> {
 /// Returns a buffer in which the next full direct bio has this many pages, and more follow.
 fn buffer_of(pages: u64) -> Layout {
     let long = pages.saturating_sub(256);
-    let runs = (0..pages.min(256)).map(|i| if i == 255 { 1 } else { 1 + long / 255 + u64::from(i < long % 255) });
+    let runs = (0..pages.min(256))
+        .map(|i| if i == 255 { 1 } else { 1 + long / 255 + u64::from(i < long % 255) });
     Layout::from_run_pages(runs.chain([1; 300]))
 }
 
@@ -282,8 +338,12 @@ fn buffer_of(pages: u64) -> Layout {
 fn bios_split_as_a_real_kernel_split_them() {
     let mut seen = 0;
     for file in [
-        include_str!("../../../../tests/data/kernel-truth/traces/dd-64m-direct-ext4-none-512.ftrace"),
-        include_str!("../../../../tests/data/kernel-truth/traces/dd-64m-direct-ext4-mq-deadline-512.ftrace"),
+        include_str!(
+            "../../../../tests/data/kernel-truth/traces/dd-64m-direct-ext4-none-512.ftrace"
+        ),
+        include_str!(
+            "../../../../tests/data/kernel-truth/traces/dd-64m-direct-ext4-mq-deadline-512.ftrace"
+        ),
         include_str!("../../../../tests/data/kernel-truth/traces/dd-1028k-direct.ftrace"),
     ] {
         let limits = QueueLimits { max_segments: 128, ..limits(1024) };
@@ -303,11 +363,14 @@ fn bios_split_as_a_real_kernel_split_them() {
 /// Returns the longest front part, found sector by sector from the definition of each limit.
 fn oracle(bio: &Bio, layout: &Layout, limits: &QueueLimits) -> u64 {
     let sector = bio.sector.get();
-    let (physical, logical) = (u64::from(limits.physical_block_size) / 512, u64::from(limits.logical_block_size) / 512);
+    let (physical, logical) =
+        (u64::from(limits.physical_block_size) / 512, u64::from(limits.logical_block_size) / 512);
     let mut most = limits.max_sectors.get();
     if !limits.chunk_sectors.is_zero() {
         most = (1..=most)
-            .take_while(|n| (sector + n - 1) / limits.chunk_sectors.get() == sector / limits.chunk_sectors.get())
+            .take_while(|n| {
+                (sector + n - 1) / limits.chunk_sectors.get() == sector / limits.chunk_sectors.get()
+            })
             .last()
             .unwrap();
     }
@@ -315,7 +378,9 @@ fn oracle(bio: &Bio, layout: &Layout, limits: &QueueLimits) -> u64 {
         .rev()
         .find(|n| (sector + n).is_multiple_of(physical))
         .unwrap_or_else(|| (1..=most).rev().find(|n| n.is_multiple_of(logical)).unwrap());
-    let fits = |n: u64| n <= most && segments_of(bio, layout, limits, n).is_some_and(|s| s <= limits.max_segments);
+    let fits = |n: u64| {
+        n <= most && segments_of(bio, layout, limits, n).is_some_and(|s| s <= limits.max_segments)
+    };
     let all = bio.sectors().get();
     if fits(all) {
         return all;
@@ -338,7 +403,9 @@ fn segments_of(bio: &Bio, layout: &Layout, limits: &QueueLimits, n: u64) -> Opti
         {
             return None;
         }
-        let joins = follows && size + 512 <= u64::from(limits.max_segment_size) && at & limits.seg_boundary_mask != 0;
+        let joins = follows
+            && size + 512 <= u64::from(limits.max_segment_size)
+            && at & limits.seg_boundary_mask != 0;
         // A full segment that ends off the boundary leaves a gap inside its own run.
         if follows && !joins && at & limits.virt_boundary_mask != 0 {
             return None;
@@ -424,7 +491,8 @@ proptest! {
 #[test]
 fn the_seeds_trace_splits_as_it_did() {
     let bios = [(86925864, 2144), (86928008, 2144), (86930152, 2112), (86932264, 2096)];
-    let all: Vec<_> = bios.iter().flat_map(|&(s, n)| cuts(Op::Read, s, n, None, &limits(1024))).collect();
+    let all: Vec<_> =
+        bios.iter().flat_map(|&(s, n)| cuts(Op::Read, s, n, None, &limits(1024))).collect();
     let expected = vec![
         (86925864, 1024),
         (86926888, 1024),

@@ -106,8 +106,10 @@ const ATTRIBUTES: &[Attribute] = &[
 /// Returns the content of the file `scheduler`: the scheduler in use is in brackets.
 fn schedulers(current: &str, rules: &Rules) -> String {
     let in_brackets = |name: &str| alloc::format!("[{name}]");
-    let mut names: Vec<String> =
-        LISTED.iter().map(|name| if *name == current { in_brackets(name) } else { (*name).to_string() }).collect();
+    let mut names: Vec<String> = LISTED
+        .iter()
+        .map(|name| if *name == current { in_brackets(name) } else { (*name).to_string() })
+        .collect();
     match (current, rules.none_listed_first) {
         ("none", _) => names.insert(0, in_brackets("none")),
         (_, true) => names.insert(0, "none".to_string()),
@@ -126,7 +128,11 @@ impl StackConfig {
             Content::Queue(content) => content(self, &rules),
             Content::Fixed(content) => content.to_string(),
         };
-        ATTRIBUTES.iter().filter(|row| (row.exists)(&rules)).map(|row| (row.name, content(row))).collect()
+        ATTRIBUTES
+            .iter()
+            .filter(|row| (row.exists)(&rules))
+            .map(|row| (row.name, content(row)))
+            .collect()
     }
 }
 
@@ -155,7 +161,9 @@ mod tests {
 
     #[test]
     fn the_scheduler_in_use_is_in_brackets() {
-        let text = |kernel: Kernel, name| schedulers(SchedulerConfig::parse(name).expect("one").name, &kernel.rules());
+        let text = |kernel: Kernel, name| {
+            schedulers(SchedulerConfig::parse(name).expect("one").name, &kernel.rules())
+        };
         assert_eq!(text(Kernel::V6_1, "none"), "[none] mq-deadline bfq kyber");
         assert_eq!(text(Kernel::V6_1, "bfq"), "mq-deadline [bfq] kyber none");
         assert_eq!(text(Kernel::V7_3, "kyber"), "none mq-deadline bfq [kyber]");

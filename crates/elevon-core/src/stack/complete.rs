@@ -14,8 +14,10 @@ use crate::status::Status;
 use crate::units::{BioId, Bytes, HwQueue, Instant, Nanos, RequestId, Sectors, Tag, TaskId};
 
 /// Flags that forbid a retry.
-const NO_RETRY: Flags =
-    Flags::FAILFAST_DEV.with(Flags::FAILFAST_TRANSPORT).with(Flags::FAILFAST_DRIVER).with(Flags::RAHEAD);
+const NO_RETRY: Flags = Flags::FAILFAST_DEV
+    .with(Flags::FAILFAST_TRANSPORT)
+    .with(Flags::FAILFAST_DRIVER)
+    .with(Flags::RAHEAD);
 
 impl Stack {
     /// Handles a completion of the device. The late completion of a command that timed out and was
@@ -25,7 +27,12 @@ impl Stack {
     ///
     /// If the command was never issued, or completes for the second time.
     #[inline(always)]
-    pub fn handle_completion<D: Driver>(&mut self, now: Instant, completion: Completion, driver: &mut D) {
+    pub fn handle_completion<D: Driver>(
+        &mut self,
+        now: Instant,
+        completion: Completion,
+        driver: &mut D,
+    ) {
         self.advance(now);
         let Completion { request: id, sequence, status, bytes } = completion;
         let request = &self.requests[id];
@@ -42,7 +49,10 @@ impl Stack {
     #[cold]
     fn note_late(&mut self, sequence: u64) {
         let was_aborted = self.commands.aborted.remove(&sequence);
-        assert!(was_aborted, "the answer to a command that is not in flight and was not aborted: {sequence}");
+        assert!(
+            was_aborted,
+            "the answer to a command that is not in flight and was not aborted: {sequence}"
+        );
         self.counters.late_answers += 1;
     }
 
@@ -123,7 +133,11 @@ impl Stack {
         bytes: Bytes,
         driver: &mut D,
     ) {
-        debug_assert_eq!(self.requests[id].state, State::InFlight, "a command ends that the driver does not have");
+        debug_assert_eq!(
+            self.requests[id].state,
+            State::InFlight,
+            "a command ends that the driver does not have"
+        );
         let Request { queue, sectors, op, flush, .. } = self.requests[id];
         if status.is_ok() && bytes < sectors.bytes() {
             self.end_front(now, id, bytes.sectors_floor());
@@ -189,7 +203,13 @@ impl Stack {
 
     /// Ends a command that the driver refused for good.
     #[cold]
-    pub(super) fn end_refused<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+    pub(super) fn end_refused<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        status: Status,
+        driver: &mut D,
+    ) {
         let Request { queue, op, flush, .. } = self.requests[id];
         self.end_command(now, id, (queue, op, flush), status, driver);
     }
@@ -199,7 +219,9 @@ impl Stack {
     fn may_retry(&self, id: RequestId, status: Status) -> bool {
         let request = &self.requests[id];
         let flags = request.bio_head.map_or(request.flags, |bio| self.bios[bio.0].flags);
-        status.is_retryable() && request.retries < self.config.max_retries && !flags.intersects(NO_RETRY)
+        status.is_retryable()
+            && request.retries < self.config.max_retries
+            && !flags.intersects(NO_RETRY)
     }
 
     /// Completes the first `sectors` of a request: bios that lie inside end, the bio at the edge is

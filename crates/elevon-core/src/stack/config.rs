@@ -53,8 +53,8 @@ impl DirectPath {
 pub struct StackConfig {
     /// The kernel version whose rules are followed.
     pub kernel: Kernel,
-    /// Rules in place of those of `kernel`, for a run in which single rules are of another version;
-    /// `None` for those of `kernel`.
+    /// Rules in place of those of `kernel`, for a run in which single rules are of another
+    /// version; `None` for those of `kernel`.
     pub other_rules: Option<Rules>,
     /// Limits of the device as its driver reports them; validated when the stack is built.
     pub limits: QueueLimits,
@@ -64,19 +64,19 @@ pub struct StackConfig {
     pub hw_queues: u16,
     /// Commands that each hardware queue holds, 1 to 10240.
     pub queue_depth: u32,
-    /// CPUs that tasks run on. A task runs on CPU task modulo `cpus`; a CPU uses hardware queue CPU
-    /// modulo `hw_queues`.
+    /// CPUs that tasks run on. A task runs on CPU task modulo `cpus`; a CPU uses hardware queue
+    /// CPU modulo `hw_queues`.
     pub cpus: u16,
     /// The scheduler with its tunables.
     pub scheduler: SchedulerConfig,
     /// `nr_requests`; `None` for the kernel's default (queue depth without a scheduler, else
     /// 2·min(depth, 128)), which is 1024 with `flow`.
     pub nr_requests: Option<u32>,
-    /// `async_depth` (7.0 and later): scheduler tags that may be taken by what is not a synchronous
-    /// read; `None` for the scheduler's default.
+    /// `async_depth` (7.0 and later): scheduler tags that may be taken by what is not a
+    /// synchronous read; `None` for the scheduler's default.
     pub async_depth: Option<u32>,
-    /// `nomerges`: 0 allows all merges; 1 allows only merges with the plug, the software queues and
-    /// the scheduler's one-hit cache; 2 allows none.
+    /// `nomerges`: 0 allows all merges; 1 allows only merges with the plug, the software queues
+    /// and the scheduler's one-hit cache; 2 allows none.
     pub nomerges: u8,
     /// `io_timeout`.
     pub io_timeout: Nanos,
@@ -244,8 +244,13 @@ impl StackConfig {
             return row.set(self, value);
         }
         if key.starts_with("atomic_write_") && !self.rules().atomic_writes {
-            let want = "--kernel 6.12 or a later one: Linux has atomic writes from 6.11 on".to_string();
-            return Err(SettingError::Value { key: key.to_string(), value: value.to_string(), want });
+            let want =
+                "--kernel 6.12 or a later one: Linux has atomic writes from 6.11 on".to_string();
+            return Err(SettingError::Value {
+                key: key.to_string(),
+                value: value.to_string(),
+                want,
+            });
         }
         let Some(limit) = SYSFS.iter().find(|limit| limit.name == key) else {
             let key = key.to_string();
@@ -263,7 +268,9 @@ impl StackConfig {
         };
         let bad = || {
             let want = match limit.unit {
-                _ if key == "write_cache" => "0 or 1, write through, write back or none".to_string(),
+                _ if key == "write_cache" => {
+                    "0 or 1, write through, write back or none".to_string()
+                }
                 "0 or 1" => limit.unit.to_string(),
                 "" => "a whole number".to_string(),
                 "bytes" => "a whole number of bytes, with k, m or g for powers of 1024".to_string(),
@@ -272,7 +279,8 @@ impl StackConfig {
             SettingError::Value { key: key.to_string(), value: written.to_string(), want }
         };
         // What cannot be set at all is refused with that reason, whatever the value.
-        let number = if limit.is_settable() { number(value, limit.unit).ok_or_else(bad)? } else { 0 };
+        let number =
+            if limit.is_settable() { number(value, limit.unit).ok_or_else(bad)? } else { 0 };
         self.limits.set_sysfs(key, number, &self.rules()).map_err(SettingError::Limit)
     }
 
@@ -297,7 +305,9 @@ impl StackConfig {
 fn number(text: &str, unit: &str) -> Option<u64> {
     let of_bytes = |(suffix, shift)| Some((text.strip_suffix(suffix)?, shift));
     let (digits, shift) = match unit {
-        "bytes" => [('k', 10u32), ('m', 20), ('g', 30)].into_iter().find_map(of_bytes).unwrap_or((text, 0)),
+        "bytes" => {
+            [('k', 10u32), ('m', 20), ('g', 30)].into_iter().find_map(of_bytes).unwrap_or((text, 0))
+        }
         _ => (text, 0),
     };
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
@@ -412,7 +422,10 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             takes_more: false,
             get: |c| c.nr_requests().into(),
             set: |c, n| {
-                if n > MAX_SCHEDULER_REQUESTS && c.scheduler.info().in_linux && !c.scheduler.is_none() {
+                if n > MAX_SCHEDULER_REQUESTS
+                    && c.scheduler.info().in_linux
+                    && !c.scheduler.is_none()
+                {
                     return Err("at most 2048: Linux refuses more with a scheduler");
                 }
                 c.nr_requests = Some((n as u32).max(LEAST_REQUESTS));
@@ -433,7 +446,9 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
             get: |c| c.async_depth().into(),
             set: |c, n| {
                 if !c.rules().queue_async_depth {
-                    return Err("a kernel from 7.0 on; before, mq-deadline has a tunable of that name");
+                    return Err(
+                        "a kernel from 7.0 on; before, mq-deadline has a tunable of that name",
+                    );
                 }
                 if c.scheduler.is_none() {
                     return Err("a scheduler: without one there is no such limit");
@@ -525,7 +540,11 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
                 c.wbt_lat = match text.parse::<i64>() {
                     Ok(-1) => None,
                     Ok(us @ 0..=MOST_MICROS) => Some(Nanos::from_micros(us as u64)),
-                    _ => return Err("a whole number from 0 to 9223372036854775 (us), or -1 for the default"),
+                    _ => {
+                        return Err(
+                            "a whole number from 0 to 9223372036854775 (us), or -1 for the default",
+                        );
+                    }
                 };
                 Ok(())
             },
@@ -640,7 +659,8 @@ const NOT_MODELLED: &[(&str, &str)] = &[
     ("dax", "no device here is memory"),
 ];
 const NO_STREAMS: &str = "no job gives its writes a stream";
-const NO_WRITE_ZEROES: &str = "whether zeroes unmap is asked for by each command, not by a limit of the queue";
+const NO_WRITE_ZEROES: &str =
+    "whether zeroes unmap is asked for by each command, not by a limit of the queue";
 
 /// Returns the reason why the stack does not model this setting of a kernel's queue; `None` if no
 /// such setting is known.
@@ -653,7 +673,8 @@ mod tests {
     use super::*;
 
     fn config() -> StackConfig {
-        let mut config = StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, MAX_DEPTH);
+        let mut config =
+            StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, MAX_DEPTH);
         config.limits.validate(&config.kernel.rules()).expect("valid limits");
         config
     }
@@ -682,14 +703,29 @@ mod tests {
             // `async_depth` needs both.
             config.kernel = crate::kernel::Kernel::V7_3;
             config.scheduler = SchedulerConfig::parse("bfq").expect("a scheduler");
-            let is_reported =
-                |config: &StackConfig| config.reported().chain(config.changed()).any(|(key, _)| key == row.key);
-            let values = ["1", "0", "200", "exact", "fixed", "iomap", "blkdev", "trim", "add,op=READ,status=IOERR"];
+            let is_reported = |config: &StackConfig| {
+                config.reported().chain(config.changed()).any(|(key, _)| key == row.key)
+            };
+            let values = [
+                "1",
+                "0",
+                "200",
+                "exact",
+                "fixed",
+                "iomap",
+                "blkdev",
+                "trim",
+                "add,op=READ,status=IOERR",
+            ];
             let mut is_changed = |text: &&str| {
                 let before = row.text(&config);
                 row.set(&mut config, text).is_ok() && row.text(&config) != before
             };
-            assert!(values.iter().any(&mut is_changed), "{}: no value here is not the default", row.key);
+            assert!(
+                values.iter().any(&mut is_changed),
+                "{}: no value here is not the default",
+                row.key
+            );
             assert!(is_reported(&config), "{}", row.key);
         }
     }
@@ -701,7 +737,11 @@ mod tests {
             ("iostats", "yes", "iostats=yes: expected 0 or 1"),
             ("fill", "half", "fill=half: expected full, folio, max-sectors, trim or trim-256k"),
             ("max_sectors_kb", "512k", "max_sectors_kb=512k: expected a whole number (KiB)"),
-            ("rq_affinity", "2", "rq_affinity: not modelled: a completion costs the same on every CPU here"),
+            (
+                "rq_affinity",
+                "2",
+                "rq_affinity: not modelled: a completion costs the same on every CPU here",
+            ),
             (
                 "async_depth",
                 "9",
@@ -709,15 +749,22 @@ mod tests {
             ),
             ("fil", "full", "fil: no such setting"),
             ("zoned", "host-managed", "zoned: cannot be set: no device here has zones"),
-            ("write_cache", "on", "write_cache=on: expected 0 or 1, write through, write back or none"),
+            (
+                "write_cache",
+                "on",
+                "write_cache=on: expected 0 or 1, write through, write back or none",
+            ),
         ] {
             let mut config = StackConfig { kernel: crate::kernel::Kernel::V6_18, ..config() };
             assert_eq!(config.set(key, value).expect_err(key).to_string(), error);
         }
-        for (scheduler, is_taken) in [("none", true), ("flow", true), ("bfq", false), ("mq-deadline", false)] {
+        for (scheduler, is_taken) in
+            [("none", true), ("flow", true), ("bfq", false), ("mq-deadline", false)]
+        {
             let scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
             let mut config = StackConfig { scheduler, ..config() };
-            let error = "nr_requests=2049: expected at most 2048: Linux refuses more with a scheduler";
+            let error =
+                "nr_requests=2049: expected at most 2048: Linux refuses more with a scheduler";
             let taken = config.set("nr_requests", "2049").map_err(|error| error.to_string());
             assert_eq!(taken, if is_taken { Ok(()) } else { Err(error.to_string()) });
             assert_eq!(config.set("nr_requests", "2048"), Ok(()));
@@ -726,12 +773,20 @@ mod tests {
         let atomic = ("atomic_write_max_bytes", "4k");
         let error = config.set(atomic.0, atomic.1).expect_err("6.6 has none").to_string();
         assert!(
-            error.ends_with("expected --kernel 6.12 or a later one: Linux has atomic writes from 6.11 on"),
+            error.ends_with(
+                "expected --kernel 6.12 or a later one: Linux has atomic writes from 6.11 on"
+            ),
             "{error}"
         );
         config.kernel = crate::kernel::Kernel::V6_12;
         assert_eq!(config.set(atomic.0, atomic.1), Ok(()));
-        assert_eq!((config.set("write_cache", "write back"), config.limits.write_cache), (Ok(()), true));
-        assert_eq!((config.set("write_cache", "write through"), config.limits.write_cache), (Ok(()), false));
+        assert_eq!(
+            (config.set("write_cache", "write back"), config.limits.write_cache),
+            (Ok(()), true)
+        );
+        assert_eq!(
+            (config.set("write_cache", "write through"), config.limits.write_cache),
+            (Ok(()), false)
+        );
     }
 }

@@ -55,7 +55,11 @@ impl Stack {
     /// request that is already queued.
     pub(super) fn insert_request(&mut self, now: Instant, id: RequestId, at_head: bool) {
         let request = &mut self.requests[id];
-        assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} is inserted", request.state);
+        assert!(
+            !matches!(request.state, State::Free | State::InFlight),
+            "{:?} is inserted",
+            request.state
+        );
         request.state = State::Queued;
         request.in_scheduler = true;
         if !at_head && self.has_scheduler && self.try_insert_merge(now, id) {
@@ -79,7 +83,13 @@ impl Stack {
     /// Issues a request without any plug (kernels before 6.10 and from 7.2): directly to the driver
     /// if that is allowed, else through the scheduler or software queue, which a worker then runs.
     #[inline(always)]
-    pub(super) fn issue_unplugged<D: Driver>(&mut self, now: Instant, id: RequestId, queue: HwQueue, driver: &mut D) {
+    pub(super) fn issue_unplugged<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        queue: HwQueue,
+        driver: &mut D,
+    ) {
         let is_busy = self.queues[queue.index()].busy > 0;
         let held_back = is_busy && (self.config.hw_queues == 1 || !self.requests[id].is_sync());
         if self.has_scheduler || held_back {
@@ -94,7 +104,12 @@ impl Stack {
     /// Issues a request that has a driver tag directly to the driver. Returns false if the driver
     /// was busy; the request then waits on the dispatch list.
     #[inline(always)]
-    pub(super) fn issue_directly<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
+    pub(super) fn issue_directly<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        driver: &mut D,
+    ) -> bool {
         match self.issue(now, id, driver) {
             Issue::Gone(queue) => {
                 self.update_busy(queue, false);
@@ -120,10 +135,15 @@ impl Stack {
         assert!(request.tag.is_some(), "a request reaches the driver without a tag");
         request.sequence = self.commands.sequence;
         let command = command_of(id, request);
-        let answer = driver.queue_command(now, &command, &RequestPieces { bios: &self.bios, request });
+        let answer =
+            driver.queue_command(now, &command, &RequestPieces { bios: &self.bios, request });
         match answer {
             Accept::Ok => {
-                assert!(!matches!(request.state, State::Free | State::InFlight), "{:?} starts", request.state);
+                assert!(
+                    !matches!(request.state, State::Free | State::InFlight),
+                    "{:?} starts",
+                    request.state
+                );
                 request.state = State::InFlight;
                 (request.issued, request.timer) = (now, now);
                 let accounted = request.accounted;
@@ -149,7 +169,8 @@ impl Stack {
     /// Tells the scheduler that the driver has refused a command until another one ends.
     #[cold]
     fn driver_is_full(&mut self, now: Instant, queue: HwQueue) {
-        let held = self.queues[queue.index()].in_driver.saturating_mul(self.config.hw_queues.into());
+        let held =
+            self.queues[queue.index()].in_driver.saturating_mul(self.config.hw_queues.into());
         self.scheduler.on_driver_full(now, held);
     }
 
@@ -198,7 +219,13 @@ impl Stack {
     /// That takes the place of a delayed run: if the scheduler holds back what is left, the delay
     /// begins anew, so it never ends while requests follow each other faster. On Linux 6.18 the
     /// timer was cancelled after each such request, and set by the worker.
-    pub(super) fn run_queue_by<D: Driver>(&mut self, now: Instant, queue: HwQueue, by_task: bool, driver: &mut D) {
+    pub(super) fn run_queue_by<D: Driver>(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        by_task: bool,
+        driver: &mut D,
+    ) {
         if self.freed_by_merge {
             self.wake_after_merge(now, driver);
         }
@@ -286,7 +313,13 @@ impl Stack {
     /// Sends a request that is the only one of a run, and has a driver tag: as [`Self::send`], but
     /// most requests need no list. Returns true if the queue must run again at once.
     #[inline(always)]
-    fn send_only<D: Driver>(&mut self, now: Instant, queue: HwQueue, id: RequestId, driver: &mut D) -> bool {
+    fn send_only<D: Driver>(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        id: RequestId,
+        driver: &mut D,
+    ) -> bool {
         let owner = self.requests[id].queue;
         let Err(at_once) = self.issue_or_wait(now, queue, id, owner, driver) else {
             self.update_busy(owner, false);
@@ -522,9 +555,11 @@ impl Stack {
     /// scan.
     pub(super) fn scan_timeouts<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         let timeout = self.config.io_timeout;
-        let deadline = |r: &Request| (r.state == State::InFlight).then(|| r.timer.saturating_add(timeout));
+        let deadline =
+            |r: &Request| (r.state == State::InFlight).then(|| r.timer.saturating_add(timeout));
         let is_overdue = |r: &Request| deadline(r).is_some_and(|at| at <= now);
-        let overdue: Vec<RequestId> = self.requests.iter().filter(|(_, r)| is_overdue(r)).map(|(id, _)| id).collect();
+        let overdue: Vec<RequestId> =
+            self.requests.iter().filter(|(_, r)| is_overdue(r)).map(|(id, _)| id).collect();
         for id in overdue {
             self.counters.timeouts += 1;
             let command = command_of(id, &self.requests[id]);

@@ -20,7 +20,12 @@ const NO_SECTOR: Sector = Sector::MAX;
 impl Stack {
     /// Starts the flush sequence of a request with PREFLUSH or FUA. Returns false if the request
     /// continues as an ordinary request.
-    pub(super) fn begin_flush<D: Driver>(&mut self, now: Instant, id: RequestId, driver: &mut D) -> bool {
+    pub(super) fn begin_flush<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        driver: &mut D,
+    ) -> bool {
         let by_scheduler = self.rules.flush_data_through_scheduler;
         let request = &mut self.requests[id];
         let machine = &mut self.queues[request.queue.index()].flush;
@@ -86,7 +91,11 @@ impl Stack {
         assert_eq!(self.requests[id].state, State::Free, "a queue sends one FLUSH at a time");
         // Without a scheduler the flush borrows the tag of the first waiting request, which is not
         // in the driver now.
-        debug_assert_ne!(self.requests[first].state, State::InFlight, "a request in the driver waits for a flush");
+        debug_assert_ne!(
+            self.requests[first].state,
+            State::InFlight,
+            "a request in the driver waits for a flush"
+        );
         self.requests.free(id);
         let request = &mut self.requests[id];
         request.state = State::Dispatch;
@@ -103,7 +112,13 @@ impl Stack {
     }
 
     /// Ends a FLUSH: every request that shared it takes its next step.
-    pub(super) fn end_flush<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+    pub(super) fn end_flush<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        status: Status,
+        driver: &mut D,
+    ) {
         let request = self.requests[id];
         let queue = request.queue;
         debug_assert_eq!(id, self.flush_request(queue));
@@ -130,7 +145,13 @@ impl Stack {
     /// Ends the data step of a flush sequence. The bios of the request end only with the sequence,
     /// but for the scheduler it is over now: a scheduler that waited for the whole sequence would
     /// hold back other data, and the flush of the sequence waits for such data.
-    pub(super) fn end_flush_data<D: Driver>(&mut self, now: Instant, id: RequestId, status: Status, driver: &mut D) {
+    pub(super) fn end_flush_data<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        status: Status,
+        driver: &mut D,
+    ) {
         let request = self.requests[id];
         let queue = request.queue;
         self.trace_request(now, EventKind::Complete { status }, id);

@@ -65,7 +65,13 @@ impl Stack {
     /// Issues a request for which no plug is open: from 6.10 under a plug of its own, before that
     /// directly.
     #[inline(always)]
-    pub(super) fn issue_alone<D: Driver>(&mut self, now: Instant, id: RequestId, queue: HwQueue, driver: &mut D) {
+    pub(super) fn issue_alone<D: Driver>(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        queue: HwQueue,
+        driver: &mut D,
+    ) {
         if self.rules.implicit_plug {
             self.trace_request(now, EventKind::Plug, id);
             self.unplug_one(now, id, driver);
@@ -77,15 +83,22 @@ impl Stack {
     /// Adds a request to its task's plug. Flushes the plug first if it is full or holds a large
     /// request.
     #[inline]
-    pub(super) fn add_to_plug<D: Driver>(&mut self, now: Instant, task: TaskId, id: RequestId, driver: &mut D) {
+    pub(super) fn add_to_plug<D: Driver>(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        id: RequestId,
+        driver: &mut D,
+    ) {
         let rules = self.rules;
         let plug = &self.tasks[task.index()].plug;
         let examined = match rules.plug_order {
             PlugOrder::Lifo => plug.requests.last(),
             PlugOrder::Fifo => plug.requests.first(),
         };
-        let large =
-            examined.is_some_and(|&r| self.config.nomerges < 2 && self.requests[r].sectors.get() >= FLUSH_SECTORS);
+        let large = examined.is_some_and(|&r| {
+            self.config.nomerges < 2 && self.requests[r].sectors.get() >= FLUSH_SECTORS
+        });
         if large || plug.requests.len() >= MAX_PLUGGED {
             self.flush_plug(now, task, false, driver);
         }
@@ -95,7 +108,10 @@ impl Stack {
         debug_assert_eq!(self.requests[id].state, State::Queued);
         let plug = &mut self.tasks[task.index()].plug;
         plug.requests.push(id);
-        assert!(plug.is_open() && plug.requests.len() <= MAX_PLUGGED, "a plug is closed or holds too much");
+        assert!(
+            plug.is_open() && plug.requests.len() <= MAX_PLUGGED,
+            "a plug is closed or holds too much"
+        );
     }
 
     /// Issues a single request under its own plug: same as [`Self::flush_plug`] with one request,
@@ -108,7 +124,11 @@ impl Stack {
             self.insert_batch(now, false, driver);
         } else {
             if self.rules.unplug_event_on_direct_issue {
-                self.trace_request(now, EventKind::Unplug { requests: 1, from_schedule: false }, id);
+                self.trace_request(
+                    now,
+                    EventKind::Unplug { requests: 1, from_schedule: false },
+                    id,
+                );
             }
             self.issue_directly(now, id, driver);
             driver.commit(now);
@@ -116,7 +136,13 @@ impl Stack {
     }
 
     /// Issues all requests of a task's plug. `from_schedule`: the task goes to sleep.
-    pub(super) fn flush_plug<D: Driver>(&mut self, now: Instant, task: TaskId, from_schedule: bool, driver: &mut D) {
+    pub(super) fn flush_plug<D: Driver>(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        from_schedule: bool,
+        driver: &mut D,
+    ) {
         let mut batch = core::mem::take(&mut self.scratch.batch);
         batch.clear();
         batch.append(&mut self.task_mut(task).plug.requests);
@@ -159,13 +185,19 @@ impl Stack {
 
     /// Inserts the batch into the scheduler or the software queues, and runs the hardware queues of
     /// its requests.
-    pub(super) fn insert_batch<D: Driver>(&mut self, now: Instant, from_schedule: bool, driver: &mut D) {
+    pub(super) fn insert_batch<D: Driver>(
+        &mut self,
+        now: Instant,
+        from_schedule: bool,
+        driver: &mut D,
+    ) {
         let mut batch = core::mem::take(&mut self.scratch.batch);
         let mut first = 0;
         // A task has one CPU, and so one hardware queue: the batch of one task is one group.
         while let Some(&id) = batch.get(first) {
             let queue = self.requests[id].queue;
-            let group = batch[first..].iter().take_while(|&&r| self.requests[r].queue == queue).count();
+            let group =
+                batch[first..].iter().take_while(|&&r| self.requests[r].queue == queue).count();
             let requests = group as u32;
             self.trace_request(now, EventKind::Unplug { requests, from_schedule }, id);
             for &id in &batch[first..first + group] {
@@ -181,12 +213,20 @@ impl Stack {
 
     /// Tries to merge a bio into a request: the newest one in the plug, then one of the
     /// scheduler or software queue. Returns true if the bio was merged.
-    pub(super) fn merge_bio(&mut self, now: Instant, task: TaskId, in_worker: bool, id: BioId) -> bool {
+    pub(super) fn merge_bio(
+        &mut self,
+        now: Instant,
+        task: TaskId,
+        in_worker: bool,
+        id: BioId,
+    ) -> bool {
         let bio = &self.bios[id.0];
         if self.config.nomerges == 2 || !merge::bio_is_mergeable(bio) {
             return false;
         }
-        if let Some(&candidate) = self.tasks[task.index()].plug.requests.last().filter(|_| !in_worker) {
+        if let Some(&candidate) =
+            self.tasks[task.index()].plug.requests.last().filter(|_| !in_worker)
+        {
             let request = &self.requests[candidate];
             if merge::is_compatible(&self.rules, request, bio)
                 && let Some(kind) = merge::position(request, bio, self.limits.max_discard_segments)
@@ -203,7 +243,9 @@ impl Stack {
         self.scheduler.set_context(queue, cpu);
         let view = View { requests: &self.requests, rules: &self.rules };
         let bio = &self.bios[id.0];
-        let Some((candidate, kind)) = self.scheduler.find_merge(view, bio, self.config.nomerges == 1) else {
+        let Some((candidate, kind)) =
+            self.scheduler.find_merge(view, bio, self.config.nomerges == 1)
+        else {
             return false;
         };
         let before = self.requests[candidate].sector;
@@ -219,7 +261,13 @@ impl Stack {
     /// Merges a bio into a request if the limits allow it. Returns true if it was merged. If the
     /// result would be too big, the request is closed to all further merges, even of bios that
     /// would fit.
-    fn attempt_merge(&mut self, now: Instant, id: RequestId, bio_id: BioId, kind: MergeKind) -> bool {
+    fn attempt_merge(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        bio_id: BioId,
+        kind: MergeKind,
+    ) -> bool {
         let bio = self.bios[bio_id.0];
         match self.fit(id, bio_id, kind) {
             Fit::Fits => {}
@@ -287,8 +335,9 @@ impl Stack {
             Op::Discard => self.limits.max_discard_segments,
             _ => self.limits.max_segments,
         };
-        let has_gap =
-            request.op.has_data() && self.limits.virt_boundary_mask != 0 && self.gap_between(joint.0, joint.1);
+        let has_gap = request.op.has_data()
+            && self.limits.virt_boundary_mask != 0
+            && self.gap_between(joint.0, joint.1);
         if has_gap {
             Fit::Gap
         } else if request.sectors.get() + sectors.get()
@@ -304,7 +353,8 @@ impl Stack {
     fn gap_between(&self, earlier: Option<BioId>, later: Option<BioId>) -> bool {
         let (Some(earlier), Some(later)) = (earlier, later) else { return false };
         let (a, b) = (&self.bios[earlier.0], &self.bios[later.0]);
-        let last_byte = self.layouts[a.data.layout.index()].physical(a.data.offset + a.bytes.get() - 1);
+        let last_byte =
+            self.layouts[a.data.layout.index()].physical(a.data.offset + a.bytes.get() - 1);
         let next_byte = self.layouts[b.data.layout.index()].physical(b.data.offset);
         has_gap(&self.limits, last_byte + 1, next_byte)
     }
@@ -325,15 +375,25 @@ impl Stack {
 
     /// Merges `next` into the end of `survivor` if they are contiguous, compatible and within the
     /// limits. Returns true if they were merged.
-    pub(super) fn merge_requests(&mut self, now: Instant, survivor: RequestId, next: RequestId) -> bool {
+    pub(super) fn merge_requests(
+        &mut self,
+        now: Instant,
+        survivor: RequestId,
+        next: RequestId,
+    ) -> bool {
         let (a, b) = (self.requests[survivor], self.requests[next]);
         debug_assert_ne!(survivor, next, "a request is merged with itself");
-        debug_assert!(a.state != State::InFlight && b.state != State::InFlight, "a request in the driver is merged");
-        let kind = if self.limits.max_discard_segments > 1 { MergeKind::Discard } else { MergeKind::Back };
+        debug_assert!(
+            a.state != State::InFlight && b.state != State::InFlight,
+            "a request in the driver is merged"
+        );
+        let kind =
+            if self.limits.max_discard_segments > 1 { MergeKind::Discard } else { MergeKind::Back };
         let segments = added_segments(kind, b.op, b.segments);
         if a.end() != b.sector
             || !merge::requests_are_compatible(&self.rules, &a, &b)
-            || self.joint_fit(&a, a.sector, b.sectors, segments, (a.bio_tail, b.bio_head)) != Fit::Fits
+            || self.joint_fit(&a, a.sector, b.sectors, segments, (a.bio_tail, b.bio_head))
+                != Fit::Fits
         {
             return false;
         }
@@ -357,7 +417,8 @@ impl Stack {
         self.requests[next].sectors = Sectors::ZERO;
         // Its tag is free: the caller wakes a submission that waits for one, or for a place.
         self.release(now, next);
-        self.freed_by_merge |= !self.queues[b.queue.index()].waiters.is_empty() || self.wakes_throttled();
+        self.freed_by_merge |=
+            !self.queues[b.queue.index()].waiters.is_empty() || self.wakes_throttled();
         true
     }
 

@@ -44,8 +44,8 @@ pub(super) struct Submission {
     /// The submission continues in a worker, because the task must not sleep. It does not use the
     /// task's plug.
     in_worker: bool,
-    /// What the scheduler said when it was asked about the tag of this bio. It holds until there is
-    /// one, also while the call sleeps for it, as was measured on Linux 6.18.
+    /// What the scheduler said when it was asked about the tag of this bio. It holds until there
+    /// is one, also while the call sleeps for it, as was measured on Linux 6.18.
     tag_limit: Option<TagLimit>,
 }
 
@@ -81,7 +81,11 @@ impl Part {
             gated: false,
             has_place: false,
             in_scheduler: false,
-            sector: if bytes == 0 { Sector::ZERO } else { io.sector + Bytes::new(offset).sectors_floor() },
+            sector: if bytes == 0 {
+                Sector::ZERO
+            } else {
+                io.sector + Bytes::new(offset).sectors_floor()
+            },
             bytes: Bytes::new(bytes),
             data: DataRange { layout: io.layout, offset },
             task: io.task,
@@ -128,7 +132,14 @@ impl Submission {
     /// The submission of one bio that was held alone, while the rest of the call went on.
     pub(super) fn of_held(self, bio: BioId, bytes: Bytes, is_cut: bool) -> Self {
         let rest = Some(Rest { bio, is_cut });
-        Self { built: bytes.get(), flush_to_build: false, rest, plugged: false, in_worker: true, ..self }
+        Self {
+            built: bytes.get(),
+            flush_to_build: false,
+            rest,
+            plugged: false,
+            in_worker: true,
+            ..self
+        }
     }
 
     /// The same bio in the worker that submits what limits held, which has a plug of its own.
@@ -184,12 +195,23 @@ impl Stack {
 
     /// Submits an I/O of the page cache: one bio of at most 256 runs, as the page cache built it.
     #[inline]
-    pub fn submit_buffered<D: Driver>(&mut self, now: Instant, io: Io, driver: &mut D) -> Submitted {
+    pub fn submit_buffered<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: Io,
+        driver: &mut D,
+    ) -> Submitted {
         self.start_submission(now, &io, IoPath::Buffered, driver)
     }
 
     #[inline(always)]
-    fn start_submission<D: Driver>(&mut self, now: Instant, io: &Io, path: IoPath, driver: &mut D) -> Submitted {
+    fn start_submission<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        path: IoPath,
+        driver: &mut D,
+    ) -> Submitted {
         self.advance(now);
         assert!(!self.task_mut(io.task).blocked, "a sleeping task submits");
         if io.flags.contains(Flags::DSYNC) {
@@ -200,7 +222,13 @@ impl Stack {
 
     /// Submits an `O_DSYNC` write.
     #[cold]
-    fn submit_durable<D: Driver>(&mut self, now: Instant, io: &Io, path: IoPath, driver: &mut D) -> Submitted {
+    fn submit_durable<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        path: IoPath,
+        driver: &mut D,
+    ) -> Submitted {
         let mut io = *io;
         let sync = self.make_durable(&mut io);
         self.submit_call(now, &io, sync, path, driver)
@@ -224,8 +252,12 @@ impl Stack {
         let plugged = path == IoPath::Direct && self.call_takes_plug(io);
         let flush_to_build = io.op == Op::Flush;
         let sleeps = io.flags.contains(Flags::WAITED) || !io.op.has_data();
-        let submission = Submission { flush_to_build, plugged, sleeps, ..Submission::of_call(call, path) };
-        if io.flags.contains(Flags::TRIED) && !self.is_in_page(io) && self.try_is_split(now, io, &submission) {
+        let submission =
+            Submission { flush_to_build, plugged, sleeps, ..Submission::of_call(call, path) };
+        if io.flags.contains(Flags::TRIED)
+            && !self.is_in_page(io)
+            && self.try_is_split(now, io, &submission)
+        {
             self.hand_to_worker(now, io, submission, driver);
             return Submitted::Accepted;
         }
@@ -245,7 +277,8 @@ impl Stack {
         let is_waited = io.flags.contains(Flags::WAITED);
         let is_iomap = self.config.direct_path == super::DirectPath::Iomap;
         let has_fua = self.limits.fua || !self.limits.write_cache;
-        let flush = Io { op: Op::Flush, flags: Flags::SYNC, bytes: Bytes::ZERO, may_block: false, ..*io };
+        let flush =
+            Io { op: Op::Flush, flags: Flags::SYNC, bytes: Bytes::ZERO, may_block: false, ..*io };
         io.flags = io.flags.without(Flags::DSYNC);
         if !is_iomap || has_fua {
             io.flags |= Flags::FUA;
@@ -276,7 +309,10 @@ impl Stack {
     }
 
     fn submit_flush<D: Driver>(&mut self, now: Instant, call: u32, io: &Io, driver: &mut D) {
-        let submission = Submission { flush_to_build: true, ..Submission::of_call(call, IoPath::Direct).in_worker() };
+        let submission = Submission {
+            flush_to_build: true,
+            ..Submission::of_call(call, IoPath::Direct).in_worker()
+        };
         self.run_submission(now, io, submission, None, driver);
     }
 
@@ -341,7 +377,9 @@ impl Stack {
             Op::Read | Op::Write => match self.config.direct_path {
                 super::DirectPath::Iomap => !self.is_small_read(io),
                 super::DirectPath::Blkdev if io.op == Op::Write && self.plugs_whole_write() => true,
-                super::DirectPath::Blkdev => self.may_be_several(io) && self.pages_of(io) > BIO_MAX_VECS as u64,
+                super::DirectPath::Blkdev => {
+                    self.may_be_several(io) && self.pages_of(io) > BIO_MAX_VECS as u64
+                }
             },
             Op::Discard | Op::SecureErase | Op::WriteZeroes => true,
             Op::Flush | Op::ZoneAppend => false,
@@ -361,7 +399,9 @@ impl Stack {
     /// Returns true if a file system passes the call on as one plain bio: a read of at most one of
     /// its blocks, in later versions.
     fn is_small_read(&self, io: &Io) -> bool {
-        self.rules.iomap_small_reads_are_plain && io.op == Op::Read && io.bytes.get() <= FILE_SYSTEM_BLOCK
+        self.rules.iomap_small_reads_are_plain
+            && io.op == Op::Read
+            && io.bytes.get() <= FILE_SYSTEM_BLOCK
     }
 
     /// Returns true if the bios of a direct read carry SYNC. Of the device itself, only a read
@@ -369,7 +409,9 @@ impl Stack {
     /// bio, not for the call.
     fn is_sync_read(&self, io: &Io, sleeps: bool) -> bool {
         match self.config.direct_path {
-            super::DirectPath::Iomap => self.rules.iomap_reads_are_sync && (sleeps || !self.is_small_read(io)),
+            super::DirectPath::Iomap => {
+                self.rules.iomap_reads_are_sync && (sleeps || !self.is_small_read(io))
+            }
             super::DirectPath::Blkdev => sleeps && self.pages_of(io) <= BIO_MAX_VECS as u64,
         }
     }
@@ -399,7 +441,10 @@ impl Stack {
                         match self.admit_bio(now, io, &submission, rest.bio, rest.is_cut) {
                             StageVerdict::Pass => {}
                             StageVerdict::Hold => continue,
-                            StageVerdict::Sleep => return self.sleep_in_control(now, io, submission, rest.bio, driver),
+                            StageVerdict::Sleep => {
+                                return self
+                                    .sleep_in_control(now, io, submission, rest.bio, driver);
+                            }
                         }
                     }
                     may_merge = true;
@@ -420,7 +465,8 @@ impl Stack {
             if self.throttling.wbt.is_on() && !self.takes_place(now, io.op, id) {
                 return self.sleep_for_place(now, io, submission, id, driver);
             }
-            let Some((request, is_durable)) = self.start_request(now, &mut submission, id, place) else {
+            let Some((request, is_durable)) = self.start_request(now, &mut submission, id, place)
+            else {
                 match self.go_without_tag(now, io, submission, id, driver) {
                     Some(submitted) => return submitted,
                     None => continue,
@@ -450,7 +496,14 @@ impl Stack {
 
     /// Merges a bio with a request that it continues. Returns false if there is none.
     #[inline(always)]
-    fn try_merge<D: Driver>(&mut self, now: Instant, io: &Io, in_worker: bool, id: BioId, driver: &mut D) -> bool {
+    fn try_merge<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        in_worker: bool,
+        id: BioId,
+        driver: &mut D,
+    ) -> bool {
         if !self.merge_bio(now, io.task, in_worker, id) {
             return false;
         }
@@ -512,7 +565,10 @@ impl Stack {
             }
             Split::Cut { sectors, segments } => {
                 let bio = *bio;
-                assert!(!sectors.is_zero() && sectors < bio.sectors(), "a split leaves nothing on one side");
+                assert!(
+                    !sectors.is_zero() && sectors < bio.sectors(),
+                    "a split leaves nothing on one side"
+                );
                 let front = Bio {
                     bytes: sectors.bytes(),
                     segments,
@@ -558,10 +614,16 @@ impl Stack {
                 (Op::Write, io.flags | Flags::PREFLUSH | Flags::SYNC, 0)
             }
             _ if left == 0 => return None,
-            Op::Read | Op::Write | Op::ZoneAppend => (io.op, io.flags, self.next_data_bytes(io, submission, left)),
+            Op::Read | Op::Write | Op::ZoneAppend => {
+                (io.op, io.flags, self.next_data_bytes(io, submission, left))
+            }
             Op::Discard | Op::SecureErase => {
                 let sector = io.sector + Bytes::new(submission.built).sectors_floor();
-                let sectors = build::next_discard_sectors(sector, Bytes::new(left).sectors_floor(), &self.limits);
+                let sectors = build::next_discard_sectors(
+                    sector,
+                    Bytes::new(left).sectors_floor(),
+                    &self.limits,
+                );
                 // The caller waits for the last bio of its call only.
                 let is_last = sectors.bytes().get() == left;
                 let flags = if is_last { io.flags } else { io.flags.without(Flags::SYNC) };
@@ -569,7 +631,10 @@ impl Stack {
             }
             Op::WriteZeroes => (io.op, io.flags, build::next_zeroes_bytes(left, &self.limits)),
         };
-        if op == Op::Read && submission.path == IoPath::Direct && self.is_sync_read(io, submission.sleeps) {
+        if op == Op::Read
+            && submission.path == IoPath::Direct
+            && self.is_sync_read(io, submission.sleeps)
+        {
             flags |= Flags::SYNC;
         }
         if !self.limits.write_cache {
@@ -613,7 +678,8 @@ impl Stack {
     #[inline(always)]
     fn next_data_bytes(&self, io: &Io, submission: &Submission, left: u64) -> u64 {
         let layout = &self.layouts[io.layout.index()];
-        if layout.bio_ends().is_empty() && layout.page_offset(submission.built) + left <= PAGE_SIZE {
+        if layout.bio_ends().is_empty() && layout.page_offset(submission.built) + left <= PAGE_SIZE
+        {
             // Inside one page, nothing ends a bio.
             return left;
         }
@@ -627,7 +693,14 @@ impl Stack {
         // Where bios ended is known of a trace, by the rules of the kernel that was traced.
         let is_known = !layout.bio_ends().is_empty();
         let fill = if is_known { self.config.fill } else { self.config.fill.under(&self.rules) };
-        let bytes = build::next_bio_bytes(layout, submission.built, left, submission.path, fill, &self.limits);
+        let bytes = build::next_bio_bytes(
+            layout,
+            submission.built,
+            left,
+            submission.path,
+            fill,
+            &self.limits,
+        );
         let by_block = submission.path == IoPath::Buffered
             && io.op == Op::Write
             && self.config.buffered_path == super::DirectPath::Blkdev;
@@ -668,7 +741,8 @@ impl Stack {
         let is_durable = bio.flags.intersects(Flags::PREFLUSH.with(Flags::FUA));
         if accounted {
             let entry = &self.queues[queue.index()];
-            let in_use = || entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used());
+            let in_use =
+                || entry.tags.used() + entry.sched_tags.as_ref().map_or(0, |tags| tags.used());
             self.accounting.on_start(now, in_use);
         }
         if self.control.is_active() {

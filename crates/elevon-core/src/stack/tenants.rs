@@ -7,7 +7,9 @@ use alloc::vec::Vec;
 
 use super::submit::Submission;
 use super::{Io, Stack, Submitted};
-use crate::control::{BioCost, Cause, DISCARD_BYTES, Finished, StageId, StageVerdict, TenantControl};
+use crate::control::{
+    BioCost, Cause, DISCARD_BYTES, Finished, StageId, StageVerdict, TenantControl,
+};
 use crate::driver::Driver;
 use crate::op::{Flags, Op};
 use crate::request::{Request, State};
@@ -128,10 +130,26 @@ impl Stack {
     }
 
     /// Holds a bio while its call goes on without it.
-    fn keep_alone(&mut self, io: &Io, submission: Submission, stage: StageId, id: BioId, is_cut: bool) {
+    fn keep_alone(
+        &mut self,
+        io: &Io,
+        submission: Submission,
+        stage: StageId,
+        id: BioId,
+        is_cut: bool,
+    ) {
         let submission = submission.of_held(id, io.bytes, is_cut);
         self.calls[self.bios[id.0].io].parts += 1;
-        self.keep(id, GatedBio { io: Io { may_block: false, ..*io }, submission, stage, is_cut, asleep: false });
+        self.keep(
+            id,
+            GatedBio {
+                io: Io { may_block: false, ..*io },
+                submission,
+                stage,
+                is_cut,
+                asleep: false,
+            },
+        );
     }
 
     fn keep(&mut self, id: BioId, held: GatedBio) {
@@ -187,12 +205,14 @@ impl Stack {
         let mut released: Vec<BioId> = core::mem::take(&mut self.held.released);
         for stage in StageId::ALL {
             self.control.release(now, stage, &mut released);
-            let worker = self.held.limit_worker.filter(|_| stage.has_worker() && !released.is_empty());
+            let worker =
+                self.held.limit_worker.filter(|_| stage.has_worker() && !released.is_empty());
             if let Some(worker) = worker {
                 self.task_mut(worker).plug.begin();
             }
             for id in released.drain(..) {
-                let mut held = self.held.bios[id.index()].take().expect("a stage releases what it was given");
+                let mut held =
+                    self.held.bios[id.index()].take().expect("a stage releases what it was given");
                 debug_assert_eq!(held.stage, stage);
                 self.bios[id.0].since = now;
                 if let Some(worker) = worker {
@@ -220,7 +240,8 @@ impl Stack {
     pub fn withdraw(&mut self, now: Instant, task: TaskId, status: Status) {
         self.advance(now);
         let held = core::mem::take(&mut self.held.bios);
-        let is_of_task = |id: BioId| held[id.index()].is_some_and(|held| held.io.task == task && !held.asleep);
+        let is_of_task =
+            |id: BioId| held[id.index()].is_some_and(|held| held.io.task == task && !held.asleep);
         let mut withdrawn: Vec<BioId> = core::mem::take(&mut self.held.released);
         for stage in StageId::ALL {
             self.control.withdraw(now, stage, &is_of_task, &mut withdrawn);
@@ -239,7 +260,13 @@ impl Stack {
     }
 
     /// Continues a bio that a limiter released: asks the next limiters first.
-    fn go_on_admitted<D: Driver>(&mut self, now: Instant, held: GatedBio, id: BioId, driver: &mut D) {
+    fn go_on_admitted<D: Driver>(
+        &mut self,
+        now: Instant,
+        held: GatedBio,
+        id: BioId,
+        driver: &mut D,
+    ) {
         let GatedBio { io, submission, is_cut, asleep, .. } = held;
         let charge = self.charge_of(&io, id, !is_cut);
         let (stage, verdict) = match held.stage.next() {
@@ -384,7 +411,13 @@ impl Stack {
 
     /// Records the completion of a bio of a watched tenant.
     #[inline(never)]
-    pub(super) fn finish_bio(&mut self, now: Instant, request: RequestId, id: BioId, in_flight: bool) {
+    pub(super) fn finish_bio(
+        &mut self,
+        now: Instant,
+        request: RequestId,
+        id: BioId,
+        in_flight: bool,
+    ) {
         self.leave_scheduler(now, id, if in_flight { Cause::Device } else { Cause::Flush });
         let (bio, request) = (&self.bios[id.0], &self.requests[request]);
         self.control.on_finish(

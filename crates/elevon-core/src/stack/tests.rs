@@ -117,7 +117,10 @@ fn config(kernel: Kernel) -> StackConfig {
 }
 
 fn with_scheduler(kernel: Kernel) -> StackConfig {
-    StackConfig { scheduler: SchedulerConfig::parse("mq-deadline").expect("a scheduler that exists"), ..config(kernel) }
+    StackConfig {
+        scheduler: SchedulerConfig::parse("mq-deadline").expect("a scheduler that exists"),
+        ..config(kernel)
+    }
 }
 
 use crate::sched::{SCHEDULERS, SchedulerConfig};
@@ -178,7 +181,9 @@ impl Rig {
 
     /// Lets the worker run that was woken for a lone request, if one was.
     fn run_worker(&mut self) {
-        if let Some(at) = self.stack.next_timer().filter(|at| at.since(self.now) < Nanos::from_millis(1)) {
+        if let Some(at) =
+            self.stack.next_timer().filter(|at| at.since(self.now) < Nanos::from_millis(1))
+        {
             self.now = at;
             self.stack.handle_timers(at, &mut self.driver);
         }
@@ -213,11 +218,17 @@ impl Rig {
     }
 
     fn issued(&self) -> Vec<String> {
-        self.driver.issued.iter().map(|c| format!("{}+{}", c.sector.get(), c.bytes.get() / 512)).collect()
+        self.driver
+            .issued
+            .iter()
+            .map(|c| format!("{}+{}", c.sector.get(), c.bytes.get() / 512))
+            .collect()
     }
 
     fn done(&mut self) -> Vec<(u64, Status)> {
-        core::iter::from_fn(|| self.stack.poll_done().copied()).map(|d| (d.token, d.status)).collect()
+        core::iter::from_fn(|| self.stack.poll_done().copied())
+            .map(|d| (d.token, d.status))
+            .collect()
     }
 
     /// Returns events as `LETTER rwbs sector+n`.
@@ -328,8 +339,18 @@ fn bad_calls_fail_before_any_bio() {
     let io = Io { bytes: Bytes::new(u64::MAX / 512 * 512), ..rig.io(Op::Read, Flags::NONE, 0, 0) };
     rig.stack.submit(rig.now, io, &mut rig.driver);
     use Status::{Invalid, IoError, NotSupported};
-    let expected =
-        [IoError, NotSupported, Invalid, NotSupported, NotSupported, IoError, IoError, IoError, IoError, IoError];
+    let expected = [
+        IoError,
+        NotSupported,
+        Invalid,
+        NotSupported,
+        NotSupported,
+        IoError,
+        IoError,
+        IoError,
+        IoError,
+        IoError,
+    ];
     assert_eq!(rig.done(), (1..).zip(expected).collect::<Vec<_>>());
     assert!(rig.events().is_empty());
 }
@@ -499,19 +520,28 @@ fn random_walks_end_every_call_once() {
                     4 | 5 => (Op::Write, Flags::SYNC),
                     _ => (Op::Read, Flags::NONE),
                 };
-                let sectors = if op == Op::Flush { 0 } else { 8 * (1 + random.below(4) * random.below(100)) };
-                let io =
-                    Io { task, may_block: random.below(2) == 0, ..rig.io(op, flags, 8 * random.below(4000), sectors) };
+                let sectors =
+                    if op == Op::Flush { 0 } else { 8 * (1 + random.below(4) * random.below(100)) };
+                let io = Io {
+                    task,
+                    may_block: random.below(2) == 0,
+                    ..rig.io(op, flags, 8 * random.below(4000), sectors)
+                };
                 asked.insert(io.token, (op, sectors));
                 if random.below(3) == 0 && !std::mem::replace(&mut in_batch[task.index()], true) {
                     rig.stack.begin_batch(rig.now, task);
                 }
-                asleep[task.index()] = rig.stack.submit(rig.now, io, &mut rig.driver) == Submitted::Blocked;
-                if !asleep[task.index()] && random.below(3) == 0 && std::mem::take(&mut in_batch[task.index()]) {
+                asleep[task.index()] =
+                    rig.stack.submit(rig.now, io, &mut rig.driver) == Submitted::Blocked;
+                if !asleep[task.index()]
+                    && random.below(3) == 0
+                    && std::mem::take(&mut in_batch[task.index()])
+                {
                     rig.stack.end_batch(rig.now, task, &mut rig.driver);
                 }
             } else if !rig.driver.issued.is_empty() {
-                let command = rig.driver.issued[random.below(rig.driver.issued.len() as u64) as usize];
+                let command =
+                    rig.driver.issued[random.below(rig.driver.issued.len() as u64) as usize];
                 match random.below(12) {
                     0 => rig.complete_with(command, Status::Transport, Bytes::ZERO),
                     1 => rig.complete_with(command, Status::Medium, Bytes::ZERO),
@@ -527,13 +557,23 @@ fn random_walks_end_every_call_once() {
             }
             rig.stack.self_check();
             while let Some(task) = rig.stack.poll_unblocked() {
-                assert!(std::mem::take(&mut asleep[task.index()]), "seed {seed}: {task:?} wakes and did not sleep");
+                assert!(
+                    std::mem::take(&mut asleep[task.index()]),
+                    "seed {seed}: {task:?} wakes and did not sleep"
+                );
             }
             for task in (0..3).map(TaskId) {
-                assert_eq!(rig.stack.task_mut(task).blocked, asleep[task.index()], "seed {seed}: {task:?}");
+                assert_eq!(
+                    rig.stack.task_mut(task).blocked,
+                    asleep[task.index()],
+                    "seed {seed}: {task:?}"
+                );
             }
             for (token, status) in rig.done() {
-                assert!(ended.insert(token, status).is_none(), "seed {seed}: call {token} ended twice");
+                assert!(
+                    ended.insert(token, status).is_none(),
+                    "seed {seed}: call {token} ended twice"
+                );
             }
         }
         rig.driver.room = None;
@@ -541,7 +581,8 @@ fn random_walks_end_every_call_once() {
             while let Some(task) = rig.stack.poll_unblocked() {
                 asleep[task.index()] = false;
             }
-            for task in (0..3).filter(|&task| !asleep[task] && std::mem::take(&mut in_batch[task])) {
+            for task in (0..3).filter(|&task| !asleep[task] && std::mem::take(&mut in_batch[task]))
+            {
                 rig.stack.end_batch(rig.now, TaskId(task as u32), &mut rig.driver);
             }
             if rig.stack.ios_in_flight() == 0 {
@@ -550,7 +591,11 @@ fn random_walks_end_every_call_once() {
             match rig.driver.issued.first() {
                 Some(&command) => rig.complete(command),
                 None => {
-                    rig.now = rig.stack.next_timer().expect("nothing in the driver, so a timer").max(rig.now);
+                    rig.now = rig
+                        .stack
+                        .next_timer()
+                        .expect("nothing in the driver, so a timer")
+                        .max(rig.now);
                     rig.stack.handle_timers(rig.now, &mut rig.driver);
                 }
             }
@@ -569,9 +614,12 @@ fn random_walks_end_every_call_once() {
 /// a longer expiry until that has passed.
 fn change_a_tunable(stack: &mut Stack, random: &mut Rng) {
     let tunables = stack.scheduler().info().tunables;
-    let Some(tunable) = tunables.get(random.below(tunables.len().max(1) as u64) as usize) else { return };
+    let Some(tunable) = tunables.get(random.below(tunables.len().max(1) as u64) as usize) else {
+        return;
+    };
     let default = tunable.default.parse().unwrap_or(tunable.min);
-    let value = [tunable.min, default, tunable.max.min(default.saturating_mul(2))][random.below(3) as usize];
+    let value = [tunable.min, default, tunable.max.min(default.saturating_mul(2))]
+        [random.below(3) as usize];
     stack.set_tunable(tunable.name, value).expect("the value is in range");
     let set = stack.scheduler().tunables().into_iter().find(|(name, _)| *name == tunable.name);
     assert!(set.is_some(), "a tunable that can be set can be read");

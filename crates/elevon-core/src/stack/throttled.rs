@@ -49,7 +49,13 @@ impl Stack {
 
     /// Takes a place for a bio that is the first in its queue, or comes while the queue is empty.
     /// Returns true if it has one or needs none.
-    fn take_place(&mut self, now: Instant, id: BioId, throttled: Throttled, is_first: bool) -> bool {
+    fn take_place(
+        &mut self,
+        now: Instant,
+        id: BioId,
+        throttled: Throttled,
+        is_first: bool,
+    ) -> bool {
         if self.throttling.yields_to_io_cost && self.control.has_cost() {
             return true;
         }
@@ -72,7 +78,8 @@ impl Stack {
     /// Gives a place back. Those who wait are woken by [`Self::wake_throttled`].
     #[inline]
     pub(super) fn put_place(&mut self, now: Instant, throttled: Throttled) {
-        self.throttling.waiting[throttled as usize].is_woken |= self.throttling.wbt.put(now, throttled);
+        self.throttling.waiting[throttled as usize].is_woken |=
+            self.throttling.wbt.put(now, throttled);
     }
 
     /// Puts the task, or a worker in its place, to sleep until there is a place.
@@ -89,7 +96,11 @@ impl Stack {
         let throttled = Throttled::from_op(op, flags).expect("only these wait");
         self.counters.wbt_waits += 1;
         let submission = self.fall_asleep(now, io, submission, driver);
-        self.throttling.waiting[throttled as usize].waiters.push_back(Waiter { io: *io, submission, bio });
+        self.throttling.waiting[throttled as usize].waiters.push_back(Waiter {
+            io: *io,
+            submission,
+            bio,
+        });
         // The plug that was flushed may have given places back by merges.
         self.wake_throttled(now, driver);
         self.is_asleep(io)
@@ -98,14 +109,19 @@ impl Stack {
     /// Returns true if there is somebody to wake.
     #[inline]
     pub(super) fn wakes_throttled(&self) -> bool {
-        self.throttling.waiting.iter().any(|queue| queue.is_woken && !queue.is_waking && !queue.waiters.is_empty())
+        self.throttling
+            .waiting
+            .iter()
+            .any(|queue| queue.is_woken && !queue.is_waking && !queue.waiters.is_empty())
     }
 
     /// Wakes those who wait, in order, while there are places.
     #[inline]
     pub(super) fn wake_throttled<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         if self.wakes_throttled() {
-            Throttled::ALL.into_iter().for_each(|throttled| self.wake_places(now, throttled, driver));
+            Throttled::ALL
+                .into_iter()
+                .for_each(|throttled| self.wake_places(now, throttled, driver));
         }
     }
 
@@ -116,7 +132,9 @@ impl Stack {
         if !queue.is_woken || core::mem::replace(&mut queue.is_waking, true) {
             return;
         }
-        while let Some(&Waiter { io, submission, bio }) = self.throttling.waiting[throttled as usize].waiters.front() {
+        while let Some(&Waiter { io, submission, bio }) =
+            self.throttling.waiting[throttled as usize].waiters.front()
+        {
             if !self.take_place(now, bio, throttled, true) {
                 break;
             }

@@ -67,7 +67,14 @@ impl Stack {
     /// Records an event of a request with a sector and length that may differ from the request's
     /// own.
     #[inline]
-    pub(super) fn trace_part(&mut self, now: Instant, kind: EventKind, id: RequestId, sector: Sector, sectors: u32) {
+    pub(super) fn trace_part(
+        &mut self,
+        now: Instant,
+        kind: EventKind,
+        id: RequestId,
+        sector: Sector,
+        sectors: u32,
+    ) {
         if self.trace.is_on {
             let request = self.requests[id];
             self.record(now, kind, &request, sector, sectors);
@@ -77,14 +84,27 @@ impl Stack {
     /// Records that accounting of a request, or of a step of its flush sequence, ended, where there
     /// is such an event: with its first sector, and without its bytes, which are counted by then.
     #[inline]
-    pub(super) fn trace_done(&mut self, now: Instant, id: RequestId, sector: Sector, is_request: bool) {
+    pub(super) fn trace_done(
+        &mut self,
+        now: Instant,
+        id: RequestId,
+        sector: Sector,
+        is_request: bool,
+    ) {
         if self.rules.io_start_events {
             self.trace_part(now, EventKind::IoDone { is_request }, id, sector, 0);
         }
     }
 
     #[cold]
-    fn record(&mut self, now: Instant, kind: EventKind, request: &Request, sector: Sector, sectors: u32) {
+    fn record(
+        &mut self,
+        now: Instant,
+        kind: EventKind,
+        request: &Request,
+        sector: Sector,
+        sectors: u32,
+    ) {
         let in_completion = matches!(kind, EventKind::Complete { .. } | EventKind::IoDone { .. });
         let task = if in_completion { TaskId::IDLE } else { request.task };
         self.trace.events.push(Event {
@@ -95,7 +115,11 @@ impl Stack {
             op: request.op,
             flags: request.flags,
             // The bios carry the priority, and they are freed by then.
-            ioprio: if matches!(kind, EventKind::IoDone { .. }) { IoPrio::NONE } else { request.ioprio },
+            ioprio: if matches!(kind, EventKind::IoDone { .. }) {
+                IoPrio::NONE
+            } else {
+                request.ioprio
+            },
             sector,
             sectors,
             queue: request.queue,

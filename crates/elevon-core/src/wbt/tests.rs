@@ -30,16 +30,27 @@ fn places_by_step_on_a_queue_of_256() {
     let rows = [(0, 16, 8, 4), (1, 8, 4, 2), (2, 4, 2, 1), (3, 2, 2, 1), (4, 1, 1, 1)];
     let more = [(-1, 31, 16, 8), (-2, 61, 31, 16), (-3, 121, 61, 31), (-4, 192, 96, 48)];
     for (step, most, normal, background) in rows.into_iter().chain(more) {
-        assert_eq!(Places::from_most(depth_at(step, 256).0), Places { most, normal, background }, "step {step}");
+        assert_eq!(
+            Places::from_most(depth_at(step, 256).0),
+            Places { most, normal, background },
+            "step {step}"
+        );
     }
-    assert_eq!([depth_at(1, 1), depth_at(0, 1), depth_at(-1, 1)], [(1, false), (2, true), (2, true)]);
+    assert_eq!(
+        [depth_at(1, 1), depth_at(0, 1), depth_at(-1, 1)],
+        [(1, false), (2, true), (2, true)]
+    );
 }
 
 /// The kernel whose trace of PostgreSQL is among the test data let in 24, with 128 tags.
 #[test]
 fn a_kernel_that_has_run_for_a_while_has_grown() {
-    let grown = |queue_depth, writes| wbt(queue_depth, false).grown_to(writes, false).places.background;
-    assert_eq!([0, 4, 5, 8, 9, 24, 1000].map(|writes| grown(128, writes)), [4, 4, 8, 8, 16, 24, 24]);
+    let grown =
+        |queue_depth, writes| wbt(queue_depth, false).grown_to(writes, false).places.background;
+    assert_eq!(
+        [0, 4, 5, 8, 9, 24, 1000].map(|writes| grown(128, writes)),
+        [4, 4, 8, 8, 16, 24, 24]
+    );
     assert_eq!(grown(1, 5), 1);
     let off = Wbt::new(None, 128, false, Hz(250)).grown_to(5, false);
     assert_eq!((off.step, off.places.most), (0, 0));
@@ -137,7 +148,11 @@ fn a_cache_is_drained_before_anybody_is_woken() {
         }
         let taken = take_all(&mut wbt, ms(5000), Throttled::Write, Flags::SYNC);
         let wakes = (0..taken).map(|_| wbt.put(ms(5000), Throttled::Write));
-        wakes.enumerate().filter(|&(_, wakes)| wakes).map(|(at, _)| at as u32 + 1).collect::<Vec<_>>()
+        wakes
+            .enumerate()
+            .filter(|&(_, wakes)| wakes)
+            .map(|(at, _)| at as u32 + 1)
+            .collect::<Vec<_>>()
     };
     assert_eq!(woken(true, false), [16]);
     // Once at least two (half of 4) of the normal places (8) are free.
@@ -166,7 +181,12 @@ fn what_is_taken_is_never_more_than_the_limit() {
                     let wakes = wbt.put(now, throttled);
                     assert!(wakes || held[at] > 0, "the last one wakes whoever waits");
                 }
-                1 => wbt.on_complete(now, RequestId(step), Op::Read, Nanos::from_micros(rng.below(4000))),
+                1 => wbt.on_complete(
+                    now,
+                    RequestId(step),
+                    Op::Read,
+                    Nanos::from_micros(rng.below(4000)),
+                ),
                 2 => wbt.on_complete(now, RequestId(step), Op::Write, TARGET),
                 _ if wbt.take(now, throttled, flags) => held[at] += 1,
                 _ => assert!(held[at] > 0, "nothing is in flight, and yet there is no place"),
@@ -174,8 +194,14 @@ fn what_is_taken_is_never_more_than_the_limit() {
             assert_eq!(wbt.in_flight(), held);
             let Places { most, normal, background } = wbt.places;
             assert!(1 <= background && background <= normal.max(1) && normal <= most);
-            assert!(most <= DEFAULT_DEPTH.min(depth).max(2).max(depth * 3 / 4), "{most} of {depth}");
-            assert!(wbt.next_wakeup() < Instant::MAX || wbt.in_flight() == [0, 0], "no window, and yet writes");
+            assert!(
+                most <= DEFAULT_DEPTH.min(depth).max(2).max(depth * 3 / 4),
+                "{most} of {depth}"
+            );
+            assert!(
+                wbt.next_wakeup() < Instant::MAX || wbt.in_flight() == [0, 0],
+                "no window, and yet writes"
+            );
         }
     }
 }

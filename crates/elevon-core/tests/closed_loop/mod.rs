@@ -83,7 +83,8 @@ struct Device {
 
 impl Device {
     fn begin(&mut self, now: Instant, command: &Command) {
-        let transfer = (command.bytes.get() * 1_000_000_000).checked_div(self.model.bandwidth).unwrap_or(0);
+        let transfer =
+            (command.bytes.get() * 1_000_000_000).checked_div(self.model.bandwidth).unwrap_or(0);
         let crowd = self.model.crowding * self.busy.len() as u64;
         let end = now + self.model.latency + Nanos::new(transfer + crowd);
         self.busy.push(Reverse((end, command.sequence, command.request.0, command.bytes.get())));
@@ -126,12 +127,16 @@ pub(crate) fn run(
         max_hw_sectors: Sectors::new(65536),
         ..QueueLimits::default()
     };
-    let mut config = StackConfig { kernel: Kernel::V6_18, ..StackConfig::new(limits, Sectors::new(1 << 22), 1, 128) };
+    let mut config = StackConfig {
+        kernel: Kernel::V6_18,
+        ..StackConfig::new(limits, Sectors::new(1 << 22), 1, 128)
+    };
     config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
     config.set("max_sectors_kb", "512").expect("a setting");
     let mut stack = Stack::new(config).expect("a stack");
     for (index, &(parent, weight)) in tenants.iter().enumerate() {
-        let tenant = stack.control_mut().add_tenant(TenantId(parent)).expect("a parent that exists");
+        let tenant =
+            stack.control_mut().add_tenant(TenantId(parent)).expect("a parent that exists");
         assert_eq!(tenant.index(), index + 1);
         stack.set_group(tenant, weight);
     }
@@ -156,7 +161,11 @@ pub(crate) fn run(
     let mut held: Vec<VecDeque<u64>> = vec![VecDeque::new(); processes.len()];
     let (mut now, end) = (Instant::ZERO, Instant::ZERO + length);
     loop {
-        let next = [device.busy.peek().map(|Reverse(c)| c.0), stack.next_timer(), todo.peek().map(|Reverse(t)| t.0)];
+        let next = [
+            device.busy.peek().map(|Reverse(c)| c.0),
+            stack.next_timer(),
+            todo.peek().map(|Reverse(t)| t.0),
+        ];
         let Some(at) = next.into_iter().flatten().min().filter(|&at| at < end) else { break };
         now = now.max(at);
         while let Some(&Reverse((at, sequence, request, bytes))) = device.busy.peek()
@@ -167,7 +176,8 @@ pub(crate) fn run(
                 device.begin(now, &command);
             }
             let request = elevon_core::units::RequestId(request);
-            let completion = Completion { request, sequence, status: Status::Ok, bytes: Bytes::new(bytes) };
+            let completion =
+                Completion { request, sequence, status: Status::Ok, bytes: Bytes::new(bytes) };
             stack.handle_completion(now, completion, &mut device);
         }
         if stack.next_timer().is_some_and(|at| at <= now) {
@@ -196,7 +206,8 @@ pub(crate) fn run(
                 continue;
             }
             let blocks = source.what.sectors * 512 / source.what.bytes;
-            let block = if source.what.sequential { source.position % blocks } else { rng.below(blocks) };
+            let block =
+                if source.what.sequential { source.position % blocks } else { rng.below(blocks) };
             source.position += 1;
             source.submitted[token as usize] = now;
             let io = Io {

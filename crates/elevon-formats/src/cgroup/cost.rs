@@ -80,7 +80,8 @@ pub struct CostModel {
 }
 
 const QOS_KEYS: [&str; 8] = ["enable", "ctrl", "rpct", "rlat", "wpct", "wlat", "min", "max"];
-const MODEL_KEYS: [&str; 8] = ["ctrl", "model", "rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
+const MODEL_KEYS: [&str; 8] =
+    ["ctrl", "model", "rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
 
 pub(super) fn qos(line: &str) -> Result<Line<'_>, FileError> {
     let line = pairs(line, &QOS_KEYS)?;
@@ -103,14 +104,16 @@ impl CostQos {
     fn set(&mut self, key: &str, value: &str) -> Result<(), (Refusal, String)> {
         let share = || {
             let range = || (Refusal::Invalid, "out of range 0.00 to 100.00 %".to_owned());
-            percent(value).and_then(|share| if share <= 10_000 { Ok(Some(share)) } else { Err(range()) })
+            percent(value)
+                .and_then(|share| if share <= 10_000 { Ok(Some(share)) } else { Err(range()) })
         };
         let rate = || percent(value).map(|rate| Some(rate.clamp(100, 1_000_000)));
         let time = || micros(&format!("{key}="), value);
         match key {
             "enable" => {
                 let bad = || (Refusal::Invalid, "expected 0 or 1".to_owned());
-                self.enable = Some(["0", "1"].iter().position(|word| *word == value).ok_or_else(bad)? == 1);
+                self.enable =
+                    Some(["0", "1"].iter().position(|word| *word == value).ok_or_else(bad)? == 1);
             }
             "ctrl" => self.ctrl = Some(CostControl::parse(value)?),
             "rpct" => self.rpct = share()?,
@@ -219,6 +222,7 @@ impl CostModel {
 }
 
 fn join(keys: [&str; 8], values: [Option<String>; 8]) -> String {
-    let pairs = keys.into_iter().zip(values).filter_map(|(key, value)| Some(format!("{key}={}", value?)));
+    let pairs =
+        keys.into_iter().zip(values).filter_map(|(key, value)| Some(format!("{key}={}", value?)));
     pairs.collect::<Vec<_>>().join(" ")
 }

@@ -14,7 +14,8 @@ pub(super) fn check(word: &Token<'_>) -> Result<(), FileError> {
         return Ok(());
     }
     if text.contains(':') && !text.starts_with('/') {
-        let numbers = text.split_once(':').and_then(|(major, minor)| Some((number(major)?, number(minor)?)));
+        let numbers =
+            text.split_once(':').and_then(|(major, minor)| Some((number(major)?, number(minor)?)));
         let Some((major, minor)) = numbers else {
             return Err(word.refused(Refusal::Invalid, "expected a device as MAJ:MIN, such as 8:0"));
         };
@@ -22,20 +23,28 @@ pub(super) fn check(word: &Token<'_>) -> Result<(), FileError> {
             && minor % minors != 0
         {
             let disk = minor - minor % minors;
-            let message = format!("a partition has no limits of its own; write {major}:{disk} for the whole device");
+            let message = format!(
+                "a partition has no limits of its own; write {major}:{disk} for the whole device"
+            );
             return Err(word.refused(Refusal::NoDevice, message));
         }
         return Ok(());
     }
     let name = text.rsplit('/').next().unwrap_or_default();
     let is_bare_number = name == text && name.starts_with(|c: char| c.is_ascii_digit());
-    if name.is_empty() || is_bare_number || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:+@".contains(&b)) {
-        return Err(word.refused(Refusal::Invalid, "expected a device as MAJ:MIN, a path or a name"));
+    if name.is_empty()
+        || is_bare_number
+        || !name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.:+@".contains(&b))
+    {
+        return Err(
+            word.refused(Refusal::Invalid, "expected a device as MAJ:MIN, a path or a name")
+        );
     }
     match whole(name) {
         Some(disk) => {
             let disk = format!("{}{disk}", &text[..text.len() - name.len()]);
-            let message = format!("a partition has no limits of its own; write {disk} for the whole device");
+            let message =
+                format!("a partition has no limits of its own; write {disk} for the whole device");
             Err(word.refused(Refusal::NoDevice, message))
         }
         None => Ok(()),
@@ -62,13 +71,15 @@ fn whole(name: &str) -> Option<&str> {
         return None;
     }
     let letters = |prefix: &str| {
-        stem.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase()))
+        stem.strip_prefix(prefix)
+            .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_lowercase()))
     };
     if ["sd", "vd", "xvd", "hd"].into_iter().any(letters) {
         return Some(stem);
     }
     let disk = stem.strip_suffix('p')?;
     let is_numbered = disk.ends_with(|c: char| c.is_ascii_digit());
-    (is_numbered && ["nvme", "mmcblk", "nbd", "loop"].into_iter().any(|prefix| disk.starts_with(prefix)))
-        .then_some(disk)
+    (is_numbered
+        && ["nvme", "mmcblk", "nbd", "loop"].into_iter().any(|prefix| disk.starts_with(prefix)))
+    .then_some(disk)
 }

@@ -137,10 +137,11 @@ pub(super) fn parse(line: &str) -> Result<Line<'_>, FileError> {
             Cap::Unlimited
         } else {
             let write = format!("{name}=");
-            let rate = kernel_number(&write, value, key.counts()).map_err(|(refusal, message)| {
-                let or = if refusal == Refusal::Invalid { ", or max" } else { "" };
-                word.refused(refusal, message + or)
-            })?;
+            let rate =
+                kernel_number(&write, value, key.counts()).map_err(|(refusal, message)| {
+                    let or = if refusal == Refusal::Invalid { ", or max" } else { "" };
+                    word.refused(refusal, message + or)
+                })?;
             match rate {
                 0 => {
                     return Err(word.refused(

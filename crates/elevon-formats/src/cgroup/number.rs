@@ -33,20 +33,32 @@ fn meant(suffix: &str) -> impl Iterator<Item = (String, u64, bool)> {
     let units = prefix.map(|Prefix { letter, decimal, binary }| {
         [(letter.to_owned(), decimal, false), (format!("{letter}i"), binary, true)]
     });
-    units.into_iter().flatten().filter(move |(_, _, binary)| if *binary { !is_decimal } else { !is_binary })
+    units
+        .into_iter()
+        .flatten()
+        .filter(move |(_, _, binary)| if *binary { !is_decimal } else { !is_binary })
 }
 
 /// Parses a decimal number of a kernel file. The kernel reads the leading digits and silently
 /// ignores the rest; here the rest is an error that says what to write. `key` is the prefix of the
 /// suggested text.
-pub(super) fn kernel_number(key: &str, text: &str, counts: Counts) -> Result<u64, (Refusal, String)> {
+pub(super) fn kernel_number(
+    key: &str,
+    text: &str,
+    counts: Counts,
+) -> Result<u64, (Refusal, String)> {
     let digits = text.len() - text.trim_start_matches(|c: char| c.is_ascii_digit()).len();
     let (number, rest) = text.split_at(digits);
     if number.is_empty() {
         let word = counts.word();
-        return Err((Refusal::Invalid, format!("expected a whole number of {word} in decimal digits")));
+        return Err((
+            Refusal::Invalid,
+            format!("expected a whole number of {word} in decimal digits"),
+        ));
     }
-    let value = number.parse::<u64>().map_err(|_| (Refusal::Range, format!("{number} is more than {}", u64::MAX)));
+    let value = number
+        .parse::<u64>()
+        .map_err(|_| (Refusal::Range, format!("{number} is more than {}", u64::MAX)));
     if rest.is_empty() {
         return value;
     }
@@ -74,7 +86,11 @@ pub(super) fn kernel_number(key: &str, text: &str, counts: Counts) -> Result<u64
 /// Parses a percentage with up to two decimals. Returns hundredths of a percent.
 pub(super) fn percent(text: &str) -> Result<u32, (Refusal, String)> {
     let bad = || {
-        (Refusal::Invalid, "expected a percentage with up to two decimals, without a sign, such as 95.00".to_owned())
+        (
+            Refusal::Invalid,
+            "expected a percentage with up to two decimals, without a sign, such as 95.00"
+                .to_owned(),
+        )
     };
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
@@ -128,12 +144,17 @@ mod tests {
 
     #[test]
     fn percentages_have_two_decimals() {
-        for (text, hundredths) in [("95", 9500), ("95.5", 9550), ("0.01", 1), ("100.00", 10_000), ("0", 0)] {
+        for (text, hundredths) in
+            [("95", 9500), ("95.5", 9550), ("0.01", 1), ("100.00", 10_000), ("0", 0)]
+        {
             assert_eq!(percent(text), Ok(hundredths), "{text}");
         }
         for text in ["", "95.", ".5", "1.234", "-1", "95%", "99999999", "42949672.96", "1e2"] {
             assert!(percent(text).is_err(), "{text}");
         }
-        assert_eq!((percent_text(9505), percent_text(1_000_000)), ("95.05".to_owned(), "10000.00".to_owned()));
+        assert_eq!(
+            (percent_text(9505), percent_text(1_000_000)),
+            ("95.05".to_owned(), "10000.00".to_owned())
+        );
     }
 }

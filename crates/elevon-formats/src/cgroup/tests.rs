@@ -20,9 +20,17 @@ fn refusal(file: &str, line: &str) -> (Refusal, String) {
 #[test]
 fn io_max_as_the_kernel_takes_it() {
     for (line, kind, words) in [
-        ("8:0 rbps=0", Refusal::Range, "rbps=0: 0 is no limit that can be set; write rbps=max to lift it (ERANGE)"),
+        (
+            "8:0 rbps=0",
+            Refusal::Range,
+            "rbps=0: 0 is no limit that can be set; write rbps=max to lift it (ERANGE)",
+        ),
         ("8:0 rbps=1", Refusal::Invalid, "rbps=1: the smallest limit is 2 (EINVAL)"),
-        ("8:0 rbps=4096 foo=5", Refusal::Invalid, "foo=5: unknown key; there are rbps, wbps, riops, wiops (EINVAL)"),
+        (
+            "8:0 rbps=4096 foo=5",
+            Refusal::Invalid,
+            "foo=5: unknown key; there are rbps, wbps, riops, wiops (EINVAL)",
+        ),
         ("8:0 rbsp=5", Refusal::Invalid, "rbsp=5: unknown key"),
         ("8:0 rbp=5", Refusal::Invalid, "rbp=5: unknown key (did you mean `rbps`?)"),
         ("8:0 rbps", Refusal::Invalid, "rbps: expected KEY=VALUE, where KEY is one of"),
@@ -74,8 +82,16 @@ fn io_max_as_the_kernel_takes_it() {
     ] {
         assert_eq!(set("io.max", line), Setting::IoMax(max), "{line}");
     }
-    let whole = IoMax { rbps: at(1048576), wbps: Some(Cap::Unlimited), riops: Some(Cap::Unlimited), wiops: at(120) };
-    assert_eq!(Setting::IoMax(whole).text(Some("8:0")), "8:0 rbps=1048576 wbps=max riops=max wiops=120");
+    let whole = IoMax {
+        rbps: at(1048576),
+        wbps: Some(Cap::Unlimited),
+        riops: Some(Cap::Unlimited),
+        wiops: at(120),
+    };
+    assert_eq!(
+        Setting::IoMax(whole).text(Some("8:0")),
+        "8:0 rbps=1048576 wbps=max riops=max wiops=120"
+    );
 }
 
 #[test]
@@ -90,7 +106,9 @@ fn the_place_of_an_error_is_the_word_at_fault() {
 #[test]
 fn limits_of_v1() {
     use LimitKey::{Rbps, Riops, Wbps, Wiops};
-    for (file, key) in [("read_bps", Rbps), ("write_bps", Wbps), ("read_iops", Riops), ("write_iops", Wiops)] {
+    for (file, key) in
+        [("read_bps", Rbps), ("write_bps", Wbps), ("read_iops", Riops), ("write_iops", Wiops)]
+    {
         let file = format!("blkio.throttle.{file}_device");
         assert_eq!(set(&file, "8:0 1048576"), Setting::Flat(key, Cap::At(1048576)));
         assert_eq!(set(&file, "1"), Setting::Flat(key, Cap::At(1)));
@@ -147,10 +165,19 @@ fn the_weight_in_force_after_several_writes() {
         (&["8:0 900", "8:0 default", "300"], 300, 300),
         (&["200", "8:0 900", "8:0 default"], 900, 200),
     ] {
-        let of = |file: &str| Weights::of(&lines.iter().map(|line| set(file, line)).collect::<Vec<_>>());
-        assert_eq!((of("io.bfq.weight").bfq, of("io.weight").cost.effective()), (bfq, cost), "{lines:?}");
+        let of =
+            |file: &str| Weights::of(&lines.iter().map(|line| set(file, line)).collect::<Vec<_>>());
+        assert_eq!(
+            (of("io.bfq.weight").bfq, of("io.weight").cost.effective()),
+            (bfq, cost),
+            "{lines:?}"
+        );
     }
-    let ours = Weights::of(&[set("io.bfq.weight", "8:0 900"), set("io.weight", "8:0 900"), Setting::Weight(5000)]);
+    let ours = Weights::of(&[
+        set("io.bfq.weight", "8:0 900"),
+        set("io.weight", "8:0 900"),
+        Setting::Weight(5000),
+    ]);
     assert_eq!((ours.bfq, ours.cost.effective()), (1000, 900), "`weight` is a default of both");
 }
 
@@ -160,16 +187,22 @@ fn classes_by_kernel() {
         assert_eq!(set("io.prio.class", policy.name()), Setting::Class(policy));
     }
     assert_eq!(set("blkio.prio.class", " idle\n"), Setting::Class(PrioPolicy::Idle));
-    assert!(refusal("io.prio.class", "restrict_to_be").1.contains("did you mean `restrict-to-be`?"));
-    let old = parse("io.prio.class", "promote-to-rt", &Kernel::V6_1.rules()).unwrap_err().to_string();
+    assert!(
+        refusal("io.prio.class", "restrict_to_be").1.contains("did you mean `restrict-to-be`?")
+    );
+    let old =
+        parse("io.prio.class", "promote-to-rt", &Kernel::V6_1.rules()).unwrap_err().to_string();
     assert!(old.contains("6.5 and later") && old.contains("none-to-rt"), "{old}");
 }
 
 #[test]
 fn latency_targets() {
-    for (line, us) in
-        [("8:0 target=5000", Some(5000)), ("target=max", None), ("8:0 target=0", None), ("target=1", Some(1))]
-    {
+    for (line, us) in [
+        ("8:0 target=5000", Some(5000)),
+        ("target=max", None),
+        ("8:0 target=0", None),
+        ("target=1", Some(1)),
+    ] {
         assert_eq!(set("io.latency", line), Setting::Latency(us.map(Nanos::from_micros)), "{line}");
     }
     for (line, words) in [
@@ -178,13 +211,18 @@ fn latency_targets() {
         ("", "expected KEY=VALUE"),
         ("target=18446744073709552", "more than 18446744073709551 us"),
     ] {
-        assert!(refusal("io.latency", line).1.contains(words), "{line}: {}", refusal("io.latency", line).1);
+        assert!(
+            refusal("io.latency", line).1.contains(words),
+            "{line}: {}",
+            refusal("io.latency", line).1
+        );
     }
 }
 
 #[test]
 fn cost_of_the_device() {
-    let line = "8:0 enable=1 ctrl=user rpct=95.00 rlat=5000 wpct=0.50 wlat=10000 min=50.00 max=150.00";
+    let line =
+        "8:0 enable=1 ctrl=user rpct=95.00 rlat=5000 wpct=0.50 wlat=10000 min=50.00 max=150.00";
     let qos = CostQos {
         enable: Some(true),
         ctrl: Some(CostControl::User),
@@ -199,8 +237,12 @@ fn cost_of_the_device() {
     assert_eq!(Setting::CostQos(qos).text(Some("8:0")), line);
     let preset = Preset::Hdd.qos();
     assert_eq!(CostQos::default().over(preset), preset);
-    assert_eq!(CostQos { rpct: Some(1), ..CostQos::default() }.over(preset), Qos { rpct: 1, ..preset });
-    let switch = CostQos { enable: Some(true), ctrl: Some(CostControl::Auto), ..CostQos::default() };
+    assert_eq!(
+        CostQos { rpct: Some(1), ..CostQos::default() }.over(preset),
+        Qos { rpct: 1, ..preset }
+    );
+    let switch =
+        CostQos { enable: Some(true), ctrl: Some(CostControl::Auto), ..CostQos::default() };
     assert!(qos.is_of_user() && !switch.is_of_user());
     let clamped = CostQos { min: Some(100), max: Some(1_000_000), ..CostQos::default() };
     assert_eq!(set("io.cost.qos", "min=0.5 max=20000"), Setting::CostQos(clamped));
@@ -213,7 +255,11 @@ fn cost_of_the_device() {
         ("rlat=5ms", "the kernel reads 5 us"),
         ("latency=5", "unknown key"),
     ] {
-        assert!(refusal("io.cost.qos", line).1.contains(words), "{line}: {}", refusal("io.cost.qos", line).1);
+        assert!(
+            refusal("io.cost.qos", line).1.contains(words),
+            "{line}: {}",
+            refusal("io.cost.qos", line).1
+        );
     }
     let line = "8:0 ctrl=user model=linear rbps=174019176 rseqiops=41708 rrandiops=370 wbps=178075866 wseqiops=42705 wrandiops=378";
     let model = CostModel {
@@ -228,9 +274,16 @@ fn cost_of_the_device() {
     };
     assert_eq!(set("io.cost.model", line), Setting::CostModel(model));
     assert_eq!(Setting::CostModel(model).text(Some("8:0")), line);
-    for (line, words) in [("model=cubic", "linear"), ("rbps=-1", "whole number"), ("rbps=1G", "rbps=1000000000 for 1G")]
-    {
-        assert!(refusal("io.cost.model", line).1.contains(words), "{line}: {}", refusal("io.cost.model", line).1);
+    for (line, words) in [
+        ("model=cubic", "linear"),
+        ("rbps=-1", "whole number"),
+        ("rbps=1G", "rbps=1000000000 for 1G"),
+    ] {
+        assert!(
+            refusal("io.cost.model", line).1.contains(words),
+            "{line}: {}",
+            refusal("io.cost.model", line).1
+        );
     }
 }
 
@@ -289,10 +342,22 @@ fn rules_of_io_throttle() {
 #[test]
 fn the_table_agrees_with_the_parsers() {
     for file in FILES {
-        assert!(!file.syntax.is_empty() && !file.range.is_empty() && !file.default.is_empty() && !file.help.is_empty());
-        assert_eq!(FILES.iter().filter(|other| other.name == file.name).count(), 1, "{}", file.name);
-        let good = ["8:0 rbps=2", "8:0 5", "5", "idle", "target=5", "enable=1", "ctrl=auto", "/dev/sda:0"];
-        let mut taken = good.iter().filter_map(|line| file.parse(line, &Kernel::V6_18.rules()).ok());
+        assert!(
+            !file.syntax.is_empty()
+                && !file.range.is_empty()
+                && !file.default.is_empty()
+                && !file.help.is_empty()
+        );
+        assert_eq!(
+            FILES.iter().filter(|other| other.name == file.name).count(),
+            1,
+            "{}",
+            file.name
+        );
+        let good =
+            ["8:0 rbps=2", "8:0 5", "5", "idle", "target=5", "enable=1", "ctrl=auto", "/dev/sda:0"];
+        let mut taken =
+            good.iter().filter_map(|line| file.parse(line, &Kernel::V6_18.rules()).ok());
         let line = taken.next().unwrap_or_else(|| panic!("{}: none of the lines", file.name));
         assert_eq!(line.setting.place(), file.place, "{}", file.name);
         assert!(

@@ -12,29 +12,50 @@ const PATH: &str = "where DEV is a path such as /dev/sda";
 
 /// Parses `[DEV:]0`, `[DEV:]LIMIT:0`, `[DEV:]LIMIT:1[:BUCKET]`. A device is a path, as in the
 /// kernel: a bare name could as well be a mistyped limit.
-pub(super) fn parse(line: &str, setting: fn(Option<Limit>) -> Setting) -> Result<Line<'_>, FileError> {
+pub(super) fn parse(
+    line: &str,
+    setting: fn(Option<Limit>) -> Setting,
+) -> Result<Line<'_>, FileError> {
     let body = line.trim_matches([' ', '\t']);
     let at = |text: &str| text.as_ptr() as usize - line.as_ptr() as usize;
-    let mut fields: Vec<Token<'_>> = body.split(':').map(|text| Token { text, at: at(text) }).collect();
+    let mut fields: Vec<Token<'_>> =
+        body.split(':').map(|text| Token { text, at: at(text) }).collect();
     let device = fields[0].text.starts_with('/').then(|| fields.remove(0));
     if let Some(device) = &device {
         device::check(device)?;
     }
     let (limit, strategy, bucket) = match fields.as_slice() {
-        [] => return Err(refused(line, format!("{body}: expected a limit after the device; 0 deletes the rule"))),
+        [] => {
+            return Err(refused(
+                line,
+                format!("{body}: expected a limit after the device; 0 deletes the rule"),
+            ));
+        }
         [limit] => (limit, None, None),
         [limit, strategy] => (limit, Some(strategy), None),
         [limit, strategy, bucket] => (limit, Some(strategy), Some(bucket)),
-        _ => return Err(refused(line, format!("{body}: expected [DEV:]LIMIT:STRATEGY[:BUCKET], {PATH}"))),
+        _ => {
+            return Err(refused(
+                line,
+                format!("{body}: expected [DEV:]LIMIT:STRATEGY[:BUCKET], {PATH}"),
+            ));
+        }
     };
-    let what = if device.is_some() { "a limit".to_owned() } else { format!("DEV:LIMIT, {PATH}, or a limit") };
+    let what = if device.is_some() {
+        "a limit".to_owned()
+    } else {
+        format!("DEV:LIMIT, {PATH}, or a limit")
+    };
     let rate = amount(limit, &what)?;
     let rule = match strategy {
         Some(strategy) => Some(Limit { rate, policy: policy(rate, strategy, bucket)? }),
         None if rate == 0 => None,
         None => {
             let message = "expected a strategy after the limit";
-            return Err(refused(line, format!("{body}: {message}: {body}:0 leaky bucket, {body}:1 token bucket")));
+            return Err(refused(
+                line,
+                format!("{body}: {message}: {body}:0 leaky bucket, {body}:1 token bucket"),
+            ));
         }
     };
     let rule = rule.filter(|rule| rule.rate > 0);
@@ -50,20 +71,29 @@ fn amount(word: &Token<'_>, what: &str) -> Result<u64, FileError> {
     })
 }
 
-fn policy(rate: u64, strategy: &Token<'_>, bucket: Option<&Token<'_>>) -> Result<Policy, FileError> {
+fn policy(
+    rate: u64,
+    strategy: &Token<'_>,
+    bucket: Option<&Token<'_>>,
+) -> Result<Policy, FileError> {
     match (strategy.text, bucket) {
         ("0", None) => Ok(Policy::Leaky),
         ("0", Some(word)) => {
-            let message =
-                format!("a leaky bucket (strategy 0) has no size; leave it out, or write DEV:LIMIT:0, {PATH}");
+            let message = format!(
+                "a leaky bucket (strategy 0) has no size; leave it out, or write DEV:LIMIT:0, {PATH}"
+            );
             Err(word.refused(Refusal::Invalid, message))
         }
         ("1", None) => Ok(Policy::Token { bucket: rate }),
         ("1", Some(word)) => match amount(word, "a bucket")? {
-            0 => Err(word.refused(Refusal::Invalid, "a bucket of 0 lets nothing pass; leave it out for the limit")),
+            0 => Err(word.refused(
+                Refusal::Invalid,
+                "a bucket of 0 lets nothing pass; leave it out for the limit",
+            )),
             bucket => Ok(Policy::Token { bucket }),
         },
-        _ => Err(strategy.refused(Refusal::Invalid, "expected strategy 0 (leaky bucket) or 1 (token bucket)")),
+        _ => Err(strategy
+            .refused(Refusal::Invalid, "expected strategy 0 (leaky bucket) or 1 (token bucket)")),
     }
 }
 

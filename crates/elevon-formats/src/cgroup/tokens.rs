@@ -15,7 +15,11 @@ pub(super) struct Token<'a> {
 impl<'a> Token<'a> {
     /// Returns an error about the word.
     pub(super) fn refused(&self, refusal: Refusal, message: impl std::fmt::Display) -> FileError {
-        FileError { refusal, span: self.at..self.at + self.text.len(), message: format!("{}: {message}", self.text) }
+        FileError {
+            refusal,
+            span: self.at..self.at + self.text.len(),
+            message: format!("{}: {message}", self.text),
+        }
     }
 
     /// Returns key and value of `KEY=VALUE`.
@@ -52,18 +56,25 @@ pub(super) fn pairs<'a>(line: &'a str, keys: &[&str]) -> Result<Pairs<'a>, FileE
     }
     for word in words {
         let Some((key, value)) = word.pair() else {
-            return Err(
-                word.refused(Refusal::Invalid, format!("expected KEY=VALUE, where KEY is one of {}", keys.join(", ")))
-            );
+            return Err(word.refused(
+                Refusal::Invalid,
+                format!("expected KEY=VALUE, where KEY is one of {}", keys.join(", ")),
+            ));
         };
         if !keys.contains(&key) {
             let meant = did_you_mean(key, keys.iter().copied());
-            return Err(word.refused(Refusal::Invalid, format!("unknown key{meant}; there are {}", keys.join(", "))));
+            return Err(word.refused(
+                Refusal::Invalid,
+                format!("unknown key{meant}; there are {}", keys.join(", ")),
+            ));
         }
         all.pairs.push((key, value, word));
     }
     if all.pairs.is_empty() {
-        return Err(refused(line, format!("expected KEY=VALUE, where KEY is one of {}", keys.join(", "))));
+        return Err(refused(
+            line,
+            format!("expected KEY=VALUE, where KEY is one of {}", keys.join(", ")),
+        ));
     }
     Ok(all)
 }

@@ -29,7 +29,8 @@ impl WeightFile {
         match self {
             Self::Default(weight) => format!("default {weight}"),
             Self::Device(weight) => {
-                let weight = weight.map_or_else(|| "default".to_owned(), |weight| weight.to_string());
+                let weight =
+                    weight.map_or_else(|| "default".to_owned(), |weight| weight.to_string());
                 // The weight of a device must follow the name of a device.
                 format!("{} {weight}", device.unwrap_or("device"))
             }
@@ -83,7 +84,9 @@ impl Weights {
     /// keeps the weight in force. So on one device the number that was written last holds.
     pub const fn take(&mut self, setting: &Setting) {
         match *setting {
-            Setting::BfqWeight(WeightFile::Default(weight) | WeightFile::Device(Some(weight))) => self.bfq = weight,
+            Setting::BfqWeight(WeightFile::Default(weight) | WeightFile::Device(Some(weight))) => {
+                self.bfq = weight
+            }
             Setting::IoWeight(WeightFile::Default(weight)) => self.cost.default = weight,
             Setting::IoWeight(WeightFile::Device(weight)) => self.cost.device = weight,
             Setting::Weight(weight) => {
@@ -109,17 +112,29 @@ impl Weights {
 pub(super) fn parse_number(line: &str) -> Result<Line<'_>, FileError> {
     match tokens(line).as_slice() {
         [_] => parse(line, BFQ_WEIGHT_MAX, Setting::BfqWeight),
-        _ => Err(refused(line, "expected a weight alone; blkio.bfq.weight_device takes `DEV WEIGHT`")),
+        _ => Err(refused(
+            line,
+            "expected a weight alone; blkio.bfq.weight_device takes `DEV WEIGHT`",
+        )),
     }
 }
 
 /// Parses `N`, `default N`, `DEV N`, `DEV default`.
-pub(super) fn parse(line: &str, most: u16, setting: fn(WeightFile) -> Setting) -> Result<Line<'_>, FileError> {
+pub(super) fn parse(
+    line: &str,
+    most: u16,
+    setting: fn(WeightFile) -> Setting,
+) -> Result<Line<'_>, FileError> {
     let words = tokens(line);
     let (device, value) = match words.as_slice() {
         [value] => (None, value),
         [device, value] => (Some(device).filter(|word| word.text != "default"), value),
-        _ => return Err(refused(line, "expected a weight, `default WEIGHT`, `DEV WEIGHT` or `DEV default`")),
+        _ => {
+            return Err(refused(
+                line,
+                "expected a weight, `default WEIGHT`, `DEV WEIGHT` or `DEV default`",
+            ));
+        }
     };
     if let Some(device) = device {
         device::check(device)?;
@@ -127,15 +142,21 @@ pub(super) fn parse(line: &str, most: u16, setting: fn(WeightFile) -> Setting) -
     let weight = if device.is_some() && value.text == "default" {
         None
     } else {
-        let weight =
-            kernel_number("", value.text, Counts::Plain("as weight")).map_err(|(refusal, message)| match refusal {
+        let weight = kernel_number("", value.text, Counts::Plain("as weight")).map_err(
+            |(refusal, message)| match refusal {
                 Refusal::Misread => value.refused(refusal, message),
                 Refusal::Invalid | Refusal::Range | Refusal::NoDevice => {
                     value.refused(Refusal::Invalid, format!("expected a weight from 1 to {most}"))
                 }
-            })?;
+            },
+        )?;
         let out = || value.refused(Refusal::Invalid, format!("out of range 1 to {most}"));
-        Some(u16::try_from(weight).ok().filter(|weight| (1..=most).contains(weight)).ok_or_else(out)?)
+        Some(
+            u16::try_from(weight)
+                .ok()
+                .filter(|weight| (1..=most).contains(weight))
+                .ok_or_else(out)?,
+        )
     };
     let file = match (device, weight) {
         (None, Some(weight)) => WeightFile::Default(weight),
@@ -147,13 +168,16 @@ pub(super) fn parse(line: &str, most: u16, setting: fn(WeightFile) -> Setting) -
 /// Parses `io.prio.class`.
 pub(super) fn class<'a>(line: &'a str, rules: &Rules) -> Result<Line<'a>, FileError> {
     let word = line.trim_matches([' ', '\t']);
-    let policy = parse_class(word, rules).map_err(|message| refused(line, format!("{word}: {message}")))?;
+    let policy =
+        parse_class(word, rules).map_err(|message| refused(line, format!("{word}: {message}")))?;
     Ok(Line { device: None, setting: Setting::Class(policy) })
 }
 
 /// Returns the policy of a word, under a kernel's rules.
 pub(crate) fn parse_class(word: &str, rules: &Rules) -> Result<PrioPolicy, Complaint> {
-    let known = || PrioPolicy::ALL.into_iter().filter(|policy| policy.is_known(rules)).map(PrioPolicy::name);
+    let known = || {
+        PrioPolicy::ALL.into_iter().filter(|policy| policy.is_known(rules)).map(PrioPolicy::name)
+    };
     match PrioPolicy::from_name(word) {
         Some(policy) if policy.is_known(rules) => Ok(policy),
         Some(_) => Err(Problem::Unsupported.because(format!(

@@ -23,7 +23,9 @@ pub(crate) fn evaluate(text: &str, unit: impl Fn(&str) -> Option<u64>) -> Result
     let value = expression.sum()?;
     match expression.rest.trim_start() {
         "" => Ok(value),
-        rest => Err(Problem::Malformed.because(format!("`{rest}` is left over after the expression"))),
+        rest => {
+            Err(Problem::Malformed.because(format!("`{rest}` is left over after the expression")))
+        }
     }
 }
 
@@ -39,7 +41,8 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
         let mut left = self.product()?;
         while let Some(operator) = self.take(&['+', '-']) {
             let right = self.product()?;
-            let value = if operator == '+' { left.checked_add(right) } else { left.checked_sub(right) };
+            let value =
+                if operator == '+' { left.checked_add(right) } else { left.checked_sub(right) };
             left = value.ok_or_else(too_large)?;
         }
         Ok(left)
@@ -64,9 +67,8 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
 
     fn power(&mut self) -> Result<i128, Complaint> {
         if self.depth >= NESTING {
-            return Err(
-                Problem::TooMany.because(format!("more than {NESTING} levels of parentheses, signs and powers"))
-            );
+            return Err(Problem::TooMany
+                .because(format!("more than {NESTING} levels of parentheses, signs and powers")));
         }
         self.depth += 1;
         let value = self.power_inside();
@@ -86,32 +88,39 @@ impl<U: Fn(&str) -> Option<u64>> Expression<'_, U> {
             return Ok(base);
         }
         let exponent = self.power()?;
-        let exponent =
-            u32::try_from(exponent).map_err(|_| Problem::OutOfRange.because("an exponent is 0 or more, and small"))?;
+        let exponent = u32::try_from(exponent)
+            .map_err(|_| Problem::OutOfRange.because("an exponent is 0 or more, and small"))?;
         base.checked_pow(exponent).ok_or_else(too_large)
     }
 
     fn atom(&mut self) -> Result<i128, Complaint> {
         if self.take(&['(']).is_some() {
             let value = self.sum()?;
-            return self.take(&[')']).map(|_| value).ok_or_else(|| Problem::Malformed.because("a `)` is missing"));
+            return self
+                .take(&[')'])
+                .map(|_| value)
+                .ok_or_else(|| Problem::Malformed.because("a `)` is missing"));
         }
         self.rest = self.rest.trim_start();
-        let (digits, radix) = match self.rest.strip_prefix("0x").or_else(|| self.rest.strip_prefix("0X")) {
-            Some(digits) => (digits, 16),
-            None => (self.rest, 10),
-        };
+        let (digits, radix) =
+            match self.rest.strip_prefix("0x").or_else(|| self.rest.strip_prefix("0X")) {
+                Some(digits) => (digits, 16),
+                None => (self.rest, 10),
+            };
         let end = digits.find(|c: char| !c.is_digit(radix)).unwrap_or(digits.len());
         let (number, tail) = digits.split_at(end);
         if number.is_empty() {
-            return Err(Problem::Malformed.because(format!("a number is expected at `{}`", self.rest)));
+            return Err(
+                Problem::Malformed.because(format!("a number is expected at `{}`", self.rest))
+            );
         }
         let number = i128::from_str_radix(number, radix).map_err(|_| too_large())?;
         let end = tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len());
         let (suffix, tail) = tail.split_at(end);
         let factor = match suffix {
             "" => (self.unit)("").unwrap_or(1),
-            _ => (self.unit)(suffix).ok_or_else(|| Problem::UnknownUnit.because(format!("unknown unit `{suffix}`")))?,
+            _ => (self.unit)(suffix)
+                .ok_or_else(|| Problem::UnknownUnit.because(format!("unknown unit `{suffix}`")))?,
         };
         self.rest = tail;
         number.checked_mul(i128::from(factor)).ok_or_else(too_large)

@@ -4,8 +4,8 @@
 use super::number::PerDirection;
 use super::options::OptionRow;
 use super::spec::{
-    Amount, BlockSizes, Distribution, Flow, JobSpec, LatencyTarget, SizePrio, SteadyMetric, SteadyState, StridedZones,
-    VerifyMethod,
+    Amount, BlockSizes, Distribution, Flow, JobSpec, LatencyTarget, SizePrio, SteadyMetric,
+    SteadyState, StridedZones, VerifyMethod,
 };
 use crate::diagnostic::Span;
 use elevon_core::ioprio::{CpuPolicy, IoPrio, PrioClass};
@@ -74,7 +74,12 @@ impl Draft {
             command_prio: CommandPrio::default(),
             zones: Zones::default(),
             flow: Flow { id: 0, weight: 0, sleep: Nanos::ZERO },
-            latency: LatencyTarget { target: Nanos::ZERO, window: Nanos::ZERO, percentile: 100_000_000, run: false },
+            latency: LatencyTarget {
+                target: Nanos::ZERO,
+                window: Nanos::ZERO,
+                percentile: 100_000_000,
+                run: false,
+            },
             steady: SteadyState {
                 metric: SteadyMetric::Iops,
                 slope: true,
@@ -140,7 +145,10 @@ impl Draft {
         self.spec.latency.target = (!self.latency.target.is_zero()).then_some(self.latency);
         self.spec.timing.steady = (!self.steady.duration.is_zero()).then_some(self.steady);
         if self.spec.timing.steady.is_none() && self.place("steadystate").is_some() {
-            warn("steadystate", "has no effect without steadystate_duration=, as in fio".to_owned());
+            warn(
+                "steadystate",
+                "has no effect without steadystate_duration=, as in fio".to_owned(),
+            );
         }
         let spec = &mut self.spec;
         if spec.think.spin > spec.think.time {
@@ -158,7 +166,10 @@ impl Draft {
             match one {
                 Distribution::Sequence { stride, .. } => *stride = self.sequence_stride,
                 _ if self.sequence_stride => {
-                    warn("random_sequence_stride", "has no effect without random_distribution=sequence:".to_owned());
+                    warn(
+                        "random_sequence_stride",
+                        "has no effect without random_distribution=sequence:".to_owned(),
+                    );
                     break;
                 }
                 _ => {}
@@ -179,16 +190,20 @@ impl Draft {
     fn settle_sizes(&mut self, warn: &mut dyn FnMut(&str, String)) {
         for direction in 0..3 {
             let fixed = self.fixed[direction];
-            self.spec.blocks.sizes[direction] = match (&self.splits[direction], self.ranges[direction]) {
-                (Some(split), _) if split.len() == 1 => BlockSizes::Range(split[0].0, split[0].0),
-                (Some(split), _) => BlockSizes::Split(split.clone()),
-                (None, Some((low, high))) => BlockSizes::Range(low, high),
-                (None, None) => BlockSizes::Range(fixed, fixed),
-            };
+            self.spec.blocks.sizes[direction] =
+                match (&self.splits[direction], self.ranges[direction]) {
+                    (Some(split), _) if split.len() == 1 => {
+                        BlockSizes::Range(split[0].0, split[0].0)
+                    }
+                    (Some(split), _) => BlockSizes::Split(split.clone()),
+                    (None, Some((low, high))) => BlockSizes::Range(low, high),
+                    (None, None) => BlockSizes::Range(fixed, fixed),
+                };
         }
         if self.bs_is_seq_rand {
             // Random jobs may have sequential I/Os (`percentage_random`), but not the reverse.
-            self.spec.blocks.by_order = self.spec.rw.random && self.spec.random.percentage != [100; 3];
+            self.spec.blocks.by_order =
+                self.spec.rw.random && self.spec.random.percentage != [100; 3];
             if !self.spec.blocks.by_order {
                 let from = usize::from(self.spec.rw.random);
                 let sizes = self.spec.blocks.sizes[from].clone();
@@ -196,7 +211,11 @@ impl Draft {
             }
         }
         if self.spec.rw.trim_then_write && self.spec.blocks.sizes[1] != self.spec.blocks.sizes[2] {
-            warn("rw", "each write of trimwrite has the size of the trim before it; another has no effect".to_owned());
+            warn(
+                "rw",
+                "each write of trimwrite has the size of the trim before it; another has no effect"
+                    .to_owned(),
+            );
         }
         if self.place("bs").is_some() && (self.ranges[0].is_some() || self.splits[0].is_some()) {
             warn("bs", "has no effect beside bsrange= or bssplit=, which fio prefers".to_owned());
@@ -210,17 +229,27 @@ impl Draft {
             self.spec.verify.method = Some(VerifyMethod::Pattern);
         }
         if self.spec.verify.method == Some(VerifyMethod::Pattern) && !has_pattern {
-            warn("verify", "without verify_pattern= there is nothing to compare: blocks are only read back".to_owned());
+            warn(
+                "verify",
+                "without verify_pattern= there is nothing to compare: blocks are only read back"
+                    .to_owned(),
+            );
         }
     }
 
     fn settle_depth(&mut self, warn: &mut dyn FnMut(&str, String)) {
         if self.spec.queue.offload && self.spec.engine.asynchronous {
-            let message = format!("fio calls it unreliable with ioengine={}; use psync", self.spec.engine.name);
+            let message = format!(
+                "fio calls it unreliable with ioengine={}; use psync",
+                self.spec.engine.name
+            );
             warn("io_submit_mode", message);
         }
         if !self.spec.has_queue() && self.depth > 1 {
-            let message = format!("ioengine={} has one I/O at a time; use libaio or io_uring", self.spec.engine.name);
+            let message = format!(
+                "ioengine={} has one I/O at a time; use libaio or io_uring",
+                self.spec.engine.name
+            );
             warn("iodepth", message);
         }
         let depth = if self.spec.has_queue() { self.depth } else { 1 };
@@ -242,18 +271,22 @@ impl Draft {
             None if self.prio.is_some() => PrioClass::Be,
             None => PrioClass::None,
         };
-        self.spec.priority.ioprio = IoPrio::new(class, self.prio.unwrap_or(0)).with_hint(self.prio_hint);
+        self.spec.priority.ioprio =
+            IoPrio::new(class, self.prio.unwrap_or(0)).with_hint(self.prio_hint);
         // Without it the stack takes the same level for NONE.
         if self.nice != 0 {
-            self.spec.priority.ioprio = IoPrio::of_task(self.spec.priority.ioprio, CpuPolicy::Normal, self.nice);
+            self.spec.priority.ioprio =
+                IoPrio::of_task(self.spec.priority.ioprio, CpuPolicy::Normal, self.nice);
         }
         self.spec.priority.command = [self.command_prio.of(0), self.command_prio.of(1)];
-        self.spec.priority.command_split = [self.command_prio.split_of(0), self.command_prio.split_of(1)];
+        self.spec.priority.command_split =
+            [self.command_prio.split_of(0), self.command_prio.split_of(1)];
     }
 
     fn settle_logs(&mut self) {
         let Self { spec: JobSpec { name, logs, .. }, .. } = self;
-        for prefix in [&mut logs.bandwidth, &mut logs.iops, &mut logs.latency, &mut logs.histogram] {
+        for prefix in [&mut logs.bandwidth, &mut logs.iops, &mut logs.latency, &mut logs.histogram]
+        {
             if prefix.as_deref() == Some("") {
                 *prefix = Some(name.clone());
             }
@@ -265,8 +298,13 @@ impl Draft {
     pub(crate) fn smallest_block(&self) -> u64 {
         let spec = &self.spec;
         let occurs = [spec.rw.read, spec.rw.write, spec.rw.trim];
-        let sizes =
-            spec.blocks.sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs).map(|(sizes, _)| smallest(sizes));
+        let sizes = spec
+            .blocks
+            .sizes
+            .iter()
+            .zip(occurs)
+            .filter(|&(_, occurs)| occurs)
+            .map(|(sizes, _)| smallest(sizes));
         sizes.min().unwrap_or(0)
     }
 
@@ -274,7 +312,12 @@ impl Draft {
     pub(crate) fn largest_least_block(&self) -> u64 {
         let spec = &self.spec;
         let occurs = [spec.rw.read, spec.rw.write, spec.rw.trim];
-        let sizes = spec.blocks.sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs || spec.blocks.by_order);
+        let sizes = spec
+            .blocks
+            .sizes
+            .iter()
+            .zip(occurs)
+            .filter(|&(_, occurs)| occurs || spec.blocks.by_order);
         sizes.map(|(sizes, _)| smallest(sizes)).max().unwrap_or(0)
     }
 
@@ -382,13 +425,16 @@ impl CommandPrio {
     }
 
     fn of(&self, direction: usize) -> Option<(u8, IoPrio)> {
-        (self.percentage[direction] > 0).then_some((self.percentage[direction], self.prio(direction)))
+        (self.percentage[direction] > 0)
+            .then_some((self.percentage[direction], self.prio(direction)))
     }
 
     fn split_of(&self, direction: usize) -> Vec<SizePrio> {
         let parts = self.split[direction].iter().filter(|part| part.percent > 0);
         let prio = |part: &SplitPart| part.prio.unwrap_or_else(|| self.prio(direction));
-        parts.map(|part| SizePrio { bytes: part.bytes, percent: part.percent, prio: prio(part) }).collect()
+        parts
+            .map(|part| SizePrio { bytes: part.bytes, percent: part.percent, prio: prio(part) })
+            .collect()
     }
 }
 

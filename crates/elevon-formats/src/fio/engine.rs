@@ -35,13 +35,19 @@ const fn engine(name: &'static str, behaviour: Behaviour, note: &'static str) ->
 }
 
 /// The end of a warning that does not apply to a run with a page cache.
-pub(crate) const WITHOUT_CACHE: &str = "without a page cache (--memory; before a real device --cache)";
-const NO_MAPPING: &str = "runs as psync without a page cache (--memory; before a real device --cache)";
+pub(crate) const WITHOUT_CACHE: &str =
+    "without a page cache (--memory; before a real device --cache)";
+const NO_MAPPING: &str =
+    "runs as psync without a page cache (--memory; before a real device --cache)";
 
-const NETWORK: Behaviour = Behaviour::Refused("it does network I/O, no block I/O; use io_uring on a device");
-const OBJECTS: Behaviour = Behaviour::Refused("it talks to a storage service, not to a block device; use io_uring");
-const FILES: Behaviour = Behaviour::Refused("it works on files as such and moves no blocks; use psync");
-const PMEM: Behaviour = Behaviour::Refused("persistent memory is not reached through the block layer; use psync");
+const NETWORK: Behaviour =
+    Behaviour::Refused("it does network I/O, no block I/O; use io_uring on a device");
+const OBJECTS: Behaviour =
+    Behaviour::Refused("it talks to a storage service, not to a block device; use io_uring");
+const FILES: Behaviour =
+    Behaviour::Refused("it works on files as such and moves no blocks; use psync");
+const PMEM: Behaviour =
+    Behaviour::Refused("persistent memory is not reached through the block layer; use psync");
 const LIBRARY: Behaviour = Behaviour::Refused("it needs its vendor's library; use io_uring");
 
 /// Every engine that fio documents.
@@ -56,11 +62,19 @@ pub const ENGINES: &[EngineRow] = &[
     engine("sg", Behaviour::Synchronous, "runs as psync: commands go through the block layer"),
     engine("libaio", Behaviour::Blocking, ""),
     engine("io_uring", Behaviour::Offloaded, ""),
-    engine("io_uring_cmd", Behaviour::Offloaded, "runs as io_uring: passthrough would bypass the scheduler"),
+    engine(
+        "io_uring_cmd",
+        Behaviour::Offloaded,
+        "runs as io_uring: passthrough would bypass the scheduler",
+    ),
     engine("posixaio", Behaviour::FileThreads, ""),
     engine("solarisaio", Behaviour::FileThreads, "runs as posixaio"),
     engine("windowsaio", Behaviour::FileThreads, "runs as posixaio"),
-    engine("null", Behaviour::Offloaded, "runs as io_uring on the device; use --device null for one that does nothing"),
+    engine(
+        "null",
+        Behaviour::Offloaded,
+        "runs as io_uring on the device; use --device null for one that does nothing",
+    ),
     engine("net", NETWORK, ""),
     engine("netsplice", NETWORK, ""),
     engine("rdma", NETWORK, ""),
@@ -68,7 +82,11 @@ pub const ENGINES: &[EngineRow] = &[
     engine("librpma_apm_server", NETWORK, ""),
     engine("librpma_gpspm_client", NETWORK, ""),
     engine("librpma_gpspm_server", NETWORK, ""),
-    engine("cpuio", Behaviour::Refused("it burns CPU and does no I/O; use thinktime_spin= in a job"), ""),
+    engine(
+        "cpuio",
+        Behaviour::Refused("it burns CPU and does no I/O; use thinktime_spin= in a job"),
+        "",
+    ),
     engine("exec", Behaviour::Refused("it runs a program; run it beside the job"), ""),
     engine("ftruncate", FILES, ""),
     engine("filecreate", FILES, ""),
@@ -79,7 +97,11 @@ pub const ENGINES: &[EngineRow] = &[
     engine("dirdelete", FILES, ""),
     engine("falloc", FILES, ""),
     engine("e4defrag", FILES, ""),
-    engine("mtd", Behaviour::Refused("memory technology devices are no block devices; use psync"), ""),
+    engine(
+        "mtd",
+        Behaviour::Refused("memory technology devices are no block devices; use psync"),
+        "",
+    ),
     engine("libzbc", Behaviour::Refused("zoned devices are not supported; use io_uring"), ""),
     engine("pmemblk", PMEM, ""),
     engine("dev-dax", PMEM, ""),

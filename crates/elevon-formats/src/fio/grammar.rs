@@ -46,22 +46,30 @@ const DIRECTIONS: &[(&str, Rw)] = {
 };
 
 pub(super) fn rw(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
-    let (word, modifier) = text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
+    let (word, modifier) =
+        text.split_once(':').map_or((text, None), |(word, rest)| (word, Some(rest)));
     let Some((_, mode)) = DIRECTIONS.iter().find(|(name, _)| *name == word.trim()) else {
         let names: Vec<&str> = DIRECTIONS.iter().map(|(name, _)| *name).collect();
-        return Err(Problem::NoChoice.because(format!("`{word}` is no direction; must be one of {}", names.join(" "))));
+        return Err(Problem::NoChoice
+            .because(format!("`{word}` is no direction; must be one of {}", names.join(" "))));
     };
-    let mut mode =
-        Rw { mix_read: draft.spec.rw.mix_read, sequencer_identical: draft.spec.rw.sequencer_identical, ..*mode };
+    let mut mode = Rw {
+        mix_read: draft.spec.rw.mix_read,
+        sequencer_identical: draft.spec.rw.sequencer_identical,
+        ..*mode
+    };
     if let Some(modifier) = modifier.filter(|modifier| !modifier.trim().is_empty()) {
         let number = scan.signed(modifier, Unit::Plain)?;
         if mode.random {
-            mode.ios_per_offset = u32::try_from(number.max(1)).ok().filter(|_| number >= 0).ok_or_else(|| {
-                Problem::OutOfRange.because(format!("`{modifier}` I/Os per offset is out of range; must be 1 or more"))
-            })?;
+            mode.ios_per_offset =
+                u32::try_from(number.max(1)).ok().filter(|_| number >= 0).ok_or_else(|| {
+                    Problem::OutOfRange.because(format!(
+                        "`{modifier}` I/Os per offset is out of range; must be 1 or more"
+                    ))
+                })?;
         } else {
-            mode.sequential_skip =
-                i64::try_from(number).map_err(|_| Problem::OutOfRange.because(format!("`{modifier}` is too large")))?;
+            mode.sequential_skip = i64::try_from(number)
+                .map_err(|_| Problem::OutOfRange.because(format!("`{modifier}` is too large")))?;
         }
     }
     draft.spec.rw = mode;
@@ -70,18 +78,20 @@ pub(super) fn rw(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), C
 
 pub(super) fn bsrange(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     // As documented; fio 3.33 drops what follows the `/`.
-    let has_ranges_only = text.split(['/', ',']).all(|part| part.trim().is_empty() || part.contains(['-', ':']));
+    let has_ranges_only =
+        text.split(['/', ',']).all(|part| part.trim().is_empty() || part.contains(['-', ':']));
     let text = if has_ranges_only { text.replace('/', ",") } else { text.to_owned() };
-    let list = by_direction(&text, |part| {
-        let part = drop_shares(scan, part);
-        match scan.range(&part, Unit::Plain)? {
-            (0, _) => Err(Problem::OutOfRange.because(format!("`{part}` starts at 0; must be 1 byte or more"))),
-            (_, high) if high > u64::from(u32::MAX) => {
-                Err(Problem::OutOfRange.because(format!("`{part}` is too large; must be below 4 GiB")))
+    let list =
+        by_direction(&text, |part| {
+            let part = drop_shares(scan, part);
+            match scan.range(&part, Unit::Plain)? {
+                (0, _) => Err(Problem::OutOfRange
+                    .because(format!("`{part}` starts at 0; must be 1 byte or more"))),
+                (_, high) if high > u64::from(u32::MAX) => Err(Problem::OutOfRange
+                    .because(format!("`{part}` is too large; must be below 4 GiB"))),
+                range => Ok(range),
             }
-            range => Ok(range),
-        }
-    })?;
+        })?;
     for (slot, range) in draft.ranges.iter_mut().zip(list) {
         *slot = range.or(*slot);
     }
@@ -95,7 +105,9 @@ fn drop_shares(scan: &mut Scan, text: &str) -> String {
     match text.split_once([':', '-']) {
         Some((low, rest)) if text.contains('/') => {
             let range = format!("{}-{}", first(low), first(rest));
-            scan.note(format!("`{text}` is read as {range}, as fio does; shares of sizes belong to bssplit="));
+            scan.note(format!(
+                "`{text}` is read as {range}, as fio does; shares of sizes belong to bssplit="
+            ));
             range
         }
         Some(_) | None => text.to_owned(),
@@ -115,11 +127,12 @@ pub(super) fn filename(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<()
             _ => names.last_mut().expect("one name at least").push(letter),
         }
     }
-    let names: Vec<String> = names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
+    let names: Vec<String> =
+        names.iter().map(|name| name.trim().to_owned()).filter(|name| !name.is_empty()).collect();
     if names.is_empty() {
-        return Err(
-            Problem::Missing.because("names no file; must be one such as /dev/sda, or several with colons between")
-        );
+        return Err(Problem::Missing.because(
+            "names no file; must be one such as /dev/sda, or several with colons between",
+        ));
     }
     // As in fio, the names of a section are added to those of `[global]`.
     for name in names {
@@ -150,12 +163,18 @@ kept! {
     cgroup => |draft, text| draft.spec.tenant.cgroup = Some(text.to_owned());
 }
 
-pub(super) fn file_service(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
-    let (word, count) = text.split_once(':').map_or((text, None), |(word, count)| (word, Some(count)));
+pub(super) fn file_service(
+    draft: &mut Draft,
+    scan: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
+    let (word, count) =
+        text.split_once(':').map_or((text, None), |(word, count)| (word, Some(count)));
     let every = |scan: &mut Scan| match count {
         None => Ok(1),
-        Some(count) => u32::try_from(scan.unsigned(count, Unit::Plain)?.max(1))
-            .map_err(|_| Problem::OutOfRange.because(format!("`{count}` is out of range; must be below 2^32"))),
+        Some(count) => u32::try_from(scan.unsigned(count, Unit::Plain)?.max(1)).map_err(|_| {
+            Problem::OutOfRange.because(format!("`{count}` is out of range; must be below 2^32"))
+        }),
     };
     draft.spec.files.service = match word {
         "roundrobin" => FileService::RoundRobin(every(scan)?),
@@ -172,7 +191,8 @@ pub(super) fn file_service(draft: &mut Draft, scan: &mut Scan, text: &str) -> Re
         }
         _ => {
             let choices = "random roundrobin sequential zipf pareto normal gauss";
-            return Err(Problem::NoChoice.because(format!("`{word}` is no choice; must be one of {choices}")));
+            return Err(Problem::NoChoice
+                .because(format!("`{word}` is no choice; must be one of {choices}")));
         }
     };
     Ok(())
@@ -181,7 +201,8 @@ pub(super) fn file_service(draft: &mut Draft, scan: &mut Scan, text: &str) -> Re
 pub(super) fn filesize(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let (low, high) = scan.range_or_one(text, Unit::Plain)?;
     if low == 0 {
-        return Err(Problem::OutOfRange.because(format!("`{text}` is out of range; must be 1 byte or more")));
+        return Err(Problem::OutOfRange
+            .because(format!("`{text}` is out of range; must be 1 byte or more")));
     }
     draft.spec.files.size = Some((low, high));
     Ok(())
@@ -192,9 +213,13 @@ pub(super) fn zonemode(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<()
         "none" => false,
         "strided" => true,
         "zbd" => {
-            return Err(Problem::Unsupported.because("`zbd` needs a zoned device, which is not supported; use strided"));
+            return Err(Problem::Unsupported
+                .because("`zbd` needs a zoned device, which is not supported; use strided"));
         }
-        _ => return Err(Problem::NoChoice.because(format!("`{text}` is no choice; must be one of none strided"))),
+        _ => {
+            return Err(Problem::NoChoice
+                .because(format!("`{text}` is no choice; must be one of none strided")));
+        }
     };
     Ok(())
 }
@@ -216,8 +241,13 @@ pub(super) fn startdelay(draft: &mut Draft, scan: &mut Scan, text: &str) -> Resu
 
 /// Parses `wait_before,write,wait_after:N` with some of the words; without a number it applies to
 /// every write.
-pub(super) fn sync_file_range(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
-    let (words, every) = text.rsplit_once(':').map_or((text, None), |(words, every)| (words, Some(every)));
+pub(super) fn sync_file_range(
+    draft: &mut Draft,
+    scan: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
+    let (words, every) =
+        text.rsplit_once(':').map_or((text, None), |(words, every)| (words, Some(every)));
     let every = every.map_or(Ok(1), |every| scan.unsigned(every, Unit::Plain))?;
     let every = u32::try_from(every)
         .ok()
@@ -230,7 +260,8 @@ pub(super) fn sync_file_range(draft: &mut Draft, scan: &mut Scan, text: &str) ->
             "write" => sync.write = true,
             "wait_after" => sync.wait_after = true,
             _ => {
-                return Err(Problem::NoChoice.because(format!("`{word}` is none of wait_before, write and wait_after")));
+                return Err(Problem::NoChoice
+                    .because(format!("`{word}` is none of wait_before, write and wait_after")));
             }
         }
     }
@@ -256,9 +287,12 @@ pub(super) fn nanos(us: u64) -> Result<Nanos, Complaint> {
 pub(super) fn ioengine(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
     let Some(row) = find_engine(text) else {
         let names = super::engine::ENGINES.iter().map(|row| row.name);
-        let hint = nearest(text, names).map(|name| format!("; did you mean `{name}`?")).unwrap_or_default();
-        return Err(Problem::NoChoice
-            .because(format!("`{text}` is no engine of fio's{hint}; must be one such as psync, libaio or io_uring")));
+        let hint = nearest(text, names)
+            .map(|name| format!("; did you mean `{name}`?"))
+            .unwrap_or_default();
+        return Err(Problem::NoChoice.because(format!(
+            "`{text}` is no engine of fio's{hint}; must be one such as psync, libaio or io_uring"
+        )));
     };
     if let Behaviour::Refused(why) = row.behaviour {
         return Err(Problem::Unsupported.because(format!("`{text}` is not supported: {why}")));
@@ -276,22 +310,33 @@ pub(super) fn percentiles(draft: &mut Draft, _: &mut Scan, text: &str) -> Result
     for part in text.split(':') {
         let value = decimal(part, 4)?;
         if value > 1_000_000 {
-            return Err(Problem::OutOfRange.because(format!("`{part}` is out of range; must be 0 to 100")));
+            return Err(
+                Problem::OutOfRange.because(format!("`{part}` is out of range; must be 0 to 100"))
+            );
         }
         list.push(value);
     }
     if list.len() > 20 {
-        return Err(Problem::TooMany.because(format!("{} percentiles are too many; must be at most 20", list.len())));
+        return Err(Problem::TooMany
+            .because(format!("{} percentiles are too many; must be at most 20", list.len())));
     }
     list.sort_unstable();
     draft.spec.report.percentiles = list;
     Ok(())
 }
 
-pub(super) fn latency_percentile(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
+pub(super) fn latency_percentile(
+    draft: &mut Draft,
+    _: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
     match decimal(text, 6)? {
         value @ 0..=100_000_000 => draft.latency.percentile = value as u32,
-        _ => return Err(Problem::OutOfRange.because(format!("`{text}` is out of range; must be 0 to 100"))),
+        _ => {
+            return Err(
+                Problem::OutOfRange.because(format!("`{text}` is out of range; must be 0 to 100"))
+            );
+        }
     }
     Ok(())
 }
@@ -302,7 +347,8 @@ pub(super) fn floats(_: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Comp
 
 /// Parses `CRITERION:LIMIT`, with `%` for a limit relative to the mean.
 pub(super) fn steadystate(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
-    let (criterion, limit) = text.split_once(':').map_or((text, None), |(word, limit)| (word, Some(limit)));
+    let (criterion, limit) =
+        text.split_once(':').map_or((text, None), |(word, limit)| (word, Some(limit)));
     let steady = &mut draft.steady;
     (steady.metric, steady.slope) = match criterion {
         "iops" => (SteadyMetric::Iops, false),
@@ -316,7 +362,8 @@ pub(super) fn steadystate(draft: &mut Draft, _: &mut Scan, text: &str) -> Result
         }
     };
     let Some(limit) = limit.filter(|limit| !limit.trim().is_empty()) else {
-        return Err(Problem::Missing.because(format!("`{text}` lacks its limit; must be such as {criterion}:2%")));
+        return Err(Problem::Missing
+            .because(format!("`{text}` lacks its limit; must be such as {criterion}:2%")));
     };
     steady.percent = limit.ends_with('%');
     steady.limit = decimal(limit.strip_suffix('%').unwrap_or(limit), 6)?;

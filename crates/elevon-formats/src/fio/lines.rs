@@ -77,10 +77,12 @@ impl Beside {
     /// Returns what is too much of it.
     fn excess(self) -> Option<String> {
         if self.includes > MAX_INCLUDES {
-            let message = format!("more than {MAX_INCLUDES} includes, counting those of included files");
+            let message =
+                format!("more than {MAX_INCLUDES} includes, counting those of included files");
             return Some(format!("{message}; put what they say into fewer files"));
         }
-        let message = format!("more than {} MiB of included files and files of patterns", MAX_BYTES >> 20);
+        let message =
+            format!("more than {} MiB of included files and files of patterns", MAX_BYTES >> 20);
         (self.bytes > MAX_BYTES).then(|| format!("{message}; name smaller ones, or fewer times"))
     }
 }
@@ -94,7 +96,10 @@ impl Reader<'_> {
         match self.source.read(name) {
             Ok(text) => self.text(name, &text, &mut sections, 0),
             Err(why) => {
-                self.errors.push(at.diagnostic("", Problem::File.because(format!("cannot read the job file ({why})"))));
+                self.errors.push(at.diagnostic(
+                    "",
+                    Problem::File.because(format!("cannot read the job file ({why})")),
+                ));
             }
         }
         if self.errors.is_empty() && sections.iter().all(Section::is_global) {
@@ -140,12 +145,17 @@ impl Reader<'_> {
             }
         };
         if name.is_empty() {
-            self.errors
-                .push(at.diagnostic(whole, Problem::Missing.because("a section needs a name, such as `[reader]`")));
+            self.errors.push(at.diagnostic(
+                whole,
+                Problem::Missing.because("a section needs a name, such as `[reader]`"),
+            ));
         }
         if !tail.is_empty() {
-            let message = format!("`{tail}` after the section's name is ignored; put it on a line of its own");
-            self.warnings.push(at.diagnostic(&format!("[{name}]"), Problem::NoEffect.because(message)));
+            let message = format!(
+                "`{tail}` after the section's name is ignored; put it on a line of its own"
+            );
+            self.warnings
+                .push(at.diagnostic(&format!("[{name}]"), Problem::NoEffect.because(message)));
         }
         sections.push(Section { name: name.to_owned(), at, entries: Vec::new() });
     }
@@ -156,7 +166,8 @@ impl Reader<'_> {
             return self.include(&at, name, sections, depth);
         }
         let Some(section) = sections.last_mut() else {
-            let message = "an option before any section; put `[global]` or a job's name in brackets above it";
+            let message =
+                "an option before any section; put `[global]` or a job's name in brackets above it";
             self.errors.push(at.diagnostic(trimmed, Problem::Syntax.because(message)));
             return;
         };
@@ -164,14 +175,19 @@ impl Reader<'_> {
             None => (trimmed, None, at.column),
             Some((key, raw)) => {
                 let value = raw.trim();
-                let blanks = key.ends_with(char::is_whitespace) || raw.starts_with(char::is_whitespace);
-                if blanks && value.starts_with(|c: char| c.is_ascii_digit()) && value.ends_with(char::is_alphabetic) {
+                let blanks =
+                    key.ends_with(char::is_whitespace) || raw.starts_with(char::is_whitespace);
+                if blanks
+                    && value.starts_with(|c: char| c.is_ascii_digit())
+                    && value.ends_with(char::is_alphabetic)
+                {
                     let message = format!(
                         "read as `{value}`; fio 3.33 loses the unit after blanks around `=`: write \
                                            `{}={value}`",
                         key.trim()
                     );
-                    self.warnings.push(at.diagnostic(key.trim(), Problem::Differs.because(message)));
+                    self.warnings
+                        .push(at.diagnostic(key.trim(), Problem::Differs.because(message)));
                 }
                 let start = key.len() + 1 + raw.len() - raw.trim_start().len();
                 (key.trim(), Some(value), column(line, start.min(line.len())))
@@ -186,7 +202,14 @@ impl Reader<'_> {
         let value = value.map(|text| expand(text, self.source, &mut self.environment, &mut unset));
         let pattern = value.as_deref().filter(|_| PATTERNS.contains(&key));
         let files = self.pattern_files(&at, key, pattern.unwrap_or_default());
-        section.entries.push(KeyValue { at, value_column, key: key.to_owned(), value, unset, files });
+        section.entries.push(KeyValue {
+            at,
+            value_column,
+            key: key.to_owned(),
+            value,
+            unset,
+            files,
+        });
     }
 
     /// Reads the files that a pattern names between single quotes.
@@ -199,7 +222,10 @@ impl Reader<'_> {
             let path = beside(&at.file, name);
             let bytes = self.source.read_pattern(&path, &self.job_file);
             self.count(at, key, Beside { includes: 0, bytes: bytes.as_ref().map_or(0, Vec::len) });
-            files.insert(name.to_owned(), bytes.map_err(|why| format!("cannot read `{path}` ({why})")));
+            files.insert(
+                name.to_owned(),
+                bytes.map_err(|why| format!("cannot read `{path}` ({why})")),
+            );
         }
         files
     }
@@ -229,8 +255,9 @@ impl Reader<'_> {
             return self.errors.push(at.diagnostic("include", Problem::Missing.because(message)));
         }
         if depth >= INCLUDE_DEPTH {
-            let message =
-                format!("more than {INCLUDE_DEPTH} includes inside one another; a file may not include itself");
+            let message = format!(
+                "more than {INCLUDE_DEPTH} includes inside one another; a file may not include itself"
+            );
             return self.errors.push(at.diagnostic("include", Problem::TooMany.because(message)));
         }
         self.count(at, "include", Beside { includes: 1, bytes: 0 });
@@ -245,7 +272,9 @@ impl Reader<'_> {
                 self.text(&path, &text, sections, depth + 1);
             }
             Err(why) => {
-                let message = format!("cannot read `{path}` ({why}); the name is relative to the including file");
+                let message = format!(
+                    "cannot read `{path}` ({why}); the name is relative to the including file"
+                );
                 self.errors.push(at.diagnostic("include", Problem::File.because(message)));
             }
         }
@@ -263,7 +292,8 @@ fn beside(file: &str, name: &str) -> String {
 /// Returns the file of an `include FILE` or `include=FILE` line.
 fn include_name(line: &str) -> Option<&str> {
     let rest = line.strip_prefix("include")?;
-    (rest.is_empty() || rest.starts_with(['=', ' ', '\t'])).then(|| rest.trim_start_matches('=').trim())
+    (rest.is_empty() || rest.starts_with(['=', ' ', '\t']))
+        .then(|| rest.trim_start_matches('=').trim())
 }
 
 /// Returns the column of a byte offset, counted in characters from 1.
@@ -274,7 +304,12 @@ fn column(line: &str, offset: usize) -> u32 {
 /// Replaces `${NAME}` and the reserved keywords, each once: the value of a variable is not expanded
 /// again. Arithmetic on a keyword (`8*$mb_memory`) is evaluated here, since it needs no
 /// parentheses. Unset variables expand to nothing, as in fio, and their names are added to `unset`.
-fn expand(text: &str, source: &dyn JobSource, read: &mut Environment, unset: &mut Vec<String>) -> String {
+fn expand(
+    text: &str,
+    source: &dyn JobSource,
+    read: &mut Environment,
+    unset: &mut Vec<String>,
+) -> String {
     if !text.contains('$') {
         return text.to_owned();
     }
@@ -312,5 +347,7 @@ fn expand(text: &str, source: &dyn JobSource, read: &mut Environment, unset: &mu
 fn reserved(text: &str, machine: Machine) -> Option<(&'static str, u64, &str)> {
     [("$pagesize", machine.page_size), ("$mb_memory", machine.memory_mb), ("$ncpus", machine.cpus)]
         .into_iter()
-        .find_map(|(keyword, number)| text.strip_prefix(keyword).map(|rest| (keyword, number, rest)))
+        .find_map(|(keyword, number)| {
+            text.strip_prefix(keyword).map(|rest| (keyword, number, rest))
+        })
 }

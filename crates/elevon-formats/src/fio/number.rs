@@ -54,7 +54,8 @@ impl Scan {
             Some(rest) => (true, rest),
             None => (false, text.strip_prefix('+').unwrap_or(text)),
         };
-        let (digits, radix) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X")) {
+        let (digits, radix) = match digits.strip_prefix("0x").or_else(|| digits.strip_prefix("0X"))
+        {
             Some(rest) => (rest, 16),
             None => (digits, 10),
         };
@@ -62,14 +63,16 @@ impl Scan {
         let (number, suffix) = digits.split_at(end);
         if number.is_empty() {
             let example = if unit == Unit::Plain { "`4096` or `4k`" } else { "`10s` or `500ms`" };
-            return Err(Problem::NotANumber.because(format!("`{text}` is no number; must be one such as {example}")));
+            return Err(Problem::NotANumber
+                .because(format!("`{text}` is no number; must be one such as {example}")));
         }
         let number = i128::from_str_radix(number, radix).unwrap_or(i128::MAX);
         let suffix = suffix.trim();
         if radix == 16 && !suffix.is_empty() {
             self.note(format!("fio 3.33 drops the unit of a hexadecimal `{text}`, against its manual; it counts here"));
         }
-        let multiplier = factor(suffix, unit, self.kb_base).ok_or_else(|| unknown_unit(text, suffix, unit))?;
+        let multiplier =
+            factor(suffix, unit, self.kb_base).ok_or_else(|| unknown_unit(text, suffix, unit))?;
         self.note_oddities(text, suffix, unit);
         let value = number.checked_mul(i128::from(multiplier)).unwrap_or(i128::MAX);
         in_range(if negative { -value } else { value }, text)
@@ -104,8 +107,9 @@ impl Scan {
     /// Parses a number that is not negative.
     pub(crate) fn unsigned(&mut self, text: &str, unit: Unit) -> Result<u64, Complaint> {
         let value = self.signed(text, unit)?;
-        u64::try_from(value)
-            .map_err(|_| Problem::OutOfRange.because(format!("`{text}` is negative; must be 0 or more")))
+        u64::try_from(value).map_err(|_| {
+            Problem::OutOfRange.because(format!("`{text}` is negative; must be 0 or more"))
+        })
     }
 
     /// Parses bytes, or `N%`.
@@ -115,7 +119,9 @@ impl Scan {
         };
         match number.trim().parse() {
             Ok(percent @ 0..=100) => Ok(Amount::Percent(percent)),
-            _ => Err(Problem::Malformed.because(format!("`{text}` is no share; must be 0% to 100%"))),
+            _ => {
+                Err(Problem::Malformed.because(format!("`{text}` is no share; must be 0% to 100%")))
+            }
         }
     }
 
@@ -124,15 +130,19 @@ impl Scan {
         let text = text.trim();
         let separator = text.char_indices().skip(1).find(|&(_, c)| c == '-' || c == ':');
         let Some((at, _)) = separator else {
-            return Err(Problem::Malformed.because(format!("`{text}` is no range; must be two sizes such as `4k-64k`")));
+            return Err(Problem::Malformed
+                .because(format!("`{text}` is no range; must be two sizes such as `4k-64k`")));
         };
-        let (low, high) = (self.unsigned(&text[..at], unit)?, self.unsigned(&text[at + 1..], unit)?);
+        let (low, high) =
+            (self.unsigned(&text[..at], unit)?, self.unsigned(&text[at + 1..], unit)?);
         Ok((low.min(high), low.max(high)))
     }
 
     /// Parses one number, or a range.
     pub(crate) fn range_or_one(&mut self, text: &str, unit: Unit) -> Result<(u64, u64), Complaint> {
-        if text.trim().chars().skip(1).any(|c| c == '-' || c == ':') && !text.trim().starts_with('(') {
+        if text.trim().chars().skip(1).any(|c| c == '-' || c == ':')
+            && !text.trim().starts_with('(')
+        {
             return self.range(text, unit);
         }
         self.unsigned(text, unit).map(|value| (value, value))
@@ -153,17 +163,17 @@ pub(crate) fn by_direction<T: Clone>(
 ) -> Result<PerDirection<T>, Complaint> {
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 4 || parts.len() == 4 && !parts[3].trim().is_empty() {
-        return Err(Problem::TooMany
-            .because(format!("`{text}` has too many values; must be at most three: reads, writes, trims")));
+        return Err(Problem::TooMany.because(format!(
+            "`{text}` has too many values; must be at most three: reads, writes, trims"
+        )));
     }
     let mut values = [None, None, None];
     for (slot, part) in values.iter_mut().zip(&parts) {
         *slot = if part.trim().is_empty() { None } else { Some(one(part)?) };
     }
     if values.iter().all(Option::is_none) {
-        return Err(
-            Problem::Missing.because(format!("`{text}` gives no value; must be one, or up to three with commas"))
-        );
+        return Err(Problem::Missing
+            .because(format!("`{text}` gives no value; must be one, or up to three with commas")));
     }
     let last = parts.len().min(3) - 1;
     if !parts[last].trim().is_empty() && parts.len() <= 3 {
@@ -207,29 +217,35 @@ fn factor(suffix: &str, unit: Unit, kb_base: u64) -> Option<u64> {
 
 fn unknown_unit(text: &str, suffix: &str, unit: Unit) -> Complaint {
     if suffix == "z" {
-        let message =
-            format!("`{text}` counts zones, and zoned devices are not supported; must be bytes, such as `256m`");
+        let message = format!(
+            "`{text}` counts zones, and zoned devices are not supported; must be bytes, such as `256m`"
+        );
         return Problem::Unsupported.because(message);
     }
     if suffix.starts_with("..") {
-        return Problem::NotANumber.because(format!("`{text}` is no number; must be one such as `4096` or `4k`"));
+        return Problem::NotANumber
+            .because(format!("`{text}` is no number; must be one such as `4096` or `4k`"));
     }
     if suffix.starts_with('.') {
-        return Problem::Malformed.because(format!("`{text}` is no whole number; use a smaller unit"));
+        return Problem::Malformed
+            .because(format!("`{text}` is no whole number; use a smaller unit"));
     }
     if suffix.contains('-') {
-        return Problem::Malformed
-            .because(format!("`{text}` is a range; must be one number (sizes from a range: bsrange=)"));
+        return Problem::Malformed.because(format!(
+            "`{text}` is a range; must be one number (sizes from a range: bsrange=)"
+        ));
     }
     if let (Unit::Time(_), Some(whole)) = (unit, in_one_unit(text)) {
-        let message = format!("`{text}` has several units, for which fio 3.33 stops at once; write {whole}");
+        let message =
+            format!("`{text}` has several units, for which fio 3.33 stops at once; write {whole}");
         return Problem::Malformed.because(message);
     }
     let known = match unit {
         Unit::Plain => "k m g t p (kib mib ... for the other base)",
         Unit::Time(_) => "us ms s m h d",
     };
-    Problem::UnknownUnit.because(format!("unknown unit `{suffix}` in `{text}`; must be one of {known}, or none"))
+    Problem::UnknownUnit
+        .because(format!("unknown unit `{suffix}` in `{text}`; must be one of {known}, or none"))
 }
 
 /// Returns a time such as `2m30s` in its smallest unit, `150s`; `None` if it is no such time.
@@ -237,7 +253,8 @@ fn in_one_unit(text: &str) -> Option<String> {
     let (mut rest, mut sum, mut least) = (text, 0u64, ("", u64::MAX));
     while !rest.is_empty() {
         let (digits, tail) = rest.split_at(rest.find(|c: char| !c.is_ascii_digit())?);
-        let (suffix, tail) = tail.split_at(tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len()));
+        let (suffix, tail) =
+            tail.split_at(tail.find(|c: char| c.is_ascii_digit()).unwrap_or(tail.len()));
         let factor = factor(suffix, Unit::Time(1), 1024)?;
         sum = sum.checked_add(digits.parse::<u64>().ok()?.checked_mul(factor)?)?;
         least = if factor < least.1 { (suffix, factor) } else { least };
@@ -262,12 +279,14 @@ pub(crate) fn decimal(text: &str, places: usize) -> Result<u64, Complaint> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |part: &str| part.bytes().all(|byte| byte.is_ascii_digit());
     if whole.is_empty() && part.is_empty() || !digits(whole) || !digits(part) || whole.len() > 12 {
-        return Err(Problem::Malformed.because(format!("`{text}` is no decimal number; must be one such as `99.9`")));
+        return Err(Problem::Malformed
+            .because(format!("`{text}` is no decimal number; must be one such as `99.9`")));
     }
     let part = part.trim_end_matches('0');
     if part.len() > places {
-        return Err(Problem::OutOfRange
-            .because(format!("`{text}` is too fine; must have at most {places} digits after the point")));
+        return Err(Problem::OutOfRange.because(format!(
+            "`{text}` is too fine; must have at most {places} digits after the point"
+        )));
     }
     format!("{whole}{part:0<places$}")
         .parse()

@@ -127,7 +127,9 @@ impl OptionRow {
             OptionKind::Flag(_) => "bare or 0|1".to_owned(),
             OptionKind::Bool(_) => "0|1".to_owned(),
             OptionKind::Int(low, high, _) => bounds(low, high),
-            OptionKind::Directions(low, high, _) => format!("{}, up to three with commas", bounds(low as i64, high)),
+            OptionKind::Directions(low, high, _) => {
+                format!("{}, up to three with commas", bounds(low as i64, high))
+            }
             OptionKind::Amount(_) => "bytes or 0%..=100%".to_owned(),
             OptionKind::Time(..) => "a time".to_owned(),
             OptionKind::Choice(words, _) => words.join("|"),
@@ -165,7 +167,16 @@ const fn row(
     default: &'static str,
     help: &'static str,
 ) -> OptionRow {
-    OptionRow { name, aliases: &[], kind, unit, default, help, status: Status::Honoured, engines: &[] }
+    OptionRow {
+        name,
+        aliases: &[],
+        kind,
+        unit,
+        default,
+        help,
+        status: Status::Honoured,
+        engines: &[],
+    }
 }
 
 /// The whole table, group by group.

@@ -30,11 +30,18 @@ impl JobOption {
             None => (None, front.trim()),
         };
         if key.is_empty() || job.as_ref().is_some_and(String::is_empty) {
-            let complaint = Problem::Syntax.because("must be KEY=VALUE or JOB:KEY=VALUE, such as iodepth=32");
+            let complaint =
+                Problem::Syntax.because("must be KEY=VALUE or JOB:KEY=VALUE, such as iodepth=32");
             return Err(at.diagnostic("", complaint));
         }
-        let entry =
-            KeyValue { at, value_column: 0, key: key.to_owned(), value, unset: Vec::new(), files: PatternFiles::new() };
+        let entry = KeyValue {
+            at,
+            value_column: 0,
+            key: key.to_owned(),
+            value,
+            unset: Vec::new(),
+            files: PatternFiles::new(),
+        };
         Ok(Self { job, entry })
     }
 
@@ -49,11 +56,13 @@ mod tests {
     use super::*;
     use crate::fio::{MemorySource, ParsedJobs, parse_all_with};
 
-    const FILE: &str = "[global]\nioengine=libaio\nrw=randread\nsize=1m\n[a]\niodepth=2\n[b]\nbs=8k\n";
+    const FILE: &str =
+        "[global]\nioengine=libaio\nrw=randread\nsize=1m\n[a]\niodepth=2\n[b]\nbs=8k\n";
 
     fn parsed(over: &[&str]) -> Result<ParsedJobs, String> {
         let mut source = MemorySource::one("f.fio", FILE);
-        let over: Result<Vec<_>, _> = over.iter().map(|text| JobOption::parse("--job-option", text)).collect();
+        let over: Result<Vec<_>, _> =
+            over.iter().map(|text| JobOption::parse("--job-option", text)).collect();
         let over = over.map_err(|error| error.to_string())?;
         parse_all_with(&mut source, &["f.fio"], &over).map_err(|errors| errors[0].to_string())
     }
@@ -63,9 +72,15 @@ mod tests {
         let jobs = parsed(&["bs=16k", "b:iodepth=32", "b:bs=32k"]).expect("good options").jobs;
         let own: Vec<_> = jobs.iter().map(|job| (job.queue.depth, job.options.clone())).collect();
         assert_eq!((own[0].0, own[1].0), (2, 32));
-        let bs = |job: usize| own[job].1.iter().filter(|(key, _)| key == "bs").map(|(_, value)| value.as_str());
+        let bs = |job: usize| {
+            own[job].1.iter().filter(|(key, _)| key == "bs").map(|(_, value)| value.as_str())
+        };
         assert_eq!(bs(0).collect::<Vec<_>>(), ["16k"]);
-        assert_eq!(bs(1).collect::<Vec<_>>(), ["32k"], "what the file says is not listed beside it");
+        assert_eq!(
+            bs(1).collect::<Vec<_>>(),
+            ["32k"],
+            "what the file says is not listed beside it"
+        );
         let files = parsed(&["filename=x", "b:filename=y:z"]).expect("good options").jobs;
         assert_eq!(
             (&files[0].files.names[..], &files[1].files.names[..]),
@@ -79,7 +94,10 @@ mod tests {
     #[test]
     fn a_wrong_option_is_one_line_that_names_it() {
         let lines = [
-            ("iodepht=4", "--job-option iodepht=4: iodepht: unknown option; did you mean `iodepth`?"),
+            (
+                "iodepht=4",
+                "--job-option iodepht=4: iodepht: unknown option; did you mean `iodepth`?",
+            ),
             ("c:iodepth=4", "--job-option c:iodepth=4: no job `c`; must be one of a, b"),
             ("=4", "--job-option =4: must be KEY=VALUE or JOB:KEY=VALUE, such as iodepth=32"),
             (":bs=4", "--job-option :bs=4: must be KEY=VALUE or JOB:KEY=VALUE, such as iodepth=32"),

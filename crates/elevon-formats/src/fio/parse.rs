@@ -47,7 +47,8 @@ impl ParsedJobs {
         let Some(index) = self.jobs.iter().position(|job| job.blocks.trim_ranges > 1) else {
             return Ok(self.jobs.iter().any(JobSpec::is_buffered));
         };
-        let message = "trims of several ranges go past no page cache; leave out --memory and --cache";
+        let message =
+            "trims of several ranges go past no page cache; leave out --memory and --cache";
         Err(vec![self.diagnostic(index, "num_range", Problem::Conflict.because(message))])
     }
 
@@ -70,22 +71,36 @@ impl ParsedJobs {
         for (index, job) in self.jobs.iter().enumerate().filter(|(_, job)| is_in_blocks(job)) {
             let occurs = [job.rw.read, job.rw.write, job.rw.trim];
             let sizes = job.blocks.sizes.iter().zip(occurs).filter(|&(_, occurs)| occurs);
-            let Some(bytes) = sizes.flat_map(|(sizes, _)| each(sizes)).find(|bytes| bytes % logical_block != 0) else {
+            let Some(bytes) =
+                sizes.flat_map(|(sizes, _)| each(sizes)).find(|bytes| bytes % logical_block != 0)
+            else {
                 continue;
             };
-            let fits = |kib: u64| kib.checked_mul(1024).is_some_and(|larger| larger % logical_block == 0);
+            let fits =
+                |kib: u64| kib.checked_mul(1024).is_some_and(|larger| larger % logical_block == 0);
             let right = match bytes {
                 _ if bytes % 1000 == 0 && fits(bytes / 1000) => {
-                    format!("did you mean {}k? (KiB is 1000 bytes, k is 1024, unless kb_base=1000)", bytes / 1000)
+                    format!(
+                        "did you mean {}k? (KiB is 1000 bytes, k is 1024, unless kb_base=1000)",
+                        bytes / 1000
+                    )
                 }
                 ..4096 if fits(bytes) => format!("did you mean {bytes}k?"),
                 _ => format!("use {}", bytes.next_multiple_of(logical_block)),
             };
-            let needed = if job.goes_in_bytes() { format!(", as is needed {WITHOUT_CACHE}") } else { String::new() };
+            let needed = if job.goes_in_bytes() {
+                format!(", as is needed {WITHOUT_CACHE}")
+            } else {
+                String::new()
+            };
             let message = format!(
                 "{bytes} bytes is no multiple of the device's logical block of {logical_block}{needed}; {right}"
             );
-            found.push(self.diagnostic(index, self.key_of_size(index), Problem::Unaligned.because(message)));
+            found.push(self.diagnostic(
+                index,
+                self.key_of_size(index),
+                Problem::Unaligned.because(message),
+            ));
         }
         found
     }
@@ -95,11 +110,17 @@ impl ParsedJobs {
     /// looked at.
     pub fn not_atomic(&self, limits: &QueueLimits, rules: &Rules) -> Vec<Diagnostic> {
         let jobs = self.jobs.iter().enumerate();
-        let writers = jobs.filter(|(_, job)| job.durability.atomic && (job.rw.write || job.rw.trim_then_write));
+        let writers = jobs
+            .filter(|(_, job)| job.durability.atomic && (job.rw.write || job.rw.trim_then_write));
         let complaint = |(index, job): (usize, &JobSpec)| {
             if !rules.atomic_writes {
-                let message = "Linux has atomic writes from 6.11 on; use --kernel 6.12 or a later one";
-                return Some(self.diagnostic(index, "atomic", Problem::Unsupported.because(message)));
+                let message =
+                    "Linux has atomic writes from 6.11 on; use --kernel 6.12 or a later one";
+                return Some(self.diagnostic(
+                    index,
+                    "atomic",
+                    Problem::Unsupported.because(message),
+                ));
             }
             let sizes = &job.blocks.sizes[usize::from(!job.blocks.by_order)..2];
             if limits.atomic_write_max == 0 {
@@ -108,7 +129,11 @@ impl ParsedJobs {
                     "the device has no atomic writes: its atomic_write_max_bytes is 0; \
                      a simulated one has them with --set atomic_write_max_bytes={most}"
                 );
-                return Some(self.diagnostic(index, "atomic", Problem::Unsupported.because(message)));
+                return Some(self.diagnostic(
+                    index,
+                    "atomic",
+                    Problem::Unsupported.because(message),
+                ));
             }
             let fits = |bytes: &u64| limits.takes_atomic(Sector::ZERO, Bytes::new(*bytes));
             let bytes = sizes.iter().flat_map(each).find(|bytes| !fits(bytes))?;
@@ -116,15 +141,20 @@ impl ParsedJobs {
             let message = format!(
                 "{bytes} bytes are no atomic write of the device; must be a power of two from {least} to {most}"
             );
-            Some(self.diagnostic(index, self.key_of_size(index), Problem::OutOfRange.because(message)))
+            Some(self.diagnostic(
+                index,
+                self.key_of_size(index),
+                Problem::OutOfRange.because(message),
+            ))
         };
         writers.filter_map(complaint).collect()
     }
 
     /// Returns the option that gives a job its sizes.
     fn key_of_size(&self, job: usize) -> &'static str {
-        let is_given =
-            |key: &&str| self.places.get(job).is_some_and(|places| places.iter().any(|(name, _)| name == key));
+        let is_given = |key: &&str| {
+            self.places.get(job).is_some_and(|places| places.iter().any(|(name, _)| name == key))
+        };
         ["bssplit", "bsrange"].into_iter().find(is_given).unwrap_or("bs")
     }
 }
@@ -155,7 +185,10 @@ const ATOMIC_ENGINES: [&str; 3] = ["pvsync2", "libaio", "io_uring"];
 ///
 /// # Errors
 /// Everything that is wrong with them, in order.
-pub fn parse_all(source: &mut dyn JobSource, names: &[&str]) -> Result<ParsedJobs, Vec<Diagnostic>> {
+pub fn parse_all(
+    source: &mut dyn JobSource,
+    names: &[&str],
+) -> Result<ParsedJobs, Vec<Diagnostic>> {
     parse_all_with(source, names, &[])
 }
 
@@ -170,10 +203,16 @@ pub fn parse_all_with(
 ) -> Result<ParsedJobs, Vec<Diagnostic>> {
     let (job_file, environment) = (String::new(), Environment::new());
     let beside = Beside::default();
-    let mut reader = Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file, environment, beside };
+    let mut reader =
+        Reader { source, errors: Vec::new(), warnings: Vec::new(), job_file, environment, beside };
     let files: Vec<Vec<Section>> = names.iter().map(|name| reader.sections(name)).collect();
     let (mut jobs, environment) = (0, reader.environment);
-    let mut parser = Parser { errors: reader.errors, warnings: reader.warnings, jobs: Vec::new(), places: Vec::new() };
+    let mut parser = Parser {
+        errors: reader.errors,
+        warnings: reader.warnings,
+        jobs: Vec::new(),
+        places: Vec::new(),
+    };
     for (index, sections) in files.iter().enumerate() {
         let (mut globals, before) = (Draft::new(), parser.jobs.len());
         for section in sections {
@@ -189,9 +228,15 @@ pub fn parse_all_with(
                 parser.finish(draft, section);
             }
             if jobs > MAX_JOBS {
-                let message =
-                    format!("with this section there are {jobs} jobs, counting numjobs=; must be {MAX_JOBS} or fewer");
-                parser.error(section.at.diagnostic(&format!("[{}]", section.name), Problem::TooMany.because(message)));
+                let message = format!(
+                    "with this section there are {jobs} jobs, counting numjobs=; must be {MAX_JOBS} or fewer"
+                );
+                parser.error(
+                    section.at.diagnostic(
+                        &format!("[{}]", section.name),
+                        Problem::TooMany.because(message),
+                    ),
+                );
             }
             if jobs > MAX_JOBS || parser.errors.len() >= MAX_ERRORS {
                 return Err(parser.errors);
@@ -203,7 +248,12 @@ pub fn parse_all_with(
     }
     parser.errors.extend(over.iter().filter_map(|option| without_job(option, &parser.jobs)));
     if parser.errors.is_empty() {
-        Ok(ParsedJobs { jobs: parser.jobs, warnings: parser.warnings, environment, places: parser.places })
+        Ok(ParsedJobs {
+            jobs: parser.jobs,
+            warnings: parser.warnings,
+            environment,
+            places: parser.places,
+        })
     } else {
         Err(parser.errors)
     }
@@ -211,7 +261,8 @@ pub fn parse_all_with(
 
 /// Returns the complaint about an option for a job that there is not.
 fn without_job(option: &JobOption, jobs: &[JobSpec]) -> Option<Diagnostic> {
-    let name = option.job.as_deref().filter(|_| !jobs.iter().any(|job| option.is_for(&job.name)))?;
+    let name =
+        option.job.as_deref().filter(|_| !jobs.iter().any(|job| option.is_for(&job.name)))?;
     let mut known: Vec<&str> = jobs.iter().map(|job| job.name.as_str()).collect();
     known.dedup();
     let message = format!("no job `{name}`; must be one of {}", known.join(", "));
@@ -234,7 +285,11 @@ impl Parser {
 
     /// Adds a warning, unless the same warning about the same option is there already.
     fn warn(&mut self, diagnostic: Diagnostic) {
-        if !self.warnings.iter().any(|known| known.key == diagnostic.key && known.message == diagnostic.message) {
+        if !self
+            .warnings
+            .iter()
+            .any(|known| known.key == diagnostic.key && known.message == diagnostic.message)
+        {
             self.warnings.push(diagnostic);
         }
     }
@@ -247,7 +302,8 @@ impl Parser {
             "ioengine" => 1,
             _ => 2,
         };
-        let mut over: Vec<&JobOption> = over.iter().filter(|option| option.is_for(&section.name)).collect();
+        let mut over: Vec<&JobOption> =
+            over.iter().filter(|option| option.is_for(&section.name)).collect();
         // An option for this job wins over one for all, whichever was given last.
         over.sort_by_key(|option| option.job.is_some());
         let mut entries: Vec<&KeyValue> =
@@ -261,18 +317,22 @@ impl Parser {
             self.option(draft, entry);
         }
         self.errors[errors..].sort_by_key(|error| (error.file != section.at.file, error.line));
-        self.warnings[warnings..].sort_by_key(|warning| (warning.file != section.at.file, warning.line));
+        self.warnings[warnings..]
+            .sort_by_key(|warning| (warning.file != section.at.file, warning.line));
     }
 
     fn option(&mut self, draft: &mut Draft, entry: &KeyValue) {
         let Some(row) = find(&entry.key) else {
             let hint = nearest(&entry.key).map(|name| format!("did you mean `{name}`?"));
             let right = hint.unwrap_or_else(|| "must be an option of fio's".to_owned());
-            return self
-                .error(entry.at.diagnostic(&entry.key, Problem::Unknown.because(format!("unknown option; {right}"))));
+            return self.error(entry.at.diagnostic(
+                &entry.key,
+                Problem::Unknown.because(format!("unknown option; {right}")),
+            ));
         };
         let at = Span { column: entry.value_column, ..entry.at.clone() };
-        let mut scan = Scan { kb_base: draft.kb_base, notes: Vec::new(), files: entry.files.clone() };
+        let mut scan =
+            Scan { kb_base: draft.kb_base, notes: Vec::new(), files: entry.files.clone() };
         let value = entry.value.as_deref();
         // An option of the command line takes the place of the section's.
         let is_over = entry.at.line == 0;
@@ -282,17 +342,21 @@ impl Parser {
         match apply(row, draft, &mut scan, value) {
             Err(why) => {
                 draft.engine_is_refused |= row.name == "ioengine";
-                return self.error(at.diagnostic(&entry.key, why.reworded(|words| words + &unset(entry))));
+                return self
+                    .error(at.diagnostic(&entry.key, why.reworded(|words| words + &unset(entry))));
             }
             Ok(()) if row.name == "ioengine" => draft.engine_is_refused = false,
-            Ok(()) if row.name == "kb_base" => draft.kb_base = if value == Some("1000") { 1000 } else { 1024 },
+            Ok(()) if row.name == "kb_base" => {
+                draft.kb_base = if value == Some("1000") { 1000 } else { 1024 }
+            }
             Ok(()) => {}
         }
         match row.status {
             Status::Honoured => {}
             Status::NoEffect(why) => {
                 // Warns once per option, under its main name and at its first place.
-                let complaint = Problem::NoEffect.because(format!("accepted without effect: {why}"));
+                let complaint =
+                    Problem::NoEffect.because(format!("accepted without effect: {why}"));
                 self.warn(entry.at.diagnostic(row.name, complaint));
             }
             Status::Refused(_) if is_neutral(row, value) => {}
@@ -328,14 +392,19 @@ impl Parser {
         self.engine_options(&draft);
         if !draft.spec.caching.direct && !draft.spec.engine.is_mapped() {
             let message = format!("runs as direct=1 {WITHOUT_CACHE}; write direct=1 to say so");
-            let complaint = Problem::WithoutCache.because(format!("buffered I/O (direct=0, fio's default) {message}"));
+            let complaint = Problem::WithoutCache
+                .because(format!("buffered I/O (direct=0, fio's default) {message}"));
             let warning = place(&draft, "direct").diagnostic("direct", complaint);
             if !self.warnings.iter().any(|known| known.key == "direct") {
                 self.warn(warning);
             }
         }
         let head = ("", section.at.clone());
-        self.places.push(std::iter::once(head).chain(draft.given.into_iter().map(|g| (g.row.name, g.at))).collect());
+        self.places.push(
+            std::iter::once(head)
+                .chain(draft.given.into_iter().map(|g| (g.row.name, g.at)))
+                .collect(),
+        );
         self.jobs.push(draft.spec);
     }
 
@@ -348,7 +417,9 @@ impl Parser {
         for Given { row, at } in &draft.given {
             if !row.engines.is_empty() && !row.engines.contains(&engine.as_str()) {
                 let owners = row.engines.join(", ");
-                let message = format!("ioengine={engine} has no such option; it belongs to ioengine={owners}");
+                let message = format!(
+                    "ioengine={engine} has no such option; it belongs to ioengine={owners}"
+                );
                 self.error(at.diagnostic(row.name, Problem::Unknown.because(message)));
             }
         }
@@ -358,7 +429,9 @@ impl Parser {
     fn conflicts(&self, draft: &Draft) -> Vec<(&'static str, String)> {
         let spec = &draft.spec;
         let mut found = Vec::new();
-        if spec.rates.bytes.iter().any(Option::is_some) && spec.rates.iops.iter().any(Option::is_some) {
+        if spec.rates.bytes.iter().any(Option::is_some)
+            && spec.rates.iops.iter().any(Option::is_some)
+        {
             found.push(("rate", "excludes rate_iops; give one of them".to_owned()));
         }
         let pairs = [
@@ -366,34 +439,49 @@ impl Parser {
             ("rate_iops_min", &spec.rates.min_iops, &spec.rates.iops),
         ];
         for (key, least, most) in pairs {
-            let above =
-                least.iter().zip(most).find(|(least, most)| matches!((least, most), (Some(a), Some(b)) if a > b));
+            let above = least
+                .iter()
+                .zip(most)
+                .find(|(least, most)| matches!((least, most), (Some(a), Some(b)) if a > b));
             if let Some((Some(least), Some(most))) = above {
-                let message = format!("{least} is above the limit of {most} that the job may not pass; must be lower");
+                let message = format!(
+                    "{least} is above the limit of {most} that the job may not pass; must be lower"
+                );
                 found.push((key, message));
             }
         }
         if let Some(region) = draft.region().filter(|&region| region < draft.smallest_block()) {
             let block = draft.smallest_block();
-            found.push(("size", format!("{region} bytes hold no I/O of {block}; must be {block} or more")));
+            found.push((
+                "size",
+                format!("{region} bytes hold no I/O of {block}; must be {block} or more"),
+            ));
         }
         if spec.verify.only && spec.timing.time_based {
             found.push(("verify_only", "excludes time_based; leave one out".to_owned()));
         }
         if spec.timing.steady.is_some_and(|steady| steady.interval.is_zero()) {
-            found.push(("steadystate_check_interval", "`0` is no time between samples; must be 1s or so".to_owned()));
+            found.push((
+                "steadystate_check_interval",
+                "`0` is no time between samples; must be 1s or so".to_owned(),
+            ));
         }
         found.extend(zone_conflict(draft));
         found.extend(atomic_conflict(spec));
         found.extend(ranges_conflict(spec));
         if draft.command_prio.is_used() == (true, true) {
-            found.push(("cmdprio_bssplit", "excludes cmdprio_percentage; leave one out".to_owned()));
+            found
+                .push(("cmdprio_bssplit", "excludes cmdprio_percentage; leave one out".to_owned()));
         }
         if let Some(name) = &spec.order.wait_for {
             match self.jobs.iter().filter(|job| job.name == *name).count() {
-                0 => found.push(("wait_for", format!("no job `{name}` above this one; must name an earlier section"))),
+                0 => found.push((
+                    "wait_for",
+                    format!("no job `{name}` above this one; must name an earlier section"),
+                )),
                 1 => {}
-                _ => found.push(("wait_for", format!("several jobs are called `{name}`; must name one"))),
+                _ => found
+                    .push(("wait_for", format!("several jobs are called `{name}`; must name one"))),
             }
         }
         if let Some(Amount::Percent(0)) = spec.space.size {
@@ -406,10 +494,18 @@ impl Parser {
 /// Returns what is wrong with `atomic` in a job, if anything is.
 fn atomic_conflict(spec: &JobSpec) -> Option<(&'static str, String)> {
     let engine = &spec.engine.name;
-    let message = match (spec.durability.atomic, ATOMIC_ENGINES.contains(&engine.as_str()), spec.caching.direct) {
+    let message = match (
+        spec.durability.atomic,
+        ATOMIC_ENGINES.contains(&engine.as_str()),
+        spec.caching.direct,
+    ) {
         (false, ..) | (true, true, true) => return None,
-        (true, false, _) => format!("ioengine={engine} has no atomic writes; use {}", ATOMIC_ENGINES.join(", ")),
-        (true, true, false) => "needs direct=1: what goes through the page cache is not written atomically".to_owned(),
+        (true, false, _) => {
+            format!("ioengine={engine} has no atomic writes; use {}", ATOMIC_ENGINES.join(", "))
+        }
+        (true, true, false) => {
+            "needs direct=1: what goes through the page cache is not written atomically".to_owned()
+        }
     };
     Some(("atomic", message))
 }
@@ -437,11 +533,19 @@ fn zone_conflict(draft: &Draft) -> Option<(&'static str, String)> {
         (true, None) => Some(("zonemode", "`strided` needs zonesize=, such as 1m".to_owned())),
         (true, Some(zones)) => {
             let block = draft.largest_least_block();
-            let message = format!("a zone of {} bytes holds no I/O of {block}; must be {block} or more", zones.range);
-            (zones.range < block).then_some((if draft.zones.range == 0 { "zonesize" } else { "zonerange" }, message))
+            let message = format!(
+                "a zone of {} bytes holds no I/O of {block}; must be {block} or more",
+                zones.range
+            );
+            (zones.range < block)
+                .then_some((if draft.zones.range == 0 { "zonesize" } else { "zonerange" }, message))
         }
         (false, _) => (draft.zones.size > 0).then(|| {
-            ("zonesize", "needs zonemode=strided, and fio refuses it without; add that or leave it out".to_owned())
+            (
+                "zonesize",
+                "needs zonemode=strided, and fio refuses it without; add that or leave it out"
+                    .to_owned(),
+            )
         }),
     }
 }
@@ -452,36 +556,53 @@ fn unset(entry: &KeyValue) -> String {
     match names.as_slice() {
         [] => String::new(),
         [one] => format!("; {one} is not set in the environment, and stands for nothing"),
-        [..] => format!("; {} are not set in the environment, and stand for nothing", names.join(" and ")),
+        [..] => format!(
+            "; {} are not set in the environment, and stand for nothing",
+            names.join(" and ")
+        ),
     }
 }
 
 /// Checks a value and passes it to its setter.
-fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str>) -> Result<(), Complaint> {
+fn apply(
+    row: &OptionRow,
+    draft: &mut Draft,
+    scan: &mut Scan,
+    value: Option<&str>,
+) -> Result<(), Complaint> {
     match (row.kind, value) {
         (OptionKind::Flag(set), None) => set(draft, true),
         (OptionKind::OptionalText(set), None) => set(draft, scan, "")?,
         (_, None) => {
-            let example =
-                if row.default.is_empty() { String::new() } else { format!(", such as {}={}", row.name, row.default) };
+            let example = if row.default.is_empty() {
+                String::new()
+            } else {
+                format!(", such as {}={}", row.name, row.default)
+            };
             return Err(Problem::Missing.because(format!("needs a value{example}")));
         }
         (OptionKind::Flag(set), Some(text)) => set(draft, scan.unsigned(text, Unit::Plain)? != 0),
         (OptionKind::Bool(set), Some(text)) => match scan.unsigned(text, Unit::Plain) {
             Ok(value @ 0..=1) => set(draft, value == 1),
-            _ => return Err(Problem::NoChoice.because(format!("`{text}` is no switch; must be 0 or 1"))),
+            _ => {
+                return Err(
+                    Problem::NoChoice.because(format!("`{text}` is no switch; must be 0 or 1"))
+                );
+            }
         },
         (OptionKind::Int(low, high, set), Some(text)) => {
             let value = scan.signed(text, Unit::Plain).map_err(|why| match why.problem {
                 // A small range is more helpful than an example of a size.
-                Problem::NotANumber if high < 100_000 => {
-                    why.reworded(|_| format!("`{text}` is no number; must be {low} to {high}{}", unit(row)))
-                }
+                Problem::NotANumber if high < 100_000 => why.reworded(|_| {
+                    format!("`{text}` is no number; must be {low} to {high}{}", unit(row))
+                }),
                 _ => with_unit(row, why),
             })?;
             if value < i128::from(low) || value > i128::from(high) {
-                return Err(Problem::OutOfRange
-                    .because(format!("`{text}` is out of range; must be {low} to {high}{}", unit(row))));
+                return Err(Problem::OutOfRange.because(format!(
+                    "`{text}` is out of range; must be {low} to {high}{}",
+                    unit(row)
+                )));
             }
             // A negative value has the bits of its two's complement, which a setter casts back.
             set(draft, value as u64);
@@ -489,8 +610,10 @@ fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str
         (OptionKind::Directions(low, high, set), Some(text)) => {
             let list = by_direction(text, |part| match scan.unsigned(part, Unit::Plain)? {
                 value if (low..=high).contains(&value) => Ok(value),
-                _ => Err(Problem::OutOfRange
-                    .because(format!("`{part}` is out of range; must be {low} to {high}{}", unit(row)))),
+                _ => Err(Problem::OutOfRange.because(format!(
+                    "`{part}` is out of range; must be {low} to {high}{}",
+                    unit(row)
+                ))),
             });
             set(draft, list.map_err(|why| with_unit(row, why))?);
         }
@@ -498,15 +621,20 @@ fn apply(row: &OptionRow, draft: &mut Draft, scan: &mut Scan, value: Option<&str
         (OptionKind::Time(bare, set), Some(text)) => {
             set(draft, grammar::nanos(scan.unsigned(text, Unit::Time(bare))?)?);
         }
-        (OptionKind::Choice(words, set), Some(text)) => match words.iter().find(|word| **word == text) {
-            Some(word) => set(draft, word),
-            None => {
-                return Err(
-                    Problem::NoChoice.because(format!("`{text}` is no choice; must be one of {}", words.join(" ")))
-                );
+        (OptionKind::Choice(words, set), Some(text)) => {
+            match words.iter().find(|word| **word == text) {
+                Some(word) => set(draft, word),
+                None => {
+                    return Err(Problem::NoChoice.because(format!(
+                        "`{text}` is no choice; must be one of {}",
+                        words.join(" ")
+                    )));
+                }
             }
-        },
-        (OptionKind::Text(set) | OptionKind::OptionalText(set), Some(text)) => set(draft, scan, text)?,
+        }
+        (OptionKind::Text(set) | OptionKind::OptionalText(set), Some(text)) => {
+            set(draft, scan, text)?
+        }
     }
     Ok(())
 }
@@ -527,6 +655,7 @@ fn with_unit(row: &OptionRow, why: Complaint) -> Complaint {
 /// Returns true if the value of a refused option is only its default or 0.
 fn is_neutral(row: &OptionRow, value: Option<&str>) -> bool {
     value.is_some_and(|value| {
-        value == row.default || matches!(row.kind, OptionKind::Bool(_) | OptionKind::Int(..)) && value == "0"
+        value == row.default
+            || matches!(row.kind, OptionKind::Bool(_) | OptionKind::Int(..)) && value == "0"
     })
 }

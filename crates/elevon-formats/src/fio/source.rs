@@ -207,7 +207,8 @@ impl HostSource {
     /// to the path meanwhile leads elsewhere.
     fn open_permitted(&self, path: &str, job_file: &str) -> Result<File, SourceError> {
         let own = folder_of(job_file);
-        let folders: Vec<&Path> = [Some(own), self.include_folder.as_deref()].into_iter().flatten().collect();
+        let folders: Vec<&Path> =
+            [Some(own), self.include_folder.as_deref()].into_iter().flatten().collect();
         let base = std::env::current_dir()?;
         if !folders.iter().any(|folder| is_below(Path::new(path), folder, &base)) {
             return Err(outside(own));
@@ -275,7 +276,9 @@ impl JobSource for HostSource {
     }
     fn machine(&self) -> Machine {
         let memory_kb = fs::read_to_string("/proc/meminfo").ok().and_then(|text| {
-            text.lines().find_map(|line| line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok())
+            text.lines().find_map(|line| {
+                line.strip_prefix("MemTotal:")?.trim().strip_suffix("kB")?.trim().parse().ok()
+            })
         });
         let cpus = std::thread::available_parallelism().map_or(1, |count| count.get() as u64);
         Machine { page_size: 4096, memory_mb: memory_kb.unwrap_or(0u64) / 1024, cpus }
@@ -289,12 +292,19 @@ mod tests {
 
     #[test]
     fn what_is_read_of_the_environment_is_kept() {
-        let mut source =
-            MemorySource::one("j", "[a]\nbs=${A}4k\nsize=8*$mb_memory\niodepth=$ncpus\ndescription=${B} $HOME");
+        let mut source = MemorySource::one(
+            "j",
+            "[a]\nbs=${A}4k\nsize=8*$mb_memory\niodepth=$ncpus\ndescription=${B} $HOME",
+        );
         source.variables.insert("B".into(), "b".into());
         let jobs = parse_all(&mut source, &["j"]).expect("a job");
         let read = jobs.environment.iter().map(|(name, value)| (name.as_str(), value.as_deref()));
-        let expected = [("$mb_memory", Some("16384")), ("$ncpus", Some("8")), ("${A}", None), ("${B}", Some("b"))];
+        let expected = [
+            ("$mb_memory", Some("16384")),
+            ("$ncpus", Some("8")),
+            ("${A}", None),
+            ("${B}", Some("b")),
+        ];
         assert_eq!(read.collect::<Vec<_>>(), expected);
     }
 
@@ -305,7 +315,9 @@ mod tests {
         fs::create_dir(at("jobs")).expect("a folder");
         fs::write(at("jobs/options"), "bs=8k\n").expect("written");
         fs::write(at("outside"), "bs=8k\n").expect("written");
-        for (name, target) in [("link", "options"), ("out", "../outside"), ("null", "/dev/null"), ("gone", "nothing")] {
+        for (name, target) in
+            [("link", "options"), ("out", "../outside"), ("null", "/dev/null"), ("gone", "nothing")]
+        {
             std::os::unix::fs::symlink(target, at("jobs").join(name)).expect("a link");
         }
         let made = std::process::Command::new("mkfifo").arg(at("jobs/pipe")).status();
@@ -330,7 +342,11 @@ mod tests {
             (said("options"), said("link"), said("../jobs/options")),
             ("bs=8k\n".into(), "bs=8k\n".into(), "bs=8k\n".into())
         );
-        assert_eq!(said("pipe"), "a pipe, not a regular file", "nobody writes it, and nothing waits");
+        assert_eq!(
+            said("pipe"),
+            "a pipe, not a regular file",
+            "nobody writes it, and nothing waits"
+        );
         assert_eq!(said("gone"), "No such file or directory");
         for outside in ["out", "null", "../outside"] {
             assert!(said(outside).starts_with("not below "), "{outside}: {}", said(outside));
@@ -360,7 +376,9 @@ mod tests {
 
     #[test]
     fn a_path_below_a_folder_does_not_lead_out_of_it() {
-        let below = |path: &str, folder: &str| is_below(Path::new(path), Path::new(folder), Path::new("/home/me"));
+        let below = |path: &str, folder: &str| {
+            is_below(Path::new(path), Path::new(folder), Path::new("/home/me"))
+        };
         for (path, folder) in [
             ("a.fio", "."),
             ("./sub/../a.fio", "."),

@@ -124,13 +124,15 @@ impl JobSpec {
     /// ring each, and four for each of the machine's `cpus`. `None` if its engine has no ring.
     /// Source: io_uring_register(2), IORING_REGISTER_IOWQ_MAX_WORKERS.
     pub fn bounded_workers(&self, cpus: u16) -> Option<usize> {
-        (self.engine.has_ring() && !self.queue.offload).then(|| self.depth().min(4 * usize::from(cpus)))
+        (self.engine.has_ring() && !self.queue.offload)
+            .then(|| self.depth().min(4 * usize::from(cpus)))
     }
 
     /// Returns true if each of the job's files has a thread that makes the file's I/Os one after
     /// another, as POSIX AIO of glibc does.
     pub fn has_file_threads(&self) -> bool {
-        find_engine(&self.engine.name).is_some_and(|row| row.behaviour == Behaviour::FileThreads) && !self.queue.offload
+        find_engine(&self.engine.name).is_some_and(|row| row.behaviour == Behaviour::FileThreads)
+            && !self.queue.offload
     }
 
     /// Returns true if the job sleeps in a submission that has no free tag; if not, a worker does.
@@ -142,7 +144,10 @@ impl JobSpec {
     /// as fio 3.33 does with every engine. io_uring_cmd has them in its queue, as later versions
     /// do.
     pub fn sleeps_for_trims(&self) -> bool {
-        self.rw.trim && self.engine.asynchronous && !self.queue.offload && self.engine.name != RANGES_ENGINE
+        self.rw.trim
+            && self.engine.asynchronous
+            && !self.queue.offload
+            && self.engine.name != RANGES_ENGINE
     }
 
     /// Returns true if some of its I/Os have a priority of their own (`cmdprio_percentage`,

@@ -39,7 +39,10 @@ mod tests {
 
     #[test]
     fn a_mode_is_a_number_of_octal_digits() {
-        assert_eq!((socket_mode("0660"), socket_mode("600"), socket_mode("0777")), (Ok(0o660), Ok(0o600), Ok(0o777)));
+        assert_eq!(
+            (socket_mode("0660"), socket_mode("600"), socket_mode("0777")),
+            (Ok(0o660), Ok(0o600), Ok(0o777))
+        );
         for text in ["", "0888", "1777", "+660", "rw", "0o660"] {
             assert_eq!(socket_mode(text), Err(SocketModeError), "{text}");
         }

@@ -48,8 +48,8 @@ pub struct DeviceTable {
     pub tls: Option<DeviceTlsTable>,
     /// Control files of the device, in the file's order.
     pub settings: Vec<Setting>,
-    /// The devices of a pool: files and block devices that share its scheduler. None if it is not a
-    /// `[pool.NAME]`; then `device` is what is served.
+    /// The devices of a pool: files and block devices that share its scheduler. None if it is not
+    /// a `[pool.NAME]`; then `device` is what is served.
     pub parts: Vec<PoolPart>,
 }
 
@@ -108,7 +108,8 @@ const DEVICE_KEYS: [&str; 14] = [
     "on_loss",
     "tls",
 ];
-const POOL_KEYS: [&str; 7] = ["devices", "scheduler", "prefer", "set", "io_timeout", "direct", "busy_poll"];
+const POOL_KEYS: [&str; 7] =
+    ["devices", "scheduler", "prefer", "set", "io_timeout", "direct", "busy_poll"];
 
 /// The most connections to another server.
 const CONNECTIONS_MAX: u64 = 16;
@@ -144,7 +145,8 @@ pub fn on_loss(text: &str) -> Result<Nanos, OnLossError> {
         None if text == "error" => Ok(Nanos::ZERO),
         None if text == "hold" => Ok(HOLD),
         Some(("hold", time)) => {
-            let time = quantity::time(time).ok().filter(|time| (Nanos::new(1)..=HOLD_MAX).contains(time));
+            let time =
+                quantity::time(time).ok().filter(|time| (Nanos::new(1)..=HOLD_MAX).contains(time));
             time.ok_or(OnLossError)
         }
         _ => Err(OnLossError),
@@ -223,7 +225,8 @@ impl Draft {
         }
         // Its lines name this device, whatever those of others name.
         let others = std::mem::take(&mut reader.devices);
-        found.settings = settings(reader, &self.kernel.rules(), scope, Some(FileOwner::Device), rest);
+        found.settings =
+            settings(reader, &self.kernel.rules(), scope, Some(FileOwner::Device), rest);
         reader.one_device();
         reader.devices = others;
         (found, device)
@@ -247,7 +250,8 @@ impl Draft {
             }
         }
         let others = std::mem::take(&mut reader.devices);
-        found.settings = settings(reader, &self.kernel.rules(), &scope, Some(FileOwner::Device), rest);
+        found.settings =
+            settings(reader, &self.kernel.rules(), &scope, Some(FileOwner::Device), rest);
         reader.one_device();
         reader.devices = others;
         match names {
@@ -262,7 +266,12 @@ impl Draft {
 }
 
 /// Reads a key of the queue of a device or a pool. Returns false if it is another.
-fn read_queue(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, found: &mut DeviceTable) -> bool {
+fn read_queue(
+    reader: &mut Reader<'_>,
+    key: &str,
+    entry: &TomlEntry<'_>,
+    found: &mut DeviceTable,
+) -> bool {
     match entry.full_name() {
         "scheduler" => found.scheduler = reader.text(key, entry),
         "prefer" => found.prefer = read_prefer(reader, key, entry),
@@ -285,7 +294,9 @@ fn read_queue(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>, found: 
 /// Returns the queue setting `io_timeout`, which is in milliseconds.
 fn read_io_timeout(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Option<Given> {
     let given = reader.text(key, entry)?;
-    let time = quantity::time(&given.value).ok().filter(|time| *time == Nanos::from_millis(time.as_millis()));
+    let time = quantity::time(&given.value)
+        .ok()
+        .filter(|time| *time == Nanos::from_millis(time.as_millis()));
     if time.is_none() {
         let message = "expected a time in whole milliseconds with its unit, such as \"60s\"";
         reader.complain(entry.at.start, key, message);
@@ -298,7 +309,10 @@ fn read_format(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> boo
     let Some(given) = reader.text(key, entry) else { return false };
     let is_raw = given.value == "raw";
     if !is_raw {
-        let message = format!("{}: expected \"raw\", which serves the bytes of the file as they are", given.value);
+        let message = format!(
+            "{}: expected \"raw\", which serves the bytes of the file as they are",
+            given.value
+        );
         reader.complain(entry.at.start, key, Problem::NoChoice.because(message));
     }
     is_raw
@@ -309,7 +323,11 @@ fn read_prefer(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> Opt
     let given = reader.text(key, entry)?;
     let is_known = ["shares", "throughput"].contains(&given.value.as_str());
     if !is_known {
-        reader.complain(entry.at.start, key, Problem::Malformed.because("expected \"shares\" or \"throughput\""));
+        reader.complain(
+            entry.at.start,
+            key,
+            Problem::Malformed.because("expected \"shares\" or \"throughput\""),
+        );
     }
     is_known.then_some(given)
 }

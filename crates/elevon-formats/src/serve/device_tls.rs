@@ -8,9 +8,17 @@ use crate::toml_text::quoted;
 const DEVICE_TLS_KEYS: [&str; 5] = ["certificates", "ca", "certificate", "key", "hostname"];
 
 /// Reads the table `tls` of a device, whose key is `scope`.
-pub(super) fn device_tls(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry<'_>) -> Option<DeviceTlsTable> {
+pub(super) fn device_tls(
+    reader: &mut Reader<'_>,
+    scope: &str,
+    entry: &TomlEntry<'_>,
+) -> Option<DeviceTlsTable> {
     let Value::Table(table) = entry.value else {
-        reader.complain(entry.at.start, scope, "expected a table, such as tls = { certificates = \"DIR\" }");
+        reader.complain(
+            entry.at.start,
+            scope,
+            "expected a table, such as tls = { certificates = \"DIR\" }",
+        );
         return None;
     };
     let (mut found, before) = (DeviceTlsTable::default(), reader.complaints.len());
@@ -28,8 +36,12 @@ pub(super) fn device_tls(reader: &mut Reader<'_>, scope: &str, entry: &TomlEntry
     let has_own = (found.certificate.is_some(), found.key.is_some());
     let wrong = match (found.certificates.is_some(), found.ca.is_some(), has_own) {
         _ if reader.complaints.len() > before => return None,
-        (true, false, (false, false)) | (false, true, (true, true) | (false, false)) => return Some(found),
-        (true, ..) => "certificates is a folder that has all files; leave ca, certificate and key out",
+        (true, false, (false, false)) | (false, true, (true, true) | (false, false)) => {
+            return Some(found);
+        }
+        (true, ..) => {
+            "certificates is a folder that has all files; leave ca, certificate and key out"
+        }
         (false, false, _) => {
             "ca is missing: the authorities that sign the server's certificate; or certificates, a folder"
         }

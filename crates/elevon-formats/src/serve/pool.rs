@@ -19,7 +19,9 @@ pub(super) fn joined(
     for (mut pool, names) in pools {
         if devices.iter().any(|device| device.name == pool.name) {
             let key = format!("pool.{}", quoted(&pool.name));
-            complaints.push(pool.place.diagnostic(&key, Problem::Conflict.because("a device has this name")));
+            complaints.push(
+                pool.place.diagnostic(&key, Problem::Conflict.because("a device has this name")),
+            );
         }
         for given in &names {
             match part(given, &mut devices, &taken) {
@@ -40,21 +42,30 @@ pub(super) fn joined(
 }
 
 /// Takes the device that a pool names out of the others.
-fn part(given: &Given, devices: &mut Vec<DeviceTable>, taken: &BTreeSet<String>) -> Result<PoolPart, Diagnostic> {
+fn part(
+    given: &Given,
+    devices: &mut Vec<DeviceTable>,
+    taken: &BTreeSet<String>,
+) -> Result<PoolPart, Diagnostic> {
     let name = &given.value;
-    let wrong = |message: String| given.place.diagnostic(&given.key, Problem::Conflict.because(message));
+    let wrong =
+        |message: String| given.place.diagnostic(&given.key, Problem::Conflict.because(message));
     if taken.contains(name) {
         return Err(wrong(format!("{name}: is in a pool already")));
     }
     let Some(at) = devices.iter().position(|device| device.name == *name) else {
-        return Err(wrong(format!("{name}: no such device; there is no [device.{}]", quoted(name))));
+        return Err(wrong(format!(
+            "{name}: no such device; there is no [device.{}]",
+            quoted(name)
+        )));
     };
     let device = devices.remove(at);
     let mut plain = DeviceTable::empty(&device.name, device.place.clone());
     (plain.device, plain.is_raw) = (device.device.clone(), device.is_raw);
     if plain != device {
         let key = format!("device.{}", quoted(name));
-        let message = "a device of a pool has the keys device and format; the others are those of the pool";
+        let message =
+            "a device of a pool has the keys device and format; the others are those of the pool";
         return Err(device.place.diagnostic(&key, Problem::Conflict.because(message)));
     }
     Ok(PoolPart { name: device.name, device: device.device, is_raw: device.is_raw })

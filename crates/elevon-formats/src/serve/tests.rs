@@ -52,20 +52,36 @@ fn a_file_is_read() {
     assert_eq!(file.control.as_ref().map(|given| given.value.as_str()), Some("/run/ctl.sock"));
     assert_eq!(file.kernel.name(), "6.12");
     let [fast, slow] = &file.devices[..] else { panic!("two devices") };
-    assert_eq!((fast.device.value.as_str(), fast.direct, fast.settings.len(), fast.seed), ("./disk.img", true, 1, 1));
+    assert_eq!(
+        (fast.device.value.as_str(), fast.direct, fast.settings.len(), fast.seed),
+        ("./disk.img", true, 1, 1)
+    );
     let prefer = |of: &DeviceTable| of.prefer.as_ref().map(|given| given.value.clone());
     assert_eq!((prefer(fast).as_deref(), prefer(slow)), (Some("shares"), None));
     assert_eq!((fast.busy_poll, slow.busy_poll), (Nanos::from_micros(100), BUSY_POLL));
-    assert_eq!((&fast.cache, slow.cache.as_ref().map(|given| given.value.as_str())), (&None, Some("1GiB")));
+    assert_eq!(
+        (&fast.cache, slow.cache.as_ref().map(|given| given.value.as_str())),
+        (&None, Some("1GiB"))
+    );
     assert_eq!((fast.set[0].place.line, fast.set[0].place.column), (9, 7));
     assert_eq!((fast.set[1].value.as_str(), fast.set[1].place.line), ("io_timeout=5000", 12));
-    assert_eq!((slow.fault.len(), slow.fault[1].value.as_str(), slow.seed), (2, "dead:after=5s", 7));
+    assert_eq!(
+        (slow.fault.len(), slow.fault[1].value.as_str(), slow.seed),
+        (2, "dead:after=5s", 7)
+    );
     let [db, unnamed, old] = &file.exports[..] else { panic!("three exports") };
-    assert_eq!((db.device, db.start, db.size, db.tenant.as_str()), (0, 0, Some(10 << 30), "shop/db"));
+    assert_eq!(
+        (db.device, db.start, db.size, db.tenant.as_str()),
+        (0, 0, Some(10 << 30), "shop/db")
+    );
     assert_eq!((unnamed.start, unnamed.size, unnamed.read_only), (10 << 30, Some(1 << 20), true));
-    assert_eq!((unnamed.tenant.as_str(), old.tenant.as_str(), old.device, old.size), ("", "old", 1, None));
+    assert_eq!(
+        (unnamed.tenant.as_str(), old.tenant.as_str(), old.device, old.size),
+        ("", "old", 1, None)
+    );
     assert_eq!((file.tenants[0].path.as_str(), file.tenants[0].settings.len()), ("shop/db", 2));
-    let one = parse("c.toml", "listen='unix:s'\n[device.a]\ndevice='./a'\n[export.a]\n").expect("one device");
+    let one = parse("c.toml", "listen='unix:s'\n[device.a]\ndevice='./a'\n[export.a]\n")
+        .expect("one device");
     assert_eq!(one.exports[0].device, 0);
 }
 
@@ -75,25 +91,43 @@ fn a_mistake_is_a_line_with_its_place() {
     const DISK: &str = "[device.d]\ndevice = './d'\n";
     for (text, expected) in [
         ("", &["c.toml:1:1: device: no device", "c.toml:1:1: export: no export"][..]),
-        ("listen = []\n[device.d]\ndevice = './d'\n[export.x]", &["c.toml:1:1: listen: nothing to listen at"]),
-        ("listen = 5", &["c.toml:1:1: device", "c.toml:1:1: export", "c.toml:1:10: listen: expected a text"]),
+        (
+            "listen = []\n[device.d]\ndevice = './d'\n[export.x]",
+            &["c.toml:1:1: listen: nothing to listen at"],
+        ),
+        (
+            "listen = 5",
+            &["c.toml:1:1: device", "c.toml:1:1: export", "c.toml:1:10: listen: expected a text"],
+        ),
         ("[export", &["c.toml:1:8: "]),
         ("{}lisen = 5\n{}[export.d]", &["c.toml:2:1: lisen: no such key (did you mean `listen`?)"]),
-        ("{}kernel = '5.4'\n{}[export.d]", &["c.toml:2:10: kernel: 5.4: not modelled; there are 5.10"]),
+        (
+            "{}kernel = '5.4'\n{}[export.d]",
+            &["c.toml:2:10: kernel: 5.4: not modelled; there are 5.10"],
+        ),
         (
             "{}{}busy_poll = '2ms'\n[export.x]",
-            &["c.toml:4:13: device.d.busy_poll: expected a time from 0 to 1ms with its unit, such as 50us"],
+            &[
+                "c.toml:4:13: device.d.busy_poll: expected a time from 0 to 1ms with its unit, such as 50us",
+            ],
         ),
         (
             "{}{}io_timeout = '1500us'\n[export.x]",
-            &["c.toml:4:14: device.d.io_timeout: expected a time in whole milliseconds with its unit"],
+            &[
+                "c.toml:4:14: device.d.io_timeout: expected a time in whole milliseconds with its unit",
+            ],
         ),
         (
             "{}{}on_loss = 'wait'\n[export.x]",
-            &["c.toml:4:11: device.d.on_loss: expected error, hold or hold=TIME, a time up to 86400s"],
+            &[
+                "c.toml:4:11: device.d.on_loss: expected error, hold or hold=TIME, a time up to 86400s",
+            ],
         ),
         ("{}{}[export.x]\ndevice = 'e'", &["c.toml:5:10: export.x.device: e: no such device"]),
-        ("{}{}[device.e]\ndevice = './e'\n[export.x]", &["c.toml:6:9: export.x.device: which device? There are d, e"]),
+        (
+            "{}{}[device.e]\ndevice = './e'\n[export.x]",
+            &["c.toml:6:9: export.x.device: which device? There are d, e"],
+        ),
         (
             "{}[device.e]\nscheduler = 'none'\n[export.x]",
             &["c.toml:1:1: device: no", "c.toml:2:9: device.e: device is missing"],
@@ -118,7 +152,10 @@ fn a_mistake_is_a_line_with_its_place() {
         ),
         ("{}{}[export.x]\nread_only = 1", &["c.toml:5:13: export.x.read_only: expected true"]),
         ("{}{}[export.x]\ntenant = '../y'", &["c.toml:5:10: export.x.tenant: \"..\" is no name"]),
-        ("{}{}[export.x]\n[tenant.x]\nweight = 0", &["c.toml:6:10: tenant.x.weight: 0 is out of range"]),
+        (
+            "{}{}[export.x]\n[tenant.x]\nweight = 0",
+            &["c.toml:6:10: tenant.x.weight: 0 is out of range"],
+        ),
         (
             "{}{}[device.e]\ndevice = './e'\n[export.x]\ndevice = 'd'\n[tenant.x]\n'io.max' = '8:0 rbps=5000'",
             &["c.toml:9:12: 8:0: a tenant's setting holds on every"],
@@ -132,12 +169,19 @@ fn a_mistake_is_a_line_with_its_place() {
             &["c.toml:5:19: 8:16: there is one device, and line 4 calls it 8:0"],
         ),
         ("{}{}[export.x]\n[[change]]\nat='5s'", &["c.toml:5:3: change: a server has no end"]),
-        ("{}device = 5\n[export.x]", &["c.toml:1:1: device: no device", "c.toml:2:10: device: expected tables"]),
+        (
+            "{}device = 5\n[export.x]",
+            &["c.toml:1:1: device: no device", "c.toml:2:10: device: expected tables"],
+        ),
     ] {
         let text = text.replacen("{}", HEAD, 1).replacen("{}", DISK, 1);
-        let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
+        let errors: Vec<String> =
+            parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
         assert_eq!(errors.len(), expected.len(), "{text}: {errors:#?}");
-        assert!(errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)), "{text}: {errors:#?}");
+        assert!(
+            errors.iter().zip(expected).all(|(error, start)| error.starts_with(start)),
+            "{text}: {errors:#?}"
+        );
     }
 }
 
@@ -165,9 +209,14 @@ fn lines_may_name_the_device_that_they_are_of() {
     const TWO: &str = "[device.d]\ndevice = './d'\n'io.cost.qos' = '8:0 enable=1'\n\
                        [device.e]\ndevice = './e'\n'io.cost.qos' = '8:16 enable=1'\n[export.x]\ndevice = 'd'\n";
     let of = |text: &str| parse("c.toml", &format!("listen = ['unix:s']\n{text}")).expect(text);
-    let one = of(&format!("{TENANT}[device.d]\ndevice = './d'\n'io.cost.qos' = '8:0 enable=1'\n[export.x]\n"));
+    let one = of(&format!(
+        "{TENANT}[device.d]\ndevice = './d'\n'io.cost.qos' = '8:0 enable=1'\n[export.x]\n"
+    ));
     assert_eq!((one.devices[0].settings.len(), one.tenants[0].settings.len()), (1, 1));
-    assert_eq!(of(TWO).devices.iter().map(|device| device.settings.len()).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(
+        of(TWO).devices.iter().map(|device| device.settings.len()).collect::<Vec<_>>(),
+        [1, 1]
+    );
 }
 
 #[test]
@@ -177,11 +226,21 @@ fn files_of_tls_and_clients_are_read() {
     let file = parse("c.toml", text).expect("a good file");
     let tls = file.tls.expect("a table");
     let value = |given: &Option<Given>| given.as_ref().map(|given| given.value.clone());
-    assert_eq!((value(&tls.certificate), value(&tls.key)), (Some("c".to_owned()), Some("k".to_owned())));
-    assert_eq!((value(&tls.client_ca), value(&tls.certificates), tls.required), (Some("a".to_owned()), None, false));
-    let clients: Vec<&str> = file.exports[0].clients.iter().map(|given| given.value.as_str()).collect();
+    assert_eq!(
+        (value(&tls.certificate), value(&tls.key)),
+        (Some("c".to_owned()), Some("k".to_owned()))
+    );
+    assert_eq!(
+        (value(&tls.client_ca), value(&tls.certificates), tls.required),
+        (Some("a".to_owned()), None, false)
+    );
+    let clients: Vec<&str> =
+        file.exports[0].clients.iter().map(|given| given.value.as_str()).collect();
     assert_eq!((clients, file.exports[1].clients.len()), (vec!["alice", "bob"], 0));
-    let folder = text.replace("certificate = 'c'\nkey = 'k'\nclient_ca = 'a'\nrequired = false", "certificates = 'f'");
+    let folder = text.replace(
+        "certificate = 'c'\nkey = 'k'\nclient_ca = 'a'\nrequired = false",
+        "certificates = 'f'",
+    );
     let tls = parse("c.toml", &folder).expect("a good file").tls.expect("a table");
     assert_eq!((value(&tls.certificates), tls.required), (Some("f".to_owned()), true));
     for (from, to, expected) in [
@@ -194,7 +253,8 @@ fn files_of_tls_and_clients_are_read() {
         ("[tls]", "tls = 5\n[tsl]", "c.toml:2:7: tls: expected a table"),
     ] {
         let text = text.replacen(from, to, 1);
-        let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
+        let errors: Vec<String> =
+            parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
         assert!(errors.iter().any(|error| error.starts_with(expected)), "{text}: {errors:#?}");
     }
 }
@@ -204,15 +264,30 @@ fn a_disk_of_another_server_has_connections_and_tls() {
     let text = "listen = 'unix:s'\n[device.d]\ndevice = 'nbds://host/disk'\nconnections = 2\n\
                 tls = { ca = 'a', certificate = 'c', key = 'k', hostname = 'h' }\n[export.x]\n";
     let file = parse("c.toml", text).expect("a good file");
-    assert_eq!(file.devices[0].connections.as_ref().map(|(count, place)| (*count, place.line)), Some((2, 4)));
+    assert_eq!(
+        file.devices[0].connections.as_ref().map(|(count, place)| (*count, place.line)),
+        Some((2, 4))
+    );
     let tls = file.devices[0].tls.as_ref().expect("a table");
     let values = [&tls.certificates, &tls.ca, &tls.certificate, &tls.key, &tls.hostname];
     let values = values.map(|given| given.as_ref().map(|given| given.value.as_str()));
     assert_eq!(values, [None, Some("a"), Some("c"), Some("k"), Some("h")]);
     for (from, to, expected) in [
-        ("connections = 2", "connections = 0", "c.toml:4:15: device.d.connections: expected a number from 1 to 16"),
-        ("connections = 2", "connections = 17", "c.toml:4:15: device.d.connections: expected a number from 1 to 16"),
-        ("connections = 2", "connections = 'x'", "c.toml:4:15: device.d.connections: expected a whole number"),
+        (
+            "connections = 2",
+            "connections = 0",
+            "c.toml:4:15: device.d.connections: expected a number from 1 to 16",
+        ),
+        (
+            "connections = 2",
+            "connections = 17",
+            "c.toml:4:15: device.d.connections: expected a number from 1 to 16",
+        ),
+        (
+            "connections = 2",
+            "connections = 'x'",
+            "c.toml:4:15: device.d.connections: expected a whole number",
+        ),
         (", key = 'k'", "", "c.toml:5:1: device.d.tls: key is missing"),
         (", certificate = 'c'", "", "c.toml:5:1: device.d.tls: certificate is missing"),
         ("ca = 'a', ", "", "c.toml:5:1: device.d.tls: ca is missing"),
@@ -225,7 +300,8 @@ fn a_disk_of_another_server_has_connections_and_tls() {
         ),
     ] {
         let text = text.replacen(from, to, 1);
-        let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
+        let errors: Vec<String> =
+            parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
         assert!(errors.len() == 1 && errors[0].starts_with(expected), "{text}: {errors:#?}");
     }
 }
@@ -254,13 +330,30 @@ fn connections_are_bounded_in_all_for_an_export_and_for_a_client() {
             "max_connections = 0",
             "c.toml:8:19: export.x.max_connections: expected a number from 1",
         ),
-        ("max_connections = 2", "max_connections = 65537", "c.toml:8:19: export.x.max_connections: expected a number"),
-        ("max_connections = 4", "max_connections = -1", "c.toml:4:19: tls.max_connections: expected a whole number"),
-        ("certificates = 'f'", "certificate = 'f'\nkey = 'k'", "c.toml:2:2: tls.max_connections: clients are told"),
-        ("listen", "max_connections = 'x'\nlisten", "c.toml:1:19: max_connections: expected a whole number"),
+        (
+            "max_connections = 2",
+            "max_connections = 65537",
+            "c.toml:8:19: export.x.max_connections: expected a number",
+        ),
+        (
+            "max_connections = 4",
+            "max_connections = -1",
+            "c.toml:4:19: tls.max_connections: expected a whole number",
+        ),
+        (
+            "certificates = 'f'",
+            "certificate = 'f'\nkey = 'k'",
+            "c.toml:2:2: tls.max_connections: clients are told",
+        ),
+        (
+            "listen",
+            "max_connections = 'x'\nlisten",
+            "c.toml:1:19: max_connections: expected a whole number",
+        ),
     ] {
         let text = text.replacen(from, to, 1);
-        let errors: Vec<String> = parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
+        let errors: Vec<String> =
+            parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();
         assert!(errors.len() == 1 && errors[0].starts_with(expected), "{text}: {errors:#?}");
     }
 }
@@ -268,7 +361,8 @@ fn connections_are_bounded_in_all_for_an_export_and_for_a_client() {
 #[test]
 fn what_comes_first_is_one_of_two() {
     let file = "listen = 'unix:s'\n[device.d]\ndevice = './d'\nprefer = 'weights'\n[export.x]\n";
-    let lines: Vec<String> = parse("c.toml", file).expect_err("a mistake").iter().map(ToString::to_string).collect();
+    let lines: Vec<String> =
+        parse("c.toml", file).expect_err("a mistake").iter().map(ToString::to_string).collect();
     let expected = "c.toml:4:10: device.d.prefer: expected \"shares\" or \"throughput\"";
     assert!(lines.len() == 1 && lines[0].starts_with(expected), "{lines:?}");
 }

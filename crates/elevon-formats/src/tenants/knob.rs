@@ -125,7 +125,9 @@ pub const KNOBS: &[Knob] = &[
         default: "0",
         help: "what the limits in bytes let pass at once after idling, beside one I/O",
         same_as: "",
-        read: Read::Limit(|limit, value| set(&mut limit.burst, plain(value, bytes_of, "bytes, such as \"1MiB\""))),
+        read: Read::Limit(|limit, value| {
+            set(&mut limit.burst, plain(value, bytes_of, "bytes, such as \"1MiB\""))
+        }),
     },
     Knob {
         name: "limit.burst_ios",
@@ -135,7 +137,10 @@ pub const KNOBS: &[Knob] = &[
         help: "what the limits in I/Os let pass at once after idling, beside one I/O",
         same_as: "",
         read: Read::Limit(|limit, value| {
-            set(&mut limit.burst_ios, plain(value, count_of, "a number of I/Os, such as 50 or \"1K\""))
+            set(
+                &mut limit.burst_ios,
+                plain(value, count_of, "a number of I/Os, such as 50 or \"1K\""),
+            )
         }),
     },
     Knob {
@@ -166,13 +171,17 @@ pub const KNOBS: &[Knob] = &[
         help: "the same in bytes; where both are given, both hold",
         same_as: "",
         read: Read::Floor(|floor, value| {
-            set(&mut floor.bps, plain(value, rate_of, "bytes a second, such as \"10M\" or \"4MiB\""))
+            set(
+                &mut floor.bps,
+                plain(value, rate_of, "bytes a second, such as \"10M\" or \"4MiB\""),
+            )
         }),
     },
 ];
 
 /// Recommended knobs that are not implemented yet.
-const LATER: [(&str, &str); 1] = [("iops_size", "large I/Os count as one; counting them by size is not built yet")];
+const LATER: [(&str, &str); 1] =
+    [("iops_size", "large I/Os count as one; counting them by size is not built yet")];
 
 /// Reads one entry of a table, and adds its settings to `found`.
 pub(super) fn take(
@@ -221,13 +230,19 @@ pub(super) fn take(
             let expected = "expected a table, such as { rbps = \"10M\", riops = 500 }, or \"max\"";
             Err(Problem::Malformed.because(expected))
         }
-        (Some(Read::Floors), value) if integer(value) == Some(0) => Ok(Setting::Reserve(Reserve::NONE.into())),
+        (Some(Read::Floors), value) if integer(value) == Some(0) => {
+            Ok(Setting::Reserve(Reserve::NONE.into()))
+        }
         (Some(Read::Floors), _) => {
             let expected = "expected a table, such as { iops = 500, bps = \"10M\" }, or 0 for none";
             Err(Problem::Malformed.because(expected))
         }
         (Some(Read::Limit(_) | Read::Floor(_)) | None, _) => {
-            return reader.complain(entry.key.start, &key, Problem::Unknown.because(unknown(entry, whose)));
+            return reader.complain(
+                entry.key.start,
+                &key,
+                Problem::Unknown.because(unknown(entry, whose)),
+            );
         }
     };
     match setting {
@@ -241,7 +256,16 @@ const ROOT: &str = "the root has no limits or weight; write it under [tenant.\"N
 
 const NO_LIMIT: Limit = {
     const MAX: Option<Cap> = Some(Cap::Unlimited);
-    Limit { rbps: MAX, wbps: MAX, bps: MAX, riops: MAX, wiops: MAX, iops: MAX, burst: Some(0), burst_ios: Some(0) }
+    Limit {
+        rbps: MAX,
+        wbps: MAX,
+        bps: MAX,
+        riops: MAX,
+        wiops: MAX,
+        iops: MAX,
+        burst: Some(0),
+        burst_ios: Some(0),
+    }
 };
 
 fn unknown(entry: &TomlEntry<'_>, whose: Option<FileOwner>) -> String {
@@ -249,9 +273,14 @@ fn unknown(entry: &TomlEntry<'_>, whose: Option<FileOwner>) -> String {
     if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
         return (*why).to_owned();
     }
-    let files = FILES.iter().filter(|file| whose.is_none_or(|place| place == file.place)).map(|file| file.name);
-    let knobs =
-        KNOBS.iter().map(|knob| knob.name).filter(|knob| !knob.contains('.') && whose != Some(FileOwner::Device));
+    let files = FILES
+        .iter()
+        .filter(|file| whose.is_none_or(|place| place == file.place))
+        .map(|file| file.name);
+    let knobs = KNOBS
+        .iter()
+        .map(|knob| knob.name)
+        .filter(|knob| !knob.contains('.') && whose != Some(FileOwner::Device));
     let meant = did_you_mean(name, files.chain(knobs));
     match entry.value {
         Value::Table(_) if meant.is_empty() => {
@@ -282,7 +311,10 @@ fn lines(
                 &number
             }
             _ => {
-                let message = format!("expected a line as the kernel takes it: \"{}\"", file.syntax.replace('"', "'"));
+                let message = format!(
+                    "expected a line as the kernel takes it: \"{}\"",
+                    file.syntax.replace('"', "'")
+                );
                 return reader.complain(at.start, key, message);
             }
         };
@@ -329,9 +361,12 @@ fn shown(value: &Value<'_>) -> String {
 
 fn out_of_range(value: &Value<'_>, range: &str) -> Complaint {
     match value {
-        Value::Integer(number) => Problem::OutOfRange.because(format!("{number} is out of range {range}")),
+        Value::Integer(number) => {
+            Problem::OutOfRange.because(format!("{number} is out of range {range}"))
+        }
         _ => {
-            let message = format!("{}: expected a whole number from {range}, without quotes", shown(value));
+            let message =
+                format!("{}: expected a whole number from {range}, without quotes", shown(value));
             Problem::Malformed.because(message)
         }
     }
@@ -344,15 +379,18 @@ fn malformed(value: &Value<'_>, expected: &str) -> Complaint {
 
 fn latency(value: &Value<'_>) -> Result<Option<Nanos>, Complaint> {
     let bad = || {
-        let expected = "a time in whole microseconds with its unit, such as \"5ms\", or 0 or \"max\" for none";
+        let expected =
+            "a time in whole microseconds with its unit, such as \"5ms\", or 0 or \"max\" for none";
         malformed(value, expected)
     };
     match value {
         Value::String(word) if word == "max" || word == "0" => Ok(None),
         Value::Integer(number) if decimal(number) == Some(0) => Ok(None),
         Value::String(text) => {
-            let target =
-                quantity::time(text).ok().filter(|target| target.get().is_multiple_of(1_000)).ok_or_else(bad)?;
+            let target = quantity::time(text)
+                .ok()
+                .filter(|target| target.get().is_multiple_of(1_000))
+                .ok_or_else(bad)?;
             Ok(Some(target).filter(|target| !target.is_zero()))
         }
         _ => Err(bad()),
@@ -390,13 +428,20 @@ fn table<T: Default>(
         let knob = KNOBS.iter().find(|knob| key_of(knob) == Some(entry.name));
         match knob.and_then(|knob| read(&mut all, knob.read, entry.value)) {
             Some(Ok(())) => {}
-            Some(Err(complaint)) => reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint),
+            Some(Err(complaint)) => {
+                reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint)
+            }
             None => {
                 let known = KNOBS.iter().filter_map(key_of);
                 let meant = did_you_mean(entry.name, known.clone());
                 let known = known.collect::<Vec<_>>().join(", ");
-                let unknown = Problem::Unknown.because(format!("no such {noun}{meant}; there are {known}"));
-                reader.complain(entry.key.start, &format!("{scope}.{}", quoted(entry.name)), unknown);
+                let unknown =
+                    Problem::Unknown.because(format!("no such {noun}{meant}; there are {known}"));
+                reader.complain(
+                    entry.key.start,
+                    &format!("{scope}.{}", quoted(entry.name)),
+                    unknown,
+                );
             }
         }
     }
@@ -413,7 +458,8 @@ fn limits(reader: &mut Reader<'_>, scope: &str, entries: &[TomlEntry<'_>]) -> Op
 
 /// Reads the table of `reserve`.
 fn floors(reader: &mut Reader<'_>, scope: &str, entries: &[TomlEntry<'_>]) -> Option<Floor> {
-    table(reader, scope, ("reserve", "floor"), entries, |floor: &mut Floor, read, value| match read {
+    table(reader, scope, ("reserve", "floor"), entries, |floor: &mut Floor, read, value| match read
+    {
         Read::Floor(read) => Some(read(floor, value)),
         _ => None,
     })
@@ -443,14 +489,20 @@ fn number(value: &Value<'_>, parse: fn(&str) -> Option<u64>) -> Option<u64> {
 }
 
 /// Reads a number that has no word for "no limit".
-fn plain(value: &Value<'_>, parse: fn(&str) -> Option<u64>, expected: &str) -> Result<u64, Complaint> {
+fn plain(
+    value: &Value<'_>,
+    parse: fn(&str) -> Option<u64>,
+    expected: &str,
+) -> Result<u64, Complaint> {
     number(value, parse).ok_or_else(|| malformed(value, expected))
 }
 
 fn cap(value: &Value<'_>, parse: fn(&str) -> Option<u64>, takes: &str) -> Result<Cap, Complaint> {
     match (value, number(value, parse)) {
         (Value::String(word), _) if word == "max" => Ok(Cap::Unlimited),
-        (_, Some(0)) => Err(Problem::OutOfRange.because("0 lets nothing pass; write \"max\" to lift the limit")),
+        (_, Some(0)) => {
+            Err(Problem::OutOfRange.because("0 lets nothing pass; write \"max\" to lift the limit"))
+        }
         (_, Some(rate)) => Ok(Cap::At(rate)),
         (_, None) => Err(malformed(value, &format!("a rate: {takes}"))),
     }

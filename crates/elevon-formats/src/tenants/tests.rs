@@ -5,11 +5,14 @@ use elevon_core::ioprio::PrioPolicy;
 use elevon_core::kernel::Kernel;
 
 fn good(text: &str) -> TenantsFile {
-    parse("t.toml", text, &Kernel::V6_18.rules()).unwrap_or_else(|errors| panic!("{text}\n{errors:?}"))
+    parse("t.toml", text, &Kernel::V6_18.rules())
+        .unwrap_or_else(|errors| panic!("{text}\n{errors:?}"))
 }
 
 fn bad(text: &str) -> Vec<String> {
-    let errors = parse("t.toml", text, &Kernel::V6_18.rules()).err().unwrap_or_else(|| panic!("taken: {text}"));
+    let errors = parse("t.toml", text, &Kernel::V6_18.rules())
+        .err()
+        .unwrap_or_else(|| panic!("taken: {text}"));
     errors.iter().map(ToString::to_string).collect()
 }
 
@@ -72,10 +75,14 @@ target = "max"
         ]
     );
     let none = Some(Cap::Unlimited);
-    let (rates, burst_ios) = (Limit { rbps: none, wbps: none, bps: none, ..Limit::default() }, Some(0));
+    let (rates, burst_ios) =
+        (Limit { rbps: none, wbps: none, bps: none, ..Limit::default() }, Some(0));
     let lifted = Limit { riops: none, wiops: none, iops: none, burst: Some(0), burst_ios, ..rates };
     assert_eq!(file.tenants[1].settings, [Setting::Limit(lifted), Setting::Latency(None)]);
-    assert_eq!(file.device, [Setting::CostQos(CostQos { enable: Some(true), ..CostQos::default() })]);
+    assert_eq!(
+        file.device,
+        [Setting::CostQos(CostQos { enable: Some(true), ..CostQos::default() })]
+    );
     assert!(good("").tenants.is_empty() && good("# nothing\n").device.is_empty());
 }
 
@@ -85,16 +92,31 @@ fn changes_keep_their_order() {
         "[[change]]\nat = '5s'\ntenant = '/a/b/'\n'io.max' = 'rbps=max'\n[[change]]\nat = '500ms'\n'io.cost.qos' = 'enable=0'\n",
     );
     let lifted = Setting::IoMax(IoMax { rbps: Some(Cap::Unlimited), ..IoMax::default() });
-    assert_eq!((file.changes[0].at, file.changes[0].tenant.as_deref()), (Nanos::from_secs(5), Some("a/b")));
-    assert_eq!((file.changes[0].place.line, file.changes[0].settings.as_slice()), (3, [lifted].as_slice()));
-    assert_eq!((file.changes[1].at, file.changes[1].tenant.as_deref()), (Nanos::from_millis(500), None));
-    assert_eq!(file.changes[1].settings, [Setting::CostQos(CostQos { enable: Some(false), ..CostQos::default() })]);
+    assert_eq!(
+        (file.changes[0].at, file.changes[0].tenant.as_deref()),
+        (Nanos::from_secs(5), Some("a/b"))
+    );
+    assert_eq!(
+        (file.changes[0].place.line, file.changes[0].settings.as_slice()),
+        (3, [lifted].as_slice())
+    );
+    assert_eq!(
+        (file.changes[1].at, file.changes[1].tenant.as_deref()),
+        (Nanos::from_millis(500), None)
+    );
+    assert_eq!(
+        file.changes[1].settings,
+        [Setting::CostQos(CostQos { enable: Some(false), ..CostQos::default() })]
+    );
 }
 
 #[test]
 fn a_mistake_is_a_line_with_its_place() {
     for (text, expected) in [
-        ("[tenant.'a/b']\nweight = 20000", "t.toml:2:10: tenant.\"a/b\".weight: 20000 is out of range 1 to 10000"),
+        (
+            "[tenant.'a/b']\nweight = 20000",
+            "t.toml:2:10: tenant.\"a/b\".weight: 20000 is out of range 1 to 10000",
+        ),
         (
             "[tenant.a]\nweight = '200'",
             "t.toml:2:10: tenant.a.weight: 200: expected a whole number from 1 to 10000, without quotes",
@@ -119,16 +141,31 @@ fn a_mistake_is_a_line_with_its_place() {
             "[tenant.a]\n'io.max' = 5",
             "t.toml:2:12: tenant.a.\"io.max\": 5: expected a device as MAJ:MIN, a path or a name",
         ),
-        ("[tenant.a]\n'io.max' = true", "t.toml:2:12: tenant.a.\"io.max\": expected a line as the kernel takes it"),
+        (
+            "[tenant.a]\n'io.max' = true",
+            "t.toml:2:12: tenant.a.\"io.max\": expected a line as the kernel takes it",
+        ),
         ("[tenant.a]\n'io.max' = \"\\u0038:0 rbps=1\"", "t.toml:2:12: tenant.a.\"io.max\": rbps=1"),
-        ("[tenant.a]\nclass = 'rt'", "t.toml:2:9: tenant.a.class: rt: no such policy; there are no-change"),
+        (
+            "[tenant.a]\nclass = 'rt'",
+            "t.toml:2:9: tenant.a.class: rt: no such policy; there are no-change",
+        ),
         (
             "[tenant.a]\nlatency = 5",
             "t.toml:2:11: tenant.a.latency: 5: expected a time in whole microseconds with its unit",
         ),
-        ("[tenant.a]\nlatency = '1.5us'", "t.toml:2:11: tenant.a.latency: 1.5us: expected a time in whole"),
-        ("[tenant.a]\nlimit = { rbps = '10m' }", "t.toml:2:18: tenant.a.limit.rbps: 10m: expected a rate"),
-        ("[tenant.a]\nlimit = { riops = '10Ki' }", "t.toml:2:19: tenant.a.limit.riops: 10Ki: expected a rate"),
+        (
+            "[tenant.a]\nlatency = '1.5us'",
+            "t.toml:2:11: tenant.a.latency: 1.5us: expected a time in whole",
+        ),
+        (
+            "[tenant.a]\nlimit = { rbps = '10m' }",
+            "t.toml:2:18: tenant.a.limit.rbps: 10m: expected a rate",
+        ),
+        (
+            "[tenant.a]\nlimit = { riops = '10Ki' }",
+            "t.toml:2:19: tenant.a.limit.riops: 10Ki: expected a rate",
+        ),
         (
             "[tenant.a]\nlimit = { rbps = 0 }",
             "t.toml:2:18: tenant.a.limit.rbps: 0 lets nothing pass; write \"max\" to lift the limit",
@@ -137,9 +174,15 @@ fn a_mistake_is_a_line_with_its_place() {
             "[tenant.a]\nlimit = { rbp = 1 }",
             "t.toml:2:11: tenant.a.limit.rbp: no such limit (did you mean `rbps`?); there are rbps",
         ),
-        ("[tenant.a]\nlimit = { burst = -1 }", "t.toml:2:19: tenant.a.limit.burst: -1: expected bytes, such as"),
+        (
+            "[tenant.a]\nlimit = { burst = -1 }",
+            "t.toml:2:19: tenant.a.limit.burst: -1: expected bytes, such as",
+        ),
         ("[tenant.a]\nlimit = 5", "t.toml:2:9: tenant.a.limit: expected a table, such as"),
-        ("[tenant.a]\nreserve = 5", "t.toml:2:11: tenant.a.reserve: expected a table, such as { iops = 500, bps"),
+        (
+            "[tenant.a]\nreserve = 5",
+            "t.toml:2:11: tenant.a.reserve: expected a table, such as { iops = 500, bps",
+        ),
         (
             "[tenant.a]\nreserve = { riops = 5 }",
             "t.toml:2:13: tenant.a.reserve.riops: no such floor (did you mean `iops`?); there are iops, bps",
@@ -148,12 +191,27 @@ fn a_mistake_is_a_line_with_its_place() {
             "[tenant.a]\nreserve = { iops = '5m' }",
             "t.toml:2:20: tenant.a.reserve.iops: 5m: expected I/Os a second, such as 500",
         ),
-        ("[tenant.a]\nreserve = { bps = -1 }", "t.toml:2:19: tenant.a.reserve.bps: -1: expected bytes a second"),
-        ("[device]\nreserve = { bps = 1 }", "t.toml:2:1: device.reserve: the root has no limits or weight"),
-        ("[tenant.a]\n'io.cost.qos' = 'enable=1'", "t.toml:2:1: tenant.a.\"io.cost.qos\": holds for the device"),
-        ("[device]\n'io.max' = 'rbps=2'", "t.toml:2:1: device.\"io.max\": the root has no such file"),
+        (
+            "[tenant.a]\nreserve = { bps = -1 }",
+            "t.toml:2:19: tenant.a.reserve.bps: -1: expected bytes a second",
+        ),
+        (
+            "[device]\nreserve = { bps = 1 }",
+            "t.toml:2:1: device.reserve: the root has no limits or weight",
+        ),
+        (
+            "[tenant.a]\n'io.cost.qos' = 'enable=1'",
+            "t.toml:2:1: tenant.a.\"io.cost.qos\": holds for the device",
+        ),
+        (
+            "[device]\n'io.max' = 'rbps=2'",
+            "t.toml:2:1: device.\"io.max\": the root has no such file",
+        ),
         ("[device]\nweight = 5", "t.toml:2:1: device.weight: the root has no limits or weight"),
-        ("[device]\nlimit = { rbps = 5 }", "t.toml:2:1: device.limit: the root has no limits or weight"),
+        (
+            "[device]\nlimit = { rbps = 5 }",
+            "t.toml:2:1: device.limit: the root has no limits or weight",
+        ),
         (
             "[tenant.a.b]\nweight = 5",
             "t.toml:1:11: tenant.a.b: no such setting; a tenant below another has a table with its whole path, as in [tenant.\"a/b\"]",
@@ -164,22 +222,37 @@ fn a_mistake_is_a_line_with_its_place() {
             "t.toml:1:9: tenant.\"/\": the root has no limits or weight; name a tenant below it, or write [device]",
         ),
         ("[tenant.'a/../b']", "t.toml:1:9: tenant.\"a/../b\": \"..\" is no name of a tenant"),
-        ("[tenant.a]\n[tenant.'/a']", "t.toml:2:9: tenant.\"/a\": a has a table already, in line 1"),
+        (
+            "[tenant.a]\n[tenant.'/a']",
+            "t.toml:2:9: tenant.\"/a\": a has a table already, in line 1",
+        ),
         ("[tennant.a]\nweight = 5", "t.toml:1:2: tennant: no such table (did you mean `tenant`?)"),
         ("tenant = 5", "t.toml:1:10: tenant: expected tables: [tenant.\"NAME\"]"),
         ("[change]\nat = '1s'", "t.toml:1:1: change: expected [[change]], with two brackets"),
         ("[[change]]\ntenant = 'a'\nweight = 5", "t.toml:1:1: change: at is missing"),
-        ("[[change]]\nat = 5\ntenant = 'a'\nweight = 5", "t.toml:2:6: change.at: expected a time with its unit"),
-        ("[[change]]\nat = '5'\ntenant = 'a'\nweight = 5", "t.toml:2:6: change.at: 5: expected a time with its unit"),
+        (
+            "[[change]]\nat = 5\ntenant = 'a'\nweight = 5",
+            "t.toml:2:6: change.at: expected a time with its unit",
+        ),
+        (
+            "[[change]]\nat = '5'\ntenant = 'a'\nweight = 5",
+            "t.toml:2:6: change.at: 5: expected a time with its unit",
+        ),
         ("[[change]]\nat = '5s'\ntenant = 'a'", "t.toml:1:1: change: nothing changes"),
-        ("[[change]]\nat = '5s'\nweight = 5", "t.toml:3:1: change.weight: the root has no limits or weight"),
+        (
+            "[[change]]\nat = '5s'\nweight = 5",
+            "t.toml:3:1: change.weight: the root has no limits or weight",
+        ),
         ("[tenant.a]\nweight = 5\nweight = 6", "t.toml:3:1: duplicate key"),
         ("[tenant.a", "t.toml:1:10: unclosed table, expected `]`"),
         (
             "[tenant.a]\n'io.max' = '8:0 rbps=5'\n[tenant.b]\n'io.max' = '8:16 rbps=5'",
             "t.toml:4:12: 8:16: there is one device, and line 2 calls it 8:0; leave devices out, or name one",
         ),
-        ("[tenant.a]\n# ä\n\"io.max\" = \"ä=5\"", "t.toml:3:13: tenant.a.\"io.max\": ä=5: unknown key"),
+        (
+            "[tenant.a]\n# ä\n\"io.max\" = \"ä=5\"",
+            "t.toml:3:13: tenant.a.\"io.max\": ä=5: unknown key",
+        ),
     ] {
         let errors = bad(text);
         assert_eq!(errors.len(), 1, "{text}: {errors:?}");
@@ -191,7 +264,8 @@ fn a_mistake_is_a_line_with_its_place() {
 #[test]
 fn every_mistake_is_told_in_order() {
     let errors = bad("[[change]]\nat = 1\n[tenant.b]\nweight = 0\nclass = 5\n[tenant.a]\nx = 1\n");
-    let places: Vec<&str> = errors.iter().map(|error| error.split(": ").next().unwrap_or_default()).collect();
+    let places: Vec<&str> =
+        errors.iter().map(|error| error.split(": ").next().unwrap_or_default()).collect();
     assert_eq!(places, ["t.toml:1:1", "t.toml:2:6", "t.toml:4:10", "t.toml:5:9", "t.toml:7:1"]);
 }
 
@@ -220,7 +294,10 @@ fn no_target_of_latency_is_written_in_three_ways() {
         let file = good(&format!("[tenant.a]\nlatency = {none}\n"));
         assert_eq!(file.tenants[0].settings, [Setting::Latency(None)], "{none}");
     }
-    assert!(parse("t.toml", "[tenant.a]\nlatency = 5\n", &Kernel::V6_18.rules()).is_err(), "of what unit?");
+    assert!(
+        parse("t.toml", "[tenant.a]\nlatency = 5\n", &Kernel::V6_18.rules()).is_err(),
+        "of what unit?"
+    );
 }
 
 #[test]

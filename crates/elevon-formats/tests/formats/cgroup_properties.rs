@@ -22,7 +22,11 @@ fn numbers() -> impl Strategy<Value = u64> {
 }
 
 fn cap(largest: u64) -> impl Strategy<Value = Cap> {
-    prop_oneof![Just(Cap::Unlimited), (2..1000u64).prop_map(Cap::At), (2..=largest).prop_map(Cap::At)]
+    prop_oneof![
+        Just(Cap::Unlimited),
+        (2..1000u64).prop_map(Cap::At),
+        (2..=largest).prop_map(Cap::At)
+    ]
 }
 
 fn io_max() -> impl Strategy<Value = IoMax> {
@@ -65,21 +69,15 @@ fn qos() -> impl Strategy<Value = CostQos> {
 fn model() -> impl Strategy<Value = CostModel> {
     let n = || of(numbers());
     (of(control()), any::<bool>(), n(), n(), n(), n(), n(), n())
-        .prop_map(|(ctrl, linear, rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops)| CostModel {
-            ctrl,
-            linear,
-            rbps,
-            rseqiops,
-            rrandiops,
-            wbps,
-            wseqiops,
-            wrandiops,
+        .prop_map(|(ctrl, linear, rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops)| {
+            CostModel { ctrl, linear, rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops }
         })
         .prop_filter("a line names something", |model| *model != CostModel::default())
 }
 
 fn rule() -> impl Strategy<Value = Option<io_throttle::Limit>> {
-    let policy = prop_oneof![Just(Policy::Leaky), numbers().prop_map(|bucket| Policy::Token { bucket })];
+    let policy =
+        prop_oneof![Just(Policy::Leaky), numbers().prop_map(|bucket| Policy::Token { bucket })];
     of((numbers(), policy).prop_map(|(rate, policy)| io_throttle::Limit { rate, policy }))
 }
 
@@ -100,7 +98,8 @@ fn limit() -> impl Strategy<Value = Limit> {
 }
 
 fn flat() -> impl Strategy<Value = Setting> {
-    (0..4usize, cap(u64::from(u32::MAX) - 1)).prop_map(|(key, cap)| Setting::Flat(LimitKey::ALL[key], cap))
+    (0..4usize, cap(u64::from(u32::MAX) - 1))
+        .prop_map(|(key, cap)| Setting::Flat(LimitKey::ALL[key], cap))
 }
 
 /// Every setting that a control file can express.
@@ -156,7 +155,12 @@ fn file() -> impl Strategy<Value = TenantsFile> {
                 .collect(),
             changes: changes
                 .into_iter()
-                .map(|(at, (tenant, settings))| Change { at: Nanos::new(at), tenant, place: Span::default(), settings })
+                .map(|(at, (tenant, settings))| Change {
+                    at: Nanos::new(at),
+                    tenant,
+                    place: Span::default(),
+                    settings,
+                })
                 .collect(),
             named: None,
         },

@@ -11,7 +11,8 @@ pub(crate) fn parsed(text: &str) -> Result<ParsedJobs, Vec<String>> {
 
 /// Returns the one job with these options.
 pub(crate) fn job(options: &str) -> JobSpec {
-    let parsed = parsed(&format!("[a]\n{options}\n")).unwrap_or_else(|errors| panic!("{options}: {errors:?}"));
+    let parsed = parsed(&format!("[a]\n{options}\n"))
+        .unwrap_or_else(|errors| panic!("{options}: {errors:?}"));
     parsed.jobs.into_iter().next().expect("one section is one job")
 }
 
@@ -22,8 +23,8 @@ pub(crate) fn errors(options: &str) -> Vec<String> {
 
 /// Returns the warnings of a job with these options.
 pub(crate) fn warnings(options: &str) -> Vec<String> {
-    let parsed =
-        parsed(&format!("[a]\ndirect=1\n{options}\n")).unwrap_or_else(|errors| panic!("{options}: {errors:?}"));
+    let parsed = parsed(&format!("[a]\ndirect=1\n{options}\n"))
+        .unwrap_or_else(|errors| panic!("{options}: {errors:?}"));
     parsed.warnings.iter().map(ToString::to_string).collect()
 }
 

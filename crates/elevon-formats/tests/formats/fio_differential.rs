@@ -11,7 +11,8 @@ fn file(name: &str) -> std::path::PathBuf {
 /// fio.
 fn fio_takes(jobs: &[&str], name: &str) -> Option<bool> {
     let path = file(name);
-    let text: String = jobs.iter().map(|options| format!("[a]\nrw=randrw\nsize=1g\n{options}\n")).collect();
+    let text: String =
+        jobs.iter().map(|options| format!("[a]\nrw=randrw\nsize=1g\n{options}\n")).collect();
     std::fs::write(&path, text).expect("a writable temporary directory");
     let output = crate::common::fio(&["--parse-only", path.to_str()?]);
     let _ = std::fs::remove_file(&path);
@@ -206,12 +207,21 @@ const STRICTER: &[(&str, &str)] = &[
     ("percentile_list=99.5:101", "fio drops the value with a message"),
     ("ignore_error=EFOO", "fio drops the name"),
     ("rate=1m\nrate_iops=100", "fio fails when it starts the job"),
-    ("atomic=1", "3.33 opens with a flag that no kernel knows; later versions refuse it of this engine"),
-    ("ioengine=libaio\natomic=1", "later versions leave it to the kernel, which refuses each write"),
+    (
+        "atomic=1",
+        "3.33 opens with a flag that no kernel knows; later versions refuse it of this engine",
+    ),
+    (
+        "ioengine=libaio\natomic=1",
+        "later versions leave it to the kernel, which refuses each write",
+    ),
     ("zonemode=strided", "fio fails when it starts the job"),
     ("zonesize=1m", "fio fails when it starts the job"),
     ("ioengine=libaio\ncmdprio_bssplit=4k/50/1", "fio fails when it starts the job"),
-    ("ioengine=libaio\ncmdprio_bssplit=4k/50/1/9", "fio runs it at the highest number that there is"),
+    (
+        "ioengine=libaio\ncmdprio_bssplit=4k/50/1/9",
+        "fio runs it at the highest number that there is",
+    ),
 ];
 
 #[test]
@@ -220,7 +230,8 @@ fn we_take_what_fio_takes_and_refuse_what_it_refuses() {
     assert_eq!(wrong, [""; 0], "taken by fio");
     let wrong: Vec<&str> = REFUSED.iter().filter(|options| we_take(options)).copied().collect();
     assert_eq!(wrong, [""; 0], "refused by fio");
-    let wrong: Vec<&str> = STRICTER.iter().map(|row| row.0).filter(|options| we_take(options)).collect();
+    let wrong: Vec<&str> =
+        STRICTER.iter().map(|row| row.0).filter(|options| we_take(options)).collect();
     assert_eq!(wrong, [""; 0], "refused here for a reason");
 }
 
@@ -232,14 +243,20 @@ fn the_installed_fio_takes_the_lists_so() {
         None => return,
         Some(true) => {}
         Some(false) => {
-            let wrong: Vec<_> = taken.iter().filter(|options| fio_takes(&[options], "taken") != Some(true)).collect();
+            let wrong: Vec<_> = taken
+                .iter()
+                .filter(|options| fio_takes(&[options], "taken") != Some(true))
+                .collect();
             panic!("fio refuses {wrong:?}");
         }
     }
     // fio stops at its first error, so each refusal takes a run; two threads share them.
     let halves = REFUSED.split_at(REFUSED.len() / 2);
     let refuses_all = |jobs: &[&'static str], name: &str| {
-        jobs.iter().copied().filter(|options| fio_takes(&[options], name) != Some(false)).collect::<Vec<_>>()
+        jobs.iter()
+            .copied()
+            .filter(|options| fio_takes(&[options], name) != Some(false))
+            .collect::<Vec<_>>()
     };
     let wrong = std::thread::scope(|scope| {
         let other = scope.spawn(|| refuses_all(halves.0, "first"));
@@ -252,26 +269,46 @@ fn the_installed_fio_takes_the_lists_so() {
 
 #[test]
 fn fio_agrees_on_numbers() {
-    let numbers =
-        ["1", "4096b", "4k", "4kb", "4ki", "4kib", "3M", "3mib", "2g", "2gib", "0x20", "010", "7t", "1p", "20kB"];
+    let numbers = [
+        "1", "4096b", "4k", "4kb", "4ki", "4kib", "3M", "3mib", "2g", "2gib", "0x20", "010", "7t",
+        "1p", "20kB",
+    ];
     let cases: Vec<String> = ["1024", "1000"]
         .iter()
-        .flat_map(|base| numbers.iter().map(move |number| format!("kb_base={base}\nio_size={number}")))
+        .flat_map(|base| {
+            numbers.iter().map(move |number| format!("kb_base={base}\nio_size={number}"))
+        })
         .chain(
-            ["runtime=10", "runtime=5us", "runtime=7msec", "runtime=3s", "runtime=2m", "runtime=4h", "runtime=1d"]
-                .map(Into::into),
+            [
+                "runtime=10",
+                "runtime=5us",
+                "runtime=7msec",
+                "runtime=3s",
+                "runtime=2m",
+                "runtime=4h",
+                "runtime=1d",
+            ]
+            .map(Into::into),
         )
         .chain(["thinktime=9", "thinktime=9s", "thinktime_iotime=2", "ramp_time=1"].map(Into::into))
         .collect();
     let path = file("numbers");
     let text: String = cases.iter().map(|options| format!("[a]\n{options}\n")).collect();
     std::fs::write(&path, text).expect("a writable temporary directory");
-    let output = crate::common::fio(&["--debug=parse", "--parse-only", path.to_str().expect("a plain path")]);
+    let output = crate::common::fio(&[
+        "--debug=parse",
+        "--parse-only",
+        path.to_str().expect("a plain path"),
+    ]);
     let _ = std::fs::remove_file(&path);
     let Some(output) = output else { return };
-    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
-    let theirs: Vec<u64> =
-        text.split("out=").skip(1).map(|tail| tail.lines().next().unwrap().trim().parse().unwrap()).collect();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned()
+        + &String::from_utf8_lossy(&output.stderr);
+    let theirs: Vec<u64> = text
+        .split("out=")
+        .skip(1)
+        .map(|tail| tail.lines().next().unwrap().trim().parse().unwrap())
+        .collect();
     let ours: Vec<u64> = cases
         .iter()
         .map(|options| {

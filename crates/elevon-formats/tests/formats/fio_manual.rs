@@ -33,11 +33,19 @@ fn rows_with(keep: impl Fn(&OptionRow) -> Option<String>, out: &mut String) {
 }
 
 fn lists() -> String {
-    let mut out = "\n## Honoured\n\n| option | takes | default | meaning |\n| --- | --- | --- | --- |\n".to_owned();
+    let mut out =
+        "\n## Honoured\n\n| option | takes | default | meaning |\n| --- | --- | --- | --- |\n"
+            .to_owned();
     let honoured = |row: &OptionRow| {
         let unit = if row.unit.is_empty() { String::new() } else { format!(", {}", row.unit) };
-        let default = if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
-        let line = format!("| {} | {}{unit} | {default} | {} |\n", names(row), cell(&row.values()), cell(row.help));
+        let default =
+            if row.default.is_empty() { String::new() } else { format!("`{}`", row.default) };
+        let line = format!(
+            "| {} | {}{unit} | {default} | {} |\n",
+            names(row),
+            cell(&row.values()),
+            cell(row.help)
+        );
         (row.status == Status::Honoured).then_some(line)
     };
     rows_with(honoured, &mut out);
@@ -59,10 +67,13 @@ fn lists() -> String {
             Behaviour::Synchronous => "one I/O at a time",
             Behaviour::Blocking => "a queue; a submission without a free tag sleeps",
             Behaviour::Offloaded => "a queue; a worker sleeps for the tag",
-            Behaviour::FileThreads => "a queue; a thread for each file makes its I/Os one after another",
+            Behaviour::FileThreads => {
+                "a queue; a thread for each file makes its I/Os one after another"
+            }
             Behaviour::Refused(why) => &format!("refused: {why}"),
         };
-        let note = if engine.note.is_empty() { String::new() } else { format!(" ({})", engine.note) };
+        let note =
+            if engine.note.is_empty() { String::new() } else { format!(" ({})", engine.note) };
         let _ = writeln!(out, "| `{}` | {}{} |", engine.name, cell(how), cell(&note));
     }
     out

@@ -8,7 +8,8 @@ const DOCUMENTED: &str = include_str!("../data/fio-options.txt");
 
 #[test]
 fn every_documented_option_is_known() {
-    let missing: Vec<&str> = DOCUMENTED.lines().filter(|name| !name.starts_with('#') && find(name).is_none()).collect();
+    let missing: Vec<&str> =
+        DOCUMENTED.lines().filter(|name| !name.starts_with('#') && find(name).is_none()).collect();
     assert_eq!(missing, [""; 0]);
 }
 
@@ -31,7 +32,9 @@ fn every_option_of_the_installed_fio_is_known() {
     for engine in String::from_utf8_lossy(&engines).lines().skip(1) {
         let name = engine.trim();
         assert!(elevon_formats::fio::find_engine(name).is_some(), "engine {name}");
-        all.extend(names(&crate::common::fio(&[&format!("--enghelp={name}")]).expect("fio ran before").stdout));
+        all.extend(names(
+            &crate::common::fio(&[&format!("--enghelp={name}")]).expect("fio ran before").stdout,
+        ));
     }
     let missing: Vec<&String> = all.iter().filter(|name| find(name).is_none()).collect();
     assert_eq!(missing, [""; 0]);
@@ -56,7 +59,8 @@ fn rows_are_whole_and_unique() {
 fn defaults_of_the_table_are_the_parsers() {
     let plain = crate::common::job("");
     for row in rows().filter(|row| row.status == Status::Honoured && row.engines.is_empty()) {
-        let written = row.default.parse::<u64>().is_ok() || matches!(row.kind, OptionKind::Choice(..));
+        let written =
+            row.default.parse::<u64>().is_ok() || matches!(row.kind, OptionKind::Choice(..));
         if written && row.name != "kb_base" {
             let mut job = crate::common::job(&format!("{}={}", row.name, row.default));
             job.options.clear();
@@ -82,7 +86,10 @@ fn the_nearest_name_is_offered_only_when_near() {
 fn a_size_of_writes_beside_trims_is_told_to_have_no_effect() {
     let warnings = |text: &str| crate::common::parsed(text).unwrap().warnings;
     let told = warnings("[a]\ndirect=1\nrw=trimwrite\nbs=4k,8k,16k\n");
-    assert!(told.len() == 1 && told[0].message.contains("has the size of the trim before it"), "{told:?}");
+    assert!(
+        told.len() == 1 && told[0].message.contains("has the size of the trim before it"),
+        "{told:?}"
+    );
     assert_eq!(warnings("[a]\ndirect=1\nrw=trimwrite\nbs=64k\n"), []);
 }
 
@@ -90,7 +97,9 @@ fn a_size_of_writes_beside_trims_is_told_to_have_no_effect() {
 fn a_size_in_thousands_suggests_as_many_k() {
     // fio's KiB are 1000 bytes.
     for text in ["bs=4KiB", "bs=4000"] {
-        let message = &crate::common::parsed(&format!("[a]\n{text}\n")).unwrap().unaligned(512, false)[0].message;
+        let message =
+            &crate::common::parsed(&format!("[a]\n{text}\n")).unwrap().unaligned(512, false)[0]
+                .message;
         assert!(message.contains("; did you mean 4k? (KiB is 1000 bytes"), "{message}");
     }
 }

@@ -10,7 +10,19 @@ use proptest::prelude::*;
 
 /// Options that can be combined in one job, each with values of every form.
 const OPTIONS: &[(&str, &[&str])] = &[
-    ("rw", &["read", "write:4k", "randread:8", "randrw", "randtrimwrite", "trim", "rw:-8k", "trimwrite"]),
+    (
+        "rw",
+        &[
+            "read",
+            "write:4k",
+            "randread:8",
+            "randrw",
+            "randtrimwrite",
+            "trim",
+            "rw:-8k",
+            "trimwrite",
+        ],
+    ),
     ("rwmixread", &["0", "70", "100"]),
     ("rw_sequencer", &["identical"]),
     ("bs", &["512", "8k,16k", "4k,8k,", ",1m,", "3000"]),
@@ -36,10 +48,23 @@ const OPTIONS: &[(&str, &[&str])] = &[
     ("file_service_type", &["random", "sequential", "roundrobin:4"]),
     ("size", &["1g", "20%", "0"]),
     ("io_size", &["5g", "50%"]),
-    ("zonemode", &["none", "strided\nzonesize=1m\nzoneskip=2z", "strided\nzonesize=16k\nzonerange=1m\nzoneskip=4k"]),
+    (
+        "zonemode",
+        &[
+            "none",
+            "strided\nzonesize=1m\nzoneskip=2z",
+            "strided\nzonesize=16k\nzonerange=1m\nzoneskip=4k",
+        ],
+    ),
     ("fill_device", &["0", "1"]),
-    ("latency_target", &["600", "10ms\nlatency_window=5s\nlatency_percentile=99.95\nlatency_run=1"]),
-    ("steadystate", &["iops:2\nss_dur=10", "bw_slope:0.3%\nss_dur=1m\nss_ramp=5\nss_interval=500ms"]),
+    (
+        "latency_target",
+        &["600", "10ms\nlatency_window=5s\nlatency_percentile=99.95\nlatency_run=1"],
+    ),
+    (
+        "steadystate",
+        &["iops:2\nss_dur=10", "bw_slope:0.3%\nss_dur=1m\nss_ramp=5\nss_interval=500ms"],
+    ),
     ("flow", &["0", "8", "1\nflow_id=3\nflow_sleep=50"]),
     ("filesize", &["4k", "1m-2m"]),
     ("offset", &["1m", "10%"]),
@@ -189,6 +214,9 @@ proptest! {
 fn odd_names_survive_rendering() {
     for name in ["globalist", "a]b", "two words"] {
         check::job(format!("[x]\nname={name}\nwrite_bw_log\n").as_bytes());
-        assert_eq!(parsed(&render(&[crate::common::job(&format!("name={name}"))])).unwrap().jobs[0].name, name);
+        assert_eq!(
+            parsed(&render(&[crate::common::job(&format!("name={name}"))])).unwrap().jobs[0].name,
+            name
+        );
     }
 }

@@ -20,12 +20,18 @@ fn lists() -> String {
         .to_owned();
     for knob in KNOBS {
         let (takes, range, same) = (cell(knob.takes), cell(knob.range), knob.same_as);
-        let _ =
-            writeln!(out, "| `{}` | {takes} | {range} | {} | {} | {same} |", knob.name, knob.default, cell(knob.help));
+        let _ = writeln!(
+            out,
+            "| `{}` | {takes} | {range} | {} | {} | {same} |",
+            knob.name,
+            knob.default,
+            cell(knob.help)
+        );
     }
-    for (place, head) in
-        [(FileOwner::Tenant, "Control files of a tenant"), (FileOwner::Device, "Control files of the device")]
-    {
+    for (place, head) in [
+        (FileOwner::Tenant, "Control files of a tenant"),
+        (FileOwner::Device, "Control files of the device"),
+    ] {
         let _ = writeln!(
             out,
             "\n## {head}\n\n| file | a line | unit and range | default | meaning |\n| --- | --- | --- | --- | --- |"
@@ -53,8 +59,11 @@ fn the_manual_lists_what_the_tables_have() {
 fn the_examples_of_the_manual_are_taken() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tenants.md");
     let text = std::fs::read_to_string(path).expect("docs/tenants.md");
-    let examples: Vec<&str> =
-        text.split("```toml\n").skip(1).map(|rest| rest.split("```").next().unwrap_or_default()).collect();
+    let examples: Vec<&str> = text
+        .split("```toml\n")
+        .skip(1)
+        .map(|rest| rest.split("```").next().unwrap_or_default())
+        .collect();
     assert!(examples.len() >= 2, "{} examples", examples.len());
     for example in examples {
         let file = parse("docs/tenants.md", example, &Kernel::V6_18.rules());

@@ -44,7 +44,9 @@ impl FakeRing {
                 unsafe { span.address.write_bytes(value, span.len) };
             } else {
                 // SAFETY: as above, and nothing changes what is written.
-                written.extend_from_slice(unsafe { std::slice::from_raw_parts(span.address, span.len) });
+                written.extend_from_slice(unsafe {
+                    std::slice::from_raw_parts(span.address, span.len)
+                });
             }
         }
         written
@@ -52,7 +54,9 @@ impl FakeRing {
 
     /// Returns true if a command of a slot or of a bio is in flight.
     fn has(&self, task: TaskId, token: u64) -> bool {
-        self.commands.iter().any(|command| (command.piece.task, command.piece.token) == (task, token))
+        self.commands
+            .iter()
+            .any(|command| (command.piece.task, command.piece.token) == (task, token))
     }
 }
 
@@ -68,12 +72,21 @@ struct Walk {
 
 impl Walk {
     fn new(seed: u64) -> Self {
-        let mut buffers = Buffers { frames: Some(Frames::new(FRAMES as u64).expect("memory")), ..Buffers::default() };
+        let mut buffers = Buffers {
+            frames: Some(Frames::new(FRAMES as u64).expect("memory")),
+            ..Buffers::default()
+        };
         for task in 0..TASKS {
             buffers.prepare(TaskId(task as u32), SLOTS as u32, SLOT as u64).expect("memory");
         }
         let slots = vec![vec![0; SLOT]; TASKS * SLOTS];
-        Self { buffers, ring: FakeRing::default(), slots, frames: vec![0; FRAMES * PAGE], random: Rng(seed) }
+        Self {
+            buffers,
+            ring: FakeRing::default(),
+            slots,
+            frames: vec![0; FRAMES * PAGE],
+            random: Rng(seed),
+        }
     }
 
     fn below(&mut self, n: usize) -> usize {

@@ -93,7 +93,11 @@ fn a_buffer_is_registered_with_its_first_direct_io_and_not_when_its_memory_chang
         ring.table[0].spans[0].registered
     };
     buffers.slot(task, 1).expect("it is idle").fill(7);
-    assert_eq!(carry_out(&mut ring, &mut buffers, &file, Op::Write, 8192), None, "through the page cache");
+    assert_eq!(
+        carry_out(&mut ring, &mut buffers, &file, Op::Write, 8192),
+        None,
+        "through the page cache"
+    );
     file.is_direct = true;
     let Some(index) = carry_out(&mut ring, &mut buffers, &file, Op::Write, 4096) else {
         return elevon_testkit::denied("the kernel registers no buffers here");
@@ -102,13 +106,20 @@ fn a_buffer_is_registered_with_its_first_direct_io_and_not_when_its_memory_chang
         buffers.slot(task, 1).expect("it is idle").fill(1);
         let entry = carry_out(ring, buffers, &file, Op::Read, bytes);
         let is_read = |byte: &u8| *byte == 7;
-        assert!(buffers.slot(task, 1).expect("it is idle")[..bytes as usize].iter().all(is_read), "{bytes} bytes");
+        assert!(
+            buffers.slot(task, 1).expect("it is idle")[..bytes as usize].iter().all(is_read),
+            "{bytes} bytes"
+        );
         entry
     };
     assert_eq!(reads(&mut ring, &mut buffers, 8192), Some(index), "the entry has grown");
     ring.unregister(&mut buffers, task, Some(1));
     buffers.empty_slot(task, 1);
-    assert_eq!(reads(&mut ring, &mut buffers, 4096), Some(index), "an entry that was released is used again");
+    assert_eq!(
+        reads(&mut ring, &mut buffers, 4096),
+        Some(index),
+        "an entry that was released is used again"
+    );
     ring.unregister(&mut buffers, task, None);
     buffers.prepare(task, 2, 8192).expect("memory");
     assert_eq!(reads(&mut ring, &mut buffers, 8192), Some(index));
@@ -160,7 +171,8 @@ fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
     // More commands than the queue holds: a full queue is submitted, and that fails.
     let mut taken = 0;
     for sequence in 0..1000 {
-        match ring.queue(&file, &mut buffers, &command(sequence, Op::Flush, Flags::NONE), &NoPieces) {
+        match ring.queue(&file, &mut buffers, &command(sequence, Op::Flush, Flags::NONE), &NoPieces)
+        {
             Accept::Ok => taken += 1,
             refused => {
                 assert_eq!(refused, Accept::Error(Status::Offline));
@@ -171,7 +183,8 @@ fn a_ring_that_fails_for_good_answers_everything_and_takes_nothing() {
     assert!(ring.failure().is_some() && (1..1000).contains(&taken), "{taken} were taken");
     let mut answered = 0;
     while ring.wait(None, false) {
-        let finished = ring.poll(&file, &mut buffers).expect("a wait that says so brings something");
+        let finished =
+            ring.poll(&file, &mut buffers).expect("a wait that says so brings something");
         assert_eq!(finished.status, Status::Offline);
         answered += 1;
     }
@@ -214,9 +227,15 @@ fn a_ring_outlasts_a_kernel_without_memory() {
     ring.fails = 150;
     // More than the submission queue has places for.
     for sequence in 0..count {
-        assert_eq!(ring.queue(&file, &mut buffers, &command(sequence, Op::Flush, Flags::NONE), &NoPieces), Accept::Ok);
+        assert_eq!(
+            ring.queue(&file, &mut buffers, &command(sequence, Op::Flush, Flags::NONE), &NoPieces),
+            Accept::Ok
+        );
     }
-    assert!(!ring.backlog.is_empty() && ring.fails > 0, "it fails for longer than it takes to queue them");
+    assert!(
+        !ring.backlog.is_empty() && ring.fails > 0,
+        "it fails for longer than it takes to queue them"
+    );
     let mut ended = Vec::new();
     while ended.len() < count as usize {
         match ring.poll(&file, &mut buffers) {
@@ -226,5 +245,10 @@ fn a_ring_outlasts_a_kernel_without_memory() {
     }
     assert!(ring.failure().is_none() && ring.fails == 0 && ring.backlog.is_empty());
     ended.sort_by_key(|(sequence, _)| *sequence);
-    assert!(ended.iter().zip(0..count).all(|((ended, status), sequence)| *ended == sequence && *status == Status::Ok));
+    assert!(
+        ended
+            .iter()
+            .zip(0..count)
+            .all(|((ended, status), sequence)| *ended == sequence && *status == Status::Ok)
+    );
 }

@@ -42,11 +42,14 @@ impl Loop {
     /// Returns the discards that the device completed, and their sectors: two fields of its `stat`
     /// in sysfs.
     fn discards(&self) -> (u64, u64) {
-        let folder = Path::new("/sys/block").join(self.device.file_name().expect("a device has a name"));
+        let folder =
+            Path::new("/sys/block").join(self.device.file_name().expect("a device has a name"));
         // A loop device does not count by default.
-        std::fs::write(folder.join("queue/iostats"), "1").expect("whoever makes a loop device may set it up");
+        std::fs::write(folder.join("queue/iostats"), "1")
+            .expect("whoever makes a loop device may set it up");
         let stat = std::fs::read_to_string(folder.join("stat")).expect("the device's statistics");
-        let fields: Vec<u64> = stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
+        let fields: Vec<u64> =
+            stat.split_whitespace().map(|field| field.parse().expect("a number")).collect();
         (fields[11], fields[13])
     }
 
@@ -74,23 +77,36 @@ fn every_byte_arrives_on_a_block_device() {
     for block in [512, 4096] {
         let Some(disk) = Loop::new(block) else { return };
         for method in METHODS {
-            for (memory, mode) in [(LARGE, WriteMode::Back), (SMALL, WriteMode::Back), (SMALL, WriteMode::Through)] {
+            for (memory, mode) in
+                [(LARGE, WriteMode::Back), (SMALL, WriteMode::Back), (SMALL, WriteMode::Through)]
+            {
                 let Some(mut host) = host(&disk.device, method, memory) else { continue };
                 let (limits, size) = (host.file().limits.clone(), host.file().size);
                 assert_eq!((limits.logical_block_size, size.bytes().get()), (block, SIZE));
                 assert!(host.file().is_block_device && host.file().is_direct);
                 let config = config(memory, mode, true);
-                let (outcome, cached) = run_job(text, &limits, size, config, &mut host, &mut NoObserver);
+                let (outcome, cached) =
+                    run_job(text, &limits, size, config, &mut host, &mut NoObserver);
                 for job in &outcome.jobs {
                     let about = format!("{block} {method:?} {memory} {mode:?} {}", job.name);
                     assert_eq!((job.stats.error, job.stats.verify_errors), (0, 0), "{about}");
-                    assert!(job.stats.verified_bytes > 500_000, "{about}: {}", job.stats.verified_bytes);
+                    assert!(
+                        job.stats.verified_bytes > 500_000,
+                        "{about}: {}",
+                        job.stats.verified_bytes
+                    );
                 }
                 assert_eq!((cached.last_status(), cached.unwritten()), (Status::Ok, (0, 0)));
                 drop(host);
                 let content = disk.content();
-                assert!(content[6 << 20..7 << 20].iter().all(|&byte| byte == 0xa5), "between the jobs");
-                assert!(content[(7 << 20) + 1000 * 1024..].iter().all(|&byte| byte == 0xa5), "behind them");
+                assert!(
+                    content[6 << 20..7 << 20].iter().all(|&byte| byte == 0xa5),
+                    "between the jobs"
+                );
+                assert!(
+                    content[(7 << 20) + 1000 * 1024..].iter().all(|&byte| byte == 0xa5),
+                    "behind them"
+                );
             }
         }
     }
@@ -118,7 +134,12 @@ fn a_trim_of_a_block_device_is_a_discard() {
         drop(host);
         let hole = 2 << 20..3 << 20;
         let content = disk.content();
-        assert!(content.iter().enumerate().all(|(at, byte)| *byte == if hole.contains(&at) { 0 } else { 0xa5 }));
+        assert!(
+            content
+                .iter()
+                .enumerate()
+                .all(|(at, byte)| *byte == if hole.contains(&at) { 0 } else { 0xa5 })
+        );
     }
 }
 
@@ -127,7 +148,10 @@ fn a_device_that_is_held_is_not_written_to() {
     let Some(disk) = Loop::new(512) else { return };
     let first = open(&disk.device, true).expect("nobody holds it");
     let error = open(&disk.device, true).expect_err("it is held");
-    assert!(matches!(error, OpenError::Busy { .. }) && error.to_string().contains("mounted"), "{error}");
+    assert!(
+        matches!(error, OpenError::Busy { .. }) && error.to_string().contains("mounted"),
+        "{error}"
+    );
     open(&disk.device, false).expect("reading is harmless");
     drop(first);
     // While another test starts a program, that process has a copy of each descriptor until it
@@ -154,12 +178,19 @@ fn a_file_whose_end_fills_no_block_keeps_its_end() {
         "{:?}",
         file.notes
     );
-    let mut host = elevon_host::Host::new(file, 8, Some(Method::Threads), Default::default()).expect("threads");
+    let mut host = elevon_host::Host::new(file, 8, Some(Method::Threads), Default::default())
+        .expect("threads");
     host.reserve_frames(elevon_core::units::Bytes::new(SMALL)).expect("memory");
     let (limits, size) = (host.file().limits.clone(), host.file().size);
     let text = "[a]\nioengine=psync\nrw=write\nbs=512\nbuffer_pattern=0x11\n";
-    let (outcome, cached) =
-        run_job(text, &limits, size, config(SMALL, WriteMode::Back, true), &mut host, &mut NoObserver);
+    let (outcome, cached) = run_job(
+        text,
+        &limits,
+        size,
+        config(SMALL, WriteMode::Back, true),
+        &mut host,
+        &mut NoObserver,
+    );
     assert_eq!((outcome.jobs[0].stats.error, cached.last_status()), (0, Status::Ok));
     let new = std::fs::read(&path).expect("the file");
     assert_eq!(new.len(), old.len());

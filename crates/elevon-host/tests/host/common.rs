@@ -37,22 +37,28 @@ pub(crate) fn run_job<B: Backend>(
     backend: &mut B,
     observer: &mut dyn Observer,
 ) -> (RunOutcome, BufferedIo) {
-    let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
+    let mut parsed =
+        parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     assert!(parsed.with_cache().expect("no trims"), "a job is buffered");
-    let mut stack = Stack::new(StackConfig::new(limits.clone(), size, 1, 64)).expect("valid limits");
+    let mut stack =
+        Stack::new(StackConfig::new(limits.clone(), size, 1, 64)).expect("valid limits");
     let options = JobsOptions { logical_block: 512, ..JobsOptions::new(stack.config()) };
     let mut jobs = Jobs::new(&parsed.jobs, &options, &mut |_, _, bytes| {
         stack.register_layout(elevon_core::layout::Layout::contiguous(bytes.max(4096), 1 << 40))
     })
     .expect("the job fits");
-    let mut cached = BufferedIo::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
+    let mut cached =
+        BufferedIo::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
     let mut engine = Engine::new(stack, backend);
     let outcome = run_cached(&mut engine, &mut jobs, &mut cached, observer);
     let stack = engine.stack();
     assert_eq!(outcome.ended_early, None);
     stack.self_check();
     cached.cache().self_check();
-    assert!(cached.cache().is_idle() && stack.ios_in_flight() == 0, "everything is over when a run is");
+    assert!(
+        cached.cache().is_idle() && stack.ios_in_flight() == 0,
+        "everything is over when a run is"
+    );
     (outcome, cached)
 }
 

@@ -33,7 +33,9 @@ fn facts(outcome: &RunOutcome) -> Facts {
     let stats = || outcome.jobs.iter().map(|job| &job.stats);
     Facts {
         jobs: stats()
-            .map(|s| ([0, 1, 2].map(|d| (s.directions[d].ios, s.directions[d].bytes)), s.sync.count))
+            .map(|s| {
+                ([0, 1, 2].map(|d| (s.directions[d].ios, s.directions[d].bytes)), s.sync.count)
+            })
             .collect(),
         errors: stats().map(|s| s.error).collect(),
         verified: stats().map(|s| s.verified_bytes).sum(),
@@ -49,13 +51,16 @@ fn run_job<B: Backend>(
     backend: &mut B,
     observer: &mut dyn Observer,
 ) -> (RunOutcome, Stack) {
-    let parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
+    let parsed =
+        parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     let mut config = StackConfig::new(limits.clone(), size, 1, 64);
-    config.scheduler = elevon_core::sched::SchedulerConfig::parse("mq-deadline").expect("a scheduler");
+    config.scheduler =
+        elevon_core::sched::SchedulerConfig::parse("mq-deadline").expect("a scheduler");
     let mut stack = Stack::new(config).expect("valid limits");
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
+    let mut jobs =
+        Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut engine = Engine::new(stack, backend);
     let outcome = run(&mut engine, &mut jobs, observer);
     let (stack, _) = engine.into_parts();
@@ -103,7 +108,10 @@ fn everywhere(text: &str) -> (Facts, Vec<Vec<u8>>) {
     let (outcome, _) = run_job(text, &limits, size, &mut Simulation::new(device), &mut NoObserver);
     let simulated = Facts { verified: 0, ..facts(&outcome) };
     let real = expected.expect("threads are always there");
-    assert_eq!(simulated, Facts { verified: 0, jobs: real.jobs.clone(), errors: real.errors.clone() });
+    assert_eq!(
+        simulated,
+        Facts { verified: 0, jobs: real.jobs.clone(), errors: real.errors.clone() }
+    );
     (real, contents)
 }
 
@@ -133,7 +141,11 @@ fn sequential_writes_merge_into_vectors_and_arrive() {
                     buffer_pattern=0xdeadbeef\n";
         let (outcome, stack) = run_job(text, &limits, size, &mut host, &mut NoObserver);
         assert_eq!(facts(&outcome).jobs[0].0[1], (2048, SIZE));
-        assert!(stack.counters().back_merges > 1000, "{:?}: writev is not reached", stack.counters().back_merges);
+        assert!(
+            stack.counters().back_merges > 1000,
+            "{:?}: writev is not reached",
+            stack.counters().back_merges
+        );
         let bytes = std::fs::read(&path).expect("the file is there");
         assert!(bytes.chunks(4).all(|word| word == [0xde, 0xad, 0xbe, 0xef]), "{method:?}");
     }
@@ -166,7 +178,12 @@ fn a_discard_punches_a_hole_that_reads_as_zeroes() {
         assert_eq!(outcome.jobs[0].stats.error, 0, "{method:?}");
         let bytes = std::fs::read(&path).expect("the file is there");
         let hole = 2 << 20..3 << 20;
-        assert!(bytes.iter().enumerate().all(|(at, byte)| *byte == if hole.contains(&at) { 0 } else { 0xff }));
+        assert!(
+            bytes
+                .iter()
+                .enumerate()
+                .all(|(at, byte)| *byte == if hole.contains(&at) { 0 } else { 0xff })
+        );
     }
 }
 
@@ -193,7 +210,12 @@ impl Observer for Stop {
     fn interval(&self) -> Option<Nanos> {
         Some(Nanos::from_millis(20))
     }
-    fn on_interval(&mut self, _: elevon_core::units::Instant, _: &mut dyn FnMut() -> DiskStats, jobs: &[Progress]) {
+    fn on_interval(
+        &mut self,
+        _: elevon_core::units::Instant,
+        _: &mut dyn FnMut() -> DiskStats,
+        jobs: &[Progress],
+    ) {
         if jobs.iter().any(|job| job.ios[0] > 0) {
             self.0.set();
         }
@@ -211,7 +233,11 @@ fn an_interrupt_ends_the_run_and_keeps_its_figures() {
         let text = "[job]\nioengine=libaio\niodepth=8\nrw=randread\nbs=4k\nsize=8m\ntime_based\nruntime=3600\n";
         let (outcome, _) = run_job(text, &limits, size, &mut host, &mut Stop(interrupt));
         let job = &outcome.jobs[0];
-        assert_eq!((outcome.ended_early, job.stats.error), (Some(EndedEarly::Interrupted), 0), "{method:?}");
+        assert_eq!(
+            (outcome.ended_early, job.stats.error),
+            (Some(EndedEarly::Interrupted), 0),
+            "{method:?}"
+        );
         assert!(job.stats.directions[0].ios > 0 && job.end.is_some(), "{method:?}");
     }
 }
@@ -224,7 +250,9 @@ fn what_cannot_be_opened_is_named_and_left_alone() {
     let check = |path: &Path, options: OpenOptions, words: &str| {
         let error = HostFile::open(path, options).expect_err("it cannot be opened").to_string();
         assert!(
-            error.contains(words) && error.contains(&path.display().to_string()) && !error.contains('\n'),
+            error.contains(words)
+                && error.contains(&path.display().to_string())
+                && !error.contains('\n'),
             "{error}"
         );
     };

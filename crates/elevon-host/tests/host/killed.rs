@@ -54,7 +54,9 @@ impl Observer for Tell {
 #[ignore = "run by a_killed_process_loses_nothing_that_it_was_promised"]
 fn the_process_that_is_killed() {
     let Ok(arguments) = std::env::var("ELEVON_CRASH") else { return };
-    let [method, mode, seed, path] = arguments.splitn(4, ' ').collect::<Vec<_>>()[..] else { panic!("{arguments}") };
+    let [method, mode, seed, path] = arguments.splitn(4, ' ').collect::<Vec<_>>()[..] else {
+        panic!("{arguments}")
+    };
     let method = if method == "IoUring" { Method::IoUring } else { Method::Threads };
     let mode = WriteMode::from_name(mode).expect("a mode");
     let Some(mut host) = host(Path::new(path), method, SMALL) else { return };
@@ -81,7 +83,8 @@ fn a_killed_process_loses_nothing_that_it_was_promised() {
             if host(&path, method, SMALL).is_none() {
                 continue;
             }
-            let lines = 1 + (round as u64 * 4 + seed) * 7919 % if mode == WriteMode::Back { 40 } else { 500 };
+            let lines = 1
+                + (round as u64 * 4 + seed) * 7919 % if mode == WriteMode::Back { 40 } else { 500 };
             let about = format!("{method:?} {} {seed}", mode.name());
             let promised = kill_after(lines, &format!("{about} {}", path.display()));
             check(&std::fs::read(&path).expect("the file"), promised, &about);
@@ -93,18 +96,23 @@ fn a_killed_process_loses_nothing_that_it_was_promised() {
 /// Kills the process after it has printed `lines` lines. Returns the number of writes that it had
 /// been promised.
 fn kill_after(lines: u64, arguments: &str) -> u64 {
-    let mut child =
-        child(Command::new(std::env::current_exe().expect("this test")), "killed::the_process_that_is_killed")
-            .env("ELEVON_CRASH", arguments)
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("this test runs");
+    let mut child = child(
+        Command::new(std::env::current_exe().expect("this test")),
+        "killed::the_process_that_is_killed",
+    )
+    .env("ELEVON_CRASH", arguments)
+    .stdout(Stdio::piped())
+    .spawn()
+    .expect("this test runs");
     let told = BufReader::new(child.stdout.take().expect("a pipe"));
     let (mut promised, mut seen) = (0, 0);
     // Lines that it prints before it is dead also count.
     for line in told.lines() {
         // The test harness writes into the first line.
-        let Some((_, number)) = line.as_deref().ok().and_then(|line| line.split_once("promised ")) else { continue };
+        let Some((_, number)) = line.as_deref().ok().and_then(|line| line.split_once("promised "))
+        else {
+            continue;
+        };
         // The last line may be incomplete.
         promised = number.parse().unwrap_or(promised).max(promised);
         seen += 1;
@@ -125,7 +133,9 @@ fn check(bytes: &[u8], promised: u64, about: &str) {
     let mut found = [const { BTreeSet::new() }; 3];
     let mut later = [0; 3];
     for (sector, bytes) in bytes.chunks(512).take(BLOCKS as usize * 3).enumerate() {
-        let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let word = |at: usize| {
+            u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+        };
         let number = u64::from(word(16));
         if number == 0 && whole_loops == 0 {
             continue;
@@ -133,13 +143,21 @@ fn check(bytes: &[u8], promised: u64, about: &str) {
         assert_eq!(word(8), sector as u32 * 512, "{about}: sector {sector} says where it belongs");
         assert_eq!(word(20), crc32c(&bytes[HEADER_BYTES..]), "{about}: sector {sector} is whole");
         let least = (whole_loops * BLOCKS).saturating_sub(BLOCKS);
-        assert!(number > least, "{about}: sector {sector} is of write {number}, {promised} were promised");
+        assert!(
+            number > least,
+            "{about}: sector {sector} is of write {number}, {promised} were promised"
+        );
         later[sector % 3] += u64::from(number > (whole_loops + 1) * BLOCKS);
         assert!(found[sector % 3].insert(number), "{about}: write {number} is in two places");
     }
     for (found, later) in found.iter().zip(later) {
-        let missing = (whole_loops * BLOCKS + 1..=promised).filter(|number| !found.contains(number)).count() as u64;
-        assert!(missing <= later, "{about}: {missing} of {promised} writes that were promised are not there");
+        let missing = (whole_loops * BLOCKS + 1..=promised)
+            .filter(|number| !found.contains(number))
+            .count() as u64;
+        assert!(
+            missing <= later,
+            "{about}: {missing} of {promised} writes that were promised are not there"
+        );
     }
 }
 
@@ -151,17 +169,21 @@ fn the_process_that_is_traced() {
     let (job, path) = arguments.split_once(' ').expect("a job, and a path");
     let mut host = host(Path::new(path), Method::Threads, SMALL).expect("threads are always there");
     let (limits, size) = (host.file().limits.clone(), host.file().size);
-    let job = format!("[a]\nrw=randwrite\nbs=4k\nsize=4m\nio_size=400k\n{}\n", job.replace(',', "\n"));
+    let job =
+        format!("[a]\nrw=randwrite\nbs=4k\nsize=4m\nio_size=400k\n{}\n", job.replace(',', "\n"));
     let mode = WriteMode::Back;
-    let (outcome, _) = run_job(&job, &limits, size, config(SMALL, mode, true), &mut host, &mut NoObserver);
+    let (outcome, _) =
+        run_job(&job, &limits, size, config(SMALL, mode, true), &mut host, &mut NoObserver);
     println!("flushes {}", outcome.disk_end.flushes);
 }
 
 /// Returns strace if it is installed and may trace. This is checked separately from the job,
 /// because strace ends with the exit status of its child.
 fn strace() -> Option<Command> {
-    let probe =
-        elevon_testkit::tool("strace")?.args(["-qq", "-o", "/dev/null", "true"]).output().expect("strace starts");
+    let probe = elevon_testkit::tool("strace")?
+        .args(["-qq", "-o", "/dev/null", "true"])
+        .output()
+        .expect("strace starts");
     if !probe.status.success() {
         elevon_testkit::denied(&format!(
             "strace may not trace here: {}",
@@ -177,9 +199,11 @@ fn the_kernel_is_asked_for_every_flush() {
     let directory = quick_directory();
     let (path, log) = (directory.path().join("file"), directory.path().join("log"));
     // There are 100 writes. The last flush is at the end of the run.
-    for (job, flushes) in
-        [("ioengine=psync,fsync=10", 10), ("ioengine=psync,sync=dsync", 101), ("ioengine=mmap,fsync=25,end_fsync=1", 5)]
-    {
+    for (job, flushes) in [
+        ("ioengine=psync,fsync=10", 10),
+        ("ioengine=psync,sync=dsync", 101),
+        ("ioengine=mmap,fsync=25,end_fsync=1", 5),
+    ] {
         let Some(mut strace) = strace() else { return };
         strace.args(["-f", "-qq", "-e", "trace=fdatasync,fsync,pwritev2", "-o"]).arg(&log);
         strace.arg(std::env::current_exe().expect("this test"));
@@ -188,7 +212,11 @@ fn the_kernel_is_asked_for_every_flush() {
             .output()
             .expect("strace starts");
         let complaints = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success(), "{job}: the traced job ended with {}: {complaints}", output.status);
+        assert!(
+            output.status.success(),
+            "{job}: the traced job ended with {}: {complaints}",
+            output.status
+        );
         let told = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(told.contains(&format!("flushes {flushes}\n")), "{job}: {told}");
         let log = std::fs::read_to_string(&log).expect("strace's log");

@@ -136,11 +136,14 @@ impl Drive {
         let mut sectors = bytes.chunks(SECTOR);
         for piece in pieces {
             for at in (piece.offset..piece.offset + piece.len).step_by(SECTOR) {
-                let (at, from) = (at as usize, sectors.next().expect("as many bytes as the pieces have"));
+                let (at, from) =
+                    (at as usize, sectors.next().expect("as many bytes as the pieces have"));
                 match Token::decode(piece.token) {
-                    Token::Job(_) => self.buffers.get_mut(&(piece.task.0, piece.token)).expect("prepared")
-                        [at..at + SECTOR]
-                        .copy_from_slice(from),
+                    Token::Job(_) => {
+                        self.buffers.get_mut(&(piece.task.0, piece.token)).expect("prepared")
+                            [at..at + SECTOR]
+                            .copy_from_slice(from)
+                    }
                     Token::Cache(bio) => {
                         let frame = self.bios[&bio][at / PAGE].0 as usize;
                         self.frames[frame * PAGE + at % PAGE..][..SECTOR].copy_from_slice(from);
@@ -164,11 +167,17 @@ impl Drive {
         match done.command.op {
             Op::Read => {
                 let count = done.command.bytes.get() as usize / SECTOR;
-                let bytes: Vec<u8> = (first..first + count).flat_map(|sector| self.newest(sector).to_vec()).collect();
+                let bytes: Vec<u8> = (first..first + count)
+                    .flat_map(|sector| self.newest(sector).to_vec())
+                    .collect();
                 self.write_memory(&done.pieces, &bytes);
             }
             Op::Write => {
-                assert_eq!(self.read_memory(&done.pieces), done.bytes, "a page changed while it was being written");
+                assert_eq!(
+                    self.read_memory(&done.pieces),
+                    done.bytes,
+                    "a page changed while it was being written"
+                );
                 for (n, bytes) in done.bytes.chunks(SECTOR).enumerate() {
                     if done.command.flags.contains(Flags::FUA) {
                         self.volatile.remove(&(first + n));
@@ -181,7 +190,8 @@ impl Drive {
             }
             Op::Flush => {
                 for (&sector, versions) in &mut self.volatile {
-                    let old = versions.iter().take_while(|version| version.since <= done.after).count();
+                    let old =
+                        versions.iter().take_while(|version| version.since <= done.after).count();
                     if let Some(version) = versions.drain(..old).next_back() {
                         self.durable[sector * SECTOR..][..SECTOR].copy_from_slice(&version.bytes);
                     }
@@ -236,7 +246,11 @@ fn check(bytes: &[u8], sector: usize, least: u64, promise: &str) {
     let number = word(bytes, 16);
     assert!(number >= least, "sector {sector} is of write {number}; write {least} was {promise}");
     assert_eq!(word(bytes, 8), (sector * SECTOR) as u64, "sector {sector} says where it belongs");
-    assert_eq!(word(bytes, 20), u64::from(crc32c(&bytes[HEADER_BYTES..])), "sector {sector} is whole");
+    assert_eq!(
+        word(bytes, 20),
+        u64::from(crc32c(&bytes[HEADER_BYTES..])),
+        "sector {sector} is whole"
+    );
 }
 
 impl Driver for Drive {
@@ -276,7 +290,9 @@ impl Backend for Drive {
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
         let done = self.in_flight.iter().map(|command| command.due).min();
-        let Some(next) = [done, until.map(Instant::get)].into_iter().flatten().min() else { return false };
+        let Some(next) = [done, until.map(Instant::get)].into_iter().flatten().min() else {
+            return false;
+        };
         self.now = self.now.max(next);
         true
     }
@@ -296,7 +312,8 @@ impl Backend for Drive {
     }
 
     fn move_bytes(&mut self, copy: &ByteCopy) {
-        let (at, len) = (copy.frame.0 as usize * PAGE + copy.frame_offset as usize, copy.bytes as usize);
+        let (at, len) =
+            (copy.frame.0 as usize * PAGE + copy.frame_offset as usize, copy.bytes as usize);
         let from = copy.call_offset.get() as usize;
         match copy.way {
             Way::ToCall => {
@@ -314,7 +331,8 @@ impl Backend for Drive {
 }
 
 fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (RunOutcome, BufferedIo) {
-    let mut parsed = parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
+    let mut parsed =
+        parse(&mut MemorySource::one("job.fio", text), "job.fio").expect("a job of this file");
     assert!(parsed.with_cache().expect("no trims"));
     let limits = QueueLimits { write_cache: true, fua: true, ..QueueLimits::default() };
     let size = Sectors::new(SIZE / 512);
@@ -324,7 +342,8 @@ fn run(text: &str, config: CacheConfig, drive: &mut Drive) -> (RunOutcome, Buffe
         stack.register_layout(elevon_core::layout::Layout::contiguous(bytes.max(4096), 1 << 40))
     })
     .expect("the job fits");
-    let mut cached = BufferedIo::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
+    let mut cached =
+        BufferedIo::new(config, CacheCost::default(), CpuCost::default(), &mut jobs, &stack);
     let mut told = drive.told.clone();
     let mut engine = Engine::new(stack, drive);
     let outcome = run_cached(&mut engine, &mut jobs, &mut cached, &mut told);
@@ -360,8 +379,13 @@ fn survives(job: &str, promise: Promise) {
     for (n, at) in CACHES.into_iter().enumerate() {
         for seed in 0..2 {
             let text = format!("{JOB}{job}\nrandseed={}\n", seed + 1);
-            let mut drive =
-                Drive::new(seed * 31 + n as u64, at.0, Told::default(), promise, at.1 == WriteMode::Through);
+            let mut drive = Drive::new(
+                seed * 31 + n as u64,
+                at.0,
+                Told::default(),
+                promise,
+                at.1 == WriteMode::Through,
+            );
             let (outcome, cached) = run(&text, cache(at), &mut drive);
             let stats = &outcome.jobs[0].stats;
             assert_eq!((stats.error, stats.verify_errors), (0, 0), "{at:?}\n{text}");
@@ -383,8 +407,14 @@ fn every_eighth(told: u64) -> u64 {
 
 #[test]
 fn what_an_fsync_was_told_of_outlives_a_cut() {
-    survives("ioengine=psync\nrw=randwrite\nbsrange=512-24k\nbs_unaligned\nblockalign=512\nfsync=8", every_eighth);
-    survives("ioengine=psync\nrw=randrw\nbs=1536\nblockalign=512\nio_size=600k\nfdatasync=8", every_eighth);
+    survives(
+        "ioengine=psync\nrw=randwrite\nbsrange=512-24k\nbs_unaligned\nblockalign=512\nfsync=8",
+        every_eighth,
+    );
+    survives(
+        "ioengine=psync\nrw=randrw\nbs=1536\nblockalign=512\nio_size=600k\nfdatasync=8",
+        every_eighth,
+    );
 }
 
 #[test]
@@ -397,13 +427,19 @@ fn what_a_sync_write_was_told_of_outlives_a_cut() {
 
 #[test]
 fn stores_to_a_mapping_outlive_a_cut_once_synced() {
-    survives("ioengine=mmap\nrw=randwrite\nbs=2560\nblockalign=512\nio_size=600k\nfsync=8", every_eighth);
+    survives(
+        "ioengine=mmap\nrw=randwrite\nbs=2560\nblockalign=512\nio_size=600k\nfsync=8",
+        every_eighth,
+    );
 }
 
 #[test]
 fn without_an_fsync_nothing_is_promised_and_through_means_at_the_drive() {
     for engine in ["psync", "mmap"] {
-        survives(&format!("ioengine={engine}\nrw=randwrite\nbs=6k\nblockalign=1k\nio_size=700k"), |_| 0);
+        survives(
+            &format!("ioengine={engine}\nrw=randwrite\nbs=6k\nblockalign=1k\nio_size=700k"),
+            |_| 0,
+        );
     }
 }
 
@@ -416,7 +452,10 @@ fn the_promises_can_be_broken() {
         let mut drive = Drive::new(1, at.0, Told::default(), |told| told, false);
         run(&job, cache(at), &mut drive);
     });
-    assert!(result.is_err(), "every write counted as durable at once, and no cut showed that it is not");
+    assert!(
+        result.is_err(),
+        "every write counted as durable at once, and no cut showed that it is not"
+    );
 }
 
 #[test]
@@ -424,14 +463,19 @@ fn a_write_that_fails_is_told_of_wherever_it_happens() {
     let mut told_by_job = 0;
     for (n, at) in CACHES.into_iter().enumerate() {
         for fails_at in [1, 2, 5, 9, 14, 27, 40, 60] {
-            let text =
-                format!("{JOB}ioengine=psync\nrw=randwrite\nbs=4k\nio_size=400k\nfsync=16\nend_fsync=1\ndo_verify=0\n");
+            let text = format!(
+                "{JOB}ioengine=psync\nrw=randwrite\nbs=4k\nio_size=400k\nfsync=16\nend_fsync=1\ndo_verify=0\n"
+            );
             let mut drive = Drive::new(n as u64, at.0, Told::default(), |_| 0, false);
             drive.fails_at = Some(fails_at);
             let (outcome, cached) = run(&text, cache(at), &mut drive);
             let failed = drive.write_commands >= fails_at;
             let (error, unwritten) = (outcome.jobs[0].stats.error, cached.unwritten());
-            assert_eq!((error != 0, unwritten.0 > 0, unwritten.1), (failed, failed, 0), "{at:?} command {fails_at}");
+            assert_eq!(
+                (error != 0, unwritten.0 > 0, unwritten.1),
+                (failed, failed, 0),
+                "{at:?} command {fails_at}"
+            );
             assert_eq!(cached.last_status().is_ok(), !failed);
             told_by_job += u64::from(error != 0);
         }

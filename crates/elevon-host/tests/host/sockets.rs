@@ -9,7 +9,9 @@ use std::time::Duration;
 use elevon_core::units::TaskId;
 use elevon_engine::Backend;
 use elevon_host::interrupt::Interrupt;
-use elevon_host::{Host, HostFile, Incoming, Method, OpenOptions, Outgoing, SlotBytes, SocketEvent, SocketId};
+use elevon_host::{
+    Host, HostFile, Incoming, Method, OpenOptions, Outgoing, SlotBytes, SocketEvent, SocketId,
+};
 
 const SLOT: u64 = 1 << 20;
 const TASK: TaskId = TaskId(0);
@@ -52,8 +54,14 @@ const fn part(token: u64, start: u64, length: u64) -> SlotBytes {
 fn what_comes_fills_buffers_and_what_follows_is_kept_apart() {
     let Some((mut host, _folder, socket, mut theirs)) = host() else { return };
     theirs.write_all(&[[7; 600].as_slice(), b"next"].concat()).expect("room");
-    host.receive(socket, Incoming::new(4096).expect("memory"), &[part(0, 100, 500), part(1, 0, 100)]);
-    let SocketEvent::Received(of, mut incoming, Ok(604)) = next(&mut host) else { panic!("604 bytes came") };
+    host.receive(
+        socket,
+        Incoming::new(4096).expect("memory"),
+        &[part(0, 100, 500), part(1, 0, 100)],
+    );
+    let SocketEvent::Received(of, mut incoming, Ok(604)) = next(&mut host) else {
+        panic!("604 bytes came")
+    };
     assert_eq!((of, incoming.bytes()), (socket, b"next".as_slice()));
     assert!(host.buffer(TASK, 0).expect("it is idle")[100..600].iter().all(|&byte| byte == 7));
     assert!(host.buffer(TASK, 1).expect("it is idle")[..100].iter().all(|&byte| byte == 7));
@@ -74,7 +82,9 @@ fn a_receive_that_is_cancelled_loses_nothing() {
     let Some((mut host, _folder, socket, mut theirs)) = host() else { return };
     theirs.write_all(&[7; 9_000]).expect("room");
     host.receive(socket, Incoming::new(16 << 10).expect("memory"), &[]);
-    let SocketEvent::Received(_, mut incoming, Ok(9_000)) = next(&mut host) else { panic!("9,000 bytes came") };
+    let SocketEvent::Received(_, mut incoming, Ok(9_000)) = next(&mut host) else {
+        panic!("9,000 bytes came")
+    };
     incoming.take(8_990);
     // Nothing has come.
     host.receive(socket, incoming, &[]);
@@ -86,7 +96,9 @@ fn a_receive_that_is_cancelled_loses_nothing() {
     theirs.write_all(b"next").expect("room");
     host.receive(socket, incoming, &[]);
     host.cancel_receive(socket);
-    let SocketEvent::Received(_, incoming, Ok(4)) = next(&mut host) else { panic!("four bytes came") };
+    let SocketEvent::Received(_, incoming, Ok(4)) = next(&mut host) else {
+        panic!("four bytes came")
+    };
     assert_eq!(incoming.bytes(), b"\x07\x07\x07\x07\x07\x07\x07\x07\x07\x07next");
     // There is none.
     host.cancel_receive(socket);
@@ -114,10 +126,15 @@ fn heads_and_buffers_are_sent_in_order_however_slowly_they_are_read() {
         all.chunks_mut(10_007).for_each(|part| theirs.read_exact(part).expect("bytes"));
         all
     });
-    let SocketEvent::Sent(_, outgoing, Ok(())) = next(&mut host) else { panic!("everything was sent") };
+    let SocketEvent::Sent(_, outgoing, Ok(())) = next(&mut host) else {
+        panic!("everything was sent")
+    };
     assert_eq!(outgoing.slots().count(), 2);
-    let parts = [b"one".to_vec(), vec![1; SLOT as usize], b"two".to_vec(), vec![2; SLOT as usize - 1]];
-    assert!(reader.join().expect("it read everything") == [parts.concat(), b"end".to_vec()].concat());
+    let parts =
+        [b"one".to_vec(), vec![1; SLOT as usize], b"two".to_vec(), vec![2; SLOT as usize - 1]];
+    assert!(
+        reader.join().expect("it read everything") == [parts.concat(), b"end".to_vec()].concat()
+    );
     // The other side is gone by now.
     host.send(socket, outgoing);
     let SocketEvent::Sent(_, _, Err(error)) = next(&mut host) else { panic!("nobody reads") };
@@ -130,7 +147,8 @@ fn heads_and_buffers_are_sent_in_order_however_slowly_they_are_read() {
 #[test]
 fn a_peer_that_sends_on_gets_all_that_was_sent_to_it() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let mut theirs = TcpStream::connect(listener.local_addr().expect("an address")).expect("it is bound");
+    let mut theirs =
+        TcpStream::connect(listener.local_addr().expect("an address")).expect("it is bound");
     let (mut ours, _) = listener.accept().expect("it was connected");
     ours.set_nonblocking(true).expect("a socket");
     let mut sent = 0;

@@ -31,7 +31,15 @@ pub(super) struct Awaited {
 
 impl Awaited {
     pub(super) const fn new(command: Command, offset: u64, length: u32) -> Self {
-        Self { command, offset, length, parts: BTreeMap::new(), has_extents: false, error: None, bad: None }
+        Self {
+            command,
+            offset,
+            length,
+            parts: BTreeMap::new(),
+            has_extents: false,
+            error: None,
+            bad: None,
+        }
     }
 
     /// Returns where a byte is within the request.
@@ -97,7 +105,9 @@ impl Client {
 
     fn simple(&mut self, input: &[u8]) -> Result<(usize, ClientStep), ClientError> {
         let mut fields = Fields(&input[4..]);
-        let (Some(error), Some(cookie)) = (fields.u32(), fields.u64()) else { return Ok((0, ClientStep::More)) };
+        let (Some(error), Some(cookie)) = (fields.u32(), fields.u64()) else {
+            return Ok((0, ClientStep::More));
+        };
         let Some(awaited) = self.in_flight.get_mut(&cookie) else {
             // Without chunks it may be that of a READ, whose data follows.
             return match error != 0 || self.structured {
@@ -109,7 +119,9 @@ impl Client {
             awaited.error = Some(NbdError::from_code(error));
         } else if awaited.command == Command::Read && awaited.length > 0 {
             let (offset, length) = (awaited.offset, awaited.length);
-            let at = awaited.take(offset, length).ok_or(ClientError::Broken("a simple reply behind chunks"))?;
+            let at = awaited
+                .take(offset, length)
+                .ok_or(ClientError::Broken("a simple reply behind chunks"))?;
             self.phase = Phase::Payload { left: length, ends: Some(cookie) };
             return Ok((16, ClientStep::Data { cookie, at, length }));
         }
@@ -128,7 +140,9 @@ impl Client {
             return Err(ClientError::Broken("a chunk of a wrong length"));
         }
         // What is said of no request, or of one whose answer came before, is of no use.
-        let Some(awaited) = self.in_flight.get_mut(&cookie) else { return Ok((20, self.skip(length, None))) };
+        let Some(awaited) = self.in_flight.get_mut(&cookie) else {
+            return Ok((20, self.skip(length, None)));
+        };
         let ends = (flags & chunk::DONE != 0).then_some(cookie);
         if kind == chunk::OFFSET_DATA && length >= 8 {
             let Some(offset) = fields.u64() else { return Ok((0, ClientStep::More)) };
@@ -154,7 +168,12 @@ impl Client {
     }
 
     /// Skips what came of such a chunk.
-    pub(super) fn skipped(&mut self, left: u32, ends: Option<u64>, input: &[u8]) -> (usize, ClientStep) {
+    pub(super) fn skipped(
+        &mut self,
+        left: u32,
+        ends: Option<u64>,
+        input: &[u8],
+    ) -> (usize, ClientStep) {
         let used = input.len().min(left as usize);
         let left = left - used as u32;
         self.phase = match left {
@@ -184,7 +203,13 @@ impl Client {
 
 impl Awaited {
     /// Takes a chunk without data, of this kind, that is or is not the last.
-    fn say(&mut self, context: Option<u32>, cookie: u64, (kind, is_last): (u16, bool), payload: &[u8]) -> ClientStep {
+    fn say(
+        &mut self,
+        context: Option<u32>,
+        cookie: u64,
+        (kind, is_last): (u16, bool),
+        payload: &[u8],
+    ) -> ClientStep {
         let mut fields = Fields(payload);
         match kind {
             chunk::NONE if payload.is_empty() && is_last => {}
@@ -196,9 +221,12 @@ impl Awaited {
                 }
             }
             chunk::BLOCK_STATUS => {
-                let is_asked = matches!(self.command, Command::BlockStatus { .. }) && !self.has_extents;
+                let is_asked =
+                    matches!(self.command, Command::BlockStatus { .. }) && !self.has_extents;
                 let number = fields.u32();
-                match extents(fields.0).filter(|_| is_asked && number.is_some() && number == context) {
+                match extents(fields.0)
+                    .filter(|_| is_asked && number.is_some() && number == context)
+                {
                     Some(extents) => {
                         self.has_extents = true;
                         return ClientStep::Extents { cookie, extents };

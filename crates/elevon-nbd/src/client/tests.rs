@@ -12,7 +12,9 @@ impl Exports for Disks {
     }
     fn export(&self, name: &str) -> Result<Export, Refusal> {
         match name {
-            "disk" => Ok(Export { block: 512, preferred: 8192, payload: 1 << 20, ..Export::new(1 << 20) }),
+            "disk" => {
+                Ok(Export { block: 512, preferred: 8192, payload: 1 << 20, ..Export::new(1 << 20) })
+            }
             "old" => Ok(Export {
                 flags: TransmissionFlags {
                     read_only: true,
@@ -67,13 +69,16 @@ impl Server {
                     let end = self.output.len() + request.length as usize;
                     self.output.resize(end, (request.offset >> 9) as u8);
                 }
-                Step::Request(request) if matches!(request.command, Command::BlockStatus { .. }) => {
+                Step::Request(request)
+                    if matches!(request.command, Command::BlockStatus { .. }) =>
+                {
                     let hole = Extent { length: 4096, hole: true, zero: true };
                     let data = Extent { length: 1 << 30, hole: false, zero: false };
                     self.session.reply_format().extents(&mut self.output, &request, &[hole, data]);
                 }
                 Step::Request(request) => {
-                    self.payload = if request.command == Command::Write { request.length as usize } else { 0 };
+                    self.payload =
+                        if request.command == Command::Write { request.length as usize } else { 0 };
                     self.session.reply_format().done(&mut self.output, &request);
                 }
                 _ => {}
@@ -83,7 +88,11 @@ impl Server {
 }
 
 /// Exchanges bytes until neither side has any, in pieces of this size, and returns the steps.
-fn exchange(client: &mut Client, server: &mut Server, piece: usize) -> Result<Vec<ClientStep>, ClientError> {
+fn exchange(
+    client: &mut Client,
+    server: &mut Server,
+    piece: usize,
+) -> Result<Vec<ClientStep>, ClientError> {
     let (mut steps, mut input) = (Vec::new(), Vec::new());
     loop {
         let (used, step) = client.step(&input)?;
@@ -110,15 +119,27 @@ fn an_export_of_our_own_server_is_opened() {
         let (mut client, mut server) = (Client::new("disk", false), Server::new());
         let steps = exchange(&mut client, &mut server, piece).expect("it opens");
         let [ClientStep::Opened(remote)] = steps[..] else { panic!("{steps:?}") };
-        assert_eq!((remote.size, remote.block, remote.preferred, remote.payload), (1 << 20, 512, 8192, 1 << 20));
-        assert!(remote.flush && remote.fua && remote.trim && remote.write_zeroes && !remote.read_only);
+        assert_eq!(
+            (remote.size, remote.block, remote.preferred, remote.payload),
+            (1 << 20, 512, 8192, 1 << 20)
+        );
+        assert!(
+            remote.flush && remote.fua && remote.trim && remote.write_zeroes && !remote.read_only
+        );
         assert!(remote.multi_conn && remote.allocation);
     }
     let (mut client, mut server) = (Client::new("old", false), Server::new());
     let steps = exchange(&mut client, &mut server, 100).expect("it opens");
     let [ClientStep::Opened(remote)] = steps[..] else { panic!("{steps:?}") };
-    assert!(remote.read_only && remote.rotational && !remote.multi_conn && !remote.trim && !remote.write_zeroes);
-    let error = exchange(&mut Client::new("none", false), &mut Server::new(), 100).expect_err("no such export");
+    assert!(
+        remote.read_only
+            && remote.rotational
+            && !remote.multi_conn
+            && !remote.trim
+            && !remote.write_zeroes
+    );
+    let error = exchange(&mut Client::new("none", false), &mut Server::new(), 100)
+        .expect_err("no such export");
     assert_eq!(error.to_string(), "the server refuses: no export of this name");
 }
 
@@ -181,7 +202,11 @@ fn told_of(of: u32, kind: u32, payload: &[u8]) -> Vec<u8> {
 /// Returns what a server says to open an export of 1 MiB, with what it chooses of what is asked.
 fn opening(is_structured: bool, context: Option<u32>) -> Vec<u8> {
     let mut bytes = greeting();
-    bytes.extend(told_of(option::STRUCTURED_REPLY, if is_structured { answer::ACK } else { answer::UNSUPPORTED }, b""));
+    bytes.extend(told_of(
+        option::STRUCTURED_REPLY,
+        if is_structured { answer::ACK } else { answer::UNSUPPORTED },
+        b"",
+    ));
     if is_structured {
         if let Some(number) = context {
             let chosen = [&number.to_be_bytes()[..], BASE_ALLOCATION.as_bytes()].concat();
@@ -189,7 +214,11 @@ fn opening(is_structured: bool, context: Option<u32>) -> Vec<u8> {
         }
         bytes.extend(told_of(option::SET_META_CONTEXT, answer::ACK, b""));
     }
-    bytes.extend(told_of(option::GO, answer::INFO, &[&[0, 0][..], &(1_u64 << 20).to_be_bytes(), &[0, 1]].concat()));
+    bytes.extend(told_of(
+        option::GO,
+        answer::INFO,
+        &[&[0, 0][..], &(1_u64 << 20).to_be_bytes(), &[0, 1]].concat(),
+    ));
     bytes.extend(told_of(option::GO, answer::ACK, b""));
     bytes
 }
@@ -266,16 +295,31 @@ fn chunks_of_a_read_come_in_any_order() {
             [part(3584, 512), zeroes.clone(), part(0, 512), done.clone()],
         ),
         (
-            vec![data(0, 4096, 512), data(0, 7680, 512), hole(0, 4608, 3072), chunk(1, chunk::NONE, b"")],
+            vec![
+                data(0, 4096, 512),
+                data(0, 7680, 512),
+                hole(0, 4608, 3072),
+                chunk(1, chunk::NONE, b""),
+            ],
             [part(0, 512), part(3584, 512), zeroes.clone(), done],
         ),
         // What came before the byte that failed is good; with an error without a place nothing.
         (
-            vec![data(0, 4096, 512), hole(0, 4608, 3072), failed(0, Some(7680)), data(1, 8000, 192)],
+            vec![
+                data(0, 4096, 512),
+                hole(0, 4608, 3072),
+                failed(0, Some(7680)),
+                data(1, 8000, 192),
+            ],
             [part(0, 512), zeroes.clone(), part(3904, 192), io(3584)],
         ),
         (
-            vec![data(0, 4096, 512), failed(0, Some(4500)), hole(0, 4608, 3072), data(1, 8000, 192)],
+            vec![
+                data(0, 4096, 512),
+                failed(0, Some(4500)),
+                hole(0, 4608, 3072),
+                data(1, 8000, 192),
+            ],
             [part(0, 512), zeroes.clone(), part(3904, 192), io(404)],
         ),
         (
@@ -296,8 +340,10 @@ fn extents_are_those_of_the_context_that_was_chosen() {
         client.request(1, Command::BlockStatus { one: false }, 4096, 8192, false);
         steps(&mut client, &chunks.concat())
     };
-    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
-    let told = status(&[chunk(1, chunk::BLOCK_STATUS, &words(&[9, 4096, 3, 1 << 20, 4]))]).expect("the protocol");
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let told = status(&[chunk(1, chunk::BLOCK_STATUS, &words(&[9, 4096, 3, 1 << 20, 4]))])
+        .expect("the protocol");
     let hole = Extent { length: 4096, hole: true, zero: true };
     let data = Extent { length: 1 << 20, hole: false, zero: false };
     let done = ClientStep::Reply { cookie: 1, error: None, good: 0 };
@@ -309,8 +355,10 @@ fn extents_are_those_of_the_context_that_was_chosen() {
 /// What contradicts the protocol, and has an end that is known, fails its request, and no other.
 #[test]
 fn a_bad_answer_fails_its_request_alone() {
-    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
-    let simple = |error: u32| [words(&[SIMPLE_REPLY, error]), 1_u64.to_be_bytes().to_vec()].concat();
+    let words =
+        |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
+    let simple =
+        |error: u32| [words(&[SIMPLE_REPLY, error]), 1_u64.to_be_bytes().to_vec()].concat();
     let read = Command::Read;
     let status = Command::BlockStatus { one: false };
     for (command, chunks, good) in [
@@ -328,7 +376,11 @@ fn a_bad_answer_fails_its_request_alone() {
         (read, vec![hole(1, 4096, 0)], 0),
         (read, vec![hole(1, 4096, u32::MAX)], 0),
         (read, vec![data(0, 4096, 4096), data(1, 4096, 0)], 0),
-        (read, vec![data(0, 4096, 4096), chunk(0, chunk::NONE, b""), chunk(1, chunk::NONE, b"")], 0),
+        (
+            read,
+            vec![data(0, 4096, 4096), chunk(0, chunk::NONE, b""), chunk(1, chunk::NONE, b"")],
+            0,
+        ),
         (read, vec![chunk(1, chunk::NONE, b"text")], 0),
         (read, vec![chunk(1, chunk::OFFSET_HOLE, b"1")], 0),
         (read, vec![chunk(1, chunk::OFFSET_HOLE, &[0; 13])], 0),
@@ -363,9 +415,14 @@ fn a_bad_answer_fails_its_request_alone() {
         let other = [words(&[SIMPLE_REPLY, 0]), 2_u64.to_be_bytes().to_vec()].concat();
         let bytes = [chunks.concat(), again.concat(), other].concat();
         let said = steps(&mut client, &bytes).unwrap_or_else(|error| panic!("{chunks:?}: {error}"));
-        let replies: Vec<_> = said.iter().filter(|step| matches!(step, ClientStep::Reply { .. })).cloned().collect();
+        let replies: Vec<_> =
+            said.iter().filter(|step| matches!(step, ClientStep::Reply { .. })).cloned().collect();
         let bad = ClientStep::Reply { cookie: 1, error: Some(NbdError::Io), good };
-        assert_eq!(replies, [bad, ClientStep::Reply { cookie: 2, error: None, good: 0 }], "{chunks:?}");
+        assert_eq!(
+            replies,
+            [bad, ClientStep::Reply { cookie: 2, error: None, good: 0 }],
+            "{chunks:?}"
+        );
         assert_eq!(client.in_flight(), 0);
     }
 }
@@ -373,7 +430,8 @@ fn a_bad_answer_fails_its_request_alone() {
 /// Where the next answer begins is not known; whose answer was on its way stays in flight.
 #[test]
 fn answers_out_of_step_are_an_error() {
-    let simple = |cookie: u64| [&SIMPLE_REPLY.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat();
+    let simple =
+        |cookie: u64| [&SIMPLE_REPLY.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat();
     let mut long = chunk(1, chunk::OFFSET_DATA, b"12345678");
     long[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
     for (is_structured, bytes, words) in [
@@ -399,9 +457,12 @@ fn nothing_is_said_in_the_clear_where_tls_is_wanted() {
     assert_eq!(used, 18);
     let asked = client.take_output();
     assert_eq!((asked.len(), &asked[12..16]), (20, &option::STARTTLS.to_be_bytes()[..]));
-    let error = client.clone().step(&[ack.clone(), vec![0]].concat()).expect_err("bytes before TLS");
+    let error =
+        client.clone().step(&[ack.clone(), vec![0]].concat()).expect_err("bytes before TLS");
     assert!(error.to_string().contains("plain bytes behind STARTTLS"), "{error}");
-    for (kind, words) in [(answer::UNSUPPORTED, "it has no TLS"), (answer::INVALID, "TLS is refused")] {
+    for (kind, words) in
+        [(answer::UNSUPPORTED, "it has no TLS"), (answer::INVALID, "TLS is refused")]
+    {
         let error = client.clone().step(&told_of(option::STARTTLS, kind, b"")).expect_err(words);
         assert!(error.to_string().contains(words), "{error}");
     }
@@ -413,9 +474,11 @@ fn nothing_is_said_in_the_clear_where_tls_is_wanted() {
 
 #[test]
 fn a_server_that_breaks_the_protocol_is_left() {
-    let greeting = [greeting(), told_of(option::STRUCTURED_REPLY, answer::UNSUPPORTED, b"")].concat();
+    let greeting =
+        [greeting(), told_of(option::STRUCTURED_REPLY, answer::UNSUPPORTED, b"")].concat();
     let told = |kind: u32, payload: &[u8]| told_of(option::GO, kind, payload);
-    let sized = |size: u64| told(answer::INFO, &[&[0, 0][..], &size.to_be_bytes(), &[0, 1]].concat());
+    let sized =
+        |size: u64| told(answer::INFO, &[&[0, 0][..], &size.to_be_bytes(), &[0, 1]].concat());
     let export = sized(1 << 20);
     let sizes = |block: u32, preferred: u32, payload: u32| {
         let bytes = [block, preferred, payload].map(u32::to_be_bytes).concat();
@@ -423,24 +486,49 @@ fn a_server_that_breaks_the_protocol_is_left() {
     };
     let ack = told(answer::ACK, b"");
     let open = [greeting.clone(), export.clone(), ack.clone()].concat();
-    let reply = |magic: u32, cookie: u64| [&magic.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat();
+    let reply = |magic: u32, cookie: u64| {
+        [&magic.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat()
+    };
     for (bytes, words) in [
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "not a server of NBD"),
-        ([&NBDMAGIC.to_be_bytes()[..], &0x0000_4202_8186_1253_u64.to_be_bytes(), &[0, 3]].concat(), "not a server"),
+        (
+            [&NBDMAGIC.to_be_bytes()[..], &0x0000_4202_8186_1253_u64.to_be_bytes(), &[0, 3]]
+                .concat(),
+            "not a server",
+        ),
         ([&greeting[..16], &[0, 0]].concat(), "not a server"),
         ([greeting.clone(), vec![0; 20]].concat(), "no answer to the option"),
         ([greeting.clone(), ack.clone()].concat(), "does not tell the export's size"),
         ([greeting.clone(), told(answer::INFO, &[0])].concat(), "wrong length"),
         ([greeting.clone(), told(answer::INFO, &[0, 0, 1])].concat(), "wrong length"),
-        ([greeting.clone(), export.clone(), sizes(3, 4096, 1 << 20), ack.clone()].concat(), "block sizes"),
-        ([greeting.clone(), export.clone(), sizes(4096, 512, 1 << 20), ack.clone()].concat(), "block sizes"),
-        ([greeting.clone(), export.clone(), sizes(4096, 4096, 1000), ack.clone()].concat(), "block sizes"),
+        (
+            [greeting.clone(), export.clone(), sizes(3, 4096, 1 << 20), ack.clone()].concat(),
+            "block sizes",
+        ),
+        (
+            [greeting.clone(), export.clone(), sizes(4096, 512, 1 << 20), ack.clone()].concat(),
+            "block sizes",
+        ),
+        (
+            [greeting.clone(), export.clone(), sizes(4096, 4096, 1000), ack.clone()].concat(),
+            "block sizes",
+        ),
         ([greeting.clone(), sized(1 << 63), ack.clone()].concat(), "2^63 bytes"),
         ([greeting.clone(), sized(u64::MAX), ack].concat(), "2^63 bytes"),
         ([greeting.clone(), told(answer::TLS_REQUIRED, b"")].concat(), "it requires TLS"),
-        ([greeting, told(answer::POLICY, b"not on sundays\n")].concat(), "not for this client (not on sundays)"),
-        ([self::greeting(), told_of(option::STRUCTURED_REPLY, answer::TLS_REQUIRED, b"")].concat(), "it requires TLS"),
-        ([self::greeting(), told_of(option::STRUCTURED_REPLY, answer::INFO, b"")].concat(), "no such answer"),
+        (
+            [greeting, told(answer::POLICY, b"not on sundays\n")].concat(),
+            "not for this client (not on sundays)",
+        ),
+        (
+            [self::greeting(), told_of(option::STRUCTURED_REPLY, answer::TLS_REQUIRED, b"")]
+                .concat(),
+            "it requires TLS",
+        ),
+        (
+            [self::greeting(), told_of(option::STRUCTURED_REPLY, answer::INFO, b"")].concat(),
+            "no such answer",
+        ),
         ([open.clone(), reply(SIMPLE_REPLY, 5)].concat(), "a reply to no request"),
         ([open.clone(), reply(CHUNK, 5)].concat(), "what came is no reply"),
         ([open, reply(7, 5)].concat(), "no reply"),

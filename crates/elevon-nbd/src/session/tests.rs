@@ -12,7 +12,9 @@ impl Exports for Disks {
     }
     fn export(&self, name: &str) -> Result<Export, Refusal> {
         match name {
-            "" | "fast" => Ok(Export { description: "the fast one".into(), ..Export::new(1 << 30) }),
+            "" | "fast" => {
+                Ok(Export { description: "the fast one".into(), ..Export::new(1 << 30) })
+            }
             "slow" => Ok(Export { block: 512, ..Export::new(1 << 20) }),
             "large blocks" => Ok(Export { block: 4096, ..Export::new(1 << 20) }),
             "full" => Ok(Export::new(1 << 20)),
@@ -177,7 +179,10 @@ fn an_export_that_as_many_as_may_have_open_is_described_and_not_opened() {
     // It may have another.
     client.go("slow");
     let mut client = Client::new(Tls::Off);
-    assert_eq!(client.option(option::EXPORT_NAME, b"full"), Step::Close(Close::ExportName(Refusal::Full)));
+    assert_eq!(
+        client.option(option::EXPORT_NAME, b"full"),
+        Step::Close(Close::ExportName(Refusal::Full))
+    );
 }
 
 #[test]
@@ -201,7 +206,10 @@ fn go_tells_what_was_asked_and_opens() {
     let kinds: Vec<u32> = answers.iter().map(|(_, kind, _)| *kind).collect();
     assert_eq!(kinds, [answer::INFO, answer::INFO, answer::INFO, answer::ACK]);
     assert_eq!(answers[0].2[..10], [0, 0, 0, 0, 0, 0, 0, 16, 0, 0]);
-    assert_eq!(answers[1].2, [&[0, 3, 0, 0, 2, 0, 0, 0, 16, 0][..], &(32_u32 << 20).to_be_bytes()].concat());
+    assert_eq!(
+        answers[1].2,
+        [&[0, 3, 0, 0, 2, 0, 0, 0, 16, 0][..], &(32_u32 << 20).to_be_bytes()].concat()
+    );
     assert_eq!(answers[2].2, b"\0\x01slow");
 }
 
@@ -223,7 +231,10 @@ fn only_who_was_told_the_block_sizes_is_held_to_them() {
     let mut client = Client::new(Tls::Off);
     client.option(option::INFO, &asked("large blocks", &[3]));
     client.session.take_output();
-    assert_eq!(client.option(option::GO, &asked("large blocks", &[])), Step::Opened("large blocks".into()));
+    assert_eq!(
+        client.option(option::GO, &asked("large blocks", &[])),
+        Step::Opened("large blocks".into())
+    );
     assert_eq!(client.kinds(), [answer::INFO, answer::ACK]);
     assert!(matches!(client.say(&part), Step::Request(Request { offset: 7, length: 100, .. })));
     let mut client = Client::new(Tls::Off);
@@ -240,12 +251,16 @@ fn export_name_cannot_be_refused_in_words() {
     assert_eq!(client.option(option::EXPORT_NAME, b"fast"), Step::Opened("fast".into()));
     assert_eq!(client.session.take_output().len(), 10, "the client asked for no zeroes");
     let mut client = Client::new(Tls::Off);
-    assert_eq!(client.option(option::EXPORT_NAME, b"none"), Step::Close(Close::ExportName(Refusal::Unknown)));
+    assert_eq!(
+        client.option(option::EXPORT_NAME, b"none"),
+        Step::Close(Close::ExportName(Refusal::Unknown))
+    );
     let mut old = Session::new(SessionConfig::default());
     old.take_output();
     let (used, _) = old.step(&[0, 0, 0, 1], &Disks);
     assert_eq!(used, 4);
-    let bytes = [&IHAVEOPT.to_be_bytes()[..], &1_u32.to_be_bytes(), &4_u32.to_be_bytes(), b"fast"].concat();
+    let bytes =
+        [&IHAVEOPT.to_be_bytes()[..], &1_u32.to_be_bytes(), &4_u32.to_be_bytes(), b"fast"].concat();
     old.step(&bytes, &Disks);
     assert_eq!(old.take_output().len(), 134);
 }
@@ -267,10 +282,16 @@ fn contexts_need_structured_replies_and_mean_one_export() {
     client.option(option::LIST_META_CONTEXT, &queries("fast", &["base:", "x:"]));
     assert_eq!(client.kinds(), [answer::META_CONTEXT, answer::ACK]);
     let mut other = Client { session: client.session.clone(), input: Vec::new() };
-    assert!(matches!(all(&mut client, "fast"), Step::Request(Request { command: Command::BlockStatus { .. }, .. })));
+    assert!(matches!(
+        all(&mut client, "fast"),
+        Step::Request(Request { command: Command::BlockStatus { .. }, .. })
+    ));
     // The context is that of another export; the request is refused.
     let status = Command::BlockStatus { one: false };
-    assert_eq!(all(&mut other, "slow"), Step::Refused { command: Some(status), reason: Reason::Command });
+    assert_eq!(
+        all(&mut other, "slow"),
+        Step::Refused { command: Some(status), reason: Reason::Command }
+    );
     assert_eq!(other.session.take_output()[20..24], [0, 0, 0, 22]);
 }
 
@@ -342,7 +363,10 @@ fn without_tls_a_server_that_requires_it_gives_nothing() {
         assert_eq!(client.kinds(), [answer::TLS_REQUIRED], "{kind}");
     }
     let mut client = Client::new(Tls::Required);
-    assert_eq!(client.option(option::EXPORT_NAME, b"fast"), Step::Close(Close::ExportName(Refusal::NeedsTls)));
+    assert_eq!(
+        client.option(option::EXPORT_NAME, b"fast"),
+        Step::Close(Close::ExportName(Refusal::NeedsTls))
+    );
     let mut client = Client::new(Tls::Required);
     assert_eq!(client.option(option::ABORT, b""), Step::Close(Close::Left));
     let mut client = Client::new(Tls::Off);
@@ -353,7 +377,8 @@ fn without_tls_a_server_that_requires_it_gives_nothing() {
 #[test]
 fn plain_bytes_behind_starttls_end_the_connection() {
     let mut client = Client::new(Tls::Offered);
-    let starttls = [&IHAVEOPT.to_be_bytes()[..], &5_u32.to_be_bytes(), &0_u32.to_be_bytes(), b"!"].concat();
+    let starttls =
+        [&IHAVEOPT.to_be_bytes()[..], &5_u32.to_be_bytes(), &0_u32.to_be_bytes(), b"!"].concat();
     assert_eq!(client.say(&starttls), Step::Close(Close::PlainBehindTls));
 }
 
@@ -363,10 +388,16 @@ fn long_options_are_read_past_and_many_end_the_connection() {
     client.option(option::LIST, &vec![0; OPTION_MAX as usize + 1]);
     assert_eq!(client.kinds(), [answer::TOO_BIG]);
     for _ in 0..5000 {
-        assert_eq!(client.option(option::LIST, b""), Step::More, "what a client with many exports asks");
+        assert_eq!(
+            client.option(option::LIST, b""),
+            Step::More,
+            "what a client with many exports asks"
+        );
     }
     client.session.take_output();
-    let head = |length: u32| [&IHAVEOPT.to_be_bytes()[..], &option::LIST.to_be_bytes(), &length.to_be_bytes()].concat();
+    let head = |length: u32| {
+        [&IHAVEOPT.to_be_bytes()[..], &option::LIST.to_be_bytes(), &length.to_be_bytes()].concat()
+    };
     assert_eq!(client.say(&head(OPTION_BYTES_MAX as u32)), Step::Close(Close::ManyOptions));
 }
 
@@ -390,7 +421,8 @@ fn a_long_list_is_put_out_in_parts() {
     let (mut session, disks) = (Session::new(SessionConfig::default()), Numbered(3000));
     session.take_output();
     assert_eq!(session.step(&[0, 0, 0, 3], &disks), (4, Step::Continue));
-    let list = [&IHAVEOPT.to_be_bytes()[..], &option::LIST.to_be_bytes(), &0_u32.to_be_bytes()].concat();
+    let list =
+        [&IHAVEOPT.to_be_bytes()[..], &option::LIST.to_be_bytes(), &0_u32.to_be_bytes()].concat();
     let (mut input, mut output) = (&list[..], Vec::new());
     loop {
         let (used, step) = session.step(input, &disks);
@@ -405,7 +437,8 @@ fn a_long_list_is_put_out_in_parts() {
     let mut kinds = Vec::new();
     let mut fields = Fields(&output);
     while let Some(_magic) = fields.u64() {
-        let (_option, kind, length) = (fields.u32(), fields.u32().expect("a kind"), fields.u32().expect("a length"));
+        let (_option, kind, length) =
+            (fields.u32(), fields.u32().expect("a kind"), fields.u32().expect("a length"));
         fields.bytes(length as usize).expect("a payload");
         kinds.push(kind);
     }
@@ -418,10 +451,17 @@ fn a_long_list_is_put_out_in_parts() {
 fn a_write_is_followed_by_its_payload() {
     let mut client = Client::new(Tls::Off);
     client.go("fast");
-    let bytes =
-        [request(command::WRITE, flag::FUA, 4096, 3), b"abc".to_vec(), request(command::FLUSH, 0, 0, 0)].concat();
+    let bytes = [
+        request(command::WRITE, flag::FUA, 4096, 3),
+        b"abc".to_vec(),
+        request(command::FLUSH, 0, 0, 0),
+    ]
+    .concat();
     let Step::Request(write) = client.say(&bytes) else { panic!("a request") };
-    assert_eq!((write.command, write.offset, write.length, write.fua), (Command::Write, 4096, 3, true));
+    assert_eq!(
+        (write.command, write.offset, write.length, write.fua),
+        (Command::Write, 4096, 3, true)
+    );
     assert_eq!(&client.input[..3], b"abc");
     client.input.drain(..3);
     client.session.on_payload(2);
@@ -439,9 +479,15 @@ fn a_refused_write_is_read_past() {
     assert_eq!(client.say(b"abc"), Step::More);
     let rest = [&b"de"[..], &request(command::READ, 0, 0, 512)].concat();
     client.refused(&rest, Command::Write, Reason::OutOfRange);
-    assert!(matches!(client.say(b""), Step::Request(Request { command: Command::Read, .. })), "it goes on");
+    assert!(
+        matches!(client.say(b""), Step::Request(Request { command: Command::Read, .. })),
+        "it goes on"
+    );
     assert_eq!(client.session.take_output()[4..8], [0, 0, 0, 28], "no space left");
-    assert_eq!(client.say(&request(command::WRITE, 1 << 14, 0, u32::MAX)), Step::Close(Close::Payload));
+    assert_eq!(
+        client.say(&request(command::WRITE, 1 << 14, 0, u32::MAX)),
+        Step::Close(Close::Payload)
+    );
 }
 
 #[test]
@@ -483,13 +529,17 @@ fn a_compact_request_is_no_extended_one() {
 fn the_default_export_has_a_name() {
     let mut client = Client::new(Tls::Off);
     client.option(option::INFO, &asked("", &[1]));
-    let name = client.answers().into_iter().find(|(.., item)| item[..2] == [0, 1]).expect("a name").2;
+    let name =
+        client.answers().into_iter().find(|(.., item)| item[..2] == [0, 1]).expect("a name").2;
     assert_eq!(name[2..], *b"fast");
     client.option(option::STRUCTURED_REPLY, b"");
     client.option(option::SET_META_CONTEXT, &queries("", &["base:allocation"]));
     assert_eq!(client.option(option::GO, &asked("", &[])), Step::Opened(String::new()));
     let step = client.say(&request(command::BLOCK_STATUS, 0, 0, 512));
-    assert!(matches!(step, Step::Request(_)), "the context holds for the name that was used: {step:?}");
+    assert!(
+        matches!(step, Step::Request(_)),
+        "the context holds for the name that was used: {step:?}"
+    );
 }
 
 /// Runs a session over bytes that come in pieces, and returns its output and steps.
@@ -539,32 +589,45 @@ fn transcript(bytes: &[u8], pieces: &[usize]) -> (Vec<u8>, Vec<Step>) {
 }
 
 fn messages() -> impl Strategy<Value = Vec<u8>> {
-    let option = (0_u32..13, proptest::collection::vec(any::<u8>(), 0..20)).prop_map(|(kind, payload)| {
-        let payload = match kind {
-            option::GO | option::INFO if payload.len() > 2 => asked("fast", &[3, 1]),
-            option::SET_META_CONTEXT if payload.len() > 2 => queries("fast", &["base:allocation"]),
-            option::STARTTLS | option::STRUCTURED_REPLY => Vec::new(),
-            _ => payload,
-        };
-        let mut bytes = Vec::new();
-        bytes.u64(IHAVEOPT);
-        bytes.u32(kind);
-        bytes.u32(payload.len() as u32);
-        bytes.extend(payload);
-        bytes
-    });
-    let sent = (0_u16..9, any::<u16>(), 0_u64..2 << 30, 0_u32..2000).prop_map(|(command, flags, offset, length)| {
-        let mut bytes = request(command, flags & 0x9003, offset, length);
-        if command == command::WRITE {
-            bytes.resize(bytes.len() + length as usize, 0x5a);
-        }
-        bytes
-    });
-    let go =
-        Just([&IHAVEOPT.to_be_bytes()[..], &7_u32.to_be_bytes(), &12_u32.to_be_bytes(), &asked("fast", &[3])].concat());
+    let option =
+        (0_u32..13, proptest::collection::vec(any::<u8>(), 0..20)).prop_map(|(kind, payload)| {
+            let payload = match kind {
+                option::GO | option::INFO if payload.len() > 2 => asked("fast", &[3, 1]),
+                option::SET_META_CONTEXT if payload.len() > 2 => {
+                    queries("fast", &["base:allocation"])
+                }
+                option::STARTTLS | option::STRUCTURED_REPLY => Vec::new(),
+                _ => payload,
+            };
+            let mut bytes = Vec::new();
+            bytes.u64(IHAVEOPT);
+            bytes.u32(kind);
+            bytes.u32(payload.len() as u32);
+            bytes.extend(payload);
+            bytes
+        });
+    let sent = (0_u16..9, any::<u16>(), 0_u64..2 << 30, 0_u32..2000).prop_map(
+        |(command, flags, offset, length)| {
+            let mut bytes = request(command, flags & 0x9003, offset, length);
+            if command == command::WRITE {
+                bytes.resize(bytes.len() + length as usize, 0x5a);
+            }
+            bytes
+        },
+    );
+    let go = Just(
+        [
+            &IHAVEOPT.to_be_bytes()[..],
+            &7_u32.to_be_bytes(),
+            &12_u32.to_be_bytes(),
+            &asked("fast", &[3]),
+        ]
+        .concat(),
+    );
     let many = |one: BoxedStrategy<Vec<u8>>| proptest::collection::vec(one, 0..6);
-    (many(option.boxed()), go, many(sent.boxed()))
-        .prop_map(|(options, go, sent)| [vec![0, 0, 0, 3], options.concat(), go, sent.concat()].concat())
+    (many(option.boxed()), go, many(sent.boxed())).prop_map(|(options, go, sent)| {
+        [vec![0, 0, 0, 3], options.concat(), go, sent.concat()].concat()
+    })
 }
 
 proptest! {

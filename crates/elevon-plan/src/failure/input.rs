@@ -35,11 +35,15 @@ fn no_file(device: &str) -> &'static str {
 /// Returns what a job can do besides about a device that cannot be opened.
 fn of_a_job(error: &OpenError) -> &'static str {
     match error {
-        OpenError::Empty { .. } => ", or give the job size= (a job that writes then creates the file)",
+        OpenError::Empty { .. } => {
+            ", or give the job size= (a job that writes then creates the file)"
+        }
         OpenError::Io { path, error, .. } if error.kind() == io::ErrorKind::NotFound => {
             let is_there = |folder: &Path| folder.as_os_str().is_empty() || folder.is_dir();
             match path.parent().is_none_or(is_there) {
-                true => "; name a file that exists, or give a job that writes size=, which creates the file",
+                true => {
+                    "; name a file that exists, or give a job that writes size=, which creates the file"
+                }
                 false => "; its folder does not exist",
             }
         }
@@ -196,7 +200,10 @@ pub enum InputError {
     #[error("--device {error}{more}", error = .0, more = of_a_job(.0))]
     Open(#[from] OpenError),
     /// A `--device` that is neither a known name nor a path.
-    #[error("--device {device}: {}{error}; for a file in this directory write ./{device}", no_file(device))]
+    #[error(
+        "--device {device}: {}{error}; for a file in this directory write ./{device}",
+        no_file(device)
+    )]
     NoDevice {
         /// The text.
         device: String,
@@ -448,13 +455,17 @@ impl Clash {
 #[derive(Debug, thiserror::Error)]
 pub enum ConflictError {
     /// A setting of the page cache in a run without one.
-    #[error("needs a page cache; give --memory, such as --memory 4GiB, or before a real device --cache")]
+    #[error(
+        "needs a page cache; give --memory, such as --memory 4GiB, or before a real device --cache"
+    )]
     NeedsPageCache,
     /// A setting of the page cache of a server's device without one.
     #[error("needs a page cache; give the device one, such as cache = \"1GiB\" or --cache 1GiB")]
     NeedsServedCache,
     /// A control of experiments before a real device.
-    #[error("is a control of simulated experiments (--memory); with --cache use off, iter-bio, add-page or page-exact")]
+    #[error(
+        "is a control of simulated experiments (--memory); with --cache use off, iter-bio, add-page or page-exact"
+    )]
     SimulatedControl,
     /// A setting was given twice with different values.
     #[error("{other} says otherwise; give it once")]
@@ -471,7 +482,9 @@ pub enum ConflictError {
         device: String,
     },
     /// `--memory` with a real device.
-    #[error("only a simulated machine has it; {device} is real, and --cache SIZE puts a page cache before it")]
+    #[error(
+        "only a simulated machine has it; {device} is real, and --cache SIZE puts a page cache before it"
+    )]
     MemoryOfReal {
         /// The device.
         device: String,
@@ -486,13 +499,17 @@ pub enum ConflictError {
         device: String,
     },
     /// `--cache` with a simulated device.
-    #[error("stands before a real device; {device} is simulated, and --memory SIZE gives its machine a page cache")]
+    #[error(
+        "stands before a real device; {device} is simulated, and --memory SIZE gives its machine a page cache"
+    )]
     CacheOfSimulated {
         /// The device.
         device: String,
     },
     /// `--cache` with a device whose blocks are larger than pages.
-    #[error("{device} cannot be cached: its blocks of {block} bytes are larger than a page of 4096")]
+    #[error(
+        "{device} cannot be cached: its blocks of {block} bytes are larger than a page of 4096"
+    )]
     CannotBeCached {
         /// The device.
         device: String,
@@ -500,13 +517,17 @@ pub enum ConflictError {
         block: u32,
     },
     /// Retries on a real device.
-    #[error("{device} is real: the kernel below has tried already, and its answer is final; only 0 is right")]
+    #[error(
+        "{device} is real: the kernel below has tried already, and its answer is final; only 0 is right"
+    )]
     RetriesOfReal {
         /// The device.
         device: String,
     },
     /// A limit that two settings set.
-    #[error("tenant {tenant} has {rate} in io.max and in limit, which then set the same limit; give it in one of them")]
+    #[error(
+        "tenant {tenant} has {rate} in io.max and in limit, which then set the same limit; give it in one of them"
+    )]
     LimitedTwice {
         /// The path of the tenant.
         tenant: String,
@@ -522,7 +543,9 @@ pub enum ConflictError {
         instead: &'static str,
     },
     /// `--ioprio` without a trace.
-    #[error("ranks a process of a trace; a job has prioclass= and prio=, as in --job-option JOB:prioclass=3")]
+    #[error(
+        "ranks a process of a trace; a job has prioclass= and prio=, as in --job-option JOB:prioclass=3"
+    )]
     IoprioOfJobs,
     /// A closed loop of a trace without completions.
     #[error(

@@ -26,7 +26,8 @@ pub(super) fn surprises(jobs: &[JobSpec], device: &str, device_bytes: Bytes) -> 
         let ios = bytes.saturating_mul(job.timing.loops) / region::largest_block(job).max(1);
         let ios = ios.saturating_mul(u64::from(job.numjobs));
         if job.timing.runtime.is_zero() && job.timing.number_ios.is_none() && ios >= MANY_IOS {
-            let (million, gb) = (ios / 1_000_000, bytes.saturating_mul(job.timing.loops) / 1_000_000_000);
+            let (million, gb) =
+                (ios / 1_000_000, bytes.saturating_mul(job.timing.loops) / 1_000_000_000);
             let what = if job.space.size.is_some() {
                 "size= asks for"
             } else {
@@ -37,7 +38,10 @@ pub(super) fn surprises(jobs: &[JobSpec], device: &str, device_bytes: Bytes) -> 
                 wall_time(ios)
             ));
         }
-        let logged = job.timing.number_ios.map_or(ios, |most| ios.min(most.saturating_mul(u64::from(job.numjobs))));
+        let logged = job
+            .timing
+            .number_ios
+            .map_or(ios, |most| ios.min(most.saturating_mul(u64::from(job.numjobs))));
         lines.extend(log_memory(job, logged));
         if job.verify.method.is_some() {
             lines.push(format!(
@@ -69,7 +73,8 @@ const MUCH_LOG: u64 = 1 << 30;
 /// run.
 fn log_memory(job: &JobSpec, ios: u64) -> Option<String> {
     let logs = &job.logs;
-    let kept = [logs.bandwidth.is_some(), logs.iops.is_some()].iter().filter(|is| **is).count() as u64
+    let kept = [logs.bandwidth.is_some(), logs.iops.is_some()].iter().filter(|is| **is).count()
+        as u64
         + if logs.latency.is_some() { 2 + u64::from(job.engine.asynchronous) } else { 0 };
     let bytes = ios.saturating_mul(kept).saturating_mul(LOG_ENTRY);
     (logs.average_ms == 0 && bytes >= MUCH_LOG).then(|| {

@@ -27,7 +27,9 @@ pub(super) fn tenants(
     let file = path
         .map(|path| {
             let name = text_of("--tenants", path)?;
-            let text = sources.text(name).map_err(|error| Failure::named(format!("--tenants {name}"), error))?;
+            let text = sources
+                .text(name)
+                .map_err(|error| Failure::named(format!("--tenants {name}"), error))?;
             elevon_formats::tenants::parse(name, &text, &kernel.rules()).map_err(Failure::text)
         })
         .transpose()?;
@@ -38,7 +40,8 @@ pub(super) fn tenants(
 /// weights, and neither the scheduler's tunable nor a key says what comes first.
 pub fn prefer_shares_by_weights(plan: &mut Plan) {
     let mut weights = BTreeMap::new();
-    let mut differs = |tenant: &Tenant| *weights.entry(tenant.parent).or_insert(tenant.weight) != tenant.weight;
+    let mut differs =
+        |tenant: &Tenant| *weights.entry(tenant.parent).or_insert(tenant.weight) != tenant.weight;
     if plan.tenants.tenants.iter().any(&mut differs) {
         plan.scheduler.set_if_not_given("prefer", "shares");
     }
@@ -62,7 +65,8 @@ pub fn weights_in_vain(plan: &Plan) -> Vec<String> {
         lines.extend(reserves_below_limits(plan));
     }
     lines.extend(below_a_job(plan).filter(|_| has_cost));
-    let is_too_large = |setting: &Setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX);
+    let is_too_large =
+        |setting: &Setting| matches!(setting, Setting::Weight(weight) if *weight > BFQ_WEIGHT_MAX);
     if let Some(name) = scheduler.divides_as.filter(|_| all().any(is_too_large)) {
         lines.push(format!("{name} counts a weight above {BFQ_WEIGHT_MAX} as {BFQ_WEIGHT_MAX}"));
     }
@@ -98,14 +102,18 @@ fn classes_in_vain(plan: &Plan) -> Option<String> {
     let parents: BTreeSet<TenantId> = tenants.iter().map(|tenant| tenant.parent).collect();
     let ranked = tenants.iter().enumerate().filter(|(at, tenant)| {
         let id = TenantId(*at as u32 + 1);
-        let later = changes.iter().filter(|change| change.tenant == id).map(|change| &change.setting);
+        let later =
+            changes.iter().filter(|change| change.tenant == id).map(|change| &change.setting);
         tenant.settings.iter().chain(later).any(is_class) && !(groups && parents.contains(&id))
     });
     let paths: Vec<&str> = ranked.map(|(_, tenant)| tenant.path.as_str()).collect();
     let (first, name) = (paths.first()?, scheduler.name);
-    let others = if paths.len() > 1 { format!(" and {} more", paths.len() - 1) } else { String::new() };
+    let others =
+        if paths.len() > 1 { format!(" and {} more", paths.len() - 1) } else { String::new() };
     let why = match groups {
-        true => format!("under {name} a class counts only within the tenant, whose own I/O all has it"),
+        true => {
+            format!("under {name} a class counts only within the tenant, whose own I/O all has it")
+        }
         false => format!("{name} does not look at priorities under this kernel"),
     };
     // The processes of a trace are jobs of this engine.
@@ -122,7 +130,11 @@ fn classes_in_vain(plan: &Plan) -> Option<String> {
 
 /// Returns true if `io.max` is enforced to the nanosecond, as `limit` is.
 fn is_io_max_exact(plan: &Plan) -> bool {
-    plan.settings.iter().rev().find(|(key, _)| key == "io_max").is_some_and(|(_, value)| value == "exact")
+    plan.settings
+        .iter()
+        .rev()
+        .find(|(key, _)| key == "io_max")
+        .is_some_and(|(_, value)| value == "exact")
 }
 
 /// Returns true if tenants below another share its limit, which they do by weight.
@@ -134,18 +146,25 @@ fn shares_a_limit(plan: &Plan) -> bool {
         Setting::IoMax(_) => is_exact,
         _ => false,
     };
-    let changed: BTreeSet<TenantId> =
-        changes.iter().filter(|change| limits(&change.setting)).map(|change| change.tenant).collect();
-    let is_limited = |id: TenantId| changed.contains(&id) || tenants[id.index() - 1].settings.iter().any(limits);
+    let changed: BTreeSet<TenantId> = changes
+        .iter()
+        .filter(|change| limits(&change.setting))
+        .map(|change| change.tenant)
+        .collect();
+    let is_limited =
+        |id: TenantId| changed.contains(&id) || tenants[id.index() - 1].settings.iter().any(limits);
     tenants.iter().any(|tenant| tenant.parent != ROOT && is_limited(tenant.parent))
 }
 
 /// Returns a warning for each tenant with a reserve that its own limit does not let it have, from
 /// the start of the run or from a change on.
 fn reserves_over_limits(plan: &TenantPlan) -> Vec<String> {
-    let mut states: Vec<InForce> = plan.tenants.iter().map(|tenant| InForce::of(&tenant.settings)).collect();
-    let mut over: Vec<_> = states.iter().map(|state| reserve_over_limit(state).map(|key| (key, None))).collect();
-    for (at, change) in plan.changes.iter().enumerate().filter(|(_, change)| change.tenant != ROOT) {
+    let mut states: Vec<InForce> =
+        plan.tenants.iter().map(|tenant| InForce::of(&tenant.settings)).collect();
+    let mut over: Vec<_> =
+        states.iter().map(|state| reserve_over_limit(state).map(|key| (key, None))).collect();
+    for (at, change) in plan.changes.iter().enumerate().filter(|(_, change)| change.tenant != ROOT)
+    {
         let tenant = change.tenant.index() - 1;
         states[tenant].take(&change.setting);
         // What changes at one time is looked at together.
@@ -156,8 +175,12 @@ fn reserves_over_limits(plan: &TenantPlan) -> Vec<String> {
     }
     let line = |(tenant, over): (&Tenant, Option<(&str, Option<Nanos>)>)| {
         let (key, from) = over?;
-        let from = from.map_or_else(String::new, |at| format!(" from {} s on", at.get() as f64 / 1e9));
-        Some(format!("{}: its reserve.{key} is above its limit.{key}{from}, which holds", tenant.path))
+        let from =
+            from.map_or_else(String::new, |at| format!(" from {} s on", at.get() as f64 / 1e9));
+        Some(format!(
+            "{}: its reserve.{key} is above its limit.{key}{from}, which holds",
+            tenant.path
+        ))
     };
     plan.tenants.iter().zip(over).filter_map(line).collect()
 }
@@ -183,7 +206,9 @@ fn reserves_below_limits(plan: &Plan) -> Vec<String> {
     let mut below = vec![(0u64, 0u64); tenants.len() + 1];
     for (at, (tenant, state)) in tenants.iter().zip(&states).enumerate().rev() {
         let (ios, bytes) = below[at + 1];
-        for (key, sum, cap) in [("iops", ios, state.limit().iops), ("bps", bytes, state.limit().bps)] {
+        for (key, sum, cap) in
+            [("iops", ios, state.limit().iops), ("bps", bytes, state.limit().bps)]
+        {
             if is_over(sum, cap) {
                 let most = cap.and_then(Cap::value).unwrap_or_default();
                 let path = &tenant.path;

@@ -28,7 +28,8 @@ pub(super) fn of(plan: &CachePlan, cached: &BufferedIo) -> CacheResult {
 }
 
 fn source(cached: &BufferedIo, origin: Origin, is_judged: bool) -> CacheSource {
-    let IoStatsBySource { bios, bytes, rt, controlled } = cached.io_stats().sources[origin as usize];
+    let IoStatsBySource { bios, bytes, rt, controlled } =
+        cached.io_stats().sources[origin as usize];
     let counts = cached.cache().promoter().counts(origin);
     CacheSource {
         name: origin.name().to_owned(),
@@ -100,7 +101,8 @@ fn groups(cached: &BufferedIo) -> Vec<(String, Vec<(String, u64)>)> {
         generations,
         ..
     } = resident.stats();
-    let &CacheIoStats { bios, readahead_pages, read_pages, sync_pages, writeback_pages, .. } = cached.io_stats();
+    let &CacheIoStats { bios, readahead_pages, read_pages, sync_pages, writeback_pages, .. } =
+        cached.io_stats();
     vec![
         group(
             "pages",
@@ -146,7 +148,8 @@ fn groups(cached: &BufferedIo) -> Vec<(String, Vec<(String, u64)>)> {
 
 fn series(cached: &BufferedIo) -> CacheSeries {
     let series = cached.series();
-    let readings = series.readings().map(|(at, reading)| (Instant::new(at.get()), reading[0])).collect();
+    let readings =
+        series.readings().map(|(at, reading)| (Instant::new(at.get()), reading[0])).collect();
     CacheSeries { interval: series.interval(), readings }
 }
 

@@ -18,10 +18,14 @@ const BUSY_PERCENT: u128 = 95;
 pub(super) fn of(plan: &Plan, outcome: &RunOutcome) -> CpuResult {
     let busy = |job: &JobOutcome| {
         let span = job.end.unwrap_or(outcome.ended).since(job.start.unwrap_or(outcome.ended));
-        span > Nanos::ZERO && u128::from(job.stats.cpu_ns) * 100 >= u128::from(span.get()) * BUSY_PERCENT
+        span > Nanos::ZERO
+            && u128::from(job.stats.cpu_ns) * 100 >= u128::from(span.get()) * BUSY_PERCENT
     };
     let is_limited = outcome.jobs.iter().any(busy);
-    CpuResult { scheduler_lock: outcome.scheduler_lock, device_alone: is_limited.then(|| device_alone(plan)).flatten() }
+    CpuResult {
+        scheduler_lock: outcome.scheduler_lock,
+        device_alone: is_limited.then(|| device_alone(plan)).flatten(),
+    }
 }
 
 /// Returns the I/Os per second, in two digits, that the device does of the run's reads at the same
@@ -50,7 +54,8 @@ fn device_alone(plan: &Plan) -> Option<u64> {
         ..ClosedLoop::default()
     };
     let measured = closed_loop(&mut device, &probe);
-    (measured.errors == 0 && !measured.elapsed.is_zero()).then(|| two_digits(measured.iops() as u64))
+    (measured.errors == 0 && !measured.elapsed.is_zero())
+        .then(|| two_digits(measured.iops() as u64))
 }
 
 /// Returns the size of a job's I/Os if all are reads of one size.
@@ -74,6 +79,9 @@ mod tests {
 
     #[test]
     fn two_digits_are_kept() {
-        assert_eq!([0, 7, 99, 449_999, 455_000, 996].map(two_digits), [0, 7, 99, 450_000, 460_000, 1_000]);
+        assert_eq!(
+            [0, 7, 99, 449_999, 455_000, 996].map(two_digits),
+            [0, 7, 99, 450_000, 460_000, 1_000]
+        );
     }
 }

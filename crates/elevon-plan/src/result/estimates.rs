@@ -26,11 +26,14 @@ pub(super) fn lacks(plan: &Plan) -> String {
 pub(super) fn of(plan: &Plan, disk: &DiskResult) -> Vec<Estimate> {
     let Some(spec) = spec(plan) else { return Vec::new() };
     let has = |group: StatGroup| disk.stages[group as usize].dispatched_to_completed.count > 0;
-    let [reads, writes, discards] = [StatGroup::Read, StatGroup::Write, StatGroup::Discard].map(has);
+    let [reads, writes, discards] =
+        [StatGroup::Read, StatGroup::Write, StatGroup::Discard].map(has);
     let flushes = disk.end.flushes > disk.start.flushes;
     let shown = |figures: Figures| match figures {
         Figures::ReadTail => (reads && !writes, Some(StatGroup::Read), "99% and up"),
-        Figures::ReadTailBesideWrites => (reads && writes, Some(StatGroup::Read), "99% and up, beside writes"),
+        Figures::ReadTailBesideWrites => {
+            (reads && writes, Some(StatGroup::Read), "99% and up, beside writes")
+        }
         Figures::WriteTail => (writes, Some(StatGroup::Write), "99% and up"),
         Figures::Discards => (discards, Some(StatGroup::Discard), "all"),
         Figures::Flushes => (flushes, None, "flushes"),

@@ -34,7 +34,8 @@ pub(super) fn owners(facts: &Facts<'_>, outcome: &RunOutcome) -> Owners {
     }
     for (task, job) in outcome.jobs.iter().enumerate() {
         let same_name = names[job.name.as_str()] > 1;
-        let name = if same_name { format!("{} (pid {})", job.name, job.number) } else { job.name.clone() };
+        let name =
+            if same_name { format!("{} (pid {})", job.name, job.number) } else { job.name.clone() };
         owners.jobs.extend(owner(name, series.readings().map(|(at, rows)| (at, rows[task]))));
     }
     // The rows of each tenant and of those below it; the root has its own only.
@@ -98,11 +99,13 @@ pub(super) fn changes(facts: &Facts<'_>) -> Vec<Change> {
 pub(super) fn times(facts: &Facts<'_>, outcome: &RunOutcome) -> BTreeMap<TenantId, Nanos> {
     let tree = facts.stack.control().tenants();
     let by_path = TenantsByPath::new(&facts.plan.tenants.tenants);
-    let of_specs: Vec<TenantId> = facts.plan.jobs.jobs.iter().map(|spec| by_path.of(spec)).collect();
+    let of_specs: Vec<TenantId> =
+        facts.plan.jobs.jobs.iter().map(|spec| by_path.of(spec)).collect();
     let mut spans: BTreeMap<TenantId, (Instant, Instant)> = BTreeMap::new();
     for job in &outcome.jobs {
         let Some(start) = job.start else { continue };
-        let ran = job.stats.directions.iter().map(|direction| direction.runtime_ns).max().unwrap_or(0);
+        let ran =
+            job.stats.directions.iter().map(|direction| direction.runtime_ns).max().unwrap_or(0);
         let end = start.saturating_add(Nanos::new(ran));
         let tenant = of_specs[job.spec];
         let root = Some(TenantId(0)).filter(|root| *root == tenant);
@@ -112,41 +115,59 @@ pub(super) fn times(facts: &Facts<'_>, outcome: &RunOutcome) -> BTreeMap<TenantI
         }
     }
     let last = Some(outcome.disk_end.at).filter(|_| facts.real && facts.cached.is_some());
-    let time = |(start, end): (Instant, Instant)| last.map_or(end, |last| end.max(last)).since(start);
+    let time =
+        |(start, end): (Instant, Instant)| last.map_or(end, |last| end.max(last)).since(start);
     spans.into_iter().map(|(tenant, span)| (tenant, time(span))).collect()
 }
 
 /// Returns a warning if io.cost divides by weights with Linux's preset for the kind of device, and
 /// the device turned out to be far faster. The preset's speed then limits the device until io.cost
 /// has adapted, which takes seconds.
-pub(crate) fn preset_is_off(plan: &Plan, device: &Description, stack: &Stack, outcome: &RunOutcome) -> Option<String> {
+pub(crate) fn preset_is_off(
+    plan: &Plan,
+    device: &Description,
+    stack: &Stack,
+    outcome: &RunOutcome,
+) -> Option<String> {
     let changes = plan.tenants.changes.iter().map(|change| &change.setting);
     let settings: Vec<&Setting> = plan.tenants.device.iter().chain(changes.clone()).collect();
-    let is_enabled =
-        settings.iter().any(|setting| matches!(setting, Setting::CostQos(qos) if qos.enable == Some(true)));
+    let is_enabled = settings
+        .iter()
+        .any(|setting| matches!(setting, Setting::CostQos(qos) if qos.enable == Some(true)));
     let has_model = settings.iter().any(|setting| matches!(setting, Setting::CostModel(_)));
     let tenants = plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings);
     if !is_enabled || has_model || !tenants.chain(changes).any(is_weight) {
         return None;
     }
     let config = stack.config();
-    let preset = Preset::from_rotational(config.limits.rotational, config.queue_depth).coefficients();
+    let preset =
+        Preset::from_rotational(config.limits.rotational, config.queue_depth).coefficients();
     let jobs = outcome.jobs.len();
     let (mut before, mut best) = ((Nanos::ZERO, [0; 2], [0; 2]), [0_u64; 4]);
     for (at, rows) in outcome.owners.readings() {
-        let sum = |of: fn(&Progressed) -> [u64; 3], d: usize| rows[jobs..].iter().map(|row| of(row)[d]).sum::<u64>();
-        let now = (at, [0, 1].map(|d| sum(|row| row.ios, d)), [0, 1].map(|d| sum(|row| row.bytes, d)));
+        let sum = |of: fn(&Progressed) -> [u64; 3], d: usize| {
+            rows[jobs..].iter().map(|row| of(row)[d]).sum::<u64>()
+        };
+        let now =
+            (at, [0, 1].map(|d| sum(|row| row.ios, d)), [0, 1].map(|d| sum(|row| row.bytes, d)));
         let span = at.saturating_sub(before.0).get().max(1);
-        let rate = |now: u64, before: u64| (u128::from(now - before) * 1_000_000_000 / u128::from(span)) as u64;
+        let rate = |now: u64, before: u64| {
+            (u128::from(now - before) * 1_000_000_000 / u128::from(span)) as u64
+        };
         for d in [0, 1] {
             best[d] = best[d].max(rate(now.1[d], before.1[d]));
             best[2 + d] = best[2 + d].max(rate(now.2[d], before.2[d]));
         }
         before = now;
     }
-    let expected =
-        [preset.rseqiops.max(preset.rrandiops), preset.wseqiops.max(preset.wrandiops), preset.rbps, preset.wbps];
-    let names = ["reads a second", "writes a second", "bytes read a second", "bytes written a second"];
+    let expected = [
+        preset.rseqiops.max(preset.rrandiops),
+        preset.wseqiops.max(preset.wrandiops),
+        preset.rbps,
+        preset.wbps,
+    ];
+    let names =
+        ["reads a second", "writes a second", "bytes read a second", "bytes written a second"];
     let (found, (expected, name)) = best
         .into_iter()
         .zip(expected.into_iter().zip(names))

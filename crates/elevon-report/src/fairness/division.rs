@@ -71,7 +71,12 @@ impl<'a> Level<'a> {
             let Rival { claim, asked } = self.rivals[at];
             match claim.cgroups.get(self.depth) {
                 Some((path, _)) => groups.entry(path).or_default().push(at),
-                None => all.push(Competitor { weight: claim.weight, asked, members: vec![at], is_group: false }),
+                None => all.push(Competitor {
+                    weight: claim.weight,
+                    asked,
+                    members: vec![at],
+                    is_group: false,
+                }),
             }
         }
         all.extend(groups.into_iter().map(|(path, members)| {
@@ -84,7 +89,8 @@ impl<'a> Level<'a> {
 
     fn divide(self, amount: f64, members: &[usize], due: &mut [f64]) {
         let competitors = self.competitors(members);
-        let claims: Vec<(u32, f64)> = competitors.iter().map(|own| (own.weight, own.asked)).collect();
+        let claims: Vec<(u32, f64)> =
+            competitors.iter().map(|own| (own.weight, own.asked)).collect();
         for (own, share) in competitors.iter().zip(fill(amount, &claims)) {
             if own.is_group {
                 self.below().divide(share, &own.members, due);
@@ -111,7 +117,8 @@ mod tests {
     #[test]
     fn what_one_does_not_ask_for_goes_to_the_others_by_weight() {
         let claims = [claim(40, &[]), claim(40, &[]), claim(80, &[])];
-        let rivals: Vec<Rival> = claims.iter().map(|claim| Rival { claim, asked: f64::INFINITY }).collect();
+        let rivals: Vec<Rival> =
+            claims.iter().map(|claim| Rival { claim, asked: f64::INFINITY }).collect();
         assert_eq!(divide(160.0, &rivals, &|_| f64::INFINITY), [40.0, 40.0, 80.0]);
         let little = [Rival { asked: 10.0, ..rivals[0] }, rivals[1], rivals[2]];
         assert_eq!(divide(160.0, &little, &|_| f64::INFINITY), [10.0, 50.0, 100.0]);
@@ -120,7 +127,8 @@ mod tests {
     #[test]
     fn a_limit_of_a_cgroup_bounds_all_in_it() {
         let claims = [claim(40, &[("x", 300)]), claim(40, &[("x", 300)]), claim(40, &[("y", 100)])];
-        let rivals: Vec<Rival> = claims.iter().map(|claim| Rival { claim, asked: f64::INFINITY }).collect();
+        let rivals: Vec<Rival> =
+            claims.iter().map(|claim| Rival { claim, asked: f64::INFINITY }).collect();
         let limit = |path: &str| if path == "x" { 20.0 } else { f64::INFINITY };
         assert_eq!(divide(100.0, &rivals, &limit), [10.0, 10.0, 80.0]);
     }
@@ -144,11 +152,15 @@ mod tests {
                     members.iter().map(|&(own, demand)| Exact::flow(own, demand)).collect(),
                 ));
             }
-            let rivals: Vec<Rival> = claims.iter().zip(&asked).map(|(claim, &asked)| Rival { claim, asked }).collect();
+            let rivals: Vec<Rival> =
+                claims.iter().zip(&asked).map(|(claim, &asked)| Rival { claim, asked }).collect();
             let found = divide(3_000.0, &rivals, &|_| f64::INFINITY);
             for (found, exact) in found.iter().zip(max_min_shares(3_000, &exact)) {
                 let floor = exact.floor() as f64;
-                assert!((floor - 1e-6..floor + 1.0 + 1e-6).contains(found), "{found} is not {exact:?}");
+                assert!(
+                    (floor - 1e-6..floor + 1.0 + 1e-6).contains(found),
+                    "{found} is not {exact:?}"
+                );
             }
         }
     }

@@ -24,11 +24,19 @@ pub(crate) struct FairnessTable {
 pub(crate) fn tables(variants: &[Variant<'_>], letters: &[String]) -> Vec<FairnessTable> {
     let all: Vec<Option<Fairness>> = variants.iter().map(|v| fairness(v.result)).collect();
     let Some(Some(first)) = all.first() else { return Vec::new() };
-    let bandwidth =
-        Resource { title: "share of bandwidth", part: |s| Some(s.bandwidth), jain: Fairness::jain_bandwidth };
-    let time = Resource { title: "share of device time", part: |s| s.device_time, jain: Fairness::jain_device_time };
-    let known =
-        |resource: &Resource| all.iter().flatten().all(|f| f.shares.iter().all(|s| (resource.part)(s).is_some()));
+    let bandwidth = Resource {
+        title: "share of bandwidth",
+        part: |s| Some(s.bandwidth),
+        jain: Fairness::jain_bandwidth,
+    };
+    let time = Resource {
+        title: "share of device time",
+        part: |s| s.device_time,
+        jain: Fairness::jain_device_time,
+    };
+    let known = |resource: &Resource| {
+        all.iter().flatten().all(|f| f.shares.iter().all(|s| (resource.part)(s).is_some()))
+    };
     let shows_due = letters.len() == 1;
     [bandwidth, time]
         .into_iter()
@@ -47,7 +55,10 @@ pub(crate) fn tables(variants: &[Variant<'_>], letters: &[String]) -> Vec<Fairne
             for found in &all {
                 let index = found.as_ref().and_then(resource.jain);
                 last.extend(shows_due.then(String::new));
-                last.extend([String::new(), index.map_or_else(|| "-".to_owned(), |index| format!("{index:.4}"))]);
+                last.extend([
+                    String::new(),
+                    index.map_or_else(|| "-".to_owned(), |index| format!("{index:.4}")),
+                ]);
             }
             rows.push(last);
             FairnessTable { title: resource.title, header, rows }
@@ -73,13 +84,21 @@ struct Resource {
     jain: fn(&Fairness) -> Option<f64>,
 }
 
-fn row(resource: &Resource, variants: &[Variant<'_>], all: &[Option<Fairness>], share: &Share) -> Vec<String> {
+fn row(
+    resource: &Resource,
+    variants: &[Variant<'_>],
+    all: &[Option<Fairness>],
+    share: &Share,
+) -> Vec<String> {
     let job = &variants[0].result.jobs[share.job];
     let claim = job.claim.as_ref().map(claim_words).unwrap_or_default();
     let mut cells = vec![job.name.clone(), claim, percent(share.by_weight, 2) + "%"];
     for (variant, found) in variants.iter().zip(all) {
         let same = variant.result.jobs.get(share.job).is_some_and(|other| other.name == job.name);
-        let theirs = found.as_ref().filter(|_| same).and_then(|f| f.shares.iter().find(|s| s.job == share.job));
+        let theirs = found
+            .as_ref()
+            .filter(|_| same)
+            .and_then(|f| f.shares.iter().find(|s| s.job == share.job));
         let part = theirs.and_then(resource.part);
         let cell = |of: fn(Part) -> String| part.map_or_else(|| "-".to_owned(), of);
         cells.extend((variants.len() == 1).then(|| cell(|part| percent(part.due, 2) + "%")));

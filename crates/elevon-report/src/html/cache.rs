@@ -12,8 +12,8 @@ use maud::{Markup, html};
 use super::plots::{LINE_POINTS, axis, series};
 use super::{plain_row, text, typeset};
 use crate::cache::{
-    active_percent, cache_total, ended_sleeps, hit_ratio, intervals, iowait_us_per_window, ms_per_second, shared_kinds,
-    window_percentile, windows,
+    active_percent, cache_total, ended_sleeps, hit_ratio, intervals, iowait_us_per_window,
+    ms_per_second, shared_kinds, window_percentile, windows,
 };
 use crate::plot::{Mark, Plot, Scale, Series, Unit};
 use crate::variant::Variant;
@@ -54,7 +54,10 @@ fn describe(cache: &CacheResult) -> String {
         0 => String::new(),
         bytes => format!(", of which others have {}", bytes_binary(bytes as f64)),
     };
-    format!("{} of memory{taken}; policy {policy}, activity {activity}.", bytes_binary(memory.get() as f64))
+    format!(
+        "{} of memory{taken}; policy {policy}, activity {activity}.",
+        bytes_binary(memory.get() as f64)
+    )
 }
 
 /// Returns the plots that compare runs, one line per variant.
@@ -62,14 +65,15 @@ pub(super) fn compared(variants: &[Variant<'_>]) -> [Plot; 3] {
     let of = |variant: &Variant<'_>, value: &dyn Fn(&Reading, f64) -> Option<f64>| {
         variant.result.cache.as_ref().map_or_else(Vec::new, |cache| thinned(&cache.series, value))
     };
-    let plot = |title: &str, description: &str, y, value: &dyn Fn(&Reading, f64) -> Option<f64>| Plot {
-        title: title.into(),
-        description: description.into(),
-        mark: Mark::Line,
-        x: axis("time", Scale::Linear, Unit::Nanos),
-        y,
-        series: series(variants, |v| of(v, value)),
-    };
+    let plot =
+        |title: &str, description: &str, y, value: &dyn Fn(&Reading, f64) -> Option<f64>| Plot {
+            title: title.into(),
+            description: description.into(),
+            mark: Mark::Line,
+            x: axis("time", Scale::Linear, Unit::Nanos),
+            y,
+            series: series(variants, |v| of(v, value)),
+        };
     [
         plot(
             "Page cache: found",
@@ -81,7 +85,9 @@ pub(super) fn compared(variants: &[Variant<'_>]) -> [Plot; 3] {
             "Page cache: iowait of faults",
             "Time that faults slept for I/O, all tasks together.",
             axis("ms a second", Scale::Linear, Unit::Count),
-            &|now, seconds| Some(now.waits[Cause::Fault as usize].iowait.get() as f64 / 1e6 / seconds),
+            &|now, seconds| {
+                Some(now.waits[Cause::Fault as usize].iowait.get() as f64 / 1e6 / seconds)
+            },
         ),
         plot(
             "Page cache: dirty memory",
@@ -206,7 +212,10 @@ fn over_time(of: &CacheSeries) -> Vec<Plot> {
             "Bios",
             "Bios a second of the page cache, and those of them that became RT.",
             ("bios a second", Unit::Count),
-            &[("all", |now, s| Some(now.bios as f64 / s)), ("promoted", |now, s| Some(now.promoted as f64 / s))],
+            &[
+                ("all", |now, s| Some(now.bios as f64 / s)),
+                ("promoted", |now, s| Some(now.promoted as f64 / s)),
+            ],
         ),
     ];
     plots.into_iter().filter(|plot| !plot.series.is_empty()).collect()
@@ -306,7 +315,8 @@ fn wait_row(name: &str, stats: &CallStats, elapsed: u64) -> Vec<String> {
 
 fn served(run: &RunResult) -> Markup {
     let rows: Vec<_> = ended_sleeps(&cache_total(run)).into_iter().map(Vec::from).collect();
-    let header = ["sleeps ended by", "calls", "iowait", "a sleep", "of it queued", "in device", "queued %"];
+    let header =
+        ["sleeps ended by", "calls", "iowait", "a sleep", "of it queued", "in device", "queued %"];
     table("Bios that ended a sleep", &header, &rows)
 }
 
@@ -379,14 +389,20 @@ fn window_row((start, window): (Nanos, &Window)) -> Vec<String> {
 }
 
 fn sources(cache: &CacheResult) -> Markup {
-    let header = ["bios for", "bios", "bytes", "active", "in RT", "promoted", "raised", "demoted", "denied"];
+    let header =
+        ["bios for", "bios", "bytes", "active", "in RT", "promoted", "raised", "demoted", "denied"];
     let rows: Vec<Vec<String>> = cache
         .sources
         .iter()
         .map(|source| {
-            let counts = [source.rt, source.promoted, source.raised, source.demoted, source.denied].map(grouped);
-            let head =
-                [source.name.clone(), grouped(source.bios), bytes_binary(source.bytes as f64), active_percent(source)];
+            let counts = [source.rt, source.promoted, source.raised, source.demoted, source.denied]
+                .map(grouped);
+            let head = [
+                source.name.clone(),
+                grouped(source.bios),
+                bytes_binary(source.bytes as f64),
+                active_percent(source),
+            ];
             head.into_iter().chain(counts).collect()
         })
         .collect();

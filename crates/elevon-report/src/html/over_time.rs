@@ -63,7 +63,14 @@ fn plots(run: &RunResult) -> Vec<Plot> {
     let by_jobs = "What each job completed. Upright lines: a setting changed.";
     let rate = Unit::BytesPerSecond;
     let all = [
-        of("Throughput by tenant", to_device, "throughput", rate, tenants, &bytes as &dyn Fn(&OwnerPoint) -> f64),
+        of(
+            "Throughput by tenant",
+            to_device,
+            "throughput",
+            rate,
+            tenants,
+            &bytes as &dyn Fn(&OwnerPoint) -> f64,
+        ),
         of("I/Os by tenant", to_device, "I/Os a second", Unit::Count, tenants, &ios),
         of("Throughput by job", by_jobs, "throughput", rate, jobs, &bytes),
         of("I/Os by job", by_jobs, "I/Os a second", Unit::Count, jobs, &ios),
@@ -72,13 +79,19 @@ fn plots(run: &RunResult) -> Vec<Plot> {
 }
 
 /// Returns one line for each owner with the highest totals, and one for each change.
-fn lines(run: &RunResult, owners: &[OwnerResult], value: &dyn Fn(&OwnerPoint) -> f64) -> Vec<Series> {
+fn lines(
+    run: &RunResult,
+    owners: &[OwnerResult],
+    value: &dyn Fn(&OwnerPoint) -> f64,
+) -> Vec<Series> {
     let total = |owner: &OwnerResult| owner.points.iter().map(value).sum::<f64>();
     let mut most: Vec<&OwnerResult> = owners.iter().filter(|owner| total(owner) > 0.0).collect();
     most.sort_by(|one, other| total(other).total_cmp(&total(one)));
     most.truncate(MAX_LINES);
-    let mut all: Vec<Series> = most.iter().enumerate().map(|(n, owner)| line(n, owner, value)).collect();
-    let top = all.iter().flat_map(|series| &series.points).fold(0.0, |top: f64, point| top.max(point.1));
+    let mut all: Vec<Series> =
+        most.iter().enumerate().map(|(n, owner)| line(n, owner, value)).collect();
+    let top =
+        all.iter().flat_map(|series| &series.points).fold(0.0, |top: f64, point| top.max(point.1));
     if top > 0.0 {
         let marks = run.changes.iter().take(MAX_MARKS).map(|change| Series {
             name: format!("{}: {} {}", span(change.at.get() as f64), change.tenant, change.text),

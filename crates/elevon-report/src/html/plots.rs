@@ -33,7 +33,8 @@ pub(super) fn all(variants: &[Variant<'_>]) -> Vec<Plot> {
         shares(variants),
     ];
     // For a single run these plots are in the run's own section.
-    let of_caches = if variants.len() > 1 { cache::compared(variants).to_vec() } else { Vec::new() };
+    let of_caches =
+        if variants.len() > 1 { cache::compared(variants).to_vec() } else { Vec::new() };
     candidates
         .into_iter()
         .chain(of_caches)
@@ -46,7 +47,10 @@ pub(super) fn axis(title: &str, scale: Scale, unit: Unit) -> Axis {
 }
 
 /// Returns one series per variant, with the same name and colour in every plot.
-pub(super) fn series<'a>(variants: &[Variant<'a>], points: impl Fn(&Variant<'a>) -> Vec<(f64, f64)>) -> Vec<Series> {
+pub(super) fn series<'a>(
+    variants: &[Variant<'a>],
+    points: impl Fn(&Variant<'a>) -> Vec<(f64, f64)>,
+) -> Vec<Series> {
     let named = letters().zip(variants).enumerate();
     named
         .map(|(colour, (letter, variant))| Series {
@@ -72,7 +76,8 @@ fn window(points: &[Point]) -> usize {
 fn windows_in_words(variants: &[Variant<'_>]) -> String {
     let series = variants.iter().filter_map(|variant| variant.result.series.as_ref());
     let lengths = series.map(|series| series.interval.get() * window(&series.points) as u64);
-    let (least, most) = lengths.fold((u64::MAX, 0), |(least, most), length| (least.min(length), most.max(length)));
+    let (least, most) =
+        lengths.fold((u64::MAX, 0), |(least, most), length| (least.min(length), most.max(length)));
     let words = |ns: u64| set_apart(&span(ns as f64));
     if least >= most { words(most) } else { format!("{} to {}", words(least), words(most)) }
 }
@@ -84,7 +89,8 @@ fn over_time(variant: &Variant<'_>, value: impl Fn(&[Point], f64) -> f64) -> Vec
     let window = window(points);
     let whole = points.len() / window;
     let is_rest_short = whole > 0 && (points.len() % window) * 2 < window;
-    let (body, last) = points.split_at(if is_rest_short { (whole - 1) * window } else { whole * window });
+    let (body, last) =
+        points.split_at(if is_rest_short { (whole - 1) * window } else { whole * window });
     let mut start = 0.0;
     let mut out = Vec::new();
     for run in body.chunks(window).chain([last]).filter(|run| !run.is_empty()) {
@@ -126,10 +132,14 @@ fn iops(variants: &[Variant<'_>]) -> Plot {
 }
 
 fn queue_depth(variants: &[Variant<'_>]) -> Plot {
-    let mean = |run: &[Point], _| ratio(run.iter().map(|point| point.in_flight).sum(), run.len() as f64);
+    let mean =
+        |run: &[Point], _| ratio(run.iter().map(|point| point.in_flight).sum(), run.len() as f64);
     Plot {
         title: "Queue depth over time".into(),
-        description: format!("Mean requests in flight, in windows of {}.", windows_in_words(variants)),
+        description: format!(
+            "Mean requests in flight, in windows of {}.",
+            windows_in_words(variants)
+        ),
         mark: Mark::Step,
         x: axis("time", Scale::Linear, Unit::Nanos),
         y: axis("requests in flight", Scale::Linear, Unit::Count),
@@ -175,9 +185,10 @@ pub(super) fn latency(variants: &[Variant<'_>]) -> Plot {
     };
     Plot {
         title: "Latency distribution".into(),
-        description: "Share of I/Os that took at most this long, all jobs and directions, up to the 99.9th \
+        description:
+            "Share of I/Os that took at most this long, all jobs and directions, up to the 99.9th \
                       percentile. Further left is quicker."
-            .into(),
+                .into(),
         mark: Mark::Step,
         x: axis("latency", Scale::Log, Unit::Nanos),
         y: axis("I/Os at or below", Scale::Linear, Unit::Percent),
@@ -192,7 +203,8 @@ fn tail(variants: &[Variant<'_>]) -> Plot {
         let most = histogram.total().max(1) as f64;
         let all = cumulative(histogram);
         // The lowest latency holds from the percentile below all values on.
-        let mut kept: Vec<(f64, f64)> = all.first().map(|&(value, _)| (1.0, value)).into_iter().collect();
+        let mut kept: Vec<(f64, f64)> =
+            all.first().map(|&(value, _)| (1.0, value)).into_iter().collect();
         for (value, share) in all {
             let odds = (1.0 / (1.0 - share)).min(most);
             match kept.last_mut() {
@@ -205,7 +217,9 @@ fn tail(variants: &[Variant<'_>]) -> Plot {
     };
     Plot {
         title: "Latency by percentile".into(),
-        description: "How long the slowest I/Os took: each step right is ten times rarer. Lower is quicker.".into(),
+        description:
+            "How long the slowest I/Os took: each step right is ten times rarer. Lower is quicker."
+                .into(),
         mark: Mark::StepBefore,
         x: axis("percentile", Scale::Log, Unit::Odds),
         y: axis("latency", Scale::Log, Unit::Nanos),
@@ -219,7 +233,10 @@ pub(super) fn request_sizes(variants: &[Variant<'_>]) -> Plot {
     let by_powers = distinct > SIZE_BARS;
     let shares = |sizes: &SizeCounts| {
         let total = sizes.total() as f64;
-        let grouped = sizes.0.iter().map(|&(bytes, count)| (if by_powers { floor_power(bytes) } else { bytes }, count));
+        let grouped = sizes
+            .0
+            .iter()
+            .map(|&(bytes, count)| (if by_powers { floor_power(bytes) } else { bytes }, count));
         let mut bars: Vec<(f64, f64)> = Vec::new();
         for (bytes, count) in grouped {
             let share = 100.0 * count as f64 / total;
@@ -249,7 +266,9 @@ pub(super) fn request_sizes(variants: &[Variant<'_>]) -> Plot {
 
 fn shares(variants: &[Variant<'_>]) -> Plot {
     let of = |v: &Variant<'_>| fairness(v.result).map_or_else(Vec::new, |found| found.shares);
-    let point = |share: &Share| (100.0 * share.bandwidth.due, ratio(share.bandwidth.got, share.bandwidth.due));
+    let point = |share: &Share| {
+        (100.0 * share.bandwidth.due, ratio(share.bandwidth.got, share.bandwidth.due))
+    };
     let mut plot = Plot {
         title: "Share got over share due".into(),
         description: "Bandwidth of each job against what it is due, by its weight and no more than it asked for: 1 \
@@ -261,7 +280,8 @@ fn shares(variants: &[Variant<'_>]) -> Plot {
         series: series(variants, |v| of(v).iter().map(point).collect()),
     };
     for (series, variant) in plot.series.iter_mut().zip(variants) {
-        series.labels = of(variant).iter().map(|share| variant.result.jobs[share.job].name.clone()).collect();
+        series.labels =
+            of(variant).iter().map(|share| variant.result.jobs[share.job].name.clone()).collect();
     }
     plot
 }
@@ -282,7 +302,12 @@ mod tests {
     /// A run of `ms` milliseconds in which an I/O of 1 MiB completes every `every` microseconds.
     fn steady(ms: u64, every: u64) -> elevon_result::result::RunResult {
         let mut points: Vec<Point> = (1..=ms)
-            .map(|at| Point { at: Instant::new(at * 1_000_000), bytes: [0; 3], ios: [0; 3], in_flight: 1.0 })
+            .map(|at| Point {
+                at: Instant::new(at * 1_000_000),
+                bytes: [0; 3],
+                ios: [0; 3],
+                in_flight: 1.0,
+            })
             .collect();
         for io in 1..=ms * 1000 / every {
             let point = &mut points[((io * every - 1) / 1000) as usize];
@@ -298,14 +323,19 @@ mod tests {
     fn a_steady_rate_is_a_flat_line() {
         // With about three I/Os per millisecond, windows of one millisecond would show 2, 3, 2, 3
         // ...
-        for (ms, every, within) in [(1000, 361, 0.03), (997, 361, 0.03), (3001, 373, 0.02), (100, 361, 0.10)] {
+        for (ms, every, within) in
+            [(1000, 361, 0.03), (997, 361, 0.03), (3001, 373, 0.02), (100, 361, 0.10)]
+        {
             let run = steady(ms, every);
             let plot = throughput(&[Variant { label: "steady", result: &run }]);
             let expected = f64::from(1 << 20) * 1e6 / every as f64;
             let points = &plot.series[0].points;
             assert!(points.len() >= 6, "{} windows of {ms} ms", points.len());
             for &(at, rate) in points {
-                assert!((rate / expected - 1.0).abs() < within, "{ms} ms, every {every} us: {rate} at {at}");
+                assert!(
+                    (rate / expected - 1.0).abs() < within,
+                    "{ms} ms, every {every} us: {rate} at {at}"
+                );
             }
         }
     }
@@ -317,8 +347,14 @@ mod tests {
         let variants = [Variant { label: "v", result: &run }];
         let plot = tail(&variants);
         let points = &plot.series[0].points;
-        assert!(plot.mark == Mark::StepBefore && points[0].0 == 1.0, "a level holds up to its percentile: {points:?}");
-        assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1), "{points:?}");
+        assert!(
+            plot.mark == Mark::StepBefore && points[0].0 == 1.0,
+            "a level holds up to its percentile: {points:?}"
+        );
+        assert!(
+            points.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1),
+            "{points:?}"
+        );
     }
 
     #[test]

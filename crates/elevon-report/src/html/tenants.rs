@@ -22,7 +22,9 @@ pub(super) fn section(letter: char, run: &RunResult) -> Markup {
     if tenants.is_empty() {
         return Markup::default();
     }
-    let met = |kind: &CauseKind| tenants.iter().any(|(_, all)| all.iter().any(|at| at.kind == *kind && at.share > 0));
+    let met = |kind: &CauseKind| {
+        tenants.iter().any(|(_, all)| all.iter().any(|at| at.kind == *kind && at.share > 0))
+    };
     let hidden = run.tenants.len() - tenants.len();
     html! {
         section {
@@ -86,7 +88,10 @@ mod tests {
         assert!(out.contains("&lt;b&gt;&amp;") && !out.contains("<b>"));
         for bar in out.split("class=\"bar\"").skip(1) {
             let bar = bar.split("</div>").next().unwrap();
-            let widths = bar.split("width:").skip(1).map(|at| at.split('%').next().unwrap().replace('.', ""));
+            let widths = bar
+                .split("width:")
+                .skip(1)
+                .map(|at| at.split('%').next().unwrap().replace('.', ""));
             assert_eq!(widths.map(|tenths| tenths.parse::<u64>().unwrap()).sum::<u64>(), WHOLE);
         }
     }

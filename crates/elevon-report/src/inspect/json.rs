@@ -4,7 +4,8 @@
 use elevon_core::stats::LatencyStat;
 use elevon_result::summary::{latency_deviation, latency_mean};
 use elevon_trace::analysis::{
-    DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Slot, Stages, depth_row_name,
+    DEPTH_ROWS, Finding, Group, Inspection, ProcessStats, Seeks, SizeStat, Slot, Stages,
+    depth_row_name,
 };
 use elevon_trace::{ReadReport, Recorded, Selection, TraceKind};
 use serde_json::{Map, Value, json};
@@ -135,7 +136,8 @@ fn finding(finding: &Finding) -> Value {
 
 /// Returns an object with a key for each group that has a value.
 fn by_group(mut of: impl FnMut(Group) -> Option<Value>) -> Value {
-    let rows = Group::ALL.into_iter().filter_map(|group| Some((group.name().to_owned(), of(group)?)));
+    let rows =
+        Group::ALL.into_iter().filter_map(|group| Some((group.name().to_owned(), of(group)?)));
     rows.collect::<Map<_, _>>().into()
 }
 
@@ -177,7 +179,8 @@ fn requests(found: &Inspection) -> Value {
 
 fn sizes(stat: &SizeStat) -> Value {
     let rows = stat.rows.iter().enumerate().filter(|&(_, &count)| count > 0);
-    let at_most: Map<String, Value> = rows.map(|(row, &count)| ((512u64 << row).to_string(), json!(count))).collect();
+    let at_most: Map<String, Value> =
+        rows.map(|(row, &count)| ((512u64 << row).to_string(), json!(count))).collect();
     let mean = stat.bytes.checked_div(stat.count);
     json!({
         "min": (stat.count > 0).then_some(stat.min),
@@ -199,13 +202,15 @@ fn stages(stages: &Stages) -> Option<Value> {
         ("bio_total", &stages.bio_total),
     ];
     let rows = rows.into_iter().filter(|(_, stat)| stat.count > 0);
-    let rows: Map<String, Value> = rows.map(|(name, stat)| (name.to_owned(), latency(stat))).collect();
+    let rows: Map<String, Value> =
+        rows.map(|(name, stat)| (name.to_owned(), latency(stat))).collect();
     (!rows.is_empty()).then(|| rows.into())
 }
 
 fn latency(stat: &LatencyStat) -> Value {
     let any = |value: f64| (stat.count > 0).then_some(value);
-    let percentiles = PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(stat.percentile(millionths))));
+    let percentiles =
+        PERCENTILES.map(|(millionths, name)| (name.to_owned(), json!(stat.percentile(millionths))));
     json!({
         "count": stat.count,
         "min_ns": (stat.count > 0).then_some(stat.min),
@@ -226,7 +231,8 @@ fn seeks(seeks: &Seeks) -> Value {
 }
 
 fn depth(found: &Inspection) -> Value {
-    let rows = (0..DEPTH_ROWS).filter(|&row| found.depths.rows[row].time + found.depths.rows[row].latency.count > 0);
+    let rows = (0..DEPTH_ROWS)
+        .filter(|&row| found.depths.rows[row].time + found.depths.rows[row].latency.count > 0);
     let rows: Vec<Value> = rows
         .map(|at| {
             let row = &found.depths.rows[at];
@@ -325,7 +331,10 @@ mod tests {
     #[test]
     fn a_latency_has_the_deviation_that_other_reports_show() {
         let mut stat = LatencyStat::default();
-        assert!(latency(&stat)["stddev_ns"].is_null() && latency(&stat)["percentile_ns"]["p50"].is_null());
+        assert!(
+            latency(&stat)["stddev_ns"].is_null()
+                && latency(&stat)["percentile_ns"]["p50"].is_null()
+        );
         [2, 4, 4, 4, 5, 5, 7, 9].into_iter().for_each(|value| stat.add(value));
         assert_eq!(latency(&stat)["stddev_ns"], (32.0f64 / 7.0).sqrt());
     }

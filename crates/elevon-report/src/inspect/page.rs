@@ -7,7 +7,9 @@
 use std::io::Write as _;
 
 use elevon_result::number::{counted, grouped, span};
-use elevon_trace::analysis::{Finding, Group, Inspection, ProcessStats, RequestRecord, RequestSink};
+use elevon_trace::analysis::{
+    Finding, Group, Inspection, ProcessStats, RequestRecord, RequestSink,
+};
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 use maud::{Markup, PreEscaped, html};
@@ -90,10 +92,15 @@ fn packed(bytes: &[u8]) -> String {
     let bytes = encoder.finish().unwrap_or_default();
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte)) << (8 * (3 - chunk.len()));
+        let word = chunk.iter().fold(0u32, |word, &byte| word << 8 | u32::from(byte))
+            << (8 * (3 - chunk.len()));
         for digit in 0..4 {
             let is_there = digit <= chunk.len();
-            text.push(if is_there { char::from(DIGITS[(word >> (18 - 6 * digit)) as usize & 63]) } else { '=' });
+            text.push(if is_there {
+                char::from(DIGITS[(word >> (18 - 6 * digit)) as usize & 63])
+            } else {
+                '='
+            });
         }
     }
     text

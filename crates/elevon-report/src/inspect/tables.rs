@@ -5,7 +5,9 @@ use elevon_core::stats::LatencyStat;
 use elevon_result::number::{bytes_binary, grouped, span};
 use elevon_result::summary::latency_mean;
 use elevon_trace::TraceKind;
-use elevon_trace::analysis::{DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Slot, Stages, depth_row_name, percent};
+use elevon_trace::analysis::{
+    DEPTH_ROWS, Group, Inspection, SIZE_ROWS, Slot, Stages, depth_row_name, percent,
+};
 
 use super::PERCENTILES;
 use crate::text::{align_right, plain_table, push_table};
@@ -72,9 +74,19 @@ impl Told {
         let is_completed = has(&["complete", "io_done"]);
         Self {
             requests: is_completed
-                || has(&["getrq", "backmerge", "frontmerge", "rq_merge", "insert", "issue", "requeue"])
+                || has(&[
+                    "getrq",
+                    "backmerge",
+                    "frontmerge",
+                    "rq_merge",
+                    "insert",
+                    "issue",
+                    "requeue",
+                ])
                 || has(&["io_start", "rq_error", "rq_remap"]),
-            completions: is_completed || has(&["bio_complete"]) || found.counts.bios_completed.iter().sum::<u64>() > 0,
+            completions: is_completed
+                || has(&["bio_complete"])
+                || found.counts.bios_completed.iter().sum::<u64>() > 0,
             errors: has(&["complete", "bio_complete", "rq_error"]),
             utilisation: is_completed && has(&["getrq", "io_start", "insert", "issue"]),
             depth: is_completed && has(&["issue"]),
@@ -109,12 +121,14 @@ pub(super) fn why_no_findings(found: &Inspection) -> String {
 pub(super) fn io(out: &mut String, found: &Inspection) {
     let mut table = plain_table();
     table.set_header([
-        "I/O", "bios", "bytes", "mean", "requests", "mean", "max", "IOPS", "rate", "sync", "meta", "ahead", "FUA",
-        "flush",
+        "I/O", "bios", "bytes", "mean", "requests", "mean", "max", "IOPS", "rate", "sync", "meta",
+        "ahead", "FUA", "flush",
     ]);
     let told = Told::by(found);
     let seconds = found.observed as f64 / 1e9;
-    let sum = |of: &dyn Fn(&Slot) -> u64| found.timeline.slots.iter().map(of).fold(0, u64::saturating_add);
+    let sum = |of: &dyn Fn(&Slot) -> u64| {
+        found.timeline.slots.iter().map(of).fold(0, u64::saturating_add)
+    };
     let rate = |value: u64, unit: fn(f64) -> String| {
         if seconds > 0.0 { unit(value as f64 / seconds) } else { "-".to_owned() }
     };
@@ -127,11 +141,17 @@ pub(super) fn io(out: &mut String, found: &Inspection) {
             true => (sum(&|slot| slot.completed[at]), sum(&|slot| slot.bytes[at])),
             false => (counts.bios[at], counts.bio_bytes[at]),
         };
-        let max = found.request_sizes.groups[at].max.max(found.bio_sizes.groups[at].max * u64::from(requests == 0));
+        let max = found.request_sizes.groups[at]
+            .max
+            .max(found.bio_sizes.groups[at].max * u64::from(requests == 0));
         table.add_row([
             group.name().to_owned(),
             count(counts.bios[at]),
-            if counts.bios[at] > 0 { bytes_binary(counts.bio_bytes[at] as f64) } else { "-".to_owned() },
+            if counts.bios[at] > 0 {
+                bytes_binary(counts.bio_bytes[at] as f64)
+            } else {
+                "-".to_owned()
+            },
             mean(counts.bio_bytes[at], counts.bios[at]),
             count(requests),
             mean(bytes, requests),
@@ -205,8 +225,8 @@ pub(super) fn stages(out: &mut String, found: &Inspection) {
 pub(super) fn processes(out: &mut String, found: &Inspection) {
     let mut table = plain_table();
     table.set_header([
-        "Process", "reads", "bytes", "p50", "p99", "writes", "bytes", "p50", "p99", "flushes", "requests", "splits",
-        "merges", "seq", "device",
+        "Process", "reads", "bytes", "p50", "p99", "writes", "bytes", "p50", "p99", "flushes",
+        "requests", "splits", "merges", "seq", "device",
     ]);
     let device = found.device_time;
     for row in found.processes.iter().take(MAX_PROCESSES) {
@@ -214,7 +234,11 @@ pub(super) fn processes(out: &mut String, found: &Inspection) {
         let mut cells = vec![row.label()];
         for at in [read, write] {
             cells.push(count(row.bios[at]));
-            cells.push(if row.bytes[at] > 0 { bytes_binary(row.bytes[at] as f64) } else { "-".to_owned() });
+            cells.push(if row.bytes[at] > 0 {
+                bytes_binary(row.bytes[at] as f64)
+            } else {
+                "-".to_owned()
+            });
             cells.push(percentile(&row.latency[at], 500_000));
             cells.push(percentile(&row.latency[at], 990_000));
         }
@@ -240,14 +264,26 @@ pub(super) fn sizes(out: &mut String, found: &Inspection) {
         let sizes = if bios { &found.bio_sizes } else { &found.request_sizes };
         sizes.groups[group as usize]
     };
-    table.set_header(["Size up to", "read bios", "requests", "write bios", "requests", "discard bios", "requests"]);
+    table.set_header([
+        "Size up to",
+        "read bios",
+        "requests",
+        "write bios",
+        "requests",
+        "discard bios",
+        "requests",
+    ]);
     let mut rows = 0;
     for row in 0..SIZE_ROWS {
         let cells = groups.map(|group| [of(true, group).rows[row], of(false, group).rows[row]]);
         if cells.iter().flatten().all(|&count| count == 0) {
             continue;
         }
-        let name = if row + 1 == SIZE_ROWS { "more".to_owned() } else { bytes_binary((512u64 << row) as f64) };
+        let name = if row + 1 == SIZE_ROWS {
+            "more".to_owned()
+        } else {
+            bytes_binary((512u64 << row) as f64)
+        };
         let mut line = vec![name];
         line.extend(cells.iter().flatten().map(|&value| count(value)));
         table.add_row(line);
@@ -321,17 +357,21 @@ pub(super) fn over_time(out: &mut String, found: &Inspection) {
     // Without requests it is the latency of bios.
     let mean = if told.depth { "D2C mean" } else { "mean" };
     table.set_header([
-        "Time", "queued", "r/s", "rate", "w/s", "rate", "flush/s", "depth", "waiting", "busy", mean, "max",
+        "Time", "queued", "r/s", "rate", "w/s", "rate", "flush/s", "depth", "waiting", "busy",
+        mean, "max",
     ]);
     for (at, slots) in line.slots.chunks(per_line).enumerate() {
         let sum = |of: &dyn Fn(&Slot) -> u64| slots.iter().map(of).fold(0, u64::saturating_add);
         let width = (line.width * slots.len() as u64).saturating_sub(sum(&|slot| slot.lost));
-        let known = |is_told: bool, cell: String| if is_told && width > 0 { cell } else { "-".to_owned() };
+        let known =
+            |is_told: bool, cell: String| if is_told && width > 0 { cell } else { "-".to_owned() };
         let moved = |cell: String| known(told.completions, cell);
         let in_device = |cell: String| known(told.depth, cell);
         let rate = |value: u64| value as f64 * 1e9 / width.max(1) as f64;
-        let completed = |group: Group| format!("{:.0}", rate(sum(&|slot| slot.completed[group as usize])));
-        let bytes = |group: Group| bytes_binary(rate(sum(&|slot| slot.bytes[group as usize]))) + "/s";
+        let completed =
+            |group: Group| format!("{:.0}", rate(sum(&|slot| slot.completed[group as usize])));
+        let bytes =
+            |group: Group| bytes_binary(rate(sum(&|slot| slot.bytes[group as usize]))) + "/s";
         let latency = sum(&|slot| slot.latency_sum).checked_div(sum(&|slot| slot.timed));
         table.add_row([
             span((before + at as u64 * per_line as u64 * line.width) as f64),

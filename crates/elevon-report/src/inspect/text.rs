@@ -48,7 +48,8 @@ fn head(found: &Inspection) -> String {
         span(found.duration() as f64)
     );
     let kinds = TraceKind::NAMES.iter().zip(found.events).filter(|&(_, count)| count > 0);
-    let kinds: Vec<String> = kinds.map(|(name, count)| format!("{name} {}", grouped(count))).collect();
+    let kinds: Vec<String> =
+        kinds.map(|(name, count)| format!("{name} {}", grouped(count))).collect();
     wrap(&mut out, &format!("events: {}", kinds.join(", ")), "  ");
     if !found.selection.is_all() {
         wrap(&mut out, &format!("selected: {}", super::selected(found)), "  ");
@@ -62,28 +63,47 @@ fn head(found: &Inspection) -> String {
             (_, 0) => "an unknown number of events".to_owned(),
             (_, lost) => format!("at least {}", counted(lost, "event")),
         };
-        let line = format!("gaps: {} with {lost} lost; nothing is computed across them", report.gap_count);
+        let line =
+            format!("gaps: {} with {lost} lost; nothing is computed across them", report.gap_count);
         wrap(&mut out, &line, "  ");
     }
     if let Some(overwritten) = report.overwritten {
-        wrap(&mut out, &format!("the ring buffer overwrote {} before the first", counted(overwritten, "event")), "  ");
+        wrap(
+            &mut out,
+            &format!(
+                "the ring buffer overwrote {} before the first",
+                counted(overwritten, "event")
+            ),
+            "  ",
+        );
     }
     out
 }
 
 /// Under what conditions the trace was recorded: the settings that matter most.
 fn conditions(recorded: &Recorded) -> String {
-    let setting = |name: &str| recorded.get(&format!("queue/{name}")).map(|value| format!("{name}={value}"));
+    let setting =
+        |name: &str| recorded.get(&format!("queue/{name}")).map(|value| format!("{name}={value}"));
     let mut parts: Vec<String> = Vec::new();
     parts.extend(recorded.get("kernel").map(|kernel| format!("Linux {kernel}")));
-    parts.extend(recorded.get("name").zip(recorded.device()).map(|(name, device)| format!("{name} ({device})")));
+    parts.extend(
+        recorded
+            .get("name")
+            .zip(recorded.device())
+            .map(|(name, device)| format!("{name} ({device})")),
+    );
     parts.extend(recorded.get("model").map(str::to_owned));
     parts.extend(recorded.scheduler().map(|name| format!("scheduler {name}")));
-    parts.extend(["nr_requests", "max_sectors_kb", "max_hw_sectors_kb"].into_iter().filter_map(setting));
+    parts.extend(
+        ["nr_requests", "max_sectors_kb", "max_hw_sectors_kb"].into_iter().filter_map(setting),
+    );
     parts.extend(recorded.driver_tags().map(|tags| format!("{tags} driver tags")));
     parts.extend(recorded.get("queue/write_cache").map(|mode| format!("{mode} cache")));
     parts.extend(
-        recorded.number("lost").filter(|&lost| lost > 0).map(|lost| format!("{} lost", counted(lost, "event"))),
+        recorded
+            .number("lost")
+            .filter(|&lost| lost > 0)
+            .map(|lost| format!("{} lost", counted(lost, "event"))),
     );
     parts.join(", ")
 }
@@ -91,7 +111,11 @@ fn conditions(recorded: &Recorded) -> String {
 fn findings(out: &mut String, found: &Inspection) {
     out.push('\n');
     if found.findings.is_empty() {
-        wrap(out, &format!("Findings{}: none. {}", super::of_all(found), tables::why_no_findings(found)), "");
+        wrap(
+            out,
+            &format!("Findings{}: none. {}", super::of_all(found), tables::why_no_findings(found)),
+            "",
+        );
         return;
     }
     let _ = writeln!(out, "Findings{}:", super::of_all(found));

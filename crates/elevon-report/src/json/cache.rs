@@ -11,7 +11,8 @@ use serde_json::{Map, Value, json};
 
 use super::{JsonOptions, latency};
 use crate::cache::{
-    CLASS_NAMES, cache_total, hit_ratio, intervals, iowait_us_per_window, ms_per_second, window_percentile, windows,
+    CLASS_NAMES, cache_total, hit_ratio, intervals, iowait_us_per_window, ms_per_second,
+    window_percentile, windows,
 };
 
 /// Percentiles of waits, in millionths.
@@ -107,13 +108,20 @@ fn by_class(served: &[ClassWaits; CLASSES.len()]) -> Value {
             "queue_ns": iowait_ns.saturating_sub(device_ns),
         })
     };
-    Value::Object(CLASS_NAMES.iter().zip(served).map(|(name, served)| ((*name).to_owned(), of(served))).collect())
+    Value::Object(
+        CLASS_NAMES
+            .iter()
+            .zip(served)
+            .map(|(name, served)| ((*name).to_owned(), of(served)))
+            .collect(),
+    )
 }
 
 fn one_window(start: Nanos, window: &Window) -> Value {
     let ClassWaits { calls, iowait_ns, device_ns } = window.iowait();
     let percentiles = PERCENTILES[..4].iter().filter(|_| calls > 0);
-    let percentiles = percentiles.map(|&p| (format!("{:.6}", f64::from(p) / 1e4), json!(window_percentile(window, p))));
+    let percentiles = percentiles
+        .map(|&p| (format!("{:.6}", f64::from(p) / 1e4), json!(window_percentile(window, p))));
     json!({
         "start_ns": start.get(),
         "calls": window.calls,
@@ -137,7 +145,8 @@ fn one_window(start: Nanos, window: &Window) -> Value {
 }
 
 fn source(source: &CacheSource) -> Value {
-    let CacheSource { bios, bytes, active_bytes, rt, promoted, raised, demoted, denied, .. } = source;
+    let CacheSource { bios, bytes, active_bytes, rt, promoted, raised, demoted, denied, .. } =
+        source;
     let mut out = json!({
         "bios": bios,
         "bytes": bytes,
@@ -180,7 +189,9 @@ fn series(series: &CacheSeries) -> Value {
         if let Some(ratio) = hit_ratio(reading.hits, reading.misses) {
             out["hit_ratio"] = json!(ratio);
         }
-        for (cause, waits) in Cause::ALL.into_iter().zip(&reading.waits).filter(|(_, waits)| waits.count > 0) {
+        for (cause, waits) in
+            Cause::ALL.into_iter().zip(&reading.waits).filter(|(_, waits)| waits.count > 0)
+        {
             out[cause.name()] = json!({
                 "count": waits.count,
                 "major": waits.major,

@@ -77,7 +77,8 @@ fn settings_value(variants: &[Variant<'_>]) -> Value {
 /// `changing` is null if the run has too many I/Os to try rules, and `figures` if the device cannot
 /// have the rule alone.
 fn rules_value(between: &RulesBetween) -> Value {
-    let figure = |f: &FigureChange| json!({ "figure": f.key, "before": f.before, "after": f.after });
+    let figure =
+        |f: &FigureChange| json!({ "figure": f.key, "before": f.before, "after": f.after });
     let rule = |rule: &RuleChange| {
         let figures = rule.figures.as_ref().map(|all| all.iter().map(figure).collect::<Vec<_>>());
         json!({ "name": rule.name, "area": rule.area, "says": rule.says, "figures": figures })
@@ -101,7 +102,12 @@ mod tests {
     use crate::sample;
 
     fn rules_between() -> RulesBetween {
-        let figure = FigureChange { key: "splits", before: 2.0, after: 0.0, text: "splits 2 -> 0".to_owned() };
+        let figure = FigureChange {
+            key: "splits",
+            before: 2.0,
+            after: 0.0,
+            text: "splits 2 -> 0".to_owned(),
+        };
         let rule = |name, figures| RuleChange { name, area: "plug", says: "what it says", figures };
         RulesBetween {
             letters: ['A', 'B'],
@@ -115,8 +121,17 @@ mod tests {
     #[test]
     fn two_variants() {
         let (a, b) = (sample::mixed_run(), sample::quicker_run());
-        let variants = [Variant { label: "baseline", result: &a }, Variant { label: "--scheduler none", result: &b }];
-        let text = comparison("job.fio", &variants, &[rules_between()], &["--scheduler bfq"], JsonOptions::default());
+        let variants = [
+            Variant { label: "baseline", result: &a },
+            Variant { label: "--scheduler none", result: &b },
+        ];
+        let text = comparison(
+            "job.fio",
+            &variants,
+            &[rules_between()],
+            &["--scheduler bfq"],
+            JsonOptions::default(),
+        );
         let mut value: Value = serde_json::from_str(&text).expect("JSON");
         for variant in value["variants"].as_array_mut().expect("variants") {
             let report = variant["report"].take();
@@ -133,8 +148,10 @@ mod tests {
                 used.fault = Default::default();
             }
         }
-        let variants = [Variant { label: "baseline", result: &a }, Variant { label: "same", result: &b }];
-        let text = comparison("job.fio", &variants, &[], &[], JsonOptions { bins: true, series: true });
+        let variants =
+            [Variant { label: "baseline", result: &a }, Variant { label: "same", result: &b }];
+        let text =
+            comparison("job.fio", &variants, &[], &[], JsonOptions { bins: true, series: true });
         let value: Value = serde_json::from_str(&text).expect("JSON");
         let faults = &value["page_cache"]["faults_slept"];
         assert_eq!((&faults["values"][0], &faults["ratios"]), (&json!(0.0), &json!([null, null])));

@@ -53,7 +53,8 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         out["not_kept"] = not_kept(&run.not_kept);
     }
     if !run.faults.is_empty() {
-        out["faults"] = run.faults.iter().map(|f| json!({ "rule": f.rule, "fired": f.fired })).collect();
+        out["faults"] =
+            run.faults.iter().map(|f| json!({ "rule": f.rule, "fired": f.fired })).collect();
     }
     if let Some(found) = fairness::fairness(run) {
         out["fairness"] = fairness_value(run, &found);
@@ -151,7 +152,8 @@ fn stages(run: &RunResult, options: JsonOptions) -> Value {
 
 fn request_sizes(run: &RunResult) -> Value {
     let groups = StatGroup::NAMES.iter().zip(&run.disk.request_sizes).map(|(group, sizes)| {
-        let counts: Map<_, _> = sizes.0.iter().map(|&(bytes, n)| (bytes.to_string(), json!(n))).collect();
+        let counts: Map<_, _> =
+            sizes.0.iter().map(|&(bytes, n)| (bytes.to_string(), json!(n))).collect();
         ((*group).to_owned(), Value::Object(counts))
     });
     Value::Object(groups.collect())
@@ -192,7 +194,9 @@ fn fairness_value(run: &RunResult, found: &Fairness) -> Value {
         })
         .collect();
     let mut out = json!({ "jobs": jobs });
-    for (key, index) in [("jain_bandwidth", found.jain_bandwidth()), ("jain_device_time", found.jain_device_time())] {
+    for (key, index) in
+        [("jain_bandwidth", found.jain_bandwidth()), ("jain_device_time", found.jain_device_time())]
+    {
         if let Some(index) = index {
             out[key] = json!(index);
         }

@@ -8,7 +8,8 @@ use elevon_core::units::Nanos;
 use elevon_result::result::{RunResult, TenantResult};
 use elevon_result::tenants::io_stat as counters;
 use elevon_result::tenants::{
-    Explained, device_share, device_time, device_time_of_all, explain, limit, path, throttled, total,
+    Explained, device_share, device_time, device_time_of_all, explain, limit, path, throttled,
+    total,
 };
 use serde_json::{Map, Value, json};
 
@@ -58,7 +59,8 @@ fn tenant_value(run: &RunResult, tenant: &TenantResult, all: Nanos) -> Value {
 /// Returns the tenant's line of `io.stat`, with the kernel's keys.
 fn io_stat(run: &RunResult, tenant: &TenantResult) -> Value {
     let (major, minor) = run.disk.number;
-    let IoCounters { bytes: [rbytes, wbytes, dbytes], ios: [rios, wios, dios] } = counters(run, tenant);
+    let IoCounters { bytes: [rbytes, wbytes, dbytes], ios: [rios, wios, dios] } =
+        counters(run, tenant);
     let mut out = json!({
         "device": format!("{major}:{minor}"),
         "rbytes": rbytes, "wbytes": wbytes, "rios": rios, "wios": wios, "dbytes": dbytes, "dios": dios,
@@ -76,7 +78,9 @@ fn io_stat(run: &RunResult, tenant: &TenantResult) -> Value {
 fn latency(tenant: &TenantResult) -> Value {
     let mut out = Map::new();
     out.insert("total_ios".into(), json!(tenant.latency.total()));
-    for (key, millionths) in [("p50", 500_000), ("p90", 900_000), ("p99", 990_000), ("p99_9", 999_000)] {
+    for (key, millionths) in
+        [("p50", 500_000), ("p90", 900_000), ("p99", 990_000), ("p99_9", 999_000)]
+    {
         out.insert(key.into(), json!(tenant.latency.percentile(millionths)));
     }
     Value::Object(out)
@@ -98,7 +102,9 @@ fn cause(run: &RunResult, at: &Explained) -> Value {
         out["level"] = json!(path(&run.tenants, level));
     }
     match at.cause {
-        Cause::Scheduler { served } => out["served"] = json!(served.map(|served| path(&run.tenants, served))),
+        Cause::Scheduler { served } => {
+            out["served"] = json!(served.map(|served| path(&run.tenants, served)))
+        }
         Cause::SchedulerOthers => out["served"] = json!("others"),
         _ => out["count"] = json!(at.wait.count),
     }
@@ -120,12 +126,19 @@ mod tests {
         let tenants = all["elevon"]["tenants"].as_array().unwrap();
         assert_eq!(tenants.len(), run.tenants.len(), "all of them, whatever text shows");
         for tenant in tenants.iter().filter(|tenant| tenant.get("explain").is_some()) {
-            let ns: u64 = tenant["explain"].as_array().unwrap().iter().map(|at| at["ns"].as_u64().unwrap()).sum();
+            let ns: u64 = tenant["explain"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|at| at["ns"].as_u64().unwrap())
+                .sum();
             assert_eq!(tenant["waited_ns"], ns);
         }
         insta::assert_snapshot!(serde_json::to_string_pretty(&tenants[2]).unwrap());
         assert_eq!(tenants[1]["explain"][2]["served"], "batch/nightly");
         assert_eq!(tenants[4]["explain"][0]["level"], "web");
-        assert!(value(&sample::mixed_run(), JsonOptions::default())["elevon"].get("tenants").is_none());
+        assert!(
+            value(&sample::mixed_run(), JsonOptions::default())["elevon"].get("tenants").is_none()
+        );
     }
 }

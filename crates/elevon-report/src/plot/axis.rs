@@ -47,7 +47,12 @@ impl Unit {
     /// Returns the divisor and the unit name for an axis up to `max`.
     pub(super) fn step_for(self, max: f64) -> (f64, &'static str) {
         let pick = |steps: &[(f64, &'static str)]| {
-            steps.iter().rev().copied().find(|&(size, _)| max >= size).unwrap_or((steps[0].0, steps[0].1))
+            steps
+                .iter()
+                .rev()
+                .copied()
+                .find(|&(size, _)| max >= size)
+                .unwrap_or((steps[0].0, steps[0].1))
         };
         match self {
             Self::Count if max >= 1e7 => (1e6, "millions"),
@@ -55,11 +60,19 @@ impl Unit {
             Self::Count => (1.0, ""),
             Self::Percent => (1.0, "%"),
             Self::Nanos => pick(&[(1.0, "ns"), (1e3, "µs"), (1e6, "ms"), (1e9, "s")]),
-            Self::BytesPerSecond => pick(&[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")]),
+            Self::BytesPerSecond => {
+                pick(&[(1.0, "B/s"), (1e3, "kB/s"), (1e6, "MB/s"), (1e9, "GB/s")])
+            }
             Self::KiB => (1024.0, "KiB"),
             Self::Bytes => {
                 let mib = 1024.0 * 1024.0;
-                pick(&[(1.0, "bytes"), (1024.0, "KiB"), (mib, "MiB"), (1024.0 * mib, "GiB"), (mib * mib, "TiB")])
+                pick(&[
+                    (1.0, "bytes"),
+                    (1024.0, "KiB"),
+                    (mib, "MiB"),
+                    (1024.0 * mib, "GiB"),
+                    (mib * mib, "TiB"),
+                ])
             }
             Self::Odds => (1.0, ""),
         }
@@ -72,16 +85,26 @@ impl Unit {
                 // The text has as many digits as the percentile has nines: 99.99, and never 100 for
                 // less than all.
                 let nines = libm::log10(value.max(1.0)).ceil().max(1.0) as usize;
-                let text = format!("{:.*}", nines.saturating_sub(1), 100.0 * (1.0 - 1.0 / value.max(1.0)));
+                let text =
+                    format!("{:.*}", nines.saturating_sub(1), 100.0 * (1.0 - 1.0 / value.max(1.0)));
                 format!(
                     "{}%",
-                    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text }
+                    if text.contains('.') {
+                        text.trim_end_matches('0').trim_end_matches('.')
+                    } else {
+                        &text
+                    }
                 )
             }
             _ => {
-                let (size, name) = if self == Self::Count { (1.0, "") } else { self.step_for(value) };
+                let (size, name) =
+                    if self == Self::Count { (1.0, "") } else { self.step_for(value) };
                 let number = plain(value / size);
-                if name.is_empty() || name == "%" { number + name } else { format!("{number} {name}") }
+                if name.is_empty() || name == "%" {
+                    number + name
+                } else {
+                    format!("{number} {name}")
+                }
             }
         }
     }
@@ -90,7 +113,11 @@ impl Unit {
 /// Formats a number with four digits, without trailing zeros.
 pub(super) fn plain(value: f64) -> String {
     let text = significant(value, 4);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// A logarithmic axis covers at least this factor.
@@ -117,9 +144,12 @@ impl Ticks {
         vertical: bool,
     ) -> Self {
         let usable = values.filter(|v| v.is_finite() && (axis.scale == Scale::Linear || *v > 0.0));
-        let (low, high) = usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
+        let (low, high) =
+            usable.fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| (l.min(v), h.max(v)));
         let (low, high) = if low > high { (1.0, 10.0) } else { (low, high) };
-        let room = |label: &str| if vertical { character } else { (label.chars().count() + 1) as f64 * character };
+        let room = |label: &str| {
+            if vertical { character } else { (label.chars().count() + 1) as f64 * character }
+        };
         match axis.scale {
             Scale::Linear => Self::linear(axis, low, high, length, vertical, room),
             Scale::Log => Self::log(axis, low, high, length, room),
@@ -127,11 +157,19 @@ impl Ticks {
     }
 
     /// Chooses ticks at equal steps of 1, 2 or 5 times a power of ten, as many as fit.
-    fn linear(axis: &Axis, low: f64, high: f64, length: f64, vertical: bool, room: impl Fn(&str) -> f64) -> Self {
+    fn linear(
+        axis: &Axis,
+        low: f64,
+        high: f64,
+        length: f64,
+        vertical: bool,
+        room: impl Fn(&str) -> f64,
+    ) -> Self {
         let low = low.min(0.0);
         let high = if high > low { high } else { low + 1.0 };
         let (size, unit) = axis.unit.step_for(high);
-        let title = if unit.is_empty() { axis.title.clone() } else { format!("{}, {unit}", axis.title) };
+        let title =
+            if unit.is_empty() { axis.title.clone() } else { format!("{}, {unit}", axis.title) };
         let wanted = if vertical { 5.0 } else { 8.0 };
         let mut step = round_up((high - low) / size / wanted);
         loop {
@@ -141,7 +179,8 @@ impl Ticks {
             let end = (high / size / step - 1e-9).ceil().max(first as f64 + 1.0);
             let top = if vertical { end * step * size } else { high };
             let start = first as f64 * step * size;
-            let last = if vertical { end as i64 } else { (high / size / step + 1e-9).floor() as i64 };
+            let last =
+                if vertical { end as i64 } else { (high / size / step + 1e-9).floor() as i64 };
             let decimals = usize::try_from(-(libm::log10(step) + 1e-9).floor() as i64).unwrap_or(0);
             let ticks: Vec<(f64, String)> = (first..=last)
                 .map(|k| (k as f64 * step, format!("{:.decimals$}", k as f64 * step)))
@@ -186,7 +225,9 @@ impl Ticks {
             ratio if ratio <= 1.0 => (low, low * 10.0),
             // Labels have four digits, so values that are closer together are drawn near the middle
             // of a wider range.
-            ratio if ratio < NARROWEST => (low * (ratio / NARROWEST).sqrt(), high * (NARROWEST / ratio).sqrt()),
+            ratio if ratio < NARROWEST => {
+                (low * (ratio / NARROWEST).sqrt(), high * (NARROWEST / ratio).sqrt())
+            }
             _ => (low, high),
         };
         let range = (libm::log10(low), libm::log10(high));
@@ -196,10 +237,14 @@ impl Ticks {
         let candidates = |multiple: f64| -> Vec<f64> {
             if matches!(axis.unit, Unit::KiB | Unit::Bytes) {
                 let powers = libm::log2(low).floor() as i32..=libm::log2(high).ceil() as i32;
-                let sizes = powers.filter(|_| multiple == 1.0).map(|power| libm::pow(2.0, f64::from(power)));
+                let sizes = powers
+                    .filter(|_| multiple == 1.0)
+                    .map(|power| libm::pow(2.0, f64::from(power)));
                 return sizes.filter(in_range).collect();
             }
-            let values = (first..=last).map(|power| multiple * libm::pow(10.0, f64::from(power))).filter(in_range);
+            let values = (first..=last)
+                .map(|power| multiple * libm::pow(10.0, f64::from(power)))
+                .filter(in_range);
             match axis.unit {
                 // Shown are the percentiles at odds of powers of ten, and the median at 2; the 80th
                 // (5) and the 98th (50) are rarely wanted. Odds of 1 are the percentile below all
@@ -233,7 +278,8 @@ impl Ticks {
     /// omitted.
     pub(super) fn categories(axis: &Axis, categories: &[f64], length: f64) -> Self {
         let (size, unit) = axis.unit.step_for(categories.last().copied().unwrap_or(1.0));
-        let title = if unit.is_empty() { axis.title.clone() } else { format!("{}, {unit}", axis.title) };
+        let title =
+            if unit.is_empty() { axis.title.clone() } else { format!("{}, {unit}", axis.title) };
         let mut ticks = Vec::new();
         let mut free_from = f64::NEG_INFINITY;
         for (at, &value) in categories.iter().enumerate() {
@@ -284,7 +330,8 @@ fn even(
     let mut step = round_up((high - low) / 6.0);
     let mut outermost = Vec::new();
     loop {
-        let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
+        let (first, last) =
+            ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
         let mut ticks: Vec<(f64, String)> = (first..=last).map(|k| tick(k as f64 * step)).collect();
         if ticks.len() < 2 {
             return outermost;
@@ -307,17 +354,25 @@ fn spaced(
     tick: impl Fn(f64) -> (f64, String),
     room: &impl Fn(&str) -> f64,
 ) -> Vec<(f64, String)> {
-    let every = |n: usize| -> Vec<(f64, String)> { values.iter().step_by(n).map(|&value| tick(value)).collect() };
+    let every = |n: usize| -> Vec<(f64, String)> {
+        values.iter().step_by(n).map(|&value| tick(value)).collect()
+    };
     (1..=values.len().max(1)).map(every).find(|ticks| fit(ticks, length, room)).unwrap_or_default()
 }
 
 /// Returns true if no two adjacent ticks touch.
 fn fit(ticks: &[(f64, String)], length: f64, room: &impl Fn(&str) -> f64) -> bool {
-    ticks.windows(2).all(|pair| (pair[1].0 - pair[0].0) * length >= (room(&pair[0].1) + room(&pair[1].1)) / 2.0)
+    ticks
+        .windows(2)
+        .all(|pair| (pair[1].0 - pair[0].0) * length >= (room(&pair[0].1) + room(&pair[1].1)) / 2.0)
 }
 
 /// Returns the next number that is 1, 2 or 5 times a power of ten.
 fn round_up(value: f64) -> f64 {
     let power = libm::pow(10.0, libm::log10(value).floor());
-    [1.0, 2.0, 5.0, 10.0].iter().map(|m| m * power).find(|&round| round >= value * (1.0 - 1e-9)).unwrap_or(10.0 * power)
+    [1.0, 2.0, 5.0, 10.0]
+        .iter()
+        .map(|m| m * power)
+        .find(|&round| round >= value * (1.0 - 1e-9))
+        .unwrap_or(10.0 * power)
 }

@@ -15,10 +15,13 @@ pub(super) fn groups(plot: &Plot, at: impl Fn(f64, f64) -> (f64, f64)) -> Vec<Ve
     if !matches!(plot.mark, Mark::Line | Mark::Curve | Mark::Step | Mark::StepBefore) {
         return Vec::new();
     }
-    let drawn: Vec<Vec<(f64, f64)>> = plot.series.iter().map(|series| corners(series, plot.mark, &at)).collect();
+    let drawn: Vec<Vec<(f64, f64)>> =
+        plot.series.iter().map(|series| corners(series, plot.mark, &at)).collect();
     let mut groups: Vec<Vec<usize>> = Vec::new();
     for (index, line) in drawn.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
-        let is_same = |group: &&mut Vec<usize>| lies_on(line, &drawn[group[0]]) && lies_on(&drawn[group[0]], line);
+        let is_same = |group: &&mut Vec<usize>| {
+            lies_on(line, &drawn[group[0]]) && lies_on(&drawn[group[0]], line)
+        };
         match groups.iter_mut().find(is_same) {
             Some(group) => group.push(index),
             None => groups.push(vec![index]),
@@ -55,7 +58,11 @@ fn lies_on(line: &[(f64, f64)], other: &[(f64, f64)]) -> bool {
 fn distance((px, py): (f64, f64), (ax, ay): (f64, f64), (bx, by): (f64, f64)) -> f64 {
     let (dx, dy) = (bx - ax, by - ay);
     let length = dx * dx + dy * dy;
-    let along = if length > 0.0 { (((px - ax) * dx + (py - ay) * dy) / length).clamp(0.0, 1.0) } else { 0.0 };
+    let along = if length > 0.0 {
+        (((px - ax) * dx + (py - ay) * dy) / length).clamp(0.0, 1.0)
+    } else {
+        0.0
+    };
     let (x, y) = (px - ax - along * dx, py - ay - along * dy);
     (x * x + y * y).sqrt()
 }
@@ -67,7 +74,9 @@ pub(super) fn style(groups: &[Vec<usize>], index: usize) -> String {
     let Some(group) = groups.iter().find(place) else { return String::new() };
     let turn = group.iter().position(|&member| member == index).unwrap_or(0);
     let (gap, shift) = (DASH * (group.len() - 1), DASH * turn);
-    format!(" style=\"stroke-linecap:butt;stroke-dasharray:{DASH} {gap};stroke-dashoffset:-{shift}\"")
+    format!(
+        " style=\"stroke-linecap:butt;stroke-dasharray:{DASH} {gap};stroke-dashoffset:-{shift}\""
+    )
 }
 
 /// Returns the note for readers, such as `A to C and E coincide: their dashes take turns.`; empty

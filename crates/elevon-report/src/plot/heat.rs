@@ -73,7 +73,12 @@ impl HeatMap {
                 let x = left + width * column as f64;
                 shade(&mut out, self.share(*value), (x, y), (width - 1.0, ROW - 1.0));
                 if has_room {
-                    label(&mut out, (x + width / 2.0, y + ROW / 2.0 + 4.0), "middle", &words(*value));
+                    label(
+                        &mut out,
+                        (x + width / 2.0, y + ROW / 2.0 + 4.0),
+                        "middle",
+                        &words(*value),
+                    );
                 }
             }
             label(&mut out, (left - 6.0, y + ROW / 2.0 + 4.0), "end", &self.y.1[row]);
@@ -99,13 +104,18 @@ impl HeatMap {
     fn legend(&self, out: &mut String, left: f64, y: f64) {
         let (least, most) = self.ends();
         let (size, unit) = self.value.unit.step_for(most);
-        let title = if unit.is_empty() { self.value.title.clone() } else { format!("{}, {unit}", self.value.title) };
+        let title = if unit.is_empty() {
+            self.value.title.clone()
+        } else {
+            format!("{}, {unit}", self.value.title)
+        };
         label(out, (left, y), "start", &title);
         if least >= most {
             return;
         }
         let ends = [plain(least / size), plain(most / size)];
-        let rest = WIDTH - left - RIGHT - room_of(&title) - room_of(&ends[0]) - room_of(&ends[1]) - 12.0;
+        let rest =
+            WIDTH - left - RIGHT - room_of(&title) - room_of(&ends[0]) - room_of(&ends[1]) - 12.0;
         let width = rest.clamp(BAR.0, BAR.1);
         let right = WIDTH - RIGHT - room_of(&ends[1]);
         let part = width / f64::from(PARTS);
@@ -130,11 +140,15 @@ impl HeatMap {
     /// Returns the smallest and the largest value.
     fn ends(&self) -> (f64, f64) {
         let values = self.cells.iter().flatten().flatten();
-        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &value| (least.min(value), most.max(value)))
+        values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), &value| {
+            (least.min(value), most.max(value))
+        })
     }
 
     fn table(&self) -> Markup {
-        let shown = |value: &Option<f64>| value.map_or_else(String::new, |value| self.value.unit.exact(value));
+        let shown = |value: &Option<f64>| {
+            value.map_or_else(String::new, |value| self.value.unit.exact(value))
+        };
         html! {
             div class="scroll" {
                 table {
@@ -166,7 +180,11 @@ fn room_of(label: &str) -> f64 {
 }
 
 fn label(out: &mut String, (x, y): (f64, f64), anchor: &str, words: &str) {
-    let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>", escape(words));
+    let _ = write!(
+        out,
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\">{}</text>",
+        escape(words)
+    );
 }
 
 #[cfg(test)]
@@ -189,12 +207,17 @@ mod tests {
     fn a_cell_is_as_dark_as_its_value_is_large() {
         let opacities = |map: HeatMap| -> Vec<String> {
             let svg = map.svg("m");
-            let shades = svg.split("fill-opacity=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            let shades =
+                svg.split("fill-opacity=\"").skip(1).filter_map(|rest| rest.split('"').next());
             shades.map(str::to_owned).collect()
         };
         let linear = opacities(map());
         assert_eq!(linear[..3], ["0.08", "0.80", "0.44"], "none for the pair without a value");
-        assert_eq!((linear.len(), linear[3].as_str(), linear[14].as_str()), (15, "0.08", "0.80"), "the legend");
+        assert_eq!(
+            (linear.len(), linear[3].as_str(), linear[14].as_str()),
+            (15, "0.08", "0.80"),
+            "the legend"
+        );
         let value = Axis { scale: Scale::Log, ..map().value };
         let cells = vec![vec![Some(1.0), Some(100.0)], vec![None, Some(10.0)]];
         assert_eq!(opacities(HeatMap { cells, value, ..map() })[..3], ["0.08", "0.80", "0.44"]);

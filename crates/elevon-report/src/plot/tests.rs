@@ -8,7 +8,12 @@ fn plot(mark: Mark, x: (Scale, Unit), y: (Scale, Unit), points: Vec<(f64, f64)>)
         mark,
         x: axis(x, "time"),
         y: axis(y, "value"),
-        series: vec![Series { name: "one".into(), points, labels: vec!["first".into()], ..Series::default() }],
+        series: vec![Series {
+            name: "one".into(),
+            points,
+            labels: vec!["first".into()],
+            ..Series::default()
+        }],
     }
 }
 
@@ -43,7 +48,8 @@ fn x_labels_never_touch() {
         let svg = plot(mark, (scale, unit), (Scale::Linear, Unit::Count), points).svg("p");
         let labels = x_labels(&svg);
         for pair in labels.windows(2) {
-            let halves = (pair[0].1.chars().count() + pair[1].1.chars().count()) as f64 * CHARACTER / 2.0;
+            let halves =
+                (pair[0].1.chars().count() + pair[1].1.chars().count()) as f64 * CHARACTER / 2.0;
             assert!(pair[1].0 - pair[0].0 >= halves, "round {round}, size {size}: {labels:?}");
         }
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "round {round}: {svg}");
@@ -53,7 +59,8 @@ fn x_labels_never_touch() {
 #[test]
 fn ticks_are_round() {
     let points = vec![(0.0, 0.0), (1e9, 733.0), (2e9, 21.0)];
-    let svg = plot(Mark::Line, (Scale::Linear, Unit::Nanos), (Scale::Linear, Unit::Count), points).svg("p");
+    let svg = plot(Mark::Line, (Scale::Linear, Unit::Nanos), (Scale::Linear, Unit::Count), points)
+        .svg("p");
     let labels: Vec<String> = x_labels(&svg).into_iter().map(|(_, label)| label).collect();
     assert_eq!(labels, ["0.0", "0.5", "1.0", "1.5", "2.0"]);
     for label in ["0", "200", "400", "600", "800"] {
@@ -64,8 +71,14 @@ fn ticks_are_round() {
 
 #[test]
 fn odds_read_as_percentiles() {
-    for (odds, text) in [(1.0, "0%"), (2.0, "50%"), (10.0, "90%"), (100.0, "99%"), (1000.0, "99.9%"), (1e5, "99.999%")]
-    {
+    for (odds, text) in [
+        (1.0, "0%"),
+        (2.0, "50%"),
+        (10.0, "90%"),
+        (100.0, "99%"),
+        (1000.0, "99.9%"),
+        (1e5, "99.999%"),
+    ] {
         assert_eq!(Unit::Odds.exact(odds), text);
     }
 }
@@ -81,7 +94,11 @@ fn every_mark_draws_and_escapes() {
         )
         .figure("p")
         .into_string();
-        assert!(figure.contains("A &lt;plot&gt;") && figure.contains("x &amp; y") && !figure.contains("<plot>"));
+        assert!(
+            figure.contains("A &lt;plot&gt;")
+                && figure.contains("x &amp; y")
+                && !figure.contains("<plot>")
+        );
     }
 }
 
@@ -89,9 +106,14 @@ fn every_mark_draws_and_escapes() {
 fn a_level_holds_after_its_point_or_before_it() {
     let points = vec![(0.0, 0.0), (1.0, 1.0)];
     for (mark, first, second) in [(Mark::Step, 'H', 'V'), (Mark::StepBefore, 'V', 'H')] {
-        let svg = plot(mark, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points.clone()).svg("p");
-        let path =
-            svg.split("class=\"line ink k0\" d=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a path");
+        let svg =
+            plot(mark, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points.clone())
+                .svg("p");
+        let path = svg
+            .split("class=\"line ink k0\" d=\"")
+            .nth(1)
+            .and_then(|rest| rest.split('"').next())
+            .expect("a path");
         let order: Vec<char> = path.chars().filter(|c| "LHV".contains(*c)).collect();
         assert_eq!(order, [first, second], "{path}");
     }
@@ -100,9 +122,15 @@ fn a_level_holds_after_its_point_or_before_it() {
 #[test]
 fn a_table_of_some_points_says_so() {
     let points: Vec<(f64, f64)> = (0..188).map(|at| (f64::from(at), 1.0)).collect();
-    let whole = plot(Mark::Line, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points[..40].to_vec());
+    let whole = plot(
+        Mark::Line,
+        (Scale::Linear, Unit::Count),
+        (Scale::Linear, Unit::Count),
+        points[..40].to_vec(),
+    );
     assert!(!whole.figure("p").into_string().contains("one in"));
-    let thinned = plot(Mark::Line, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points);
+    let thinned =
+        plot(Mark::Line, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points);
     assert!(thinned.figure("p").into_string().contains("one in 5 of 188 points"));
 }
 
@@ -110,7 +138,8 @@ fn a_table_of_some_points_says_so() {
 #[test]
 fn a_curve_has_dots_and_intervals() {
     let points = vec![(1.0, 10.0), (2.0, 20.0), (3.0, 30.0)];
-    let mut plot = plot(Mark::Curve, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points);
+    let mut plot =
+        plot(Mark::Curve, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), points);
     assert_eq!(plot.svg("p").matches("<circle").count(), 3);
     plot.series[0].half_widths = vec![5.0, 0.0, 25.0];
     let svg = plot.svg("p");
@@ -130,7 +159,10 @@ fn a_curve_has_ticks_at_its_values() {
     let depths: Vec<f64> = (0..7).map(|power| f64::from(1 << power)).collect();
     assert_eq!(labels(Scale::Log, Unit::Count, &depths), ["1", "2", "4", "8", "16", "32", "64"]);
     let sizes: Vec<f64> = (12..21).map(|power| f64::from(1 << power)).collect();
-    assert_eq!(labels(Scale::Log, Unit::Bytes, &sizes), ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB"]);
+    assert_eq!(
+        labels(Scale::Log, Unit::Bytes, &sizes),
+        ["4 KiB", "16 KiB", "64 KiB", "256 KiB", "1 MiB"]
+    );
     assert_eq!(labels(Scale::Linear, Unit::Count, &[1.0, 3.0, 7.0]), ["1", "3", "7"]);
     let many: Vec<f64> = (1..=64).map(f64::from).collect();
     assert_eq!(labels(Scale::Linear, Unit::Count, &many)[..3], ["0", "10", "20"]);
@@ -138,18 +170,24 @@ fn a_curve_has_ticks_at_its_values() {
 
 #[test]
 fn dots_can_be_joined_and_have_intervals() {
-    let mut plot =
-        plot(Mark::Points, (Scale::Log, Unit::Bytes), (Scale::Linear, Unit::Count), vec![(5000.0, 1.0), (3e5, 2.0)]);
+    let mut plot = plot(
+        Mark::Points,
+        (Scale::Log, Unit::Bytes),
+        (Scale::Linear, Unit::Count),
+        vec![(5000.0, 1.0), (3e5, 2.0)],
+    );
     assert!(!plot.svg("p").contains("class=\"line"));
     plot.series[0].is_joined = true;
     plot.series[0].half_widths = vec![0.5, 0.5];
     let svg = plot.svg("p");
-    assert_eq!((svg.matches("class=\"line ink k0\"").count(), svg.matches("class=\"interval").count()), (1, 2));
+    assert_eq!(
+        (svg.matches("class=\"line ink k0\"").count(), svg.matches("class=\"interval").count()),
+        (1, 2)
+    );
     // Sizes are powers of two.
     assert!(
-        x_labels(&svg)
-            .iter()
-            .all(|(_, label)| ["8", "16", "32", "64", "128", "256"].contains(&label.trim_end_matches(" KiB"))),
+        x_labels(&svg).iter().all(|(_, label)| ["8", "16", "32", "64", "128", "256"]
+            .contains(&label.trim_end_matches(" KiB"))),
         "{svg}"
     );
 }
@@ -165,8 +203,10 @@ fn no_points_still_give_axes() {
 #[test]
 fn labels_of_near_dots_stand_clear_of_each_other() {
     let points = vec![(10.0, 50.0), (10.1, 50.0), (14.0, 51.0), (20.0, 50.0), (100.0, 100.0)];
-    let mut plot = plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points);
-    plot.series[0].labels = ["first", "its twin", "a long name beside it", "next", "far"].map(str::to_owned).to_vec();
+    let mut plot =
+        plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points);
+    plot.series[0].labels =
+        ["first", "its twin", "a long name beside it", "next", "far"].map(str::to_owned).to_vec();
     let svg = plot.svg("p");
     assert!(svg.contains(">first, its twin</text>"), "{svg}");
     let height = |label: &str| {
@@ -183,24 +223,34 @@ fn labels_of_near_dots_stand_clear_of_each_other() {
 /// Labels of dots at the right edge stay beside their dots, inside the drawing, and cover no dot.
 #[test]
 fn labels_at_the_right_edge_are_beside_their_dots() {
-    let points = vec![(62.0, 100.0), (60.5, 73.0), (61.9, 85.0), (64.4, 87.0), (64.3, 80.0), (28.0, 105.0)];
+    let points =
+        vec![(62.0, 100.0), (60.5, 73.0), (61.9, 85.0), (64.4, 87.0), (64.3, 80.0), (28.0, 105.0)];
     let names = ["none", "bfq off", "bfq seed", "bfq limit", "bfq fair", "flow"];
-    let mut plot = plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Percent), points);
+    let mut plot =
+        plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Percent), points);
     plot.series[0].labels = names.map(str::to_owned).to_vec();
     let svg = plot.svg("p");
     let value = |from: &str, name: &str| -> f64 {
         let at = from.find(name).expect("an attribute") + name.len();
         from[at..].split('"').next().expect("its end").parse().expect("a number")
     };
-    let elements = |kind: &'static str| svg.split('<').filter(move |element| element.starts_with(kind));
-    let dots: Vec<(f64, f64)> = elements("circle").map(|dot| (value(dot, "cx=\""), value(dot, "cy=\""))).collect();
+    let elements =
+        |kind: &'static str| svg.split('<').filter(move |element| element.starts_with(kind));
+    let dots: Vec<(f64, f64)> =
+        elements("circle").map(|dot| (value(dot, "cx=\""), value(dot, "cy=\""))).collect();
     for (name, (px, py)) in names.iter().zip(&dots) {
-        let label = elements("text").find(|text| text.ends_with(&format!(">{name}"))).expect("its label");
-        let (x, y, width) = (value(label, "x=\""), value(label, "y=\""), name.len() as f64 * CHARACTER);
+        let label =
+            elements("text").find(|text| text.ends_with(&format!(">{name}"))).expect("its label");
+        let (x, y, width) =
+            (value(label, "x=\""), value(label, "y=\""), name.len() as f64 * CHARACTER);
         let (from, to) = if label.contains("\"end\"") { (x - width, x) } else { (x, x + width) };
-        assert!((x - px).abs() < 8.0 && (y - py).abs() < 16.0, "{name} at {x} {y}, its dot at {px} {py}");
+        assert!(
+            (x - px).abs() < 8.0 && (y - py).abs() < 16.0,
+            "{name} at {x} {y}, its dot at {px} {py}"
+        );
         assert!(from >= 0.0 && to <= WIDTH, "{name} from {from} to {to}");
-        let is_covered = |(x, at): &(f64, f64)| *x > from - 4.0 && *x < to + 4.0 && (y - 3.5 - at).abs() < 4.0;
+        let is_covered =
+            |(x, at): &(f64, f64)| *x > from - 4.0 && *x < to + 4.0 && (y - 3.5 - at).abs() < 4.0;
         assert!(!dots.iter().any(is_covered), "{name} covers a dot: {svg}");
     }
 }
@@ -209,17 +259,31 @@ fn labels_at_the_right_edge_are_beside_their_dots() {
 /// it.
 #[test]
 fn long_labels_of_dots_stay_inside_the_drawing() {
-    for (x, label, count) in [(0.0, "n".repeat(300), 1), (50.0, "ö".repeat(70), 1), (100.0, "job".to_owned(), 100)] {
-        let points = std::iter::repeat_n((x, 1.0), count).chain([(0.0, 0.0), (100.0, 4.0)]).collect();
-        let mut plot = plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points);
+    for (x, label, count) in
+        [(0.0, "n".repeat(300), 1), (50.0, "ö".repeat(70), 1), (100.0, "job".to_owned(), 100)]
+    {
+        let points =
+            std::iter::repeat_n((x, 1.0), count).chain([(0.0, 0.0), (100.0, 4.0)]).collect();
+        let mut plot = plot(
+            Mark::Points,
+            (Scale::Linear, Unit::Percent),
+            (Scale::Linear, Unit::Count),
+            points,
+        );
         plot.series[0].labels = vec![label; count];
         let svg = plot.svg("p");
-        let drawn = svg.split("<text x=\"").find(|text| text.contains('…')).expect("a label that was cut");
+        let drawn =
+            svg.split("<text x=\"").find(|text| text.contains('…')).expect("a label that was cut");
         let at: f64 = drawn.split('"').next().and_then(|x| x.parse().ok()).expect("a number");
-        let words = drawn.split('>').nth(1).and_then(|rest| rest.split('<').next()).expect("its words");
+        let words =
+            drawn.split('>').nth(1).and_then(|rest| rest.split('<').next()).expect("its words");
         let width = words.chars().count() as f64 * CHARACTER;
-        let (from, to) = if drawn.contains("\"end\"") { (at - width, at) } else { (at, at + width) };
-        assert!(from >= 0.0 && to <= WIDTH && words.chars().count() > 10, "{words} from {from} to {to}");
+        let (from, to) =
+            if drawn.contains("\"end\"") { (at - width, at) } else { (at, at + width) };
+        assert!(
+            from >= 0.0 && to <= WIDTH && words.chars().count() > 10,
+            "{words} from {from} to {to}"
+        );
     }
 }
 
@@ -227,7 +291,8 @@ fn long_labels_of_dots_stay_inside_the_drawing() {
 fn a_scatter_plot_as_drawn() {
     let points = vec![(1.0, 100.0), (40.0, 25.0)];
     insta::assert_snapshot!(
-        plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points).svg("p")
+        plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Count), points)
+            .svg("p")
     );
 }
 
@@ -236,7 +301,10 @@ fn tick_labels(x: (Scale, Unit), y: (Scale, Unit), points: Vec<(f64, f64)>) -> [
     let plot = plot(Mark::Line, x, y, points);
     let ticks = |axis: &Axis, values: Vec<f64>, room, vertical| {
         let ticks = Ticks::new(axis, values.into_iter(), 300.0, room, vertical);
-        assert!(ticks.iter().all(|(at, _)| (-1e-6..=1.0 + 1e-6).contains(&at)), "a tick lies outside");
+        assert!(
+            ticks.iter().all(|(at, _)| (-1e-6..=1.0 + 1e-6).contains(&at)),
+            "a tick lies outside"
+        );
         ticks.labels().map(str::to_owned).collect::<Vec<_>>()
     };
     let of = |at: fn(&(f64, f64)) -> f64| plot.series[0].points.iter().map(at).collect();
@@ -262,10 +330,15 @@ fn every_range_has_two_ticks_that_differ() {
         let high = if round % 50 == 0 { low } else { low * factor };
         let unit = [Unit::Nanos, Unit::BytesPerSecond, Unit::Count][round % 3];
         for scale in [Scale::Log, Scale::Linear] {
-            for labels in tick_labels((scale, unit), (scale, unit), vec![(low, low), (high, high)]) {
+            for labels in tick_labels((scale, unit), (scale, unit), vec![(low, low), (high, high)])
+            {
                 let distinct: std::collections::BTreeSet<&String> = labels.iter().collect();
                 assert!(labels.len() >= 2, "{scale:?} {unit:?}, {low} to {high}: {labels:?}");
-                assert_eq!(distinct.len(), labels.len(), "{scale:?} {unit:?}, {low} to {high}: {labels:?}");
+                assert_eq!(
+                    distinct.len(),
+                    labels.len(),
+                    "{scale:?} {unit:?}, {low} to {high}: {labels:?}"
+                );
             }
         }
     }
@@ -282,15 +355,25 @@ fn curves_that_coincide_take_turns_and_are_named() {
     };
     let named = |series: Vec<Series>| {
         let figure = Plot { series, ..base.clone() }.figure("p").into_string();
-        let note = figure.split("<p class=\"note\">").nth(1).map(|at| at.split('<').next().unwrap().to_owned());
+        let note = figure
+            .split("<p class=\"note\">")
+            .nth(1)
+            .map(|at| at.split('<').next().unwrap().to_owned());
         (note, figure.matches("stroke-dasharray:").count())
     };
-    let [a, b, c, d] = ["A: baseline", "B: --set x=1", "C: --set x=2", "D: other"].map(|name| line(name, 100.0));
+    let [a, b, c, d] =
+        ["A: baseline", "B: --set x=1", "C: --set x=2", "D: other"].map(|name| line(name, 100.0));
     let far = line("E: far", 60.0);
     let says = |text: &str| Some(text.to_owned());
     assert_eq!(named(vec![a.clone(), far.clone()]), (None, 0));
-    assert_eq!(named(vec![a.clone(), b.clone()]), (says("A and B coincide: their dashes take turns."), 2));
-    assert_eq!(named(vec![a.clone(), b.clone(), c.clone()]).0, says("A to C coincide: their dashes take turns."));
+    assert_eq!(
+        named(vec![a.clone(), b.clone()]),
+        (says("A and B coincide: their dashes take turns."), 2)
+    );
+    assert_eq!(
+        named(vec![a.clone(), b.clone(), c.clone()]).0,
+        says("A to C coincide: their dashes take turns.")
+    );
     let mixed = vec![a.clone(), far.clone(), c, d];
     assert_eq!(named(mixed).0, says("A, C and D coincide: their dashes take turns."));
     // A curve with fewer points on the same line coincides; half of a curve does not.
@@ -311,11 +394,21 @@ fn curves_that_coincide_take_turns_and_are_named() {
 
 #[test]
 fn a_file_is_the_drawing_with_its_own_style() {
-    let plot = plot(Mark::Points, (Scale::Linear, Unit::Count), (Scale::Linear, Unit::Count), vec![(1.0, 2.0)]);
+    let plot = plot(
+        Mark::Points,
+        (Scale::Linear, Unit::Count),
+        (Scale::Linear, Unit::Count),
+        vec![(1.0, 2.0)],
+    );
     let file = plot.svg_file();
-    assert!(file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 400 250\""), "{file}");
+    assert!(
+        file.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 400 250\""),
+        "{file}"
+    );
     assert_eq!(file.matches("<svg ").count(), 1);
     assert!(file.contains("--c0:#0b62c4") && file.contains(">first</text>"), "{file}");
     let drawing = plot.svg("plot");
-    assert!(file.ends_with(&format!("{}\n", &drawing[drawing.find('>').expect("an element") + 1..])));
+    assert!(
+        file.ends_with(&format!("{}\n", &drawing[drawing.find('>').expect("an element") + 1..]))
+    );
 }

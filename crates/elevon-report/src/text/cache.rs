@@ -10,8 +10,8 @@ use elevon_result::summary::{latency_mean, percentile, ratio};
 
 use super::{align_right, plain_table, push_table};
 use crate::cache::{
-    active_percent, cache_total, ended_sleeps, hit_ratio, iowait_us_per_window, mapped_ratio, ms_per_second,
-    shared_kinds,
+    active_percent, cache_total, ended_sleeps, hit_ratio, iowait_us_per_window, mapped_ratio,
+    ms_per_second, shared_kinds,
 };
 use crate::document::WIDTH;
 
@@ -38,7 +38,8 @@ pub(super) fn section(out: &mut String, run: &RunResult) {
     let vmstat = ("vmstat".to_owned(), cache.vmstat.clone());
     for (name, counts) in cache.groups.iter().chain([&vmstat]) {
         let counted = counts.iter().filter(|&&(_, count)| count > 0);
-        let shown: Vec<String> = counted.map(|(name, count)| format!("{name}={}", grouped(*count))).collect();
+        let shown: Vec<String> =
+            counted.map(|(name, count)| format!("{name}={}", grouped(*count))).collect();
         if !shown.is_empty() {
             line(out, name, &shown);
         }
@@ -64,7 +65,8 @@ fn hits(out: &mut String, cache: &CacheResult, all: &CacheUse) {
 fn waits(out: &mut String, run: &RunResult, all: &CacheUse) {
     let mut table = plain_table();
     table.set_header([
-        "Waits", "calls", "major", "slept", "sum", "a call", "a sleep", "50%", "95%", "99%", "max", "ms/s",
+        "Waits", "calls", "major", "slept", "sum", "a call", "a sleep", "50%", "95%", "99%", "max",
+        "ms/s",
     ]);
     let mut rows = 0;
     let users = run.jobs.iter().filter_map(|job| Some((job, job.cache_use.as_ref()?)));
@@ -138,7 +140,15 @@ fn without_memory(name: &str, stats: &CallStats, elapsed: u64) -> [String; 12] {
 /// the device.
 fn served(out: &mut String, all: &CacheUse) {
     let mut table = plain_table();
-    table.set_header(["Sleeps ended by", "calls", "sum", "a sleep", "queued", "in device", "queued %"]);
+    table.set_header([
+        "Sleeps ended by",
+        "calls",
+        "sum",
+        "a sleep",
+        "queued",
+        "in device",
+        "queued %",
+    ]);
     let rows = ended_sleeps(all);
     if !rows.is_empty() {
         table.add_rows(rows);
@@ -169,7 +179,9 @@ fn sources(out: &mut String, cache: &CacheResult) {
         return;
     }
     let mut table = plain_table();
-    table.set_header(["Bios for", "bios", "bytes", "active", "in RT", "promoted", "raised", "demoted", "denied"]);
+    table.set_header([
+        "Bios for", "bios", "bytes", "active", "in RT", "promoted", "raised", "demoted", "denied",
+    ]);
     for source in &cache.sources {
         table.add_row([
             source.name.clone(),

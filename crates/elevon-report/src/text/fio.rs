@@ -9,8 +9,8 @@ use elevon_core::stats::{Direction, DirectionStats, LatencyStat};
 use elevon_result::number::{bound, bytes_binary, bytes_decimal, count, date, rate_both};
 use elevon_result::result::{JobResult, LatencyTarget, RunResult, SteadyState, UnifiedReporting};
 use elevon_result::summary::{
-    self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed, ratio, runtime_ms,
-    sample_deviation, sample_mean,
+    self, DiskDelta, GroupBandwidths, bandwidth, iops, latency_deviation, latency_mean, mixed,
+    ratio, runtime_ms, sample_deviation, sample_mean,
 };
 
 use crate::steady::SteadyFigures;
@@ -53,7 +53,11 @@ pub(super) fn jobs(out: &mut String, run: &RunResult) {
 
 fn job_block(out: &mut String, run: &RunResult, job: &JobResult, bandwidths: &GroupBandwidths) {
     let stats = &job.stats;
-    let _ = write!(out, "{}: (groupid={}, jobs={}): err={:2}", job.name, job.group, job.members, stats.error);
+    let _ = write!(
+        out,
+        "{}: (groupid={}, jobs={}): err={:2}",
+        job.name, job.group, job.members, stats.error
+    );
     if stats.error != 0 {
         let _ = write!(out, " ({})", job.error);
     }
@@ -95,7 +99,13 @@ fn shown_directions(job: &JobResult) -> Vec<(Option<usize>, &'static str, Direct
     shown
 }
 
-fn direction(out: &mut String, job: &JobResult, name: &str, figures: &DirectionStats, group_bandwidth: f64) {
+fn direction(
+    out: &mut String,
+    job: &JobResult,
+    name: &str,
+    figures: &DirectionStats,
+    group_bandwidth: f64,
+) {
     let _ = writeln!(
         out,
         "  {name}: IOPS={}, BW={}({}/{}msec){}",
@@ -105,26 +115,31 @@ fn direction(out: &mut String, job: &JobResult, name: &str, figures: &DirectionS
         runtime_ms(figures.runtime_ns),
         if name == NAMES[1] { "; 0 zone resets" } else { "" }
     );
-    for (label, stat) in [("slat", &figures.slat), ("clat", &figures.clat), (" lat", &figures.lat)] {
+    for (label, stat) in [("slat", &figures.slat), ("clat", &figures.clat), (" lat", &figures.lat)]
+    {
         latency_line(out, label, stat);
     }
-    let priorities = if figures.by_priority.len() > 1 { figures.by_priority.as_slice() } else { &[] };
+    let priorities =
+        if figures.by_priority.len() > 1 { figures.by_priority.as_slice() } else { &[] };
     // As in fio, with lat_percentiles=1 these are total latencies.
     let by_priority = if job.latency_percentiles.lat { "lat" } else { "clat" };
     for (prio, stat) in priorities {
         latency_line(out, &format!("{by_priority} prio {}", priority(*prio)), stat);
     }
     let wanted = job.latency_percentiles;
-    for (on, label, stat) in
-        [(wanted.slat, "slat", &figures.slat), (wanted.clat, "clat", &figures.clat), (wanted.lat, "lat", &figures.lat)]
-    {
+    for (on, label, stat) in [
+        (wanted.slat, "slat", &figures.slat),
+        (wanted.clat, "clat", &figures.clat),
+        (wanted.lat, "lat", &figures.lat),
+    ] {
         if on {
             percentiles(out, &format!("{label} percentiles"), stat, &job.percentiles);
         }
     }
     for (prio, stat) in priorities {
         let share = 100.0 * ratio(stat.count as f64, figures.clat.count as f64);
-        let label = format!("{by_priority} prio {} ({share:.2}% of IOs) percentiles", priority(*prio));
+        let label =
+            format!("{by_priority} prio {} ({share:.2}% of IOs) percentiles", priority(*prio));
         percentiles(out, &label, stat, &job.percentiles);
     }
     samples(out, figures, group_bandwidth);
@@ -168,7 +183,9 @@ fn latency_line(out: &mut String, label: &str, stat: &LatencyStat) {
 
 /// Returns the number of decimals that the percentiles need: two for 99.99, none for 50.
 fn decimals(wanted: &[u32]) -> usize {
-    let needed = |millionths: u32| (0..4).find(|&d| millionths.is_multiple_of(10u32.pow(4 - d))).unwrap_or(4) as usize;
+    let needed = |millionths: u32| {
+        (0..4).find(|&d| millionths.is_multiple_of(10u32.pow(4 - d))).unwrap_or(4) as usize
+    };
     wanted.iter().map(|&p| needed(p)).max().unwrap_or(0)
 }
 
@@ -195,7 +212,11 @@ fn percentiles(out: &mut String, label: &str, stat: &LatencyStat, wanted: &[u32]
             value.div_ceil(divisor)
         );
         let last = at + 1 == wanted.len();
-        out.push_str(if last || (at + 1) % per_line == 0 { if last { "\n" } else { ",\n" } } else { "," });
+        out.push_str(if last || (at + 1) % per_line == 0 {
+            if last { "\n" } else { ",\n" }
+        } else {
+            ","
+        });
     }
 }
 
@@ -292,8 +313,11 @@ fn levels(out: &mut String, job: &JobResult) {
         ("     submit    ", batch_names, &stats.submit_levels),
         ("     complete  ", batch_names, &stats.complete_levels),
     ] {
-        let parts: Vec<String> =
-            names.iter().zip(shares(counts)).map(|(name, share)| format!("{name}={share:.1}%")).collect();
+        let parts: Vec<String> = names
+            .iter()
+            .zip(shares(counts))
+            .map(|(name, share)| format!("{name}={share:.1}%"))
+            .collect();
         let _ = writeln!(out, "{label}: {}", parts.join(", "));
     }
     let directions = &stats.directions;
@@ -313,8 +337,11 @@ fn levels(out: &mut String, job: &JobResult) {
         );
     }
     if let Some(errors) = job.counted_errors.as_ref().filter(|errors| errors.total > 0) {
-        let _ =
-            writeln!(out, "     errors    : total={:5}, first_error={}/<{}>", errors.total, errors.first, errors.words);
+        let _ = writeln!(
+            out,
+            "     errors    : total={:5}, first_error={}/<{}>",
+            errors.total, errors.first, errors.words
+        );
     }
     let (target, window, percentile, depth) = match job.latency_target {
         Some(LatencyTarget { target, window, percentile, depth }) => {
@@ -322,8 +349,10 @@ fn levels(out: &mut String, job: &JobResult) {
         }
         None => (0, 0, 100.0, job.workload.depth),
     };
-    let _ =
-        writeln!(out, "     latency   : target={target}, window={window}, percentile={percentile:.2}%, depth={depth}");
+    let _ = writeln!(
+        out,
+        "     latency   : target={target}, window={window}, percentile={percentile:.2}%, depth={depth}"
+    );
     if let Some(steady) = &job.steady {
         steady_line(out, steady);
     }
@@ -363,11 +392,20 @@ pub(super) fn groups(out: &mut String, run: &RunResult) {
     for (group, jobs) in groups {
         let _ = writeln!(out, "\nRun status group {group} (all jobs):");
         let separate = jobs.iter().any(|job| job.unified != UnifiedReporting::Mixed);
-        for (at, name) in ["   READ", "  WRITE", "   TRIM"].iter().enumerate().filter(|_| separate) {
-            group_line(out, name, &jobs.iter().map(|job| job.stats.directions[at].clone()).collect::<Vec<_>>());
+        for (at, name) in ["   READ", "  WRITE", "   TRIM"].iter().enumerate().filter(|_| separate)
+        {
+            group_line(
+                out,
+                name,
+                &jobs.iter().map(|job| job.stats.directions[at].clone()).collect::<Vec<_>>(),
+            );
         }
         if jobs.iter().any(|job| job.unified != UnifiedReporting::Separate) {
-            group_line(out, "  MIXED", &jobs.iter().map(|job| mixed(&job.stats)).collect::<Vec<_>>());
+            group_line(
+                out,
+                "  MIXED",
+                &jobs.iter().map(|job| mixed(&job.stats)).collect::<Vec<_>>(),
+            );
         }
     }
 }
@@ -381,7 +419,8 @@ fn group_line(out: &mut String, name: &str, figures: &[DirectionStats]) {
         return;
     };
     let rates = active.iter().map(|f| bandwidth(f));
-    let (slow, fast) = rates.fold((f64::INFINITY, 0.0f64), |(slow, fast), rate| (slow.min(rate), fast.max(rate)));
+    let (slow, fast) =
+        rates.fold((f64::INFINITY, 0.0f64), |(slow, fast), rate| (slow.min(rate), fast.max(rate)));
     let _ = writeln!(
         out,
         "{name}: bw={}, {}/s-{}/s ({}/s-{}/s), io={} ({}), run={}-{}msec",

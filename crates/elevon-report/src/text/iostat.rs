@@ -7,7 +7,9 @@ use elevon_result::summary::{DiskDelta, ratio};
 /// Returns the header of [`iostat_line`]; `width` is the width of the device column.
 pub fn iostat_header(width: usize) -> String {
     let mut out = format!("{:<width$}", "Device");
-    for (column, name) in COLUMNS.iter().zip(["r", "w", "d", "f", ""].iter().flat_map(|group| names(group))) {
+    for (column, name) in
+        COLUMNS.iter().zip(["r", "w", "d", "f", ""].iter().flat_map(|group| names(group)))
+    {
         let _ = write!(out, " {name:>column$}");
     }
     out
@@ -61,7 +63,8 @@ mod tests {
 
     /// The example of the kernel's documentation of the stat file, over one second.
     fn example() -> DiskDelta {
-        let numbers = |text: &str| -> Vec<u64> { text.split(' ').map(|n| n.parse().unwrap()).collect() };
+        let numbers =
+            |text: &str| -> Vec<u64> { text.split(' ').map(|n| n.parse().unwrap()).collect() };
         let a = numbers("1000 50 256000 4000 2000 100 64000 9000 3 5000 13035 10 0 8192 20 5 15");
         let b = numbers("1400 150 307200 8800 2100 120 72192 9900 5 5900 18785 12 0 12288 30 9 55");
         let mut fields: [u64; 17] = std::array::from_fn(|at| b[at].wrapping_sub(a[at]));
@@ -76,9 +79,9 @@ mod tests {
         assert_eq!(
             got,
             [
-                "sda", "400.00", "25600.00", "100.00", "20.00", "12.00", "64.00", "100.00", "4096.00", "20.00",
-                "16.67", "9.00", "40.96", "2.00", "2048.00", "0.00", "0.00", "5.00", "1024.00", "4.00", "10.00",
-                "5.75", "90.00"
+                "sda", "400.00", "25600.00", "100.00", "20.00", "12.00", "64.00", "100.00",
+                "4096.00", "20.00", "16.67", "9.00", "40.96", "2.00", "2048.00", "0.00", "0.00",
+                "5.00", "1024.00", "4.00", "10.00", "5.75", "90.00"
             ]
         );
     }
@@ -96,7 +99,14 @@ mod tests {
 
     #[test]
     fn an_idle_interval_prints_zeros() {
-        let idle = DiskDelta { seconds: 0.0, fields: [0; 17], mean_in_flight: 0.0, busy: Default::default() };
-        assert!(iostat_line("sda", 8, &idle).split_whitespace().skip(1).all(|value| value == "0.00"));
+        let idle = DiskDelta {
+            seconds: 0.0,
+            fields: [0; 17],
+            mean_in_flight: 0.0,
+            busy: Default::default(),
+        };
+        assert!(
+            iostat_line("sda", 8, &idle).split_whitespace().skip(1).all(|value| value == "0.00")
+        );
     }
 }

@@ -38,7 +38,11 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
         let _ = write!(out, ", {}={percent:.2}%", form.name());
     }
     let _ = writeln!(out, " (%util above is {})", run.disk.io_ticks.name());
-    let _ = writeln!(out, "Queue depth: exact mean={} requests in flight", significant(delta.mean_in_flight, 4));
+    let _ = writeln!(
+        out,
+        "Queue depth: exact mean={} requests in flight",
+        significant(delta.mean_in_flight, 4)
+    );
     if let Some(share) = cpu::lock_utilisation(run) {
         let _ = writeln!(out, "Scheduler lock: held {:.2}% of the run", 100.0 * share);
     }
@@ -61,7 +65,9 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     }
     out.push('\n');
     let limits = settings::limits_in_text(run);
-    for (title, rows) in [("Scheduler", &run.scheduler.tunables), ("Config", &run.config), ("Limits", &limits)] {
+    for (title, rows) in
+        [("Scheduler", &run.scheduler.tunables), ("Config", &run.config), ("Limits", &limits)]
+    {
         if !rows.is_empty() {
             let _ = writeln!(out, "{title}: {}", join(rows));
         }
@@ -70,16 +76,24 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
         let _ = writeln!(out, "Model: it lacks {}", run.device.lacks);
     }
     if !run.scheduler.counters.is_empty() {
-        let rows: Vec<_> = run.scheduler.counters.iter().map(|(k, v)| (k.clone(), v.to_string())).collect();
+        let rows: Vec<_> =
+            run.scheduler.counters.iter().map(|(k, v)| (k.clone(), v.to_string())).collect();
         let _ = writeln!(out, "Scheduler counters: {}", join(&rows));
     }
     if !run.faults.is_empty() {
-        let counts: Vec<_> =
-            run.faults.iter().map(|f| format!("{} fired {}", f.rule, counted(f.fired, "time"))).collect();
+        let counts: Vec<_> = run
+            .faults
+            .iter()
+            .map(|f| format!("{} fired {}", f.rule, counted(f.fired, "time")))
+            .collect();
         let _ = writeln!(out, "Faults: {}", counts.join("; "));
     }
     if run.events_lost > 0 {
-        let _ = writeln!(out, "Trace: {} lost; the trace is not whole", counted(run.events_lost, "event"));
+        let _ = writeln!(
+            out,
+            "Trace: {} lost; the trace is not whole",
+            counted(run.events_lost, "event")
+        );
     }
     for line in &run.not_kept {
         let _ = writeln!(out, "Not kept of the trace: {line}");
@@ -97,8 +111,9 @@ fn join(rows: &[(String, String)]) -> String {
 fn stages(out: &mut String, run: &RunResult) {
     let mut table = plain_table();
     let estimates = &run.device.estimates;
-    let by_group =
-        |at: usize| estimates.iter().find(|estimate| estimate.group.is_some_and(|group| group as usize == at));
+    let by_group = |at: usize| {
+        estimates.iter().find(|estimate| estimate.group.is_some_and(|group| group as usize == at))
+    };
     let mut header = vec!["Stage latency", "requests", "mean", "50%", "99%", "99.9%", "max"];
     if (0..StatGroup::NAMES.len()).any(|group| by_group(group).is_some()) {
         header.push("follows estimates");
@@ -114,7 +129,9 @@ fn stages(out: &mut String, run: &RunResult) {
             if stat.count > 0 {
                 any = true;
                 let mut row = stage_row(&format!("{group}, {what}"), stat);
-                row.extend(estimate.map(|of| format!("{}: {}", of.figures, of.parameters.join(", "))));
+                row.extend(
+                    estimate.map(|of| format!("{}: {}", of.figures, of.parameters.join(", "))),
+                );
                 table.add_row(row);
             }
         }
@@ -127,7 +144,12 @@ fn stages(out: &mut String, run: &RunResult) {
         push_table(out, &table);
     }
     for estimate in estimates.iter().filter(|estimate| estimate.group.is_none()) {
-        let _ = writeln!(out, "Follows estimates: {}: {}", estimate.named(), estimate.parameters.join(", "));
+        let _ = writeln!(
+            out,
+            "Follows estimates: {}: {}",
+            estimate.named(),
+            estimate.parameters.join(", ")
+        );
     }
 }
 
@@ -157,7 +179,11 @@ fn sizes(out: &mut String, run: &RunResult) {
             .iter()
             .take(5)
             .map(|&(bytes, count)| {
-                format!("{} {:.1}%", bytes_binary(bytes as f64), 100.0 * ratio(count as f64, total as f64))
+                format!(
+                    "{} {:.1}%",
+                    bytes_binary(bytes as f64),
+                    100.0 * ratio(count as f64, total as f64)
+                )
             })
             .collect();
         let _ = writeln!(
@@ -165,7 +191,11 @@ fn sizes(out: &mut String, run: &RunResult) {
             "Request sizes, {group}: mean {}, {}{}",
             bytes_binary(sizes.bytes() as f64 / total as f64),
             shown.join(", "),
-            if by_count.len() > 5 { format!(", {} more", by_count.len() - 5) } else { String::new() }
+            if by_count.len() > 5 {
+                format!(", {} more", by_count.len() - 5)
+            } else {
+                String::new()
+            }
         );
     }
 }
@@ -219,7 +249,9 @@ pub(crate) fn shown(value: f64) -> String {
 /// Formats the difference of Elevon's number in percent; `-` if there is nothing to compare with.
 pub(crate) fn difference(row: &Figure) -> String {
     match row.expected {
-        Some(expected) if expected != 0.0 => format!("{:+.1} %", 100.0 * (row.ours - expected) / expected),
+        Some(expected) if expected != 0.0 => {
+            format!("{:+.1} %", 100.0 * (row.ours - expected) / expected)
+        }
         _ => "-".into(),
     }
 }

@@ -45,8 +45,11 @@ pub(super) fn section(out: &mut String, run: &RunResult) {
     }
     let hidden = run.tenants.len() - tenants.len();
     if tenants.len() == MAX_TENANTS && hidden > 0 {
-        let _ =
-            writeln!(out, "{} more tenants, whose I/O took less time, are in the JSON report", grouped(hidden as u64));
+        let _ = writeln!(
+            out,
+            "{} more tenants, whose I/O took less time, are in the JSON report",
+            grouped(hidden as u64)
+        );
     }
 }
 
@@ -56,7 +59,8 @@ fn row(tenant: &TenantResult, device_time: Nanos) -> [String; 7] {
         0 => "-".to_owned(),
         _ => span(tenant.latency.percentile(millionths) as f64),
     };
-    let settings: Vec<String> = tenant.settings.iter().map(|(file, value)| format!("{file}: {value}")).collect();
+    let settings: Vec<String> =
+        tenant.settings.iter().map(|(file, value)| format!("{file}: {value}")).collect();
     [
         if tenant.removed { format!("{} (removed)", tenant.path) } else { tenant.path.clone() },
         count(ratio(tenant.io.all_ios() as f64, seconds)),
@@ -96,7 +100,11 @@ fn details(out: &mut String, run: &RunResult, tenant: &TenantResult) {
     let (major, minor) = run.disk.number;
     let _ = writeln!(out, "  io.stat:     {}", io_stat(run, tenant).line(major, minor));
     if let Some(pressure) = &tenant.pressure {
-        let _ = writeln!(out, "  io.pressure: some {}\n               full {}", pressure.some, pressure.full);
+        let _ = writeln!(
+            out,
+            "  io.pressure: some {}\n               full {}",
+            pressure.some, pressure.full
+        );
     }
 }
 
@@ -144,7 +152,8 @@ mod tests {
         assert_eq!(parts(&nightly, 5).len(), 6, "a single cause is not lumped");
         let own = explain(&run.tenants, of("batch"));
         assert!(own.iter().any(|at| at.words == "own limit rbps=1048576"), "{own:?}");
-        let serving_child = own.iter().find(|at| at.words == "scheduler serving batch/nightly").unwrap();
+        let serving_child =
+            own.iter().find(|at| at.words == "scheduler serving batch/nightly").unwrap();
         assert_eq!(serving_child.kind, CauseKind::OwnServed, "what lies below is its own");
     }
 

@@ -52,7 +52,8 @@ pub(crate) fn accept(listener: &Listener, reloader: &Arc<Reloader>) {
             Ok(socket) => {
                 let reloader = Arc::clone(reloader);
                 // Without a thread the connection ends, which is the answer.
-                let _ = std::thread::Builder::new().spawn(move || answer_commands(socket, &reloader));
+                let _ =
+                    std::thread::Builder::new().spawn(move || answer_commands(socket, &reloader));
             }
             Err(_) => std::thread::sleep(ACCEPT_RETRY),
         }
@@ -64,7 +65,8 @@ fn answer_commands(socket: Socket, reloader: &Reloader) {
     let shared = reloader.shared();
     let Ok(writer) = socket.try_clone() else { return };
     lines(BufReader::new(socket), writer, |command| {
-        let answer = Command::of(command, &Control(shared).kernel().rules()).and_then(|asked| answer(asked, reloader));
+        let answer = Command::of(command, &Control(shared).kernel().rules())
+            .and_then(|asked| answer(asked, reloader));
         log(command, &answer, shared);
         answer
     });
@@ -87,7 +89,9 @@ pub(crate) fn lines(
             return;
         }
         let answer = match serde_json::from_slice::<Value>(&line) {
-            _ if is_too_long => json!({ "error": format!("a command of more than {MAX_COMMAND_BYTES} bytes") }),
+            _ if is_too_long => {
+                json!({ "error": format!("a command of more than {MAX_COMMAND_BYTES} bytes") })
+            }
             Ok(command) => answer(&command).unwrap_or_else(|error| json!({ "error": error })),
             Err(error) => json!({ "error": format!("no command in a line of JSON: {error}") }),
         };
@@ -103,7 +107,9 @@ fn log(command: &Value, answer: &Result<Value, String>, shared: &Shared) {
     if !CHANGES.contains(&name) {
         return;
     }
-    let words = ["export", "tenant", "setting", "whom", "device"].iter().filter_map(|key| command[key].as_str());
+    let words = ["export", "tenant", "setting", "whom", "device"]
+        .iter()
+        .filter_map(|key| command[key].as_str());
     let command = words.fold(name.to_owned(), |words, word| format!("{words} {word}"));
     let lines = answer.iter().flat_map(|answer| answer["warnings"].as_array()).flatten().count();
     let (level, end) = match (answer, lines) {
@@ -273,8 +279,12 @@ fn export(command: &Value) -> Result<Option<String>, String> {
 /// Returns the rules of a command, of which there may be none.
 fn faults(command: &Value) -> Result<Command, String> {
     let device = text(command, "device")?.to_owned();
-    let Value::Array(rules) = &command["rules"] else { return Err("rules: expected a list of texts".to_owned()) };
-    let rule = |rule: &Value| rule.as_str().map(str::to_owned).ok_or_else(|| format!("rules: {rule}: expected a text"));
+    let Value::Array(rules) = &command["rules"] else {
+        return Err("rules: expected a list of texts".to_owned());
+    };
+    let rule = |rule: &Value| {
+        rule.as_str().map(str::to_owned).ok_or_else(|| format!("rules: {rule}: expected a text"))
+    };
     Ok(Command::Fault { device, rules: rules.iter().map(rule).collect::<Result<_, _>>()? })
 }
 
@@ -300,7 +310,8 @@ fn explain(control: &Control<'_>, tenant: &str, span: u64) -> Result<Value, Stri
 
 fn settings(command: &Value, rules: &Rules) -> Result<Command, String> {
     let (tenant, setting) = (text(command, "tenant")?, text(command, "setting")?);
-    let path = elevon_formats::tenants::normal_path(tenant).map_err(|error| format!("{tenant}: {error}"))?;
+    let path = elevon_formats::tenants::normal_path(tenant)
+        .map_err(|error| format!("{tenant}: {error}"))?;
     // The setting is read as a line of a file of tenants below the tenant's table.
     let file = format!("[tenant.a]\n{setting}\n");
     let file = elevon_formats::tenants::parse("", &file, rules).map_err(|errors| {
@@ -311,7 +322,9 @@ fn settings(command: &Value, rules: &Rules) -> Result<Command, String> {
         };
         errors.iter().map(line).collect::<Vec<_>>().join("; ")
     })?;
-    let [table] = &file.tenants[..] else { return Err(format!("{setting}: expected a setting, such as weight = 200")) };
+    let [table] = &file.tenants[..] else {
+        return Err(format!("{setting}: expected a setting, such as weight = 200"));
+    };
     if table.settings.is_empty() || !file.changes.is_empty() || !file.device.is_empty() {
         return Err(format!("`{setting}`: expected settings of a tenant, such as weight = 200"));
     }

@@ -56,7 +56,13 @@ pub(crate) struct Answer {
 /// Accepts clients until the server has ended. `page` makes the page.
 pub(crate) fn accept(listener: &Listener, shared: &Arc<Shared>, page: fn() -> String) {
     let (shared, started) = (Arc::clone(shared), SystemTime::now());
-    let site = Arc::new(Site { shared, page, started, clients: AtomicUsize::new(0), seen: Mutex::new(None) });
+    let site = Arc::new(Site {
+        shared,
+        page,
+        started,
+        clients: AtomicUsize::new(0),
+        seen: Mutex::new(None),
+    });
     while !site.shared.is_stopping() {
         match listener.accept() {
             Ok(socket) => site.start_client(socket),
@@ -94,7 +100,9 @@ impl Site {
         })?;
         let request = match &head {
             Some(head) => Request::of_head(head),
-            None if has_ended => Err(refusal("400 Bad Request", "no request of HTTP/1: its head ends early")),
+            None if has_ended => {
+                Err(refusal("400 Bad Request", "no request of HTTP/1: its head ends early"))
+            }
             None => Err(refusal("431 Request Header Fields Too Large", "a head has at most 8 KiB")),
         };
         let has_body = !head.as_deref().is_some_and(request::is_head);
@@ -132,15 +140,19 @@ impl Site {
 
     fn metrics(&self, open: bool) -> Answer {
         let text = metrics::open_metrics(self.observed(), self.started);
-        let (content_type, body) =
-            if open { (metrics::OPEN_METRICS, text) } else { (metrics::PLAIN, metrics::plain(&text)) };
+        let (content_type, body) = if open {
+            (metrics::OPEN_METRICS, text)
+        } else {
+            (metrics::PLAIN, metrics::plain(&text))
+        };
         Answer { status: "200 OK", content_type, body }
     }
 
     /// Answers why a tenant has the rate that it has, over milliseconds.
     fn explain(&self, tenant: &str, span: u64) -> Answer {
-        let unknown =
-            |seen: &Observed| json("404 Not Found", &json!({ "error": unknown_tenant(&seen.devices, tenant) }));
+        let unknown = |seen: &Observed| {
+            json("404 Not Found", &json!({ "error": unknown_tenant(&seen.devices, tenant) }))
+        };
         let before = self.observed();
         if before.explain(&before, tenant).is_none() {
             return unknown(&before);
@@ -179,7 +191,9 @@ fn refusal(status: &'static str, why: &str) -> Answer {
 ///
 /// # Errors
 /// What `read` returns, which reads into a buffer as [`io::Read::read`] does.
-pub(crate) fn head(mut read: impl FnMut(&mut [u8]) -> io::Result<usize>) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn head(
+    mut read: impl FnMut(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<Option<Vec<u8>>> {
     let (mut head, mut buffer) = (Vec::new(), [0; 1024]);
     while head.len() < HEAD {
         let taken = read(&mut buffer)?;

@@ -12,7 +12,9 @@ use elevon_core::units::{Nanos, PAGE_SIZE, TenantId};
 use elevon_result::result::TenantResult;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet};
+use prometheus_client::encoding::{
+    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
+};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -100,7 +102,9 @@ impl Families<'_, '_> {
     ) -> fmt::Result {
         self.family(name, help, unit, MetricType::Counter, |metric| {
             for (labels, value) in samples {
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+                metric
+                    .encode_family(&labels)?
+                    .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
             }
             Ok(())
         })
@@ -126,10 +130,20 @@ impl Scrape {
     /// The server and its exports.
     fn server(&self, to: &mut Families<'_, '_>) -> fmt::Result {
         let version = vec![("version", env!("CARGO_PKG_VERSION"))];
-        to.gauges("elevon_build_info", "The version that runs.", None, [(version, 1_u64)].into_iter())?;
+        to.gauges(
+            "elevon_build_info",
+            "The version that runs.",
+            None,
+            [(version, 1_u64)].into_iter(),
+        )?;
         let started = self.started.duration_since(UNIX_EPOCH).unwrap_or_default().as_secs_f64();
         let help = "When the server started, since the epoch.";
-        to.gauges("process_start_time", help, Some(Unit::Seconds), [(Vec::new(), started)].into_iter())?;
+        to.gauges(
+            "process_start_time",
+            help,
+            Some(Unit::Seconds),
+            [(Vec::new(), started)].into_iter(),
+        )?;
         let expires = self.observed.expires.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let help = "When the server's certificate expires, since the epoch.";
         let expiry = expires.into_iter().map(|at| (Vec::new(), at.as_secs_f64()));
@@ -151,9 +165,16 @@ impl Scrape {
             ];
             (labels, 1_u64)
         });
-        to.gauges("elevon_connection_info", "A connection that has an export open.", None, samples)?;
-        let refused = self.observed.refused.iter().map(|(why, count)| (vec![("reason", *why)], *count));
-        let help = "Connections that opened no export because they were refused, by the last reason.";
+        to.gauges(
+            "elevon_connection_info",
+            "A connection that has an export open.",
+            None,
+            samples,
+        )?;
+        let refused =
+            self.observed.refused.iter().map(|(why, count)| (vec![("reason", *why)], *count));
+        let help =
+            "Connections that opened no export because they were refused, by the last reason.";
         to.counters("elevon_connections_refused", help, None, refused)?;
         let exports = || {
             self.observed.exports.iter().map(|view| {
@@ -192,36 +213,65 @@ impl Scrape {
     fn requests(&self, to: &mut Families<'_, '_>) -> fmt::Result {
         let all = || self.observed.devices.iter().flat_map(of_requests);
         let help = "Requests that clients were answered, without those of tenants below it.";
-        to.counters("elevon_requests", help, None, all().map(|(labels, counts)| (labels, counts.count)))?;
+        to.counters(
+            "elevon_requests",
+            help,
+            None,
+            all().map(|(labels, counts)| (labels, counts.count)),
+        )?;
         let help = "Bytes of requests that were answered without an error.";
-        to.counters("elevon", help, Some(Unit::Bytes), all().map(|(labels, counts)| (labels, counts.bytes)))?;
+        to.counters(
+            "elevon",
+            help,
+            Some(Unit::Bytes),
+            all().map(|(labels, counts)| (labels, counts.bytes)),
+        )?;
         let errors = all().flat_map(|(labels, counts)| {
-            counts.errors.iter().map(move |(errno, count)| ([&labels[..], &[("errno", *errno)]].concat(), *count))
+            counts
+                .errors
+                .iter()
+                .map(move |(errno, count)| ([&labels[..], &[("errno", *errno)]].concat(), *count))
         });
-        to.counters("elevon_request_errors", "Requests that were answered with an error.", None, errors)?;
+        to.counters(
+            "elevon_request_errors",
+            "Requests that were answered with an error.",
+            None,
+            errors,
+        )?;
         let refused = self.observed.devices.iter().flat_map(|view| {
             tenants_of(view).flat_map(move |(view, tenant)| {
                 view.requests.refused_of(tenant.id).map(move |(op, reason, count)| {
-                    ([&labels_of(view, tenant)[..], &[("op", op), ("reason", reason.name())]].concat(), count)
+                    (
+                        [&labels_of(view, tenant)[..], &[("op", op), ("reason", reason.name())]]
+                            .concat(),
+                        count,
+                    )
                 })
             })
         });
         let help = "Requests that were refused before the device saw them, which are not among the others.";
         to.counters("elevon_requests_refused", help, None, refused)?;
         let help = "Time from the arrival of a request to its reply, throttling included.";
-        to.family("elevon_request_duration", help, Some(Unit::Seconds), MetricType::Histogram, |metric| {
-            for (labels, counts) in all() {
-                let bounds = BUCKETS.iter().map(|&bound| bound as f64 / 1e9).chain([f64::INFINITY]);
-                let buckets: Vec<(f64, u64)> = bounds.zip(counts.buckets).collect();
-                metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
-                    seconds(counts.time),
-                    counts.count,
-                    &buckets,
-                    None,
-                )?;
-            }
-            Ok(())
-        })
+        to.family(
+            "elevon_request_duration",
+            help,
+            Some(Unit::Seconds),
+            MetricType::Histogram,
+            |metric| {
+                for (labels, counts) in all() {
+                    let bounds =
+                        BUCKETS.iter().map(|&bound| bound as f64 / 1e9).chain([f64::INFINITY]);
+                    let buckets: Vec<(f64, u64)> = bounds.zip(counts.buckets).collect();
+                    metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+                        seconds(counts.time),
+                        counts.count,
+                        &buckets,
+                        None,
+                    )?;
+                }
+                Ok(())
+            },
+        )
     }
 
     /// I/O of tenants behind their limits, each with all below it.
@@ -236,12 +286,18 @@ impl Scrape {
                     .map(move |(op, value)| ([&labels[..], &[("op", *op)]].concat(), value))
             })
         };
-        let help =
-            "I/Os that the tenant's limits released, with those of tenants below it; / has what no tenant pays for.";
+        let help = "I/Os that the tenant's limits released, with those of tenants below it; / has what no tenant pays for.";
         to.counters("elevon_tenant_ios", help, None, by_group(|tenant| tenant.io.ios))?;
-        let help = "Bytes of I/Os that the tenant's limits released, with those of tenants below it.";
-        to.counters("elevon_tenant_io", help, Some(Unit::Bytes), by_group(|tenant| tenant.io.bytes))?;
-        let help = "I/Os of the tenant and of those below it that were released and have not completed.";
+        let help =
+            "Bytes of I/Os that the tenant's limits released, with those of tenants below it.";
+        to.counters(
+            "elevon_tenant_io",
+            help,
+            Some(Unit::Bytes),
+            by_group(|tenant| tenant.io.bytes),
+        )?;
+        let help =
+            "I/Os of the tenant and of those below it that were released and have not completed.";
         to.gauges(
             "elevon_tenant_in_flight",
             help,
@@ -254,26 +310,35 @@ impl Scrape {
             })
         };
         let help = "Requests that are not answered, without those of tenants below it.";
-        to.gauges("elevon_tenant_requests_waiting", help, None, waiting().map(|(labels, of)| (labels, of.requests)))?;
+        to.gauges(
+            "elevon_tenant_requests_waiting",
+            help,
+            None,
+            waiting().map(|(labels, of)| (labels, of.requests)),
+        )?;
         let help = "How long the oldest of them has waited.";
         let oldest = waiting().map(|(labels, of)| (labels, seconds(of.oldest)));
         to.gauges("elevon_tenant_oldest_request", help, Some(Unit::Seconds), oldest)?;
         let waits = all().flat_map(|(view, tenant)| waits_of(view, tenant));
-        let help =
-            "Time that I/Os took until now, summed over them, by what they waited for; rule and level name a limit.";
+        let help = "Time that I/Os took until now, summed over them, by what they waited for; rule and level name a limit.";
         to.counters("elevon_tenant_wait", help, Some(Unit::Seconds), waits)?;
-        let missed =
-            all().filter_map(|(view, tenant)| Some((labels_of(view, tenant), seconds(tenant.reserve_missed?))));
+        let missed = all().filter_map(|(view, tenant)| {
+            Some((labels_of(view, tenant), seconds(tenant.reserve_missed?)))
+        });
         let help = "Time by which the tenant's reserve came short while its I/O was waiting.";
         to.counters("elevon_tenant_reserve_missed", help, Some(Unit::Seconds), missed)?;
-        let missed = all().filter_map(|(view, tenant)| Some((labels_of(view, tenant), seconds(tenant.shares_missed?))));
+        let missed = all().filter_map(|(view, tenant)| {
+            Some((labels_of(view, tenant), seconds(tenant.shares_missed?)))
+        });
         let help = "Device time that the tenant's weight was due and that it did not get.";
         to.counters("elevon_tenant_shares_missed", help, Some(Unit::Seconds), missed)
     }
 
     /// Devices behind their schedulers.
     fn devices(&self, to: &mut Families<'_, '_>) -> fmt::Result {
-        let all = || self.observed.devices.iter().map(|view| (vec![("device", view.name.as_str())], view));
+        let all = || {
+            self.observed.devices.iter().map(|view| (vec![("device", view.name.as_str())], view))
+        };
         let groups = || {
             all().flat_map(|(labels, view)| {
                 let of = StatGroup::NAMES.iter().zip(&view.disk.groups);
@@ -281,7 +346,12 @@ impl Scrape {
             })
         };
         let help = "Requests that the device completed, after merges and splits.";
-        to.counters("elevon_device_ios", help, None, groups().map(|(labels, group)| (labels, group.ios)))?;
+        to.counters(
+            "elevon_device_ios",
+            help,
+            None,
+            groups().map(|(labels, group)| (labels, group.ios)),
+        )?;
         let help = "Bytes of requests that the device completed.";
         to.counters(
             "elevon_device_io",
@@ -290,7 +360,12 @@ impl Scrape {
             groups().map(|(labels, group)| (labels, group.sectors << 9)),
         )?;
         let help = "Cache flushes of the device.";
-        to.counters("elevon_device_flushes", help, None, all().map(|(labels, view)| (labels, view.disk.flushes)))?;
+        to.counters(
+            "elevon_device_flushes",
+            help,
+            None,
+            all().map(|(labels, view)| (labels, view.disk.flushes)),
+        )?;
         let help = "Time with I/O in flight; its rate is the utilisation, from 0 to 1.";
         let busy = all().map(|(labels, view)| (labels, seconds(view.disk.utilisation.exact)));
         to.counters("elevon_device_busy", help, Some(Unit::Seconds), busy)?;
@@ -298,15 +373,24 @@ impl Scrape {
         let depth = all().map(|(labels, view)| (labels, view.disk.in_flight_integral as f64 / 1e9));
         to.counters("elevon_device_queue", help, Some(Unit::Seconds), depth)?;
         let help = "I/Os in the device's stack, those that wait included.";
-        to.gauges("elevon_device_in_flight", help, None, all().map(|(labels, view)| (labels, view.in_flight as u64)))?;
+        to.gauges(
+            "elevon_device_in_flight",
+            help,
+            None,
+            all().map(|(labels, view)| (labels, view.in_flight as u64)),
+        )?;
         let help = "Requests of clients that are not answered.";
-        let waiting =
-            all().map(|(labels, view)| (labels, view.clients.iter().map(|client| client.requests as u64).sum::<u64>()));
+        let waiting = all().map(|(labels, view)| {
+            (labels, view.clients.iter().map(|client| client.requests as u64).sum::<u64>())
+        });
         to.gauges("elevon_device_requests_waiting", help, None, waiting)?;
         let help = "1 if I/O no longer reaches the device, or its thread has ended by a fault of the server.";
         let failed = self.observed.names.values().map(|name| {
             let view = self.observed.devices.iter().find(|view| view.name == *name);
-            (vec![("device", name.as_str())], u64::from(view.is_none_or(|view| view.failure.is_some())))
+            (
+                vec![("device", name.as_str())],
+                u64::from(view.is_none_or(|view| view.failure.is_some())),
+            )
         });
         to.gauges("elevon_device_failed", help, None, failed)?;
         let faults = self.observed.devices.iter().flat_map(|view| {
@@ -324,10 +408,13 @@ impl Scrape {
     fn caches(&self, to: &mut Families<'_, '_>) -> fmt::Result {
         let all = || {
             let devices = self.observed.devices.iter();
-            devices.filter_map(|view| Some((vec![("device", view.name.as_str())], view.cache.as_ref()?)))
+            devices.filter_map(|view| {
+                Some((vec![("device", view.name.as_str())], view.cache.as_ref()?))
+            })
         };
-        let bytes =
-            |pages: fn(&Reading) -> u64| all().map(move |(labels, cache)| (labels, pages(&cache.reading) * PAGE_SIZE));
+        let bytes = |pages: fn(&Reading) -> u64| {
+            all().map(move |(labels, cache)| (labels, pages(&cache.reading) * PAGE_SIZE))
+        };
         let unit = || Some(Unit::Bytes);
         let help = "Bytes of pages that reads found in the page cache of the server.";
         to.counters("elevon_cache_hit", help, unit(), bytes(|reading| reading.hits))?;
@@ -354,9 +441,19 @@ impl Scrape {
             })
         };
         let help = "Parts of READs, of up to 256 KiB, through the page cache, without those of tenants below it.";
-        to.counters("elevon_tenant_cache_reads", help, None, uses().map(|(labels, of)| (labels, of.reads)))?;
+        to.counters(
+            "elevon_tenant_cache_reads",
+            help,
+            None,
+            uses().map(|(labels, of)| (labels, of.reads)),
+        )?;
         let help = "Those of them that found everything in memory.";
-        to.counters("elevon_tenant_cache_hits", help, None, uses().map(|(labels, of)| (labels, of.hits)))?;
+        to.counters(
+            "elevon_tenant_cache_hits",
+            help,
+            None,
+            uses().map(|(labels, of)| (labels, of.hits)),
+        )?;
         let help = "Time that writes were held because of the tenant's dirty pages.";
         let paused = uses().map(|(labels, of)| (labels, seconds(of.paused)));
         to.counters("elevon_tenant_dirty_pause", help, Some(Unit::Seconds), paused)?;
@@ -388,12 +485,14 @@ fn of_requests(view: &DeviceView) -> impl Iterator<Item = (Labels<'_>, &RequestC
 /// Returns what a tenant's I/O waited for. The name of a cause never changes, unlike its words,
 /// which have the settings in force.
 fn waits_of<'a>(view: &'a DeviceView, tenant: &'a TenantResult) -> Vec<(Labels<'a>, f64)> {
-    let path =
-        |id: TenantId| view.tenants.iter().find(|tenant| tenant.id == id).map_or("", |tenant| tenant.path.as_str());
+    let path = |id: TenantId| {
+        view.tenants.iter().find(|tenant| tenant.id == id).map_or("", |tenant| tenant.path.as_str())
+    };
     let mut sums: Vec<(Labels<'a>, Nanos)> = Vec::new();
     for (cause, wait) in &tenant.explain {
         let rule = if let Cause::Limit { rule, .. } = *cause { rule.name() } else { "" };
-        let more = [("cause", cause.key()), ("rule", rule), ("level", cause.level().map_or("", path))];
+        let more =
+            [("cause", cause.key()), ("rule", rule), ("level", cause.level().map_or("", path))];
         let labels = [&labels_of(view, tenant)[..], &more].concat();
         match sums.iter_mut().find(|(known, _)| *known == labels) {
             Some((_, sum)) => *sum += wait.time,

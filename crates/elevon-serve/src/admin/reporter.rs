@@ -34,7 +34,12 @@ struct Watchdog {
 impl Reporter {
     /// `watchdog` is how often it has to be told that threads are alive.
     pub(crate) fn new(watchdog: Option<Duration>) -> Self {
-        let watchdog = watchdog.map(|every| Watchdog { every, asked: None, is_asked: false, answers: Vec::new() });
+        let watchdog = watchdog.map(|every| Watchdog {
+            every,
+            asked: None,
+            is_asked: false,
+            answers: Vec::new(),
+        });
         Self { watchdog, status: String::new(), at: None }
     }
 
@@ -48,7 +53,11 @@ impl Reporter {
         }
         self.at = Some(Instant::now());
         let (exports, connections) = (shared.exports().len(), shared.connections());
-        let status = format!("{}, {}", counted(exports as u64, "export"), counted(connections as u64, "connection"));
+        let status = format!(
+            "{}, {}",
+            counted(exports as u64, "export"),
+            counted(connections as u64, "connection")
+        );
         if status != self.status {
             shared.notify(Event::Status(&status));
             self.status = status;
@@ -60,7 +69,8 @@ impl Watchdog {
     fn check(&mut self, shared: &Shared) {
         let was_waiting = std::mem::take(&mut self.is_asked);
         // A thread that has ended never answers. That of a device that has failed is not asked.
-        let is_due = |number: usize| shared.devices.get(number).is_some_and(|device| !device.has_failed());
+        let is_due =
+            |number: usize| shared.devices.get(number).is_some_and(|device| !device.has_failed());
         self.answers.retain(|(device, answer)| answer.try_recv().is_err() && is_due(*device));
         if !self.answers.is_empty() {
             self.is_asked = true;
@@ -76,8 +86,13 @@ impl Watchdog {
                 device.send(Message::Ping { answer });
                 (number, answered)
             };
-            self.answers =
-                shared.devices.all().into_iter().filter(|(_, device)| !device.has_failed()).map(ask).collect();
+            self.answers = shared
+                .devices
+                .all()
+                .into_iter()
+                .filter(|(_, device)| !device.has_failed())
+                .map(ask)
+                .collect();
             // There is none to wait for if all have failed, which ends the server.
             self.is_asked = true;
         }

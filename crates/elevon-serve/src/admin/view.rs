@@ -103,8 +103,7 @@ impl DeviceView {
         let mut groups = serde_json::Map::new();
         for (name, counters) in StatGroup::NAMES.iter().zip(&disk.groups) {
             let bytes = counters.sectors << 9;
-            let value =
-                json!({ "ios": counters.ios, "merges": counters.merges, "bytes": bytes, "ns": counters.ticks.get() });
+            let value = json!({ "ios": counters.ios, "merges": counters.merges, "bytes": bytes, "ns": counters.ticks.get() });
             groups.insert((*name).to_owned(), value);
         }
         json!({
@@ -125,7 +124,9 @@ impl DeviceView {
     }
 
     fn tenant_json(&self, tenant: &TenantResult) -> Value {
-        let latency = |millionths| (tenant.latency.total() > 0).then(|| tenant.latency.percentile(millionths));
+        let latency = |millionths| {
+            (tenant.latency.total() > 0).then(|| tenant.latency.percentile(millionths))
+        };
         let settings: serde_json::Map<_, _> =
             tenant.settings.iter().map(|(name, text)| (name.clone(), json!(text))).collect();
         json!({
@@ -172,7 +173,8 @@ impl DeviceView {
 
     /// Returns true if a tenant is this one or below it.
     fn is_in(&self, tenant: &TenantResult, id: TenantId) -> bool {
-        let is_below = |path: &str| path.strip_prefix(&*tenant.path).is_some_and(|rest| rest.starts_with('/'));
+        let is_below =
+            |path: &str| path.strip_prefix(&*tenant.path).is_some_and(|rest| rest.starts_with('/'));
         let path = self.tenants.get(id.index()).map_or("/", |of| &of.path);
         tenant.id == TenantId(0) || tenant.id == id || is_below(path)
     }
@@ -181,7 +183,10 @@ impl DeviceView {
     /// the limit that holds the oldest of them.
     fn waiting_json(&self, tenant: &TenantResult) -> Value {
         let mut sum = WaitingRequests::default();
-        self.waiting.iter().filter(|(id, _)| self.is_in(tenant, **id)).for_each(|(_, of)| sum.add(of));
+        self.waiting
+            .iter()
+            .filter(|(id, _)| self.is_in(tenant, **id))
+            .for_each(|(_, of)| sum.add(of));
         let words = sum.held_by.and_then(|cause| {
             let held = vec![(cause, Wait { count: 1, time: Nanos::new(1) })];
             explain(&self.tenants, &TenantResult { explain: held, ..tenant.clone() }).pop()
@@ -192,7 +197,11 @@ impl DeviceView {
     /// Returns what the requests of a tenant and of those below it found in the page cache.
     fn cache_use(&self, tenant: &TenantResult) -> CacheUse {
         let mut sum = CacheUse::default();
-        let uses = self.cache.iter().flat_map(|cache| &cache.tenants).filter(|(id, _)| self.is_in(tenant, **id));
+        let uses = self
+            .cache
+            .iter()
+            .flat_map(|cache| &cache.tenants)
+            .filter(|(id, _)| self.is_in(tenant, **id));
         uses.for_each(|(_, of)| sum.add(of));
         sum
     }
@@ -209,10 +218,12 @@ impl DeviceView {
                 tenant.io.bytes[group] -= old.io.bytes[group];
             }
             // A reserve that was set anew counts anew.
-            tenant.reserve_missed =
-                tenant.reserve_missed.map(|new| new.saturating_sub(old.reserve_missed.unwrap_or_default()));
-            tenant.shares_missed =
-                tenant.shares_missed.map(|new| new.saturating_sub(old.shares_missed.unwrap_or_default()));
+            tenant.reserve_missed = tenant
+                .reserve_missed
+                .map(|new| new.saturating_sub(old.reserve_missed.unwrap_or_default()));
+            tenant.shares_missed = tenant
+                .shares_missed
+                .map(|new| new.saturating_sub(old.shares_missed.unwrap_or_default()));
             for (cause, wait) in &mut tenant.explain {
                 subtract(wait, &old.explain, *cause);
             }
@@ -230,7 +241,9 @@ impl DeviceView {
         let new = self.since(before);
         let tenant = new.tenant(path)?;
         let span = self.at.since(before.at);
-        let rate = |count: u64| if span == Nanos::ZERO { 0.0 } else { count as f64 * 1e9 / span.get() as f64 };
+        let rate = |count: u64| {
+            if span == Nanos::ZERO { 0.0 } else { count as f64 * 1e9 / span.get() as f64 }
+        };
         Some(json!({
             "device": self.name,
             "tenant": path,
@@ -282,10 +295,17 @@ fn requests(counts: &RequestCounts) -> Value {
 
 fn subtract(wait: &mut Wait, old: &[(Cause, Wait)], cause: Cause) {
     if let Some((_, old)) = old.iter().find(|(other, _)| *other == cause) {
-        *wait = Wait { count: wait.count - old.count, time: Nanos::new(wait.time.get() - old.time.get()) };
+        *wait = Wait {
+            count: wait.count - old.count,
+            time: Nanos::new(wait.time.get() - old.time.get()),
+        };
     }
 }
 
 fn groups(values: &[u64; 3]) -> Value {
-    StatGroup::NAMES.iter().zip(values).map(|(name, value)| ((*name).to_owned(), json!(value))).collect()
+    StatGroup::NAMES
+        .iter()
+        .zip(values)
+        .map(|(name, value)| ((*name).to_owned(), json!(value)))
+        .collect()
 }

@@ -95,7 +95,8 @@ mod tests {
         assert!(!ranges.go_on(|_, _| Some(0)), "no room: it stays");
         ranges.remove_client(TaskId(1));
         let mut left = 0;
-        while ranges.go_on(|_, range| (range.task == TaskId(0)).then_some(0)) || !ranges.is_empty() {
+        while ranges.go_on(|_, range| (range.task == TaskId(0)).then_some(0)) || !ranges.is_empty()
+        {
             ranges.go_on(|_, _| None);
             left += 1;
         }

@@ -65,11 +65,14 @@ impl<D: Disk> DeviceLoop<D> {
         let blocks = ByteRange::of(request).outer(client.block).moved(client.charged.base);
         let found = allocation(self.engine.backend_mut(), self.cache.as_deref(), blocks);
         let now = self.engine.now();
-        let extents = if let Allocation::Known(extents) = &found { extents.len() as u64 } else { 1 };
+        let extents =
+            if let Allocation::Known(extents) = &found { extents.len() as u64 } else { 1 };
         let took = now.since(arrived).max(Nanos::new(EXTENT.get() * extents));
         self.status.charge(now, tenant, took);
         match found {
-            Allocation::Known(extents) => self.answer_allocation(task, request, arrived, Ok(extents)),
+            Allocation::Known(extents) => {
+                self.answer_allocation(task, request, arrived, Ok(extents))
+            }
             Allocation::Asked(number) => {
                 self.client(task).requests.questions += 1;
                 self.questions.insert(number, Question { task, request: *request, arrived });
@@ -89,7 +92,12 @@ impl<D: Disk> DeviceLoop<D> {
         let client = self.clients[task.index()].as_mut().expect("a client that is there");
         let client_block = client.block;
         let status = found.as_ref().err().copied().unwrap_or(Status::Ok);
-        self.counts.take(client.charged.tenant, request, client.counted(status), now.since(arrived));
+        self.counts.take(
+            client.charged.tenant,
+            request,
+            client.counted(status),
+            now.since(arrived),
+        );
         if !status.is_ok() {
             let tenant = self.tenants.path(client.charged.tenant);
             let owner = Owner { origin: &client.origin, tenant };
@@ -147,6 +155,9 @@ mod tests {
         }
         let busy: u64 = counts.iter().sum::<u64>() * took.get();
         assert!((150_000_000..=260_000_000).contains(&busy), "{busy} ns of a second");
-        assert!(counts.iter().max().unwrap_or(&0) * 9 <= counts.iter().min().unwrap_or(&0) * 10, "{counts:?}");
+        assert!(
+            counts.iter().max().unwrap_or(&0) * 9 <= counts.iter().min().unwrap_or(&0) * 10,
+            "{counts:?}"
+        );
     }
 }

@@ -59,7 +59,10 @@ impl ByteRange {
         let tail = Self { start: outer.end.max(block) - block, end: outer.end };
         let has_head = !self.is_empty() && head.start < self.start;
         let has_tail = !self.is_empty() && self.end < tail.end && !(has_head && head == tail);
-        [(head, has_head), (tail, has_tail)].into_iter().filter(|(_, is_edge)| *is_edge).map(|(edge, _)| edge)
+        [(head, has_head), (tail, has_tail)]
+            .into_iter()
+            .filter(|(_, is_edge)| *is_edge)
+            .map(|(edge, _)| edge)
     }
 
     /// Yields the ranges of `edge` that are not in it: up to two.
@@ -87,13 +90,22 @@ mod tests {
             let edges: Vec<ByteRange> = span.edges(block).collect();
             for byte in 0..BYTES {
                 let of_block = || (byte / block * block..).take(block as usize);
-                let (any, all) = (of_block().any(|at| has(span, at)), of_block().all(|at| has(span, at)));
+                let (any, all) =
+                    (of_block().any(|at| has(span, at)), of_block().all(|at| has(span, at)));
                 assert_eq!(has(span.outer(block), byte), any, "{span:?}, {block}, byte {byte}");
                 assert_eq!(has(span.inner(block), byte), all, "{span:?}, {block}, byte {byte}");
                 let edges_with = edges.iter().filter(|edge| has(**edge, byte)).count();
                 assert_eq!(edges_with, usize::from(any && !all), "{span:?}, {block}, byte {byte}");
-                let gaps_with = edges.iter().flat_map(|edge| span.gaps(*edge)).filter(|gap| has(*gap, byte)).count();
-                assert_eq!(gaps_with, usize::from(any && !all && !has(span, byte)), "{span:?}, {block}, byte {byte}");
+                let gaps_with = edges
+                    .iter()
+                    .flat_map(|edge| span.gaps(*edge))
+                    .filter(|gap| has(*gap, byte))
+                    .count();
+                assert_eq!(
+                    gaps_with,
+                    usize::from(any && !all && !has(span, byte)),
+                    "{span:?}, {block}, byte {byte}"
+                );
             }
             assert!(edges.iter().all(|edge| edge.length() == block));
             assert!(!span.inner(block).overlaps(ByteRange { start: BYTES, end: 2 * BYTES }));

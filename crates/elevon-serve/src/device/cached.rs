@@ -18,7 +18,8 @@ use std::collections::BTreeMap;
 use elevon_cache::FileId;
 use elevon_cache::activity::Submitter;
 use elevon_cache::file_io::{
-    Access, Begun, CallClass, CallEnd, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind, OpenPart, Program,
+    Access, Begun, CallClass, CallEnd, FileIo, FileIoEvent, FileIoObserver, FileOp, FileOpKind,
+    OpenPart, Program,
 };
 use elevon_cache::page_cache::{CacheConfig, CacheIo, Call, CallKind, Called, WriteMode};
 use elevon_cache::{Advice, Tag};
@@ -26,7 +27,9 @@ use elevon_core::ioprio::CpuPolicy;
 use elevon_core::op::Op;
 use elevon_core::stack::{Done, Stack};
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, PAGE_SIZE, Sector, TaskId, TenantId};
+use elevon_core::units::{
+    Bytes, DeviceOffset, FileOffset, Instant, PAGE_SIZE, Sector, TaskId, TenantId,
+};
 use elevon_engine::{CacheBios, CacheUser, Engine};
 
 use super::DeviceLoop;
@@ -96,8 +99,13 @@ impl DeviceCache {
     /// override the configuration.
     pub(crate) fn new(config: CacheConfig, stack: &Stack) -> Self {
         let (kept, size) = ((config.memory, config.write_mode), stack.config().size);
-        let config =
-            CacheConfig { flusher: FLUSHER, tenant_flushers: TENANT_FLUSHERS, copies: true, divides: true, ..config };
+        let config = CacheConfig {
+            flusher: FLUSHER,
+            tenant_flushers: TENANT_FLUSHERS,
+            copies: true,
+            divides: true,
+            ..config
+        };
         let mut files = FileIo::new(config);
         let device = size.bytes();
         let file = files.cache_mut().add_file(Sector::ZERO, device, device);
@@ -154,7 +162,8 @@ impl DeviceCache {
         }
         let (file, file_start) = (FileId(0), DeviceOffset::new(0));
         let open = self.files.cache_mut().open(file);
-        let added = self.files.add_program(program, &[OpenPart { open, file, file_start, start, len }]);
+        let added =
+            self.files.add_program(program, &[OpenPart { open, file, file_start, start, len }]);
         assert_eq!(added, task, "clients get the lowest number that is free");
         self.users.of_tasks.push(tenant);
     }
@@ -202,7 +211,11 @@ impl DeviceCache {
         let is_unwritten = |index, tag| pages.next_tagged(FileId(0), index, tag);
         let next = |from| {
             let of = |tag| is_unwritten(from, tag).map(|(index, _)| index);
-            of(Tag::Dirty).into_iter().chain(of(Tag::Writeback)).min().filter(|index| index.start() < end)
+            of(Tag::Dirty)
+                .into_iter()
+                .chain(of(Tag::Writeback))
+                .min()
+                .filter(|index| index.start() < end)
         };
         let Some(mut index) = next(first) else { return (bytes, true) };
         if index.start().get() > at {
@@ -283,7 +296,8 @@ impl DeviceCache {
     /// Begins to write back everything and to flush the device, or returns how that ended.
     fn write_back(&mut self, now: Instant, begins: bool) -> Option<Status> {
         if begins {
-            let call = Call::new(FLUSHER, 0, FIRST_OPEN, CallKind::Fsync, FileOffset::ZERO, self.device);
+            let call =
+                Call::new(FLUSHER, 0, FIRST_OPEN, CallKind::Fsync, FileOffset::ZERO, self.device);
             if let Called::Done(done) = self.files.cache_mut().call(now, call) {
                 self.written_back = Some(done.status);
             }
@@ -332,10 +346,14 @@ impl<D: Disk> DeviceLoop<D> {
             let Self { cache, engine, .. } = self;
             let Some(cache) = cache else { return moved };
             let next = |cache: &mut DeviceCache| cache.files.poll(now, &mut cache.users);
-            let Some(event) = cache.poll_cache(now, engine, |_, _| moved = true, next) else { return moved };
+            let Some(event) = cache.poll_cache(now, engine, |_, _| moved = true, next) else {
+                return moved;
+            };
             moved = true;
             match event {
-                FileIoEvent::Finished { task, token, status } => self.end_cached(now, task, token, status),
+                FileIoEvent::Finished { task, token, status } => {
+                    self.end_cached(now, task, token, status)
+                }
                 FileIoEvent::Device { task, token } => self.submit_all(task, &mut vec![token]),
                 FileIoEvent::Call(done) => cache.written_back = Some(done.status),
                 FileIoEvent::Sleeps => {}

@@ -151,7 +151,8 @@ impl Client {
     /// Returns true if it was asked to end, and all that came before is received, the rest of a
     /// request that had begun included.
     pub(crate) fn has_last_request(&self) -> bool {
-        self.state.has_last_bytes() && self.input.as_ref().is_none_or(|input| input.bytes().is_empty())
+        self.state.has_last_bytes()
+            && self.input.as_ref().is_none_or(|input| input.bytes().is_empty())
     }
 
     /// Lets a request in if there is room, and buffers for a payload and for blocks that it changes
@@ -159,7 +160,8 @@ impl Client {
     /// for each other's.
     pub(crate) fn admit(&mut self, request: &DiskRequest) -> Admission {
         let needed = Pieces::slots_needed(request, self.block);
-        let has_buffers = needed == 0 || (self.requests.none_waits() && self.buffers.free.len() > needed);
+        let has_buffers =
+            needed == 0 || (self.requests.none_waits() && self.buffers.free.len() > needed);
         if !has_buffers || !self.backpressure.enter(Pieces::weight(request)) {
             return Admission::Later;
         }
@@ -203,7 +205,8 @@ impl Client {
             }
             let Some(part) = part else { continue };
             let (pieces, buffers) = (self.requests.get_mut(index), &mut self.buffers);
-            let slot = pieces.slot_of(&part).or_else(|| buffers.free.pop()).expect("there is a next part");
+            let slot =
+                pieces.slot_of(&part).or_else(|| buffers.free.pop()).expect("there is a next part");
             if pieces.keeps_slots() {
                 pieces.add_slot(slot);
             }
@@ -305,7 +308,8 @@ impl Client {
     /// Drops its replies: nothing can be sent to it any more.
     pub(crate) fn drop_replies(&mut self, error: io::Error) {
         // A client that did not wait for its answer is no error: after ABORT none does.
-        let has_left = matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
+        let has_left =
+            matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset);
         self.buffers.free.extend(self.replies.next.slots().map(|slot| slot.token as u32));
         let unanswered = self.replies.drop_next();
         self.backpressure.leave(unanswered);
@@ -356,8 +360,10 @@ impl Client {
     /// Returns true if it can be removed: nothing of it is under way. A thread that waits for
     /// more of a client that was asked to end ends with its socket.
     pub(crate) const fn has_ended(&self) -> bool {
-        let is_silent = !self.replies.are_on_their_way() && (self.state.is_gone() || self.replies.next.is_empty());
-        let waits_in_vain = self.state.was_asked_to_end() && matches!(self.line, Line::Threads { .. });
+        let is_silent = !self.replies.are_on_their_way()
+            && (self.state.is_gone() || self.replies.next.is_empty());
+        let waits_in_vain =
+            self.state.was_asked_to_end() && matches!(self.line, Line::Threads { .. });
         let has_received = self.input.is_some() || waits_in_vain;
         self.state.is_closing() && is_silent && has_received && self.requests.count() == 0
     }

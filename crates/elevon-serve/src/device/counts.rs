@@ -72,14 +72,27 @@ impl Counts {
     }
 
     /// Counts a request that was refused; without an operation one that the protocol does not know.
-    pub(super) fn refuse(&mut self, tenant: TenantId, operation: Option<Operation>, reason: RequestRefusal) {
-        *self.refused.entry((tenant, operation.map_or("other", Operation::name), reason)).or_default() += 1;
+    pub(super) fn refuse(
+        &mut self,
+        tenant: TenantId,
+        operation: Option<Operation>,
+        reason: RequestRefusal,
+    ) {
+        *self
+            .refused
+            .entry((tenant, operation.map_or("other", Operation::name), reason))
+            .or_default() += 1;
     }
 
     /// Returns how many requests of a tenant were refused, by the name of the operation and why.
-    pub(crate) fn refused_of(&self, tenant: TenantId) -> impl Iterator<Item = (&'static str, RequestRefusal, u64)> {
-        let all =
-            self.refused.range((tenant, "", RequestRefusal::Command)..).take_while(move |((of, ..), _)| *of == tenant);
+    pub(crate) fn refused_of(
+        &self,
+        tenant: TenantId,
+    ) -> impl Iterator<Item = (&'static str, RequestRefusal, u64)> {
+        let all = self
+            .refused
+            .range((tenant, "", RequestRefusal::Command)..)
+            .take_while(move |((of, ..), _)| *of == tenant);
         all.map(|((_, op, reason), count)| (*op, *reason, *count))
     }
 
@@ -91,7 +104,10 @@ impl Counts {
     }
 
     /// Returns what was counted for a tenant, by the name of the operation.
-    pub(crate) fn of(&self, tenant: TenantId) -> impl Iterator<Item = (&'static str, &RequestCounts)> {
+    pub(crate) fn of(
+        &self,
+        tenant: TenantId,
+    ) -> impl Iterator<Item = (&'static str, &RequestCounts)> {
         self.answered
             .range((tenant, "")..)
             .take_while(move |((of, _), _)| *of == tenant)
@@ -105,9 +121,13 @@ mod tests {
 
     #[test]
     fn a_request_is_counted_in_the_bucket_of_its_duration() {
-        assert_eq!((BUCKETS[0], BUCKETS[1], BUCKETS[2], BUCKETS[18]), (10_000, 20_000, 50_000, 10_000_000_000));
+        assert_eq!(
+            (BUCKETS[0], BUCKETS[1], BUCKETS[2], BUCKETS[18]),
+            (10_000, 20_000, 50_000, 10_000_000_000)
+        );
         let mut counts = Counts::default();
-        let request = DiskRequest { operation: Operation::Read, offset: 0, length: 4096, fua: false, tag: 1 };
+        let request =
+            DiskRequest { operation: Operation::Read, offset: 0, length: 4096, fua: false, tag: 1 };
         let took = [0, 10_000, 10_001, 10_000_000_000, u64::MAX / 8];
         for nanos in took {
             counts.take(TenantId(1), &request, Ok(()), Nanos::new(nanos));
@@ -119,7 +139,12 @@ mod tests {
         assert_eq!((of.count, of.bytes, of.buckets[0], of.buckets[1]), (6, 5 * 4096, 3, 1));
         assert_eq!((of.buckets[18], of.buckets[19], of.errors.get("EIO")), (1, 1, Some(&1)));
         assert_eq!(counts.of(TenantId(0)).count(), 0);
-        counts.take(TenantId(1), &DiskRequest { operation: Operation::Cache, ..request }, Ok(()), Nanos::new(1));
+        counts.take(
+            TenantId(1),
+            &DiskRequest { operation: Operation::Cache, ..request },
+            Ok(()),
+            Nanos::new(1),
+        );
         let latency = counts.latency_of(|tenant| tenant == TenantId(1));
         assert_eq!((latency.total(), latency.percentile(1_000)), (6, 0));
         assert_eq!(counts.latency_of(|_| true).total(), 7);

@@ -41,7 +41,8 @@ struct All {
 
 impl Devices {
     pub(crate) fn new(memory: RequestMemory, log: Log) -> Self {
-        let (all, leaving, has_lost) = (RwLock::default(), Mutex::default(), AtomicBool::new(false));
+        let (all, leaving, has_lost) =
+            (RwLock::default(), Mutex::default(), AtomicBool::new(false));
         Self { all, leaving, has_lost, memory, log }
     }
 
@@ -66,7 +67,8 @@ impl Devices {
             });
             match opened {
                 Ok((device, alarm, said)) => {
-                    sender.send(Ok((alarm, device.kernel(), said))).is_err() || device.run(&received)
+                    sender.send(Ok((alarm, device.kernel(), said))).is_err()
+                        || device.run(&received)
                 }
                 Err(error) => {
                     // Without a server nobody asks.
@@ -75,7 +77,10 @@ impl Devices {
                 }
             }
         };
-        let thread = std::thread::Builder::new().name("device".into()).spawn(work).map_err(ServeError::Thread)?;
+        let thread = std::thread::Builder::new()
+            .name("device".into())
+            .spawn(work)
+            .map_err(ServeError::Thread)?;
         let (alarm, kernel, said) = opening.recv().map_err(|_| ServeError::Ended)??;
         let (name, has_failed) = (name.to_owned(), Arc::default());
         Ok((self.insert(DeviceHandle { name, kernel, messages, alarm, has_failed }, thread), said))
@@ -94,7 +99,9 @@ impl Devices {
     /// still has, writes back what is cached, and closes the device. Returns false if the thread
     /// has not ended after 10 s; it goes on, and the end of the server waits for it.
     pub fn remove(&self, number: usize) -> bool {
-        let Some((device, thread)) = self.all.write().expect(LOCK).devices.remove(&number) else { return true };
+        let Some((device, thread)) = self.all.write().expect(LOCK).devices.remove(&number) else {
+            return true;
+        };
         device.send(Message::Stop);
         let began = Instant::now();
         while !thread.is_finished() {
@@ -141,7 +148,10 @@ impl Devices {
         let all = self.all.read().expect(LOCK);
         let ended = all.devices.iter().filter(|(_, (_, thread))| thread.is_finished());
         let is_new = |device: &DeviceHandle| !device.has_failed.swap(true, Ordering::Relaxed);
-        ended.filter(|(_, (device, _))| is_new(device)).map(|(&number, (device, _))| (number, device.clone())).collect()
+        ended
+            .filter(|(_, (device, _))| is_new(device))
+            .map(|(&number, (device, _))| (number, device.clone()))
+            .collect()
     }
 
     /// Returns true if there are devices, and all of them are failed.
@@ -158,7 +168,8 @@ impl Devices {
             device.send(Message::Stop);
         }
         let leaving = std::mem::take(&mut *self.leaving.lock().expect(LOCK));
-        let threads = devices.into_values().map(|(device, thread)| (device.name, thread)).chain(leaving);
+        let threads =
+            devices.into_values().map(|(device, thread)| (device.name, thread)).chain(leaving);
         let is_whole = threads.fold(true, |is_whole, (name, thread)| {
             while !thread.is_finished() {
                 waits();
@@ -174,7 +185,12 @@ impl Devices {
         thread.join().unwrap_or_else(|_| {
             let message = format!("device {name}: its thread ended by a panic");
             let fields = [("device", Field::Text(name))];
-            (self.log)(&Record { level: Level::Error, target: "server", message: &message, fields: &fields });
+            (self.log)(&Record {
+                level: Level::Error,
+                target: "server",
+                message: &message,
+                fields: &fields,
+            });
             false
         })
     }

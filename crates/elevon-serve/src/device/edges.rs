@@ -22,7 +22,8 @@ impl<D: Disk> DeviceLoop<D> {
             if self.exclusion.is_idle() {
                 for client in self.clients.iter().flatten() {
                     let changes = client.complete_requests();
-                    let changes = changes.filter_map(|(index, pieces)| change_of(client, index, pieces, is_cached));
+                    let changes = changes
+                        .filter_map(|(index, pieces)| change_of(client, index, pieces, is_cached));
                     changes.filter(|other| other.id != change.id).for_each(|other| {
                         let begins = self.exclusion.enter(other);
                         debug_assert!(begins, "it has begun");
@@ -40,8 +41,8 @@ impl<D: Disk> DeviceLoop<D> {
     /// few that do. Otherwise it is looked at again once one of these has ended.
     pub(super) fn may_exclude(&mut self, task: TaskId, request: &DiskRequest) -> bool {
         let client = self.clients[task.index()].as_ref().expect("a client with a request");
-        let is_past_cache =
-            self.cache.is_some() && matches!(request.operation, Operation::Trim | Operation::WriteZeroes { .. });
+        let is_past_cache = self.cache.is_some()
+            && matches!(request.operation, Operation::Trim | Operation::WriteZeroes { .. });
         if (is_past_cache || Pieces::changes_parts(request, client.block))
             && !self.exclusion.has_room(client.charged.tenant)
         {
@@ -57,7 +58,11 @@ impl<D: Disk> DeviceLoop<D> {
         let mut begun = Vec::new();
         self.exclusion.leave(id, |id| begun.push(id));
         for (task, index) in begun {
-            self.clients[task.index()].as_mut().expect("a client with a request").requests.start(index);
+            self.clients[task.index()]
+                .as_mut()
+                .expect("a client with a request")
+                .requests
+                .start(index);
             self.enqueue(task);
         }
     }
@@ -79,13 +84,22 @@ fn change_of(client: &Client, index: usize, pieces: &Pieces, is_cached: bool) ->
 
 /// Takes the bytes that a part has read into its buffer: those of a READ stay there, and of a block
 /// that is changed in part those that it keeps are put to those that it gets.
-pub(super) fn take_read(disk: &mut impl Disk, task: TaskId, slot: u32, pieces: &Pieces, part: &Part) {
+pub(super) fn take_read(
+    disk: &mut impl Disk,
+    task: TaskId,
+    slot: u32,
+    pieces: &Pieces,
+    part: &Part,
+) {
     let Some(buffer) = disk.buffer(task, slot.into()) else { return };
     let block = ByteRange { start: part.at, end: part.at + part.length };
-    let in_buffer = |of: ByteRange| (of.start - block.start) as usize..(of.end - block.start) as usize;
+    let in_buffer =
+        |of: ByteRange| (of.start - block.start) as usize..(of.end - block.start) as usize;
     match pieces.request.operation {
         Operation::Read => {}
-        Operation::WriteZeroes { .. } => buffer[in_buffer(ByteRange::of(&pieces.request).within(block))].fill(0),
+        Operation::WriteZeroes { .. } => {
+            buffer[in_buffer(ByteRange::of(&pieces.request).within(block))].fill(0)
+        }
         _ => {
             for kept in ByteRange::of(&pieces.request).gaps(block) {
                 let Some(buffer) = disk.buffer(task, slot.into()) else { return };

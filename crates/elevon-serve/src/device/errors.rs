@@ -40,7 +40,13 @@ impl ErrorLog {
     }
 
     /// Logs a request that has failed.
-    pub(super) fn log_failed(&mut self, now: Instant, request: &DiskRequest, status: Status, owner: &Owner<'_>) {
+    pub(super) fn log_failed(
+        &mut self,
+        now: Instant,
+        request: &DiskRequest,
+        status: Status,
+        owner: &Owner<'_>,
+    ) {
         // What a device does not support is no error; a client is told.
         if status == Status::NotSupported {
             return;
@@ -57,8 +63,10 @@ impl ErrorLog {
         let (words, errno) = (status.log_words(), status.errno());
         let Owner { origin: Origin { connection, identity, export }, tenant } = owner;
         let (peer, whose) = (identity.who(), identity.who_with(export, tenant));
-        let message =
-            format!("device {}: {what}{place} failed: {words} (errno {errno}); it is of {whose}", self.device);
+        let message = format!(
+            "device {}: {what}{place} failed: {words} (errno {errno}); it is of {whose}",
+            self.device
+        );
         let fields = [
             ("device", Field::Text(&self.device)),
             ("export", Field::Text(export)),
@@ -102,7 +110,8 @@ impl ErrorLog {
     /// Says that the limits of tenants could not be lifted at the end.
     pub(super) fn limits_stay(&self, why: &str) {
         let device = &self.device;
-        let message = format!("device {device}: what its limits hold is waited for at the end: {why}");
+        let message =
+            format!("device {device}: what its limits hold is waited for at the end: {why}");
         self.error(&message, &[("device", Field::Text(device))]);
     }
 
@@ -148,8 +157,12 @@ impl ErrorLog {
     pub(super) fn log_untold(&mut self) {
         let untold = self.window.take_untold();
         if untold > 0 {
-            let message = format!("device {}: {} failed", self.device, counted(untold, "more request"));
-            self.error(&message, &[("device", Field::Text(&self.device)), ("count", Field::Number(untold))]);
+            let message =
+                format!("device {}: {} failed", self.device, counted(untold, "more request"));
+            self.error(
+                &message,
+                &[("device", Field::Text(&self.device)), ("count", Field::Number(untold))],
+            );
         }
     }
 

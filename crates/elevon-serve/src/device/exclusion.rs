@@ -45,7 +45,9 @@ impl Change {
     }
 
     fn conflicts(&self, other: &Self) -> bool {
-        let excludes = |one: &Self, other: &Self| one.exclusive.iter().flatten().any(|own| own.overlaps(other.blocks));
+        let excludes = |one: &Self, other: &Self| {
+            one.exclusive.iter().flatten().any(|own| own.overlaps(other.blocks))
+        };
         excludes(self, other) || excludes(other, self)
     }
 }
@@ -116,7 +118,9 @@ impl Exclusion {
             self.changes.range_mut(number..).for_each(|(_, other)| lets_go(other));
         } else {
             let later = self.excluding.range(number..);
-            later.for_each(|(later, _)| lets_go(self.changes.get_mut(later).expect("it is under way")));
+            later.for_each(|(later, _)| {
+                lets_go(self.changes.get_mut(later).expect("it is under way"))
+            });
         }
         if self.excluding.is_empty() {
             self.changes.clear();
@@ -146,7 +150,12 @@ mod tests {
     fn change(number: usize, bytes: ByteRange) -> Change {
         let mut edges = bytes.edges(BLOCK);
         let exclusive = [edges.next(), edges.next()];
-        Change { id: (TaskId(7), number), tenant: TenantId(0), blocks: bytes.outer(BLOCK), exclusive }
+        Change {
+            id: (TaskId(7), number),
+            tenant: TenantId(0),
+            blocks: bytes.outer(BLOCK),
+            exclusive,
+        }
     }
 
     /// Random requests: at no time do two run of which one has a block in part that the other
@@ -180,8 +189,14 @@ mod tests {
                 exclusion.leave(ended.id, |id| {
                     let at = waiting.iter().position(|change| change.id == id).expect("it waits");
                     let begun = waiting.remove(at);
-                    assert!(!running.iter().any(|other| other.conflicts(&begun)), "step {step}: {begun:?}");
-                    assert!(!waiting[..at].iter().any(|other| other.conflicts(&begun)), "step {step}: the order");
+                    assert!(
+                        !running.iter().any(|other| other.conflicts(&begun)),
+                        "step {step}: {begun:?}"
+                    );
+                    assert!(
+                        !waiting[..at].iter().any(|other| other.conflicts(&begun)),
+                        "step {step}: the order"
+                    );
                     running.push(begun);
                 });
                 let is_held = |change: &Change| {

@@ -34,7 +34,12 @@ pub(crate) enum Message {
         answer: Sender<Result<Vec<&'static str>, String>>,
     },
     /// Asks if these settings could be set so for a tenant.
-    Check { tenant: String, settings: Vec<Setting>, is_part: bool, answer: Sender<Result<(), String>> },
+    Check {
+        tenant: String,
+        settings: Vec<Setting>,
+        is_part: bool,
+        answer: Sender<Result<(), String>>,
+    },
     /// Makes these the rules of the device's faults.
     Faults { rules: Vec<String>, answer: Sender<Result<(), String>> },
     /// Makes the device as large as its disk is now, and answers with its bytes before and after

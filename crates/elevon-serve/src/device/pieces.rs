@@ -61,7 +61,8 @@ pub(crate) struct Pieces {
     /// export.
     blocks: ByteRange,
     /// The buffers of the parts of `blocks`, in order: of a WRITE all of them from the start, of a
-    /// READ those that were submitted. The bytes stay there from the socket to the device, or back.
+    /// READ those that were submitted. The bytes stay there from the socket to the device, or
+    /// back.
     slots: Vec<u32>,
     /// The buffers of the blocks that are changed in part, as long as they are needed.
     edge_slots: [Option<u32>; 2],
@@ -101,12 +102,22 @@ impl Pieces {
             Operation::Read => Work::Read,
             Operation::Write => Work::Write,
             Operation::Trim => Work::Plain(Op::Discard),
-            Operation::WriteZeroes { no_hole, .. } => zero(no_hole).map_or(Work::WriteZeroData, Work::Plain),
+            Operation::WriteZeroes { no_hole, .. } => {
+                zero(no_hole).map_or(Work::WriteZeroData, Work::Plain)
+            }
             Operation::Flush | Operation::Cache | Operation::BlockStatus { .. } => Work::Flush,
         };
         let span = ByteRange::of(&request);
-        let blocks = if matches!(work, Work::Read | Work::Write) { span.outer(block) } else { span.inner(block) };
-        let stage = if Self::edges_of(&request, block).next().is_some() { Stage::ReadEdges } else { Stage::Blocks };
+        let blocks = if matches!(work, Work::Read | Work::Write) {
+            span.outer(block)
+        } else {
+            span.inner(block)
+        };
+        let stage = if Self::edges_of(&request, block).next().is_some() {
+            Stage::ReadEdges
+        } else {
+            Stage::Blocks
+        };
         let flush_follows = request.fua && matches!(work, Work::Plain(_)) && !blocks.is_empty();
         let (edge_slots, submitted, parts, status) = ([None; 2], 0, 0, Status::Ok);
         let expected = Self::memory_needed(&request, block);
@@ -142,13 +153,21 @@ impl Pieces {
     pub(crate) fn given_slots(&self) -> impl Iterator<Item = (u32, u64)> {
         let of_edges = self.edge_slots.into_iter().flatten().map(|slot| (slot, self.block));
         let starts = (0..self.blocks.length()).step_by(PART as usize);
-        of_edges
-            .chain(self.slots.iter().zip(starts).map(|(&slot, start)| (slot, PART.min(self.blocks.length() - start))))
+        of_edges.chain(
+            self.slots
+                .iter()
+                .zip(starts)
+                .map(|(&slot, start)| (slot, PART.min(self.blocks.length() - start))),
+        )
     }
 
     /// Yields the blocks that a request changes in part. A trim leaves them as they are.
-    fn edges_of(request: &DiskRequest, block: u64) -> impl Iterator<Item = ByteRange> + Clone + use<> {
-        let has_some = matches!(request.operation, Operation::Write | Operation::WriteZeroes { .. });
+    fn edges_of(
+        request: &DiskRequest,
+        block: u64,
+    ) -> impl Iterator<Item = ByteRange> + Clone + use<> {
+        let has_some =
+            matches!(request.operation, Operation::Write | Operation::WriteZeroes { .. });
         has_some.then(|| ByteRange::of(request).edges(block)).into_iter().flatten()
     }
 
@@ -166,7 +185,9 @@ impl Pieces {
     /// export; `None` if it changes nothing.
     pub(crate) fn changed(&self) -> Option<ByteRange> {
         match self.request.operation {
-            Operation::Write | Operation::WriteZeroes { .. } => Some(ByteRange::of(&self.request).outer(self.block)),
+            Operation::Write | Operation::WriteZeroes { .. } => {
+                Some(ByteRange::of(&self.request).outer(self.block))
+            }
             Operation::Trim => Some(self.blocks),
             _ => None,
         }
@@ -176,8 +197,11 @@ impl Pieces {
     /// and for blocks that it changes in part.
     pub(crate) fn slots_needed(request: &DiskRequest, block: u64) -> usize {
         let has_payload = request.operation == Operation::Write;
-        let of_data =
-            if has_payload { ByteRange::of(request).outer(block).length().div_ceil(PART) as usize } else { 0 };
+        let of_data = if has_payload {
+            ByteRange::of(request).outer(block).length().div_ceil(PART) as usize
+        } else {
+            0
+        };
         of_data + Self::edges_of(request, block).count()
     }
 
@@ -235,8 +259,14 @@ impl Pieces {
     /// Returns the buffer of a part of the current stage, if it had one from the start.
     pub(crate) fn slot_of(&self, part: &Part) -> Option<u32> {
         match self.stage {
-            Stage::Blocks => self.has_slots().then(|| self.slots[((part.at - self.blocks.start) / PART) as usize]),
-            _ => self.edges().zip(self.edge_slots).find(|(edge, _)| edge.start == part.at).and_then(|(_, slot)| slot),
+            Stage::Blocks => self
+                .has_slots()
+                .then(|| self.slots[((part.at - self.blocks.start) / PART) as usize]),
+            _ => self
+                .edges()
+                .zip(self.edge_slots)
+                .find(|(edge, _)| edge.start == part.at)
+                .and_then(|(_, slot)| slot),
         }
     }
 
@@ -269,11 +299,15 @@ impl Pieces {
             let edge = self.edges().nth(self.submitted as usize).expect("there is a next part");
             self.submitted += 1;
             self.parts += 1;
-            let (op, fua) =
-                if self.stage == Stage::ReadEdges { (Op::Read, false) } else { (Op::Write, self.request.fua) };
+            let (op, fua) = if self.stage == Stage::ReadEdges {
+                (Op::Read, false)
+            } else {
+                (Op::Write, self.request.fua)
+            };
             return Some(Part { op, at: edge.start, length: edge.length(), fua });
         }
-        let (at, left) = (self.blocks.start + self.submitted, self.blocks.length() - self.submitted);
+        let (at, left) =
+            (self.blocks.start + self.submitted, self.blocks.length() - self.submitted);
         let part = match self.work {
             Work::Flush => Part { op: Op::Flush, at: 0, length: 0, fua: false },
             Work::Read => Part { op: Op::Read, at, length: left.min(PART), fua: false },
@@ -343,7 +377,8 @@ impl Pieces {
     /// nothing remains to be done.
     fn end_stage(&mut self) -> bool {
         let writes_edges = self.stage == Stage::ReadEdges && self.work != Work::Write;
-        (self.stage, self.submitted) = (if writes_edges { Stage::WriteEdges } else { Stage::Blocks }, 0);
+        (self.stage, self.submitted) =
+            (if writes_edges { Stage::WriteEdges } else { Stage::Blocks }, 0);
         !self.has_next()
     }
 

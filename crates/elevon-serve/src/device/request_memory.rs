@@ -43,7 +43,11 @@ struct Amounts {
 
 impl RequestMemory {
     pub(crate) fn new(limit: Bytes) -> Self {
-        let all = Amounts { limit: limit.get().into(), taken: AtomicU64::new(0), waits: AtomicU64::new(0) };
+        let all = Amounts {
+            limit: limit.get().into(),
+            taken: AtomicU64::new(0),
+            waits: AtomicU64::new(0),
+        };
         Self { all: Arc::new(all), of_tenant: Arc::default() }
     }
 
@@ -245,7 +249,11 @@ mod tests {
         let of_one = memory.for_tenant();
         let mut greedy: Vec<Holding> = (0..100).map(|_| Holding::new(of_one.clone(), 1)).collect();
         while greedy.iter_mut().any(|holding| holding.expect(MIB)) {}
-        assert!((54 * MIB..=56 * MIB).contains(&memory.taken()), "7 of 8 parts: {}", memory.taken());
+        assert!(
+            (54 * MIB..=56 * MIB).contains(&memory.taken()),
+            "7 of 8 parts: {}",
+            memory.taken()
+        );
         let mut other = Holding::new(memory.for_tenant(), 1);
         assert!(other.expect(4 * MIB) && !other.expect(4 * MIB));
         drop((greedy, other));

@@ -90,7 +90,8 @@ mod tests {
     fn share(clients: [u32; 2], takes: [Nanos; 2], turns: u32) -> [Nanos; 2] {
         let (mut rounds, mut got) = (Rounds::default(), [Nanos::ZERO; 2]);
         for (tenant, count) in (0..).zip(clients) {
-            (0..count).for_each(|client| rounds.push(TenantId(tenant), TaskId(tenant * 1000 + client)));
+            (0..count)
+                .for_each(|client| rounds.push(TenantId(tenant), TaskId(tenant * 1000 + client)));
         }
         for _ in 0..turns {
             let (tenant, client) = rounds.pop().expect("all have something to do");
@@ -105,9 +106,14 @@ mod tests {
     #[test]
     fn tenants_share_the_thread_whatever_their_clients_ask_for() {
         let [us, ms] = [Nanos::from_micros(5), Nanos::from_millis(2)];
-        for (clients, takes) in [([1, 900], [us, us]), ([1, 1], [us, ms]), ([3, 200], [us, ms]), ([900, 1], [ms, us])] {
+        for (clients, takes) in
+            [([1, 900], [us, us]), ([1, 1], [us, ms]), ([3, 200], [us, ms]), ([900, 1], [ms, us])]
+        {
             let [a, b] = share(clients, takes, 40_000).map(Nanos::get);
-            assert!(a.abs_diff(b) <= 2 * ms.get(), "{clients:?} clients that take {takes:?}: {a} and {b}");
+            assert!(
+                a.abs_diff(b) <= 2 * ms.get(),
+                "{clients:?} clients that take {takes:?}: {a} and {b}"
+            );
         }
     }
 

@@ -78,7 +78,10 @@ impl<D: Disk> DeviceLoop<D> {
                         return;
                     }
                     // What takes the thread of the device longer than any other request does.
-                    let is_long = matches!(request.operation, Operation::Cache | Operation::BlockStatus { .. });
+                    let is_long = matches!(
+                        request.operation,
+                        Operation::Cache | Operation::BlockStatus { .. }
+                    );
                     steps += if is_long { STEPS_A_TURN } else { 0 };
                 }
                 Some(Intake::Request) => {
@@ -102,7 +105,9 @@ impl<D: Disk> DeviceLoop<D> {
         match step {
             Step::Continue => {}
             Step::More => return false,
-            Step::Refused { operation, reason } => self.counts.refuse(client.charged.tenant, operation, reason),
+            Step::Refused { operation, reason } => {
+                self.counts.refuse(client.charged.tenant, operation, reason)
+            }
             Step::Request(request) => client.state.hold(request),
             Step::Leave => client.take_leave(),
             Step::Fail(error) => client.close(Some(error)),
@@ -116,7 +121,10 @@ impl<D: Disk> DeviceLoop<D> {
         if !client.buffers.exist() {
             if let Err(error) = self.engine.backend_mut().make_buffers(task, BUFFERS, PART) {
                 // Others have theirs.
-                client.close(Some(io::Error::new(error.kind(), format!("no memory for its buffers: {error}"))));
+                client.close(Some(io::Error::new(
+                    error.kind(),
+                    format!("no memory for its buffers: {error}"),
+                )));
                 return true;
             }
             client.buffers.add();
@@ -136,7 +144,8 @@ impl<D: Disk> DeviceLoop<D> {
             // Without a page cache there is none that a range could be read into.
             Operation::Cache => {
                 if let Some(cache) = &mut self.cache {
-                    let blocks = ByteRange::of(request).outer(client.block).moved(client.charged.base);
+                    let blocks =
+                        ByteRange::of(request).outer(client.block).moved(client.charged.base);
                     cache.read_ahead(task, blocks.start, blocks.length());
                 }
                 self.answer_at_once(task, request);
@@ -187,7 +196,9 @@ impl<D: Disk> DeviceLoop<D> {
     /// Gives back the memory of the buffers of a client that are not in use.
     fn empty_unused(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
-        client.empty_unused().for_each(|slot| self.engine.backend_mut().empty_buffer(task, slot.into()));
+        client
+            .empty_unused()
+            .for_each(|slot| self.engine.backend_mut().empty_buffer(task, slot.into()));
     }
 
     /// Takes back what no client uses now, and looks at the requests that wait for memory.
@@ -254,7 +265,11 @@ impl<D: Disk> DeviceLoop<D> {
                     let pieces = client.requests.get(payload.index);
                     self.slots.extend(pieces.slot_bytes(task, payload.received));
                 }
-                self.engine.backend_mut().host().expect("it has the socket").receive(socket, input, &self.slots);
+                self.engine.backend_mut().host().expect("it has the socket").receive(
+                    socket,
+                    input,
+                    &self.slots,
+                );
             }
             Line::Threads { reader, .. } => {
                 if let Err(unsent) = reader.send(input) {
@@ -279,9 +294,15 @@ impl<D: Disk> DeviceLoop<D> {
                 let has_hung_up = match &client.line {
                     Line::Ring(socket) => {
                         let socket = *socket;
-                        self.engine.backend_mut().host().expect("it has the socket").has_hung_up(socket)
+                        self.engine
+                            .backend_mut()
+                            .host()
+                            .expect("it has the socket")
+                            .has_hung_up(socket)
                     }
-                    Line::Threads { socket, .. } => socket.as_deref().is_some_and(elevon_host::has_hung_up),
+                    Line::Threads { socket, .. } => {
+                        socket.as_deref().is_some_and(elevon_host::has_hung_up)
+                    }
                 };
                 if has_hung_up {
                     self.abandon(task, io::ErrorKind::BrokenPipe.into());
@@ -316,9 +337,11 @@ impl<D: Disk> DeviceLoop<D> {
         client.close(None);
         let has_replies = client.replies.are_on_their_way() || !client.replies.next.is_empty();
         let waits = client.requests.count() > 0 || has_replies;
-        if let (Line::Ring(socket), true) = (&client.line, waits && client.state.was_asked_to_end()) {
+        if let (Line::Ring(socket), true) = (&client.line, waits && client.state.was_asked_to_end())
+        {
             let socket = *socket;
-            let copy = self.engine.backend_mut().host().and_then(|host| host.clone_socket(socket).ok());
+            let copy =
+                self.engine.backend_mut().host().and_then(|host| host.clone_socket(socket).ok());
             copy.into_iter().for_each(line::drain);
         }
         self.enqueue(task);
@@ -421,7 +444,9 @@ impl<D: Disk> DeviceLoop<D> {
                 let mut freed = Vec::new();
                 client.replies.next.gather_into(&mut outgoing, |slot, bytes| {
                     if let Some(buffer) = self.engine.backend_mut().buffer(task, slot.token) {
-                        bytes.extend_from_slice(&buffer[slot.start as usize..][..slot.length as usize]);
+                        bytes.extend_from_slice(
+                            &buffer[slot.start as usize..][..slot.length as usize],
+                        );
                     }
                     freed.push(slot.token as u32);
                 });
@@ -476,7 +501,9 @@ impl<D: Disk> DeviceLoop<D> {
             if client.idles() {
                 client.remove_buffers();
                 // What was received into takes memory as well.
-                if let (Line::Ring(socket), Some(host)) = (&client.line, self.engine.backend_mut().host()) {
+                if let (Line::Ring(socket), Some(host)) =
+                    (&client.line, self.engine.backend_mut().host())
+                {
                     host.cancel_receive(*socket);
                 }
                 give_back(self.engine.backend_mut(), TaskId(index as u32));
@@ -513,7 +540,12 @@ impl<D: Disk> DeviceLoop<D> {
         }
         match client.line {
             Line::Ring(socket) => {
-                let socket = self.engine.backend_mut().host().expect("it has the socket").remove_socket(socket);
+                let socket = self
+                    .engine
+                    .backend_mut()
+                    .host()
+                    .expect("it has the socket")
+                    .remove_socket(socket);
                 line::close(socket, client.left);
             }
             Line::Threads { writer, .. } => {

@@ -33,7 +33,8 @@ impl KnownTenant {
     /// both set is refused if `io.max` is exact, as in a configuration: both then set the same
     /// limit.
     fn check(&self, stack: &Stack, setting: &Setting) -> Result<(), String> {
-        let conflict = self.in_force.limited_by_other(setting).filter(|_| stack.config().exact_io_max);
+        let conflict =
+            self.in_force.limited_by_other(setting).filter(|_| stack.config().exact_io_max);
         conflict.map_or(Ok(()), |rate| {
             let (path, rate) = (&self.path, rate.name());
             Err(format!(
@@ -51,7 +52,12 @@ impl Tenants {
             in_force: InForce::of(&tenant.settings),
             is_listed: true,
         };
-        let by_path = plan.tenants.iter().zip(1..).map(|(tenant, id)| (tenant.path.clone(), TenantId(id))).collect();
+        let by_path = plan
+            .tenants
+            .iter()
+            .zip(1..)
+            .map(|(tenant, id)| (tenant.path.clone(), TenantId(id)))
+            .collect();
         Self { known: plan.tenants.iter().map(known).collect(), by_path }
     }
 
@@ -69,7 +75,13 @@ impl Tenants {
     }
 
     /// Returns without an error if [`Self::take`] can apply settings of a tenant.
-    pub(super) fn check(&self, stack: &Stack, tenant: TenantId, new: &[Setting], is_part: bool) -> Result<(), String> {
+    pub(super) fn check(
+        &self,
+        stack: &Stack,
+        tenant: TenantId,
+        new: &[Setting],
+        is_part: bool,
+    ) -> Result<(), String> {
         let Some(mut known) = self.get(tenant).cloned() else { return Ok(()) };
         for setting in new {
             known.check(stack, setting)?;
@@ -93,7 +105,8 @@ impl Tenants {
         self.check(stack, tenant, new, is_part)?;
         for setting in new {
             let known = self.get(tenant).filter(|_| !is_part);
-            let whole = known.map_or_else(|| vec![*setting], |known| known.in_force.replace(setting));
+            let whole =
+                known.map_or_else(|| vec![*setting], |known| known.in_force.replace(setting));
             self.set(stack, settings, now, tenant, &whole)?;
         }
         Ok(())
@@ -112,7 +125,8 @@ impl Tenants {
         for setting in new {
             self.get(tenant).map_or(Ok(()), |known| known.check(stack, setting))?;
             settings.apply(stack, now, tenant, setting).map_err(|error| error.to_string())?;
-            if let Some(known) = tenant.index().checked_sub(1).and_then(|at| self.known.get_mut(at)) {
+            if let Some(known) = tenant.index().checked_sub(1).and_then(|at| self.known.get_mut(at))
+            {
                 known.in_force.take(setting);
             }
         }
@@ -133,9 +147,12 @@ impl Tenants {
             let id = match self.find(&tenant.path) {
                 Some(id) => id,
                 None => {
-                    let parent = tenant.path.rsplit_once('/').and_then(|(parent, _)| self.find(parent));
+                    let parent =
+                        tenant.path.rsplit_once('/').and_then(|(parent, _)| self.find(parent));
                     let parent = parent.unwrap_or(TenantId(0));
-                    let id = settings.add_tenant(stack, now, parent).map_err(|error| error.to_string())?;
+                    let id = settings
+                        .add_tenant(stack, now, parent)
+                        .map_err(|error| error.to_string())?;
                     let (path, in_force) = (tenant.path.clone(), InForce::default());
                     self.known.push(KnownTenant { path: path.clone(), in_force, is_listed: true });
                     self.by_path.insert(path, TenantId(self.known.len() as u32));
@@ -144,7 +161,8 @@ impl Tenants {
             };
             let old = self.known[id.index() - 1].in_force;
             let changes = old.changes(&InForce::of(&tenant.settings));
-            self.set(stack, settings, now, id, &changes).map_err(|error| format!("tenant {}: {error}", tenant.path))?;
+            self.set(stack, settings, now, id, &changes)
+                .map_err(|error| format!("tenant {}: {error}", tenant.path))?;
             ids.push(id);
         }
         // What the list no longer has loses its settings.
@@ -162,7 +180,12 @@ impl Tenants {
 
     /// Returns every tenant with its figures until now. One that is not listed is told as removed
     /// once it has nothing in flight, and neither it nor one below it is among those `in_use`.
-    pub(super) fn view(&self, stack: &mut Stack, now: Instant, in_use: &[TenantId]) -> Vec<TenantResult> {
+    pub(super) fn view(
+        &self,
+        stack: &mut Stack,
+        now: Instant,
+        in_use: &[TenantId],
+    ) -> Vec<TenantResult> {
         stack.settle_waits(now);
         let control = stack.control();
         let sources = TenantFigures {

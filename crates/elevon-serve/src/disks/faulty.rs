@@ -103,7 +103,9 @@ impl<D: Disk> FaultyDisk<D> {
     /// Ends a command that has ended on the disk and beside it.
     fn end_if_both(&mut self, request: u32) {
         let Some(flight) = self.flights.get(&request) else { return };
-        let Flight { command, is_sent, of_rules: Some(of_rules), of_disk } = *flight else { return };
+        let Flight { command, is_sent, of_rules: Some(of_rules), of_disk } = *flight else {
+            return;
+        };
         if is_sent && of_disk.is_none() {
             return;
         }
@@ -131,7 +133,8 @@ impl<D: Disk> Driver for FaultyDisk<D> {
             refused => return refused,
         }
         let is_sent = self.rules.is_carried_out(command);
-        let accept = if is_sent { self.disk.queue_command(now, command, pieces) } else { Accept::Ok };
+        let accept =
+            if is_sent { self.disk.queue_command(now, command, pieces) } else { Accept::Ok };
         if accept == Accept::Ok {
             let flight = Flight { command: *command, is_sent, of_rules: None, of_disk: None };
             self.flights.insert(command.request.0, flight);
@@ -162,13 +165,20 @@ impl<D: Disk> Driver for FaultyDisk<D> {
     }
 
     fn handle_timeout(&mut self, now: Instant, command: &Command) -> TimeoutAction {
-        let flight = self.flights.get(&command.request.0).filter(|flight| flight.command.sequence == command.sequence);
+        let flight = self
+            .flights
+            .get(&command.request.0)
+            .filter(|flight| flight.command.sequence == command.sequence);
         let action = match flight {
-            Some(Flight { is_sent: false, .. }) if self.rules.abort(self.reached.max(now), command) => {
+            Some(Flight { is_sent: false, .. })
+                if self.rules.abort(self.reached.max(now), command) =>
+            {
                 TimeoutAction::Aborted
             }
             // It ends late, or once the disk has ended it.
-            Some(Flight { is_sent: false, .. } | Flight { of_disk: Some(_), .. }) => TimeoutAction::ResetTimer,
+            Some(Flight { is_sent: false, .. } | Flight { of_disk: Some(_), .. }) => {
+                TimeoutAction::ResetTimer
+            }
             Some(_) | None => self.disk.handle_timeout(now, command),
         };
         if action == TimeoutAction::Aborted {
@@ -305,8 +315,11 @@ impl<D: Disk> Disk for FaultyDisk<D> {
     fn set_faults(&mut self, rules: &[String]) -> Result<(), String> {
         let texts = rules;
         let rules = rules_of(texts, self.size)?;
-        if let Some((text, _)) = texts.iter().zip(&rules).find(|(_, rule)| rule.needs_simulation()) {
-            return Err(format!("{text}: needs a simulated device; on this one commands can fail or end late"));
+        if let Some((text, _)) = texts.iter().zip(&rules).find(|(_, rule)| rule.needs_simulation())
+        {
+            return Err(format!(
+                "{text}: needs a simulated device; on this one commands can fail or end late"
+            ));
         }
         let now = self.disk.now();
         self.decide(now);

@@ -41,7 +41,10 @@ impl SparseBytes {
     pub(crate) fn write(&mut self, at: u64, mut from: &[u8]) {
         for (chunk, start, bytes) in parts(at, from.len() as u64) {
             let (part, rest) = from.split_at(bytes);
-            let chunk = self.chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK as usize].into_boxed_slice());
+            let chunk = self
+                .chunks
+                .entry(chunk)
+                .or_insert_with(|| vec![0; CHUNK as usize].into_boxed_slice());
             chunk[start..start + bytes].copy_from_slice(part);
             from = rest;
         }
@@ -55,7 +58,8 @@ impl SparseBytes {
             let mut after = inside.split_off(&last);
             self.chunks.append(&mut after);
         }
-        let (head, tail) = if first <= last { (first * CHUNK - at, (at + length) % CHUNK) } else { (length, 0) };
+        let (head, tail) =
+            if first <= last { (first * CHUNK - at, (at + length) % CHUNK) } else { (length, 0) };
         for (at, length) in [(at, head), (at + length - tail, tail)] {
             for (chunk, start, bytes) in parts(at, length) {
                 if let Some(chunk) = self.chunks.get_mut(&chunk) {

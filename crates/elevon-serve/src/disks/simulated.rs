@@ -70,7 +70,8 @@ impl Clock for RealClock {
 
     fn wait(&mut self, until: Option<Instant>) -> bool {
         let now = self.now();
-        self.alarm.wait(until.map_or(MAX_WAIT, |until| Duration::from_nanos(until.since(now).get())));
+        self.alarm
+            .wait(until.map_or(MAX_WAIT, |until| Duration::from_nanos(until.since(now).get())));
         true
     }
 
@@ -179,7 +180,9 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
                     slots.for_each_part(piece, skip, length, |buffer| {
                         bytes.read(at, buffer);
                         at += buffer.len() as u64;
-                        if let (true, Some(byte)) = (std::mem::take(&mut is_rotten), buffer.first_mut()) {
+                        if let (true, Some(byte)) =
+                            (std::mem::take(&mut is_rotten), buffer.first_mut())
+                        {
                             *byte ^= 1;
                         }
                     });
@@ -189,7 +192,9 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
                     bytes.write(at, part);
                     at += part.len() as u64;
                 }),
-                Some(Op::Discard | Op::SecureErase | Op::WriteZeroes) => self.bytes.clear(at, length),
+                Some(Op::Discard | Op::SecureErase | Op::WriteZeroes) => {
+                    self.bytes.clear(at, length)
+                }
                 _ => {}
             }
         }
@@ -218,7 +223,9 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     fn end(&mut self, completion: Completion) -> Completion {
         self.carry_out(&completion);
         let flight = self.flights.get(completion.request.index());
-        let command = flight.and_then(|flight| flight.command).filter(|of| of.sequence == completion.sequence);
+        let command = flight
+            .and_then(|flight| flight.command)
+            .filter(|of| of.sequence == completion.sequence);
         let settled = command.map(|command| self.promises.settle(&command, completion.status));
         Completion { status: settled.unwrap_or(completion.status), ..completion }
     }
@@ -239,7 +246,8 @@ impl<D: Device, C: Clock> Driver for SimulatedDisk<D, C> {
             flight.pieces.clear();
             pieces.for_each(&mut |piece| flight.pieces.push(piece));
             (flight.sequence, flight.op) = (Some(command.sequence), Some(command.op));
-            (flight.silent, flight.first, flight.moved) = (silent, command.sector.byte_offset().get(), 0);
+            (flight.silent, flight.first, flight.moved) =
+                (silent, command.sector.byte_offset().get(), 0);
             #[cfg(test)]
             if command.op != Op::Read {
                 self.keep(command);

@@ -100,11 +100,18 @@ impl Slots {
 
     /// Calls `each` with the bytes of a piece from `skip` on, `length` of them, in order: at once,
     /// or frame by frame.
-    pub(crate) fn for_each_part(&mut self, piece: &Piece, skip: u64, length: u64, mut each: impl FnMut(&mut [u8])) {
+    pub(crate) fn for_each_part(
+        &mut self,
+        piece: &Piece,
+        skip: u64,
+        length: u64,
+        mut each: impl FnMut(&mut [u8]),
+    ) {
         let (mut at, mut left) = ((piece.offset + skip) as usize, length as usize);
         let bio = match Token::decode(piece.token) {
             Token::Job(slot) => {
-                let buffer = self.slot(piece.task, slot.into()).expect("a command in flight has a buffer");
+                let buffer =
+                    self.slot(piece.task, slot.into()).expect("a command in flight has a buffer");
                 return each(&mut buffer[at..at + left]);
             }
             Token::Cache(bio) => bio,
@@ -145,7 +152,9 @@ mod tests {
         let (token, sector) = (Token::Cache(5).encode(), Sector::ZERO);
         let piece = Piece { task, token, offset: 512, len: 2 * PAGE_SIZE - 512, sector };
         let mut parts = Vec::new();
-        slots.for_each_part(&piece, 3000, 1000, |part| parts.push((part.len(), part[0], part[part.len() - 1])));
+        slots.for_each_part(&piece, 3000, 1000, |part| {
+            parts.push((part.len(), part[0], part[part.len() - 1]))
+        });
         assert_eq!(parts, [(584, 0, 7), (416, 0, 0)]);
         slots.for_each_part(&piece, 3584, 4096, |part| part.fill(9));
         slots.carry_out(&copy(1, 0, 4096, Way::ToCall));

@@ -125,7 +125,11 @@ impl Upstream {
     /// # Errors
     /// The server is not there, or does not open the export, or its blocks are larger, or it takes
     /// less than a page at a time.
-    pub fn open(address: &UpstreamAddress, largest_blocks: u32, interrupt: Interrupt) -> Result<Self, UpstreamError> {
+    pub fn open(
+        address: &UpstreamAddress,
+        largest_blocks: u32,
+        interrupt: Interrupt,
+    ) -> Result<Self, UpstreamError> {
         let mut clock = RealClock::new().map_err(UpstreamError::Machine)?;
         let alarm = clock.alarm().map_err(UpstreamError::Machine)?;
         let (link, remote, answers, notes) = Link::open(address.clone(), alarm)?;
@@ -141,7 +145,8 @@ impl Upstream {
             return Err(UpstreamError::Small { export, bytes: size, block });
         }
         let tail = size % u64::from(block);
-        let note = format!("{export}: its last {tail} bytes fill no block of {block} and are left alone");
+        let note =
+            format!("{export}: its last {tail} bytes fill no block of {block} and are left alone");
         let notes = notes.into_iter().chain((tail > 0).then_some(note)).collect();
         Ok(Self {
             clock,
@@ -203,7 +208,8 @@ impl Upstream {
         QueueLimits {
             logical_block_size: block.min(PAGE_SIZE as u32),
             physical_block_size: preferred.min(4096).max(block),
-            max_hw_sectors: Bytes::new(u64::from(payload.min(elevon_nbd::Export::PAYLOAD))).sectors_floor(),
+            max_hw_sectors: Bytes::new(u64::from(payload.min(elevon_nbd::Export::PAYLOAD)))
+                .sectors_floor(),
             max_segments: 1024,
             max_segment_size: u32::MAX,
             seg_boundary_mask: u64::MAX,
@@ -310,7 +316,8 @@ impl Driver for Upstream {
         if command.op == Op::Write {
             payload.reserve_exact(command.bytes.get() as usize);
             for piece in &all {
-                self.slots.for_each_part(piece, 0, piece.len, |part| payload.extend_from_slice(part));
+                self.slots
+                    .for_each_part(piece, 0, piece.len, |part| payload.extend_from_slice(part));
             }
         }
         let is_flush = command.op == Op::Flush;
@@ -320,11 +327,18 @@ impl Driver for Upstream {
             offset: if is_flush { 0 } else { command.sector.byte_offset().get() },
             length: if is_flush { 0 } else { command.bytes.get() as u32 },
             // Nothing else makes a change durable if there is no FLUSH.
-            fua: self.remote.fua && (command.flags.contains(Flags::FUA) || !self.remote.flush) && is_change,
+            fua: self.remote.fua
+                && (command.flags.contains(Flags::FUA) || !self.remote.flush)
+                && is_change,
             payload: Arc::new(payload),
         });
-        let flight =
-            Flight { command: *command, pieces: all, held, answered: self.unflushed.last(), is_overdue: false };
+        let flight = Flight {
+            command: *command,
+            pieces: all,
+            held,
+            answered: self.unflushed.last(),
+            is_overdue: false,
+        };
         self.flights.insert(command.sequence, flight);
         if is_flush && !self.remote.flush {
             // What it answers is durable.
@@ -343,7 +357,9 @@ impl Driver for Upstream {
     /// A server that does not answer is as good as none: the connection is cut. The request has had
     /// its time, and is not sent again.
     fn handle_timeout(&mut self, _now: Instant, command: &Command) -> TimeoutAction {
-        if let Some(flight) = self.flights.get_mut(&command.sequence).filter(|flight| flight.held.is_sent) {
+        if let Some(flight) =
+            self.flights.get_mut(&command.sequence).filter(|flight| flight.held.is_sent)
+        {
             flight.is_overdue = true;
             self.link.disconnect();
         }
@@ -371,13 +387,21 @@ impl Backend for Upstream {
             if let Some(sequence) = self.failed.pop_front() {
                 let flight = self.flights.remove(&sequence).expect("it has not ended");
                 let is_done = flight.command.op == Op::Flush && !self.remote.flush;
-                return Some(if is_done { self.end(&flight, Status::Ok, &[]) } else { self.fail(&flight) });
+                return Some(if is_done {
+                    self.end(&flight, Status::Ok, &[])
+                } else {
+                    self.fail(&flight)
+                });
             }
             match self.answers.try_recv().ok()? {
                 Answer::Of { cookie, status, extents, .. } if cookie & QUESTION != 0 => {
                     if self.questions.remove(&cookie).is_some() {
                         let block = self.block().into();
-                        let found = if status.is_ok() { Ok(allocation::aligned(&extents, block)) } else { Err(status) };
+                        let found = if status.is_ok() {
+                            Ok(allocation::aligned(&extents, block))
+                        } else {
+                            Err(status)
+                        };
                         self.found.push_back((cookie, found));
                     }
                 }
@@ -440,7 +464,8 @@ impl Disk for Upstream {
         self.next_question += 1;
         let length = bytes.min(STATUS) as u32;
         let request = NbdCommand::BlockStatus { one: false };
-        let held = Held::new(Change { request, offset, length, fua: false, payload: Arc::default() });
+        let held =
+            Held::new(Change { request, offset, length, fua: false, payload: Arc::default() });
         self.questions.insert(cookie, Question { asked: self.clock.now(), held });
         self.ask_or_hold(cookie);
         Allocation::Asked(cookie)

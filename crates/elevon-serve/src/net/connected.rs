@@ -73,14 +73,19 @@ impl Connected {
         let is_peer = match &self.client.peer {
             Peer::Unknown => false,
             Peer::Address(address) => {
-                whom.strip_prefix("tcp:").unwrap_or(whom) == address.to_string() || whom == address.ip().to_string()
+                whom.strip_prefix("tcp:").unwrap_or(whom) == address.to_string()
+                    || whom == address.ip().to_string()
             }
             Peer::Process(process) => whom == format!("pid:{}", process.pid),
         };
         let is_name = self.client.names.iter().any(|name| name.eq_ignore_ascii_case(whom));
         let whom_alone = [whom.to_owned()];
         let is_number = whom.parse() == Ok(self.number);
-        is_number || is_peer || is_name || self.has_open(&whom_alone) || is_owner(&whom_alone, &self.client.peer)
+        is_number
+            || is_peer
+            || is_name
+            || self.has_open(&whom_alone)
+            || is_owner(&whom_alone, &self.client.peer)
     }
 }
 

@@ -20,8 +20,8 @@ pub struct PoolPart {
 pub struct ExportedDisk {
     /// Bytes: a multiple of [`Self::block`].
     pub size: u64,
-    /// Offsets and lengths of requests of a client that asks for block sizes are multiples of it: a
-    /// power of two up to 64 KiB.
+    /// Offsets and lengths of requests of a client that asks for block sizes are multiples of it:
+    /// a power of two up to 64 KiB.
     pub block: u32,
     /// The size in bytes at which requests are served best: a power of two, at least 512 and
     /// [`Self::block`].
@@ -121,7 +121,12 @@ impl ServedExport {
         Self {
             name: export.name,
             device: export.device,
-            charged: Charged { tenant: export.tenant, ioprio: export.ioprio, base, size: export.disk.size },
+            charged: Charged {
+                tenant: export.tenant,
+                ioprio: export.ioprio,
+                base,
+                size: export.disk.size,
+            },
             tenant_path: export.tenant_path,
             part: export.part,
             disk: export.disk,
@@ -168,7 +173,11 @@ pub(crate) enum NotOpened {
 
 /// Returns the export of a name among those that a client may open. The empty name is that of the
 /// first, unless one has it.
-pub(crate) fn find<'a>(exports: &'a [ServedExport], name: &str, client: &Identity) -> Option<&'a ServedExport> {
+pub(crate) fn find<'a>(
+    exports: &'a [ServedExport],
+    name: &str,
+    client: &Identity,
+) -> Option<&'a ServedExport> {
     let open = || exports.iter().filter(|export| export.is_for(client));
     open().find(|export| export.name == name).or_else(|| open().next().filter(|_| name.is_empty()))
 }

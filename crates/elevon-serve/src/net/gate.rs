@@ -26,7 +26,12 @@ pub(crate) trait Gate: Send + Sync {
     ///
     /// # Errors
     /// Why it does not.
-    fn open(&self, connection: u32, export: &str, client: &Arc<Identity>) -> Result<ServedExport, NotOpened>;
+    fn open(
+        &self,
+        connection: u32,
+        export: &str,
+        client: &Arc<Identity>,
+    ) -> Result<ServedExport, NotOpened>;
 
     /// Gives a connection to the device of its export. A device that was removed or has ended
     /// meanwhile drops it, which ends it.

@@ -113,7 +113,8 @@ impl Line {
         let speaks = writer.clone();
         std::thread::Builder::new().name("write".into()).spawn(move || writes.run(&to_write))?;
         let last = Arc::new(LastBytes::new());
-        let inlet = Inlet { socket: Arc::clone(&socket), protected: incoming, last: Arc::clone(&last) };
+        let inlet =
+            Inlet { socket: Arc::clone(&socket), protected: incoming, last: Arc::clone(&last) };
         let reads = Reads { number, inlet, report, speaks };
         let line = Self::Threads { reader, writer, socket: Some(socket), last };
         std::thread::Builder::new().name("read".into()).spawn(move || reads.run(&to_read))?;

@@ -51,7 +51,9 @@ impl FromStr for Address {
                 Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
                     Ok(Self::Tcp(place.to_owned()))
                 }
-                Some((host, port)) if !host.is_empty() && !port.is_empty() && !port.ends_with(']') => {
+                Some((host, port))
+                    if !host.is_empty() && !port.is_empty() && !port.ends_with(']') =>
+                {
                     Err(AddressError::Port)
                 }
                 _ => Err(AddressError::NoPort),
@@ -67,12 +69,15 @@ impl Address {
     /// # Errors
     /// As [`Self::from_str`], with the advice for metrics.
     pub fn of_metrics(text: &str) -> Result<Self, AddressError> {
-        text.parse().map_err(|error| if error == AddressError::NoPort { AddressError::NoMetricsPort } else { error })
+        text.parse().map_err(|error| {
+            if error == AddressError::NoPort { AddressError::NoMetricsPort } else { error }
+        })
     }
 }
 
 /// What stands for itself in an NBD URI, in the name of an export and in the path of a socket.
-const PLAIN: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+const PLAIN: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 impl Address {
     /// Returns the URI of an export here, as clients of NBD take it. `scheme` is `nbd` or `nbds`.
@@ -148,9 +153,11 @@ impl Listener {
         match address {
             Address::Tcp(place) => TcpListener::bind(place.as_str()).map(Self::Tcp),
             Address::Unix(path) => {
-                let is_socket = std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
+                let is_socket =
+                    std::fs::symlink_metadata(path).is_ok_and(|file| file.file_type().is_socket());
                 // Any other error may be that of a server that is there.
-                let is_refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
+                let is_refused =
+                    |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
                 if is_socket && elevon_host::connect_unix(path, PROBE).is_err_and(is_refused) {
                     std::fs::remove_file(path)?;
                 }
@@ -246,7 +253,9 @@ impl Socket {
     /// Returns who is at the other end.
     pub(crate) fn peer(&self) -> Peer {
         match self {
-            Self::Unix(stream) => elevon_host::peer_credentials(stream).map_or(Peer::Unknown, Peer::Process),
+            Self::Unix(stream) => {
+                elevon_host::peer_credentials(stream).map_or(Peer::Unknown, Peer::Process)
+            }
             Self::Tcp(stream) => stream.peer_addr().map_or(Peer::Unknown, Peer::Address),
         }
     }
@@ -382,7 +391,11 @@ impl<'a> Timed<'a> {
 /// Returns the error of a call that waited.
 fn waited(error: io::Error) -> io::Error {
     let has_timed_out = matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut);
-    if has_timed_out { io::Error::new(io::ErrorKind::TimedOut, "the other side took too long") } else { error }
+    if has_timed_out {
+        io::Error::new(io::ErrorKind::TimedOut, "the other side took too long")
+    } else {
+        error
+    }
 }
 
 impl Read for Timed<'_> {
@@ -425,7 +438,10 @@ mod tests {
     #[test]
     fn what_means_something_in_a_uri_is_encoded_there() {
         let unix: Address = "unix:/run/a b/s?c&d%.sock".parse().expect("an address");
-        assert_eq!(unix.uri("nbd", "x/y_1.img"), "nbd+unix:///x/y_1.img?socket=/run/a%20b/s%3Fc%26d%25.sock");
+        assert_eq!(
+            unix.uri("nbd", "x/y_1.img"),
+            "nbd+unix:///x/y_1.img?socket=/run/a%20b/s%3Fc%26d%25.sock"
+        );
         let tcp: Address = "tcp:[::1]:10809".parse().expect("an address");
         assert_eq!(tcp.uri("nbds", "my disk?#50%"), "nbds://[::1]:10809/my%20disk%3F%2350%25");
     }
@@ -453,7 +469,9 @@ mod tests {
         // A stream cannot be connected to one of datagrams.
         let _live = std::os::unix::net::UnixDatagram::bind(&path).expect("a socket");
         let bound = Listener::bind(&Address::Unix(path.clone()));
-        assert!(bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && path.exists());
+        assert!(
+            bound.is_err_and(|error| error.kind() == io::ErrorKind::AddrInUse) && path.exists()
+        );
     }
 
     #[test]

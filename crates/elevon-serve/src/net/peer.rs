@@ -89,11 +89,15 @@ mod tests {
         for client in ["uid:0", "uid:6", "gid:0", "1000", "uid:no such user", "pid:7"] {
             assert!(!is(client, &peer), "{client}");
         }
-        assert!(is("uid:root", &Peer::Process(Credentials { pid: 1, uid: 0, gid: 0, groups: Vec::new() })));
+        assert!(is(
+            "uid:root",
+            &Peer::Process(Credentials { pid: 1, uid: 0, gid: 0, groups: Vec::new() })
+        ));
         assert!(!is("uid:0", &Peer::Unknown), "over TCP there is no user");
         assert_eq!(peer.to_string(), "pid 7 of uid 1000");
         assert_eq!(Owner::of_text("alice"), None);
-        let error = Owner::of_text("gid:no such group").expect("a group").expect_err("it is unknown");
+        let error =
+            Owner::of_text("gid:no such group").expect("a group").expect_err("it is unknown");
         assert_eq!(error, "gid:no such group: the system knows no group no such group");
     }
 }

@@ -70,6 +70,8 @@ impl RefusedConnections {
 
     /// Returns how many were refused for each reason, by its name.
     pub(crate) fn all(&self) -> Vec<(&'static str, u64)> {
-        ConnectionRefusal::ALL.map(|why| (why.name(), self.0[why as usize].load(Ordering::Relaxed))).to_vec()
+        ConnectionRefusal::ALL
+            .map(|why| (why.name(), self.0[why as usize].load(Ordering::Relaxed)))
+            .to_vec()
     }
 }

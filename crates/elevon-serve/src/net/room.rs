@@ -11,7 +11,12 @@ use std::collections::BTreeMap;
 
 /// Returns true if `name`, one of `names` exports or tenants, may have one connection more. `open`
 /// yields the name of each connection that is open, of `all` that may be.
-pub(crate) fn has_room<'a>(all: usize, names: usize, name: &str, open: impl Iterator<Item = &'a str>) -> bool {
+pub(crate) fn has_room<'a>(
+    all: usize,
+    names: usize,
+    name: &str,
+    open: impl Iterator<Item = &'a str>,
+) -> bool {
     if names < 2 {
         return true;
     }
@@ -41,7 +46,9 @@ mod tests {
             let (all, count) = (1 + rng.below(300) as usize, 1 + rng.below(12) as usize);
             let names: Vec<String> = (0..count).map(|name| name.to_string()).collect();
             let mut open: Vec<&str> = Vec::new();
-            let may = |name: &str, open: &[&str]| open.len() < all && has_room(all, count, name, open.iter().copied());
+            let may = |name: &str, open: &[&str]| {
+                open.len() < all && has_room(all, count, name, open.iter().copied())
+            };
             let greedy = 1 + rng.below(count as u64) as usize;
             for _ in 0..4 * all {
                 let name = &names[rng.below(greedy as u64) as usize];
@@ -50,7 +57,10 @@ mod tests {
                 }
             }
             let most = names.iter().map(|name| open.iter().filter(|of| *of == name).count()).max();
-            assert!(count == 1 || most <= Some(all.div_ceil(2)), "round {round}: {most:?} of {all}");
+            assert!(
+                count == 1 || most <= Some(all.div_ceil(2)),
+                "round {round}: {most:?} of {all}"
+            );
             assert!(count > 1 || open.len() == all, "one alone has all");
             for name in &names {
                 let mut own = open.iter().filter(|of| *of == name).count();
@@ -58,7 +68,10 @@ mod tests {
                     open.push(name);
                     own += 1;
                 }
-                assert!(own >= all / (2 * count), "round {round}: {name} has {own} of {all}, {count} names");
+                assert!(
+                    own >= all / (2 * count),
+                    "round {round}: {name} has {own} of {all}, {count} names"
+                );
             }
         }
     }

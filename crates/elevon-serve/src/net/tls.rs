@@ -98,7 +98,9 @@ impl ServerTlsFiles {
             None => builder.with_no_client_auth(),
             Some((certificate, key)) => {
                 let (chain, own) = own(certificate, key)?;
-                builder.with_client_auth_cert(chain, own).map_err(|error| of_own(certificate, key, error))?
+                builder
+                    .with_client_auth_cert(chain, own)
+                    .map_err(|error| of_own(certificate, key, error))?
             }
         }))
     }
@@ -201,7 +203,8 @@ fn of_certificate_in_words(error: &rustls::Error) -> String {
         rustls::Error::InvalidCertificate(CertificateError::Other(other)) => {
             // The error has no text for it but this.
             match format!("{other:?}").contains("UnsupportedCertVersion") {
-                true => "a certificate of an old version of X.509; it has to be one of version 3".to_owned(),
+                true => "a certificate of an old version of X.509; it has to be one of version 3"
+                    .to_owned(),
                 false => format!("cannot be used: {other:?}"),
             }
         }
@@ -244,7 +247,8 @@ impl Tls {
     /// One cannot be read, has no PEM, or does not fit the others.
     pub fn load(files: &TlsFiles) -> Result<Self, TlsError> {
         let (chain, key) = own(&files.certificate, &files.key)?;
-        let mut spans: Vec<_> = chain.iter().filter_map(|of| validity(of, &files.certificate, false)).collect();
+        let mut spans: Vec<_> =
+            chain.iter().filter_map(|of| validity(of, &files.certificate, false)).collect();
         let expires = spans.iter().map(|span| span.until).min();
         let is_for_clients = chain.first().is_some_and(is_for_clients);
         let mut authorities = Arc::new(RootCertStore::empty());
@@ -257,21 +261,34 @@ impl Tls {
             Some(path) => {
                 authorities = Arc::new(roots(path)?);
                 spans.extend(certificates(path)?.iter().filter_map(|of| validity(of, path, true)));
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::clone(&authorities), provider).build();
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::clone(&authorities), provider)
+                        .build();
                 builder.with_client_cert_verifier(
-                    verifier.map_err(|error| TlsError::Authorities { path: path.clone(), error })?,
+                    verifier
+                        .map_err(|error| TlsError::Authorities { path: path.clone(), error })?,
                 )
             }
         };
-        let mut config =
-            builder.with_single_cert(chain, key).map_err(|error| of_own(&files.certificate, &files.key, error))?;
+        let mut config = builder
+            .with_single_cert(chain, key)
+            .map_err(|error| of_own(&files.certificate, &files.key, error))?;
         // A session that is resumed would be that of a client whose certificate was looked at
         // under another configuration.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         let TlsFiles { certificate, client_ca, required: is_required, .. } = files.clone();
         let (config, roots) = (Arc::new(config), authorities);
-        Ok(Self { certificate, expires, spans, is_for_clients, config, is_required, client_ca, roots })
+        Ok(Self {
+            certificate,
+            expires,
+            spans,
+            is_for_clients,
+            config,
+            is_required,
+            client_ca,
+            roots,
+        })
     }
 
     /// Returns the file of the server's certificate.
@@ -331,11 +348,15 @@ fn of_own(certificate: &Path, key: &Path, error: rustls::Error) -> TlsError {
 }
 
 /// Returns the own certificate with those that lead from it to an authority, and its key.
-fn own(certificate: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
+fn own(
+    certificate: &Path,
+    key: &Path,
+) -> Result<(Vec<CertificateDer<'static>>, PrivateKeyDer<'static>), TlsError> {
     let (chain, own) = (certificates(certificate)?, private_key(key)?);
     // Tried before it is used, since an error tells only here what it is about.
     let loaded = ring::default_provider().key_provider.load_private_key(own.clone_key());
-    let signs = loaded.map_err(|_| TlsError::Key { path: key.to_owned(), why: keys::unusable(&own) })?;
+    let signs =
+        loaded.map_err(|_| TlsError::Key { path: key.to_owned(), why: keys::unusable(&own) })?;
     match CertifiedKey::new(chain.clone(), signs).keys_match() {
         Err(error @ rustls::Error::InconsistentKeys(rustls::InconsistentKeys::KeyMismatch)) => {
             Err(of_own(certificate, key, error))
@@ -349,7 +370,9 @@ fn own(certificate: &Path, key: &Path) -> Result<(Vec<CertificateDer<'static>>, 
 fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(path)? {
-        roots.add(certificate).map_err(|error| TlsError::Certificate { path: path.to_owned(), error })?;
+        roots
+            .add(certificate)
+            .map_err(|error| TlsError::Certificate { path: path.to_owned(), error })?;
     }
     Ok(roots)
 }
@@ -357,7 +380,10 @@ fn roots(path: &Path) -> Result<RootCertStore, TlsError> {
 /// Returns the certificates of a file; at least one.
 fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let of_file = |error| TlsError::File { path: path.to_owned(), error };
-    let all = CertificateDer::pem_file_iter(path).map_err(of_file)?.collect::<Result<Vec<_>, _>>().map_err(of_file)?;
+    let all = CertificateDer::pem_file_iter(path)
+        .map_err(of_file)?
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(of_file)?;
     if all.is_empty() {
         return Err(TlsError::Nothing { path: path.to_owned(), what: "certificate" });
     }
@@ -365,7 +391,11 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 /// Returns when a certificate of a file is valid; `None` if it cannot be read.
-fn validity(certificate: &CertificateDer<'_>, file: &Path, is_of_clients: bool) -> Option<Validity> {
+fn validity(
+    certificate: &CertificateDer<'_>,
+    file: &Path,
+    is_of_clients: bool,
+) -> Option<Validity> {
     let certificate = CertificateInner::<Raw>::from_der(certificate).ok()?;
     let validity = certificate.tbs_certificate().validity();
     let (from, until) = (validity.not_before.to_system_time(), validity.not_after.to_system_time());
@@ -402,13 +432,19 @@ impl Identity {
     /// and its alternative names for DNS, mail and URIs. A certificate that cannot be read has
     /// none.
     pub(crate) fn of(certificate: &CertificateDer<'_>) -> Self {
-        let Ok(certificate) = CertificateInner::<Raw>::from_der(certificate) else { return Self::default() };
+        let Ok(certificate) = CertificateInner::<Raw>::from_der(certificate) else {
+            return Self::default();
+        };
         let certificate = certificate.tbs_certificate();
         let common = certificate.subject().iter().filter(|attribute| attribute.oid == COMMON_NAME);
         let mut names: Vec<String> = common
-            .filter_map(|attribute| Some(DirectoryString::try_from(&attribute.value).ok()?.value().into_owned()))
+            .filter_map(|attribute| {
+                Some(DirectoryString::try_from(&attribute.value).ok()?.value().into_owned())
+            })
             .collect();
-        if let Ok(Some((_, SubjectAltName(alternative)))) = certificate.get_extension::<SubjectAltName>() {
+        if let Ok(Some((_, SubjectAltName(alternative)))) =
+            certificate.get_extension::<SubjectAltName>()
+        {
             names.extend(alternative.iter().filter_map(|name| match name {
                 GeneralName::DnsName(text)
                 | GeneralName::Rfc822Name(text)

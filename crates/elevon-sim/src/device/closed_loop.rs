@@ -148,7 +148,10 @@ impl Clients<'_> {
         };
         let (sector, bytes) = match self.plan.op {
             Op::Flush => (Sector::ZERO, Bytes::ZERO),
-            _ => (self.plan.start + Sectors::new(block * self.plan.bytes.sectors_floor().get()), self.plan.bytes),
+            _ => (
+                self.plan.start + Sectors::new(block * self.plan.bytes.sectors_floor().get()),
+                self.plan.bytes,
+            ),
         };
         Command {
             request: RequestId(client),
@@ -180,7 +183,8 @@ impl Clients<'_> {
     }
 
     fn advance(&mut self, now: Instant) {
-        self.measured.in_flight_integral += u128::from(self.in_flight) * u128::from((now - self.last).get());
+        self.measured.in_flight_integral +=
+            u128::from(self.in_flight) * u128::from((now - self.last).get());
         self.last = now;
     }
 }
@@ -217,8 +221,13 @@ pub fn closed_loop<D: Device + ?Sized>(device: &mut D, plan: &ClosedLoop) -> Mea
             m.latency_min = m.latency_min.min(latency);
             m.latency_max = m.latency_max.max(latency);
             m.elapsed = now - Instant::default();
-            m.digest =
-                mix64(m.digest ^ mix64(now.get() ^ mix64(u64::from(client) << 8 | completion.status.errno() as u64)));
+            m.digest = mix64(
+                m.digest
+                    ^ mix64(
+                        now.get()
+                            ^ mix64(u64::from(client) << 8 | completion.status.errno() as u64),
+                    ),
+            );
             clients.submit(device, now, client);
         }
     }

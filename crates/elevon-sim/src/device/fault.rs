@@ -93,8 +93,14 @@ impl PlannedFault {
     }
 }
 
-const FINE: PlannedFault =
-    PlannedFault { status: Status::Ok, good: Bytes::ZERO, extra: Nanos::ZERO, lost: false, late: false, silent: None };
+const FINE: PlannedFault = PlannedFault {
+    status: Status::Ok,
+    good: Bytes::ZERO,
+    extra: Nanos::ZERO,
+    lost: false,
+    late: false,
+    silent: None,
+};
 
 #[derive(Clone, Copy, Debug)]
 struct Flight {
@@ -169,7 +175,8 @@ impl<D: Device> Fault<D> {
     /// # Errors
     /// A rule cannot be parsed, or it names sectors beyond the device.
     pub fn parse(inner: D, seed: u64, rules: &[impl AsRef<str>]) -> Result<Self, TextError> {
-        let rules = rules.iter().map(|rule| Rule::parse(rule.as_ref())).collect::<Result<Vec<_>, _>>()?;
+        let rules =
+            rules.iter().map(|rule| Rule::parse(rule.as_ref())).collect::<Result<Vec<_>, _>>()?;
         let size = inner.description().size.get();
         rules.iter().try_for_each(|rule| rule.check_size(size))?;
         Ok(Self::new(inner, seed, rules))
@@ -179,7 +186,10 @@ impl<D: Device> Fault<D> {
     pub fn track_content(&mut self) {
         let description = self.inner.description();
         self.is_plain = false;
-        self.content = Some(Content::new(description.limits.logical_block_size, description.limits.write_cache));
+        self.content = Some(Content::new(
+            description.limits.logical_block_size,
+            description.limits.write_cache,
+        ));
     }
 
     /// Removes all rules and bad sectors. Commands in flight keep the fault planned for them, and
@@ -228,7 +238,10 @@ impl<D: Device> Fault<D> {
     /// Returns the silent fault of a command in flight, which takes effect if the command ends with
     /// success.
     pub fn silent(&self, command: &Command) -> Option<Silent> {
-        let flight = self.flights.get(command.request.index())?.filter(|f| f.command.sequence == command.sequence);
+        let flight = self
+            .flights
+            .get(command.request.index())?
+            .filter(|f| f.command.sequence == command.sequence);
         flight?.verdict.silent
     }
 
@@ -310,7 +323,13 @@ impl<D: Device> Fault<D> {
     }
 
     /// Applies rule `index`. Returns whether it fired.
-    fn apply(&mut self, index: usize, now: Instant, command: &Command, verdict: &mut PlannedFault) -> bool {
+    fn apply(
+        &mut self,
+        index: usize,
+        now: Instant,
+        command: &Command,
+        verdict: &mut PlannedFault,
+    ) -> bool {
         let hits = |ppm| self.hits(index, command.sequence, ppm);
         match self.rules[index] {
             Rule::Error { sectors, which, ppm, status, retry } => {
@@ -322,18 +341,25 @@ impl<D: Device> Fault<D> {
                     && verdict.fail(status, (start - command.sector).bytes(), retry)
             }
             Rule::Latent { ppm, run, retry, .. } => {
-                self.read_latent(index, command, hits(ppm), run) && fail_at_bad(&self.bad, command, retry, verdict)
+                self.read_latent(index, command, hits(ppm), run)
+                    && fail_at_bad(&self.bad, command, retry, verdict)
             }
             Rule::Uber { bits, retry } => {
-                self.read_uber(index, command, bits) && fail_at_bad(&self.bad, command, retry, verdict)
+                self.read_uber(index, command, bits)
+                    && fail_at_bad(&self.bad, command, retry, verdict)
             }
-            Rule::BitRot { ppm } => command.op == Op::Read && hits(ppm) && verdict.spoil(Silent::Rotten),
-            Rule::LostWrite { ppm } => command.op == Op::Write && hits(ppm) && verdict.spoil(Silent::Lost),
+            Rule::BitRot { ppm } => {
+                command.op == Op::Read && hits(ppm) && verdict.spoil(Silent::Rotten)
+            }
+            Rule::LostWrite { ppm } => {
+                command.op == Op::Write && hits(ppm) && verdict.spoil(Silent::Lost)
+            }
             Rule::Misdirected { ppm, by } => {
                 let size = self.inner.description().size;
                 command.op == Op::Write
                     && hits(ppm)
-                    && elsewhere(command, by, size).is_some_and(|sector| verdict.spoil(Silent::Misdirected(sector)))
+                    && elsewhere(command, by, size)
+                        .is_some_and(|sector| verdict.spoil(Silent::Misdirected(sector)))
             }
             Rule::Reset { every, .. } => self.submissions.is_multiple_of(every),
             Rule::Stall { every, lasting } => {
@@ -353,13 +379,21 @@ impl<D: Device> Fault<D> {
                 true
             }
             Rule::FlushError { ppm, status } => {
-                command.op == Op::Flush && hits(ppm) && verdict.fail(status, Bytes::ZERO, Nanos::ZERO)
+                command.op == Op::Flush
+                    && hits(ppm)
+                    && verdict.fail(status, Bytes::ZERO, Nanos::ZERO)
             }
             Rule::ReadOnly { after } => {
-                command.op.is_write() && now >= after && verdict.fail(Status::IoError, Bytes::ZERO, Nanos::ZERO)
+                command.op.is_write()
+                    && now >= after
+                    && verdict.fail(Status::IoError, Bytes::ZERO, Nanos::ZERO)
             }
-            Rule::Transport { ppm } => hits(ppm) && verdict.fail(Status::Transport, Bytes::ZERO, Nanos::ZERO),
-            Rule::Dead { after } => now >= after && verdict.fail(Status::Offline, Bytes::ZERO, Nanos::ZERO),
+            Rule::Transport { ppm } => {
+                hits(ppm) && verdict.fail(Status::Transport, Bytes::ZERO, Nanos::ZERO)
+            }
+            Rule::Dead { after } => {
+                now >= after && verdict.fail(Status::Offline, Bytes::ZERO, Nanos::ZERO)
+            }
             // The clock applies its effect; here it is only counted.
             Rule::Slow { from, lasting, .. } => now >= from && now < from.saturating_add(lasting),
             Rule::NoCompletion { .. } | Rule::Late { .. } | Rule::Busy { .. } => false,
@@ -387,7 +421,8 @@ impl<D: Device> Fault<D> {
         if reads {
             let chance = draw(self.seed, index as u64, command.sequence);
             if below(chance, bits) < command.bytes.get().saturating_mul(8) {
-                let at = command.sector.get() + below(chance.rotate_left(32), command.bytes.sectors_ceil().get());
+                let at = command.sector.get()
+                    + below(chance.rotate_left(32), command.bytes.sectors_ceil().get());
                 self.bad.entry(at).or_insert(at + 1);
             }
         }
@@ -401,7 +436,8 @@ impl<D: Device> Fault<D> {
         if verdict.lost || command.sequence != completion.sequence {
             return;
         }
-        let died = self.rules.iter().position(|rule| matches!(*rule, Rule::Dead { after } if at >= after));
+        let died =
+            self.rules.iter().position(|rule| matches!(*rule, Rule::Dead { after } if at >= after));
         if let Some(rule) = died {
             // A command that was refused at its start is counted already.
             if verdict.status != Status::Offline {
@@ -417,7 +453,8 @@ impl<D: Device> Fault<D> {
     /// Updates the content model and the bad sectors for a completion that is passed to the host.
     fn deliver(&mut self, completion: Completion) -> Completion {
         let slot = self.flights.get_mut(completion.request.index());
-        let flight = slot.and_then(|slot| slot.take_if(|flight| flight.command.sequence == completion.sequence));
+        let flight = slot
+            .and_then(|slot| slot.take_if(|flight| flight.command.sequence == completion.sequence));
         if let Some(command) = flight.and_then(|flight| flight.landing()) {
             if completion.status.is_ok() && command.op.is_write() {
                 heal(&mut self.bad, command.sector.get(), end(&command).get());
@@ -437,9 +474,11 @@ impl<D: Device> Fault<D> {
             self.inner.abort(inner_now, command);
             self.held.remove(command.sequence);
             // A later completion of the inner device is ignored, and an abort finds the command.
-            *verdict = PlannedFault { lost: true, late: false, status: Status::Transport, ..*verdict };
+            *verdict =
+                PlannedFault { lost: true, late: false, status: Status::Transport, ..*verdict };
             let Command { request, sequence, .. } = *command;
-            let completion = Completion { request, sequence, status: Status::Transport, bytes: Bytes::ZERO };
+            let completion =
+                Completion { request, sequence, status: Status::Transport, bytes: Bytes::ZERO };
             self.held.push(now.saturating_add(lasting), sequence, completion);
         }
     }
@@ -488,21 +527,32 @@ fn elsewhere(command: &Command, by: Sectors, size: Sectors) -> Option<Sector> {
 }
 
 /// Fails a read at its first bad sector, if it has one.
-fn fail_at_bad(bad: &BTreeMap<u64, u64>, command: &Command, retry: Nanos, verdict: &mut PlannedFault) -> bool {
+fn fail_at_bad(
+    bad: &BTreeMap<u64, u64>,
+    command: &Command,
+    retry: Nanos,
+    verdict: &mut PlannedFault,
+) -> bool {
     let found = first_bad(bad, command);
-    found.is_some_and(|sector| verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry))
+    found.is_some_and(|sector| {
+        verdict.fail(Status::Medium, (sector - command.sector).bytes(), retry)
+    })
 }
 
 /// Returns the first sector of `command` that is in one of the ranges.
 fn first_bad(bad: &BTreeMap<u64, u64>, command: &Command) -> Option<Sector> {
     let (start, end) = (command.sector.get(), end(command).get());
     // Ranges may overlap, so all ranges that start before the end are checked.
-    bad.range(..end).filter(|(_, until)| **until > start).map(|(from, _)| Sector::new(start.max(*from))).min()
+    bad.range(..end)
+        .filter(|(_, until)| **until > start)
+        .map(|(from, _)| Sector::new(start.max(*from)))
+        .min()
 }
 
 /// Removes `start..end` from the ranges.
 fn heal(bad: &mut BTreeMap<u64, u64>, start: u64, end: u64) {
-    let touched: Vec<_> = bad.range(..end).filter(|(_, until)| **until > start).map(|(f, u)| (*f, *u)).collect();
+    let touched: Vec<_> =
+        bad.range(..end).filter(|(_, until)| **until > start).map(|(f, u)| (*f, *u)).collect();
     for (from, until) in touched {
         bad.remove(&from);
         if from < start {
@@ -522,7 +572,11 @@ impl<D: Device> Device for Fault<D> {
 
     #[inline(always)]
     fn submit(&mut self, now: Instant, command: &Command) -> Accept {
-        if self.is_plain { self.inner.submit(now, command) } else { self.submit_with_faults(now, command) }
+        if self.is_plain {
+            self.inner.submit(now, command)
+        } else {
+            self.submit_with_faults(now, command)
+        }
     }
 
     #[inline(always)]
@@ -559,8 +613,9 @@ impl<D: Device> Device for Fault<D> {
             return self.inner.abort(now, command);
         }
         let slot = self.flights.get_mut(command.request.index());
-        let Some(slot) = slot.filter(|s| s.is_some_and(|f| f.command.sequence == command.sequence && !f.verdict.late))
-        else {
+        let Some(slot) = slot.filter(|s| {
+            s.is_some_and(|f| f.command.sequence == command.sequence && !f.verdict.late)
+        }) else {
             return false;
         };
         *slot = None;
@@ -599,7 +654,9 @@ impl<D: Device> Fault<D> {
             content.on_submit(&landing);
         }
         let resets = self.rules.iter().find_map(|rule| match *rule {
-            Rule::Reset { every, lasting } if self.submissions.is_multiple_of(every) => Some(lasting),
+            Rule::Reset { every, lasting } if self.submissions.is_multiple_of(every) => {
+                Some(lasting)
+            }
             _ => None,
         });
         if let Some(lasting) = resets {

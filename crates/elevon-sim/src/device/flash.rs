@@ -151,7 +151,11 @@ impl Flash {
         let queues = config.hw_queues as usize;
         let link = Link { free: 0, ready: EventQueue::with_capacity(64) };
         Self {
-            service: Service::new(Distribution::at(config.distribution), config.read_time, config.jitter),
+            service: Service::new(
+                Distribution::at(config.distribution),
+                config.read_time,
+                config.jitter,
+            ),
             read_seed: draw(seed, READS, 0),
             unit_shift: config.unit.trailing_zeros(),
             stall_below: share(config.stall_share),
@@ -166,12 +170,17 @@ impl Flash {
                 at_once => description.queue_depth.min(at_once as u32 + 1),
             },
             room: if config.at_once == 0 { u64::MAX } else { config.at_once },
-            submission: SubmissionQueues { queues: vec![VecDeque::new(); queues], waiting: 0, cursor: 0 },
+            submission: SubmissionQueues {
+                queues: vec![VecDeque::new(); queues],
+                waiting: 0,
+                cursor: 0,
+            },
             command_free: 0,
             die_free: vec![0; config.dies as usize],
             registers: vec![(u64::MAX, 0); config.dies as usize],
             links: vec![link; 1 + config.duplex as usize],
-            pace: (config.read_rate > 0).then(|| Pace { cost: Cost::new(0, 0, 0, config.read_rate), free: 0 }),
+            pace: (config.read_rate > 0)
+                .then(|| Pace { cost: Cost::new(0, 0, 0, config.read_rate), free: 0 }),
             arriving: VecDeque::new(),
             weighed: Vec::new(),
             buffer: Buffer::new(&config, draw(seed, COLLECTION, 0)),
@@ -324,7 +333,8 @@ impl Flash {
             CommandKind::Write { .. } => {
                 let end = free + slot.transfer;
                 self.links[link].free = end;
-                let weighed = self.weighed[key as usize].take().expect("weighed when it was fetched");
+                let weighed =
+                    self.weighed[key as usize].take().expect("weighed when it was fetched");
                 self.arriving.push_back((end, weighed));
             }
             CommandKind::Flush | CommandKind::Discard => unreachable!("moves no data"),
@@ -348,8 +358,15 @@ impl Flash {
                 let cost = self.config.program_time + self.config.write_latency;
                 self.buffer.durable.push_back((target, write.slot, cost));
             }
-            CommandKind::Write { durable: false } | CommandKind::Read | CommandKind::Flush | CommandKind::Discard => {
-                self.done.push(Instant::new(now + self.config.write_latency), slot.sequence, write.slot);
+            CommandKind::Write { durable: false }
+            | CommandKind::Read
+            | CommandKind::Flush
+            | CommandKind::Discard => {
+                self.done.push(
+                    Instant::new(now + self.config.write_latency),
+                    slot.sequence,
+                    write.slot,
+                );
             }
         }
     }
@@ -385,7 +402,9 @@ impl Flash {
     fn run_steps(&mut self, now: u64) {
         loop {
             let fetch = self.next_fetch();
-            let ready = |link: Option<&Link>| link.and_then(|l| l.ready.next_at()).map_or(u64::MAX, Instant::get);
+            let ready = |link: Option<&Link>| {
+                link.and_then(|l| l.ready.next_at()).map_or(u64::MAX, Instant::get)
+            };
             let (first, second) = (ready(self.links.first()), ready(self.links.get(1)));
             let arrive = self.arriving.front().map_or(u64::MAX, |&(at, _)| at);
             let drain = self.buffer.next().unwrap_or(u64::MAX);
@@ -404,7 +423,8 @@ impl Flash {
                 self.fetch(next, key);
             } else {
                 let link = usize::from(next != first);
-                let (at, key) = self.links[link].ready.pop_due(Instant::new(next)).expect("looked at above");
+                let (at, key) =
+                    self.links[link].ready.pop_due(Instant::new(next)).expect("looked at above");
                 self.take_link(link, at.get(), key);
             }
         }
@@ -425,7 +445,9 @@ impl Flash {
         let slot = &self.slots[key as usize];
         let latency = match slot.kind {
             CommandKind::Read => self.config.fixed_latency,
-            CommandKind::Write { .. } | CommandKind::Flush | CommandKind::Discard => self.config.write_latency,
+            CommandKind::Write { .. } | CommandKind::Flush | CommandKind::Discard => {
+                self.config.write_latency
+            }
         };
         at.get().max(link.free) + slot.transfer + latency
     }
@@ -501,7 +523,12 @@ impl Device for Flash {
             if !slot.aborted {
                 self.held[usize::from(slot.queue)] -= 1;
                 let CommandSlot { request, sequence, bytes, .. } = slot;
-                return Some(Completion { request, sequence, status: Status::Ok, bytes: Bytes::new(bytes) });
+                return Some(Completion {
+                    request,
+                    sequence,
+                    status: Status::Ok,
+                    bytes: Bytes::new(bytes),
+                });
             }
         }
         None
@@ -510,11 +537,9 @@ impl Device for Flash {
     /// O(slots): aborts are rare.
     fn abort(&mut self, _now: Instant, command: &Command) -> bool {
         let free = &self.free_slots;
-        let found = self
-            .slots
-            .iter()
-            .enumerate()
-            .position(|(key, s)| s.sequence == command.sequence && !s.aborted && !free.contains(&(key as u32)));
+        let found = self.slots.iter().enumerate().position(|(key, s)| {
+            s.sequence == command.sequence && !s.aborted && !free.contains(&(key as u32))
+        });
         let Some(key) = found else { return false };
         let slot = &mut self.slots[key];
         slot.aborted = true;

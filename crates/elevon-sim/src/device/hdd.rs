@@ -117,7 +117,14 @@ impl Hdd {
     pub fn new(parameters: &HddParameters) -> Self {
         let p = parameters;
         let description = p.description();
-        let geometry = Geometry::new(description.size, p.rpm, p.outer_rate, p.inner_permille, &p.seek, p.margin);
+        let geometry = Geometry::new(
+            description.size,
+            p.rpm,
+            p.outer_rate,
+            p.inner_permille,
+            &p.seek,
+            p.margin,
+        );
         let depth = description.capacity();
         Self {
             arm: Arm::Idle { drain_at: None },
@@ -137,7 +144,9 @@ impl Hdd {
 
     /// Occupies the interface for a transfer that does not need the medium. Returns when it ends.
     fn take_link(&mut self, now: Instant, bytes: Bytes) -> Instant {
-        self.link_free = self.link_free.max(now) + self.parameters.overhead_hit + transfer(bytes, self.parameters.link);
+        self.link_free = self.link_free.max(now)
+            + self.parameters.overhead_hit
+            + transfer(bytes, self.parameters.link);
         self.link_free
     }
 
@@ -145,7 +154,8 @@ impl Hdd {
     fn pending(&self, command: &Command) -> (Pending, SectorPosition) {
         let start = self.geometry.locate(command.sector);
         let end = self.geometry.locate(command.sector + command.bytes.sectors_ceil());
-        let ahead = self.geometry.read_time(command.sector, self.parameters.read_ahead.sectors_floor());
+        let ahead =
+            self.geometry.read_time(command.sector, self.parameters.read_ahead.sectors_floor());
         let span = Span { start: start.track_time, end: end.track_time };
         (Pending { command: *command, span, ahead, end_x: end.x }, start)
     }
@@ -258,7 +268,10 @@ impl Hdd {
     fn continues(&self) -> Option<usize> {
         let sector = self.under_head?;
         let window = self.parameters.drain_window as usize;
-        self.dirty.candidates(window).find(|(_, extent)| extent.start == sector).map(|(index, _)| index)
+        self.dirty
+            .candidates(window)
+            .find(|(_, extent)| extent.start == sector)
+            .map(|(index, _)| index)
     }
 
     /// Lets the read-ahead serve all pending reads that it will reach, in the order of the medium,
@@ -268,11 +281,15 @@ impl Hdd {
         let mut until = None;
         loop {
             let window = self.read_ahead.window(now.get(), self.geometry.turn().into());
-            let within = |target: &Target| window.start <= target.start && target.start < window.end;
-            let next =
-                (0..self.targets.len()).filter(|&i| within(&self.targets[i])).min_by_key(|&i| self.targets[i].start);
+            let within =
+                |target: &Target| window.start <= target.start && target.start < window.end;
+            let next = (0..self.targets.len())
+                .filter(|&i| within(&self.targets[i]))
+                .min_by_key(|&i| self.targets[i].start);
             let Some(index) = next else { break };
-            if self.is_starved(now) && !self.oldest().is_some_and(|oldest| within(&self.targets[oldest])) {
+            if self.is_starved(now)
+                && !self.oldest().is_some_and(|oldest| within(&self.targets[oldest]))
+            {
                 break;
             }
             let Pending { command, span, ahead, .. } = self.take_pending(index);
@@ -309,7 +326,8 @@ impl Hdd {
             }
             Choice::Extent(index) => {
                 let Some(extent) = self.dirty.start(index) else { return };
-                let transfer = self.geometry.locate(extent.end).track_time - extent.place.track_time;
+                let transfer =
+                    self.geometry.locate(extent.end).track_time - extent.place.track_time;
                 (transfer, Job::Drain { end: extent.end })
             }
         };
@@ -322,7 +340,10 @@ impl Hdd {
         let cost = |x, target_angle| self.geometry.positioning(self.x, angle, x, target_angle);
         if !self.pending.is_empty() && (!self.parameters.sptf || self.is_starved(now)) {
             let index = self.oldest()?;
-            return Some((Choice::Command(index), cost(self.targets[index].x, self.targets[index].angle)));
+            return Some((
+                Choice::Command(index),
+                cost(self.targets[index].x, self.targets[index].angle),
+            ));
         }
         let (mut least, mut nearest) = (u32::MAX, None);
         for (index, target) in self.targets.iter().enumerate() {
@@ -445,7 +466,9 @@ impl Device for Hdd {
         {
             return !core::mem::replace(aborted, true);
         }
-        if let Some(index) = self.pending.iter().position(|p| p.command.sequence == command.sequence) {
+        if let Some(index) =
+            self.pending.iter().position(|p| p.command.sequence == command.sequence)
+        {
             self.take_pending(index);
             return true;
         }

@@ -123,7 +123,8 @@ impl Lun {
     /// Returns how many requests a second the limiter allows in the long run; `None` without a
     /// limit.
     pub fn limit(config: &LunConfig) -> Option<f64> {
-        (config.slice_requests > 0).then(|| config.slice_requests as f64 * 1e9 / config.slice as f64)
+        (config.slice_requests > 0)
+            .then(|| config.slice_requests as f64 * 1e9 / config.slice as f64)
     }
 
     fn begin_slice(&mut self, start: u64) {
@@ -163,7 +164,8 @@ impl Device for Lun {
         if self.done.len() as u64 >= self.config.queue_depth {
             return Accept::DeviceBusy;
         }
-        let entry = InFlight { request: command.request, sequence: command.sequence, bytes: command.bytes };
+        let entry =
+            InFlight { request: command.request, sequence: command.sequence, bytes: command.bytes };
         let base = self.config.base_latency;
         let end = match command.op {
             // There is no cache, so nothing has to be done.
@@ -186,7 +188,12 @@ impl Device for Lun {
 
     fn poll(&mut self, now: Instant) -> Option<Completion> {
         let (_, entry) = self.done.pop_due(now)?;
-        Some(Completion { request: entry.request, sequence: entry.sequence, status: Status::Ok, bytes: entry.bytes })
+        Some(Completion {
+            request: entry.request,
+            sequence: entry.sequence,
+            status: Status::Ok,
+            bytes: entry.bytes,
+        })
     }
 
     fn abort(&mut self, _now: Instant, command: &Command) -> bool {

@@ -182,7 +182,10 @@ mod tests {
         assert_eq!(device.submit(now, &read_command(5, 0, 4096)), Accept::Ok);
         assert_eq!(device.next_event(), Some(now));
         let completion = device.poll(now).unwrap();
-        assert_eq!((completion.request.0, completion.status, completion.bytes.get()), (5, Status::Ok, 4096));
+        assert_eq!(
+            (completion.request.0, completion.status, completion.bytes.get()),
+            (5, Status::Ok, 4096)
+        );
         assert_eq!((device.poll(now), device.next_event()), (None, None));
     }
 
@@ -190,9 +193,16 @@ mod tests {
     fn ten_microseconds_give_depth_over_latency() {
         for depth in [1, 4, 8, 16, 32, 64] {
             let mut device = Null::new(&NullParameters::parse("latency=10us").unwrap());
-            let measured = closed_loop(&mut device, &ClosedLoop { depth, ios: 64_000, ..ClosedLoop::default() });
+            let measured = closed_loop(
+                &mut device,
+                &ClosedLoop { depth, ios: 64_000, ..ClosedLoop::default() },
+            );
             let expected = f64::from(depth) * 100_000.0;
-            assert!((measured.iops() / expected - 1.0).abs() < 0.001, "{depth}: {}", measured.iops());
+            assert!(
+                (measured.iops() / expected - 1.0).abs() < 0.001,
+                "{depth}: {}",
+                measured.iops()
+            );
             assert_eq!(measured.mean_latency(), Nanos::from_micros(10));
         }
     }
@@ -208,7 +218,13 @@ mod tests {
         assert_eq!(device.poll(Instant::new(1000)).unwrap().request, b.request);
         assert_eq!(device.poll(Instant::new(1000)), None);
         assert_eq!(device.submit(Instant::new(1000), &read_command(3, 2040, 4096)), Accept::Ok);
-        assert_eq!(device.submit(Instant::new(1000), &read_command(4, 2041, 4096)), Accept::Error(Status::IoError));
-        assert_eq!(device.submit(Instant::new(1000), &read_command(5, u64::MAX, 512)), Accept::Error(Status::IoError));
+        assert_eq!(
+            device.submit(Instant::new(1000), &read_command(4, 2041, 4096)),
+            Accept::Error(Status::IoError)
+        );
+        assert_eq!(
+            device.submit(Instant::new(1000), &read_command(5, u64::MAX, 512)),
+            Accept::Error(Status::IoError)
+        );
     }
 }

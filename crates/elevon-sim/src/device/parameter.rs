@@ -38,8 +38,9 @@ impl Unit {
     /// # Errors
     /// The text is not a valid value.
     pub fn parse(self, text: &str) -> Result<u64, ValueError> {
-        let word =
-            |words: &[&str]| words.iter().position(|w| *w == text).map(|i| i as u64).ok_or(ValueError::UnknownWord);
+        let word = |words: &[&str]| {
+            words.iter().position(|w| *w == text).map(|i| i as u64).ok_or(ValueError::UnknownWord)
+        };
         match self {
             Self::Time => Ok(quantity::time(text)?.get()),
             Self::Rate => Ok(quantity::rate(text, Short::Nothing)?.get()),
@@ -110,7 +111,9 @@ impl ValueError {
     fn hint(&self) -> String {
         match self {
             Self::Quantity(error) => error.hint(),
-            Self::NotBlocks | Self::NotANumber | Self::UnknownWord | Self::OutOfRange => String::new(),
+            Self::NotBlocks | Self::NotANumber | Self::UnknownWord | Self::OutOfRange => {
+                String::new()
+            }
         }
     }
 }
@@ -197,8 +200,11 @@ pub struct KeyLine {
 
 /// Returns every key with its value, in the order of the rows.
 pub fn lines<C>(rows: &[Parameter<C>], config: &C) -> Vec<KeyLine> {
-    let line =
-        |row: &Parameter<C>| KeyLine { key: row.key, value: row.unit.text((row.get)(config)), meaning: row.meaning };
+    let line = |row: &Parameter<C>| KeyLine {
+        key: row.key,
+        value: row.unit.text((row.get)(config)),
+        meaning: row.meaning,
+    };
     rows.iter().map(line).collect()
 }
 
@@ -232,10 +238,16 @@ impl core::fmt::Display for ParameterError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
             Self::UnknownKey { key, known } => {
-                write!(f, "unknown parameter `{key}`{}; there are {known}", did_you_mean(key, known.split(", ")))
+                write!(
+                    f,
+                    "unknown parameter `{key}`{}; there are {known}",
+                    did_you_mean(key, known.split(", "))
+                )
             }
             Self::Twice { key } => write!(f, "parameter `{key}` is given twice; give it once"),
-            Self::BadValue { key, value, expected } => write!(f, "`{key}={value}`: expected {expected}"),
+            Self::BadValue { key, value, expected } => {
+                write!(f, "`{key}={value}`: expected {expected}")
+            }
         }
     }
 }
@@ -246,7 +258,11 @@ impl std::error::Error for ParameterError {}
 /// # Errors
 /// There is no such key, it is given twice, or its value is not valid. What stands before it is
 /// applied.
-pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result<(), ParameterError> {
+pub fn apply<C>(
+    rows: &[Parameter<C>],
+    config: &mut C,
+    settings: &str,
+) -> Result<(), ParameterError> {
     let mut given: Vec<&str> = Vec::new();
     for setting in settings.split(',').map(str::trim).filter(|s| !s.is_empty()) {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
@@ -262,13 +278,19 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
         }
         given.push(row.key);
         let (low, high) = row.range;
-        let in_range =
-            |number: u64| if (low..=high).contains(&number) { Ok(number) } else { Err(ValueError::OutOfRange) };
+        let in_range = |number: u64| {
+            if (low..=high).contains(&number) { Ok(number) } else { Err(ValueError::OutOfRange) }
+        };
         let number = row.unit.parse(value).and_then(in_range).map_err(|error| {
             let (unit, hint) = (row.unit, error.hint());
             let expected = match unit {
                 Unit::Switch | Unit::Choice(_) => unit.expected(),
-                _ => format!("{}, from {} to {}{hint}", unit.expected(), unit.text(low), unit.text(high)),
+                _ => format!(
+                    "{}, from {} to {}{hint}",
+                    unit.expected(),
+                    unit.text(low),
+                    unit.text(high)
+                ),
             };
             ParameterError::BadValue { key: row.key, value: value.into(), expected }
         })?;
@@ -279,9 +301,14 @@ pub fn apply<C>(rows: &[Parameter<C>], config: &mut C, settings: &str) -> Result
 
 /// Parses `key=value,key=value`; a key that is not given keeps its default. Error messages begin
 /// with `scope`.
-pub(crate) fn parse<C: Default>(scope: &str, rows: &[Parameter<C>], text: &str) -> Result<C, TextError> {
+pub(crate) fn parse<C: Default>(
+    scope: &str,
+    rows: &[Parameter<C>],
+    text: &str,
+) -> Result<C, TextError> {
     let mut config = C::default();
-    apply(rows, &mut config, text).map_err(|error| TextError::Parameter { scope: scope.into(), error })?;
+    apply(rows, &mut config, text)
+        .map_err(|error| TextError::Parameter { scope: scope.into(), error })?;
     Ok(config)
 }
 
@@ -318,11 +345,24 @@ mod tests {
             (Unit::Choice(&["fixed", "exp"]), "exp", 1),
         ] {
             assert_eq!(unit.parse(text), Ok(value), "{text}");
-            assert_eq!(unit.parse(&unit.text(value)), Ok(value), "{text} printed as {}", unit.text(value));
+            assert_eq!(
+                unit.parse(&unit.text(value)),
+                Ok(value),
+                "{text} printed as {}",
+                unit.text(value)
+            );
         }
-        for (unit, text) in [(Unit::Time, "5"), (Unit::Time, "us"), (Unit::Rate, "5"), (Unit::Size, "99999999999TiB")] {
+        for (unit, text) in [
+            (Unit::Time, "5"),
+            (Unit::Time, "us"),
+            (Unit::Rate, "5"),
+            (Unit::Size, "99999999999TiB"),
+        ] {
             let error = unit.parse(text).expect_err(text);
-            assert!(matches!(error, ValueError::Quantity(_)) && error.hint().is_empty(), "{text}: {error}");
+            assert!(
+                matches!(error, ValueError::Quantity(_)) && error.hint().is_empty(),
+                "{text}: {error}"
+            );
         }
         for (unit, text, error) in [
             (Unit::Blocks, "512B", ValueError::NotBlocks),

@@ -81,7 +81,8 @@ impl<T: Copy> EventQueue<T> {
     pub(crate) fn push(&mut self, at: Instant, sequence: u64, item: T) {
         let entry = QueuedEvent { at, sequence, item };
         let key = entry.key();
-        let before = self.ring.iter().rev().take(NEARLY + 1).take_while(|other| other.key() > key).count();
+        let before =
+            self.ring.iter().rev().take(NEARLY + 1).take_while(|other| other.key() > key).count();
         if before > NEARLY {
             self.heap.push(entry);
             return;
@@ -112,7 +113,8 @@ impl<T: Copy> EventQueue<T> {
     /// Returns the earliest entry, with its time.
     #[inline]
     pub(crate) fn first(&self) -> Option<(Instant, T)> {
-        if self.heap_first() { self.heap.peek() } else { self.ring.front() }.map(|entry| (entry.at, entry.item))
+        if self.heap_first() { self.heap.peek() } else { self.ring.front() }
+            .map(|entry| (entry.at, entry.item))
     }
 
     /// Removes the earliest entry if it is due at `now`, and returns it with its time.
@@ -136,7 +138,8 @@ impl<T: Copy> EventQueue<T> {
         if let Some(position) = self.ring.iter().position(|entry| entry.sequence == sequence) {
             return self.ring.remove(position).map(|entry| entry.item);
         }
-        let found = self.heap.iter().find(|entry| entry.sequence == sequence).map(|entry| entry.item)?;
+        let found =
+            self.heap.iter().find(|entry| entry.sequence == sequence).map(|entry| entry.item)?;
         self.heap.retain(|entry| entry.sequence != sequence);
         Some(found)
     }
@@ -169,13 +172,19 @@ mod tests {
                 }
                 4..=6 => {
                     now += (chance >> 8) % 20;
-                    let expected = naive.first_key_value().filter(|((at, _), _)| *at <= now).map(|(&key, _)| key);
+                    let expected = naive
+                        .first_key_value()
+                        .filter(|((at, _), _)| *at <= now)
+                        .map(|(&key, _)| key);
                     let got = queue.pop_due(Instant::new(now)).map(|(at, item)| (at.get(), item));
                     assert_eq!(got, expected);
                     expected.map(|key| naive.remove(&key));
                 }
                 _ => {
-                    let victim = naive.iter().nth((chance >> 8) as usize % naive.len().max(1)).map(|(&key, _)| key);
+                    let victim = naive
+                        .iter()
+                        .nth((chance >> 8) as usize % naive.len().max(1))
+                        .map(|(&key, _)| key);
                     if let Some(key) = victim {
                         assert_eq!(queue.remove(key.1), naive.remove(&key));
                     }

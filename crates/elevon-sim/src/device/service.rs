@@ -81,7 +81,8 @@ fn exponential_quantiles() -> Vec<u32> {
     // The integral of -ln(1-u) from a to b is [v ln v - v] with v = 1-u, taken from 1-a to 1-b.
     let primitive = |v: f64| if v <= 0.0 { 0.0 } else { v * libm::log(v) - v };
     let n = QUANTILES as f64;
-    let slice = |i: usize| (primitive(1.0 - (i + 1) as f64 / n) - primitive(1.0 - i as f64 / n)) * n;
+    let slice =
+        |i: usize| (primitive(1.0 - (i + 1) as f64 / n) - primitive(1.0 - i as f64 / n)) * n;
     (0..QUANTILES).map(|i| (slice(i) * f64::from(1u32 << QUANTILE_BITS)).round() as u32).collect()
 }
 
@@ -92,17 +93,21 @@ mod tests {
     /// Returns mean and squared coefficient of variation over evenly spaced random numbers.
     fn moments(distribution: Distribution) -> (f64, f64) {
         let service = Service::new(distribution, 100_000, 250_000);
-        let draws: Vec<f64> = (0..1u64 << 16).map(|i| service.draw((i << 16) as u32) as f64).collect();
+        let draws: Vec<f64> =
+            (0..1u64 << 16).map(|i| service.draw((i << 16) as u32) as f64).collect();
         let mean = draws.iter().sum::<f64>() / draws.len() as f64;
-        let variance = draws.iter().map(|d| (d - mean) * (d - mean)).sum::<f64>() / draws.len() as f64;
+        let variance =
+            draws.iter().map(|d| (d - mean) * (d - mean)).sum::<f64>() / draws.len() as f64;
         (mean / 100_000.0, variance / (mean * mean))
     }
 
     #[test]
     fn moments_are_those_of_the_distribution() {
-        for (distribution, scv) in
-            [(Distribution::Fixed, 0.0), (Distribution::Uniform, 0.25 * 0.25 / 3.0), (Distribution::Exponential, 1.0)]
-        {
+        for (distribution, scv) in [
+            (Distribution::Fixed, 0.0),
+            (Distribution::Uniform, 0.25 * 0.25 / 3.0),
+            (Distribution::Exponential, 1.0),
+        ] {
             let (mean, got) = moments(distribution);
             assert!((mean - 1.0).abs() < 1e-3, "{distribution:?}: mean {mean}");
             assert!((got - scv).abs() < 5e-3, "{distribution:?}: {got} against {scv}");

@@ -236,10 +236,11 @@ impl SlotsParameters {
 
     /// Latency and bandwidth by kind of commands that move data.
     fn costs(&self) -> [(Nanos, Bytes); 4] {
-        let or = |latency: Nanos, bandwidth: Bytes, (other_latency, other_bandwidth): (Nanos, Bytes)| {
-            let latency = if latency.is_zero() { other_latency } else { latency };
-            (latency, if bandwidth.is_zero() { other_bandwidth } else { bandwidth })
-        };
+        let or =
+            |latency: Nanos, bandwidth: Bytes, (other_latency, other_bandwidth): (Nanos, Bytes)| {
+                let latency = if latency.is_zero() { other_latency } else { latency };
+                (latency, if bandwidth.is_zero() { other_bandwidth } else { bandwidth })
+            };
         let read = (self.latency, self.bandwidth);
         let write = or(self.write_latency, self.write_bandwidth, read);
         let seq_read = or(self.seq_latency, self.seq_bandwidth, read);
@@ -249,8 +250,16 @@ impl SlotsParameters {
     /// The spreads by kind: as [`Self::costs`], then discards and flushes.
     fn spreads(&self) -> [Quantiles; 6] {
         let writes = self.write_spread.or(&self.spread);
-        let (seq_reads, seq_writes) = (self.seq_spread.or(&self.spread), self.seq_write_spread.or(&writes));
-        [self.spread, writes, seq_reads, seq_writes, self.discard_spread.or(&writes), self.flush_spread.or(&writes)]
+        let (seq_reads, seq_writes) =
+            (self.seq_spread.or(&self.spread), self.seq_write_spread.or(&writes));
+        [
+            self.spread,
+            writes,
+            seq_reads,
+            seq_writes,
+            self.discard_spread.or(&writes),
+            self.flush_spread.or(&writes),
+        ]
     }
 
     /// Parses the text form, for example `slots=8,latency=2ms`.
@@ -272,7 +281,8 @@ pub(crate) fn transfer(bytes: Bytes, rate: Bytes) -> Nanos {
     match bytes.get().checked_mul(1_000_000_000) {
         Some(scaled) => Nanos::new(scaled.div_ceil(rate.get())),
         None => Nanos::new(
-            u64::try_from((u128::from(bytes.get()) * 1_000_000_000).div_ceil(rate.get().into())).unwrap_or(u64::MAX),
+            u64::try_from((u128::from(bytes.get()) * 1_000_000_000).div_ceil(rate.get().into()))
+                .unwrap_or(u64::MAX),
         ),
     }
 }
@@ -325,7 +335,8 @@ impl Slots {
         };
         let costs = parameters.costs();
         let spreads = parameters.spreads();
-        let is_by_place = (0..2).any(|kind| costs[kind] != costs[kind + 2] || spreads[kind] != spreads[kind + 2]);
+        let is_by_place =
+            (0..2).any(|kind| costs[kind] != costs[kind + 2] || spreads[kind] != spreads[kind + 2]);
         let spreads = spreads.map(|quantiles| Spread::new(&quantiles));
         Self {
             servers: Servers::new(parameters.rules(seed), description.capacity()),
@@ -334,8 +345,11 @@ impl Slots {
             costs,
             streams: is_by_place.then(Box::default),
             spreads: (!spreads.iter().all(Spread::is_even)).then(|| Box::new(spreads)),
-            without_data: [(parameters.discard_latency, costs[1].0), (parameters.flush_latency, parameters.latency)]
-                .map(|(own, other)| if own.is_zero() { other } else { own }),
+            without_data: [
+                (parameters.discard_latency, costs[1].0),
+                (parameters.flush_latency, parameters.latency),
+            ]
+            .map(|(own, other)| if own.is_zero() { other } else { own }),
             flush_waits: parameters.flush_waits,
             shown: (parameters.slots, parameters.traced_depth),
             description,
@@ -376,7 +390,8 @@ impl Slots {
     /// reached since, if more of them might be served at once than that trace shows.
     pub fn beyond_trace(&self) -> Option<(u32, u32)> {
         let ((servers, traced), waiting) = (self.shown, self.servers.most_waiting() as u32);
-        (traced > 0 && waiting > 0 && servers + waiting > traced).then_some((traced, servers + waiting))
+        (traced > 0 && waiting > 0 && servers + waiting > traced)
+            .then_some((traced, servers + waiting))
     }
 
     pub(super) const fn description_mut(&mut self) -> &mut Description {
@@ -455,19 +470,27 @@ mod tests {
             device.next_event().map(Instant::get)
         };
         let all = [Op::Read, Op::Write, Op::Discard, Op::Flush];
-        assert_eq!(all.map(|op| ends(text, op)), [1_050_000, 3_100_000, 3_000_000, 50_000].map(Some));
+        assert_eq!(
+            all.map(|op| ends(text, op)),
+            [1_050_000, 3_100_000, 3_000_000, 50_000].map(Some)
+        );
         let plain = "latency=1ms,bandwidth=100MB/s";
-        assert_eq!(all.map(|op| ends(plain, op)), [1_050_000, 1_050_000, 1_000_000, 1_000_000].map(Some));
+        assert_eq!(
+            all.map(|op| ends(plain, op)),
+            [1_050_000, 1_050_000, 1_000_000, 1_000_000].map(Some)
+        );
         let discards = format!("{text},discard_latency=7ms,discard_spread_min=200%");
         let all = [Op::Write, Op::Discard, Op::WriteZeroes, Op::Flush];
-        assert_eq!(all.map(|op| ends(&discards, op)), [3_100_000, 14_000_000, 14_000_000, 50_000].map(Some));
+        assert_eq!(
+            all.map(|op| ends(&discards, op)),
+            [3_100_000, 14_000_000, 14_000_000, 50_000].map(Some)
+        );
     }
 
     /// Reads and writes have streams of their own, and what is not set is as elsewhere.
     #[test]
     fn sequential_commands_may_cost_something_else() {
-        let text =
-            "slots=1,latency=1ms,bandwidth=1000MB/s,seq_latency=500us,write_latency=3ms,seq_write_bandwidth=10MB/s";
+        let text = "slots=1,latency=1ms,bandwidth=1000MB/s,seq_latency=500us,write_latency=3ms,seq_write_bandwidth=10MB/s";
         let mut device = slots(text);
         let mut now = 0;
         let mut takes = |op: Op, sector: u64| {
@@ -477,17 +500,28 @@ mod tests {
             (at - std::mem::replace(&mut now, at)) / 1_000
         };
         let (read, write) = (Op::Read, Op::Write);
-        let sectors = [(read, 1000), (write, 1500), (read, 1500), (write, 1900), (read, 5000), (write, 5000)];
-        assert_eq!(sectors.map(|(op, sector)| takes(op, sector)), [1_010, 3_010, 510, 4_000, 1_010, 3_010]);
+        let sectors =
+            [(read, 1000), (write, 1500), (read, 1500), (write, 1900), (read, 5000), (write, 5000)];
+        assert_eq!(
+            sectors.map(|(op, sector)| takes(op, sector)),
+            [1_010, 3_010, 510, 4_000, 1_010, 3_010]
+        );
         assert!(slots("latency=1ms,seq_latency=1ms").streams.is_none(), "nothing differs");
     }
 
     #[test]
     fn closed_loop_throughput_is_servers_over_service() {
         for (depth, servers) in [(1, 1), (4, 4), (8, 8), (64, 8)] {
-            let measured = closed_loop(&mut slots(""), &ClosedLoop { depth, ios: 40_000, ..ClosedLoop::default() });
+            let measured = closed_loop(
+                &mut slots(""),
+                &ClosedLoop { depth, ios: 40_000, ..ClosedLoop::default() },
+            );
             let expected = f64::from(servers) * 1e9 / 2_008_192.0;
-            assert!((measured.iops() / expected - 1.0).abs() < 0.002, "{depth}: {} {expected}", measured.iops());
+            assert!(
+                (measured.iops() / expected - 1.0).abs() < 0.002,
+                "{depth}: {} {expected}",
+                measured.iops()
+            );
         }
     }
 
@@ -532,13 +566,19 @@ mod tests {
     fn spread_stretches_what_holds_a_server_and_no_more() {
         let text = "slots=1,latency=1ms,bandwidth=1000MB/s,flush_latency=500us,base_latency=100us,spread_min=200%,\
                     write_spread_min=300%,flush_spread_min=400%";
-        for (op, us, waits) in
-            [(Op::Read, 2_108, 1), (Op::Write, 3_112, 1), (Op::Flush, 2_100, 1), (Op::Flush, 2_000, 0)]
-        {
+        for (op, us, waits) in [
+            (Op::Read, 2_108, 1),
+            (Op::Write, 3_112, 1),
+            (Op::Flush, 2_100, 1),
+            (Op::Flush, 2_000, 0),
+        ] {
             let mut device = slots(&format!("{text},flush_waits={waits}"));
             let bytes = if op.has_data() { 4000 } else { 0 };
             device.submit(Instant::default(), &Command { op, ..read_command(0, 0, bytes) });
-            assert!(device.poll(Instant::new(us * 1_000 - 1)).is_none() && device.next_event().is_some());
+            assert!(
+                device.poll(Instant::new(us * 1_000 - 1)).is_none()
+                    && device.next_event().is_some()
+            );
             assert!(device.poll(Instant::new(us * 1_000)).is_some(), "{op:?}");
         }
     }
@@ -549,7 +589,10 @@ mod tests {
     fn a_server_that_is_handed_over_is_kept_or_idle() {
         let measured = |more: &str| {
             let mut device = slots(&format!("slots=4,latency=1ms{more}"));
-            closed_loop(&mut device, &ClosedLoop { depth: 16, ios: 20_000, ..ClosedLoop::default() })
+            closed_loop(
+                &mut device,
+                &ClosedLoop { depth: 16, ios: 20_000, ..ClosedLoop::default() },
+            )
         };
         let plain = measured("");
         let (base, kept) = (measured(",base_latency=200us"), measured(",hand_over=100us"));

@@ -62,7 +62,9 @@ impl fmt::Display for TextError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Whole(error) => f.write_str(error),
-            Self::UnknownName { name, known } => write!(f, "unknown name `{name}`; there are {known}"),
+            Self::UnknownName { name, known } => {
+                write!(f, "unknown name `{name}`; there are {known}")
+            }
             Self::Parameter { scope, error } => write!(f, "{scope}: {error}"),
             Self::UnknownKey { scope, key, known } => {
                 write!(f, "{scope}: unknown key `{key}`; its keys are {}", known.join(", "))
@@ -96,7 +98,11 @@ impl<'a> Fields<'a> {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let (key, value) = (key.trim(), value.trim());
             if !known.contains(&key) {
-                return Err(TextError::UnknownKey { scope: scope.into(), key: key.into(), known: known.to_vec() });
+                return Err(TextError::UnknownKey {
+                    scope: scope.into(),
+                    key: key.into(),
+                    known: known.to_vec(),
+                });
             }
             if fields.raw(key).is_some() {
                 return Err(TextError::Twice { scope: scope.into(), key: key.into() });
@@ -167,7 +173,9 @@ impl<'a> Fields<'a> {
     fn size_in(&self, key: &str, default: Bytes, short: Short) -> Result<Bytes, TextError> {
         let expected = "a size, a multiple of 4096 bytes up to 8388608TiB, with its unit: KiB, MiB, GiB, TiB (powers of 1024) or \
                         kB, MB, GB, TB (powers of 1000), as in 1GiB";
-        let is_good = |size: &Bytes| size.get() > 0 && size.get().is_multiple_of(4096) && size.get() <= 1 << 63;
+        let is_good = |size: &Bytes| {
+            size.get() > 0 && size.get().is_multiple_of(4096) && size.get() <= 1 << 63
+        };
         self.quantity(key, default, expected, |text| quantity::size(text, short), is_good)
     }
 
@@ -175,7 +183,12 @@ impl<'a> Fields<'a> {
     ///
     /// # Errors
     /// The value is no number or out of the range.
-    pub fn count(&self, key: &str, default: u64, range: RangeInclusive<u64>) -> Result<u64, TextError> {
+    pub fn count(
+        &self,
+        key: &str,
+        default: u64,
+        range: RangeInclusive<u64>,
+    ) -> Result<u64, TextError> {
         let expected = format!("a number from {} to {}", range.start(), range.end());
         let Some(text) = self.raw(key) else { return Ok(default) };
         text.parse().ok().filter(|n| range.contains(n)).ok_or_else(|| self.bad(key, expected))
@@ -205,7 +218,11 @@ mod tests {
             fields.span("a", Nanos::ZERO).unwrap_err().to_string(),
             "device x: `a=2`: expected a time up to 3600s with its unit: ns, us, ms or s, as in 2ms"
         );
-        let short = Fields::parse("device x", "a=4G", KEYS).unwrap().size("a", Bytes::ZERO).unwrap_err().to_string();
+        let short = Fields::parse("device x", "a=4G", KEYS)
+            .unwrap()
+            .size("a", Bytes::ZERO)
+            .unwrap_err()
+            .to_string();
         assert!(short.ends_with("as in 1GiB; write 4GB or 4GiB"), "{short}");
         assert_eq!(
             fields.count("b", 1, 1..=8).unwrap_err().to_string(),

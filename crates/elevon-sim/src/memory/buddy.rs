@@ -112,9 +112,15 @@ mod tests {
         for (order, list) in lists(buddy).iter().enumerate() {
             for &first in list {
                 assert_eq!(first % (1 << order), 0);
-                assert!(order == MAX_ORDER || !list.contains(&(first ^ (1 << order))), "{first} and its buddy");
+                assert!(
+                    order == MAX_ORDER || !list.contains(&(first ^ (1 << order))),
+                    "{first} and its buddy"
+                );
                 for page in first..first + (1 << order) {
-                    assert!(!std::mem::replace(&mut free[page as usize], true), "page {page} twice");
+                    assert!(
+                        !std::mem::replace(&mut free[page as usize], true),
+                        "page {page} twice"
+                    );
                 }
             }
         }
@@ -149,7 +155,8 @@ mod tests {
     fn random_steps_keep_the_invariants() {
         let mut buddy = Buddy::new(4096);
         let mut taken = vec![true; 4096];
-        let mut held: Vec<(u32, usize)> = (0..4).map(|block| (block << MAX_ORDER, MAX_ORDER)).collect();
+        let mut held: Vec<(u32, usize)> =
+            (0..4).map(|block| (block << MAX_ORDER, MAX_ORDER)).collect();
         for step in 0..3000 {
             let chance = |purpose, bound| below(draw(11, purpose, step), bound) as usize;
             if !held.is_empty() && chance(0, 100) < 48 {
@@ -165,7 +172,8 @@ mod tests {
                         held.push((first, order));
                     }
                     None => {
-                        let aligned = taken.chunks(1 << order).any(|block| block.iter().all(|t| !t));
+                        let aligned =
+                            taken.chunks(1 << order).any(|block| block.iter().all(|t| !t));
                         assert!(!aligned, "a block of order {order} is free and was not found");
                     }
                 }

@@ -24,7 +24,8 @@ fn bio_sectors(layout: &Layout) -> Vec<u64> {
     let (mut at, mut all) = (0, Vec::new());
     while at < layout.len() {
         let limits = QueueLimits::default();
-        let bytes = next_bio_bytes(layout, at, layout.len() - at, IoPath::Direct, Fill::Full, &limits);
+        let bytes =
+            next_bio_bytes(layout, at, layout.len() - at, IoPath::Direct, Fill::Full, &limits);
         all.push(bytes / 512);
         at += bytes;
     }
@@ -63,7 +64,10 @@ fn errors_say_what_would_be_right() {
         ("runs:0x3", "`0x3`: expected"),
         ("runs:1x1048576,1", "`1`: expected"),
         ("fragmented:p1=1000001", "fragmented: `p1=1000001`: expected a number from 0 to 1000000"),
-        ("fragmented:p1=600000,p2=600000", "fragmented: `p2=600000`: expected a number from 0 to 400000"),
+        (
+            "fragmented:p1=600000,p2=600000",
+            "fragmented: `p2=600000`: expected a number from 0 to 400000",
+        ),
         ("fragmented:p0=1", "fragmented: unknown key `p0`; its keys are p1, p2"),
         ("buddy:fragmentation=60", "buddy: `fragmentation=60`: expected 0% to 100%"),
         ("buddy:used=100%", "buddy: `used=100%`: expected 0% to 99%"),
@@ -132,8 +136,11 @@ fn fragmentation_makes_runs_short() {
 
 #[test]
 fn huge_pages_are_taken_while_there_are_any() {
-    let layout = buffer("buddy:size=256MiB,fragmentation=0%,thp=1", 3, Bytes::new((64 << 20) + 4096));
-    assert!(layout.runs()[..layout.runs().len() - 1].iter().all(|run| run.len.is_multiple_of(2 << 20)));
+    let layout =
+        buffer("buddy:size=256MiB,fragmentation=0%,thp=1", 3, Bytes::new((64 << 20) + 4096));
+    assert!(
+        layout.runs()[..layout.runs().len() - 1].iter().all(|run| run.len.is_multiple_of(2 << 20))
+    );
     assert_eq!(bio_sectors(&layout), [(64 << 11) + 8]);
     // If all free memory is single pages, there are no huge pages, and faults fall back to single
     // pages.
@@ -146,7 +153,10 @@ fn freed_memory_is_used_again_and_joins() {
     let mut memory = Memory::new(&model("buddy:size=64MiB,used=0%,fragmentation=0%"), 1);
     let all = memory.allocate(mib(64)).unwrap();
     let error = memory.allocate(Bytes::new(4096)).unwrap_err().to_string();
-    assert_eq!(error, "memory buddy: no room for a buffer of 4 KiB, 0 KiB are free; a larger size= would have it");
+    assert_eq!(
+        error,
+        "memory buddy: no room for a buffer of 4 KiB, 0 KiB are free; a larger size= would have it"
+    );
     memory.free(&all);
     assert!(memory.allocate(mib(65)).is_err());
     let again = memory.allocate(mib(64)).unwrap();

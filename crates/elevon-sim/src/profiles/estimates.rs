@@ -24,8 +24,12 @@ impl Figures {
     /// Returns the figures in words, as the subject of a sentence.
     pub const fn in_words(self) -> &'static str {
         match self {
-            Self::ReadTail => "Latencies of reads from the 99th percentile on, in a run without writes,",
-            Self::ReadTailBesideWrites => "Latencies of reads from the 99th percentile on, beside writes,",
+            Self::ReadTail => {
+                "Latencies of reads from the 99th percentile on, in a run without writes,"
+            }
+            Self::ReadTailBesideWrites => {
+                "Latencies of reads from the 99th percentile on, beside writes,"
+            }
             Self::WriteTail => "Latencies of writes from the 99th percentile on",
             Self::Everything => "All latencies and rates",
             Self::Flushes => "Latencies of flushes",
@@ -38,8 +42,14 @@ type Rows = &'static [(Figures, &'static [&'static str])];
 
 const FLASH: Rows = &[
     (Figures::ReadTail, &["stall_share", "stall_time", "jitter", "map_miss"]),
-    (Figures::ReadTailBesideWrites, &["program_time", "erase_time", "erase_block", "gc_slice", "overprovision"]),
-    (Figures::WriteTail, &["buffer", "program_time", "erase_time", "gc_slice", "overprovision", "slc_size"]),
+    (
+        Figures::ReadTailBesideWrites,
+        &["program_time", "erase_time", "erase_block", "gc_slice", "overprovision"],
+    ),
+    (
+        Figures::WriteTail,
+        &["buffer", "program_time", "erase_time", "gc_slice", "overprovision", "slc_size"],
+    ),
     (Figures::Flushes, &["flush_time"]),
     (Figures::Discards, &["discard_time"]),
 ];
@@ -58,11 +68,14 @@ const LUN: Rows = &[
 const FLASH_LACKS: &str = "a translation layer: where data lies, discards, and what was written before have no effect \
 on speed (`overprovision` stands for a drive in steady state); wear, suspended programs and reads from the write \
 buffer";
-const DISK_LACKS: &str = "reads of data that is still in the write cache, remapped sectors, thermal recalibration";
-const LUN_LACKS: &str = "caches, and the disks behind the limit: places and sizes have no effect on speed";
+const DISK_LACKS: &str =
+    "reads of data that is still in the write cache, remapped sectors, thermal recalibration";
+const LUN_LACKS: &str =
+    "caches, and the disks behind the limit: places and sizes have no effect on speed";
 const SLOTS_LACKS: &str = "caches, garbage collection, and an effect of places (but `seq_latency`): discards and what \
 was written before have no effect on speed";
-const NULL_LACKS: &str = "everything but one latency: sizes, places and other commands have no effect on speed";
+const NULL_LACKS: &str =
+    "everything but one latency: sizes, places and other commands have no effect on speed";
 
 /// Returns what the model of a device lacks that real devices have, as a list for a sentence.
 /// `spec` is as [`super::open`] takes it; `None` if it names no device.
@@ -85,11 +98,15 @@ impl Profile {
     /// fresh.
     /// `settings` are the user's, as [`Self::parameters_with`] takes them.
     pub fn estimated(&self, settings: &str) -> Vec<&'static str> {
-        let is_estimate =
-            |source: Option<usize>| source.is_none_or(|source| self.sources[source].basis == Basis::Estimated);
+        let is_estimate = |source: Option<usize>| {
+            source.is_none_or(|source| self.sources[source].basis == Basis::Estimated)
+        };
         let lines = self.parameters_with(settings).unwrap_or_default();
         let estimated = lines.into_iter().filter(|line| !line.changed && is_estimate(line.source));
-        estimated.filter(|line| line.value != "0" || line.key == "overprovision").map(|line| line.key).collect()
+        estimated
+            .filter(|line| line.value != "0" || line.key == "overprovision")
+            .map(|line| line.key)
+            .collect()
     }
 }
 
@@ -104,15 +121,22 @@ pub fn estimates(spec: &str) -> Vec<(Figures, Vec<&'static str>)> {
         Base::Disk(_) => DISK,
         Base::Lun { .. } => LUN,
         Base::Model { presented: Some(_), model: "slots", .. } => {
-            let given = |key: &&str| settings.split(',').any(|own| own.split('=').next() == Some(key));
-            let all: Vec<&str> = ["slots", "latency", "bandwidth"].into_iter().filter(|key| !given(key)).collect();
+            let given =
+                |key: &&str| settings.split(',').any(|own| own.split('=').next() == Some(key));
+            let all: Vec<&str> =
+                ["slots", "latency", "bandwidth"].into_iter().filter(|key| !given(key)).collect();
             return if all.is_empty() { Vec::new() } else { vec![(Figures::Everything, all)] };
         }
         Base::Model { .. } => return Vec::new(),
     };
     let estimated = profile.estimated(settings);
-    let of = |keys: &[&'static str]| keys.iter().copied().filter(|key| estimated.contains(key)).collect::<Vec<_>>();
-    rows.iter().map(|&(figures, keys)| (figures, of(keys))).filter(|(_, keys)| !keys.is_empty()).collect()
+    let of = |keys: &[&'static str]| {
+        keys.iter().copied().filter(|key| estimated.contains(key)).collect::<Vec<_>>()
+    };
+    rows.iter()
+        .map(|&(figures, keys)| (figures, of(keys)))
+        .filter(|(_, keys)| !keys.is_empty())
+        .collect()
 }
 
 #[cfg(test)]
@@ -142,7 +166,11 @@ mod tests {
             estimates(spec).into_iter().find(|at| at.0 == figures).map_or_else(Vec::new, |at| at.1)
         };
         let tail = of("nvme-datacenter", Figures::ReadTailBesideWrites);
-        assert!(tail.contains(&"gc_slice") && tail.contains(&"erase_time") && !tail.contains(&"overprovision"));
+        assert!(
+            tail.contains(&"gc_slice")
+                && tail.contains(&"erase_time")
+                && !tail.contains(&"overprovision")
+        );
         let set = of("nvme-datacenter:gc_slice=2ms", Figures::ReadTailBesideWrites);
         assert!(!set.contains(&"gc_slice") && set.contains(&"erase_time"));
         assert_eq!(of("virtio-blk:latency=300us", Figures::Everything), ["slots", "bandwidth"]);
@@ -154,7 +182,9 @@ mod tests {
         for name in crate::profiles::names() {
             assert!(lacks(name).is_some_and(|text| !text.ends_with('.')), "{name}");
         }
-        assert!(lacks("nvme-consumer:dies=4").is_some_and(|text| text.contains("translation layer")));
+        assert!(
+            lacks("nvme-consumer:dies=4").is_some_and(|text| text.contains("translation layer"))
+        );
         assert_eq!(lacks("disk.img"), None);
     }
 }

@@ -54,14 +54,26 @@ pub fn limits(class: Class) -> QueueLimits {
     match class {
         Class::AtaSsd => {
             let max_hw_sectors = Sectors::new(65535);
-            let limits =
-                QueueLimits { max_hw_sectors, max_segments: 168, write_cache: true, dma_alignment: 511, ..base };
+            let limits = QueueLimits {
+                max_hw_sectors,
+                max_segments: 168,
+                write_cache: true,
+                dma_alignment: 511,
+                ..base
+            };
             trim(limits, 512, ata_trim, 1)
         }
-        Class::Lun => QueueLimits { max_hw_sectors: kib(1024), max_segments: 254, rotational: true, ..base },
+        Class::Lun => {
+            QueueLimits { max_hw_sectors: kib(1024), max_segments: 254, rotational: true, ..base }
+        }
         Class::Emmc => {
-            let limits =
-                QueueLimits { max_hw_sectors: kib(512), max_segments: 128, write_cache: true, fua: true, ..base };
+            let limits = QueueLimits {
+                max_hw_sectors: kib(512),
+                max_segments: 128,
+                write_cache: true,
+                fua: true,
+                ..base
+            };
             trim(limits, 512, all, 1)
         }
         Class::Ufs | Class::Ufs4 => {
@@ -82,7 +94,12 @@ pub fn limits(class: Class) -> QueueLimits {
             trim(limits, 4096, all, 1)
         }
         Class::NvmeConsumer => {
-            let limits = QueueLimits { max_hw_sectors: kib(256), max_segments: 127, write_cache: true, ..nvme };
+            let limits = QueueLimits {
+                max_hw_sectors: kib(256),
+                max_segments: 127,
+                write_cache: true,
+                ..nvme
+            };
             trim(limits, 512, all, 256)
         }
         Class::NvmeDatacenter => {

@@ -83,7 +83,13 @@ pub fn predictions_with(profile: &Profile, settings: &str) -> Result<Vec<Predict
     let mut add = |workload: Workload, closed_form: f64| {
         let quantity = if workload.random { Quantity::Iops } else { Quantity::MegabytesPerSecond };
         let published = profile.published.iter().find(|p| matches(p, workload, most)).copied();
-        all.push(Prediction { what: describe(workload), workload, quantity, closed_form, published });
+        all.push(Prediction {
+            what: describe(workload),
+            workload,
+            quantity,
+            closed_form,
+            published,
+        });
     };
     if let Some(config) = profile.flash_config(settings)? {
         for workload in flash_workloads(&config, profile.published) {
@@ -95,7 +101,10 @@ pub fn predictions_with(profile: &Profile, settings: &str) -> Result<Vec<Predict
     }
     if let Some(disk) = profile.disk_parameters(settings)? {
         for depth in [1, 2, 4, 8, 16, 31] {
-            add(Workload { write: false, random: true, bytes: 4096, depth }, disk_random_read(&disk, depth));
+            add(
+                Workload { write: false, random: true, bytes: 4096, depth },
+                disk_random_read(&disk, depth),
+            );
         }
         for bytes in SIZES {
             // The drive reads ahead at media rate; a command takes the time of the cache and the
@@ -133,7 +142,8 @@ fn disk_random_read(disk: &HddParameters, depth: u32) -> f64 {
         }
     }
     let transfer = 4096.0 * 1e9 / (disk.outer_rate.get() as f64 * (1.0 - k / 2.0));
-    let access = (disk.overhead_miss + disk.margin).get() as f64 + seek / total + turn / 2.0 + transfer;
+    let access =
+        (disk.overhead_miss + disk.margin).get() as f64 + seek / total + turn / 2.0 + transfer;
     let exponent = match (disk.sptf, disk.margin.is_zero()) {
         (true, true) => 0.229,
         (true, false) => 0.22,
@@ -169,7 +179,8 @@ fn flash_workloads(config: &FlashConfig, published: &[Published]) -> Vec<Workloa
     let depths = [1, 4, 5, 8, 16, 31, 32, 128, 256].into_iter().filter(|d| *d <= most);
     let random = depths.map(|depth| Workload { write: false, random: true, bytes: 4096, depth });
     let depth = if config.page_register == 1 { 16 } else { 1 };
-    let sequential = SIZES.iter().map(|&bytes| Workload { write: false, random: false, bytes, depth });
+    let sequential =
+        SIZES.iter().map(|&bytes| Workload { write: false, random: false, bytes, depth });
     let mut all: Vec<_> = random.chain(sequential).collect();
     for p in published {
         let depth = p.depth.min(most);
@@ -198,7 +209,8 @@ fn flash_closed_form(config: &FlashConfig, workload: Workload) -> f64 {
     let bytes = workload.bytes;
     let (command, link) = config.costs(workload.write);
     let (command, link) = (command.of(bytes) as f64, link.of(bytes) as f64);
-    let rate_cap = |rate: u64| if rate == 0 { f64::INFINITY } else { rate as f64 / 1e9 / bytes as f64 };
+    let rate_cap =
+        |rate: u64| if rate == 0 { f64::INFINITY } else { rate as f64 / 1e9 / bytes as f64 };
     let depth = f64::from(workload.depth);
     let stage_cap = (1.0f64 / command.max(1.0)).min(1.0 / link.max(1.0));
     let per_ns: f64 = if workload.write {
@@ -216,9 +228,13 @@ fn flash_closed_form(config: &FlashConfig, workload: Workload) -> f64 {
         };
         // Large sequential requests keep every die busy; small ones only as many dies as the
         // requests in flight cover.
-        let sequence_cap =
-            if workload.random { f64::INFINITY } else { dies * config.unit as f64 / read / bytes as f64 };
-        let dies_cap = if workload.random || workload.depth == 1 { dies_cap } else { f64::INFINITY };
+        let sequence_cap = if workload.random {
+            f64::INFINITY
+        } else {
+            dies * config.unit as f64 / read / bytes as f64
+        };
+        let dies_cap =
+            if workload.random || workload.depth == 1 { dies_cap } else { f64::INFINITY };
         stage_cap.min(dies_cap).min(sequence_cap).min(rate_cap(config.read_rate))
     };
     if workload.random { per_ns * 1e9 } else { per_ns * bytes as f64 * 1e3 }
@@ -272,16 +288,25 @@ pub(super) fn run(
 ///
 /// # Errors
 /// A setting is unknown, not valid, or contradicts another.
-pub fn measure(profile: &Profile, settings: &str, prediction: &Prediction, seed: u64) -> Result<f64, DeviceError> {
+pub fn measure(
+    profile: &Profile,
+    settings: &str,
+    prediction: &Prediction,
+    seed: u64,
+) -> Result<f64, DeviceError> {
     let workload = prediction.workload;
     let ios = match profile.base {
         Base::Disk(_) => 8_000,
         Base::Flash { .. } if workload.write && workload.random => 200_000,
-        Base::Flash { .. } | Base::Lun { .. } | Base::Model { .. } => 4_000_000_000 / workload.bytes,
+        Base::Flash { .. } | Base::Lun { .. } | Base::Model { .. } => {
+            4_000_000_000 / workload.bytes
+        }
     };
     let ios = ios.clamp(2_000, 40_000 * if workload.write { 5 } else { 1 });
-    let (whole, half) =
-        (run(profile, settings, workload, ios, seed)?, run(profile, settings, workload, ios / 2, seed)?);
+    let (whole, half) = (
+        run(profile, settings, workload, ios, seed)?,
+        run(profile, settings, workload, ios / 2, seed)?,
+    );
     let per_ns = (whole.ios - half.ios) as f64 / (whole.elapsed - half.elapsed).get() as f64;
     Ok(match prediction.quantity {
         Quantity::Iops => per_ns * 1e9,

@@ -44,7 +44,11 @@ impl Presented {
             Self::QemuNvme => qemu_nvme(rules),
             Self::ScsiDisk => QueueLimits {
                 max_hw_sectors: Sectors::new(u32::MAX.into()),
-                max_user_sectors: if rules.scsi_default_is_io_opt { SCSI_STRIPE } else { Sectors::ZERO },
+                max_user_sectors: if rules.scsi_default_is_io_opt {
+                    SCSI_STRIPE
+                } else {
+                    Sectors::ZERO
+                },
                 io_opt: SCSI_STRIPE.bytes().get() as u32,
                 max_segments: 2048,
                 max_segment_size: u32::MAX,

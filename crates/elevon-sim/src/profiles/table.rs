@@ -14,33 +14,78 @@ use crate::device::HddParameters;
 type Names = &'static [&'static str];
 
 /// The source states the values.
-const fn stated(parameters: Names, value: &'static str, reference: &'static Reference) -> ValueSource {
+const fn stated(
+    parameters: Names,
+    value: &'static str,
+    reference: &'static Reference,
+) -> ValueSource {
     ValueSource { parameters, value, basis: Basis::Stated, reference }
 }
 
 /// The values were chosen so that the model gives what the source states.
-const fn fitted(parameters: Names, value: &'static str, reference: &'static Reference) -> ValueSource {
+const fn fitted(
+    parameters: Names,
+    value: &'static str,
+    reference: &'static Reference,
+) -> ValueSource {
     ValueSource { parameters, value, basis: Basis::Fitted, reference }
 }
 
 /// The source makes the values plausible.
-const fn estimated(parameters: Names, value: &'static str, reference: &'static Reference) -> ValueSource {
+const fn estimated(
+    parameters: Names,
+    value: &'static str,
+    reference: &'static Reference,
+) -> ValueSource {
     ValueSource { parameters, value, basis: Basis::Estimated, reference }
 }
 
 /// Returns a published IOPS figure of 4 KiB random reads, with the maximum deviation of the model
 /// in percent.
-const fn random_read(depth: u32, iops: f64, within: f64, reference: &'static Reference) -> Published {
-    Published { write: false, random: true, bytes: 4096, depth, value: iops, within, note: "", reference }
+const fn random_read(
+    depth: u32,
+    iops: f64,
+    within: f64,
+    reference: &'static Reference,
+) -> Published {
+    Published {
+        write: false,
+        random: true,
+        bytes: 4096,
+        depth,
+        value: iops,
+        within,
+        note: "",
+        reference,
+    }
 }
 
-const fn random_write(depth: u32, iops: f64, within: f64, reference: &'static Reference) -> Published {
+const fn random_write(
+    depth: u32,
+    iops: f64,
+    within: f64,
+    reference: &'static Reference,
+) -> Published {
     Published { write: true, ..random_read(depth, iops, within, reference) }
 }
 
 /// A published rate in MB/s of sequential reads or writes in large requests.
-const fn sequential(write: bool, rate: f64, within: f64, reference: &'static Reference) -> Published {
-    Published { write, random: false, bytes: 512 << 10, depth: 8, value: rate, within, note: "", reference }
+const fn sequential(
+    write: bool,
+    rate: f64,
+    within: f64,
+    reference: &'static Reference,
+) -> Published {
+    Published {
+        write,
+        random: false,
+        bytes: 512 << 10,
+        depth: 8,
+        value: rate,
+        within,
+        note: "",
+        reference,
+    }
 }
 
 const fn noted(note: &'static str, published: Published) -> Published {
@@ -58,7 +103,11 @@ pub const PROFILES: &[Profile] = &[
         name: "null",
         summary: "completes at once, or after a constant latency",
         base: Base::Model { model: "null", settings: "", presented: None },
-        sources: &[stated(&["max_hw_sectors_kb", "max_segments"], "1280 KiB, 128 segments, depth 64", NULL_BLK)],
+        sources: &[stated(
+            &["max_hw_sectors_kb", "max_segments"],
+            "1280 KiB, 128 segments, depth 64",
+            NULL_BLK,
+        )],
         published: &[],
     },
     Profile {
@@ -66,7 +115,11 @@ pub const PROFILES: &[Profile] = &[
         summary: "null_blk as each kernel presents it",
         base: presented("null", "size=250GiB,latency=10us,queue_depth=64", Presented::NullBlk),
         sources: &[
-            stated(&["max_hw_sectors_kb", "max_segments", "dma_alignment"], "by kernel, 6.1 to 7.3", MATRIX),
+            stated(
+                &["max_hw_sectors_kb", "max_segments", "dma_alignment"],
+                "by kernel, 6.1 to 7.3",
+                MATRIX,
+            ),
             stated(&[], "depth 64, one queue", NULL_BLK),
         ],
         published: &[],
@@ -79,7 +132,11 @@ pub const PROFILES: &[Profile] = &[
             "size=64GiB,slots=16,latency=100us,bandwidth=1GB/s,hw_queues=2,queue_depth=256",
             Presented::VirtioBlk,
         ),
-        sources: &[stated(&["max_hw_sectors_kb", "max_segments", "rotational"], "by kernel, 6.1 to 7.3", MATRIX)],
+        sources: &[stated(
+            &["max_hw_sectors_kb", "max_segments", "rotational"],
+            "by kernel, 6.1 to 7.3",
+            MATRIX,
+        )],
         published: &[],
     },
     Profile {
@@ -105,7 +162,11 @@ pub const PROFILES: &[Profile] = &[
             "size=64GiB,slots=16,latency=100us,bandwidth=1GB/s,hw_queues=1,queue_depth=192",
             Presented::ScsiDisk,
         ),
-        sources: &[stated(&["max_hw_sectors_kb", "max_segments", "optimal_io_size"], "by kernel, 6.1 to 7.3", MATRIX)],
+        sources: &[stated(
+            &["max_hw_sectors_kb", "max_segments", "optimal_io_size"],
+            "by kernel, 6.1 to 7.3",
+            MATRIX,
+        )],
         published: &[],
     },
     Profile {
@@ -114,7 +175,11 @@ pub const PROFILES: &[Profile] = &[
         base: Base::Disk(&HddParameters::HDD_2009),
         sources: &[
             stated(&["outer_rate"], "58-100 MB/s over disks of that time", TECHREPORT),
-            stated(&["max_hw_sectors_kb", "max_segments"], "1024 sectors, 128 segments", BLKDEV_2_6),
+            stated(
+                &["max_hw_sectors_kb", "max_segments"],
+                "1024 sectors, 128 segments",
+                BLKDEV_2_6,
+            ),
             stated(&["queue_depth"], "32 less one", LIBATA),
         ],
         published: &[],
@@ -124,7 +189,11 @@ pub const PROFILES: &[Profile] = &[
         summary: "7200 rpm SATA disk of the 2010s (Constellation ES.3), 1 TB",
         base: Base::Disk(&HddParameters::HDD_7200),
         sources: &[
-            stated(&["rpm", "outer_rate", "inner_rate"], "7200 rpm, 4.16 ms latency, 83 to 175 MB/s", CONSTELLATION),
+            stated(
+                &["rpm", "outer_rate", "inner_rate"],
+                "7200 rpm, 4.16 ms latency, 83 to 175 MB/s",
+                CONSTELLATION,
+            ),
             fitted(&[], "seek curve: least squares to 1792 points, rms 0.077 ms", DISKSIM),
             stated(&["hit_overhead"], "0.162 ms", DISKSIM),
         ],
@@ -135,10 +204,17 @@ pub const PROFILES: &[Profile] = &[
         summary: "7200 rpm nearline disk (one actuator of the Exos 2X14 class), 16 TB",
         base: Base::Disk(&HddParameters::HDD_NEARLINE_16T),
         sources: &[
-            stated(&["outer_rate", "rpm", "cache"], "524 MB/s over two actuators, 7200 rpm, 256 MB", EXOS),
+            stated(
+                &["outer_rate", "rpm", "cache"],
+                "524 MB/s over two actuators, 7200 rpm, 256 MB",
+                EXOS,
+            ),
             fitted(&["margin"], "304 reads a second over two actuators", EXOS),
         ],
-        published: &[noted("304 over two actuators; depth not stated", random_read(16, 152.0, 1.0, EXOS))],
+        published: &[noted(
+            "304 over two actuators; depth not stated",
+            random_read(16, 152.0, 1.0, EXOS),
+        )],
     },
     Profile {
         name: "sata-ssd-plextor-m5s",
@@ -176,7 +252,11 @@ pub const PROFILES: &[Profile] = &[
         },
         sources: &[
             fitted(&["read_time"], "10,000 reads a second at depth 1 (850 EVO)", EVO_850),
-            fitted(&["read_command_cost"], "flat near 400 MB/s of 4 KiB by depth 16", ANANDTECH_860),
+            fitted(
+                &["read_command_cost"],
+                "flat near 400 MB/s of 4 KiB by depth 16",
+                ANANDTECH_860,
+            ),
             stated(&["read_link", "write_rate"], "550 and 520 MB/s", EVO_860),
             fitted(&["scatter_cost"], "88,000 random writes a second (850 EVO 120 GB)", EVO_850),
         ],
@@ -229,7 +309,11 @@ pub const PROFILES: &[Profile] = &[
             estimated(&["read_link"], "950 MB/s effective", UFS_2_1),
             stated(&["write_rate"], "255 MB/s", SAMSUNG_UFS),
             fitted(&["scatter_cost"], "40,000 random writes a second", SAMSUNG_UFS),
-            estimated(&["map_miss"], "30 % on cold data: HPB, which removes them, gains 58-67 %", HPB),
+            estimated(
+                &["map_miss"],
+                "30 % on cold data: HPB, which removes them, gains 58-67 %",
+                HPB,
+            ),
             stated(&["queue_depth"], "31", UFSHCD),
         ],
         published: &[
@@ -255,7 +339,11 @@ pub const PROFILES: &[Profile] = &[
             stated(&["read_link"], "2320 MB/s", UFS_3_1),
             stated(&["write_rate"], "1200 MB/s", SAMSUNG_UFS),
             fitted(&["scatter_cost"], "70,000 random writes a second", SAMSUNG_UFS),
-            estimated(&["map_miss"], "20 % on cold data: HPB, which removes them, gains 58-67 %", HPB),
+            estimated(
+                &["map_miss"],
+                "20 % on cold data: HPB, which removes them, gains 58-67 %",
+                HPB,
+            ),
             stated(&["queue_depth"], "31", UFSHCD),
         ],
         published: &[
@@ -325,11 +413,23 @@ pub const PROFILES: &[Profile] = &[
                        program_time=500us,program_unit=32KiB,overprovision=7%,power_loss_protection=1",
         },
         sources: &[
-            fitted(&["read_time"], "P3700: 12,800 reads a second, 77.9 us at depth 1", ANANDTECH_P4800X),
+            fitted(
+                &["read_time"],
+                "P3700: 12,800 reads a second, 77.9 us at depth 1",
+                ANANDTECH_P4800X,
+            ),
             stated(&["read_link", "write_rate"], "2600, 1700 MB/s", P3600),
-            fitted(&["overprovision"], "1700 MB/s to 56,000 random writes a second: write amplification 7.4", P3600),
+            fitted(
+                &["overprovision"],
+                "1700 MB/s to 56,000 random writes a second: write amplification 7.4",
+                P3600,
+            ),
             stated(&["power_loss_protection"], "enhanced power-loss data protection", P3600),
-            fitted(&["stall_share", "stall_time"], "99.999th percentile 2.8 ms at depth 1", ANANDTECH_P4800X),
+            fitted(
+                &["stall_share", "stall_time"],
+                "99.999th percentile 2.8 ms at depth 1",
+                ANANDTECH_P4800X,
+            ),
             stated(&["queue_depth"], "1024 less one", NVME_DRIVER),
             estimated(&["max_hw_sectors_kb"], "128 KiB, as of the P4800X", ANANDTECH_750),
         ],
@@ -371,7 +471,11 @@ pub const PROFILES: &[Profile] = &[
         summary: "provisioned LUN of proposal 003: one queue, 4000 requests a second in slices of 250 ms",
         base: Base::Lun { class: Class::Lun, settings: "" },
         sources: &[
-            fitted(&["slice_requests"], "4001 requests a second of 64 KiB: 250.06 MiB/s, a round limit", PROPOSAL_003),
+            fitted(
+                &["slice_requests"],
+                "4001 requests a second of 64 KiB: 250.06 MiB/s, a round limit",
+                PROPOSAL_003,
+            ),
             fitted(&["slice"], "mean 26.3 ms, deviation 60.9 ms", PROPOSAL_003),
             fitted(&["base_latency", "servers", "service"], "minimum 1.64 ms", PROPOSAL_003),
         ],
@@ -401,5 +505,9 @@ const EMMC_SOURCES: &[ValueSource] = &[
     stated(&["read_rate", "write_rate"], "250, 125 MB/s", SAMSUNG_UFS),
     fitted(&["scatter_cost"], "13,000 random writes a second", SAMSUNG_UFS),
     stated(&[], "gain of command queueing: 25-50 % in random multi-threaded reads", CQE),
-    stated(&["at_once"], "without command queueing one, while the driver prepares the next", MMC_ASYNC),
+    stated(
+        &["at_once"],
+        "without command queueing one, while the driver prepares the next",
+        MMC_ASYNC,
+    ),
 ];

@@ -17,11 +17,20 @@ fn the_manual_lists_what_the_table_has() {
 fn markdown() -> String {
     let mut text = String::new();
     for kind in KINDS {
-        let _ = write!(text, "### {}\n\n{} Counted: {}. {}\n\n", kind.name, kind.effect, kind.counts, kind.devices());
+        let _ = write!(
+            text,
+            "### {}\n\n{} Counted: {}. {}\n\n",
+            kind.name,
+            kind.effect,
+            kind.counts,
+            kind.devices()
+        );
         text.push_str("| key | takes | default | meaning |\n|---|---|---|---|\n");
         for key in kind.keys {
-            let default = key.default.map_or_else(|| "none".to_owned(), |default| format!("`{default}`"));
-            let _ = writeln!(text, "| `{}` | {} | {default} | {} |", key.name, key.takes, key.meaning);
+            let default =
+                key.default.map_or_else(|| "none".to_owned(), |default| format!("`{default}`"));
+            let _ =
+                writeln!(text, "| `{}` | {} | {default} | {} |", key.name, key.takes, key.meaning);
         }
         let _ = write!(text, "\nExample: `--fault {}`\n\n", kind.example);
     }

@@ -43,7 +43,14 @@ impl<D: Device> Backend for Plain<D> {
 }
 
 /// Runs a job. Returns everything that is known of the run, as text.
-fn outcome(job: &str, device: &str, scheduler: &str, faults: &[&str], cpu: CpuCost, is_free: bool) -> String {
+fn outcome(
+    job: &str,
+    device: &str,
+    scheduler: &str,
+    faults: &[&str],
+    cpu: CpuCost,
+    is_free: bool,
+) -> String {
     let parsed = parse(&mut MemorySource::one("test.fio", job), "test.fio").expect("a valid job");
     let device = open(device, 1).expect("a device of this file");
     let device = Fault::parse(device, 1, faults).expect("rules of this file");
@@ -52,9 +59,14 @@ fn outcome(job: &str, device: &str, scheduler: &str, faults: &[&str], cpu: CpuCo
     let mut stack = Stack::new(config).expect("valid limits");
     let options = JobsOptions { cpu, ..JobsOptions::new(stack.config()) };
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
+    let mut jobs =
+        Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let simulation = Simulation::new(device);
-    if is_free { run_on(stack, &mut jobs, simulation) } else { run_on(stack, &mut jobs, Plain(simulation)) }
+    if is_free {
+        run_on(stack, &mut jobs, simulation)
+    } else {
+        run_on(stack, &mut jobs, Plain(simulation))
+    }
 }
 
 fn run_on<B: Backend>(stack: Stack, jobs: &mut Jobs, backend: B) -> String {
@@ -89,10 +101,18 @@ fn looking_first_changes_nothing() {
             scheduler: SchedulerCost::measured(scheduler, true),
             ..CpuCost::new(Nanos::new(4_000), Nanos::new(1_400))
         };
-        for (device, faults) in [("null:", &[][..]), ("nvme-datacenter", &[]), (narrow, &[]), (narrow, &busy)] {
-            for (job, cpu) in JOBS.iter().flat_map(|job| [(job, costly), (job, CpuCost::default())]) {
-                let [free, plain] = [true, false].map(|free| outcome(job, device, scheduler, faults, cpu, free));
-                assert!(free == plain, "{scheduler} on {device} with {} rules:\n{job}", faults.len());
+        for (device, faults) in
+            [("null:", &[][..]), ("nvme-datacenter", &[]), (narrow, &[]), (narrow, &busy)]
+        {
+            for (job, cpu) in JOBS.iter().flat_map(|job| [(job, costly), (job, CpuCost::default())])
+            {
+                let [free, plain] =
+                    [true, false].map(|free| outcome(job, device, scheduler, faults, cpu, free));
+                assert!(
+                    free == plain,
+                    "{scheduler} on {device} with {} rules:\n{job}",
+                    faults.len()
+                );
             }
         }
     }

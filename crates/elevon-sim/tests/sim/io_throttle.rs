@@ -33,7 +33,8 @@ fn simulate(
     scheduler: &str,
     prepare: &dyn Fn(&mut Stack),
 ) -> (RunOutcome, Vec<Event>, Stack) {
-    let parsed = parse(&mut MemorySource::one("test.fio", text), "test.fio").expect("a job of this file");
+    let parsed =
+        parse(&mut MemorySource::one("test.fio", text), "test.fio").expect("a job of this file");
     let device: Fault<AnyDevice> = Fault::none(open(device, 1).expect("a device"));
     let description = device.description().clone();
     let mut config = description.stack_config();
@@ -43,7 +44,8 @@ fn simulate(
     prepare(&mut stack);
     let options = JobsOptions::new(stack.config());
     let mut memory = Memory::new(&MemoryModel::default(), 1);
-    let mut jobs = Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
+    let mut jobs =
+        Jobs::new(&parsed.jobs, &options, &mut memory.buffers(&mut stack)).expect("the job fits");
     let mut tape = Tape::default();
     let mut engine = Engine::new(stack, Simulation::new(device));
     let outcome = run(&mut engine, &mut jobs, &mut tape);
@@ -67,7 +69,8 @@ fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
                 control.configure_io_throttle(Config { counter, ..Config::default() });
             }
             if with_rule {
-                let change = control.set_io_throttle(Instant::ZERO, other, LimitKind::Iops, leaky(1));
+                let change =
+                    control.set_io_throttle(Instant::ZERO, other, LimitKind::Iops, leaky(1));
                 assert_eq!(change, Ok(Change::Inserted));
             }
         });
@@ -84,7 +87,10 @@ fn without_a_rule_of_ones_own_the_trace_is_the_same_event_for_event() {
         no_hook == no_counter && no_hook == counter && no_hook == unrelated,
         "a hook that limits nobody moved an event"
     );
-    assert!(none == 0 && spared == 0 && all > 100 && all == all_again, "{none} {all} {spared} {all_again}");
+    assert!(
+        none == 0 && spared == 0 && all > 100 && all == all_again,
+        "{none} {all} {spared} {all_again}"
+    );
 }
 
 /// A synchronous reader sleeps, an asynchronous one does not: both get the rate of the limit, and
@@ -96,14 +102,21 @@ fn a_limit_holds_for_who_sleeps_and_for_who_does_not() {
         let (outcome, _, stack) = simulate(&job, "null", "none", &|stack| {
             let control = stack.control_mut();
             assert_eq!(control.add_tenant(ROOT), Ok(TenantId(1)));
-            control.set_io_throttle(Instant::ZERO, TenantId(1), LimitKind::Bandwidth, leaky(8 << 20)).unwrap();
+            control
+                .set_io_throttle(Instant::ZERO, TenantId(1), LimitKind::Bandwidth, leaky(8 << 20))
+                .unwrap();
         });
         let seconds = outcome.ended.get() as f64 / 1e9;
         assert!((seconds - 2.5).abs() < 0.0025, "{engine}: {seconds} s");
         assert_eq!(stack.control().io_throttle().held(), 0);
         let cause = Cause::Limit { level: TenantId(1), rule: Rule::Bandwidth };
-        let waited =
-            stack.control().breakdown().iter().find(|wait| (wait.0, wait.1) == (TenantId(1), cause)).unwrap().2;
+        let waited = stack
+            .control()
+            .breakdown()
+            .iter()
+            .find(|wait| (wait.0, wait.1) == (TenantId(1), cause))
+            .unwrap()
+            .2;
         assert!(waited.get() > 2_400_000_000, "{engine}: {waited}");
     }
 }

@@ -14,12 +14,16 @@ use elevon_sim::profiles;
 
 #[test]
 fn every_kernel_takes_the_limits_of_every_device() {
-    let layout = Memory::new(&MemoryModel::default(), 1).allocate(Bytes::new(4 << 20)).expect("memory without end");
+    let layout = Memory::new(&MemoryModel::default(), 1)
+        .allocate(Bytes::new(4 << 20))
+        .expect("memory without end");
     for name in profiles::names() {
         let device = profiles::open(name, 1).unwrap_or_else(|error| panic!("{name}: {error}"));
         for kernel in Kernel::ALL {
             let mut limits = device.description().limits.clone();
-            limits.validate(&kernel.rules()).unwrap_or_else(|error| panic!("{name} on {}: {error}", kernel.name()));
+            limits
+                .validate(&kernel.rules())
+                .unwrap_or_else(|error| panic!("{name} on {}: {error}", kernel.name()));
             for fill in Fill::ALL {
                 let bytes = next_bio_bytes(&layout, 0, layout.len(), IoPath::Direct, fill, &limits);
                 let mut bio = Bio {
@@ -43,8 +47,13 @@ fn every_kernel_takes_the_limits_of_every_device() {
                     since: Instant::ZERO,
                 };
                 let mut parts = 1;
-                while let Split::Cut { sectors, segments } = split(&bio, Some(&layout), &limits, &kernel.rules()) {
-                    assert!(sectors <= limits.max_sectors && segments <= limits.max_segments, "{name}");
+                while let Split::Cut { sectors, segments } =
+                    split(&bio, Some(&layout), &limits, &kernel.rules())
+                {
+                    assert!(
+                        sectors <= limits.max_sectors && segments <= limits.max_segments,
+                        "{name}"
+                    );
                     bio.sector = bio.sector + sectors;
                     bio.bytes -= sectors.bytes();
                     bio.data.offset += sectors.bytes().get();
@@ -54,7 +63,10 @@ fn every_kernel_takes_the_limits_of_every_device() {
                 assert!(matches!(last, Split::Whole { .. }), "{name}: {last:?}");
                 // The proposal's fill needs no split, unless segments are exhausted before sectors.
                 let by_segments = u64::from(limits.max_segments) * 8 < limits.max_sectors.get();
-                assert!(fill != Fill::MaxSectors || parts == 1 || by_segments, "{name}: {parts} parts");
+                assert!(
+                    fill != Fill::MaxSectors || parts == 1 || by_segments,
+                    "{name}: {parts} parts"
+                );
             }
         }
     }

@@ -39,7 +39,9 @@ impl Checker for Once {
 
     fn on_abort(&mut self, _: &World, command: &Command) -> CheckResult {
         let known = self.in_flight.remove(&command.request.0);
-        ensure(known.is_some_and(|k| k.sequence == command.sequence), || format!("{command:?} aborted for {known:?}"))
+        ensure(known.is_some_and(|k| k.sequence == command.sequence), || {
+            format!("{command:?} aborted for {known:?}")
+        })
     }
 
     fn on_idle(&mut self, _: &World) -> CheckResult {
@@ -72,7 +74,9 @@ impl Checker for Tags {
         ensure(other.is_none(), || format!("{command:?}: its tag is held by request {other:?}"))?;
         ensure(tag.1 < world.tags, || format!("{command:?}: there are {} tags", world.tags))?;
         let expected = std::mem::replace(&mut self.next, command.sequence + 1);
-        ensure(command.sequence == expected, || format!("{command:?}: expected sequence {expected}"))
+        ensure(command.sequence == expected, || {
+            format!("{command:?}: expected sequence {expected}")
+        })
     }
     fn on_completion(&mut self, _: &World, completion: &Completion) -> CheckResult {
         // A partial completion would keep the tag, but no device of the swarm makes one.
@@ -91,7 +95,9 @@ impl Checker for Tags {
 /// Returns true for a discard of several ranges. On a device that accepts these, adjacent pieces
 /// are still joined.
 fn has_ranges(world: &World, issued: &Issued) -> bool {
-    issued.command.op == Op::Discard && world.limits.max_discard_segments > 1 && issued.pieces.len() > 1
+    issued.command.op == Op::Discard
+        && world.limits.max_discard_segments > 1
+        && issued.pieces.len() > 1
 }
 
 /// The pieces of a command add up to its bytes, each is one range of one call, and no byte of a
@@ -116,10 +122,14 @@ impl Checker for Pieces {
     fn on_command(&mut self, world: &World, issued: &Issued) -> CheckResult {
         let command = &issued.command;
         if command.op == Op::Flush {
-            return ensure(issued.pieces.is_empty() && command.bytes.is_zero(), || format!("{issued:?} moves data"));
+            return ensure(issued.pieces.is_empty() && command.bytes.is_zero(), || {
+                format!("{issued:?} moves data")
+            });
         }
         let bytes: u64 = issued.pieces.iter().map(|piece| piece.len).sum();
-        ensure(bytes == command.bytes.get(), || format!("{command:?} has pieces of {bytes} bytes"))?;
+        ensure(bytes == command.bytes.get(), || {
+            format!("{command:?} has pieces of {bytes} bytes")
+        })?;
         // The ranges of a discard of several ranges need not be adjacent.
         let is_one_range = !has_ranges(world, issued);
         let mut at = command.sector;
@@ -132,9 +142,15 @@ impl Checker for Pieces {
             let parts = self.calls.entry((task.0, token)).or_default();
             for &(other, start, length, place) in parts.iter() {
                 let apart = start + length <= offset || offset + len <= start;
-                ensure(apart, || format!("byte {offset} of {task:?}/{token} is in flight in request {other} already"))?;
+                ensure(apart, || {
+                    format!(
+                        "byte {offset} of {task:?}/{token} is in flight in request {other} already"
+                    )
+                })?;
                 ensure(place == base, || {
-                    format!("{task:?}/{token} goes to two places: {place} and {base}, by {command:?}")
+                    format!(
+                        "{task:?}/{token} goes to two places: {place} and {base}, by {command:?}"
+                    )
                 })?;
             }
             parts.push((command.request.0, offset, len, base));
@@ -164,7 +180,9 @@ impl Checker for Limits {
         }
         let block = u64::from(limits.logical_block_size);
         let end = command.sector.get() + command.bytes.sectors_ceil().get();
-        ensure(!command.bytes.is_zero() && command.bytes.get().is_multiple_of(block), || wrong("odd length"))?;
+        ensure(!command.bytes.is_zero() && command.bytes.get().is_multiple_of(block), || {
+            wrong("odd length")
+        })?;
         ensure(command.sector.byte_offset().get().is_multiple_of(block), || wrong("odd place"))?;
         if has_ranges(world, issued) {
             return ensure(issued.pieces.len() <= usize::from(limits.max_discard_segments), || {
@@ -190,7 +208,9 @@ impl Checker for Limits {
             segments += segments_of(world, issued, piece)?;
             previous_end = Some(layout.physical(piece.offset + piece.len - 1) + 1);
         }
-        ensure(segments <= u64::from(limits.max_segments), || wrong(&format!("{segments} segments")))
+        ensure(segments <= u64::from(limits.max_segments), || {
+            wrong(&format!("{segments} segments"))
+        })
     }
 }
 
@@ -208,10 +228,12 @@ fn segments_of(world: &World, issued: &Issued, piece: &Piece) -> Result<u64, Fin
     while at < end {
         let physical = layout.physical(at);
         let bytes = SECTOR_SIZE.min(end - at);
-        let continues =
-            previous_end == Some(physical) && length + bytes <= most && !u128::from(physical).is_multiple_of(boundary);
+        let continues = previous_end == Some(physical)
+            && length + bytes <= most
+            && !u128::from(physical).is_multiple_of(boundary);
         if let Some(previous) = previous_end {
-            let gap = (previous | physical) & limits.virt_boundary_mask != 0 && previous != physical;
+            let gap =
+                (previous | physical) & limits.virt_boundary_mask != 0 && previous != physical;
             ensure(!gap, || format!("{issued:?}: a gap in the middle of a piece"))?;
         }
         length = if continues { length + bytes } else { bytes };
@@ -234,19 +256,27 @@ impl Checker for Merges {
             let of_cache = world.bios.get(&(piece.task.0, piece.token)).copied();
             let spec = world.specs.get(piece.task.index());
             let set = of_cache.or(spec.map(|spec| spec.priority.ioprio));
-            let Some(set) = set else { return Err(Finding(format!("{issued:?}: a piece of no task"))) };
+            let Some(set) = set else {
+                return Err(Finding(format!("{issued:?}: a piece of no task")));
+            };
             let spec = spec.filter(|_| of_cache.is_none());
             let by_command = spec.is_some_and(|spec| spec.has_command_prio());
             let own = if set.class() == PrioClass::None { IoPrio::DEFAULT } else { set };
-            let may_be = world.policies.iter().any(|policy| policy.apply(own, &world.rules) == command.ioprio);
+            let may_be = world
+                .policies
+                .iter()
+                .any(|policy| policy.apply(own, &world.rules) == command.ioprio);
             ensure(by_command || may_be, || {
                 format!("{command:?} carries an I/O of {:?} with priority {own:?}", piece.task)
             })?;
-            let of_one = world.payer(piece.task, piece.token) == world.payer(first.task, first.token);
+            let of_one =
+                world.payer(piece.task, piece.token) == world.payer(first.task, first.token);
             ensure(of_one || !world.tenants_stay, || format!("{issued:?} is of two tenants"))?;
             let is_sync = spec.is_some_and(|spec| spec.durability.sync != SyncMode::None);
             let durable = command.op == Op::Write && is_sync && world.writes_are_durable;
-            ensure(!(shared && durable), || format!("{command:?} joins a write that must be durable to others"))?;
+            ensure(!(shared && durable), || {
+                format!("{command:?} joins a write that must be durable to others")
+            })?;
         }
         Ok(())
     }

@@ -24,7 +24,9 @@ pub(super) struct Memory {
 
 impl Checker for Memory {
     fn on_cache(&mut self, _: &World, seen: &SeenCache) -> CheckResult {
-        ensure(seen.used <= seen.capacity, || format!("{} pages in memory of {}", seen.used, seen.capacity))?;
+        ensure(seen.used <= seen.capacity, || {
+            format!("{} pages in memory of {}", seen.used, seen.capacity)
+        })?;
         let deficit = |seen: &SeenCache| (seen.used + seen.reserved).saturating_sub(seen.capacity);
         let (before, now) = (deficit(&self.last), deficit(seen));
         let taken = seen.reserved != self.last.reserved;
@@ -50,7 +52,9 @@ impl Checker for Dirty {
         self.allowance = self.allowance.max(seen.allowance);
         let most = self.limit * world.dirtiers() + world.writers * (self.allowance + 8);
         let dirty = seen.dirty + seen.writeback;
-        ensure(dirty <= most, || format!("{dirty} pages are dirty: {} and {} a writer", self.limit, self.allowance))
+        ensure(dirty <= most, || {
+            format!("{dirty} pages are dirty: {} and {} a writer", self.limit, self.allowance)
+        })
     }
     fn on_idle(&mut self, _: &World) -> CheckResult {
         *self = Self::default();
@@ -85,7 +89,8 @@ impl Checker for Counted {
         let (own, counted) = (self.traffic, seen.traffic);
         self.seen = Some(seen.clone());
         let by_source: u64 = counted.sources.iter().map(|source| source.bios).sum();
-        let is_same = CacheIoStats { sources: own.sources, ..counted } == own && by_source == own.bios;
+        let is_same =
+            CacheIoStats { sources: own.sources, ..counted } == own && by_source == own.bios;
         ensure(is_same, || format!("{counted:?} counted, {own:?} submitted"))
     }
     fn on_idle(&mut self, _: &World) -> CheckResult {
@@ -95,7 +100,9 @@ impl Checker for Counted {
         *self = Self::default();
         ensure(is_idle, || "calls or bios of the cache are left".to_owned())?;
         ensure(written + dirty + cancelled == dirtied, || {
-            format!("{dirtied} pages became dirty, {written} were written, {cancelled} dropped, {dirty} are left")
+            format!(
+                "{dirtied} pages became dirty, {written} were written, {cancelled} dropped, {dirty} are left"
+            )
         })
     }
 }
@@ -121,7 +128,10 @@ impl Checker for Content {
         let pages = first..first + io.bytes.get().div_ceil(PAGE_SIZE);
         let known = pages.clone().filter(|page| self.known.contains(page)).count();
         self.known.extend(pages);
-        let set = world.specs.get(io.task.index()).map_or_else(Default::default, |spec| spec.priority.ioprio);
+        let set = world
+            .specs
+            .get(io.task.index())
+            .map_or_else(Default::default, |spec| spec.priority.ioprio);
         let own = own_priority(set);
         // A page whose first I/O is its write-back may be active, because it was read from the
         // cache in the meantime.
@@ -142,7 +152,9 @@ impl Checker for Content {
         let promoted = more(seen.promoted_bytes, &mut self.promoted);
         self.level = (self.level + promoted * 100 - judged * i128::from(percent)).max(0);
         let (level, most) = (self.level, i128::from(burst.get()) * 100);
-        ensure(level <= most, || format!("{level} hundredths of bytes promoted beyond the share, {most} are allowed"))
+        ensure(level <= most, || {
+            format!("{level} hundredths of bytes promoted beyond the share, {most} are allowed")
+        })
     }
     fn on_idle(&mut self, _: &World) -> CheckResult {
         *self = Self::default();

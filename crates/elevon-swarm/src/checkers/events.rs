@@ -17,11 +17,14 @@ impl Checker for Agreement {
         if event.kind != EventKind::Issue {
             return Ok(());
         }
-        let Some(Issued { at, command, .. }) = issued else { return Err(Finding(format!("{event:?} of no command"))) };
+        let Some(Issued { at, command, .. }) = issued else {
+            return Err(Finding(format!("{event:?} of no command")));
+        };
         let same = (*at, command.op, command.flags, command.queue, Some(command.tag))
             == (event.time, event.op, event.flags, event.queue, event.tag)
             && (command.op == Op::Flush
-                || (command.sector, command.bytes.sectors_ceil().get()) == (event.sector, event.sectors.into()));
+                || (command.sector, command.bytes.sectors_ceil().get())
+                    == (event.sector, event.sectors.into()));
         ensure(same, || format!("{event:?} for {command:?} at {at:?}"))
     }
 }
@@ -59,7 +62,9 @@ impl Checker for Coverage {
     }
     fn on_idle(&mut self, _: &World) -> CheckResult {
         let first: Vec<_> = self.edges.iter().take(4).collect();
-        ensure(first.is_empty(), || format!("queued and completed sectors differ from {first:?} on"))
+        ensure(first.is_empty(), || {
+            format!("queued and completed sectors differ from {first:?} on")
+        })
     }
 }
 
@@ -80,11 +85,14 @@ impl Checker for Order {
             return ensure(!needs_tag, || format!("{event:?} without a tag"));
         };
         let key = (event.queue.0, tag.0);
-        let (start, end) = (event.sector.get(), event.sector.get().saturating_add(event.sectors.into()));
+        let (start, end) =
+            (event.sector.get(), event.sector.get().saturating_add(event.sectors.into()));
         match event.kind {
             EventKind::Issue => {
                 let before = self.started.insert(key, (event.op, start, end));
-                ensure(before.is_none(), || format!("{event:?} while its tag has {before:?} in the driver"))
+                ensure(before.is_none(), || {
+                    format!("{event:?} while its tag has {before:?} in the driver")
+                })
             }
             // The driver refused the request, so it was not started.
             EventKind::Requeue => {
@@ -94,7 +102,9 @@ impl Checker for Order {
             EventKind::Complete { status } => match self.started.get_mut(&key) {
                 None => {
                     let at_end_of_flush = event.sectors == 0;
-                    ensure(at_end_of_flush || !status.is_ok(), || format!("{event:?} was not issued"))
+                    ensure(at_end_of_flush || !status.is_ok(), || {
+                        format!("{event:?} was not issued")
+                    })
                 }
                 Some(&mut (Op::Flush, ..)) => {
                     self.started.remove(&key);
@@ -145,7 +155,9 @@ impl Flush {
             return Ok(());
         }
         let flushed = self.flushed.get(&queue).copied().unwrap_or(0);
-        let after = |since: u64| ensure(!is_ok || flushed > since, || format!("{event:?}: nothing was flushed for it"));
+        let after = |since: u64| {
+            ensure(!is_ok || flushed > since, || format!("{event:?}: nothing was flushed for it"))
+        };
         let key = (queue, event.sector);
         // An empty flush reports sector 0, which no job of the swarm writes.
         if event.sectors == 0 && event.sector == Sector::ZERO {
@@ -177,11 +189,15 @@ impl Checker for Flush {
         self.index += 1;
         let queue = event.queue.0;
         match event.kind {
-            EventKind::GetRequest if event.sectors == 0 && event.flags.contains(Flags::PREFLUSH) => {
+            EventKind::GetRequest
+                if event.sectors == 0 && event.flags.contains(Flags::PREFLUSH) =>
+            {
                 self.waiting.entry(queue).or_default().push_back(self.index);
             }
             EventKind::GetRequest
-                if event.flags.contains(Flags::FUA) && world.limits.write_cache && !world.limits.fua =>
+                if event.flags.contains(Flags::FUA)
+                    && world.limits.write_cache
+                    && !world.limits.fua =>
             {
                 self.durable.entry((queue, event.sector)).or_default().push_back(None);
             }
@@ -240,7 +256,9 @@ impl Checker for EventCounts {
         *self.kinds.entry(name(&event.kind)).or_default() += 1;
         let group = event.op.stat_group() as usize;
         match event.kind {
-            EventKind::BackMerge | EventKind::FrontMerge | EventKind::RequestMerge => self.merges[group] += 1,
+            EventKind::BackMerge | EventKind::FrontMerge | EventKind::RequestMerge => {
+                self.merges[group] += 1
+            }
             EventKind::Issue => self.data_issues += u64::from(event.op.has_data()),
             EventKind::Complete { .. } if event.op == Op::Flush => self.flushes += 1,
             EventKind::Complete { .. } => self.sectors[group] += u64::from(event.sectors),
@@ -253,7 +271,9 @@ impl Checker for EventCounts {
     fn on_end(&mut self, world: &World, end: &End) -> CheckResult {
         let (disk, counters) = (&end.disk, &end.counters);
         let same = |what: &str, counted: u64, events: u64| {
-            ensure(counted == events, || format!("{what}: {counted} counted, {events} by the events"))
+            ensure(counted == events, || {
+                format!("{what}: {counted} counted, {events} by the events")
+            })
         };
         same("bios", counters.bios, self.of("bios"))?;
         same("splits", counters.splits, self.of("splits"))?;
@@ -281,7 +301,11 @@ impl Checker for EventCounts {
             }
         }
         if world.rules.io_start_events {
-            same("requests ended", self.of("ends") + self.of("request merges"), self.of("requests"))?;
+            same(
+                "requests ended",
+                self.of("ends") + self.of("request merges"),
+                self.of("requests"),
+            )?;
         }
         if world.rules.tag_wait_event {
             same("sleeps for a tag", counters.tag_waits, self.of("tag waits"))?;
@@ -321,9 +345,13 @@ impl Checker for Little {
         let counted = end.disk.in_flight_integral;
         if world.rules.io_start_events {
             let events = self.integral;
-            ensure(counted == events, || format!("integral in flight: {counted} counted, {events} by the events"))?;
+            ensure(counted == events, || {
+                format!("integral in flight: {counted} counted, {events} by the events")
+            })?;
         }
         let times: u128 = end.disk.groups.iter().map(|group| u128::from(group.ticks.get())).sum();
-        ensure(self.merges > 0 || counted == times, || format!("integral in flight {counted}, sum of times {times}"))
+        ensure(self.merges > 0 || counted == times, || {
+            format!("integral in flight {counted}, sum of times {times}")
+        })
     }
 }

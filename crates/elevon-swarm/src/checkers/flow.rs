@@ -38,7 +38,13 @@ pub(super) struct FlowShares {
 }
 
 impl FlowShares {
-    fn check(&mut self, pair: Pair, one: &WaitingQueue, other: &WaitingQueue, served: u64) -> CheckResult {
+    fn check(
+        &mut self,
+        pair: Pair,
+        one: &WaitingQueue,
+        other: &WaitingQueue,
+        served: u64,
+    ) -> CheckResult {
         let apart = by_weight(one.charged, one.weight) - by_weight(other.charged, other.weight);
         let seen = self.apart.entry(pair).or_insert((apart, apart, served));
         *seen = (seen.0.min(apart), seen.1.max(apart), seen.2);
@@ -47,14 +53,19 @@ impl FlowShares {
         let owed = CREDIT * costs[0].max(costs[1]);
         // Each division rounds down by less than one: those for a request, and those here.
         let rounded = i128::from(served - seen.2) + 16;
-        let (width, bound) = (seen.1 - seen.0, 2 * (costs[0] + costs[1] + of_largest) + owed + rounded);
-        ensure(width <= bound, || format!("{one:?} and {other:?} came {width} apart, more than {bound}"))
+        let (width, bound) =
+            (seen.1 - seen.0, 2 * (costs[0] + costs[1] + of_largest) + owed + rounded);
+        ensure(width <= bound, || {
+            format!("{one:?} and {other:?} came {width} apart, more than {bound}")
+        })
     }
 }
 
 impl Checker for FlowShares {
     fn on_step(&mut self, _: &World, seen: &Seen) -> CheckResult {
-        let Some(decisions) = seen.flow.as_ref().filter(|decisions| !decisions.has_turns) else { return Ok(()) };
+        let Some(decisions) = seen.flow.as_ref().filter(|decisions| !decisions.has_turns) else {
+            return Ok(());
+        };
         if decisions.constrained != self.constrained {
             self.constrained = decisions.constrained;
             self.apart.clear();
@@ -64,7 +75,10 @@ impl Checker for FlowShares {
         let served = decisions.classes.iter().map(|class| class.served).sum();
         let mut pairs = Vec::new();
         for (at, one) in queues.iter().enumerate() {
-            for other in queues[at + 1..].iter().filter(|other| (other.group, other.class) == (one.group, one.class)) {
+            for other in queues[at + 1..]
+                .iter()
+                .filter(|other| (other.group, other.class) == (one.group, one.class))
+            {
                 let pair = ([one.stretch, other.stretch], [one.weight, other.weight]);
                 self.check(pair, one, other, served)?;
                 pairs.push(pair);
@@ -80,8 +94,8 @@ impl Checker for FlowShares {
 /// twice: only those go first that have waited for longer. On a disk a turn comes before that.
 #[derive(Default)]
 pub(super) struct FlowClasses {
-    /// Requests of each class of its group that had been served when a class was first seen to have
-    /// waited for so long, by group, class, and since when it waits.
+    /// Requests of each class of its group that had been served when a class was first seen to
+    /// have waited for so long, by group, class, and since when it waits.
     overdue: BTreeMap<(u32, usize, Instant), Vec<u64>>,
     constrained: u64,
 }
@@ -103,7 +117,9 @@ impl Checker for FlowClasses {
             let served: Vec<u64> = of_group.map(|class| class.served).collect();
             let before = self.overdue.remove(&key).unwrap_or_else(|| served.clone());
             let is_passed = served.iter().zip(&before).any(|(served, before)| served - before > 1);
-            ensure(!is_passed, || format!("{own:?} waits; served then {before:?}, now {served:?}"))?;
+            ensure(!is_passed, || {
+                format!("{own:?} waits; served then {before:?}, now {served:?}")
+            })?;
             still.insert(key, before);
         }
         self.overdue = still;
@@ -133,10 +149,14 @@ impl Checker for FlowDepth {
         *self = Self { in_flight, most, from_head, refused };
         let (Some(most), Some(before), true) = (most, before, has_grown) else { return Ok(()) };
         // While one waits, what a floor asks for may take its place.
-        let is_urgent = |class: &GroupClass| class.class == 0 && (class.served > 0 || class.waits_since.is_some());
+        let is_urgent = |class: &GroupClass| {
+            class.class == 0 && (class.served > 0 || class.waits_since.is_some())
+        };
         let is_urgent = decisions.classes.iter().any(is_urgent);
         let limit = most[usize::from(is_urgent)].max(before[usize::from(is_urgent)]);
-        ensure(in_flight <= limit, || format!("{in_flight} are in flight, {limit} at most were allowed"))
+        ensure(in_flight <= limit, || {
+            format!("{in_flight} are in flight, {limit} at most were allowed")
+        })
     }
 }
 
@@ -189,7 +209,8 @@ impl Checker for FlowBound {
             self.exempt = exempt;
             self.waits.clear();
         }
-        let first = of_root().filter(|class| class.waits_since.is_some()).map(|class| class.class).min();
+        let first =
+            of_root().filter(|class| class.waits_since.is_some()).map(|class| class.class).min();
         let counts = |member: &&WaitingMember| member.group == 0 && Some(member.class) == first;
         let count = members.iter().filter(|member| member.group == 0).count() as u64;
         let mut still = BTreeMap::new();
@@ -203,7 +224,10 @@ impl Checker for FlowBound {
             });
             let most = member.bound + Nanos::new(wait.longest.get() * (count + MAX_AHEAD));
             ensure(wait.waited <= most, || {
-                format!("{member:?} has waited for {:?} of {most:?}; {:?} without an end", wait.waited, wait.longest)
+                format!(
+                    "{member:?} has waited for {:?} of {most:?}; {:?} without an end",
+                    wait.waited, wait.longest
+                )
             })?;
             still.insert(member.member, wait);
         }

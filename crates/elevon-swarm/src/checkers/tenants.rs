@@ -47,7 +47,10 @@ impl Flows {
         self.last.resize(seen.tenants.len(), Flow::default());
         let since = |(tenant, last): (&SeenTenant, &mut Flow)| {
             let SeenTenant { bytes, ios, .. } = tenant;
-            let all = Flow { bytes: [bytes[READ], bytes[WRITE]], ios: [ios[READ], ios[WRITE] + ios[DISCARD]] };
+            let all = Flow {
+                bytes: [bytes[READ], bytes[WRITE]],
+                ios: [ios[READ], ios[WRITE] + ios[DISCARD]],
+            };
             let before = std::mem::replace(last, all);
             let less = |now: [u64; 2], before: [u64; 2]| [now[0] - before[0], now[1] - before[1]];
             Flow { bytes: less(all.bytes, before.bytes), ios: less(all.ios, before.ios) }
@@ -103,7 +106,12 @@ impl<const N: usize> Default for Windows<N> {
 impl<const N: usize> Windows<N> {
     /// Checks a tenant's `limits`: rate, allowance in addition to one I/O, units released. `None`
     /// restarts its windows.
-    fn check(&mut self, seen: &Seen, id: usize, limits: Option<[(u64, u64, u64); N]>) -> CheckResult {
+    fn check(
+        &mut self,
+        seen: &Seen,
+        id: usize,
+        limits: Option<[(u64, u64, u64); N]>,
+    ) -> CheckResult {
         self.list.resize(seen.tenants.len(), [RateWindow::default(); N]);
         let Some(limits) = limits else {
             self.list[id] = [RateWindow::default(); N];
@@ -114,7 +122,10 @@ impl<const N: usize> Windows<N> {
             let holds = window.add(seen.now, rate, most, units);
             ensure(holds, || {
                 let over = window.level as f64 / SECOND as f64;
-                format!("{:?}: {over:.6} within a window beyond {rate} a second, {most} may be; limit {at}", name(id))
+                format!(
+                    "{:?}: {over:.6} within a window beyond {rate} a second, {most} may be; limit {at}",
+                    name(id)
+                )
             })?;
         }
         Ok(())
@@ -180,13 +191,19 @@ impl Checker for Slices {
         self.is_followed[MAX] |= is_followed(seen, &[EXACT]);
         for (id, tenant) in seen.tenants.iter().enumerate().skip(1) {
             let is_parent = seen.tenants.iter().any(|other| other.parent == Some(name(id)));
-            let mut above = std::iter::successors(tenant.parent, |up| seen.tenants[up.index()].parent);
+            let mut above =
+                std::iter::successors(tenant.parent, |up| seen.tenants[up.index()].parent);
             let is_below = above.any(|up| !seen.tenants[up.index()].limits[MAX].is_none());
             for stage in [FLAT, MAX] {
                 let limits = &tenant.limits[stage];
                 let of = |d: usize| {
-                    let earned = u128::from(limits.bps[d]) * u128::from(world.slices.get()) / SECOND;
-                    let most = if limits.bps[d] == UNLIMITED { 0 } else { earned as u64 + world.largest_bio };
+                    let earned =
+                        u128::from(limits.bps[d]) * u128::from(world.slices.get()) / SECOND;
+                    let most = if limits.bps[d] == UNLIMITED {
+                        0
+                    } else {
+                        earned as u64 + world.largest_bio
+                    };
                     (limits.bps[d], most, flows[id].bytes[d])
                 };
                 let counts = stage == FLAT || !is_parent && !is_below;
@@ -217,8 +234,14 @@ impl Checker for Throttle {
     }
 
     fn on_step(&mut self, world: &World, seen: &Seen) -> CheckResult {
-        let ruled = seen.tenants.iter().filter(|tenant| tenant.throttle.iter().any(Option::is_some)).count();
-        ensure(ruled == seen.live_rules as usize, || format!("{} live rules, {ruled} have one", seen.live_rules))?;
+        let ruled = seen
+            .tenants
+            .iter()
+            .filter(|tenant| tenant.throttle.iter().any(Option::is_some))
+            .count();
+        ensure(ruled == seen.live_rules as usize, || {
+            format!("{} live rules, {ruled} have one", seen.live_rules)
+        })?;
         self.is_followed |= is_followed(seen, &[FLAT, MAX, EXACT]);
         let flows = self.flows.take(seen);
         for (id, tenant) in seen.tenants.iter().enumerate().skip(1) {
@@ -230,7 +253,10 @@ impl Checker for Throttle {
                     Policy::Token { bucket } => (limit.rate, bucket + one, units),
                 },
             };
-            let mut limits = [of(0, world.largest_bio, bytes[READ] + bytes[WRITE]), of(1, 1, ios[READ] + ios[WRITE])];
+            let mut limits = [
+                of(0, world.largest_bio, bytes[READ] + bytes[WRITE]),
+                of(1, 1, ios[READ] + ios[WRITE]),
+            ];
             if self.has_flushes {
                 limits[1].0 = UNLIMITED;
             }
@@ -290,12 +316,19 @@ impl Checker for Held {
         // since was released or is held.
         let mut any = seen.is_gated || last.is_gated;
         for id in 0..last.tenants.len() {
-            let mut path = std::iter::successors(Some(name(id)), |up| last.tenants[up.index()].parent);
-            let ruled = path.any(|up| last.tenants[up.index()].has_limit() || seen.tenants[up.index()].has_limit());
+            let mut path =
+                std::iter::successors(Some(name(id)), |up| last.tenants[up.index()].parent);
+            let ruled = path.any(|up| {
+                last.tenants[up.index()].has_limit() || seen.tenants[up.index()].has_limit()
+            });
             any |= ruled;
             let held = self.queued.held(id, &seen.tenants[id]);
-            ensure(held.is_some(), || format!("{:?}: more went than came: {:?}", name(id), seen.tenants[id]))?;
-            ensure(ruled || held == Some(0), || format!("{:?}: {held:?} bytes held though no rule says so", name(id)))?;
+            ensure(held.is_some(), || {
+                format!("{:?}: more went than came: {:?}", name(id), seen.tenants[id])
+            })?;
+            ensure(ruled || held == Some(0), || {
+                format!("{:?}: {held:?} bytes held though no rule says so", name(id))
+            })?;
         }
         ensure(any || last.held == 0, || format!("{} bios are held, and nothing holds", last.held))
     }
@@ -324,8 +357,12 @@ impl Checker for IoStat {
         ensure(seen.held == 0, || format!("{} bios are held for ever", seen.held))?;
         for (id, tenant) in seen.tenants.iter().enumerate() {
             let held = self.queued.held(id, tenant);
-            ensure(held == Some(0), || format!("{:?}: queued and counted differ by {held:?}: {tenant:?}", name(id)))?;
-            ensure(tenant.in_flight == 0, || format!("{:?}: under way for ever: {tenant:?}", name(id)))?;
+            ensure(held == Some(0), || {
+                format!("{:?}: queued and counted differ by {held:?}: {tenant:?}", name(id))
+            })?;
+            ensure(tenant.in_flight == 0, || {
+                format!("{:?}: under way for ever: {tenant:?}", name(id))
+            })?;
         }
         Ok(())
     }
@@ -380,10 +417,14 @@ impl Checker for WaitBreakdown {
         let waited = || seen.tenants.iter().map(|tenant| i128::from(tenant.waited.get()));
         if seen.tenants.iter().any(|tenant| !tenant.is_alive) {
             let (took, waited): (i128, i128) = (self.took.iter().sum(), waited().sum());
-            return ensure(took == waited, || format!("I/O took {took} ns, the breakdown has {waited}"));
+            return ensure(took == waited, || {
+                format!("I/O took {took} ns, the breakdown has {waited}")
+            });
         }
         for (id, (waited, took)) in waited().zip(&self.took).enumerate() {
-            ensure(waited == *took, || format!("{:?}: I/O took {took} ns, the breakdown has {waited}", name(id)))?;
+            ensure(waited == *took, || {
+                format!("{:?}: I/O took {took} ns, the breakdown has {waited}", name(id))
+            })?;
         }
         Ok(())
     }
@@ -457,15 +498,21 @@ impl Checker for Conservation {
         if !world.conserves {
             return Ok(());
         }
-        if let Some((at, calls, requests, held)) = self.last.take().filter(|last| last.0 < seen.now) {
+        if let Some((at, calls, requests, held)) = self.last.take().filter(|last| last.0 < seen.now)
+        {
             let ticks = (RERUN_DELAY_MS * world.hz.0).div_ceil(1000);
-            let is_delayed = |since: Option<Instant>| since.is_some_and(|at| seen.now <= world.hz.timer(at, ticks));
+            let is_delayed = |since: Option<Instant>| {
+                since.is_some_and(|at| seen.now <= world.hz.timer(at, ticks))
+            };
             let is_delayed = is_delayed(self.refused) || is_delayed(self.more_urgent);
             // A lone request waits for a worker in versions without a plug around each bio.
             let waits_for_worker = !world.rules.implicit_plug && seen.now <= at + WORKER_DELAY;
-            let idles = calls > 0 && (held == 0 || requests > 0) && !is_delayed && !waits_for_worker;
+            let idles =
+                calls > 0 && (held == 0 || requests > 0) && !is_delayed && !waits_for_worker;
             ensure(!idles, || {
-                format!("the device idles from {at:?} on; {calls} I/Os, {requests} requests, {held} held")
+                format!(
+                    "the device idles from {at:?} on; {calls} I/Os, {requests} requests, {held} held"
+                )
             })?;
         }
         let is_idle = self.in_device == 0 && self.plugs.is_empty();

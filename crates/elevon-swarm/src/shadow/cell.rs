@@ -17,8 +17,8 @@ pub(super) struct Cell {
     pub(super) candidates: Vec<Candidate>,
     /// Since when the sector is loose; `None` if it is not.
     pub(super) loose: Option<u64>,
-    /// End of the last time in which the sector was loose. A read that started before may have seen
-    /// anything.
+    /// End of the last time in which the sector was loose. A read that started before may have
+    /// seen anything.
     pub(super) loose_until: u64,
     /// When a bio that was to write the sector last failed.
     pub(super) failed: u64,

@@ -41,7 +41,9 @@ impl Shadow {
             let user = self.users.get(&key.0).filter(|user| !user.is_apart());
             user.is_some_and(|user| user.untold.is_some() && self.may_be_told_by(user, doing))
         };
-        let unsure = at > before || told.map_or(may_be_told, |told| told > before) || self.doing.iter().any(is_taken);
+        let unsure = at > before
+            || told.map_or(may_be_told, |told| told > before)
+            || self.doing.iter().any(is_taken);
         for task in opened {
             if let Some(user) = self.users.get_mut(&task) {
                 user.untold = (unsure || told.is_none()).then_some((at, at));
@@ -53,7 +55,8 @@ impl Shadow {
     /// Returns true if a call may end with an error of an earlier write.
     fn may_be_told_by(&self, user: &User, doing: &Doing) -> bool {
         let is_synced = user.sync_writes || self.writes_through;
-        doing.op == Op::Flush || doing.op == Op::Write && doing.manner != Manner::Direct && is_synced
+        doing.op == Op::Flush
+            || doing.op == Op::Write && doing.manner != Manner::Direct && is_synced
     }
 
     /// Notes that a call has ended with an error, which may be, or certainly is, that of an earlier
@@ -94,7 +97,10 @@ impl Shadow {
                 // If two calls over one open file ask at the same time, one of them is told of the
                 // error.
                 if untold.is_some_and(|(since, _)| since <= failed) {
-                    let message = format!("{task:?}: {:?} went well, the write of sector {sector} did not", doing.op);
+                    let message = format!(
+                        "{task:?}: {:?} went well, the write of sector {sector} did not",
+                        doing.op
+                    );
                     self.wrong.push(("errors", message));
                 }
                 continue;
@@ -105,7 +111,10 @@ impl Shadow {
             }
             if there < version {
                 let property = if is_written && !syncs { "through" } else { "synced" };
-                let message = format!("{task:?}: {:?} is over, sector {sector} is {there}, not {version}", doing.op);
+                let message = format!(
+                    "{task:?}: {:?} is over, sector {sector} is {there}, not {version}",
+                    doing.op
+                );
                 self.wrong.push((property, message));
             }
         }
@@ -115,21 +124,35 @@ impl Shadow {
     /// told of an error that did not occur.
     pub(super) fn tell(&mut self, task: TaskId, doing: &Doing, status: Status) {
         let (through, last_failure) = (self.writes_through, self.last_failure);
-        let may_be_told = self.users.get(&task.0).is_some_and(|user| self.may_be_told_by(user, doing));
+        let may_be_told =
+            self.users.get(&task.0).is_some_and(|user| self.may_be_told_by(user, doing));
         let Some(user) = self.users.get_mut(&task.0) else { return };
         let asks = doing.op == Op::Flush
-            || doing.op == Op::Write && doing.manner == Manner::Buffered && (user.sync_writes || through);
+            || doing.op == Op::Write
+                && doing.manner == Manner::Buffered
+                && (user.sync_writes || through);
         let before = user.untold.filter(|&(since, _)| since < doing.begun);
         if status.is_ok() {
-            let is_hidden = asks && before.is_some() && !user.unsure && doing.manner != Manner::Direct;
+            let is_hidden =
+                asks && before.is_some() && !user.unsure && doing.manner != Manner::Direct;
             if is_hidden {
-                self.accuse("errors", format!("{task:?}: {doing:?} went well though a write failed: {before:?}"));
+                self.accuse(
+                    "errors",
+                    format!("{task:?}: {doing:?} went well though a write failed: {before:?}"),
+                );
             }
             return;
         }
         let has_cause = user.untold.is_some() || user.unsure || last_failure >= doing.begun;
-        if !has_cause && doing.manner != Manner::Direct && status != Status::NoSpace && status != Status::Invalid {
-            self.accuse("errors", format!("{task:?}: {doing:?} ended with {status:?}, and nothing had failed"));
+        if !has_cause
+            && doing.manner != Manner::Direct
+            && status != Status::NoSpace
+            && status != Status::Invalid
+        {
+            self.accuse(
+                "errors",
+                format!("{task:?}: {doing:?} ended with {status:?}, and nothing had failed"),
+            );
             return;
         }
         if asks && doing.op == Op::Write && doing.moved < doing.place.len.get() {
@@ -142,7 +165,8 @@ impl Shadow {
         let is_certain = asks && is_older && !user.unsure && doing.manner != Manner::Direct;
         // The program was told of errors from before the call; of errors during the call it may
         // have been told.
-        user.unsure = user.untold.is_some_and(|(_, last)| last >= doing.begun) || !asks && user.untold.is_some();
+        user.unsure = user.untold.is_some_and(|(_, last)| last >= doing.begun)
+            || !asks && user.untold.is_some();
         user.untold = user.untold.filter(|_| user.unsure);
         if may_be_told {
             self.note_told(is_certain);

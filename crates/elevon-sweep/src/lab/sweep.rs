@@ -113,7 +113,10 @@ impl Sweep {
     ///
     /// # Errors
     /// A line is no outcome of this sweep, two are of one run and differ, or a run is missing.
-    pub fn results<'o>(&self, outcomes: impl IntoIterator<Item = &'o str>) -> Result<SweepResults, LabError> {
+    pub fn results<'o>(
+        &self,
+        outcomes: impl IntoIterator<Item = &'o str>,
+    ) -> Result<SweepResults, LabError> {
         let mut done: BTreeMap<usize, Outcome> = BTreeMap::new();
         let checksum = json!(self.0.checksum());
         for line in outcomes {
@@ -166,7 +169,10 @@ impl SweepResults {
         let Rendered { files, summary, json, table } = rendered;
         let rows = &table.rows;
         let text = |of: &dyn Fn(usize) -> String| Column::Text((0..rows.len()).map(of).collect());
-        let mut columns = vec![("run".to_owned(), Column::Count(rows.iter().map(|row| row.run as u64).collect()))];
+        let mut columns = vec![(
+            "run".to_owned(),
+            Column::Count(rows.iter().map(|row| row.run as u64).collect()),
+        )];
         for (at, axis) in table.axes.iter().enumerate() {
             columns.push((axis.clone(), text(&|row| rows[row].point[at].clone())));
         }
@@ -177,7 +183,9 @@ impl SweepResults {
             let all: Option<Vec<f64>> = rows.iter().map(|row| row.figures[at]).collect();
             let column = match all.filter(|_| is_whole(name)) {
                 Some(all) => Column::Count(all.into_iter().map(|value| value as u64).collect()),
-                None => Column::Figure(rows.iter().map(|row| row.figures[at].unwrap_or(f64::NAN)).collect()),
+                None => Column::Figure(
+                    rows.iter().map(|row| row.figures[at].unwrap_or(f64::NAN)).collect(),
+                ),
             };
             columns.push((name.clone(), column));
         }

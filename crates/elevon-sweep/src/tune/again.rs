@@ -60,7 +60,11 @@ impl Search {
     ///
     /// # Errors
     /// As of [`Self::run`].
-    pub fn run_again(&mut self, interrupt: &Interrupt, listener: &dyn Listener) -> Result<(), Failure> {
+    pub fn run_again(
+        &mut self,
+        interrupt: &Interrupt,
+        listener: &dyn Listener,
+    ) -> Result<(), Failure> {
         let best = self.best();
         let candidates: Vec<usize> = match (self.goals.all.len(), &best[..]) {
             (2, [first, .., last]) => vec![*first, *last],
@@ -75,17 +79,22 @@ impl Search {
                 break;
             }
             let first = fresh.points.len();
-            fresh.points.extend(step.iter().map(|&trial| self.definition.points[self.trials[trial].point].clone()));
+            fresh.points.extend(
+                step.iter().map(|&trial| self.definition.points[self.trials[trial].point].clone()),
+            );
             let label = format!("tune, the best again with {} other seeds", fresh.seeds.len());
-            for (at, runs) in
-                super::outcomes(&fresh, first, interrupt, &*listener.begin(&label))?.into_iter().enumerate()
+            for (at, runs) in super::outcomes(&fresh, first, interrupt, &*listener.begin(&label))?
+                .into_iter()
+                .enumerate()
             {
                 let Some(runs) = runs else { continue };
                 self.again.all.push((step[at], self.trial(self.trials[step[at]].point, &runs)));
             }
         }
         let of_one_goal = self.goals.all.len() == 1;
-        self.again.all.sort_by(|(_, a), (_, b)| if of_one_goal { order(a, b) } else { Ordering::Equal });
+        self.again
+            .all
+            .sort_by(|(_, a), (_, b)| if of_one_goal { order(a, b) } else { Ordering::Equal });
         Ok(())
     }
 
@@ -94,7 +103,11 @@ impl Search {
         let used = &self.definition.seeds;
         let first = used.iter().max().map_or(1, |last| last.wrapping_add(1));
         let count = used.len().max(MIN_SEEDS) as u64;
-        (0..).map(|at| first.wrapping_add(at)).filter(|seed| !used.contains(seed)).take(count as usize).collect()
+        (0..)
+            .map(|at| first.wrapping_add(at))
+            .filter(|seed| !used.contains(seed))
+            .take(count as usize)
+            .collect()
     }
 
     /// Returns the trial that is the answer of a search with one goal.
@@ -119,13 +132,17 @@ impl Search {
         for (at, (_, trial)) in all.iter().enumerate() {
             let mut row = self.row(trial, metrics);
             let ratio = self.again.ratio_of_best(trial, metrics[0]).filter(|_| at > 0);
-            let words = || ratio.map_or("-".to_owned(), |(ratio, is_clear)| change_in_words(&ratio, is_clear));
+            let words = || {
+                ratio.map_or("-".to_owned(), |(ratio, is_clear)| change_in_words(&ratio, is_clear))
+            };
             row.extend(of_one_goal.then(words));
             table.rows.push(row);
         }
         document.table(table);
         if !self.again.keeps_bounds() && self.trials.iter().any(|trial| trial.missed == 0.0) {
-            document.paragraph("With these seeds none of them keeps the bounds in the mean.".to_owned());
+            document.paragraph(
+                "With these seeds none of them keeps the bounds in the mean.".to_owned(),
+            );
         }
         if of_one_goal && all.len() > 1 && self.again.keeps_bounds() {
             document.paragraph(self.told_apart());
@@ -136,22 +153,29 @@ impl Search {
     fn told_apart(&self) -> String {
         let others = &self.again.all[1..];
         let goal = &self.goals.all[0].0;
-        let alike = |trial: &Trial| !self.again.ratio_of_best(trial, goal).is_some_and(|(_, is_clear)| is_clear);
+        let alike = |trial: &Trial| {
+            !self.again.ratio_of_best(trial, goal).is_some_and(|(_, is_clear)| is_clear)
+        };
         let alike: Vec<String> = others
             .iter()
             .filter(|(_, trial)| alike(trial))
             .map(|(_, trial)| self.definition.in_words(trial.point))
             .collect();
         if alike.is_empty() {
-            return "The best differs from each of the others by more than chance and rounding.".to_owned();
+            return "The best differs from each of the others by more than chance and rounding."
+                .to_owned();
         }
-        format!("The best cannot be told from {}: chance or rounding may be all that differs.", alike.join("; "))
+        format!(
+            "The best cannot be told from {}: chance or rounding may be all that differs.",
+            alike.join("; ")
+        )
     }
 
     /// Returns the trials that ran again, for programs.
     pub(super) fn again_json(&self, metrics: &[&Metric]) -> Value {
         let trial = |(number, trial): &(usize, Trial)| {
-            let ratio = self.again.ratio_of_best(trial, metrics[0]).filter(|_| self.goals.all.len() == 1);
+            let ratio =
+                self.again.ratio_of_best(trial, metrics[0]).filter(|_| self.goals.all.len() == 1);
             let (low, high) = ratio.and_then(|(ratio, _)| ratio.bounds).unzip();
             json!({
                 "trial": number,

@@ -12,7 +12,10 @@ fn whole(numbers: &[u64]) -> Vec<Ratio> {
 }
 
 fn plus(a: Ratio, b: Ratio) -> Ratio {
-    Ratio::new(a.numerator * b.denominator + b.numerator * a.denominator, a.denominator * b.denominator)
+    Ratio::new(
+        a.numerator * b.denominator + b.numerator * a.denominator,
+        a.denominator * b.denominator,
+    )
 }
 
 const PLENTY: u64 = 1 << 30;
@@ -58,7 +61,10 @@ fn a_group_is_one_among_its_siblings_whatever_it_holds() {
     assert_eq!(shares(100, &claims), whole(&[25, 14, 5, 56]));
     // The group wants less than it is due: its sibling has the rest.
     let small = vec![Claim::flow(10, 20), Claim::flow(10, 5), Claim::flow(40, 5)];
-    assert_eq!(shares(100, &[Claim::flow(100, PLENTY), Claim::group(300, small)]), whole(&[70, 20, 5, 5]));
+    assert_eq!(
+        shares(100, &[Claim::flow(100, PLENTY), Claim::group(300, small)]),
+        whole(&[70, 20, 5, 5])
+    );
     // A group of one group is that group.
     let nested = [Claim::flow(100, PLENTY), Claim::group(300, vec![Claim::group(1, members)])];
     assert_eq!(shares(100, &nested), whole(&[25, 14, 5, 56]));
@@ -144,7 +150,10 @@ fn both_methods_agree() {
         // A unit is indivisible, at each of three levels, and a late one may go to any sibling.
         let slack = 3 * 6;
         for (exact, units) in exact.iter().zip(&units) {
-            assert!(exact.floor().abs_diff(*units) <= slack, "{capacity} of {claims:?}: {exact:?} and {units}");
+            assert!(
+                exact.floor().abs_diff(*units) <= slack,
+                "{capacity} of {claims:?}: {exact:?} and {units}"
+            );
         }
     }
 }
@@ -165,9 +174,14 @@ fn the_shares_are_max_min() {
         let total = got.iter().fold(Ratio::ZERO, |sum, share| plus(sum, *share));
         let wanted = Ratio::whole(claims.iter().map(Claim::total).sum());
         assert_eq!(total, capacity.min(wanted), "nothing is lost or made up");
-        for (held, share) in claims.iter().zip(&got).filter(|(claim, share)| **share < Ratio::whole(claim.total())) {
+        for (held, share) in
+            claims.iter().zip(&got).filter(|(claim, share)| **share < Ratio::whole(claim.total()))
+        {
             for (other, theirs) in claims.iter().zip(&got) {
-                assert!(theirs.times(1, other.weight) <= share.times(1, held.weight), "{claims:?}: {got:?}");
+                assert!(
+                    theirs.times(1, other.weight) <= share.times(1, held.weight),
+                    "{claims:?}: {got:?}"
+                );
             }
         }
         total

@@ -130,7 +130,8 @@ impl BioLog {
 
     /// Records that a request of a bio was allocated.
     pub(super) fn allocated(&mut self, number: u32, now: u64) {
-        let bio = self.all.get_mut(number as usize).filter(|bio| now != ABSENT && bio.queued != ABSENT);
+        let bio =
+            self.all.get_mut(number as usize).filter(|bio| now != ABSENT && bio.queued != ABSENT);
         if let Some(bio) = bio {
             bio.entered = u32::try_from(now.saturating_sub(bio.queued)).unwrap_or(u32::MAX);
             if bio.slept == 0 {

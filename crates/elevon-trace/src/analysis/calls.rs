@@ -54,7 +54,8 @@ impl Calls {
             self.last.insert(tid, LastBio { number, op, flags, cgroup, end, is_in_plug: false });
         }
         let before = before.filter(|bio| bio.is_in_plug && bio.end == start)?;
-        ((before.op, before.flags, before.cgroup) == (event.op, event.flags, event.cgroup)).then_some(before.number)
+        ((before.op, before.flags, before.cgroup) == (event.op, event.flags, event.cgroup))
+            .then_some(before.number)
     }
 
     /// Takes note of requests that come under a plug and leave it.

@@ -38,7 +38,8 @@ struct Link {
     is_in: bool,
 }
 
-const OUT: Link = Link { key: Key { sector: 0, class: 0 }, prev: NIL, next: NIL, tail: NIL, is_in: false };
+const OUT: Link =
+    Link { key: Key { sector: 0, class: 0 }, prev: NIL, next: NIL, tail: NIL, is_in: false };
 
 /// The map. Its entries are small numbers, which index tables of the caller.
 #[derive(Default)]
@@ -58,7 +59,11 @@ impl Chains {
         debug_assert!(!self.links[at].is_in, "an entry is in one chain only");
         self.links[at] = Link { key, prev: NIL, next: NIL, tail: id, is_in: true };
         let links = &self.links;
-        match self.table.entry(key.hash(), |&id| links[id as usize].key == key, |&id| links[id as usize].key.hash()) {
+        match self.table.entry(
+            key.hash(),
+            |&id| links[id as usize].key == key,
+            |&id| links[id as usize].key.hash(),
+        ) {
             Entry::Vacant(slot) => {
                 slot.insert(id);
             }
@@ -106,7 +111,9 @@ impl Chains {
     /// Removes an entry, if it is in the map.
     #[inline]
     pub(super) fn remove(&mut self, id: u32) {
-        let Some(link) = self.links.get(id as usize).copied().filter(|link| link.is_in) else { return };
+        let Some(link) = self.links.get(id as usize).copied().filter(|link| link.is_in) else {
+            return;
+        };
         self.links[id as usize] = OUT;
         if link.prev != NIL {
             self.links[link.prev as usize].next = link.next;

@@ -116,7 +116,10 @@ impl Collector {
     /// Returns true if something is counted of what is selected.
     pub(super) fn has_some(&self) -> bool {
         let counts = &self.chosen.as_ref().map_or(&self.all, |chosen| &chosen.collect).counts;
-        [counts.bios, counts.bios_completed, counts.issued, counts.completed].iter().flatten().any(|&count| count > 0)
+        [counts.bios, counts.bios_completed, counts.issued, counts.completed]
+            .iter()
+            .flatten()
+            .any(|&count| count > 0)
     }
 
     /// Returns what of the figures is reported.
@@ -132,7 +135,9 @@ impl Collector {
     pub(super) fn begin_window(&mut self, now: u64, requests: &[&Request]) {
         self.all.begin_window(now, requests.iter().copied());
         if let Some(chosen) = &mut self.chosen {
-            chosen.collect.begin_window(now, requests.iter().copied().filter(|request| request.is_selected));
+            chosen
+                .collect
+                .begin_window(now, requests.iter().copied().filter(|request| request.is_selected));
         }
     }
 
@@ -255,9 +260,16 @@ impl Collector {
         self.chosen(request.is_selected, |chosen| chosen.on_issued_again(request, now));
     }
 
-    pub(super) fn on_sequence_completed(&mut self, request: &Request, error: Option<i32>, now: u64) {
+    pub(super) fn on_sequence_completed(
+        &mut self,
+        request: &Request,
+        error: Option<i32>,
+        now: u64,
+    ) {
         self.all.on_sequence_completed(request, error, now);
-        self.chosen(request.is_selected, |chosen| chosen.on_sequence_completed(request, error, now));
+        self.chosen(request.is_selected, |chosen| {
+            chosen.on_sequence_completed(request, error, now)
+        });
     }
 
     pub(super) fn on_error_event(&mut self, event: &TraceEvent, process: u32, now: u64) {
@@ -309,6 +321,7 @@ impl Collector {
 /// Returns true for what arrives or is issued: the events by which a process is known to do I/O.
 pub(super) fn is_beginning(event: &TraceEvent) -> bool {
     use crate::event::TraceKind as Kind;
-    let is_begun = matches!(event.kind, Kind::Queue | Kind::Io { .. } | Kind::Issue | Kind::IoStart);
+    let is_begun =
+        matches!(event.kind, Kind::Queue | Kind::Io { .. } | Kind::Issue | Kind::IoStart);
     is_begun && Group::from_op(event.op) != Group::Other
 }

@@ -33,8 +33,8 @@ pub(super) struct Note {
     pub(super) depth: u32,
     /// Writes in progress when it was allocated.
     pub(super) writes: u32,
-    /// The busiest process that had most of the sectors in progress when it was allocated, as a bit
-    /// mask.
+    /// The busiest process that had most of the sectors in progress when it was allocated, as a
+    /// bit mask.
     pub(super) neighbours: u8,
     /// Its own sectors then.
     pub(super) sectors: u64,
@@ -47,8 +47,8 @@ pub(super) struct Note {
 /// Times between the stages of bios and requests of one [`Group`], in nanoseconds.
 #[derive(Clone, Debug, Default)]
 pub struct Stages {
-    /// From queue to the allocation of a request, or to the merge into one, for each piece of a bio
-    /// that started a request.
+    /// From queue to the allocation of a request, or to the merge into one, for each piece of a
+    /// bio that started a request.
     pub queue_to_allocated: LatencyStat,
     /// From allocation to insertion into the scheduler.
     pub allocated_to_inserted: LatencyStat,
@@ -186,18 +186,25 @@ impl Collector {
 
     /// Begins a window of time, with these requests under way: what was counted before does not
     /// count, and what is under way stays so.
-    pub(super) fn begin_window<'a>(&mut self, now: u64, requests: impl Iterator<Item = &'a Request>) {
+    pub(super) fn begin_window<'a>(
+        &mut self,
+        now: u64,
+        requests: impl Iterator<Item = &'a Request>,
+    ) {
         let before = std::mem::replace(self, Self::new(super::HZ));
         self.processes = before.processes.without_figures();
         self.busy = before.busy.resumed(now);
         self.gaps = before.gaps;
         (self.in_device, self.waiting) = (before.in_device, before.waiting);
-        (self.responses, self.whole, self.free_whole) = (before.responses, before.whole, before.free_whole);
+        (self.responses, self.whole, self.free_whole) =
+            (before.responses, before.whole, before.free_whole);
         self.records = before.records.map(|_| Vec::new());
         self.bios = before.bios;
         self.watch.is_in_gap = before.watch.is_in_gap;
         self.depth_known_from = before.depth_known_from;
-        requests.filter(|request| request.is_started).for_each(|request| self.watch.on_started(request));
+        requests
+            .filter(|request| request.is_started)
+            .for_each(|request| self.watch.on_started(request));
         self.move_to(now);
     }
 
@@ -295,7 +302,9 @@ impl Collector {
         self.mix.bio(group, event.flags);
         if let Some(log) = &mut self.bios {
             let number = log.queued(event, process, now);
-            if let (TraceKind::Io { response_ns: Some(response) }, true) = (event.kind, now != ABSENT) {
+            if let (TraceKind::Io { response_ns: Some(response) }, true) =
+                (event.kind, now != ABSENT)
+            {
                 log.completed(number, None, now.saturating_add(response));
             }
         }
@@ -432,7 +441,10 @@ impl Collector {
     pub(super) fn on_request_merged(&mut self, absorbed: Option<&Request>, process: u32, now: u64) {
         self.counts.request_merges += 1;
         self.process(absorbed.map_or(process, |absorbed| absorbed.process)).merges += 1;
-        let Some(absorbed) = absorbed.filter(|absorbed| absorbed.is_started && now != ABSENT) else { return };
+        let Some(absorbed) = absorbed.filter(|absorbed| absorbed.is_started && now != ABSENT)
+        else {
+            return;
+        };
         if absorbed.issued == ABSENT {
             self.waiting = self.waiting.saturating_sub(1);
         }
@@ -486,7 +498,10 @@ impl Collector {
             self.counts.given_back += u64::from(!request.is_requeued);
             self.watch.requeues.on_requeued(request, now);
         }
-        let Some(request) = request.filter(|request| request.issued != ABSENT && now != ABSENT) else { return };
+        let Some(request) = request.filter(|request| request.issued != ABSENT && now != ABSENT)
+        else {
+            return;
+        };
         if request.is_overdue {
             return;
         }
@@ -517,7 +532,8 @@ impl Collector {
             self.request_sizes.add(request.group, bytes);
         }
         let is_timed = request.allocated != ABSENT && request.first_issued != ABSENT;
-        let waited = if is_timed { request.first_issued.saturating_sub(request.allocated) } else { 0 };
+        let waited =
+            if is_timed { request.first_issued.saturating_sub(request.allocated) } else { 0 };
         let process = self.process(request.process);
         process.requests[at] += 1;
         add(&mut process.waited, waited);
@@ -527,7 +543,8 @@ impl Collector {
         }
         let serviced = self.span(request.issued, now);
         let is_accounted_only = request.queued == ABSENT && request.issued == ABSENT;
-        let total = self.span(if is_accounted_only { request.accounted } else { request.queued }, now);
+        let total =
+            self.span(if is_accounted_only { request.accounted } else { request.queued }, now);
         if let Some(serviced) = serviced {
             self.stages[at].issued_to_completed.add(serviced);
             if self.depth_known_from <= request.issued {
@@ -600,7 +617,9 @@ impl Collector {
     pub(super) fn on_completed_unknown(&mut self, event: &TraceEvent, now: u64) {
         self.on_error(event.error, Group::from_op(event.op), NOBODY, now);
         // The end of a flush sequence does not count as a request.
-        if event.bytes == Some(0) && !matches!(Group::from_op(event.op), Group::Flush | Group::Other) {
+        if event.bytes == Some(0)
+            && !matches!(Group::from_op(event.op), Group::Flush | Group::Other)
+        {
             return;
         }
         self.counts.unmatched += 1;
@@ -628,7 +647,12 @@ impl Collector {
     }
 
     /// Counts the end of a flush sequence, which is no request of its own.
-    pub(super) fn on_sequence_completed(&mut self, request: &Request, error: Option<i32>, now: u64) {
+    pub(super) fn on_sequence_completed(
+        &mut self,
+        request: &Request,
+        error: Option<i32>,
+        now: u64,
+    ) {
         self.on_error(error, request.group, request.process, now);
     }
 

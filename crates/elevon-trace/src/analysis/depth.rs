@@ -181,7 +181,12 @@ impl Depths {
     /// Forgets the latencies so far, because they were counted at wrong depths.
     pub(super) fn forget_latencies(&mut self) {
         for row in &mut self.rows {
-            *row = DepthRow { time: row.time, completed: row.completed, bytes: row.bytes, ..DepthRow::default() };
+            *row = DepthRow {
+                time: row.time,
+                completed: row.completed,
+                bytes: row.bytes,
+                ..DepthRow::default()
+            };
         }
     }
 
@@ -253,7 +258,10 @@ mod tests {
     fn bursts_are_no_rate_of_the_depths_that_they_pass() {
         for depth in [8, 11, 16, 24, 64, 128, 130] {
             for (row, rate) in rates_in_bursts(depth, 200) {
-                assert!(row == 0 || (1100.0..=1220.0).contains(&rate), "depth {depth}, row {row}: {rate}");
+                assert!(
+                    row == 0 || (1100.0..=1220.0).contains(&rate),
+                    "depth {depth}, row {row}: {rate}"
+                );
             }
         }
     }

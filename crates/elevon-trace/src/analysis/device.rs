@@ -49,12 +49,19 @@ impl fmt::Display for DeviceEvents {
 }
 
 /// Adds to devices what a trace says of them, and puts those with most events first.
-pub(super) fn described(mut devices: Vec<(DeviceNumber, u64)>, reader: &Reader) -> Vec<DeviceEvents> {
+pub(super) fn described(
+    mut devices: Vec<(DeviceNumber, u64)>,
+    reader: &Reader,
+) -> Vec<DeviceEvents> {
     devices.sort_by_key(|&(device, events)| (std::cmp::Reverse(events), device));
     let describe = |(device, events)| DeviceEvents {
         device,
         events,
-        name: reader.names().device(device).or_else(|| recorded_name(reader, device)).map(str::to_owned),
+        name: reader
+            .names()
+            .device(device)
+            .or_else(|| recorded_name(reader, device))
+            .map(str::to_owned),
         below: reader.report().below(device).collect(),
     };
     devices.into_iter().map(describe).collect()
@@ -62,14 +69,21 @@ pub(super) fn described(mut devices: Vec<(DeviceNumber, u64)>, reader: &Reader) 
 
 /// The name of a device in what the trace tells of how it was recorded.
 fn recorded_name(reader: &Reader, device: DeviceNumber) -> Option<&str> {
-    reader.report().recorded.as_deref().filter(|recorded| recorded.device() == Some(device))?.get("name")
+    reader
+        .report()
+        .recorded
+        .as_deref()
+        .filter(|recorded| recorded.device() == Some(device))?
+        .get("name")
 }
 
 /// Returns the device that a trace names so, as far as it was read.
 pub(super) fn named(reader: &Reader, name: &str) -> Option<DeviceNumber> {
     let recorded = || {
         let recorded = reader.report().recorded.as_deref()?;
-        let known = recorded.get("name").filter(|known| *known == name.strip_prefix("/dev/").unwrap_or(name));
+        let known = recorded
+            .get("name")
+            .filter(|known| *known == name.strip_prefix("/dev/").unwrap_or(name));
         known.and(recorded.device())
     };
     reader.names().device_named(name).or_else(recorded)
@@ -93,7 +107,10 @@ impl ChooseError {
         Self::NoDevice(most.map_or_else(String::new, |skipped| {
             let count = report.skipped_count();
             let Skipped { first, reason, .. } = skipped;
-            format!("; {count} lines or records of it cannot be read, such as {}: expected {reason}", first.at)
+            format!(
+                "; {count} lines or records of it cannot be read, such as {}: expected {reason}",
+                first.at
+            )
         }))
     }
 }

@@ -158,12 +158,20 @@ pub struct Finding {
 }
 
 /// Replaces those of a partition's findings that are about the device by those of its disk.
-pub(super) fn take_those_of_device(findings: &mut Vec<Finding>, of_disk: Vec<Finding>, disk: DeviceNumber) {
+pub(super) fn take_those_of_device(
+    findings: &mut Vec<Finding>,
+    of_disk: Vec<Finding>,
+    disk: DeviceNumber,
+) {
     findings.retain(|finding| !finding.kind.is_of_device());
-    findings.extend(of_disk.into_iter().filter(|finding| finding.kind.is_of_device()).map(|mut finding| {
-        finding.evidence.push(format!("this is of the whole disk {disk}, with the I/O of all its partitions"));
-        finding
-    }));
+    findings.extend(of_disk.into_iter().filter(|finding| finding.kind.is_of_device()).map(
+        |mut finding| {
+            finding.evidence.push(format!(
+                "this is of the whole disk {disk}, with the I/O of all its partitions"
+            ));
+            finding
+        },
+    ));
     sort(findings);
 }
 
@@ -179,7 +187,8 @@ impl When {
     #[inline]
     pub(super) fn seen(&mut self, now: u64) {
         if now != ABSENT {
-            self.0 = Some(self.0.map_or((now, now), |(first, last)| (first.min(now), last.max(now))));
+            self.0 =
+                Some(self.0.map_or((now, now), |(first, last)| (first.min(now), last.max(now))));
         }
     }
 
@@ -212,7 +221,8 @@ impl ByProcess {
 
     /// Returns up to three processes with the largest counts.
     pub(super) fn top(&self, context: &Context<'_>) -> Vec<String> {
-        let mut rows: Vec<(usize, u64)> = self.0.iter().copied().enumerate().filter(|&(_, count)| count > 0).collect();
+        let mut rows: Vec<(usize, u64)> =
+            self.0.iter().copied().enumerate().filter(|&(_, count)| count > 0).collect();
         rows.sort_by_key(|&(at, count)| (std::cmp::Reverse(count), at));
         rows.into_iter().take(3).map(|(at, _)| context.label(at as u32)).collect()
     }
@@ -233,7 +243,9 @@ pub(super) struct Context<'a> {
 
 impl Context<'_> {
     pub(super) fn label(&self, process: u32) -> String {
-        self.processes.get(process as usize).map_or_else(|| "unknown".to_owned(), ProcessStats::label)
+        self.processes
+            .get(process as usize)
+            .map_or_else(|| "unknown".to_owned(), ProcessStats::label)
     }
 
     /// Returns the value of a setting of the device's queue.
@@ -359,7 +371,14 @@ impl Watchers {
 
     /// Counts a completed request; `total` is its latency as far as it is known.
     #[inline]
-    pub(super) fn on_completed(&mut self, request: &Request, _bytes: u64, serviced: Option<u64>, total: u64, now: u64) {
+    pub(super) fn on_completed(
+        &mut self,
+        request: &Request,
+        _bytes: u64,
+        serviced: Option<u64>,
+        total: u64,
+        now: u64,
+    ) {
         self.starvation.on_completed(request, total, now);
         self.inversions.on_completed(request, serviced, now);
         self.discards.on_completed(request, serviced);

@@ -146,7 +146,8 @@ impl Request {
     /// passthrough request may not tell its length; it completes as a whole.
     #[inline]
     fn is_ended_by(&self, completion: Place) -> bool {
-        let is_command = self.class == COMMAND && (completion.sectors == 0 || self.op == Some(TraceOp::Passthrough));
+        let is_command = self.class == COMMAND
+            && (completion.sectors == 0 || self.op == Some(TraceOp::Passthrough));
         is_command || self.class & EMPTY != 0 || completion.sectors >= self.sectors
     }
 
@@ -221,7 +222,13 @@ impl Life {
 
     /// Processes an event of `process` at `now` ([`ABSENT`] if it has no time).
     #[inline]
-    pub(super) fn handle(&mut self, event: &TraceEvent, now: u64, process: u32, collect: &mut Collector) {
+    pub(super) fn handle(
+        &mut self,
+        event: &TraceEvent,
+        now: u64,
+        process: u32,
+        collect: &mut Collector,
+    ) {
         let place = Place::from_event(event);
         if self.pieces.len() >= MAX_PIECES && self.free_piece.is_none() {
             collect.on_forgotten(now);
@@ -233,7 +240,9 @@ impl Life {
             TraceKind::GetRequest => {
                 self.allocate(event, place, now, process, collect);
             }
-            TraceKind::BackMerge | TraceKind::FrontMerge => self.merge(event, place, now, process, collect),
+            TraceKind::BackMerge | TraceKind::FrontMerge => {
+                self.merge(event, place, now, process, collect)
+            }
             TraceKind::RequestMerge => self.merge_requests(place, process, now, collect),
             TraceKind::Insert => self.insert(event, place, now, process, collect),
             TraceKind::Issue => self.issue(event, place, now, process, collect),
@@ -243,14 +252,23 @@ impl Life {
                 self.has_completions = true;
                 self.complete(event, place, now, collect);
             }
-            TraceKind::IoDone if !self.has_completions => self.account_done(event, place, now, collect),
+            TraceKind::IoDone if !self.has_completions => {
+                self.account_done(event, place, now, collect)
+            }
             TraceKind::BioComplete => self.complete_bio(event, place, now, collect),
             TraceKind::RequestError => collect.on_error_event(event, process, now),
             _ => {}
         }
     }
 
-    fn queue(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+    fn queue(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        process: u32,
+        collect: &mut Collector,
+    ) {
         let key = place.key();
         // Kernels before 5.8 queue the remainder of a split bio once more.
         if let Some(id) = self.waiting.first(key) {
@@ -304,7 +322,14 @@ impl Life {
         among_the_first.find(|&id| self.bios[id as usize].process == process).or(Some(first))
     }
 
-    fn split(&mut self, event: &TraceEvent, new_sector: u64, process: u32, now: u64, collect: &mut Collector) {
+    fn split(
+        &mut self,
+        event: &TraceEvent,
+        new_sector: u64,
+        process: u32,
+        now: u64,
+        collect: &mut Collector,
+    ) {
         let place = Place::from_event(event);
         let key = Key { sector: place.start, class: place.class & !EMPTY };
         let Some(id) = self.waiting_at(key, process) else {
@@ -428,7 +453,14 @@ impl Life {
     }
 
     /// Adds a request that an event shows for the first time, with the bios that wait in its range.
-    fn begin(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
+    fn begin(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        process: u32,
+        collect: &mut Collector,
+    ) -> u32 {
         let id = self.new_request(event, place, process, now, collect);
         if place.sectors == 0 {
             self.take(place, process, id, false);
@@ -454,7 +486,14 @@ impl Life {
         }
     }
 
-    fn allocate(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
+    fn allocate(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        process: u32,
+        collect: &mut Collector,
+    ) -> u32 {
         let id = self.begin(event, place, now, process, collect);
         let request = &mut self.requests[id as usize];
         request.allocated = now;
@@ -463,7 +502,10 @@ impl Life {
             self.sequences.started(id, now);
             collect.on_sequence_started(now);
         }
-        let first = self.pieces.get(request.first_piece as usize).map(|piece| &self.bios[piece.bio as usize]);
+        let first = self
+            .pieces
+            .get(request.first_piece as usize)
+            .map(|piece| &self.bios[piece.bio as usize]);
         collect.on_allocated(request, first, now);
         if let (Some(log), Some(first)) = (&mut collect.bios, first) {
             log.allocated(first.number, now);
@@ -471,7 +513,14 @@ impl Life {
         id
     }
 
-    fn merge(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+    fn merge(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        process: u32,
+        collect: &mut Collector,
+    ) {
         let is_back = event.kind == TraceKind::BackMerge;
         let found = if is_back {
             self.by_end.first(place.key()).or_else(|| self.discard_for(event, place))
@@ -514,7 +563,8 @@ impl Life {
     fn discard_for(&self, event: &TraceEvent, place: Place) -> Option<u32> {
         let id = self.last_discard.filter(|_| event.op == Some(TraceOp::Discard))?;
         let request = &self.requests[id as usize];
-        let is_there = self.by_end.has(id) && request.issued == ABSENT && request.class == place.class;
+        let is_there =
+            self.by_end.has(id) && request.issued == ABSENT && request.class == place.class;
         is_there.then_some(id)
     }
 
@@ -525,7 +575,10 @@ impl Life {
         };
         let absorbed = self.requests[next as usize];
         collect.on_request_merged(Some(&absorbed), process, now);
-        let into = self.by_end.first(Key { sector: place.start, class: place.class }).filter(|&into| into != next);
+        let into = self
+            .by_end
+            .first(Key { sector: place.start, class: place.class })
+            .filter(|&into| into != next);
         let Some(into) = into else { return self.drop_request(next, now, collect) };
         let request = &mut self.requests[into as usize];
         request.sectors = request.sectors.saturating_add(absorbed.sectors);
@@ -551,7 +604,9 @@ impl Life {
     }
 
     fn complete(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
-        let found = self.completed_at(place, now, collect).or_else(|| self.append_completed_at(event, place));
+        let found = self
+            .completed_at(place, now, collect)
+            .or_else(|| self.append_completed_at(event, place));
         let Some(id) = found else {
             collect.on_completed_unknown(event, now);
             return;
@@ -594,7 +649,8 @@ impl Life {
         }
         request.start = request.start.wrapping_add(place.sectors);
         request.sectors -= place.sectors;
-        let (key, end_key, is_issued) = (request.key(), request.end_key(), request.issued != ABSENT);
+        let (key, end_key, is_issued) =
+            (request.key(), request.end_key(), request.issued != ABSENT);
         self.by_start.remove(id);
         self.by_start.push(id, key);
         if !is_issued {
@@ -635,7 +691,8 @@ impl Life {
     /// Completes sectors from the front of a request's bios. The bios of a flush sequence stay,
     /// with pieces of no sectors.
     fn end_pieces(&mut self, id: u32, mut sectors: u64, now: u64, collect: &mut Collector) {
-        let Request { class, prio, flags, issued, first_piece, done_piece, .. } = self.requests[id as usize];
+        let Request { class, prio, flags, issued, first_piece, done_piece, .. } =
+            self.requests[id as usize];
         let is_last = class & EMPTY != 0;
         let lacks_fua = flags.is_some_and(|flags| !flags.contains(Flags::FUA)) && issued != ABSENT;
         // Pieces that were kept before come first, and are skipped until the end.

@@ -60,7 +60,8 @@ impl Mix {
         let at = match self.priorities.binary_search_by_key(&prio, |row| row.prio) {
             Ok(at) => at,
             Err(at) => {
-                let row = PrioRow { prio, requests: [0; Group::COUNT], latency: LatencyStat::default() };
+                let row =
+                    PrioRow { prio, requests: [0; Group::COUNT], latency: LatencyStat::default() };
                 self.priorities.insert(at, row);
                 at
             }

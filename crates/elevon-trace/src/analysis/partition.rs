@@ -46,7 +46,13 @@ impl Partitions {
         after > 0 && self.starts[after - 1].2 == chosen
     }
 
-    fn remap(&mut self, chosen: DeviceNumber, from: DeviceNumber, from_sector: u64, event: &TraceEvent) -> bool {
+    fn remap(
+        &mut self,
+        chosen: DeviceNumber,
+        from: DeviceNumber,
+        from_sector: u64,
+        event: &TraceEvent,
+    ) -> bool {
         let (Some(disk), Some(sector)) = (event.device, event.sector) else { return false };
         if from == chosen && self.disk.is_none() && !self.has_own {
             self.disk = Some(disk);
@@ -55,7 +61,8 @@ impl Partitions {
         if self.disk.is_none_or(|known| known == disk)
             && let Some(start) = sector.checked_sub(from_sector)
             && self.starts.len() < MAX_PARTITIONS
-            && let Err(at) = self.starts.binary_search_by_key(&(disk, start), |&(of, start, _)| (of, start))
+            && let Err(at) =
+                self.starts.binary_search_by_key(&(disk, start), |&(of, start, _)| (of, start))
         {
             self.starts.insert(at, (disk, start, from));
         }

@@ -35,7 +35,8 @@ impl Place {
     pub(super) fn from_event(event: &TraceEvent) -> Self {
         let sectors = event.sectors().unwrap_or(0);
         let is_flush = event.op == Some(TraceOp::Flush);
-        let start = if is_flush { 0 } else { event.sector.filter(|&at| at != u64::MAX).unwrap_or(0) };
+        let start =
+            if is_flush { 0 } else { event.sector.filter(|&at| at != u64::MAX).unwrap_or(0) };
         let class = class(event.op);
         let empty = if sectors == 0 && class != COMMAND { EMPTY } else { 0 };
         Self { start, sectors, class: class | empty }

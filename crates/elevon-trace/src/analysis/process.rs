@@ -119,7 +119,8 @@ impl Processes {
     }
 
     fn find(&mut self, mut id: Option<u32>, mut comm: Option<NameId>) -> u32 {
-        if self.all.len() >= MAX_PROCESSES && self.index.find(hash(id, comm), |&at| self.is_row(at, id, comm)).is_none()
+        if self.all.len() >= MAX_PROCESSES
+            && self.index.find(hash(id, comm), |&at| self.is_row(at, id, comm)).is_none()
         {
             (id, comm) = (None, None);
         }
@@ -131,7 +132,8 @@ impl Processes {
         let at = self.all.len() as u32;
         self.all.push(ProcessStats { id, comm, ..ProcessStats::default() });
         let all = &self.all;
-        self.index.insert_unique(hash_of, at, |&at| hash(all[at as usize].id, all[at as usize].comm));
+        self.index
+            .insert_unique(hash_of, at, |&at| hash(all[at as usize].id, all[at as usize].comm));
         self.last = at as usize;
         at
     }
@@ -151,7 +153,12 @@ impl Processes {
     /// Returns the same processes, with nothing counted.
     pub(super) fn without_figures(mut self) -> Self {
         for row in &mut self.all {
-            *row = ProcessStats { id: row.id, comm: row.comm, name: row.name.take(), ..ProcessStats::default() };
+            *row = ProcessStats {
+                id: row.id,
+                comm: row.comm,
+                name: row.name.take(),
+                ..ProcessStats::default()
+            };
         }
         self
     }

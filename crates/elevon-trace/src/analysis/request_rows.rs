@@ -121,7 +121,9 @@ impl<W: Write + Send> RequestSink for RequestWriter<W> {
 
     /// Rows that were already written are of another device and cannot be removed.
     fn restart(&mut self) {
-        self.error = Some(io::Error::other("the rows of another device were written already; choose one with --dev"));
+        self.error = Some(io::Error::other(
+            "the rows of another device were written already; choose one with --dev",
+        ));
     }
 }
 
@@ -139,18 +141,24 @@ mod tests {
     fn rows_are_read_back() {
         let path = data("kernel-truth/traces/dd-1028k-direct.ftrace");
         let mut out = RequestWriter::parquet(Vec::new()).expect("a head");
-        let found = inspect(&mut || crate::open(&path), None, Some(&mut out), &mut |_| {}).expect("a trace");
+        let found = inspect(&mut || crate::open(&path), None, Some(&mut out), &mut |_| {})
+            .expect("a trace");
         let bytes = out.finish().expect("a foot");
         let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).expect("a file");
-        let rows: Vec<_> = file.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
+        let rows: Vec<_> =
+            file.get_row_iter(None).expect("rows").map(|row| row.expect("a row")).collect();
         assert_eq!(rows.len() as u64, found.counts.completed[0]);
         let sum: i64 = rows.iter().map(|row| row.get_long(8).expect("bytes")).sum();
         assert_eq!(sum as u64, found.counts.completed_bytes[0]);
-        let texts: Vec<&str> =
-            [5, 6, 11, 12].iter().map(|&at| rows[0].get_string(at).expect("a text").as_str()).collect();
+        let texts: Vec<&str> = [5, 6, 11, 12]
+            .iter()
+            .map(|&at| rows[0].get_string(at).expect("a text").as_str())
+            .collect();
         assert_eq!(texts, ["read", "R", "dd", "be"]);
-        let device: i64 =
-            rows.iter().map(|row| row.get_long(4).expect("an end") - row.get_long(3).expect("an issue")).sum();
+        let device: i64 = rows
+            .iter()
+            .map(|row| row.get_long(4).expect("an end") - row.get_long(3).expect("an issue"))
+            .sum();
         assert_eq!(u128::from(device as u64), found.stages[0].issued_to_completed.sum);
     }
 }

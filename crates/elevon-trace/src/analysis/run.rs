@@ -184,8 +184,10 @@ fn pass(
                 first.extend_from_slice(batch);
             }
             let devices = candidates(reader.report());
-            let most = devices.iter().max_by_key(|&&(device, count)| (count, std::cmp::Reverse(device)));
-            most.map(|&(device, _)| device).ok_or_else(|| ChooseError::no_device(reader.report()))?
+            let most =
+                devices.iter().max_by_key(|&&(device, count)| (count, std::cmp::Reverse(device)));
+            most.map(|&(device, _)| device)
+                .ok_or_else(|| ChooseError::no_device(reader.report()))?
         }
     };
     let mut analysis = Analysis::of_part(device, what.selection);
@@ -232,10 +234,16 @@ mod tests {
         let event = "dd-1 [000] ..... 1.000100: block_rq_issue: 7,2 R 4096 () 2048 + 8 [dd]\n";
         let recorded = format!("# elevon capture 1\n# device: 7:2\n# name: loop2\n{event}");
         let loop2 = DeviceNumber::new(7, 2);
-        assert_eq!((name(&recorded, "loop2"), name(&recorded, "/dev/loop2")), (Ok(loop2), Ok(loop2)));
+        assert_eq!(
+            (name(&recorded, "loop2"), name(&recorded, "/dev/loop2")),
+            (Ok(loop2), Ok(loop2))
+        );
         let unknown = "it names no device sda; there are 7:2 loop2 (1 events)";
         assert_eq!(name(&recorded, "sda"), Err(unknown.to_owned()));
-        assert_eq!(name(event, "loop2"), Err("it names no device loop2; there are 7:2 (1 events)".to_owned()));
+        assert_eq!(
+            name(event, "loop2"),
+            Err("it names no device loop2; there are 7:2 (1 events)".to_owned())
+        );
         let volumes = "128166375000000000,srv0,1,Read,1048576,8192,52000\n128166375000000001,srv0,0,Write,512,4096,1\n";
         assert_eq!(name(volumes, "srv0.0"), Ok(DeviceNumber::new(0, 1)));
         let none = name("# tracer: nop\n", "sda").expect_err("no event");
@@ -255,7 +263,12 @@ mod tests {
     fn rows_name_their_disks() {
         let mut text = String::from("TIME(s) COMM PID DISK T SECTOR BYTES LAT(ms)\n");
         for n in 0..200_000u32 {
-            text += &format!("{}.{:06} a 1 sda R {} 4096 0.05\n", 1 + n / 10_000, n % 10_000 * 100, 8 * n);
+            text += &format!(
+                "{}.{:06} a 1 sda R {} 4096 0.05\n",
+                1 + n / 10_000,
+                n % 10_000 * 100,
+                8 * n
+            );
         }
         text += "22.000000 a 1 nvme0n1 R 8 4096 0.05\n";
         assert_eq!(name(&text, "nvme0n1"), Ok(DeviceNumber::new(0, 1)));

@@ -53,7 +53,10 @@ mod tests {
 
     #[test]
     fn rows_by_size() {
-        assert_eq!([0, 1, 512, 513, 1024, 4096, 4097, 1 << 20, u64::MAX].map(row_of), [0, 0, 0, 1, 1, 3, 4, 11, 18]);
+        assert_eq!(
+            [0, 1, 512, 513, 1024, 4096, 4097, 1 << 20, u64::MAX].map(row_of),
+            [0, 0, 0, 1, 1, 3, 4, 11, 18]
+        );
         let mut sizes = Sizes::default();
         sizes.add(Group::Write, 4096);
         sizes.add(Group::Write, 8192);

@@ -35,7 +35,12 @@ pub(super) struct Script(pub(super) String);
 impl Script {
     pub(super) fn line(&mut self, at: u64, task: &str, event: &str) {
         use std::fmt::Write as _;
-        let _ = writeln!(self.0, "{task} [000] ..... {}.{:06}: block_{event}", at / 1_000_000, at % 1_000_000);
+        let _ = writeln!(
+            self.0,
+            "{task} [000] ..... {}.{:06}: block_{event}",
+            at / 1_000_000,
+            at % 1_000_000
+        );
     }
 
     pub(super) fn inspect(&self, device: &str) -> Inspection {

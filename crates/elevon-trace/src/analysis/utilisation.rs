@@ -52,7 +52,13 @@ impl BusyTime {
             return;
         }
         let end = self.now(now);
-        let fact = CompletionFact { group: stat_group(group), task: TaskId::IDLE, start: end, issued: end, end };
+        let fact = CompletionFact {
+            group: stat_group(group),
+            task: TaskId::IDLE,
+            start: end,
+            issued: end,
+            end,
+        };
         self.account.on_end(&fact, false);
     }
 

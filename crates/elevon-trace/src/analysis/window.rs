@@ -34,7 +34,14 @@ impl Window {
     pub(super) fn new(selection: &Selection) -> Self {
         let place = if selection.from.is_some() { Place::Ahead } else { Place::Inside };
         let Selection { from, until, .. } = selection;
-        Self { from: from.unwrap_or(0), until: *until, start: None, place, before: None, after: None }
+        Self {
+            from: from.unwrap_or(0),
+            until: *until,
+            start: None,
+            place,
+            before: None,
+            after: None,
+        }
     }
 
     /// Returns the same window of another device of the trace.

@@ -46,8 +46,14 @@ mod tests {
 
     #[test]
     fn numbers_for_people() {
-        assert_eq!([999, 1_500, 12_340_000, 123_400_000_000].map(span), ["999 ns", "1.50 us", "12.3 ms", "123 s"]);
-        assert_eq!([512, 4096, 1536, 524_288, 3 << 30].map(bytes), ["512 B", "4 KiB", "1.5 KiB", "512 KiB", "3 GiB"]);
+        assert_eq!(
+            [999, 1_500, 12_340_000, 123_400_000_000].map(span),
+            ["999 ns", "1.50 us", "12.3 ms", "123 s"]
+        );
+        assert_eq!(
+            [512, 4096, 1536, 524_288, 3 << 30].map(bytes),
+            ["512 B", "4 KiB", "1.5 KiB", "512 KiB", "3 GiB"]
+        );
         assert_eq!([percent(1, 3), percent(1, 80), percent(1, 0)], ["33.3 %", "1.2 %", "0.0 %"]);
         assert_eq!((permille(1, 3), permille(5, 3), ratio(7, 2)), (333, 1000, "3.5".to_owned()));
     }

@@ -31,7 +31,9 @@ impl Decoder {
     pub(super) fn decode<'a>(&self, record: &'a [u8]) -> Option<Decoded<'a>> {
         let id = u16::from_ne_bytes(*record.first_chunk()?);
         let layout = self.layouts.get(&id)?;
-        let number = |field: Option<Field>| field.map_or(Some(None), |field| number(record, field).map(Some));
+        let number = |field: Option<Field>| {
+            field.map_or(Some(None), |field| number(record, field).map(Some))
+        };
         let mut event = TraceEvent::new(layout.kind);
         event.tid = Some(word(record, layout.pid.offset)?);
         event.device = number(layout.device)?.map(|dev| DeviceNumber::from_kernel(dev as u32));
@@ -44,14 +46,17 @@ impl Decoder {
         }
         let bytes = number(layout.bytes)?.filter(|&bytes| bytes > 0);
         let is_command = layout.command.is_some_and(|field| has_text(record, field));
-        if event.op == Some(TraceOp::Other) && (is_command || bytes.is_some_and(|bytes| event.bytes != Some(bytes))) {
+        if event.op == Some(TraceOp::Other)
+            && (is_command || bytes.is_some_and(|bytes| event.bytes != Some(bytes)))
+        {
             event.op = Some(TraceOp::Passthrough);
         }
         event.bytes = bytes.or(event.bytes);
         event.ioprio = number(layout.priority)?.and_then(|bits| IoPrio::from_bits(bits as u16));
         event.error = number(layout.error)?.map(|error| error as u32 as i32);
         self.fill(layout, record, &mut event)?;
-        let comm = layout.comm.and_then(|field| text(record, field)).filter(|comm| !comm.is_empty());
+        let comm =
+            layout.comm.and_then(|field| text(record, field)).filter(|comm| !comm.is_empty());
         Some(Decoded { event, comm })
     }
 
@@ -68,7 +73,8 @@ impl Decoder {
                 event.bytes = Some(u64::from(front) * SECTOR_SIZE);
             }
             TraceKind::Unplug { requests, .. } => *requests = number(layout.requests)? as u32,
-            TraceKind::Remap { from, from_sector } | TraceKind::RequestRemap { from, from_sector } => {
+            TraceKind::Remap { from, from_sector }
+            | TraceKind::RequestRemap { from, from_sector } => {
                 *from = DeviceNumber::from_kernel(number(layout.old_device)? as u32);
                 *from_sector = number(layout.old_sector)?;
             }
@@ -82,7 +88,10 @@ impl Decoder {
 fn number(record: &[u8], field: Field) -> Option<u64> {
     match field.size {
         1 => record.get(field.offset).map(|&byte| u64::from(byte)),
-        2 => record.get(field.offset..)?.first_chunk().map(|bytes| u64::from(u16::from_ne_bytes(*bytes))),
+        2 => record
+            .get(field.offset..)?
+            .first_chunk()
+            .map(|bytes| u64::from(u16::from_ne_bytes(*bytes))),
         4 => word(record, field.offset).map(u64::from),
         8 => long(record, field.offset),
         _ => None,

@@ -44,7 +44,9 @@ pub enum CaptureError {
         path: PathBuf,
     },
     /// The kernel describes its events or pages in a way that is not known.
-    #[error("{0}: this kernel's trace is laid out in a way that is not known; record it as docs/capture.md says")]
+    #[error(
+        "{0}: this kernel's trace is laid out in a way that is not known; record it as docs/capture.md says"
+    )]
     Layout(#[from] LayoutError),
     /// There is no memory for the buffer.
     #[error("cannot have a buffer of {kb} KiB for each CPU: {source}; give a smaller --buffer")]

@@ -96,12 +96,18 @@ impl Tracefs {
 
     /// Removes instances of ours whose process is gone: killed before it could do so itself.
     /// Returns their names.
-    pub(super) fn remove_leftovers(&self, folders: &dyn Folders, is_alive: &dyn Fn(u32) -> bool) -> Vec<String> {
+    pub(super) fn remove_leftovers(
+        &self,
+        folders: &dyn Folders,
+        is_alive: &dyn Fn(u32) -> bool,
+    ) -> Vec<String> {
         let mut removed = Vec::new();
         for entry in self.path("instances").read_dir().into_iter().flatten().flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
             let process = name.strip_prefix(PREFIX).and_then(|number| number.parse().ok());
-            if process.is_some_and(|process| !is_alive(process)) && folders.remove(&entry.path()).is_ok() {
+            if process.is_some_and(|process| !is_alive(process))
+                && folders.remove(&entry.path()).is_ok()
+            {
                 removed.push(name);
             }
         }
@@ -114,7 +120,9 @@ impl Tracefs {
 pub fn tracefs_of(mounts: &str) -> Option<PathBuf> {
     let of_kind = |kind: &str| {
         let mut lines = mounts.lines().map(|line| line.split(' ').skip(1));
-        lines.find_map(|mut words| Some((words.next()?, words.next()?)).filter(|(_, found)| *found == kind))
+        lines.find_map(|mut words| {
+            Some((words.next()?, words.next()?)).filter(|(_, found)| *found == kind)
+        })
     };
     let own = of_kind("tracefs").map(|(place, _)| unescaped(place));
     own.or_else(|| of_kind("debugfs").map(|(place, _)| unescaped(place).join("tracing")))
@@ -125,7 +133,8 @@ fn unescaped(text: &str) -> PathBuf {
     let mut parts = text.split('\\');
     let mut path = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        match part.get(..3).and_then(|octal| u8::from_str_radix(octal, 8).ok()).filter(u8::is_ascii) {
+        match part.get(..3).and_then(|octal| u8::from_str_radix(octal, 8).ok()).filter(u8::is_ascii)
+        {
             Some(byte) => {
                 path.push(char::from(byte));
                 path.push_str(&part[3..]);
@@ -187,7 +196,8 @@ impl Instance {
     /// Removes it. Whatever was opened in it must have been closed.
     pub(super) fn remove(mut self) -> Result<(), CaptureError> {
         self.is_removed = true;
-        let failed = |source| CaptureError::Io { path: self.path.clone(), action: "remove it", source };
+        let failed =
+            |source| CaptureError::Io { path: self.path.clone(), action: "remove it", source };
         self.folders.remove(&self.path).map_err(failed)
     }
 }

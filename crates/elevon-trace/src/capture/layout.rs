@@ -77,9 +77,11 @@ impl EventLayout {
     /// # Errors
     /// A text without the number of the event, or without the fields that every event has.
     pub(super) fn parse(name: &str, kind: TraceKind, text: &str) -> Result<Self, LayoutError> {
-        let missing = |missing| LayoutError { file: format!("events/block/{name}/format"), missing };
+        let missing =
+            |missing| LayoutError { file: format!("events/block/{name}/format"), missing };
         let id = text.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
-        let field = |name: &str| fields(text).find(|(known, _)| *known == name).map(|(_, field)| field);
+        let field =
+            |name: &str| fields(text).find(|(known, _)| *known == name).map(|(_, field)| field);
         Ok(Self {
             kind,
             id: id.ok_or_else(|| missing("ID"))?,
@@ -112,7 +114,12 @@ pub(super) fn parse_page(text: &str) -> Result<PageLayout, LayoutError> {
     };
     let (commit, data) = (field("commit")?, field("data")?);
     field("timestamp")?;
-    Ok(PageLayout { commit_size: commit.size, commit: commit.offset, data: data.offset, len: data.offset + data.size })
+    Ok(PageLayout {
+        commit_size: commit.size,
+        commit: commit.offset,
+        data: data.offset,
+        len: data.offset + data.size,
+    })
 }
 
 /// The fields of a description, by name.

@@ -55,7 +55,8 @@ impl PageLayout {
             return None;
         }
         let at = self.data + (commit & COMMIT_BITS) as usize;
-        let stored = if self.commit_size == 4 { word(page, at).map(u64::from) } else { long(page, at) };
+        let stored =
+            if self.commit_size == 4 { word(page, at).map(u64::from) } else { long(page, at) };
         Some(Missed { events: stored.filter(|_| commit & MISSED_STORED != 0) })
     }
 
@@ -100,7 +101,8 @@ impl Iterator for Entries<'_> {
                     self.at = body + 4;
                 }
                 TIME_STAMP => {
-                    let stamp = (u64::from(word(self.page, body)?) << DELTA_BITS | delta) & ((1 << STAMP_BITS) - 1);
+                    let stamp = (u64::from(word(self.page, body)?) << DELTA_BITS | delta)
+                        & ((1 << STAMP_BITS) - 1);
                     self.time = self.time >> STAMP_BITS << STAMP_BITS | stamp;
                     self.at = body + 4;
                 }

@@ -57,8 +57,8 @@ pub struct Written {
     pub events: u64,
     /// Records that could not be decoded.
     pub unknown: u64,
-    /// Plugs and their flushes by threads that did not use the device: the kernel's events of plugs
-    /// name no device, so that those of all devices are recorded.
+    /// Plugs and their flushes by threads that did not use the device: the kernel's events of
+    /// plugs name no device, so that those of all devices are recorded.
     pub plugs_of_others: u64,
 }
 
@@ -83,7 +83,8 @@ impl Recording {
             users: HashSet::default(),
         };
         for (thread, rest) in table(processes) {
-            if let Some(process) = std::str::from_utf8(rest).ok().and_then(|rest| rest.parse().ok()) {
+            if let Some(process) = std::str::from_utf8(rest).ok().and_then(|rest| rest.parse().ok())
+            {
                 recording.processes.insert(thread, process);
             }
         }
@@ -114,8 +115,11 @@ impl Recording {
         };
         let mut writer = ftrace::FtraceWriter::with_notes(out, options, recorded)?;
         let mut written = Written::default();
-        let mut cpus: Vec<Cpu> =
-            self.spools.drain(..).map(|spool| Cpu::new(spool, &self.layout)).collect::<io::Result<_>>()?;
+        let mut cpus: Vec<Cpu> = self
+            .spools
+            .drain(..)
+            .map(|spool| Cpu::new(spool, &self.layout))
+            .collect::<io::Result<_>>()?;
         let mut next = BinaryHeap::new();
         for (at, cpu) in cpus.iter_mut().enumerate() {
             self.advance(cpu, at, &mut next, &mut written)?;
@@ -143,7 +147,10 @@ impl Recording {
             TraceKind::Plug => self.users.contains(&thread),
             TraceKind::Unplug { .. } => self.users.remove(&thread),
             // A completion is noted in whatever thread it interrupts.
-            TraceKind::Complete | TraceKind::BioComplete | TraceKind::RequestError | TraceKind::Requeue => true,
+            TraceKind::Complete
+            | TraceKind::BioComplete
+            | TraceKind::RequestError
+            | TraceKind::Requeue => true,
             _ => {
                 self.users.insert(thread);
                 true
@@ -180,7 +187,8 @@ impl Recording {
                 event.comm = self.threads.get(&thread).copied();
             }
             if let Some(missed) = cpu.missed.take() {
-                let mut gap = TraceEvent::new(TraceKind::Lost { events: missed.events, until: Some(time) });
+                let mut gap =
+                    TraceEvent::new(TraceKind::Lost { events: missed.events, until: Some(time) });
                 (gap.time, gap.cpu) = (Some(time), Some(cpu.number));
                 cpu.gap = Some(gap);
             }
@@ -234,7 +242,9 @@ impl Cpu {
             if let Some(missed) = layout.missed(&self.page) {
                 let before = self.missed.map(|missed| missed.events);
                 let events = match before {
-                    Some(before) => before.zip(missed.events).map(|(before, now)| before.saturating_add(now)),
+                    Some(before) => {
+                        before.zip(missed.events).map(|(before, now)| before.saturating_add(now))
+                    }
                     None => missed.events,
                 };
                 self.missed = Some(Missed { events });

@@ -69,14 +69,21 @@ impl Session {
         tracefs.check()?;
         let read = |name: &str| {
             let path = tracefs.path(name);
-            let text = read_whole(&path).map_err(|source| CaptureError::Io { path, action: "read it", source })?;
+            let text = read_whole(&path).map_err(|source| CaptureError::Io {
+                path,
+                action: "read it",
+                source,
+            })?;
             Ok::<_, CaptureError>(String::from_utf8_lossy(&text).into_owned())
         };
         let layout = parse_page(&read("events/header_page")?)?;
         let mut layouts = Vec::new();
         for (name, kind) in EVENTS {
             if tracefs.path(&format!("events/block/{name}")).is_dir() {
-                layouts.push((name, EventLayout::parse(name, kind, &read(&format!("events/block/{name}/format"))?)?));
+                layouts.push((
+                    name,
+                    EventLayout::parse(name, kind, &read(&format!("events/block/{name}/format"))?)?,
+                ));
             }
         }
         if layouts.is_empty() {
@@ -143,7 +150,8 @@ impl Session {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
                     Err(source) => {
-                        let path = self.instance.path(&format!("per_cpu/cpu{}/trace_pipe_raw", pipe.cpu));
+                        let path =
+                            self.instance.path(&format!("per_cpu/cpu{}/trace_pipe_raw", pipe.cpu));
                         return Err(CaptureError::Io { path, action: "read it", source });
                     }
                 };
@@ -168,7 +176,8 @@ impl Session {
         let lost = self.pipes.iter().filter_map(|pipe| lost(&self.instance, pipe.cpu)).collect();
         let table = |name: &str| read_whole(&self.tracefs.path(name)).unwrap_or_default();
         let (processes, names) = (table("saved_tgids"), table("saved_cmdlines"));
-        let spools = self.pipes.into_iter().map(|pipe| Spool { cpu: pipe.cpu, pages: pipe.spool }).collect();
+        let spools =
+            self.pipes.into_iter().map(|pipe| Spool { cpu: pipe.cpu, pages: pipe.spool }).collect();
         self.instance.remove()?;
         Ok(Recording::new(spools, self.layout, self.decoder, lost, &processes, &names))
     }
@@ -184,7 +193,9 @@ fn set_up(instance: &Instance, options: &CaptureOptions) -> Result<&'static str,
         error => error,
     })?;
     let offered = instance.get("trace_clock");
-    let is_offered = |clock: &&str| offered.split_whitespace().any(|word| word.trim_matches(['[', ']']) == *clock);
+    let is_offered = |clock: &&str| {
+        offered.split_whitespace().any(|word| word.trim_matches(['[', ']']) == *clock)
+    };
     let clock = CLOCKS.into_iter().find(is_offered).unwrap_or(CLOCKS[1]);
     instance.set("trace_clock", clock)?;
     // Kernels before 4.14 do not note which process a thread is of.
@@ -195,8 +206,11 @@ fn set_up(instance: &Instance, options: &CaptureOptions) -> Result<&'static str,
 fn open_pipes(instance: &Instance, options: &CaptureOptions) -> Result<Vec<Pipe>, CaptureError> {
     let folder = instance.path("per_cpu");
     let number = |name: &str| name.strip_prefix("cpu")?.parse::<u32>().ok();
-    let listed =
-        folder.read_dir().map_err(|source| CaptureError::Io { path: folder.clone(), action: "list it", source })?;
+    let listed = folder.read_dir().map_err(|source| CaptureError::Io {
+        path: folder.clone(),
+        action: "list it",
+        source,
+    })?;
     let mut cpus: Vec<u32> =
         listed.flatten().filter_map(|entry| number(&entry.file_name().to_string_lossy())).collect();
     cpus.sort_unstable();
@@ -205,7 +219,8 @@ fn open_pipes(instance: &Instance, options: &CaptureOptions) -> Result<Vec<Pipe>
         let pages = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
         let pages = pages.map_err(|source| CaptureError::Io { path, action: "open it", source })?;
         let spool = tempfile::tempfile_in(&options.spool);
-        let spool = spool.map_err(|source| CaptureError::Spool { folder: options.spool.clone(), source })?;
+        let spool = spool
+            .map_err(|source| CaptureError::Spool { folder: options.spool.clone(), source })?;
         Ok(Pipe { cpu, pages, spool })
     };
     cpus.into_iter().map(open).collect()

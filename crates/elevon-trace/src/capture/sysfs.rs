@@ -66,7 +66,8 @@ impl Disk {
             return Err(DiskError::NotABlockDevice { path: path.to_owned() });
         }
         let device = DeviceNumber::from_user(node.rdev());
-        let lost = || DiskError::NotInSysfs { path: path.to_owned(), device, sysfs: sysfs.to_owned() };
+        let lost =
+            || DiskError::NotInSysfs { path: path.to_owned(), device, sysfs: sysfs.to_owned() };
         Self::of_device(device, sysfs).ok_or_else(lost)
     }
 
@@ -113,8 +114,11 @@ fn files_below(root: &Path, folder: &str) -> Vec<String> {
             Ok(kind) if kind.is_file() => found.push(key),
             Ok(kind) if kind.is_dir() && folder == "mq" => {
                 let inside = entry.path().read_dir().into_iter().flatten().flatten();
-                let files = inside.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
-                found.extend(files.map(|entry| format!("{key}/{}", entry.file_name().to_string_lossy())));
+                let files =
+                    inside.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_file()));
+                found.extend(
+                    files.map(|entry| format!("{key}/{}", entry.file_name().to_string_lossy())),
+                );
             }
             _ => {}
         }

@@ -36,23 +36,32 @@ struct FakeKernel {
 impl Folders for FakeKernel {
     fn make(&self, path: &Path) -> io::Result<()> {
         fs::create_dir(path)?;
-        let events = path.parent().and_then(Path::parent).expect("below tracefs").join("events/block");
+        let events =
+            path.parent().and_then(Path::parent).expect("below tracefs").join("events/block");
         let mut files = vec![
             ("tracing_on".to_owned(), "1\n"),
-            ("trace_clock".to_owned(), "[local] global counter uptime perf mono mono_raw boot tai\n"),
+            (
+                "trace_clock".to_owned(),
+                "[local] global counter uptime perf mono mono_raw boot tai\n",
+            ),
             ("buffer_size_kb".to_owned(), "7\n"),
             ("options/record-tgid".to_owned(), "0\n"),
         ];
         for cpu in 0..CPUS {
             files.push((format!("per_cpu/cpu{cpu}/trace_pipe_raw"), ""));
-            files.push((format!("per_cpu/cpu{cpu}/stats"), "entries: 0\noverrun: 0\ncommit overrun: 0\nbytes: 0\n"));
+            files.push((
+                format!("per_cpu/cpu{cpu}/stats"),
+                "entries: 0\noverrun: 0\ncommit overrun: 0\nbytes: 0\n",
+            ));
         }
         for event in fs::read_dir(events)?.flatten() {
             let name = event.file_name().to_string_lossy().into_owned();
             files.push((format!("events/block/{name}/enable"), "0\n"));
             files.push((format!("events/block/{name}/filter"), "none\n"));
         }
-        for (name, text) in files.into_iter().filter(|(name, _)| Some(name.as_str()) != self.without) {
+        for (name, text) in
+            files.into_iter().filter(|(name, _)| Some(name.as_str()) != self.without)
+        {
             let file = path.join(name);
             fs::create_dir_all(file.parent().expect("a folder"))?;
             fs::write(file, text)?;
@@ -63,7 +72,10 @@ impl Folders for FakeKernel {
     fn remove(&self, path: &Path) -> io::Result<()> {
         let on = fs::read_to_string(path.join("tracing_on")).unwrap_or_default();
         let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        self.log.lock().expect("one thread").push(format!("removed {name}, tracing_on={}", on.trim()));
+        self.log
+            .lock()
+            .expect("one thread")
+            .push(format!("removed {name}, tracing_on={}", on.trim()));
         fs::remove_dir_all(path)
     }
 }
@@ -85,7 +97,11 @@ impl Fake {
     }
 
     fn options(&self) -> CaptureOptions {
-        CaptureOptions { device: DeviceNumber::new(253, 0), buffer_kb: 1024, spool: self.folder.path().to_owned() }
+        CaptureOptions {
+            device: DeviceNumber::new(253, 0),
+            buffer_kb: 1024,
+            spool: self.folder.path().to_owned(),
+        }
     }
 
     fn kernel(&self) -> Box<FakeKernel> {
@@ -107,7 +123,8 @@ impl Fake {
 
     /// The pages that a CPU of the real kernel handed out.
     fn pages(&self, cpu: u32) -> Vec<u8> {
-        zstd::decode_all(&fs::read(self.path(&format!("cpu{cpu}.raw.zst"))).expect("pages")[..]).expect("zstd")
+        zstd::decode_all(&fs::read(self.path(&format!("cpu{cpu}.raw.zst"))).expect("pages")[..])
+            .expect("zstd")
     }
 
     /// The CPU records pages.
@@ -167,9 +184,14 @@ fn pages_of_real_kernels_say_what_the_kernels_own_text_says() {
             fake.append(cpu, &pages[PAGE..]);
         }
         let (text, written) = text_of(session.end().expect("ended"));
-        let kernels = zstd::decode_all(&fs::read(fake.path("trace.txt.zst")).expect("a text")[..]).expect("zstd");
+        let kernels = zstd::decode_all(&fs::read(fake.path("trace.txt.zst")).expect("a text")[..])
+            .expect("zstd");
         let ((ours, our_reader), (theirs, their_reader)) = (read_bytes(text), read_bytes(kernels));
-        assert_eq!(written, Written { events: theirs.len() as u64, unknown: 0, plugs_of_others: 0 }, "{version}");
+        assert_eq!(
+            written,
+            Written { events: theirs.len() as u64, unknown: 0, plugs_of_others: 0 },
+            "{version}"
+        );
         for report in [our_reader.report(), their_reader.report()] {
             assert_eq!((report.skipped_count(), report.gap_count), (0, 0), "{version}");
         }
@@ -213,7 +235,10 @@ fn the_instance_is_set_up_for_one_device_and_removed() {
         assert_eq!(fake.setting(file), value, "{file}");
     }
     session.end().expect("ended");
-    assert_eq!(fake.log(), [format!("removed elevon-capture-{}, tracing_on=0", std::process::id())]);
+    assert_eq!(
+        fake.log(),
+        [format!("removed elevon-capture-{}, tracing_on=0", std::process::id())]
+    );
     // Whoever drops it, on an error or a panic, leaves nothing behind either.
     let session = fake.session();
     session.begin().expect("begun");
@@ -230,7 +255,8 @@ fn only_the_threads_processes_can_be_done_without() {
     let error = error.expect("the file is missing").to_string();
     assert!(error.contains("/trace_clock: cannot write to it: "), "{error}");
     let instance = FakeKernel { log: Arc::default(), without: Some("options/record-tgid") };
-    Session::with(fake.tracefs(), &fake.options(), Box::new(instance), &|_| true).expect("not needed");
+    Session::with(fake.tracefs(), &fake.options(), Box::new(instance), &|_| true)
+        .expect("not needed");
 }
 
 #[test]
@@ -239,14 +265,23 @@ fn plugs_of_other_devices_are_left_out() {
     let mut session = fake.session();
     session.begin().expect("begun");
     let id = |name: &str| {
-        let text = fs::read_to_string(fake.path(&format!("events/block/{name}/format"))).expect("a file");
+        let text =
+            fs::read_to_string(fake.path(&format!("events/block/{name}/format"))).expect("a file");
         u32::from(EventLayout::parse(name, TraceKind::Plug, &text).expect("a layout").id)
     };
     let (plug, unplug, queue) = (id("block_plug"), id("block_unplug"), id("block_bio_queue"));
     let comm = [u32::from_le_bytes(*b"dd\0\0"), 0, 0, 0];
     let mut data = Vec::new();
-    for (id, thread) in [(plug, 1), (unplug, 1), (queue, 2), (plug, 2), (plug, 1), (unplug, 2), (plug, 2), (unplug, 2)]
-    {
+    for (id, thread) in [
+        (plug, 1),
+        (unplug, 1),
+        (queue, 2),
+        (plug, 2),
+        (plug, 1),
+        (unplug, 2),
+        (plug, 2),
+        (unplug, 2),
+    ] {
         let words = match id {
             id if id == queue => {
                 let mut words = vec![id, thread, 253 << 20, 0, 8, 0, 8];
@@ -294,7 +329,10 @@ fn lost_events_are_counted_and_located() {
         let (events, reader) = read_bytes(text);
         let report = reader.report();
         assert_eq!((report.gap_count, report.lost), (1, if stored { 4711 } else { 0 }));
-        let gap = events.iter().position(|event| matches!(event.kind, TraceKind::Lost { .. })).expect("a gap");
+        let gap = events
+            .iter()
+            .position(|event| matches!(event.kind, TraceKind::Lost { .. }))
+            .expect("a gap");
         assert!(gap > 50 && gap < events.len() - 50, "it lies between the pages, not at {gap}");
     }
 }
@@ -315,16 +353,22 @@ fn what_cannot_be_recorded_is_said_in_a_line() {
     assert!(refusal(&fake).contains("this kernel has no block events"));
     fs::remove_dir_all(fake.path("events")).expect("removed");
     assert!(refusal(&fake).contains("is no tracefs"));
-    for (file, missing) in [("events/header_page", "commit"), ("events/block/block_getrq/format", "ID")] {
+    for (file, missing) in
+        [("events/header_page", "commit"), ("events/block/block_getrq/format", "ID")]
+    {
         let fake = Fake::new("6.12");
         fs::write(fake.path(file), "field:int x; offset:0; size:4;\n").expect("written");
         let line = refusal(&fake);
-        assert!(line.contains(&format!("no `{missing}` in {file}")) && line.contains("docs/capture.md"), "{line}");
+        assert!(
+            line.contains(&format!("no `{missing}` in {file}")) && line.contains("docs/capture.md"),
+            "{line}"
+        );
         assert_eq!(fake.left(), 0, "nothing is made before it is understood");
     }
     let fake = Fake::new("6.12");
     let options = CaptureOptions { spool: fake.path("no/such/folder"), ..fake.options() };
-    let error = Session::with(fake.tracefs(), &options, fake.kernel(), &|_| true).err().expect("no folder");
+    let error =
+        Session::with(fake.tracefs(), &options, fake.kernel(), &|_| true).err().expect("no folder");
     assert!(matches!(error, CaptureError::Spool { .. }), "{error}");
     assert_eq!(fake.left(), 0, "the instance is gone again");
 }
@@ -340,7 +384,8 @@ fn instances_of_killed_processes_are_removed_and_no_others() {
         asked.set(asked.get() + 1);
         process == 78
     };
-    let session = Session::with(fake.tracefs(), &fake.options(), fake.kernel(), &is_alive).expect("a session");
+    let session = Session::with(fake.tracefs(), &fake.options(), fake.kernel(), &is_alive)
+        .expect("a session");
     assert_eq!((session.leftovers(), asked.get()), (&["elevon-capture-77".to_owned()][..], 2));
     drop(session);
     assert_eq!(fake.left(), 3);
@@ -402,8 +447,10 @@ fn every_kind_of_entry() {
         7,
     ];
     let page = page(100, &data);
-    let records: Vec<(u64, usize, usize)> =
-        LAYOUT.entries(&page).map(|(time, place)| (time, (place.start - 16) / 4, place.len())).collect();
+    let records: Vec<(u64, usize, usize)> = LAYOUT
+        .entries(&page)
+        .map(|(time, place)| (time, (place.start - 16) / 4, place.len()))
+        .collect();
     let extended = 112 + (2 << 27) + 1 + 3;
     assert_eq!(records, [(105, 1, 8), (112, 5, 6), (extended, 13, 4), ((1 << 27) + 6 + 1, 17, 4)]);
     assert_eq!(LAYOUT.missed(&page), None);
@@ -441,7 +488,11 @@ fn descriptions_of_the_kernel_are_read() {
         let path = data(&format!("capture/6.12/events/block/{name}/format"));
         let Ok(text) = fs::read_to_string(path) else { continue };
         let layout = EventLayout::parse(name, kind, &text).expect("a layout");
-        assert_eq!(layout.device.is_none(), matches!(name, "block_plug" | "block_unplug"), "{name}");
+        assert_eq!(
+            layout.device.is_none(),
+            matches!(name, "block_plug" | "block_unplug"),
+            "{name}"
+        );
         known += 1;
     }
     assert_eq!(known, 17);
@@ -497,9 +548,15 @@ fn sysfs() -> tempfile::TempDir {
 fn a_disk_tells_its_settings() {
     let sysfs = sysfs();
     let disk = Disk::of_device(DeviceNumber::new(8, 16), sysfs.path()).expect("a disk");
-    assert_eq!((disk.name.as_str(), disk.device, disk.partition), ("sdx", DeviceNumber::new(8, 16), None));
+    assert_eq!(
+        (disk.name.as_str(), disk.device, disk.partition),
+        ("sdx", DeviceNumber::new(8, 16), None)
+    );
     let part = Disk::of_device(DeviceNumber::new(8, 17), sysfs.path()).expect("a partition");
-    assert_eq!((&part.name, part.device, part.partition), (&disk.name, disk.device, Some(DeviceNumber::new(8, 17))));
+    assert_eq!(
+        (&part.name, part.device, part.partition),
+        (&disk.name, disk.device, Some(DeviceNumber::new(8, 17)))
+    );
     assert_eq!(Disk::of_device(DeviceNumber::new(9, 9), sysfs.path()), None);
     let mut recorded = Recorded::default();
     disk.note_settings(&mut recorded);
@@ -523,7 +580,8 @@ fn a_disk_tells_its_settings() {
 #[test]
 fn what_is_no_disk_is_refused() {
     let sysfs = sysfs();
-    let refusal = |path: &str| Disk::of_node(Path::new(path), sysfs.path()).expect_err(path).to_string();
+    let refusal =
+        |path: &str| Disk::of_node(Path::new(path), sysfs.path()).expect_err(path).to_string();
     assert!(refusal("/no/such").contains("name a block device"));
     assert!(refusal("/dev/null").contains("is no block device"));
     assert!(refusal("/").contains("is no block device"));

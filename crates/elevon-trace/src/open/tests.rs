@@ -6,7 +6,11 @@ use super::*;
 fn text() -> String {
     let line = |n: u64| {
         let sector = n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24;
-        format!("a-1 [000] ..... {}.{:06}: block_bio_queue: 8,0 R {sector} + 8 [a]\n", n / 1000, n % 1000)
+        format!(
+            "a-1 [000] ..... {}.{:06}: block_bio_queue: 8,0 R {sector} + 8 [a]\n",
+            n / 1000,
+            n % 1000
+        )
     };
     (1..4000).map(line).collect()
 }
@@ -63,7 +67,8 @@ fn zlib_is_taken_off() {
 /// xz has a length of its own for each block, and may be several files one after the other.
 #[test]
 fn xz_is_taken_off() {
-    let (events, reader) = crate::testing::read_file(&crate::testing::data("formats/ftrace.txt.xz"));
+    let (events, reader) =
+        crate::testing::read_file(&crate::testing::data("formats/ftrace.txt.xz"));
     assert_eq!((reader.format(), events.len()), (TraceFormat::Ftrace, 12));
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
     encoder.write_all(text().as_bytes()).unwrap();
@@ -80,7 +85,12 @@ fn xz_is_taken_off() {
 /// A false guess is worse than none.
 #[test]
 fn a_guess_needs_all_lines() {
-    for text in ["\nwords", "8,0 R 2048 C R of it\nand more\n", "> 8,0 D R 2048 +\n", "Dear all, D W\nsee below\n"] {
+    for text in [
+        "\nwords",
+        "8,0 R 2048 C R of it\nand more\n",
+        "> 8,0 D R 2048 +\n",
+        "Dear all, D W\nsee below\n",
+    ] {
         assert!(!error(text.as_bytes()).contains("-f"), "{text}");
     }
     assert!(error(b"> 8,0 D R 2048 +\n> see\n").contains("quoted"));
@@ -100,7 +110,10 @@ fn other_files_are_called_by_their_names() {
         (b"{\"traceEvents\": [], \"systemTraceEvents\": \"# tracer: nop\\n\"}", "jq -r"),
         (b"{\n\t\"linux-perf-json-version\": 1,\n", "perf script"),
         (b"    0.054647070   8,0   D WS 86392 8 fio\n", "without -f"),
-        (b"     0.000 fio/7168 block:block_bio_queue(dev: 266338304, sector: 20594664)\n", "perf script"),
+        (
+            b"     0.000 fio/7168 block:block_bio_queue(dev: 266338304, sector: 20594664)\n",
+            "perf script",
+        ),
     ] {
         let message = error(start);
         assert!(message.contains(word) && !message.contains("begins with"), "{message}");

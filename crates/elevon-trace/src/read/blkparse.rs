@@ -108,8 +108,15 @@ impl LineFormat for Blkparse {
                 sink.report.other += 1;
                 Recorded::read_message_line(&mut sink.report.recorded, line.text);
                 if let Some(events) = skips(line.text) {
-                    sink.report.gap(Gap { cpu: None, events: Some(events), from: None, until: None });
-                    sink.report.note("blkparse reports lost events but not where: latencies may cross the gap");
+                    sink.report.gap(Gap {
+                        cpu: None,
+                        events: Some(events),
+                        from: None,
+                        until: None,
+                    });
+                    sink.report.note(
+                        "blkparse reports lost events but not where: latencies may cross the gap",
+                    );
                 }
             }
             Err(expected) => {
@@ -139,7 +146,9 @@ const MAX_WORDS: usize = 16;
 /// Returns true if a line may be what `blkparse -f` prints: words, or values separated by commas,
 /// of which one is the letter of an action and the next has the letters of an operation.
 pub(crate) fn may_be_custom(line: &[u8]) -> bool {
-    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | b',' | b';')).filter(|word| !word.is_empty());
+    let mut words = line
+        .split(|byte| matches!(byte, b' ' | b'\t' | b',' | b';'))
+        .filter(|word| !word.is_empty());
     let mut is_action = false;
     words.by_ref().take(MAX_WORDS).any(|word| {
         let is_after_action = std::mem::replace(&mut is_action, kind_of(word).is_some());
@@ -165,7 +174,9 @@ fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
         }
     };
     let tid = at.number("the number of a task")?;
-    let Some((mut event, comm)) = body(at, DeviceNumber::new(major, minor))? else { return Ok(None) };
+    let Some((mut event, comm)) = body(at, DeviceNumber::new(major, minor))? else {
+        return Ok(None);
+    };
     event.time = Some(time);
     event.cpu = Some(u32::try_from(cpu).map_err(|_| "a CPU")?);
     event.tid = Some(u32::try_from(tid).map_err(|_| "the number of a task")?);
@@ -174,7 +185,10 @@ fn parse(line: &[u8]) -> Result<Option<Parsed<'_>>, Expected> {
 
 /// Parses the part of a line from the action on, which the kernel's own tracer `blk` prints, too;
 /// `None` if it is a message.
-pub(crate) fn body(mut at: Cursor<'_>, device: DeviceNumber) -> Result<Option<Parsed<'_>>, Expected> {
+pub(crate) fn body(
+    mut at: Cursor<'_>,
+    device: DeviceNumber,
+) -> Result<Option<Parsed<'_>>, Expected> {
     let action = at.word()?;
     if action == b"m" {
         return Ok(None);
@@ -188,7 +202,8 @@ pub(crate) fn body(mut at: Cursor<'_>, device: DeviceNumber) -> Result<Option<Pa
         TraceKind::Unplug { timer, .. } => {
             let (comm, rest) = at.bracketed_last()?;
             let requests = whole_number(rest).and_then(|count| u32::try_from(count).ok());
-            event.kind = TraceKind::Unplug { requests: requests.ok_or("a number of requests")?, timer };
+            event.kind =
+                TraceKind::Unplug { requests: requests.ok_or("a number of requests")?, timer };
             Some(comm)
         }
         _ => {
@@ -198,7 +213,9 @@ pub(crate) fn body(mut at: Cursor<'_>, device: DeviceNumber) -> Result<Option<Pa
         }
     };
     // A request that only flushes has no operation and no sector.
-    if event.op == Some(TraceOp::Other) && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH)) {
+    if event.op == Some(TraceOp::Other)
+        && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH))
+    {
         (event.op, event.sector) = (Some(TraceOp::Flush), None);
     }
     Ok(Some((event, comm.filter(|comm| !comm.is_empty()))))
@@ -229,7 +246,8 @@ fn kind_of(action: &[u8]) -> Option<TraceKind> {
 fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8]>, Expected> {
     event.bytes = Some(0);
     // A flush has no place and no command: behind it, parentheses are the time that -t adds.
-    let is_flush = event.op == Some(TraceOp::Other) && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
+    let is_flush = event.op == Some(TraceOp::Other)
+        && event.flags.is_some_and(|flags| flags.contains(Flags::PREFLUSH));
     if at.is_at(b'(') && !is_flush {
         // The completion of a passthrough command has the bytes of the command, and no length.
         event.op = Some(TraceOp::Passthrough);
@@ -257,7 +275,10 @@ fn tail<'a>(mut at: Cursor<'a>, event: &mut TraceEvent) -> Result<Option<&'a [u8
     if let TraceKind::Remap { .. } = event.kind {
         at.text("<-")?;
         let (major, minor) = Cursor::new(at.parenthesised()?).device()?;
-        event.kind = TraceKind::Remap { from: DeviceNumber::new(major, minor), from_sector: at.number("a sector")? };
+        event.kind = TraceKind::Remap {
+            from: DeviceNumber::new(major, minor),
+            from_sector: at.number("a sector")?,
+        };
         return Ok(None);
     }
     if at.is_at(b'(') {

@@ -116,7 +116,11 @@ impl CpuFile {
             if !is_lost {
                 is_lost = true;
                 is_cut = !whole && record::version_at(bytes).is_some();
-                let reason = if is_cut { "a whole record: the file ends within it" } else { "a record's magic number" };
+                let reason = if is_cut {
+                    "a whole record: the file ends within it"
+                } else {
+                    "a record's magic number"
+                };
                 sink.skip(self.number, at, reason);
             }
             let next = 1 + record::find_magic(&bytes[1..]).unwrap_or_else(|none| none);
@@ -131,7 +135,9 @@ impl CpuFile {
     fn next_within(&self, header: &Header) -> Option<usize> {
         let bytes = self.input.buffered();
         let behind = bytes.get(header.size()..);
-        if header.payload == 0 || behind.is_some_and(|bytes| bytes.is_empty() || record::version_at(bytes).is_some()) {
+        if header.payload == 0
+            || behind.is_some_and(|bytes| bytes.is_empty() || record::version_at(bytes).is_some())
+        {
             return None;
         }
         let mut at = header.length;
@@ -337,7 +343,9 @@ impl Sequences {
     fn next(&mut self, file: u32, header: &Header) -> Option<Missing> {
         let key = (file, header.cpu, header.device);
         let (of_cpu, of_device) = match self.previous {
-            Some((file, cpu, device, of_cpu, of_device)) if (file, cpu, device) == key => (of_cpu, of_device),
+            Some((file, cpu, device, of_cpu, of_device)) if (file, cpu, device) == key => {
+                (of_cpu, of_device)
+            }
             _ => self.places(key)?,
         };
         let before = self.cpus[of_cpu].replace(header.sequence);

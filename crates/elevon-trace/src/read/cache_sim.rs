@@ -49,7 +49,8 @@ pub(crate) const ORACLE: Format = Format {
 const OBJECTS_NOTE: &str = "a trace of a cache names objects, not places on a disk: there is no sector, and nothing \
     says when a request ended";
 const NO_OP_NOTE: &str = "the trace does not say whether a request is a read or a write";
-const SECONDS_NOTE: &str = "times are whole seconds: requests of a second are at its start, in order";
+const SECONDS_NOTE: &str =
+    "times are whole seconds: requests of a second are at its start, in order";
 /// Name of the only volume.
 const VOLUME: &[u8] = b"cache";
 
@@ -68,10 +69,14 @@ struct Columns {
 impl Columns {
     fn of_titles(line: &[u8]) -> Option<Self> {
         let line = line.trim_ascii().strip_prefix(b"#").unwrap_or(line.trim_ascii());
-        if !line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'"')) {
+        if !line
+            .first()
+            .is_some_and(|byte| byte.is_ascii_alphabetic() || matches!(byte, b' ' | b'"'))
+        {
             return None;
         }
-        let delimiter = [b',', b';', b'\t', b'|'].into_iter().find(|delimiter| line.contains(delimiter))?;
+        let delimiter =
+            [b',', b';', b'\t', b'|'].into_iter().find(|delimiter| line.contains(delimiter))?;
         let fields = Fields::of(line, delimiter);
         if fields.count > MAX_FIELDS {
             return None;
@@ -79,11 +84,20 @@ impl Columns {
         let titles: Vec<Vec<u8>> = fields
             .all()
             .iter()
-            .map(|title| title.to_ascii_lowercase().into_iter().filter(|b| *b != b'-' && *b != b'_').collect())
+            .map(|title| {
+                title
+                    .to_ascii_lowercase()
+                    .into_iter()
+                    .filter(|b| *b != b'-' && *b != b'_')
+                    .collect()
+            })
             .collect();
-        let find = |names: &[&[u8]]| titles.iter().position(|title| names.contains(&title.as_slice()));
+        let find =
+            |names: &[&[u8]]| titles.iter().position(|title| names.contains(&title.as_slice()));
         // SPC and its kin have titles of such names too, and columns of their own.
-        if find(&[b"asu", b"lun", b"disk", b"disknum", b"disknumber", b"hostname", b"volume"]).is_some() {
+        if find(&[b"asu", b"lun", b"disk", b"disknum", b"disknumber", b"hostname", b"volume"])
+            .is_some()
+        {
             return None;
         }
         let place = find(&[b"lbn", b"lba", b"sector"]);
@@ -103,9 +117,16 @@ impl Columns {
 fn operation(word: &[u8]) -> Result<Option<TraceOp>, Expected> {
     Ok(Some(match word.to_ascii_lowercase().as_slice() {
         b"r" | b"read" | b"get" | b"gets" | b"28" | b"88" | b"08" | b"a8" => TraceOp::Read,
-        b"w" | b"write" | b"set" | b"put" | b"add" | b"replace" | b"2a" | b"8a" | b"0a" | b"aa" => TraceOp::Write,
+        b"w" | b"write" | b"set" | b"put" | b"add" | b"replace" | b"2a" | b"8a" | b"0a" | b"aa" => {
+            TraceOp::Write
+        }
         b"" => return Ok(None),
-        other if other.len() <= 16 && other.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_') => return Ok(None),
+        other
+            if other.len() <= 16
+                && other.iter().all(|b| b.is_ascii_alphanumeric() || *b == b'_') =>
+        {
+            return Ok(None);
+        }
         _ => return Err("an operation such as read, write or 2a"),
     }))
 }
@@ -168,10 +189,28 @@ fn row(columns: Columns, text: &[u8], line: u64, sink: &mut Sink) -> Result<(), 
     Ok(())
 }
 
-fn push(time: u64, sector: Option<u64>, bytes: u64, op: Option<TraceOp>, at: Position, sink: &mut Sink) {
+fn push(
+    time: u64,
+    sector: Option<u64>,
+    bytes: u64,
+    op: Option<TraceOp>,
+    at: Position,
+    sink: &mut Sink,
+) {
     let device = sink.names.volume(VOLUME);
     let kind = TraceKind::Io { response_ns: None };
-    sink.push(TraceEvent { time: Some(time), device, sector, bytes: Some(bytes), op, ..TraceEvent::new(kind) }, 0, at);
+    sink.push(
+        TraceEvent {
+            time: Some(time),
+            device,
+            sector,
+            bytes: Some(bytes),
+            op,
+            ..TraceEvent::new(kind)
+        },
+        0,
+        at,
+    );
 }
 
 /// Length of a record.
@@ -220,7 +259,8 @@ fn is_oracle(head: &[u8]) -> bool {
     let (mut count, mut good, mut last) = (0, 0, None);
     for record in head.chunks_exact(RECORD).filter_map(Record::from_bytes).take(EXAMINED) {
         // A day between two requests at the start of a trace is none.
-        let is_next = last.is_none_or(|last: u32| (last..=last.saturating_add(86_400)).contains(&record.second));
+        let is_next = last
+            .is_none_or(|last: u32| (last..=last.saturating_add(86_400)).contains(&record.second));
         if is_next && record.is_plausible(count) {
             last = Some(record.second);
             good += 1;
@@ -248,7 +288,8 @@ impl EventSource for OracleSource {
         for _ in 0..BATCH {
             let is_whole = self.input.fill_to(RECORD)?;
             let at = Position::Byte(self.input.offset());
-            let Some(record) = Record::from_bytes(self.input.buffered()).filter(|_| is_whole) else {
+            let Some(record) = Record::from_bytes(self.input.buffered()).filter(|_| is_whole)
+            else {
                 if !self.input.buffered().is_empty() {
                     sink.skip(0, at, "a whole record of 24 bytes");
                     let rest = self.input.buffered().len();
@@ -259,7 +300,14 @@ impl EventSource for OracleSource {
             };
             self.input.consume(RECORD);
             if record.is_plausible(self.number) {
-                push(u64::from(record.second) * SECOND, None, u64::from(record.size), None, at, sink);
+                push(
+                    u64::from(record.second) * SECOND,
+                    None,
+                    u64::from(record.size),
+                    None,
+                    at,
+                    sink,
+                );
             } else {
                 sink.skip(0, at, "a size of at least a byte, and a next request after this one");
             }

@@ -114,7 +114,8 @@ impl Csv {
     fn end_second(&mut self, sink: &mut Sink) {
         let count = self.second.len() as u64;
         for (n, (mut event, number)) in self.second.drain(..).enumerate() {
-            event.time = event.time.map(|time| time.saturating_add(n as u64 * 1_000_000_000 / count));
+            event.time =
+                event.time.map(|time| time.saturating_add(n as u64 * 1_000_000_000 / count));
             sink.push(event, 0, Position::Line(number));
         }
     }
@@ -131,7 +132,9 @@ impl Csv {
         }
         self.second.push((event, number));
         if self.second.len() >= MAX_SPREAD {
-            sink.report.note("a second holds more I/Os than are spread over it: the others are at its end");
+            sink.report.note(
+                "a second holds more I/Os than are spread over it: the others are at its end",
+            );
             self.full = event.time;
             self.end_second(sink);
         }
@@ -164,7 +167,9 @@ impl LineFormat for Csv {
                 }
             }
             // Files in any of these formats may start with a line of titles.
-            Err(_) if line.number == 1 && (text[0] == b'"' || text[0].is_ascii_alphabetic()) => sink.report.other += 1,
+            Err(_) if line.number == 1 && (text[0] == b'"' || text[0].is_ascii_alphabetic()) => {
+                sink.report.other += 1
+            }
             Err(expected) => sink.skip(0, Position::Line(line.number), expected),
         }
     }
@@ -199,7 +204,13 @@ fn msr<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
     // A time before 1970 is one since the trace began.
     let since = ticks.checked_sub(FILETIME_OF_1970).unwrap_or(ticks);
     let time = since.checked_mul(100).ok_or("a time in units of 100 ns")?;
-    let io = io(time, op, fields.number(4, "an offset in bytes")?, fields.number(5, "a length in bytes")?, response);
+    let io = io(
+        time,
+        op,
+        fields.number(4, "an offset in bytes")?,
+        fields.number(5, "a length in bytes")?,
+        response,
+    );
     Ok(Io { named: Some((fields.fields[1], fields.fields[2])), ..io })
 }
 
@@ -209,8 +220,17 @@ fn alibaba<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
     }
     let volume = volume(fields.fields[0])?;
     let op = letter(fields.fields[1])?;
-    let time = fields.number(4, "a time in microseconds")?.checked_mul(1000).ok_or("a time in microseconds")?;
-    let mut io = io(time, op, fields.number(2, "an offset in bytes")?, fields.number(3, "a length in bytes")?, None);
+    let time = fields
+        .number(4, "a time in microseconds")?
+        .checked_mul(1000)
+        .ok_or("a time in microseconds")?;
+    let mut io = io(
+        time,
+        op,
+        fields.number(2, "an offset in bytes")?,
+        fields.number(3, "a length in bytes")?,
+        None,
+    );
     io.event.device = Some(volume);
     Ok(io)
 }
@@ -224,9 +244,15 @@ fn tencent<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
         b"1" => TraceOp::Write,
         _ => return Err("0 for a read or 1 for a write"),
     };
-    let time = fields.number(0, "a time in seconds")?.checked_mul(1_000_000_000).ok_or("a time in seconds")?;
+    let time = fields
+        .number(0, "a time in seconds")?
+        .checked_mul(1_000_000_000)
+        .ok_or("a time in seconds")?;
     let sector = fields.number(1, "an offset in sectors")?;
-    let bytes = fields.number(2, "a size in sectors")?.checked_mul(SECTOR_SIZE).ok_or("a size in sectors")?;
+    let bytes = fields
+        .number(2, "a size in sectors")?
+        .checked_mul(SECTOR_SIZE)
+        .ok_or("a size in sectors")?;
     let mut io = io(time, op, 0, bytes, None);
     (io.event.sector, io.event.device) = (Some(sector), Some(volume(fields.fields[4])?));
     Ok(io)
@@ -245,7 +271,8 @@ fn systor<'a>(fields: &Fields<'a>) -> Result<Io<'a>, Expected> {
         b"" => None,
         text => Some(letter(text)?),
     };
-    let (offset, bytes) = (fields.number(4, "an offset in bytes")?, fields.number(5, "a length in bytes")?);
+    let (offset, bytes) =
+        (fields.number(4, "an offset in bytes")?, fields.number(5, "a length in bytes")?);
     let mut io = io(time, TraceOp::Read, offset, bytes, response);
     (io.event.op, io.event.device) = (op, Some(volume(fields.fields[3])?));
     Ok(io)

@@ -42,7 +42,11 @@ impl<'a> Cursor<'a> {
     #[inline]
     pub(crate) fn word(&mut self) -> Result<&'a [u8], Expected> {
         self.skip_blanks();
-        let end = self.rest.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .iter()
+            .position(|byte| matches!(byte, b' ' | b'\t'))
+            .unwrap_or(self.rest.len());
         let (word, rest) = self.rest.split_at(end);
         self.rest = rest;
         if word.is_empty() { Err("one more word") } else { Ok(word) }
@@ -103,7 +107,10 @@ impl<'a> Cursor<'a> {
         let major = self.digits().ok_or(expected)?;
         self.byte(b',', expected)?;
         let minor = self.digits().ok_or(expected)?;
-        Ok((u32::try_from(major).map_err(|_| expected)?, u32::try_from(minor).map_err(|_| expected)?))
+        Ok((
+            u32::try_from(major).map_err(|_| expected)?,
+            u32::try_from(minor).map_err(|_| expected)?,
+        ))
     }
 
     /// Reads `SECTOR + SECTORS`.
@@ -112,7 +119,11 @@ impl<'a> Cursor<'a> {
         let sector = self.number("a sector")?;
         self.byte(b'+', "a plus between sector and number of sectors")?;
         let sectors = self.number("a number of sectors")?;
-        if sectors > u64::from(u32::MAX) { Err("a number of sectors") } else { Ok((sector, sectors)) }
+        if sectors > u64::from(u32::MAX) {
+            Err("a number of sectors")
+        } else {
+            Ok((sector, sectors))
+        }
     }
 
     /// Reads a text in parentheses.

@@ -38,7 +38,9 @@ impl LineFormat for EventCsv {
     fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
         if is_header(line.text) {
             let titles = line.text.trim_ascii().split(|&byte| byte == b',').take(COLUMNS.len() * 4);
-            self.columns = titles.map(|title| COLUMNS.iter().position(|(name, _)| name.as_bytes() == title)).collect();
+            self.columns = titles
+                .map(|title| COLUMNS.iter().position(|(name, _)| name.as_bytes() == title))
+                .collect();
             sink.report.other += 1;
         } else if line.text.trim_ascii().is_empty() {
             sink.report.other += 1;

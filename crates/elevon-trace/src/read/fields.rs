@@ -50,7 +50,10 @@ impl<'a> Fields<'a> {
         let starts = memchr::memchr_iter(b' ', text).map(|blank| blank + 1);
         for start in std::iter::once(0).chain(starts).take(MAX_WORDS) {
             let word = &text[start..];
-            let length = word.iter().position(|byte| !byte.is_ascii_lowercase() && *byte != b'_').unwrap_or(word.len());
+            let length = word
+                .iter()
+                .position(|byte| !byte.is_ascii_lowercase() && *byte != b'_')
+                .unwrap_or(word.len());
             if length == 0 || word.get(length) != Some(&b'=') {
                 continue;
             }
@@ -71,16 +74,24 @@ impl<'a> Fields<'a> {
         let mut rest = text;
         for _ in 0..MAX_WORDS {
             let Some(at) = memchr::memmem::find(rest, EQUALS) else { break };
-            let name = rest[..at].rsplit(|byte| matches!(byte, b' ' | b'{' | b',')).next().unwrap_or_default();
+            let name = rest[..at]
+                .rsplit(|byte| matches!(byte, b' ' | b'{' | b','))
+                .next()
+                .unwrap_or_default();
             let value = &rest[at + EQUALS.len()..];
             let end = match value.first() {
                 // A name in quotes may have commas, braces and escaped quotes.
                 Some(b'"') => {
                     let ends = memchr::memchr_iter(b'"', &value[1..]);
-                    ends.map(|end| end + 1).find(|&end| value[end - 1] != b'\\').unwrap_or(value.len())
+                    ends.map(|end| end + 1)
+                        .find(|&end| value[end - 1] != b'\\')
+                        .unwrap_or(value.len())
                 }
                 Some(b'[') => memchr::memchr(b']', value).unwrap_or(value.len()),
-                _ => value.iter().position(|byte| matches!(byte, b',' | b' ' | b'}')).unwrap_or(value.len()),
+                _ => value
+                    .iter()
+                    .position(|byte| matches!(byte, b',' | b' ' | b'}'))
+                    .unwrap_or(value.len()),
             };
             let content = &value[..end];
             let inside = content.strip_prefix(b"\"").or_else(|| content.strip_prefix(b"["));
@@ -150,7 +161,9 @@ fn device(text: Option<&[u8]>) -> Result<DeviceNumber, Expected> {
 #[inline]
 pub(super) fn is_fields(tail: &[u8]) -> bool {
     let tail = tail.trim_ascii_start();
-    [&b"dev="[..], b"nr_rq=", b"comm=", b"[FAILED TO PARSE]"].into_iter().any(|start| tail.starts_with(start))
+    [&b"dev="[..], b"nr_rq=", b"comm=", b"[FAILED TO PARSE]"]
+        .into_iter()
+        .any(|start| tail.starts_with(start))
 }
 
 /// Returns the kind of an event; `None` if it is not of a request or bio.
@@ -170,13 +183,22 @@ fn kind_of(name: &[u8], fields: &Fields<'_>) -> Result<Option<TraceKind>, Expect
         b"block_rq_requeue" => TraceKind::Requeue,
         b"block_rq_error" => TraceKind::RequestError,
         b"block_bio_complete" => TraceKind::BioComplete,
-        b"block_split" => TraceKind::Split { new_sector: number(fields.new_sector, "a number after new_sector=")? },
-        b"block_bio_remap" => TraceKind::Remap { from: device(fields.old_dev)?, from_sector: old_sector()? },
-        b"block_rq_remap" => TraceKind::RequestRemap { from: device(fields.old_dev)?, from_sector: old_sector()? },
+        b"block_split" => TraceKind::Split {
+            new_sector: number(fields.new_sector, "a number after new_sector=")?,
+        },
+        b"block_bio_remap" => {
+            TraceKind::Remap { from: device(fields.old_dev)?, from_sector: old_sector()? }
+        }
+        b"block_rq_remap" => {
+            TraceKind::RequestRemap { from: device(fields.old_dev)?, from_sector: old_sector()? }
+        }
         b"block_plug" => TraceKind::Plug,
         b"block_unplug" => {
             let requests = number(fields.nr_rq, "a number after nr_rq=")?;
-            TraceKind::Unplug { requests: u32::try_from(requests).map_err(|_| "a number of requests")?, timer: None }
+            TraceKind::Unplug {
+                requests: u32::try_from(requests).map_err(|_| "a number of requests")?,
+                timer: None,
+            }
         }
         _ => return Ok(None),
     }))
@@ -201,7 +223,10 @@ fn operation(rwbs: &[u8]) -> Option<(TraceOp, Flags)> {
         (1 << 10, Flags::PREFLUSH),
     ];
     let Some(bits) = whole_number(rwbs) else { return parse_rwbs(rwbs) };
-    let op = OPERATIONS.iter().find(|(mask, _)| bits & mask == *mask).map_or(TraceOp::Other, |&(_, op)| op);
+    let op = OPERATIONS
+        .iter()
+        .find(|(mask, _)| bits & mask == *mask)
+        .map_or(TraceOp::Other, |&(_, op)| op);
     let mut flags = Flags::NONE;
     for (_, flag) in FLAGS.iter().filter(|(mask, _)| bits & mask != 0) {
         flags |= *flag;
@@ -228,7 +253,8 @@ impl<'a> Fields<'a> {
             return Ok(Some((event, self.comm)));
         }
         event.device = Some(device(self.dev)?);
-        let (op, flags) = self.rwbs.and_then(operation).ok_or("letters of an operation after rwbs=")?;
+        let (op, flags) =
+            self.rwbs.and_then(operation).ok_or("letters of an operation after rwbs=")?;
         (event.op, event.flags) = (Some(op), Some(flags));
         let sector = number(self.sector, "a number after sector=")?;
         // A flush has no sector, which is -1.
@@ -242,7 +268,8 @@ impl<'a> Fields<'a> {
             event.op = Some(TraceOp::Passthrough);
             event.bytes = self.bytes.and_then(whole_number).or(event.bytes);
         }
-        event.ioprio = self.ioprio.and_then(whole_number).and_then(|bits| IoPrio::from_bits(bits as u16));
+        event.ioprio =
+            self.ioprio.and_then(whole_number).and_then(|bits| IoPrio::from_bits(bits as u16));
         event.error = self.error.and_then(whole_signed).and_then(|error| i32::try_from(error).ok());
         Ok(Some((event, self.comm)))
     }

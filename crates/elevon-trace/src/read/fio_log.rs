@@ -62,7 +62,10 @@ impl FioLog {
         let mut at = Cursor::new(text);
         let mut time = self.now;
         if self.version >= 3 {
-            time = at.number("a time in microseconds")?.checked_mul(1000).ok_or("a time in microseconds")?;
+            time = at
+                .number("a time in microseconds")?
+                .checked_mul(1000)
+                .ok_or("a time in microseconds")?;
         }
         let name = at.word()?;
         let action = at.word()?;
@@ -76,7 +79,10 @@ impl FioLog {
                 return Ok(());
             }
             b"wait" => {
-                let wait = at.number("microseconds to wait")?.checked_mul(1000).ok_or("microseconds to wait")?;
+                let wait = at
+                    .number("microseconds to wait")?
+                    .checked_mul(1000)
+                    .ok_or("microseconds to wait")?;
                 self.now = self.now.saturating_add(wait);
                 sink.report.other += 1;
                 return Ok(());

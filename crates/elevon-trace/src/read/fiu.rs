@@ -49,10 +49,12 @@ fn parse(text: &[u8]) -> Result<(TraceEvent, &[u8], bool), Expected> {
         is_letter && [*at - 2, *at - 1, *at + 1, *at + 2].into_iter().all(|at| number(at).is_some())
     };
     let op = (5..count.saturating_sub(2)).find(is_op).ok_or(EXPECTED)?;
-    let (Some(time), Some(pid)) = (number(0), number(1).and_then(|pid| u32::try_from(pid).ok())) else {
+    let (Some(time), Some(pid)) = (number(0), number(1).and_then(|pid| u32::try_from(pid).ok()))
+    else {
         return Err(EXPECTED);
     };
-    let small = |at| number(at).and_then(|number| u32::try_from(number).ok()).ok_or("a device number");
+    let small =
+        |at| number(at).and_then(|number| u32::try_from(number).ok()).ok_or("a device number");
     let sectors = number(op - 1).unwrap_or(0);
     let event = TraceEvent {
         time: Some(time),
@@ -100,22 +102,33 @@ mod tests {
     #[test]
     fn lines_are_ios_of_processes() {
         let (events, reader) = read_file(&data("formats/fiu.txt"));
-        assert_eq!((reader.format(), reader.report().skipped_count(), events.len()), (TraceFormat::Fiu, 0, 12));
+        assert_eq!(
+            (reader.format(), reader.report().skipped_count(), events.len()),
+            (TraceFormat::Fiu, 0, 12)
+        );
         assert_ordered(&events);
         let first = events[0];
-        assert_eq!((first.time, first.sector, first.bytes), (Some(329_131_208_190_249), Some(904_265_560), Some(4096)));
+        assert_eq!(
+            (first.time, first.sector, first.bytes),
+            (Some(329_131_208_190_249), Some(904_265_560), Some(4096))
+        );
         assert_eq!(
             (first.op, first.process, first.device),
             (Some(TraceOp::Write), Some(4892), Some(DeviceNumber::new(6, 0)))
         );
         assert_eq!((first.kind, first.flags), (TraceKind::Io { response_ns: None }, None));
         assert_eq!(first.comm.map(|comm| reader.names().name(comm)), Some("syslogd"));
-        assert!(events.iter().any(|event| event.comm.is_some_and(|comm| reader.names().name(comm) == "kworker 3")));
+        assert!(
+            events.iter().any(|event| event
+                .comm
+                .is_some_and(|comm| reader.names().name(comm) == "kworker 3"))
+        );
     }
 
     #[test]
     fn a_damaged_line_is_skipped_at_its_place() {
-        let text = format!("1 2 a 8 8 W 6 0 {HASH}\r\n1 2 a 8 x W 6 0 {HASH}\n\n5 2 a 16 8 R 6 0\n");
+        let text =
+            format!("1 2 a 8 8 W 6 0 {HASH}\r\n1 2 a 8 x W 6 0 {HASH}\n\n5 2 a 16 8 R 6 0\n");
         let (events, reader) = read_bytes(text);
         assert_eq!(events.iter().map(|event| event.time).collect::<Vec<_>>(), [Some(1), Some(5)]);
         assert_eq!(reader.report().skipped[0].first.at, crate::Position::Line(2));
@@ -123,7 +136,12 @@ mod tests {
 
     #[test]
     fn words_and_numbers_alone_are_no_such_trace() {
-        for text in ["1 2 a 8 8 W 6 0\n", "1 2 3 4 5 6 7 8 9\n", "1 2 a 8 8 W 6 0 nothash\n", "W W W W W W W W\n"] {
+        for text in [
+            "1 2 a 8 8 W 6 0\n",
+            "1 2 3 4 5 6 7 8 9\n",
+            "1 2 a 8 8 W 6 0 nothash\n",
+            "W W W W W W W W\n",
+        ] {
             assert!(crate::from_bytes(text.into()).is_err(), "{text}");
         }
     }

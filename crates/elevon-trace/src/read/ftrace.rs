@@ -139,7 +139,8 @@ impl Ftrace {
             self.push(&record, number, sink);
             return true;
         }
-        let goes_on = self.wrapped_at.1 < MAX_PARTS && line::goes_on(&joined) && joined.len() < MAX_PIECE / 2;
+        let goes_on =
+            self.wrapped_at.1 < MAX_PARTS && line::goes_on(&joined) && joined.len() < MAX_PIECE / 2;
         self.wrapped_at.1 += 1;
         if !goes_on {
             joined.truncate(before);
@@ -161,7 +162,10 @@ impl Ftrace {
         match cpu.and_then(|cpu| self.cpu(cpu)) {
             Some(cpu) => {
                 let before = cpu.lost.flatten();
-                cpu.lost = Some(before.map_or(events, |before| events.map(|events| before.saturating_add(events))));
+                cpu.lost =
+                    Some(before.map_or(events, |before| {
+                        events.map(|events| before.saturating_add(events))
+                    }));
             }
             None => sink.push_gap(Gap { cpu, events, from: None, until: None }),
         }
@@ -188,8 +192,12 @@ impl LineFormat for Ftrace {
             Line::Comment => {
                 sink.report.other += 1;
                 if Recorded::read_comment(&mut sink.report.recorded, text) {
-                    sink.report.clock =
-                        sink.report.recorded.as_ref().and_then(|notes| notes.get("clock")).map(str::to_owned);
+                    sink.report.clock = sink
+                        .report
+                        .recorded
+                        .as_ref()
+                        .and_then(|notes| notes.get("clock"))
+                        .map(str::to_owned);
                 }
                 if let Some((kept, written)) = line::entries(text) {
                     sink.report.overwritten = written.checked_sub(kept).filter(|&count| count > 0);
@@ -216,7 +224,12 @@ impl LineFormat for Ftrace {
         }
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             if let Some(events) = cpu.lost.take() {
-                sink.push_gap(Gap { cpu: Some(number as u32), events, from: cpu.last, until: None });
+                sink.push_gap(Gap {
+                    cpu: Some(number as u32),
+                    events,
+                    from: cpu.last,
+                    until: None,
+                });
             }
         }
     }

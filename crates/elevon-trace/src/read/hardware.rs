@@ -16,9 +16,11 @@ use crate::op::TraceOp;
 /// Sectors of a logical block of UFS.
 const UFS_BLOCK: u64 = 8;
 /// Note of a trace with commands of UFS.
-pub(crate) const UFS_NOTE: &str = "addresses of UFS commands are taken as logical blocks of 4096 bytes";
+pub(crate) const UFS_NOTE: &str =
+    "addresses of UFS commands are taken as logical blocks of 4096 bytes";
 /// Note of a trace with commands of SCSI.
-pub(crate) const SCSI_NOTE: &str = "addresses of SCSI commands are taken as logical blocks of 512 bytes";
+pub(crate) const SCSI_NOTE: &str =
+    "addresses of SCSI commands are taken as logical blocks of 512 bytes";
 
 /// Name of the device of UFS commands in a trace that does not name it: it has one device then.
 const UFS_NAMELESS: &[u8] = b"ufs";
@@ -53,7 +55,9 @@ fn place(event: &mut TraceEvent, opcode: u8, sector: Option<u64>, bytes: Option<
     event.op = Some(op);
     match op {
         TraceOp::Flush => event.bytes = Some(0),
-        TraceOp::Read | TraceOp::Write | TraceOp::WriteZeroes => (event.sector, event.bytes) = (sector, bytes),
+        TraceOp::Read | TraceOp::Write | TraceOp::WriteZeroes => {
+            (event.sector, event.bytes) = (sector, bytes)
+        }
         _ => {}
     }
 }
@@ -83,7 +87,10 @@ impl<'a> Ufs<'a> {
         event.tag = self.tag.and_then(|tag| u32::try_from(tag).ok());
         event.queue = self.queue.and_then(|queue| u16::try_from(queue).ok());
         // An address and a length that the driver does not know are all ones.
-        let sector = self.block.filter(|&block| block != u64::MAX).map(|block| block.wrapping_mul(UFS_BLOCK));
+        let sector = self
+            .block
+            .filter(|&block| block != u64::MAX)
+            .map(|block| block.wrapping_mul(UFS_BLOCK));
         let bytes = self.bytes.filter(|&bytes| bytes <= i32::MAX as u64);
         place(&mut event, self.opcode as u8, sector, bytes);
         Some(Command { event, device: self.device })
@@ -100,7 +107,9 @@ pub(crate) fn ufs(tail: &[u8]) -> Result<Option<Command<'_>>, Expected> {
     if text.split(|&byte| byte == b' ').next().is_some_and(|word| word.contains(&b'=')) {
         return ufs_fields(text);
     }
-    let tag_at = memchr::memmem::find_iter(text, TAG).find(|&at| at > 0 && text[at - 1] == b' ').ok_or(expected)?;
+    let tag_at = memchr::memmem::find_iter(text, TAG)
+        .find(|&at| at > 0 && text[at - 1] == b' ')
+        .ok_or(expected)?;
     // The step ends with a colon, and so does the name of the device, which has colons itself.
     let head = text[..tag_at].trim_ascii_end();
     let step_end = head.iter().position(|byte| matches!(byte, b':' | b' ')).unwrap_or(head.len());
@@ -133,9 +142,11 @@ pub(crate) fn ufs(tail: &[u8]) -> Result<Option<Command<'_>>, Expected> {
 /// transfer_len=4096`: the members field by field, as tools print them that do not know the event.
 fn ufs_fields(text: &[u8]) -> Result<Option<Command<'_>>, Expected> {
     let expected = "the operation code of a UFS command, after opcode=";
-    let number = |key| value(text, key).and_then(|text| hexadecimal(text).or_else(|| whole_number(text)));
-    let step =
-        value(text, b"str=").or_else(|| value(text, b"str_t=")).ok_or("the step of a UFS command, after str=")?;
+    let number =
+        |key| value(text, key).and_then(|text| hexadecimal(text).or_else(|| whole_number(text)));
+    let step = value(text, b"str=")
+        .or_else(|| value(text, b"str_t="))
+        .ok_or("the step of a UFS command, after str=")?;
     // Newer kernels number the steps.
     let step = match step {
         b"0" => &b"send_req"[..],
@@ -155,8 +166,11 @@ fn ufs_fields(text: &[u8]) -> Result<Option<Command<'_>>, Expected> {
 }
 
 fn hexadecimal(text: &[u8]) -> Option<u64> {
-    let digits = text.strip_prefix(b"0x").filter(|digits| !digits.is_empty() && digits.len() <= 16)?;
-    digits.iter().try_fold(0, |value, &byte| Some(value << 4 | u64::from(char::from(byte).to_digit(16)?)))
+    let digits =
+        text.strip_prefix(b"0x").filter(|digits| !digits.is_empty() && digits.len() <= 16)?;
+    digits
+        .iter()
+        .try_fold(0, |value, &byte| Some(value << 4 | u64::from(char::from(byte).to_digit(16)?)))
 }
 
 /// A SCSI address: host, channel, id and LUN.
@@ -182,7 +196,8 @@ impl ScsiAddress {
 /// operation code is the first byte of the command.
 pub(crate) fn scsi(kind: TraceKind, tail: &[u8]) -> Result<(TraceEvent, ScsiAddress), Expected> {
     let expected = "the address of a SCSI command, host_no= channel= id= lun=";
-    let command_at = memchr::memmem::find(tail, b"cmnd=(").ok_or("the command of a SCSI command, cmnd=(...)")?;
+    let command_at =
+        memchr::memmem::find(tail, b"cmnd=(").ok_or("the command of a SCSI command, cmnd=(...)")?;
     let (head, command) = (&tail[..command_at], &tail[command_at + 6..]);
     let (command, result) = match memchr::memmem::find(command, b") result=(") {
         Some(end) => (&command[..end], &command[end + 10..]),
@@ -192,14 +207,24 @@ pub(crate) fn scsi(kind: TraceKind, tail: &[u8]) -> Result<(TraceEvent, ScsiAddr
     let address = [&b"host_no="[..], b"channel=", b"id=", b"lun="]
         .map(|key| of(head, key).and_then(|number| u32::try_from(number).ok()));
     let [Some(host), Some(channel), Some(id), Some(lun)] = address else { return Err(expected) };
-    let opcode = value(command, b"raw=").and_then(hexadecimal_byte).ok_or("the bytes of a SCSI command")?;
+    let opcode =
+        value(command, b"raw=").and_then(hexadecimal_byte).ok_or("the bytes of a SCSI command")?;
     let mut event = TraceEvent::new(kind);
     // Older kernels print one tag.
-    event.tag = of(head, b"driver_tag=").or_else(|| of(head, b"tag=")).and_then(|tag| u32::try_from(tag).ok());
+    event.tag = of(head, b"driver_tag=")
+        .or_else(|| of(head, b"tag="))
+        .and_then(|tag| u32::try_from(tag).ok());
     let blocks = of(command, b"txlen=");
-    place(&mut event, opcode, of(command, b"lba="), blocks.map(|blocks| blocks.saturating_mul(SECTOR_SIZE)));
+    place(
+        &mut event,
+        opcode,
+        of(command, b"lba="),
+        blocks.map(|blocks| blocks.saturating_mul(SECTOR_SIZE)),
+    );
     if kind == TraceKind::Complete && !result.is_empty() {
-        let is_good = |key: &[u8], names: [&[u8]; 2]| value(result, key).is_none_or(|value| names.contains(&value));
+        let is_good = |key: &[u8], names: [&[u8]; 2]| {
+            value(result, key).is_none_or(|value| names.contains(&value))
+        };
         let is_good = is_good(b"host=", [b"DID_OK", b"0x0"])
             && is_good(b"status=", [b"SAM_STAT_GOOD", b"0x0"])
             && is_good(b"driver=", [b"DRIVER_OK", b"0x0"]);

@@ -41,13 +41,12 @@ fn split(line: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (time, rest) = (&rest[..end], &rest[end + 1..]);
     let colon = memchr::memmem::find(rest, b": { ")?;
     let name = rest[..colon].rsplit(|byte| byte.is_ascii_whitespace()).next()?;
-    let is_time = time.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'-' | b' '));
-    let is_name = name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'));
-    (is_time && is_name && time.first().is_some_and(u8::is_ascii_digit) && !name.is_empty()).then_some((
-        time,
-        name,
-        &rest[colon + 2..],
-    ))
+    let is_time =
+        time.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.' | b'-' | b' '));
+    let is_name =
+        name.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b':'));
+    (is_time && is_name && time.first().is_some_and(u8::is_ascii_digit) && !name.is_empty())
+        .then_some((time, name, &rest[colon + 2..]))
 }
 
 /// Reads one text.
@@ -108,7 +107,14 @@ impl Lttng {
         Ok(Some(self.midnights.time(of_day)))
     }
 
-    fn event(&mut self, time: &[u8], name: &[u8], groups: &[u8], line: u64, sink: &mut Sink) -> Result<(), Expected> {
+    fn event(
+        &mut self,
+        time: &[u8],
+        name: &[u8],
+        groups: &[u8],
+        line: u64,
+        sink: &mut Sink,
+    ) -> Result<(), Expected> {
         if !groups.trim_ascii_end().ends_with(b"}") {
             return Err("fields of an event in braces");
         }
@@ -122,8 +128,10 @@ impl Lttng {
             sink.report.note(CYCLES_NOTE);
         }
         sink.report.resolution_ns.get_or_insert(1);
-        let small = |text: Option<&[u8]>| text.and_then(whole_number).and_then(|n| u32::try_from(n).ok());
-        (event.cpu, event.tid, event.process) = (small(fields.cpu), small(fields.tid), small(fields.pid));
+        let small =
+            |text: Option<&[u8]>| text.and_then(whole_number).and_then(|n| u32::try_from(n).ok());
+        (event.cpu, event.tid, event.process) =
+            (small(fields.cpu), small(fields.tid), small(fields.pid));
         event.comm = comm.filter(|comm| !comm.is_empty()).and_then(|comm| sink.names.intern(comm));
         event.find_passthrough();
         sink.push(event, 0, Position::Line(line));
@@ -136,7 +144,10 @@ impl Lttng {
         let rest = &text[memchr::memmem::find(text, MARK)? + MARK.len()..];
         let end = memchr::memmem::find(rest, b" event")?;
         let events = whole_number(&rest[..end]);
-        let mut times = rest.split(|&byte| byte == b'[').skip(1).filter_map(|part| part.split(|&b| b == b']').next());
+        let mut times = rest
+            .split(|&byte| byte == b'[')
+            .skip(1)
+            .filter_map(|part| part.split(|&b| b == b']').next());
         let mut time = || times.next().and_then(|text| self.time(text).ok().flatten());
         let (from, until) = (time(), time());
         Some(Gap { cpu: None, events, from, until })
@@ -156,5 +167,7 @@ fn days_since_1970(date: &[u8]) -> Option<u64> {
     }
     // The year begins in March, so that a leap day is its last.
     let (year, month) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
-    Some(year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468)
+    Some(
+        year * 365 + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1 - 719_468,
+    )
 }

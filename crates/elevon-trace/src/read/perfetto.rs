@@ -191,7 +191,9 @@ impl PerfettoSource {
         let number = key >> 3;
         let length = match (key & 7, varint(rest)) {
             (0, Some((_, after))) => rest.len() - after.len(),
-            (2, Some((length, after))) if length <= MAX_PACKET as u64 => rest.len() - after.len() + length as usize,
+            (2, Some((length, after))) if length <= MAX_PACKET as u64 => {
+                rest.len() - after.len() + length as usize
+            }
             _ => return Ok(false),
         };
         // Fields of a trace have small numbers and are followed by a packet.
@@ -200,7 +202,11 @@ impl PerfettoSource {
         }
         let size = head + length;
         let follows = self.input.fill_to(size + 1)?;
-        let ends_well = if follows { self.input.buffered()[size] == 0x0a } else { self.input.buffered().len() == size };
+        let ends_well = if follows {
+            self.input.buffered()[size] == 0x0a
+        } else {
+            self.input.buffered().len() == size
+        };
         if ends_well {
             self.input.consume(size);
         }
@@ -255,7 +261,9 @@ impl EventSource for PerfettoSource {
     /// A list of processes follows the first events of their threads.
     fn complete(&self, events: &mut [TraceEvent]) {
         for event in events.iter_mut().filter(|event| event.process.is_none()) {
-            let Some(thread) = event.tid.and_then(|tid| self.state.threads.get(&tid)) else { continue };
+            let Some(thread) = event.tid.and_then(|tid| self.state.threads.get(&tid)) else {
+                continue;
+            };
             event.process = thread.process;
             event.comm = event.comm.or(thread.comm);
         }
@@ -285,7 +293,8 @@ impl PacketState {
         }
         let unpacked = &mut self.unpacked;
         let read = if is_zstd {
-            zstd::Decoder::with_buffer(bytes).and_then(|decoder| decoder.take(MAX_UNPACKED).read_to_end(unpacked))
+            zstd::Decoder::with_buffer(bytes)
+                .and_then(|decoder| decoder.take(MAX_UNPACKED).read_to_end(unpacked))
         } else {
             flate2::read::ZlibDecoder::new(bytes).take(MAX_UNPACKED).read_to_end(unpacked)
         };
@@ -312,8 +321,12 @@ impl PacketState {
             Some(Ok((field::TRACE_PACKET, packet))) if packet.bytes().len() <= MAX_PACKET => {
                 self.unpacked_packet(packet.bytes(), at, sink);
             }
-            Some(Ok((field::TRACE_PACKET, _))) => sink.skip(0, at, "compressed packets of 16 MiB at most"),
-            Some(Err(_)) if self.is_whole => sink.skip(0, at, "compressed packets of protobuf fields"),
+            Some(Ok((field::TRACE_PACKET, _))) => {
+                sink.skip(0, at, "compressed packets of 16 MiB at most")
+            }
+            Some(Err(_)) if self.is_whole => {
+                sink.skip(0, at, "compressed packets of protobuf fields")
+            }
             _ => {}
         }
         self.unpacked = unpacked;
@@ -337,7 +350,13 @@ impl PacketState {
     }
 
     /// Reads a member of a packet.
-    fn member(&mut self, number: u32, bytes: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
+    fn member(
+        &mut self,
+        number: u32,
+        bytes: &[u8],
+        at: Position,
+        sink: &mut Sink,
+    ) -> Result<(), NoMessage> {
         match number {
             field::PACKET_FTRACE_EVENTS => self.bundle(bytes, at, sink),
             field::PACKET_PROCESS_TREE => self.process_tree(bytes, sink),
@@ -349,7 +368,8 @@ impl PacketState {
     /// Reads the events of one CPU.
     fn bundle(&mut self, bundle: &[u8], at: Position, sink: &mut Sink) -> Result<(), NoMessage> {
         // Members that apply to all events may follow the events.
-        let (mut cpu, mut lost, mut clock, mut ftrace_time, mut boot_time) = (None, false, 0, None, None);
+        let (mut cpu, mut lost, mut clock, mut ftrace_time, mut boot_time) =
+            (None, false, 0, None, None);
         let mut previous_end = 0;
         let mut span = Span::default();
         for field in Fields::of(bundle) {
@@ -396,7 +416,9 @@ impl PacketState {
         }
         for field in Fields::of(bundle) {
             let (number, value) = field?;
-            if number == field::BUNDLE_EVENT && self.event(value.bytes(), cpu, offset, at, sink).is_err() {
+            if number == field::BUNDLE_EVENT
+                && self.event(value.bytes(), cpu, offset, at, sink).is_err()
+            {
                 sink.skip(0, at, event::DAMAGED);
             }
         }
@@ -506,7 +528,8 @@ impl PacketState {
                 sink.names.set_process(id, name.unwrap_or_default());
                 self.thread(id, |thread| thread.process = Some(id));
             } else if member == 2 {
-                let comm = name.filter(|name| !name.is_empty()).and_then(|name| sink.names.intern(name));
+                let comm =
+                    name.filter(|name| !name.is_empty()).and_then(|name| sink.names.intern(name));
                 self.thread(id, |thread| {
                     thread.process = process.or(thread.process);
                     thread.comm = comm.or(thread.comm);
@@ -520,7 +543,12 @@ impl PacketState {
     fn finish(&mut self, sink: &mut Sink) {
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
             if std::mem::take(&mut cpu.lost) {
-                sink.push_gap(Gap { cpu: Some(number as u32), events: None, from: cpu.last, until: None });
+                sink.push_gap(Gap {
+                    cpu: Some(number as u32),
+                    events: None,
+                    from: cpu.last,
+                    until: None,
+                });
             }
         }
     }
@@ -529,7 +557,8 @@ impl PacketState {
 /// Returns the time of an event, 0 if it has none. It is nearly always the first field.
 #[inline]
 fn time_of(event: &[u8]) -> u64 {
-    let mut times = Fields::of(event).map_while(Result::ok).filter(|(number, _)| *number == event::TIMESTAMP);
+    let mut times =
+        Fields::of(event).map_while(Result::ok).filter(|(number, _)| *number == event::TIMESTAMP);
     times.next().map_or(0, |(_, value)| value.number())
 }
 
@@ -554,7 +583,9 @@ impl Span {
     /// Adds the events of the scheduler in a bundle's columns.
     fn add_columns(&mut self, columns: &[u8]) -> Result<(), NoMessage> {
         for field in Fields::of(columns) {
-            let (field::SCHED_SWITCH_TIME | field::SCHED_WAKING_TIME, value) = field? else { continue };
+            let (field::SCHED_SWITCH_TIME | field::SCHED_WAKING_TIME, value) = field? else {
+                continue;
+            };
             let (mut rest, mut time) = (value.bytes(), 0u64);
             while let Some((step, after)) = varint(rest) {
                 (rest, time) = (after, time.wrapping_add(step));

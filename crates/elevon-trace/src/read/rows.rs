@@ -71,9 +71,11 @@ pub(super) fn decimal(text: &[u8], unit: u64) -> Option<(u64, u64)> {
     }
     let kept = &fraction[..fraction.len().min(9)];
     let scale = 10u64.pow(kept.len() as u32);
-    let part = u128::from(Cursor::new(kept).digits().unwrap_or(0)) * u128::from(unit) / u128::from(scale);
+    let part =
+        u128::from(Cursor::new(kept).digits().unwrap_or(0)) * u128::from(unit) / u128::from(scale);
     let is_whole = text.len() == whole.len();
-    let whole_units = if whole.is_empty() && !is_whole && !kept.is_empty() { 0 } else { whole_number(whole)? };
+    let whole_units =
+        if whole.is_empty() && !is_whole && !kept.is_empty() { 0 } else { whole_number(whole)? };
     let resolution = if is_whole { unit } else { (unit / scale).max(1) };
     Some((whole_units.checked_mul(unit)?.checked_add(part as u64)?, resolution))
 }
@@ -186,11 +188,14 @@ fn emit(row: Row, shift: u64, sink: &mut Sink) {
     let begin = match end {
         Some(end) => match end.checked_sub(row.whole()) {
             Some(begin) => Some(begin),
-            None => return sink.skip(0, at, "a latency no longer than the time since the trace began"),
+            None => {
+                return sink.skip(0, at, "a latency no longer than the time since the trace began");
+            }
         },
         None => None,
     };
-    let has_place = row.event.op == Some(TraceOp::Flush) || row.event.sector.is_some() && row.event.bytes.is_some();
+    let has_place = row.event.op == Some(TraceOp::Flush)
+        || row.event.sector.is_some() && row.event.bytes.is_some();
     let (Some(begin), Some(end), true) = (begin, end, has_place) else {
         let kind = TraceKind::Io { response_ns: Some(row.whole()) };
         return sink.push(TraceEvent { kind, time: begin, ..row.event }, 0, at);
@@ -198,10 +203,20 @@ fn emit(row: Row, shift: u64, sink: &mut Sink) {
     if row.queued.is_some() {
         sink.push(TraceEvent { kind: TraceKind::Insert, time: Some(begin), ..row.event }, 0, at);
     }
-    sink.push(TraceEvent { kind: TraceKind::Issue, time: Some(end - row.latency), ..row.event }, 0, at);
+    sink.push(
+        TraceEvent { kind: TraceKind::Issue, time: Some(end - row.latency), ..row.event },
+        0,
+        at,
+    );
     // What runs when a request ends is not the task that began it.
-    let ended =
-        TraceEvent { kind: TraceKind::Complete, time: Some(end), tid: None, process: None, comm: None, ..row.event };
+    let ended = TraceEvent {
+        kind: TraceKind::Complete,
+        time: Some(end),
+        tid: None,
+        process: None,
+        comm: None,
+        ..row.event
+    };
     sink.push(ended, 0, at);
 }
 

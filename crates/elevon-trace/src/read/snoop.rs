@@ -16,7 +16,9 @@ mod tests;
 
 use super::cursor::{Cursor, Expected, whole_number};
 use super::lines::{LineFormat, TextLine};
-use super::rows::{MICROSECOND, MILLISECOND, Midnights, Row, Rows, SECOND, WINDOW, decimal, time_of_day};
+use super::rows::{
+    MICROSECOND, MILLISECOND, Midnights, Row, Rows, SECOND, WINDOW, decimal, time_of_day,
+};
 use super::{Detect, Format};
 use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::op::parse_rwbs;
@@ -31,7 +33,9 @@ pub(crate) const FORMAT: Format = Format {
     // The disk of a row is a whole one.
     has_volumes: true,
     has_processes: true,
-    detect: Detect::Line(|line| Columns::of_titles(line).is_some() || Columns::of_row(line).is_some()),
+    detect: Detect::Line(|line| {
+        Columns::of_titles(line).is_some() || Columns::of_row(line).is_some()
+    }),
     open: |inputs| super::text(inputs, Snoop::default()),
 };
 
@@ -142,9 +146,11 @@ impl Columns {
         let has_latency = has(|c| matches!(c, Column::Latency(_)))
             || has(|c| matches!(c, Column::Start(_))) && has(|c| matches!(c, Column::End(_)));
         // perf-tools has the letters of the kernel in TYPE, and libbpf-tools in a T of width 4.
-        let has_flags = words(line).any(|title| title == b"TYPE") || memchr::memmem::find(line, b" T    ").is_some();
+        let has_flags = words(line).any(|title| title == b"TYPE")
+            || memchr::memmem::find(line, b" T    ").is_some();
         // iosnoop's PID is what ftrace has before the dash: a thread.
-        let is_of_ftrace = all.contains(&Column::Device) && has(|c| matches!(c, Column::Latency(MILLISECOND)));
+        let is_of_ftrace =
+            all.contains(&Column::Device) && has(|c| matches!(c, Column::Latency(MILLISECOND)));
         for column in &mut all {
             if is_of_ftrace && *column == Column::Pid {
                 *column = Column::Tid;
@@ -184,7 +190,11 @@ impl Columns {
     }
 
     /// Parses a row.
-    fn values<'a>(&self, line: &'a [u8], midnights: &mut Midnights) -> Result<Values<'a>, Expected> {
+    fn values<'a>(
+        &self,
+        line: &'a [u8],
+        midnights: &mut Midnights,
+    ) -> Result<Values<'a>, Expected> {
         let mut values = Values { has_flags: self.has_flags, ..Values::default() };
         let mut rest = line.trim_ascii();
         let comm = self.all.iter().position(|column| *column == Column::Comm);
@@ -216,7 +226,10 @@ impl Columns {
                 }
             }
         }
-        if !rest.is_empty() && !self.all.contains(&Column::Rest) && comm.is_none_or(|at| at + 1 < self.all.len()) {
+        if !rest.is_empty()
+            && !self.all.contains(&Column::Rest)
+            && comm.is_none_or(|at| at + 1 < self.all.len())
+        {
             return Err("as many words as the titles say");
         }
         Ok(values)
@@ -252,10 +265,17 @@ struct Values<'a> {
 }
 
 impl<'a> Values<'a> {
-    fn set(&mut self, column: Column, word: &'a [u8], midnights: &mut Midnights) -> Result<(), Expected> {
+    fn set(
+        &mut self,
+        column: Column,
+        word: &'a [u8],
+        midnights: &mut Midnights,
+    ) -> Result<(), Expected> {
         let event = self.event.get_or_insert(TraceEvent::new(TraceKind::Issue));
-        let small = |expected| whole_number(word).and_then(|n| u32::try_from(n).ok()).ok_or(expected);
-        let time = |unit| decimal(word, unit).map(|(ns, _)| ns).ok_or("a time in the unit of its title");
+        let small =
+            |expected| whole_number(word).and_then(|n| u32::try_from(n).ok()).ok_or(expected);
+        let time =
+            |unit| decimal(word, unit).map(|(ns, _)| ns).ok_or("a time in the unit of its title");
         match column {
             Column::Start(unit) => self.start = Some(time(unit)?),
             Column::End(unit) => self.end = Some(time(unit)?),
@@ -271,7 +291,8 @@ impl<'a> Values<'a> {
                 (self.latency, self.resolution) = (Some(latency), Some(resolution));
             }
             Column::Queued(unit) => {
-                self.queued = Some(decimal(word, unit).ok_or("a time in the queue, not below 0")?.0);
+                self.queued =
+                    Some(decimal(word, unit).ok_or("a time in the queue, not below 0")?.0);
             }
             Column::Comm => self.comm = Some(word),
             Column::Pid => event.process = Some(small("the number of a process")?),
@@ -288,14 +309,16 @@ impl<'a> Values<'a> {
                 event.device = self.major.map(|major| DeviceNumber::new(major, minor));
             }
             Column::Op => {
-                let (op, flags) = parse_rwbs(word).ok_or("letters of an operation such as R or WS")?;
+                let (op, flags) =
+                    parse_rwbs(word).ok_or("letters of an operation such as R or WS")?;
                 event.op = Some(op);
                 event.flags = (self.has_flags || word.len() > 1).then_some(flags);
             }
             Column::Sector => {
                 // A flush has no sector, which is -1.
                 let is_none = word == b"-1" || word == b"18446744073709551615";
-                event.sector = if is_none { None } else { Some(whole_number(word).ok_or("a sector")?) };
+                event.sector =
+                    if is_none { None } else { Some(whole_number(word).ok_or("a sector")?) };
             }
             Column::Bytes => event.bytes = Some(whole_number(word).ok_or("a number of bytes")?),
             Column::Pattern | Column::Rest | Column::Other => {}
@@ -320,7 +343,9 @@ impl LineFormat for Snoop {
 
     fn line(&mut self, line: TextLine<'_>, sink: &mut Sink) {
         let text = line.text.trim_ascii();
-        let is_row = text.first().is_some_and(|&byte| byte.is_ascii_digit() || self.columns.is_some() && byte == b'<');
+        let is_row = text
+            .first()
+            .is_some_and(|&byte| byte.is_ascii_digit() || self.columns.is_some() && byte == b'<');
         if let Some(columns) = Columns::of_titles(text) {
             self.columns = Some(columns);
             sink.report.other += 1;
@@ -387,7 +412,9 @@ impl Snoop {
         event.comm = values.comm.and_then(|comm| sink.names.intern(comm));
         let latency = match (values.latency, values.start, values.end) {
             (Some(latency), _, _) => latency,
-            (None, Some(start), Some(end)) => end.checked_sub(start).ok_or("an end that is not before the start")?,
+            (None, Some(start), Some(end)) => {
+                end.checked_sub(start).ok_or("an end that is not before the start")?
+            }
             _ => return Err("a latency"),
         };
         if let Some(resolution) = values.resolution {

@@ -19,7 +19,8 @@ use super::cursor::{Expected, whole_number};
 use super::fields::hexadecimal;
 use super::lines::{LineFormat, TextLine};
 use super::rows::{
-    Fields, MAX_FIELDS, MICROSECOND, MILLISECOND, Midnights, Row, Rows, SECOND, WINDOW, decimal, time_of_day,
+    Fields, MAX_FIELDS, MICROSECOND, MILLISECOND, Midnights, Row, Rows, SECOND, WINDOW, decimal,
+    time_of_day,
 };
 use super::{Detect, Format};
 use crate::event::{DeviceNumber, SECTOR_SIZE, TraceEvent, TraceKind};
@@ -75,7 +76,9 @@ enum Column {
 /// Returns the column of a title. A unit in parentheses counts only where a time stands.
 fn column_of(title: &[u8]) -> Column {
     let open = memchr::memrchr(b'(', title);
-    let unit = open.map(|at| title[at + 1..].trim_ascii()).map(|inside| inside.strip_suffix(b")").unwrap_or(inside));
+    let unit = open
+        .map(|at| title[at + 1..].trim_ascii())
+        .map(|inside| inside.strip_suffix(b")").unwrap_or(inside));
     let unit = match unit {
         Some(b"s") => SECOND,
         Some(b"ms") => MILLISECOND,
@@ -83,7 +86,8 @@ fn column_of(title: &[u8]) -> Column {
         _ => MICROSECOND,
     };
     let words = open.map_or(title, |at| &title[..at]);
-    let name: Vec<u8> = words.iter().filter(|b| b.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).collect();
+    let name: Vec<u8> =
+        words.iter().filter(|b| b.is_ascii_alphanumeric()).map(u8::to_ascii_lowercase).collect();
     match name.as_slice() {
         b"iotype" | b"type" | b"operation" => Column::Kind,
         b"starttime" | b"inittime" | b"start" => Column::Start(unit),
@@ -123,10 +127,12 @@ impl Table {
         if !line.first().is_some_and(|byte| byte.is_ascii_alphabetic() || *byte == b'"') {
             return None;
         }
-        let delimiter = [b',', b';', b'\t'].into_iter().find(|delimiter| line.contains(delimiter))?;
+        let delimiter =
+            [b',', b';', b'\t'].into_iter().find(|delimiter| line.contains(delimiter))?;
         let fields = Fields::of(line, delimiter);
         let mut columns: Vec<Column> = fields.all().iter().map(|title| column_of(title)).collect();
-        let is_of_dumper = operation(fields.fields[0]).is_some_and(|_| fields.fields[0].starts_with(b"Disk"));
+        let is_of_dumper =
+            operation(fields.fields[0]).is_some_and(|_| fields.fields[0].starts_with(b"Disk"));
         if is_of_dumper {
             columns[0] = Column::Kind;
         }
@@ -145,7 +151,8 @@ impl Table {
         let fields = Fields::of(line.trim_ascii(), b',');
         let op = operation(fields.fields[0]).filter(|_| fields.fields[0].starts_with(b"Disk"))?;
         whole_number(fields.fields[1])?;
-        let mut columns = vec![Column::Kind, Column::End(MICROSECOND), Column::Process, Column::Thread];
+        let mut columns =
+            vec![Column::Kind, Column::End(MICROSECOND), Column::Process, Column::Thread];
         // Newer versions have a CPU before the pointer of the request.
         columns.extend((!fields.fields[4].starts_with(b"0x")).then_some(Column::Cpu));
         columns.push(Column::Other);
@@ -215,7 +222,10 @@ impl LineFormat for Xperf {
         // The dumper prints every other event of Windows too.
         let is_row = |table: &Table| {
             let at = table.columns.iter().position(|column| *column == Column::Kind).unwrap_or(0);
-            Fields::of(text, table.delimiter).all().get(at).is_some_and(|kind| operation(kind).is_some())
+            Fields::of(text, table.delimiter)
+                .all()
+                .get(at)
+                .is_some_and(|kind| operation(kind).is_some())
         };
         let Some(table) = known.as_ref().filter(|table| is_row(table)) else {
             sink.report.other += 1;
@@ -238,8 +248,10 @@ fn row(table: &Table, text: &[u8], line: u64, sink: &mut Sink) -> Result<Row, Ex
     let (mut start, mut end, mut elapsed, mut offset) = (None, None, None, None);
     for (at, column) in table.columns.iter().enumerate() {
         let Some(&field) = fields.all().get(at) else { break };
-        let time = |unit| decimal(field, unit).map(|(ns, _)| ns).ok_or("a time in the unit of its title");
-        let small = |expected| number(field, expected).and_then(|n| u32::try_from(n).map_err(|_| expected));
+        let time =
+            |unit| decimal(field, unit).map(|(ns, _)| ns).ok_or("a time in the unit of its title");
+        let small =
+            |expected| number(field, expected).and_then(|n| u32::try_from(n).map_err(|_| expected));
         match column {
             Column::Kind => event.op = operation(field),
             Column::Start(unit) => start = Some(time(*unit)?),
@@ -253,13 +265,17 @@ fn row(table: &Table, text: &[u8], line: u64, sink: &mut Sink) -> Result<Row, Ex
             Column::Cpu => event.cpu = Some(small("the number of a CPU")?),
             Column::Offset => offset = Some(number(field, "an offset in bytes")?),
             Column::Size => event.bytes = Some(number(field, "a size in bytes")?),
-            Column::Disk => event.device = Some(disk(number(field, "the number of a disk")?, sink)?),
+            Column::Disk => {
+                event.device = Some(disk(number(field, "the number of a disk")?, sink)?)
+            }
             Column::Other => {}
         }
     }
     let latency = match (elapsed, start, end) {
         (Some(elapsed), _, _) => elapsed,
-        (None, Some(start), Some(end)) => end.checked_sub(start).ok_or("an end that is not before the start")?,
+        (None, Some(start), Some(end)) => {
+            end.checked_sub(start).ok_or("an end that is not before the start")?
+        }
         _ => return Err("the time that the I/O took"),
     };
     if event.op == Some(TraceOp::Flush) {
@@ -267,7 +283,9 @@ fn row(table: &Table, text: &[u8], line: u64, sink: &mut Sink) -> Result<Row, Ex
     } else {
         let offset = offset.ok_or("an offset in bytes")?;
         if !offset.is_multiple_of(SECTOR_SIZE) {
-            sink.report.note("some offsets are within a sector of 512 bytes: their I/Os begin with that sector");
+            sink.report.note(
+                "some offsets are within a sector of 512 bytes: their I/Os begin with that sector",
+            );
         }
         event.sector = Some(offset / SECTOR_SIZE);
         event.bytes.ok_or("a size in bytes")?;
@@ -292,10 +310,13 @@ struct DiskMonRow {
 
 /// Parses a row of DiskMon; fields are separated by tabs, commas or blanks.
 fn diskmon(text: &[u8], midnights: &mut Midnights) -> Result<DiskMonRow, Expected> {
-    const EXPECTED: Expected = "number, time, duration in seconds, disk, Read or Write, sector, sectors";
+    const EXPECTED: Expected =
+        "number, time, duration in seconds, disk, Read or Write, sector, sectors";
     let mut words: Vec<&[u8]> = text
         .split(|byte| matches!(byte, b'\t' | b' ' | b',' | b';'))
-        .map(|word| word.strip_prefix(b"\"").and_then(|word| word.strip_suffix(b"\"")).unwrap_or(word))
+        .map(|word| {
+            word.strip_prefix(b"\"").and_then(|word| word.strip_suffix(b"\"")).unwrap_or(word)
+        })
         .filter(|word| !word.is_empty())
         .take(9)
         .collect();
@@ -307,7 +328,9 @@ fn diskmon(text: &[u8], midnights: &mut Midnights) -> Result<DiskMonRow, Expecte
         }
         _ => None,
     };
-    let &[count, time, duration, disk, op, sector, sectors] = words.as_slice() else { return Err(EXPECTED) };
+    let &[count, time, duration, disk, op, sector, sectors] = words.as_slice() else {
+        return Err(EXPECTED);
+    };
     whole_number(count).ok_or(EXPECTED)?;
     let start = match (decimal(time, SECOND), time.contains(&b'.')) {
         (Some((ns, _)), true) => ns,
@@ -347,7 +370,8 @@ impl LineFormat for DiskMon {
             sink.report.other += 1;
             return;
         }
-        let row = diskmon(text, &mut self.midnights).and_then(|row| Ok((disk(row.disk, sink)?, row)));
+        let row =
+            diskmon(text, &mut self.midnights).and_then(|row| Ok((disk(row.disk, sink)?, row)));
         match row {
             Ok((device, row)) => {
                 let event = TraceEvent {
@@ -358,7 +382,8 @@ impl LineFormat for DiskMon {
                     ..TraceEvent::new(TraceKind::Issue)
                 };
                 let end = Some(row.start.saturating_add(row.duration));
-                let row = Row { event, end, latency: row.duration, queued: None, line: line.number };
+                let row =
+                    Row { event, end, latency: row.duration, queued: None, line: line.number };
                 self.rows.push(row, sink);
             }
             Err(expected) => sink.skip(0, Position::Line(line.number), expected),

@@ -3,13 +3,13 @@
 /// When an I/O is issued in a closed loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct After {
-    /// Number of I/Os of its process that have completed before; with 0 it follows the start of the
-    /// process.
+    /// Number of I/Os of its process that have completed before; with 0 it follows the start of
+    /// the process.
     pub completions: u64,
     /// Nanoseconds since the last of these completions, or since the start of the process.
     pub think: u64,
-    /// Nanoseconds for which its thread was at work since it submitted the I/O before; 0 if that is
-    /// not known, or does not matter.
+    /// Nanoseconds for which its thread was at work since it submitted the I/O before; 0 if that
+    /// is not known, or does not matter.
     pub own: u64,
     /// It is a write of the page cache that follows the one before it: if the process sleeps for
     /// that one, it goes later by as much.

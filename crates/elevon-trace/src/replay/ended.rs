@@ -30,12 +30,14 @@ impl Workload {
             let others = spans.iter().enumerate().filter(|&(other, _)| other != at);
             let mut others = others.filter_map(|(_, span)| *span).peekable();
             let duration = last - first;
-            let at_the_end = others.peek().is_some() && self.duration.abs_diff(last) <= duration / TOGETHER;
+            let at_the_end =
+                others.peek().is_some() && self.duration.abs_diff(last) <= duration / TOGETHER;
             at_the_end
                 || others.any(|(its_first, its_last)| {
                     let its_duration = its_last - its_first;
                     let shorter = duration.min(its_duration);
-                    its_last.abs_diff(last) <= shorter / TOGETHER || its_duration.abs_diff(duration) <= shorter / EQUAL
+                    its_last.abs_diff(last) <= shorter / TOGETHER
+                        || its_duration.abs_diff(duration) <= shorter / EQUAL
                 })
         };
         (0..spans.len()).map(of).collect()
@@ -47,7 +49,8 @@ impl Workload {
 fn span(process: &WorkloadProcess, trace: u64) -> Option<(u64, u64)> {
     let first = process.ios.first()?.at;
     let duration = process.duration();
-    let is_starved = || duration >= trace / 2 && waits(process) * 100 >= u128::from(duration) * STARVED_PERCENT;
+    let is_starved =
+        || duration >= trace / 2 && waits(process) * 100 >= u128::from(duration) * STARVED_PERCENT;
     (process.ios.len() >= MIN_IOS_OF_A_PROCESS || is_starved()).then_some((first, first + duration))
 }
 
@@ -99,7 +102,8 @@ mod tests {
     /// there would be more of them. Eight that end before the trace does were all.
     #[test]
     fn who_was_starved_until_the_end_ran_for_a_time() {
-        for (until, expected) in [(800, [true, true]), (450, [true, false]), (300, [false, false])] {
+        for (until, expected) in [(800, [true, true]), (450, [true, false]), (300, [false, false])]
+        {
             let busy = process((0..800).map(|ms| io(1000 * ms, Some(1000 * ms + 500))).collect());
             let starved = process((0..8).map(|n| io(n, Some(1000 * until))).collect());
             let mut all = workload(vec![busy, starved], Vec::new());

@@ -46,8 +46,8 @@ pub struct Exclusion {
     pub group: u32,
     /// Its sections in order.
     pub sections: Vec<Section>,
-    /// Nanoseconds from the end of a section to the beginning of one that waited for it, the median
-    /// of the group; 0 if none waited.
+    /// Nanoseconds from the end of a section to the beginning of one that waited for it, the
+    /// median of the group; 0 if none waited.
     pub hand_over: u64,
     /// True if all that wait when a section ends begin theirs together, and not one after another.
     pub is_together: bool,
@@ -81,7 +81,9 @@ impl Group {
         for &Section { span: (begin, end), .. } in sections {
             let before = self.spans.range(..=begin).next_back();
             let next = self.spans.range(begin..).next();
-            if before.is_some_and(|(_, before)| before.end > begin) || next.is_some_and(|(&at, _)| at < end) {
+            if before.is_some_and(|(_, before)| before.end > begin)
+                || next.is_some_and(|(&at, _)| at < end)
+            {
                 return None;
             }
             if let (Some((&from, before)), Some((&until, _))) = (before, next) {
@@ -96,7 +98,11 @@ impl Group {
     fn add(&mut self, process: usize, sections: &[Section]) {
         self.members.push(process);
         let spans = sections.iter().enumerate();
-        self.spans.extend(spans.map(|(section, found)| (found.span.0, Span { end: found.span.1, process, section })));
+        self.spans.extend(
+            spans.map(|(section, found)| {
+                (found.span.0, Span { end: found.span.1, process, section })
+            }),
+        );
     }
 
     /// Returns how many sections found the lock held by another process, if each came at a time at
@@ -143,7 +149,8 @@ impl Group {
     /// Notes which sections waited for the one before. Returns the times that lie between the two.
     fn note_waits(&self, all: &mut [Vec<Section>], processes: &[WorkloadProcess]) -> Vec<u64> {
         let ends = |&at: &usize| {
-            let mut ends: Vec<u64> = processes[at].ios.iter().filter_map(|io| io.completed).collect();
+            let mut ends: Vec<u64> =
+                processes[at].ios.iter().filter_map(|io| io.completed).collect();
             ends.sort_unstable();
             (at, ends)
         };
@@ -184,12 +191,15 @@ impl Workload {
     /// Cost: O(n log n) for n I/Os, times the number of groups, of which there are at most 16.
     pub fn exclusions(&self) -> Vec<Option<Exclusion>> {
         let mut all: Vec<Vec<Section>> = self.processes.iter().map(sections).collect();
-        let mut order: Vec<usize> = (0..all.len()).filter(|&at| all[at].len() >= MIN_SECTIONS).collect();
+        let mut order: Vec<usize> =
+            (0..all.len()).filter(|&at| all[at].len() >= MIN_SECTIONS).collect();
         order.sort_by_key(|&at| std::cmp::Reverse(all[at].len()));
         let mut groups: Vec<Group> = Vec::new();
         for at in order {
             let fits = |group: &Group| {
-                group.overlaps_by_chance(&all[at]).is_some_and(|expected| expected >= EXPECTED_OVERLAPS)
+                group
+                    .overlaps_by_chance(&all[at])
+                    .is_some_and(|expected| expected >= EXPECTED_OVERLAPS)
             };
             let place = groups.iter().position(fits).unwrap_or(groups.len());
             if place == groups.len() && groups.len() < MAX_GROUPS {
@@ -205,12 +215,14 @@ impl Workload {
             gaps.sort_unstable();
             let hand_over = gaps.get(gaps.len() / 2).copied().unwrap_or(0);
             let turns: Vec<Vec<Turn>> = group.members.iter().map(|&at| turns(&all[at])).collect();
-            let took = |at: &usize| all[*at].last().map_or(0, |last| last.span.1 - all[*at][0].span.0);
+            let took =
+                |at: &usize| all[*at].last().map_or(0, |last| last.span.1 - all[*at][0].span.0);
             let took = group.members.iter().map(|at| u128::from(took(at))).sum();
             let is_together = rerun::is_together(&turns, took, hand_over);
             for &at in &group.members {
                 let sections = std::mem::take(&mut all[at]);
-                found[at] = Some(Exclusion { group: number as u32, sections, hand_over, is_together });
+                found[at] =
+                    Some(Exclusion { group: number as u32, sections, hand_over, is_together });
             }
         }
         found

@@ -45,7 +45,8 @@ impl Timeline {
     fn new(process: &WorkloadProcess) -> Self {
         let ios = &process.ios;
         let completions = Completions::new(ios.iter().filter_map(|io| io.completed));
-        let idle = completions.bursts(ios).filter(|burst| burst.seen == burst.first && burst.first > 0);
+        let idle =
+            completions.bursts(ios).filter(|burst| burst.seen == burst.first && burst.first > 0);
         let bursts = idle.map(|Burst { first, end, seen }| {
             let idle_since = completions.ends[seen - 1];
             IdleBurst { first, end, at: ios[first].at, idle_since }
@@ -83,11 +84,13 @@ impl Timeline {
     /// Returns true if bursts begin soon after completions of `journal` more often than by chance.
     fn waits_for(&self, journal: &Self, duration: u64) -> bool {
         let found = self.bursts.iter().filter(|burst| journal.woke(burst).is_some()).count() as u64;
-        let idle = |burst: &IdleBurst| u128::from((burst.at - burst.idle_since).min(LONGEST_WAKEUP));
+        let idle =
+            |burst: &IdleBurst| u128::from((burst.at - burst.idle_since).min(LONGEST_WAKEUP));
         let idle: u128 = self.bursts.iter().map(idle).sum();
         let by_chance = idle * u128::from(journal.wakeups()) / u128::from(duration.max(1));
         let beyond = u128::from(found).saturating_sub(by_chance);
-        found >= MIN_TIMES_AFTER_THE_JOURNAL && beyond * beyond > DEVIATIONS_SQUARED * by_chance.max(1)
+        found >= MIN_TIMES_AFTER_THE_JOURNAL
+            && beyond * beyond > DEVIATIONS_SQUARED * by_chance.max(1)
     }
 }
 
@@ -107,14 +110,16 @@ impl WorkloadProcess {
 /// ask for them.
 pub(super) fn add_journal(workload: &Workload, all: &mut [Vec<After>]) {
     let processes = &workload.processes;
-    let journals: Vec<usize> = (0..processes.len()).filter(|&at| processes[at].is_journal()).collect();
+    let journals: Vec<usize> =
+        (0..processes.len()).filter(|&at| processes[at].is_journal()).collect();
     if journals.is_empty() {
         return;
     }
     let timelines: Vec<Timeline> = processes.iter().map(Timeline::new).collect();
     for &journal in &journals {
         let waits = |&at: &usize| {
-            !processes[at].is_journal() && timelines[at].waits_for(&timelines[journal], workload.duration)
+            !processes[at].is_journal()
+                && timelines[at].waits_for(&timelines[journal], workload.duration)
         };
         let members: Vec<usize> = (0..processes.len()).filter(waits).collect();
         for &at in &members {
@@ -148,8 +153,11 @@ fn add_requests(
         if let Some((woke, at)) = woke.max() {
             follow(&processes[journal], after, burst, at, woke);
         } else if is_commit {
-            let asked = members.iter().filter_map(|&at| Some((timelines[at].first_after(began)?, at)));
-            if let Some((asked, at)) = asked.min().filter(|&((end, _), _)| end <= burst.idle_since && end < burst.at) {
+            let asked =
+                members.iter().filter_map(|&at| Some((timelines[at].first_after(began)?, at)));
+            if let Some((asked, at)) =
+                asked.min().filter(|&((end, _), _)| end <= burst.idle_since && end < burst.at)
+            {
                 follow(&processes[journal], after, burst, at, asked);
             }
         }
@@ -161,7 +169,13 @@ fn add_requests(
 
 /// Lets a burst follow a completion of another process: when it was, and the number of completions
 /// until then.
-fn follow(process: &WorkloadProcess, after: &mut [After], burst: &IdleBurst, other: usize, (end, count): (u64, u64)) {
+fn follow(
+    process: &WorkloadProcess,
+    after: &mut [After],
+    burst: &IdleBurst,
+    other: usize,
+    (end, count): (u64, u64),
+) {
     let all = burst.first..burst.end;
     for (io, after) in process.ios[all.clone()].iter().zip(&mut after[all]) {
         *after = After {
@@ -179,7 +193,8 @@ impl Workload {
     /// of two workers overlap while they are submitted: then they are not of one flusher.
     fn flushed(&self, cgroup: Option<u64>) -> Vec<(usize, usize)> {
         let workers = self.processes.iter().enumerate();
-        let workers = workers.filter(|(_, process)| process.is_worker() && process.cgroup == cgroup);
+        let workers =
+            workers.filter(|(_, process)| process.is_worker() && process.cgroup == cgroup);
         let mut writes: Vec<(usize, usize)> = workers
             .flat_map(|(at, process)| {
                 let ios = process.ios.iter().enumerate().filter(|(_, io)| io.is_throttled());
@@ -189,7 +204,8 @@ impl Workload {
         writes.sort_by_key(|&(at, io)| (self.processes[at].ios[io].at, at, io));
         let overlap = |pair: &[(usize, usize)]| {
             let [(before, earlier), (at, io)] = [pair[0], pair[1]];
-            before != at && self.processes[at].ios[io].at < self.processes[before].ios[earlier].awake()
+            before != at
+                && self.processes[at].ios[io].at < self.processes[before].ios[earlier].awake()
         };
         if writes.windows(2).any(overlap) { Vec::new() } else { writes }
     }
@@ -211,7 +227,11 @@ impl Workload {
             steps.sort_unstable();
             let (mut inside, mut most) = (0_u64, 0);
             for (_, begins, bytes) in steps {
-                inside = if begins { inside.saturating_add(bytes) } else { inside.saturating_sub(bytes) };
+                inside = if begins {
+                    inside.saturating_add(bytes)
+                } else {
+                    inside.saturating_sub(bytes)
+                };
                 most = inside.max(most);
             }
             writes.iter().for_each(|&(at, _)| found[at] = Some((number as u32, most)));
@@ -220,8 +240,12 @@ impl Workload {
     }
 
     fn flusher_cgroups(&self) -> Vec<Option<u64>> {
-        let mut cgroups: Vec<Option<u64>> =
-            self.processes.iter().filter(|process| process.is_worker()).map(|process| process.cgroup).collect();
+        let mut cgroups: Vec<Option<u64>> = self
+            .processes
+            .iter()
+            .filter(|process| process.is_worker())
+            .map(|process| process.cgroup)
+            .collect();
         cgroups.sort_unstable();
         cgroups.dedup();
         cgroups
@@ -253,13 +277,30 @@ impl Workload {
                     let (end, count) = timeline.last_before(io.at)?;
                     Some((end, count, *at))
                 });
-                let room = completed.max().filter(|&(end, ..)| end > awake && io.at - awake > LONGEST_WAKEUP);
+                let room = completed
+                    .max()
+                    .filter(|&(end, ..)| end > awake && io.at - awake > LONGEST_WAKEUP);
                 let (since, follows) = match room {
-                    Some((end, count, process)) => (end, Follows { process, milestone: Milestone::Completed, count }),
-                    None => (awake, Follows { process, milestone: Milestone::Entered, count: earlier as u64 + 1 }),
+                    Some((end, count, process)) => {
+                        (end, Follows { process, milestone: Milestone::Completed, count })
+                    }
+                    None => (
+                        awake,
+                        Follows {
+                            process,
+                            milestone: Milestone::Entered,
+                            count: earlier as u64 + 1,
+                        },
+                    ),
                 };
                 let think = io.at.saturating_sub(since);
-                all[at][number] = After { completions: 0, think, own: 0, continues: false, follows: Some(follows) };
+                all[at][number] = After {
+                    completions: 0,
+                    think,
+                    own: 0,
+                    continues: false,
+                    follows: Some(follows),
+                };
             }
         }
     }

@@ -36,7 +36,8 @@ impl Workload {
     /// events in which it may lie, so that the replay waits for the gap. Without a gap, it counts
     /// as one that never came.
     pub fn infer(&self) -> Vec<Vec<After>> {
-        let mut all: Vec<_> = self.processes.iter().map(|process| of_process(process, &self.gaps)).collect();
+        let mut all: Vec<_> =
+            self.processes.iter().map(|process| of_process(process, &self.gaps)).collect();
         follow::add_journal(self, &mut all);
         self.add_flushers(&mut all);
         all
@@ -54,7 +55,8 @@ fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)]) -> Vec<After> {
     for Burst { first: begin, end, seen } in completed.bursts(ios) {
         let recent = ends[seen_before..seen].iter().rev();
         let recent = recent.take_while(|&&end| ios[begin].at - end <= ONE_WAKEUP).count();
-        let early = recent.min(end - begin).saturating_sub(1).min((seen - seen_before).saturating_sub(1));
+        let early =
+            recent.min(end - begin).saturating_sub(1).min((seen - seen_before).saturating_sub(1));
         for (at, io) in ios[begin..end].iter().enumerate() {
             let before = (begin + at).checked_sub(1).map(|before| (&ios[before], all[before]));
             if let Some(after) = before.and_then(|(before, after)| at_once(before, after, io)) {
@@ -65,7 +67,13 @@ fn of_process(process: &WorkloadProcess, gaps: &[(u64, u64)]) -> Vec<After> {
             let completions = (seen - early.saturating_sub(at)).min(begin + at);
             let since = completions.checked_sub(1).map_or(first.at, |last| ends[last]);
             let think = io.at.saturating_sub(since);
-            all.push(After { completions: completions as u64, think, own: 0, continues: false, follows: None });
+            all.push(After {
+                completions: completions as u64,
+                think,
+                own: 0,
+                continues: false,
+                follows: None,
+            });
         }
         seen_before = seen;
     }

@@ -39,12 +39,16 @@ impl Joined {
             bio_ends: vec![Vec::new()],
             index_of: BTreeMap::from([(Vec::new(), 0)]),
         };
-        for (at, before) in bios.iter().enumerate().filter_map(|(at, bio)| Some((at, bio.continues?))) {
+        for (at, before) in
+            bios.iter().enumerate().filter_map(|(at, bio)| Some((at, bio.continues?)))
+        {
             joined.next[before as usize] = at as u32;
             joined.is_first[at] = false;
         }
         for first in 0..bios.len() {
-            if joined.is_first[first] && joined.all(first).all(|bio| bios[bio].bytes == bios[first].bytes) {
+            if joined.is_first[first]
+                && joined.all(first).all(|bio| bios[bio].bytes == bios[first].bytes)
+            {
                 joined.part(first);
             }
         }
@@ -53,7 +57,9 @@ impl Joined {
 
     /// The bios of the I/O that begins with a bio.
     fn all(&self, first: usize) -> impl Iterator<Item = usize> {
-        std::iter::successors(Some(first), |&at| Some(self.next[at] as usize).filter(|_| self.next[at] != NONE))
+        std::iter::successors(Some(first), |&at| {
+            Some(self.next[at] as usize).filter(|_| self.next[at] != NONE)
+        })
     }
 
     /// Makes each bio of an I/O one of its own.

@@ -65,7 +65,11 @@ pub struct Lost {
 
 impl Lost {
     /// Counts it in an analysis that kept its bios.
-    pub(super) fn from_analysis(analysis: &Analysis, recorded: Option<&Recorded>, requests: &[RequestRecord]) -> Self {
+    pub(super) fn from_analysis(
+        analysis: &Analysis,
+        recorded: Option<&Recorded>,
+        requests: &[RequestRecord],
+    ) -> Self {
         let fronts: &BTreeMap<u64, u64> = analysis.fronts();
         let known = recorded.and_then(|recorded| recorded.number("queue/max_sectors_kb"));
         let longest = fronts.keys().next_back().copied().unwrap_or(0);
@@ -74,7 +78,10 @@ impl Lost {
         Self {
             splits: (fronts.values().sum(), short.map(|(_, count)| count).sum()),
             limit: limit.saturating_mul(SECTOR_SIZE),
-            errors: requests.iter().filter(|request| request.error.is_some_and(|error| error != 0)).count() as u64,
+            errors: requests
+                .iter()
+                .filter(|request| request.error.is_some_and(|error| error != 0))
+                .count() as u64,
             given_back: analysis.count(TraceKind::Requeue),
         }
     }
@@ -85,13 +92,20 @@ impl Workload {
     pub fn lacks(&self, reads: Reads) -> bool {
         let mut ios = self.processes.iter().flat_map(|process| &process.ios);
         match reads {
-            Reads::Process => self.processes.iter().all(|process| process.id.is_none() && process.name.is_none()),
+            Reads::Process => {
+                self.processes.iter().all(|process| process.id.is_none() && process.name.is_none())
+            }
             Reads::Priority | Reads::PriorityClass => {
                 let is_shared = self.processes.len() > 1 || self.lacks(Reads::Process);
                 is_shared && ios.all(|io| io.prio.is_none())
             }
             Reads::Sync => {
-                let writes = || self.processes.iter().flat_map(|process| &process.ios).filter(|io| io.op == Op::Write);
+                let writes = || {
+                    self.processes
+                        .iter()
+                        .flat_map(|process| &process.ios)
+                        .filter(|io| io.op == Op::Write)
+                };
                 writes().next().is_some() && writes().all(has_no_flags)
             }
         }

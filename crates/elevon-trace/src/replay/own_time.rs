@@ -43,7 +43,8 @@ pub(super) fn add(process: &WorkloadProcess, completions: &Completions, all: &mu
         Some(*seen)
     });
     let seen: Vec<usize> = seen.collect();
-    let in_flight: Vec<usize> = seen.iter().enumerate().map(|(n, &seen)| (n + 1).saturating_sub(seen)).collect();
+    let in_flight: Vec<usize> =
+        seen.iter().enumerate().map(|(n, &seen)| (n + 1).saturating_sub(seen)).collect();
     let depths: Vec<usize> = in_flight.chunks(NEIGHBOURS).map(usual_depth).collect();
     let since = |n: usize| ios[n].at.saturating_sub(ios[n - 1].awake());
     let is_of_cache = |n: usize, after: &After| ios[n].is_throttled() || after.continues;
@@ -136,7 +137,8 @@ mod tests {
     #[test]
     fn a_deep_queue_waits_for_its_completions() {
         // Eight at once, 5 us apart; when all have completed the thread sleeps, and goes on.
-        let ios = (0..400).map(|n| io(n / 8 * 3000 + n % 8 * 5, Some(n / 8 * 3000 + 1000 + n % 8 * 50)));
+        let ios =
+            (0..400).map(|n| io(n / 8 * 3000 + n % 8 * 5, Some(n / 8 * 3000 + 1000 + n % 8 * 50)));
         let all = inferred(process(ios.collect()));
         for (n, after) in all.iter().enumerate().skip(8) {
             let (completions, think) = (n as u64 / 8 * 8, 1650 + n as u64 % 8 * 5);

@@ -35,8 +35,8 @@ pub struct Pace {
     /// Number of I/Os, from the first on, that were at this pace in the trace. The others were
     /// later.
     pub kept: usize,
-    /// When it is ahead of its pace, it waits for its I/Os in flight before it sleeps, as fio does.
-    /// Its I/Os go then in groups, each when the group before has completed.
+    /// When it is ahead of its pace, it waits for its I/Os in flight before it sleeps, as fio
+    /// does. Its I/Os go then in groups, each when the group before has completed.
     pub drains: bool,
 }
 
@@ -47,13 +47,18 @@ impl WorkloadProcess {
         let first = self.ios.first()?.at;
         let times: Vec<u64> = self.ios.iter().map(|io| io.at - first).collect();
         let from = MIN_IOS_AT_THE_PACE.max(times.len() / 16);
-        let period = (from..times.len()).map(|n| times[n] / n as u64).min().filter(|&period| period > 0)?;
-        let delays: Vec<f64> = (0..times.len()).map(|n| times[n] as f64 / period as f64 - n as f64).collect();
+        let period =
+            (from..times.len()).map(|n| times[n] / n as u64).min().filter(|&period| period > 0)?;
+        let delays: Vec<f64> =
+            (0..times.len()).map(|n| times[n] as f64 / period as f64 - n as f64).collect();
         let kept = kept(&delays);
         if kept < MIN_IOS_AT_THE_PACE {
             return None;
         }
-        let in_flight: u128 = self.ios[..kept].iter().map(|io| u128::from(io.completed.unwrap_or(io.at) - io.at)).sum();
+        let in_flight: u128 = self.ios[..kept]
+            .iter()
+            .map(|io| u128::from(io.completed.unwrap_or(io.at) - io.at))
+            .sum();
         let busy = in_flight as f64 / times[kept - 1].max(1) as f64;
         let room = BUSY * self.depth() as f64;
         let grain = (GRAIN / period as f64) * (GRAIN / period as f64);
@@ -101,9 +106,11 @@ fn kept(delays: &[f64]) -> usize {
 
 /// Returns the mean square of the change of the delay over so many I/Os, of those at the pace.
 fn variance(delays: &[f64], span: usize) -> f64 {
-    let pairs = delays.iter().zip(&delays[span..]).filter(|&(&before, &after)| before.max(after) <= LATE);
+    let pairs =
+        delays.iter().zip(&delays[span..]).filter(|&(&before, &after)| before.max(after) <= LATE);
     let changes = pairs.map(|(before, after)| after - before);
-    let (sum, count) = changes.fold((0.0, 0), |(sum, count), change| (sum + change * change, count + 1));
+    let (sum, count) =
+        changes.fold((0.0, 0), |(sum, count), change| (sum + change * change, count + 1));
     sum / f64::from(count.max(1))
 }
 

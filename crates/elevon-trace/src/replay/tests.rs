@@ -67,13 +67,20 @@ fn writes_of_the_page_cache_follow_no_completion_of_each_other() {
     };
     let ios = |flags| {
         let mut ios = vec![io(0, Some(90)), write(100, 0, 300, flags), write(103, 0, 310, flags)];
-        ios.extend([write(107, 195, 500, flags), write(304, 0, 510, flags), write(308, 196, 700, flags)]);
+        ios.extend([
+            write(107, 195, 500, flags),
+            write(304, 0, 510, flags),
+            write(308, 196, 700, flags),
+        ]);
         ios.push(io(800, Some(900)));
         ios
     };
     // The third sleeps until 302, and the fourth comes 2 us later.
     let after = workload(vec![process(ios(Flags::NONE))], vec![]).infer();
-    let found: Vec<_> = after[0].iter().map(|after| (after.completions, after.think / US, after.continues)).collect();
+    let found: Vec<_> = after[0]
+        .iter()
+        .map(|after| (after.completions, after.think / US, after.continues))
+        .collect();
     let [none, continued] = [false, true];
     assert_eq!(
         found,
@@ -98,8 +105,15 @@ fn a_write_that_was_split_has_entered_with_its_last_request() {
     let workload = read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
     let ios = workload.processes.iter().flat_map(|process| &process.ios);
     let large: Vec<_> = ios.filter(|io| io.bytes > 16 << 20).collect();
-    assert!(large.len() > 10 && large.iter().all(|io| u64::from(io.entered - io.slept) > 100 * US), "{large:?}");
-    assert!(workload.crowds.show_dirty_sleeps(24) && workload.crowds.at_start > 24, "{:?}", workload.crowds);
+    assert!(
+        large.len() > 10 && large.iter().all(|io| u64::from(io.entered - io.slept) > 100 * US),
+        "{large:?}"
+    );
+    assert!(
+        workload.crowds.show_dirty_sleeps(24) && workload.crowds.at_start > 24,
+        "{:?}",
+        workload.crowds
+    );
 }
 
 #[test]
@@ -140,15 +154,24 @@ fn processes_are_apart() {
 fn a_gap_is_waited_for() {
     let ios = vec![io(0, Some(400)), io(1000, None), io(9000, Some(9400)), io(9500, None)];
     // Events from 1100 us to 8900 us are lost, among them the completion of the second.
-    assert_eq!(inferred(ios, vec![(1_100 * US, 8_900 * US)]), [(0, 0), (1, 600), (2, 7900), (3, 100)]);
+    assert_eq!(
+        inferred(ios, vec![(1_100 * US, 8_900 * US)]),
+        [(0, 0), (1, 600), (2, 7900), (3, 100)]
+    );
 }
 
 #[test]
 fn no_io_follows_itself() {
     // A device that completes within the resolution of the clock, and a completion that was lost in
     // a gap.
-    assert_eq!(inferred(vec![io(0, Some(0)), io(0, Some(0)), io(3, Some(3))], vec![]), [(0, 0), (1, 0), (2, 3)]);
-    assert_eq!(inferred(vec![io(0, None), io(2000, None)], vec![(0, 2_000 * US)]), [(0, 0), (1, 2000)]);
+    assert_eq!(
+        inferred(vec![io(0, Some(0)), io(0, Some(0)), io(3, Some(3))], vec![]),
+        [(0, 0), (1, 0), (2, 3)]
+    );
+    assert_eq!(
+        inferred(vec![io(0, None), io(2000, None)], vec![(0, 2_000 * US)]),
+        [(0, 0), (1, 2000)]
+    );
 }
 
 #[test]
@@ -167,7 +190,10 @@ fn a_stretch_of_a_workload_is_timed_from_its_start() {
     assert_eq!(all.len(), 20);
     let (from, until) = (20_000 * US, 20_040 * US);
     let part = all.between(from + 10 * US, until);
-    assert_eq!((part.len(), part.processes.len(), &part.gaps[..]), (4, 1, &[(25 * US, 26 * US)][..]));
+    assert_eq!(
+        (part.len(), part.processes.len(), &part.gaps[..]),
+        (4, 1, &[(25 * US, 26 * US)][..])
+    );
     let first = part.processes[0].ios[0];
     assert_eq!((first.at, first.completed), (0, Some(500 * US)));
     let part = all.between(0, 9_000 * US);
@@ -201,14 +227,25 @@ fn bios_of_a_plug_go_together_and_keep_what_they_carry() {
     assert_eq!((found.taken, found.device), (Taken::Queued, DeviceNumber::new(8, 0)));
     let labels: Vec<String> = found.processes.iter().map(WorkloadProcess::label).collect();
     assert_eq!(labels, ["a-11", "b-12"]);
-    let [first, second, flush] = found.processes[0].ios[..] else { panic!("{:?}", found.processes[0]) };
+    let [first, second, flush] = found.processes[0].ios[..] else {
+        panic!("{:?}", found.processes[0])
+    };
     assert_eq!((first.joins, second.joins, flush.joins), (false, true, false));
-    assert_eq!((first.completed, second.completed, flush.completed), (Some(600 * US), Some(600 * US), None));
+    assert_eq!(
+        (first.completed, second.completed, flush.completed),
+        (Some(600 * US), Some(600 * US), None)
+    );
     assert_eq!((first.op, first.flags), (Op::Write, Flags::SYNC | Flags::META | Flags::IDLE));
     assert_eq!((flush.op, flush.bytes), (Op::Flush, 0));
     let read = found.processes[1].ios[0];
-    assert_eq!((read.at, read.completed, read.sector, read.bytes), (3 * US, Some(500 * US), 5000, 8192));
-    assert_eq!(read.prio.map(|prio| (prio.class(), prio.level())), Some((elevon_core::ioprio::PrioClass::Rt, 2)));
+    assert_eq!(
+        (read.at, read.completed, read.sector, read.bytes),
+        (3 * US, Some(500 * US), 5000, 8192)
+    );
+    assert_eq!(
+        read.prio.map(|prio| (prio.class(), prio.level())),
+        Some((elevon_core::ioprio::PrioClass::Rt, 2))
+    );
 }
 
 #[test]
@@ -232,7 +269,10 @@ fn a_real_trace_has_every_bio_before_it_was_split() {
         ios.filter(|io| io.op == op && io.bytes == bytes && io.completed.is_some()).count()
     };
     // fio's counts: db, scan, log with an fsync after each fourth write, bulk.
-    assert_eq!([of(Op::Read, 8192), of(Op::Read, 1 << 20), of(Op::Write, 65536)], [3233, 755, 1162]);
+    assert_eq!(
+        [of(Op::Read, 8192), of(Op::Read, 1 << 20), of(Op::Write, 65536)],
+        [3233, 755, 1162]
+    );
     assert_eq!([of(Op::Flush, 0), of(Op::Write, 32768)], [290, 10_819]);
     let depths: Vec<u64> = found.processes.iter().map(WorkloadProcess::depth).collect();
     assert_eq!(depths, [4, 1, 1, 16]);
@@ -283,7 +323,9 @@ fn the_bios_of_a_call_are_one_io() {
         assert!(ios_of(&other).iter().all(|(_, ends)| ends.is_empty()), "{from}: {to}");
     }
     // Bios of one size may be I/Os under one plug.
-    let alike = one.replace("R 2048 + 8", "R 2048 + 2048").replace("R 4096 () 2048 + 8", "R 1048576 () 2048 + 2048");
+    let alike = one
+        .replace("R 2048 + 8", "R 2048 + 2048")
+        .replace("R 4096 () 2048 + 8", "R 1048576 () 2048 + 2048");
     assert_eq!(ios_of(&alike), [(1 << 20, vec![]), (1 << 20, vec![])]);
 }
 
@@ -297,7 +339,11 @@ fn a_real_trace_has_the_ios_that_were_asked_for() {
         let path = data(&format!("kernel-truth/{name}"));
         let found = read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
         assert_eq!(found.processes.len(), 1);
-        assert_eq!(found.processes[0].ios.iter().map(|io| io.bytes).collect::<Vec<_>>(), bytes, "{name}");
+        assert_eq!(
+            found.processes[0].ios.iter().map(|io| io.bytes).collect::<Vec<_>>(),
+            bytes,
+            "{name}"
+        );
         assert_eq!(found.bio_ends.len(), sizes, "{name}");
     }
     // The page cache's own reads stay what they were.
@@ -324,15 +370,26 @@ fn selected(all: &Workload, selection: &Selection) -> Result<Vec<(String, Vec<u6
 
 #[test]
 fn a_window_and_processes_are_selected() {
-    let of = |id, name: &str, ios| WorkloadProcess { id: Some(id), name: Some(name.into()), ..process(ios) };
+    let of = |id, name: &str, ios| WorkloadProcess {
+        id: Some(id),
+        name: Some(name.into()),
+        ..process(ios)
+    };
     let calm = of(1, "calm", (0..10).map(|n| io(1000 * n, Some(1000 * n + 500))).collect());
     let busy = of(2, "busy", (0..10).map(|n| io(4000 + 10 * n, None)).collect());
     // The first event of the device came 100 us before its first I/O.
-    let all = Workload { start: 100 * US, duration: 9500 * US, ..workload(vec![calm, busy], vec![]) };
-    let window =
-        |from: u64, until: u64| Selection { from: Some(from * US), until: Some(until * US), ..Selection::default() };
+    let all =
+        Workload { start: 100 * US, duration: 9500 * US, ..workload(vec![calm, busy], vec![]) };
+    let window = |from: u64, until: u64| Selection {
+        from: Some(from * US),
+        until: Some(until * US),
+        ..Selection::default()
+    };
     let found = selected(&all, &window(2100, 4120)).expect("some");
-    assert_eq!(found, [("calm-1".to_owned(), vec![0, 1000, 2000]), ("busy-2".to_owned(), vec![2000, 2010])]);
+    assert_eq!(
+        found,
+        [("calm-1".to_owned(), vec![0, 1000, 2000]), ("busy-2".to_owned(), vec![2000, 2010])]
+    );
     let part = all.select(&window(2100, 4120)).expect("some");
     assert_eq!((part.start, part.duration), (2100 * US, 2020 * US));
     assert_eq!(part.processes[0].ios[0].completed, Some(500 * US));
@@ -347,24 +404,39 @@ fn a_window_and_processes_are_selected() {
     let early = Selection { processes: vec!["busy".into()], ..window(0, 4000) };
     assert_eq!(error(&early), "no I/O from 0ns until 4ms, process busy; the first is at 4.1ms");
     let between = Selection { processes: vec!["calm".into()], ..window(2200, 2300) };
-    assert_eq!(error(&between), "no I/O from 2.2ms until 2.3ms, process calm; the nearest is at 2.1ms and at 3.1ms");
+    assert_eq!(
+        error(&between),
+        "no I/O from 2.2ms until 2.3ms, process calm; the nearest is at 2.1ms and at 3.1ms"
+    );
     let late = Selection { from: Some(20_000 * US), ..Selection::default() };
     assert_eq!(error(&late), "no I/O from 20ms; the last is at 9.1ms");
     let cgroup = Selection { cgroups: vec![7], ..Selection::default() };
-    assert!(error(&cgroup).starts_with("no I/O of cgroup 7: its events name no cgroups"), "{}", error(&cgroup));
+    assert!(
+        error(&cgroup).starts_with("no I/O of cgroup 7: its events name no cgroups"),
+        "{}",
+        error(&cgroup)
+    );
 }
 
 #[test]
 fn a_cgroup_is_selected_by_each_io() {
     let charged = |at, cgroup, joins| WorkloadIo { cgroup: Some(cgroup), joins, ..io(at, None) };
     // One plug of three, and one of two.
-    let ios =
-        [charged(0, 5, false), charged(1, 6, true), charged(2, 5, true), charged(10, 6, false), charged(11, 5, true)];
+    let ios = [
+        charged(0, 5, false),
+        charged(1, 6, true),
+        charged(2, 5, true),
+        charged(10, 6, false),
+        charged(11, 5, true),
+    ];
     let all = workload(vec![process(ios.to_vec())], vec![]);
     let of = |cgroups: &[u64]| Selection { cgroups: cgroups.to_vec(), ..Selection::default() };
     let part = all.select(&of(&[5])).expect("some");
     let kept: Vec<_> = part.processes[0].ios.iter().map(|io| (io.at / US, io.joins)).collect();
-    assert_eq!((kept, part.processes[0].cgroup), (vec![(0, false), (2, true), (11, false)], Some(5)));
+    assert_eq!(
+        (kept, part.processes[0].cgroup),
+        (vec![(0, false), (2, true), (11, false)], Some(5))
+    );
     assert_eq!(all.select(&of(&[5, 6])).map(|part| part.len()), Ok(5));
     let error = all.select(&of(&[5, 9])).expect_err("no such cgroup").to_string();
     assert_eq!(error, "no I/O of cgroup 9; there are 5, 6");

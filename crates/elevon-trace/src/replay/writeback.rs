@@ -22,13 +22,20 @@ const MIN_WRITES_THAT_SLEPT: usize = 5;
 /// under writeback throttling, which lets direct writes pass. A sleep for a tag looks the same, but
 /// then reads sleep as well.
 pub(super) fn find_buffered(processes: &mut [WorkloadProcess]) {
-    let slept = |ios: &[WorkloadIo], op| ios.iter().filter(|io| io.op == op && io.slept >= SLEPT).count();
+    let slept =
+        |ios: &[WorkloadIo], op| ios.iter().filter(|io| io.op == op && io.slept >= SLEPT).count();
     let reads: usize = processes.iter().map(|process| slept(&process.ios, Op::Read)).sum();
     for process in processes {
-        let synchronous = |io: &&mut WorkloadIo| io.op == Op::Write && io.flags.contains(Flags::SYNC);
-        let writes = process.ios.iter_mut().filter(synchronous).filter(|io| io.slept >= SLEPT).count();
+        let synchronous =
+            |io: &&mut WorkloadIo| io.op == Op::Write && io.flags.contains(Flags::SYNC);
+        let writes =
+            process.ios.iter_mut().filter(synchronous).filter(|io| io.slept >= SLEPT).count();
         if writes >= MIN_WRITES_THAT_SLEPT * (1 + reads) {
-            process.ios.iter_mut().filter(synchronous).for_each(|io| io.flags = io.flags.without(Flags::IDLE));
+            process
+                .ios
+                .iter_mut()
+                .filter(synchronous)
+                .for_each(|io| io.flags = io.flags.without(Flags::IDLE));
         }
     }
 }
@@ -61,9 +68,11 @@ impl Crowds {
     /// Counts them in all requests of a trace whose first I/O came at `first`.
     pub(super) fn from_requests(requests: &[RequestRecord], first: u64) -> Self {
         let is_counted = |request: &&RequestRecord| {
-            request.op == Some(TraceOp::Write) && !request.flags.intersects(Flags::SYNC.with(Flags::META))
+            request.op == Some(TraceOp::Write)
+                && !request.flags.intersects(Flags::SYNC.with(Flags::META))
         };
-        let begins = |request: &RequestRecord| request.allocated.or(request.inserted).or(request.issued);
+        let begins =
+            |request: &RequestRecord| request.allocated.or(request.inserted).or(request.issued);
         let counted = requests.iter().filter(is_counted);
         let mut steps: Vec<(u64, bool)> = counted
             .filter_map(|request| Some([(begins(request)?, true), (request.completed?, false)]))
@@ -93,8 +102,13 @@ impl Crowds {
     /// window that is only partly in that time counts as a whole.
     pub(super) fn begin_at(&mut self, from: u64, until: u64) {
         let (first, last) = (from / WINDOW, until / WINDOW);
-        let windows = self.numbers.iter().zip(&self.windows).filter(|(number, _)| (first..=last).contains(*number));
-        let (numbers, windows): (Vec<u64>, Vec<u32>) = windows.map(|(number, most)| (number - first, *most)).unzip();
+        let windows = self
+            .numbers
+            .iter()
+            .zip(&self.windows)
+            .filter(|(number, _)| (first..=last).contains(*number));
+        let (numbers, windows): (Vec<u64>, Vec<u32>) =
+            windows.map(|(number, most)| (number - first, *most)).unzip();
         if first > 0 {
             let at_start = numbers.iter().zip(&windows).take_while(|(number, _)| **number == 0);
             self.at_start = at_start.map(|(_, most)| *most).max().unwrap_or(0);
@@ -117,8 +131,15 @@ mod tests {
     /// A direct write never sleeps under writeback throttling.
     #[test]
     fn synchronous_writes_that_slept_alone_are_buffered() {
-        let write = |at, slept| WorkloadIo { op: Op::Write, flags: Flags::SYNC | Flags::IDLE, slept, ..io(at, None) };
-        let writes = |slept: u32| (0..20).map(|n| write(n, if n % 4 == 0 { slept } else { 9 })).collect::<Vec<_>>();
+        let write = |at, slept| WorkloadIo {
+            op: Op::Write,
+            flags: Flags::SYNC | Flags::IDLE,
+            slept,
+            ..io(at, None)
+        };
+        let writes = |slept: u32| {
+            (0..20).map(|n| write(n, if n % 4 == 0 { slept } else { 9 })).collect::<Vec<_>>()
+        };
         let found = |ios: Vec<WorkloadIo>, other| {
             let mut processes = [process(ios), process(vec![other])];
             find_buffered(&mut processes);
@@ -126,7 +147,11 @@ mod tests {
         };
         let read = |slept| WorkloadIo { slept, ..io(0, None) };
         assert_eq!(found(writes(SLEPT), read(9)), [20, 0]);
-        assert_eq!(found(writes(SLEPT), write(0, SLEPT)), [20, 0], "one of another process proves nothing");
+        assert_eq!(
+            found(writes(SLEPT), write(0, SLEPT)),
+            [20, 0],
+            "one of another process proves nothing"
+        );
         assert_eq!(found(writes(SLEPT), read(SLEPT)), [0, 0], "no tag was free");
         assert_eq!(found(writes(SLEPT - 1), read(9)), [0, 0]);
     }
@@ -156,23 +181,35 @@ mod tests {
     fn writes_that_nobody_waits_for_are_counted_in_windows() {
         let write = |from, until| (from, until, Flags::NONE);
         let waited = [Flags::SYNC, Flags::META].map(|flags| (0, 900, flags));
-        let mut writes = vec![write(0, 10), write(1, 110), write(1, 320), write(10, 20), write(310, 320)];
+        let mut writes =
+            vec![write(0, 10), write(1, 110), write(1, 320), write(10, 20), write(310, 320)];
         writes.extend(waited);
-        assert_eq!(crowds(&writes), Crowds { at_start: 3, windows: vec![3, 2, 2], numbers: vec![0, 1, 3] });
+        assert_eq!(
+            crowds(&writes),
+            Crowds { at_start: 3, windows: vec![3, 2, 2], numbers: vec![0, 1, 3] }
+        );
         let part = |from: u64, until: u64| {
             let mut part = crowds(&writes);
             part.begin_at(from * 1_000_000, until * 1_000_000);
             (part.at_start, part.windows)
         };
         assert_eq!(part(0, 900), (3, vec![3, 2, 2]));
-        assert_eq!((part(150, 900), part(200, 900), part(150, 250)), ((2, vec![2, 2]), (0, vec![2]), (2, vec![2])));
+        assert_eq!(
+            (part(150, 900), part(200, 900), part(150, 250)),
+            ((2, vec![2, 2]), (0, vec![2]), (2, vec![2]))
+        );
         assert_eq!(crowds(&waited), Crowds::default());
-        assert_eq!(crowds(&[write(100, 120)]), Crowds { at_start: 0, windows: vec![1], numbers: vec![1] });
+        assert_eq!(
+            crowds(&[write(100, 120)]),
+            Crowds { at_start: 0, windows: vec![1], numbers: vec![1] }
+        );
     }
 
     #[test]
     fn more_writes_than_a_kernel_lets_in_show_that_tasks_sleep_for_dirty_pages() {
-        let of = |windows: &[u32]| Crowds { windows: windows.to_vec(), ..Crowds::default() }.show_dirty_sleeps(24);
+        let of = |windows: &[u32]| {
+            Crowds { windows: windows.to_vec(), ..Crowds::default() }.show_dirty_sleeps(24)
+        };
         assert!(of(&[25, 96, 3]));
         assert!(!of(&[24, 24, 25]));
         assert!(!of(&[]));

@@ -50,7 +50,12 @@ pub(crate) fn run(seed: u64, count: usize, depth: u32) -> Vec<Event> {
         now += random.below(40_000);
         match random.below(3) {
             0 if made < count && waiting.len() < 8 => {
-                let mut base = event(now, EventKind::BioQueue, made as u64 * 4096, 8 << random.below(6) as u32);
+                let mut base = event(
+                    now,
+                    EventKind::BioQueue,
+                    made as u64 * 4096,
+                    8 << random.below(6) as u32,
+                );
                 base.task = TaskId(random.below(2) as u32);
                 base.cpu = base.task.0 as u16 * 2;
                 base.op = if random.below(3) == 0 { Op::Write } else { Op::Read };
@@ -70,7 +75,9 @@ pub(crate) fn run(seed: u64, count: usize, depth: u32) -> Vec<Event> {
                 made += 1;
             }
             1 if !waiting.is_empty() && (service.len() as u32) < depth => {
-                let tag = (0..depth).find(|&tag| service.iter().all(|e| e.tag != Some(Tag(tag)))).unwrap();
+                let tag = (0..depth)
+                    .find(|&tag| service.iter().all(|e| e.tag != Some(Tag(tag))))
+                    .unwrap();
                 let issued = Event {
                     time: Instant::new(now),
                     kind: EventKind::Issue,

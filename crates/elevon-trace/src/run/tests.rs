@@ -29,12 +29,15 @@ fn every_format_makes_its_files() {
         }
         writer.finish().unwrap();
     }
-    let mut names: Vec<_> =
-        fs::read_dir(folder.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> = fs::read_dir(folder.path())
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
     names.sort();
     let cpus = (0..3).map(|cpu| format!("run.blktrace.{cpu}"));
     let others = ["csv", "ftrace", "iolog", "json", "parquet", "perfetto", "perfetto-trace"];
-    let expected: Vec<String> = cpus.chain(others.map(|extension| format!("run.{extension}"))).collect();
+    let expected: Vec<String> =
+        cpus.chain(others.map(|extension| format!("run.{extension}"))).collect();
     assert_eq!(names, expected);
     let text = fs::read_to_string(folder.path().join("run.ftrace")).unwrap();
     assert_eq!(text.lines().filter(|line| line.contains(": block_")).count(), run(3, 50, 4).len());
@@ -42,6 +45,9 @@ fn every_format_makes_its_files() {
 
 #[test]
 fn a_file_that_cannot_be_made_is_named() {
-    let error = RunTraceWriter::create(Path::new("/nonexistent/run.json"), &context()).err().unwrap().to_string();
+    let error = RunTraceWriter::create(Path::new("/nonexistent/run.json"), &context())
+        .err()
+        .unwrap()
+        .to_string();
     assert!(error.starts_with("/nonexistent/run.json: "), "{error}");
 }

@@ -138,7 +138,13 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
     /// # Errors
     /// Returns an error of the output.
     pub fn new(outputs: O, form: BlktraceForm) -> io::Result<Self> {
-        let mut writer = Self { outputs, form, remainders: BTreeSet::new(), cpus: Vec::new(), named: BTreeSet::new() };
+        let mut writer = Self {
+            outputs,
+            form,
+            remainders: BTreeSet::new(),
+            cpus: Vec::new(),
+            named: BTreeSet::new(),
+        };
         writer.cpu(0)?;
         Ok(writer)
     }
@@ -169,9 +175,10 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
                 self.record(event, names)?;
                 self.record(&queue, names)
             }
-            (TraceKind::GetRequest | TraceKind::BackMerge | TraceKind::FrontMerge, Some(sector))
-                if self.remainders.remove(&(event.device, sector)) =>
-            {
+            (
+                TraceKind::GetRequest | TraceKind::BackMerge | TraceKind::FrontMerge,
+                Some(sector),
+            ) if self.remainders.remove(&(event.device, sector)) => {
                 self.record(&queue, names)?;
                 self.record(event, names)
             }
@@ -189,12 +196,16 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
         let Some((action, payload)) = action_of(event, self.form) else {
             return Ok(());
         };
-        if event.device.is_none() && matches!(event.kind, TraceKind::Plug | TraceKind::Unplug { .. }) {
+        if event.device.is_none()
+            && matches!(event.kind, TraceKind::Plug | TraceKind::Unplug { .. })
+        {
             // ftrace does not say of which device a plug is. A record has one, and 0:0 would be
             // another device of the trace.
             return Ok(());
         }
-        if let Some(device) = event.device.filter(|&device| DeviceNumber::from_kernel(device.to_kernel()) != device) {
+        if let Some(device) =
+            event.device.filter(|&device| DeviceNumber::from_kernel(device.to_kernel()) != device)
+        {
             return Err(io::Error::other(format!(
                 "blktrace has 12 and 20 bits for the numbers of a device, and {device} has more: .csv keeps them"
             )));
@@ -252,7 +263,13 @@ impl<W: Write, O: Outputs<W>> BlktraceWriter<W, O> {
     }
 
     /// Writes a record about the trace itself, with the time, task and device of an event.
-    fn notify(&mut self, what: u64, event: &TraceEvent, cpu: u32, payload: &[u8]) -> io::Result<()> {
+    fn notify(
+        &mut self,
+        what: u64,
+        event: &TraceEvent,
+        cpu: u32,
+        payload: &[u8],
+    ) -> io::Result<()> {
         let header = Header {
             sequence: 0,
             time: event.time.unwrap_or(0),
@@ -286,7 +303,10 @@ impl<W: Write, O: Outputs<W>> EventWriter for BlktraceWriter<W, O> {
     /// A message for each line, which `blkparse` shows with the letter `m`.
     fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
         recorded.lines().iter().try_for_each(|line| {
-            let end = (0..=line.len().min(MESSAGE_MAX)).rev().find(|&at| line.is_char_boundary(at)).unwrap_or(0);
+            let end = (0..=line.len().min(MESSAGE_MAX))
+                .rev()
+                .find(|&at| line.is_char_boundary(at))
+                .unwrap_or(0);
             let text = &line.as_bytes()[..end];
             self.notify(action::NOTIFY_MESSAGE, first, first.cpu.unwrap_or(0), text)
         })
@@ -348,14 +368,21 @@ fn action_of(event: &TraceEvent, form: BlktraceForm) -> Option<(u64, Payload)> {
         TraceKind::Complete => (action::COMPLETE, COMPLETE | request, Payload::None),
         TraceKind::BioComplete => (action::COMPLETE, COMPLETE, Payload::None),
         TraceKind::Bounce => (action::BOUNCE, QUEUE, Payload::None),
-        TraceKind::Remap { from, from_sector } => (action::REMAP, QUEUE, Payload::Origin(from, to, from_sector)),
+        TraceKind::Remap { from, from_sector } => {
+            (action::REMAP, QUEUE, Payload::Origin(from, to, from_sector))
+        }
         TraceKind::RequestRemap { from, from_sector } => {
             (action::REMAP, QUEUE | request, Payload::Origin(from, to, from_sector))
         }
-        TraceKind::Plug => return Some(((category::READ | QUEUE) << 16 | action::PLUG, Payload::None)),
+        TraceKind::Plug => {
+            return Some(((category::READ | QUEUE) << 16 | action::PLUG, Payload::None));
+        }
         TraceKind::Unplug { requests, timer } => {
             let low = if timer == Some(true) { action::UNPLUG_TIMER } else { action::UNPLUG };
-            return Some(((category::READ | QUEUE) << 16 | low, Payload::Number(u64::from(requests))));
+            return Some((
+                (category::READ | QUEUE) << 16 | low,
+                Payload::Number(u64::from(requests)),
+            ));
         }
         TraceKind::IoStart
         | TraceKind::IoDone

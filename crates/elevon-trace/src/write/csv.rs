@@ -18,7 +18,11 @@ pub(crate) fn header(out: &mut impl Write, columns: &[(&str, Type)]) -> io::Resu
 }
 
 /// Writes a row of a table, which has a cell for each column, in order.
-pub(crate) fn line(out: &mut impl Write, columns: &[(&str, Type)], row: &[Option<Cell>]) -> io::Result<()> {
+pub(crate) fn line(
+    out: &mut impl Write,
+    columns: &[(&str, Type)],
+    row: &[Option<Cell>],
+) -> io::Result<()> {
     for (at, (&(column, _), cell)) in columns.iter().zip(row).enumerate() {
         if at > 0 {
             out.write_all(b",")?;

@@ -60,7 +60,11 @@ impl<W: Write> FtraceWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub(crate) fn with_notes(mut out: W, options: WriteOptions, notes: &Recorded) -> io::Result<Self> {
+    pub(crate) fn with_notes(
+        mut out: W,
+        options: WriteOptions,
+        notes: &Recorded,
+    ) -> io::Result<Self> {
         out.write_all(HEAD.as_bytes())?;
         for line in notes.lines() {
             writeln!(out, "# {line}")?;
@@ -114,7 +118,10 @@ impl<W: Write + Seek> FtraceWriter<W> {
     }
 
     fn counts(&mut self) -> io::Result<()> {
-        let counts = format!("# entries-in-buffer/entries-written: {0}/{0}   #P:{1}", self.entries, self.options.cpus);
+        let counts = format!(
+            "# entries-in-buffer/entries-written: {0}/{0}   #P:{1}",
+            self.entries, self.options.cpus
+        );
         writeln!(self.out, "{counts:<COUNTS_WIDTH$}")
     }
 
@@ -213,7 +220,13 @@ const fn columns(options: &WriteOptions) -> &'static str {
 }
 
 /// Writes one line of the trace.
-fn line(out: &mut String, options: &WriteOptions, event: &TraceEvent, name: &str, names: &Names) -> fmt::Result {
+fn line(
+    out: &mut String,
+    options: &WriteOptions,
+    event: &TraceEvent,
+    name: &str,
+    names: &Names,
+) -> fmt::Result {
     let (comm, tid) = (comm(event, names), event.tid.unwrap_or(0));
     // Tasks hold no locks; completions occur in soft interrupts on an idle CPU.
     let state = if tid == 0 { "..s1." } else { "....." };
@@ -245,7 +258,12 @@ fn line(out: &mut String, options: &WriteOptions, event: &TraceEvent, name: &str
 }
 
 /// Writes the text after the event's name, as the tracepoint prints it.
-fn tail(out: &mut String, options: &WriteOptions, event: &TraceEvent, comm: impl fmt::Display) -> fmt::Result {
+fn tail(
+    out: &mut String,
+    options: &WriteOptions,
+    event: &TraceEvent,
+    comm: impl fmt::Display,
+) -> fmt::Result {
     match event.kind {
         TraceKind::Plug => return write!(out, " [{comm}]"),
         TraceKind::Unplug { requests, timer: _ } => return write!(out, " [{comm}] {requests}"),
@@ -254,22 +272,34 @@ fn tail(out: &mut String, options: &WriteOptions, event: &TraceEvent, comm: impl
     let (major, minor) = event.device.map_or((0, 0), |device| (device.major, device.minor));
     let rwbs = letters(event, options);
     // The request that only flushes has no place, which the kernel prints as -1.
-    let sector = event.sector.unwrap_or(if event.op == Some(TraceOp::Flush) { u64::MAX } else { 0 });
+    let sector =
+        event.sector.unwrap_or(if event.op == Some(TraceOp::Flush) { u64::MAX } else { 0 });
     let bytes = event.bytes.unwrap_or(0);
-    let sectors = if event.op == Some(TraceOp::Passthrough) { bytes / 512 } else { bytes.div_ceil(512) };
+    let sectors =
+        if event.op == Some(TraceOp::Passthrough) { bytes / 512 } else { bytes.div_ceil(512) };
     write!(out, " {major},{minor}")?;
     match event.kind {
         TraceKind::Split { new_sector } => write!(out, " {rwbs} {sector} / {new_sector} [{comm}]"),
-        TraceKind::BioComplete => write!(out, " {rwbs} {sector} + {sectors} [{}]", event.error.unwrap_or(0)),
+        TraceKind::BioComplete => {
+            write!(out, " {rwbs} {sector} + {sectors} [{}]", event.error.unwrap_or(0))
+        }
         TraceKind::Remap { from, from_sector } | TraceKind::RequestRemap { from, from_sector } => {
-            write!(out, " {rwbs} {sector} + {sectors} <- ({},{}) {from_sector}", from.major, from.minor)
+            write!(
+                out,
+                " {rwbs} {sector} + {sectors} <- ({},{}) {from_sector}",
+                from.major, from.minor
+            )
         }
         TraceKind::TagWait { depth, is_driver_tag } => {
             let (queue, depth) = (event.queue.unwrap_or(0), depth.unwrap_or(0));
             let tags = if is_driver_tag { "hardware" } else { "scheduler" };
             write!(out, " hctx={queue} starved on {tags} tags (depth={depth})")
         }
-        TraceKind::IoStart | TraceKind::IoDone | TraceKind::RequestMerge | TraceKind::Insert | TraceKind::Issue => {
+        TraceKind::IoStart
+        | TraceKind::IoDone
+        | TraceKind::RequestMerge
+        | TraceKind::Insert
+        | TraceKind::Issue => {
             write!(out, " {rwbs} {bytes} () {sector} + {sectors}")?;
             priority(out, options, event)?;
             write!(out, " [{comm}]")

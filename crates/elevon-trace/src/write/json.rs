@@ -96,7 +96,8 @@ impl<W: Write + Seek> EventWriter for JsonWriter<W> {
     fn recorded(&mut self, recorded: &Recorded, first: &TraceEvent) -> io::Result<()> {
         self.timeline.begin(first.device, &mut self.objects)?;
         self.objects.object();
-        let notes = recorded.iter().map(|(key, value)| format!("{}:{}", quoted(key), quoted(value)));
+        let notes =
+            recorded.iter().map(|(key, value)| format!("{}:{}", quoted(key), quoted(value)));
         let notes = notes.collect::<Vec<_>>().join(",");
         let chunk = &mut self.objects.chunk;
         write!(chunk, "{{\"ph\":\"M\",\"name\":\"recorded\",\"pid\":0,\"args\":{{{notes}}}}}")?;
@@ -184,7 +185,11 @@ impl<W: Write + Seek> Objects<W> {
                 _ => name.to_owned(),
             };
             // Where there are several devices only the first one's groups are without its name.
-            let of = if device == 0 { String::new() } else { format!("{} ", self.devices[device as usize]) };
+            let of = if device == 0 {
+                String::new()
+            } else {
+                format!("{} ", self.devices[device as usize])
+            };
             self.name_process(process, &format!("{of}{group}"))?;
             self.object();
             write!(
@@ -211,7 +216,14 @@ impl<W: Write + Seek> Sink for Objects<W> {
         self.name_process(u64::from(number) * DEVICE_PROCESSES, &format!("device {device}"))
     }
 
-    fn span(&mut self, device: u32, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
+    fn span(
+        &mut self,
+        device: u32,
+        track: Track,
+        span: &Span,
+        until: u64,
+        end: End,
+    ) -> io::Result<()> {
         let (process, thread) = self.track(device, track)?;
         self.object();
         let (name, end) = (quoted(&span.name()), quoted(&end.name()));

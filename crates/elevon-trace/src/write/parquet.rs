@@ -40,7 +40,11 @@ impl<W: Write + Send> ParquetWriter<W> {
     /// Returns an error of the output.
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         let comm = event.comm.map(|id| names.name(id));
-        self.table.row(columns::row(event, comm, event.device.and_then(|device| names.device(device))))
+        self.table.row(columns::row(
+            event,
+            comm,
+            event.device.and_then(|device| names.device(device)),
+        ))
     }
 
     /// Writes the last row group and the footer, and returns the output.

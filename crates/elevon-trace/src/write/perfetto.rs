@@ -100,7 +100,9 @@ impl<W: Write> PerfettoWriter<W> {
     /// Describes a thread that is new or has a new name.
     fn describe(&mut self, tid: u32, event: &TraceEvent, comm: &str) {
         let known = self.threads.insert(tid, (event.comm, event.process));
-        if known == Some((event.comm, event.process)) || event.comm.is_none() && event.process.is_none() {
+        if known == Some((event.comm, event.process))
+            || event.comm.is_none() && event.process.is_none()
+        {
             return;
         }
         let mut thread = Message::default();
@@ -188,7 +190,10 @@ fn body(out: &mut Message, event: &TraceEvent, comm: &str) -> Option<u32> {
         TraceKind::Unplug { .. } => 133,
         TraceKind::IoStart => 546,
         TraceKind::IoDone => 547,
-        TraceKind::RequestMerge | TraceKind::RequestError | TraceKind::TagWait { .. } | TraceKind::Lost { .. } => {
+        TraceKind::RequestMerge
+        | TraceKind::RequestError
+        | TraceKind::TagWait { .. }
+        | TraceKind::Lost { .. } => {
             return None;
         }
     };

@@ -165,7 +165,12 @@ impl<W: Write> Packets<W> {
         let (group, group_name, uuid, name) = match track {
             Track::Service(queue, tag) => {
                 let uuid = TAG_UUID + (u64::from(queue) << 32) + u64::from(tag);
-                (QUEUE_UUID + u64::from(queue), format!("hctx{queue}"), uuid, format!("hctx{queue} tag {tag}"))
+                (
+                    QUEUE_UUID + u64::from(queue),
+                    format!("hctx{queue}"),
+                    uuid,
+                    format!("hctx{queue} tag {tag}"),
+                )
             }
             Track::Untagged(lane) => lane_of(UNTAGGED_UUID, "in service", lane),
             Track::Wait(lane) => lane_of(WAITING_UUID, "waiting", lane),
@@ -225,12 +230,24 @@ impl<W: Write> Sink for Packets<W> {
         }
         self.describe(first + DEVICE_UUID, 0, &format!("device {device}"), false)?;
         for counter in Counter::ALL {
-            self.describe(first + COUNTER_UUID + counter as u64, first + DEVICE_UUID, counter.name(), true)?;
+            self.describe(
+                first + COUNTER_UUID + counter as u64,
+                first + DEVICE_UUID,
+                counter.name(),
+                true,
+            )?;
         }
         Ok(())
     }
 
-    fn span(&mut self, device: u32, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
+    fn span(
+        &mut self,
+        device: u32,
+        track: Track,
+        span: &Span,
+        until: u64,
+        end: End,
+    ) -> io::Result<()> {
         let track = self.track(device, track)?;
         self.begin(TYPE_BEGIN, track);
         self.inner.bytes(field::EVENT_NAME, span.name().as_bytes());

@@ -6,7 +6,9 @@
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use parquet::basic::{Compression, ConvertedType, Encoding, Repetition, Type as PhysicalType, ZstdLevel};
+use parquet::basic::{
+    Compression, ConvertedType, Encoding, Repetition, Type as PhysicalType, ZstdLevel,
+};
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
 use parquet::errors::ParquetError;
 use parquet::file::metadata::KeyValue;
@@ -51,7 +53,10 @@ fn other(error: ParquetError) -> io::Error {
     io::Error::other(error)
 }
 
-fn start<W: Write + Send>(out: W, table: &Table<'_>) -> Result<SerializedFileWriter<W>, ParquetError> {
+fn start<W: Write + Send>(
+    out: W,
+    table: &Table<'_>,
+) -> Result<SerializedFileWriter<W>, ParquetError> {
     let fields = table.columns.iter().map(|&(name, column)| {
         let (physical, converted) = match column {
             Type::Number => (PhysicalType::INT64, ConvertedType::NONE),
@@ -95,7 +100,10 @@ impl<W: Write + Send> TableWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
-    pub(crate) fn row<const COLUMNS: usize>(&mut self, row: [Option<Cell>; COLUMNS]) -> io::Result<()> {
+    pub(crate) fn row<const COLUMNS: usize>(
+        &mut self,
+        row: [Option<Cell>; COLUMNS],
+    ) -> io::Result<()> {
         debug_assert_eq!(self.columns.len(), COLUMNS, "a cell for each column");
         for (column, cell) in self.columns.iter_mut().zip(row) {
             match (column, cell) {

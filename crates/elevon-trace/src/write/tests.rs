@@ -62,7 +62,9 @@ fn extensions_name_formats_and_others_are_refused() {
 #[test]
 fn csv_keeps_every_field() {
     for (name, events, reader) in real_traces() {
-        let bytes = all(csv::CsvWriter::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
+        let bytes = all(csv::CsvWriter::new(Vec::new()).unwrap(), &events, reader.names())
+            .finish()
+            .unwrap();
         let (read, csv_reader) = read_bytes(bytes);
         assert_eq!(csv_reader.report().skipped, [], "{name}");
         assert_eq!(named(&read, csv_reader.names()), named(&events, reader.names()), "{name}");
@@ -74,10 +76,16 @@ fn parquet_keeps_every_field() {
     use ::parquet::file::reader::{FileReader, SerializedFileReader};
     use ::parquet::record::Field;
     for (name, events, reader) in real_traces() {
-        let bytes = all(parquet::ParquetWriter::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
+        let bytes = all(parquet::ParquetWriter::new(Vec::new()).unwrap(), &events, reader.names())
+            .finish()
+            .unwrap();
         let file = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
         let metadata = file.metadata().file_metadata().key_value_metadata().unwrap();
-        assert!(metadata.iter().any(|pair| pair.key == "elevon.schema" && pair.value.as_deref() == Some("1")));
+        assert!(
+            metadata
+                .iter()
+                .any(|pair| pair.key == "elevon.schema" && pair.value.as_deref() == Some("1"))
+        );
         let mut names = Names::default();
         let mut read = Vec::new();
         for group in file.get_row_iter(None).unwrap() {
@@ -104,7 +112,9 @@ fn parquet_keeps_every_field() {
 /// Returns a line of ftrace without the flags of the CPU's state.
 fn without_flags(line: &str) -> String {
     match line.find("] ") {
-        Some(at) if !line.starts_with('#') => format!("{}     {}", &line[..at + 2], &line[at + 7..]),
+        Some(at) if !line.starts_with('#') => {
+            format!("{}     {}", &line[..at + 2], &line[at + 7..])
+        }
         _ => line.trim_end().to_owned(),
     }
 }
@@ -113,8 +123,11 @@ fn without_flags(line: &str) -> String {
 /// and priorities as the newer ones have them.
 #[test]
 fn events_of_every_kernel_are_written_as_it_does() {
-    for (kernel, ioprio_in_events) in [("6.1", false), ("6.12", true), ("6.18", true), ("7.3", true)] {
-        let packed = std::fs::read(data(&format!("kernel-truth/matrix/events-{kernel}.txt.zst"))).unwrap();
+    for (kernel, ioprio_in_events) in
+        [("6.1", false), ("6.12", true), ("6.18", true), ("7.3", true)]
+    {
+        let packed =
+            std::fs::read(data(&format!("kernel-truth/matrix/events-{kernel}.txt.zst"))).unwrap();
         let text = String::from_utf8(zstd::decode_all(&packed[..]).unwrap()).unwrap();
         let options = WriteOptions { cpus: 2, ioprio_in_events, ..WriteOptions::default() };
         let mut lines = 0;
@@ -124,10 +137,14 @@ fn events_of_every_kernel_are_written_as_it_does() {
             let writer = ftrace::FtraceWriter::new(Cursor::new(Vec::new()), options).unwrap();
             let written = all(writer, &events, reader.names()).finish().unwrap().into_inner();
             let written = String::from_utf8(written).unwrap();
-            let written: Vec<_> = written.lines().filter(|line| !line.starts_with('#')).map(without_flags).collect();
+            let written: Vec<_> =
+                written.lines().filter(|line| !line.starts_with('#')).map(without_flags).collect();
             let real: Vec<_> = real.lines().map(without_flags).collect();
             assert_eq!(written.len(), real.len(), "{kernel} {name}");
-            written.iter().zip(&real).for_each(|(ours, real)| assert_eq!(ours, real, "{kernel} {name}"));
+            written
+                .iter()
+                .zip(&real)
+                .for_each(|(ours, real)| assert_eq!(ours, real, "{kernel} {name}"));
             lines += real.len();
         }
         assert!(lines > 10_000, "{kernel}: {lines} events");
@@ -146,7 +163,11 @@ fn ftrace_is_written_as_the_kernel_writes_it() {
         let text = std::fs::read_to_string(&path).unwrap();
         let (events, reader) = read_file(&path);
         let options = WriteOptions { cpus: 2, ..WriteOptions::default() };
-        let writer = all(ftrace::FtraceWriter::new(Cursor::new(Vec::new()), options).unwrap(), &events, reader.names());
+        let writer = all(
+            ftrace::FtraceWriter::new(Cursor::new(Vec::new()), options).unwrap(),
+            &events,
+            reader.names(),
+        );
         let written = String::from_utf8(writer.finish().unwrap().into_inner()).unwrap();
         assert_eq!(written.lines().count(), text.lines().count(), "{}", path.display());
         for (ours, real) in written.lines().zip(text.lines()) {
@@ -165,7 +186,9 @@ fn ftrace_is_written_as_the_kernel_writes_it() {
 #[test]
 fn perfetto_keeps_what_it_has() {
     for (name, events, reader) in real_traces() {
-        let bytes = all(perfetto::PerfettoWriter::new(Vec::new()), &events, reader.names()).finish().unwrap();
+        let bytes = all(perfetto::PerfettoWriter::new(Vec::new()), &events, reader.names())
+            .finish()
+            .unwrap();
         let (read, again) = read_bytes(bytes);
         assert_eq!(again.report().skipped, [], "{name}");
         assert_eq!(again.format(), crate::TraceFormat::Perfetto);
@@ -193,16 +216,27 @@ fn perfetto_keeps_what_it_has() {
             let mut events: Vec<_> = events
                 .iter()
                 .map(|(event, comm)| {
-                    let error = matches!(event.kind, TraceKind::Requeue).then_some(0).or(event.error);
-                    (event.time, event.cpu, format!("{:?}", TraceEvent { error, ..*event }), comm.clone())
+                    let error =
+                        matches!(event.kind, TraceKind::Requeue).then_some(0).or(event.error);
+                    (
+                        event.time,
+                        event.cpu,
+                        format!("{:?}", TraceEvent { error, ..*event }),
+                        comm.clone(),
+                    )
                 })
                 .collect();
             events.sort();
             events
         };
-        let (read, expected) = (order(&named(&read, again.names())), order(&named(&expected, reader.names())));
+        let (read, expected) =
+            (order(&named(&read, again.names())), order(&named(&expected, reader.names())));
         for (read, expected) in read.iter().zip(&expected) {
-            assert_eq!((&read.0, &read.1, &read.2), (&expected.0, &expected.1, &expected.2), "{name}");
+            assert_eq!(
+                (&read.0, &read.1, &read.2),
+                (&expected.0, &expected.1, &expected.2),
+                "{name}"
+            );
             // Threads are described before their events, so more of them have a name; the idle task
             // has a name on each CPU.
             let is_idle = read.2.contains("tid: Some(0)");
@@ -215,7 +249,9 @@ fn perfetto_keeps_what_it_has() {
 #[test]
 fn a_log_for_fio_has_every_arrival() {
     for (name, events, reader) in real_traces() {
-        let log = all(fio_log::FioLogWriter::new(Vec::new()).unwrap(), &events, reader.names()).finish().unwrap();
+        let log = all(fio_log::FioLogWriter::new(Vec::new()).unwrap(), &events, reader.names())
+            .finish()
+            .unwrap();
         let (read, again) = read_bytes(log);
         assert_eq!(again.report().skipped, [], "{name}");
         let start = events[0].time.unwrap();
@@ -229,7 +265,8 @@ fn a_log_for_fio_has_every_arrival() {
                 expected.push((time, event.op.unwrap(), event.sector, event.bytes));
             }
         }
-        let found: Vec<_> = read.iter().map(|e| (e.time.unwrap(), e.op.unwrap(), e.sector, e.bytes)).collect();
+        let found: Vec<_> =
+            read.iter().map(|e| (e.time.unwrap(), e.op.unwrap(), e.sector, e.bytes)).collect();
         assert_eq!(found, expected, "{name}");
     }
 }
@@ -252,7 +289,8 @@ fn fio_replays_a_log() {
         events.push(event);
     }
     let log = folder.path().join("log");
-    let written = all(fio_log::FioLogWriter::new(Vec::new()).unwrap(), &events, &names).finish().unwrap();
+    let written =
+        all(fio_log::FioLogWriter::new(Vec::new()).unwrap(), &events, &names).finish().unwrap();
     std::fs::write(&log, written).unwrap();
     let output = fio
         .args(["--name=replay", "--ioengine=psync", "--output-format=json", "--replay_no_stall=1"])
@@ -278,7 +316,9 @@ fn files_are_made_by_their_extension() {
         writer.end().unwrap();
         let readable = match format {
             WriteFormat::PerfettoTimeline | WriteFormat::Json | WriteFormat::Parquet => None,
-            WriteFormat::FioLog => Some(events.iter().filter(|event| event.kind == TraceKind::Queue).count()),
+            WriteFormat::FioLog => {
+                Some(events.iter().filter(|event| event.kind == TraceKind::Queue).count())
+            }
             _ => Some(events.len()),
         };
         if let Some(count) = readable {
@@ -286,7 +326,10 @@ fn files_are_made_by_their_extension() {
         }
     }
     let error = create(Path::new("trace.txt"), WriteOptions::default()).err().unwrap().to_string();
-    assert!(error.starts_with("trace.txt: a trace that is written ends in .ftrace, .blktrace, "), "{error}");
+    assert!(
+        error.starts_with("trace.txt: a trace that is written ends in .ftrace, .blktrace, "),
+        "{error}"
+    );
 }
 
 fn kinds() -> impl Strategy<Value = TraceKind> {
@@ -296,33 +339,50 @@ fn kinds() -> impl Strategy<Value = TraceKind> {
         any::<Option<u64>>().prop_map(|response_ns| TraceKind::Io { response_ns }),
         any::<u64>().prop_map(|new_sector| TraceKind::Split { new_sector }),
         Just(TraceKind::Plug),
-        (any::<u32>(), any::<Option<bool>>()).prop_map(|(requests, timer)| TraceKind::Unplug { requests, timer }),
+        (any::<u32>(), any::<Option<bool>>())
+            .prop_map(|(requests, timer)| TraceKind::Unplug { requests, timer }),
         Just(TraceKind::Issue),
         Just(TraceKind::Complete),
         any::<u64>().prop_map(move |from_sector| TraceKind::Remap { from, from_sector }),
         any::<u64>().prop_map(move |from_sector| TraceKind::RequestRemap { from, from_sector }),
         (any::<Option<u32>>(), any::<bool>())
             .prop_map(|(depth, is_driver_tag)| TraceKind::TagWait { depth, is_driver_tag }),
-        (any::<Option<u64>>(), any::<Option<u64>>()).prop_map(|(events, until)| TraceKind::Lost { events, until }),
+        (any::<Option<u64>>(), any::<Option<u64>>())
+            .prop_map(|(events, until)| TraceKind::Lost { events, until }),
     ]
 }
 
 fn events() -> impl Strategy<Value = TraceEvent> {
-    let numbers = (any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>());
-    let small = (any::<Option<u32>>(), any::<Option<u32>>(), any::<Option<u32>>(), any::<Option<u32>>());
-    let device =
-        prop::option::of((any::<u32>(), any::<u32>()).prop_map(|(major, minor)| DeviceNumber::new(major, minor)));
+    let numbers =
+        (any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>(), any::<Option<u64>>());
+    let small =
+        (any::<Option<u32>>(), any::<Option<u32>>(), any::<Option<u32>>(), any::<Option<u32>>());
+    let device = prop::option::of(
+        (any::<u32>(), any::<u32>()).prop_map(|(major, minor)| DeviceNumber::new(major, minor)),
+    );
     let op = prop::option::of(prop::sample::select(TraceOp::ALL.to_vec()));
     let all = [Flags::SYNC, Flags::META, Flags::FUA, Flags::PREFLUSH, Flags::RAHEAD, Flags::ATOMIC];
     let flags = prop::option::of((0usize..64).prop_map(move |bits| {
-        all.iter().enumerate().filter(|(n, _)| bits >> n & 1 == 1).fold(Flags::NONE, |flags, (_, &flag)| flags | flag)
+        all.iter()
+            .enumerate()
+            .filter(|(n, _)| bits >> n & 1 == 1)
+            .fold(Flags::NONE, |flags, (_, &flag)| flags | flag)
     }));
     let prio = prop::option::of(
-        (0u8..8, 0u16..1024).prop_map(|(level, hint)| IoPrio::new(PrioClass::Rt, level).with_hint(hint)),
+        (0u8..8, 0u16..1024)
+            .prop_map(|(level, hint)| IoPrio::new(PrioClass::Rt, level).with_hint(hint)),
     );
     let rest = (any::<Option<u16>>(), any::<Option<i32>>());
     (kinds(), numbers, small, device, (op, flags), prio, rest).prop_map(
-        |(kind, (time, sector, bytes, cgroup), (tid, process, cpu, tag), device, (op, flags), ioprio, rest)| {
+        |(
+            kind,
+            (time, sector, bytes, cgroup),
+            (tid, process, cpu, tag),
+            device,
+            (op, flags),
+            ioprio,
+            rest,
+        )| {
             let (queue, error) = rest;
             let comm = None;
             let mut event = TraceEvent {
@@ -397,7 +457,10 @@ fn a_response_time_becomes_a_completion() {
         let start = found[0].time.unwrap();
         let found = found.iter().map(|event| {
             let kind = if event.kind == TraceKind::Queue { "queue" } else { "bio_complete" };
-            assert!(matches!(event.kind, TraceKind::Queue | TraceKind::BioComplete), "{extension}: {event:?}");
+            assert!(
+                matches!(event.kind, TraceKind::Queue | TraceKind::BioComplete),
+                "{extension}: {event:?}"
+            );
             (event.time.unwrap() - start, kind, event.sector.unwrap())
         });
         assert_eq!(found.collect::<Vec<_>>(), expected, "{extension}");

@@ -117,7 +117,14 @@ pub(super) trait Sink {
     /// A device appears, which has this number from then on.
     fn device(&mut self, number: u32, device: DeviceNumber) -> io::Result<()>;
     /// A span of the device of this number has ended.
-    fn span(&mut self, device: u32, track: Track, span: &Span, until: u64, end: End) -> io::Result<()>;
+    fn span(
+        &mut self,
+        device: u32,
+        track: Track,
+        span: &Span,
+        until: u64,
+        end: End,
+    ) -> io::Result<()>;
     /// A count changed.
     fn counter(&mut self, device: u32, counter: Counter, at: u64, value: u64) -> io::Result<()>;
 }
@@ -196,21 +203,20 @@ impl Requests {
             }
             TraceKind::BackMerge => {
                 // The bio starts where the request ends.
-                let grown = self
-                    .waiting
-                    .spans
-                    .range_mut(..(sector, 0))
-                    .rev()
-                    .take(8)
-                    .find(|((first, _), (span, _))| first + span.sectors == sector && span.op == event.op);
+                let grown = self.waiting.spans.range_mut(..(sector, 0)).rev().take(8).find(
+                    |((first, _), (span, _))| first + span.sectors == sector && span.op == event.op,
+                );
                 if let Some((_, (span, _))) = grown {
                     span.sectors = span.sectors.saturating_add(sectors(event));
                 }
                 Ok(())
             }
             TraceKind::FrontMerge => {
-                if let Some((mut span, lane)) = self.waiting.take(sector.saturating_add(sectors(event)), event.op) {
-                    (span.sector, span.sectors) = (sector, span.sectors.saturating_add(sectors(event)));
+                if let Some((mut span, lane)) =
+                    self.waiting.take(sector.saturating_add(sectors(event)), event.op)
+                {
+                    (span.sector, span.sectors) =
+                        (sector, span.sectors.saturating_add(sectors(event)));
                     self.waiting.put(span, lane);
                 }
                 Ok(())
@@ -228,9 +234,11 @@ impl Requests {
                 }
                 Ok(())
             }
-            TraceKind::Complete => {
-                self.complete(event, Status::from_errno(event.error.unwrap_or(0).saturating_neg()), sink)
-            }
+            TraceKind::Complete => self.complete(
+                event,
+                Status::from_errno(event.error.unwrap_or(0).saturating_neg()),
+                sink,
+            ),
             TraceKind::Io { response_ns: Some(response) } => self.io(event, response, sink),
             TraceKind::Io { response_ns: None }
             | TraceKind::Queue
@@ -273,16 +281,25 @@ impl Requests {
         };
         match self.tagged.insert(key, span) {
             // The completion is not in the trace, and the tag is used again.
-            Some(lost) => sink.span(self.device, Track::Service(key.0, key.1), &lost, time(event), End::Cut),
+            Some(lost) => {
+                sink.span(self.device, Track::Service(key.0, key.1), &lost, time(event), End::Cut)
+            }
             None => Ok(()),
         }
     }
 
-    fn complete(&mut self, event: &TraceEvent, status: Status, sink: &mut impl Sink) -> io::Result<()> {
+    fn complete(
+        &mut self,
+        event: &TraceEvent,
+        status: Status,
+        sink: &mut impl Sink,
+    ) -> io::Result<()> {
         let done = sectors(event);
         // A part completed; the rest stays in service.
         let is_part = |span: &Span| status.is_ok() && done > 0 && done < span.sectors;
-        let less = |span: &mut Span| (span.sector, span.sectors) = (span.sector + done, span.sectors - done);
+        let less = |span: &mut Span| {
+            (span.sector, span.sectors) = (span.sector + done, span.sectors - done)
+        };
         if let Some(span) = tag_of(event).and_then(|key| self.tagged.get_mut(&key))
             && is_part(span)
         {
@@ -317,10 +334,18 @@ impl Requests {
     }
 
     /// Ends the span of a request in service. Returns true if there was one.
-    fn end_service(&mut self, event: &TraceEvent, end: End, sink: &mut impl Sink) -> io::Result<bool> {
+    fn end_service(
+        &mut self,
+        event: &TraceEvent,
+        end: End,
+        sink: &mut impl Sink,
+    ) -> io::Result<bool> {
         let found = match tag_of(event) {
             Some(key) => self.tagged.remove(&key).map(|span| (span, Track::Service(key.0, key.1))),
-            None => self.untagged.end(sector(event), event.op).map(|(span, lane)| (span, Track::Untagged(lane))),
+            None => self
+                .untagged
+                .end(sector(event), event.op)
+                .map(|(span, lane)| (span, Track::Untagged(lane))),
         };
         let Some((span, track)) = found else {
             return Ok(false);
@@ -364,7 +389,11 @@ pub(super) struct Timeline {
 impl Timeline {
     /// Returns the requests of a device, which a sink hears of first if it is new. Of more than
     /// [`MAX_DEVICES`] nothing is drawn.
-    fn of(&mut self, device: Option<DeviceNumber>, sink: &mut impl Sink) -> io::Result<Option<&mut Requests>> {
+    fn of(
+        &mut self,
+        device: Option<DeviceNumber>,
+        sink: &mut impl Sink,
+    ) -> io::Result<Option<&mut Requests>> {
         let at = match self.numbers.get(&device) {
             Some(&at) => at,
             None if self.devices.len() >= MAX_DEVICES => return Ok(None),
@@ -380,7 +409,11 @@ impl Timeline {
     }
 
     /// Adds a device before its first event.
-    pub(super) fn begin(&mut self, device: Option<DeviceNumber>, sink: &mut impl Sink) -> io::Result<()> {
+    pub(super) fn begin(
+        &mut self,
+        device: Option<DeviceNumber>,
+        sink: &mut impl Sink,
+    ) -> io::Result<()> {
         self.of(device, sink).map(drop)
     }
 

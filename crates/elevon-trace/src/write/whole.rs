@@ -45,7 +45,8 @@ impl<W: EventWriter> WholeIos<W> {
         if self.ends.len() >= MAX_IOS_AWAITED {
             return;
         }
-        let event = TraceEvent { kind: TraceKind::BioComplete, time: Some(time), error: Some(0), ..event };
+        let event =
+            TraceEvent { kind: TraceKind::BioComplete, time: Some(time), error: Some(0), ..event };
         let at = self.free.pop().unwrap_or(self.events.len());
         if at == self.events.len() {
             self.events.push(event);

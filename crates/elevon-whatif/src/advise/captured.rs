@@ -30,17 +30,25 @@ pub(super) struct ReplayDevice {
 }
 
 impl ReplayDevice {
-    pub(super) fn new(request: &AdviseRequest, base: &StackOptions, listener: &dyn Listener) -> Result<Self, Failure> {
+    pub(super) fn new(
+        request: &AdviseRequest,
+        base: &StackOptions,
+        listener: &dyn Listener,
+    ) -> Result<Self, Failure> {
         let rules = Kernel::from_name(base.kernel()).unwrap_or_default().rules();
         match request.device.as_deref() {
             None => {
-                let found = FittedDevice::to(&request.input, request.dev.as_deref(), Kinds::All, listener)?;
+                let found =
+                    FittedDevice::to(&request.input, request.dev.as_deref(), Kinds::All, listener)?;
                 let profile = found.profile(&request.input.display().to_string());
                 let own = OwnDevice::of_text("the fitted device", &profile, &rules)?;
                 Ok(Self { own: Some(own), calibration: Some(found) })
             }
             Some(device) => {
-                let own = device.strip_prefix('@').map(|path| OwnDevice::load("--device", path, &rules)).transpose()?;
+                let own = device
+                    .strip_prefix('@')
+                    .map(|path| OwnDevice::load("--device", path, &rules))
+                    .transpose()?;
                 Ok(Self { own, calibration: None })
             }
         }
@@ -118,7 +126,9 @@ pub(super) fn find(
     let given = StackOptions { queue, ..bench.base.clone() };
     bench.check(&given)?;
     let filled = match &bench.workload.recorded {
-        Some(recorded) => options_of_trace::filled(&given, recorded, &|trial| bench.check(trial).is_ok()).0,
+        Some(recorded) => {
+            options_of_trace::filled(&given, recorded, &|trial| bench.check(trial).is_ok()).0
+        }
         None => given.clone(),
     };
     bench.base.queue.kernel.clone_from(&filled.queue.kernel);
@@ -142,14 +152,20 @@ pub(super) fn find(
     let measured: Vec<Figures> = bench.workload.processes.iter().map(Figures::measured).collect();
     let misfit = |trial: &Trial| {
         let pairs = || measured.iter().zip(&trial.traced);
-        let of = |figure| pairs().filter_map(move |(measured, own)| measured.gain(own, figure)).map(f64::abs);
+        let of = |figure| {
+            pairs().filter_map(move |(measured, own)| measured.gain(own, figure)).map(f64::abs)
+        };
         mean(Figure::ALL.into_iter().flat_map(of)).unwrap_or(0.0)
     };
     let least = trials.iter().map(misfit).min_by(f64::total_cmp);
-    let found = trials.into_iter().find(|trial| least.is_some_and(|least| misfit(trial) <= least + AS_GOOD));
+    let found = trials
+        .into_iter()
+        .find(|trial| least.is_some_and(|least| misfit(trial) <= least + AS_GOOD));
     let Some(trial) = found else {
         // None ran to its end: the first one says why.
-        return Ok(bench.run(&setups[0])?.map(|trial| (Captured { setup: setups[0].clone(), known_by }, trial)));
+        return Ok(bench
+            .run(&setups[0])?
+            .map(|trial| (Captured { setup: setups[0].clone(), known_by }, trial)));
     };
     Ok(Some((Captured { setup: trial.setup.clone(), known_by }, trial)))
 }
@@ -180,7 +196,8 @@ mod tests {
         let steps = |known_by| Captured { setup: setup.clone(), known_by }.steps_to(&wanted);
         let [nr_requests] = &steps(KnownBy::Recorded)[..] else { panic!("one step") };
         assert_eq!(steps(KnownBy::Guessed), [Step::Scheduler("mq-deadline"), nr_requests.clone()]);
-        let other = Captured { setup: setup.clone(), known_by: KnownBy::Guessed }.steps_to(&Setup::of_scheduler("bfq"));
+        let other = Captured { setup: setup.clone(), known_by: KnownBy::Guessed }
+            .steps_to(&Setup::of_scheduler("bfq"));
         assert_eq!(other, [Step::Scheduler("bfq")]);
     }
 }

@@ -26,7 +26,8 @@ pub(super) fn losses(advice: &Advice, after: &Trial) -> Vec<(usize, Figure, f64)
     for (at, (from, to)) in advice.before.processes.iter().zip(&after.processes).enumerate() {
         for figure in Figure::ALL {
             let Some(gain) = from.gain(to, figure) else { continue };
-            let is_waited_for = figure == Figure::Throughput || advice.objective.processes[at].is_waited_for;
+            let is_waited_for =
+                figure == Figure::Throughput || advice.objective.processes[at].is_waited_for;
             if is_waited_for && percent(gain) <= LOSS_WORTH_A_WORD {
                 losers.push((at, figure, change(gain, figure)));
             }

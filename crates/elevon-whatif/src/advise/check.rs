@@ -41,13 +41,16 @@ impl Check {
         interrupt: &Interrupt,
         listener: &dyn Listener,
     ) -> Result<Option<Self>, Failure> {
-        let Ok(whole) = crate::replay::read_workload(input, Some(dev), listener) else { return Ok(None) };
+        let Ok(whole) = crate::replay::read_workload(input, Some(dev), listener) else {
+            return Ok(None);
+        };
         let workload = match stretch(&whole, MAX_IOS_REPLAYED, None)? {
             Some((from, until)) => whole.between(from, until),
             None => whole,
         };
         let completes = |n: usize| {
-            workload.processes[n].ios.iter().filter(|io| io.completed.is_some()).count() >= MIN_IOS_OF_A_PROCESS
+            workload.processes[n].ios.iter().filter(|io| io.completed.is_some()).count()
+                >= MIN_IOS_OF_A_PROCESS
         };
         if !(0..workload.processes.len()).any(completes) {
             return Ok(None);
@@ -56,8 +59,12 @@ impl Check {
         let base = StackOptions::default();
         let bar = listener.begin(&input.display().to_string());
         let mut bench = Bench::new(workload, false, &base, Some(&own), interrupt, &*bar)?;
-        let Some((captured, trial)) =
-            captured::find((input, Some(dev), listener), &QueueOptions::default(), BTreeMap::new(), &mut bench)?
+        let Some((captured, trial)) = captured::find(
+            (input, Some(dev), listener),
+            &QueueOptions::default(),
+            BTreeMap::new(),
+            &mut bench,
+        )?
         else {
             return Ok(None);
         };

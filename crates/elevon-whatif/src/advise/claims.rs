@@ -73,7 +73,10 @@ impl Claims {
 
     /// The same for processes that have other numbers; `index` gives the new number of one.
     pub(super) fn mapped(&self, index: &dyn Fn(usize) -> Option<usize>) -> Self {
-        fn map<V: Copy>(of: &BTreeMap<usize, V>, index: &dyn Fn(usize) -> Option<usize>) -> BTreeMap<usize, V> {
+        fn map<V: Copy>(
+            of: &BTreeMap<usize, V>,
+            index: &dyn Fn(usize) -> Option<usize>,
+        ) -> BTreeMap<usize, V> {
             of.iter().filter_map(|(&at, &value)| Some((index(at)?, value))).collect()
         }
         Self {
@@ -89,7 +92,10 @@ impl Claims {
     pub(super) fn tenants_text(&self, tenant: &dyn Fn(usize) -> String, model: &str) -> String {
         let mut out = String::new();
         if self.cost {
-            let _ = write!(out, "[device]\n\"io.cost.model\" = \"{model}\"\n\"io.cost.qos\" = \"{COST_QOS}\"\n");
+            let _ = write!(
+                out,
+                "[device]\n\"io.cost.model\" = \"{model}\"\n\"io.cost.qos\" = \"{COST_QOS}\"\n"
+            );
         }
         let processes = self.weights.keys().chain(self.limits.keys()).chain(self.targets.keys());
         let processes: std::collections::BTreeSet<usize> = processes.copied().collect();
@@ -121,13 +127,16 @@ mod tests {
             limits: [(1, (RateKey::WriteIos, 180))].into(),
             targets: [(0, 750)].into(),
         };
-        let model =
-            "ctrl=user model=linear rbps=1000000 rseqiops=100 rrandiops=100 wbps=1000000 wseqiops=100 wrandiops=100";
+        let model = "ctrl=user model=linear rbps=1000000 rseqiops=100 rrandiops=100 wbps=1000000 wseqiops=100 wrandiops=100";
         let text = claims.tenants_text(&|at| format!("p{at}"), model);
         let rules = elevon_core::kernel::Kernel::default().rules();
         let file = elevon_formats::tenants::parse("text", &text, &rules).expect("a good file");
         assert_eq!(file.device.len(), 2);
-        assert_eq!(file.tenants.iter().map(|table| table.settings.len()).collect::<Vec<_>>(), [2, 1], "{text}");
+        assert_eq!(
+            file.tenants.iter().map(|table| table.settings.len()).collect::<Vec<_>>(),
+            [2, 1],
+            "{text}"
+        );
         assert!(Claims::default().tenants_text(&|_| String::new(), "").is_empty());
         let swapped = claims.mapped(&|at| (at == 1).then_some(7));
         assert_eq!(

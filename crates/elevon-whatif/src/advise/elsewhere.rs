@@ -32,10 +32,16 @@ impl<'a> Elsewhere<'a> {
 
     /// Replays a configuration on each of them. Returns a line for each process whose figures part.
     /// A device on which it cannot be replayed says nothing.
-    pub(super) fn not_known(&self, trial: &Trial, objective: &Objective) -> Result<Vec<String>, Failure> {
+    pub(super) fn not_known(
+        &self,
+        trial: &Trial,
+        objective: &Objective,
+    ) -> Result<Vec<String>, Failure> {
         let mut trials = Vec::new();
         for end in &self.ends {
-            trials.extend(self.bench.on(end)?.run_all(std::slice::from_ref(&trial.setup)).unwrap_or_default());
+            trials.extend(
+                self.bench.on(end)?.run_all(std::slice::from_ref(&trial.setup)).unwrap_or_default(),
+            );
         }
         let parted = objective.processes.iter().enumerate().filter_map(|(at, subject)| {
             let own = trials.iter().map(|trial| trial.processes[at]);
@@ -50,7 +56,10 @@ impl<'a> Elsewhere<'a> {
     pub(super) fn experiment(&self, name: Option<&str>) -> Option<([u64; 2], Experiment)> {
         let workload = &self.bench.workload;
         let disk = Disk::from_number(workload.device, workload.recorded.as_ref(), name);
-        let experiment = || Experiment { lines: disk.experiment(self.known), text: disk.experiment_text(self.known) };
+        let experiment = || Experiment {
+            lines: disk.experiment(self.known),
+            text: disk.experiment_text(self.known),
+        };
         (!self.ends.is_empty()).then(|| (self.known, experiment()))
     }
 }

@@ -12,7 +12,9 @@ pub(crate) enum AdviseError {
         fewest: usize,
     },
     /// The device is a path.
-    #[error("is real; advice is by replay on a simulated device, by default one that is fitted to the trace")]
+    #[error(
+        "is real; advice is by replay on a simulated device, by default one that is fitted to the trace"
+    )]
     RealDevice,
     /// A replay does not run to its end.
     #[error("the replay under it ends with errors, so nothing can be held against it")]

@@ -117,18 +117,22 @@ impl Objective {
     pub(super) fn score(&self, before: &Trial, after: &Trial) -> f64 {
         let pairs = || before.processes.iter().zip(&after.processes);
         let loses_too_much = pairs().any(|(before, after)| {
-            before.gain(after, Figure::Throughput).is_some_and(|gain| gain < libm::log(1.0 - self.max_loss))
+            before
+                .gain(after, Figure::Throughput)
+                .is_some_and(|gain| gain < libm::log(1.0 - self.max_loss))
         });
         // Percentiles do not show the few I/Os of a process that is kept waiting for long.
-        let stalls = pairs()
-            .zip(&self.processes)
-            .any(|((before, after), subject)| subject.is_wanted && subject.is_waited_for && before.stalls_in(after));
+        let stalls = pairs().zip(&self.processes).any(|((before, after), subject)| {
+            subject.is_wanted && subject.is_waited_for && before.stalls_in(after)
+        });
         if loses_too_much || stalls {
             return f64::NEG_INFINITY;
         }
         match self.goal {
             Goal::Fair => self.fairness(before, after),
-            Goal::Throughput if self.processes.iter().all(|subject| subject.is_wanted) => self.total(before, after),
+            Goal::Throughput if self.processes.iter().all(|subject| subject.is_wanted) => {
+                self.total(before, after)
+            }
             Goal::Balanced | Goal::Throughput | Goal::P50 | Goal::P99 => self.mean(before, after),
         }
     }
@@ -145,7 +149,10 @@ impl Objective {
 
     /// The same for some of the processes, in this order.
     pub(super) fn of(&self, processes: &[usize]) -> Self {
-        Self { processes: processes.iter().map(|&at| self.processes[at].clone()).collect(), ..self.clone() }
+        Self {
+            processes: processes.iter().map(|&at| self.processes[at].clone()).collect(),
+            ..self.clone()
+        }
     }
 
     /// Whether two replays have a figure that counts.
@@ -172,7 +179,8 @@ impl Objective {
 
     /// Bytes a second of all processes together.
     fn total(&self, before: &Trial, after: &Trial) -> f64 {
-        let gain = |from: &Figures, to: &Figures| libm::log(to.bytes_per_second / from.bytes_per_second);
+        let gain =
+            |from: &Figures, to: &Figures| libm::log(to.bytes_per_second / from.bytes_per_second);
         let error = gain(&self.all.0, &self.all.1).abs();
         let gain = gain(&before.all, &after.all);
         if gain > 0.0 { (gain - error - NOISE).max(0.0) } else { gain }
@@ -181,13 +189,16 @@ impl Objective {
     /// The speed of the process that is slowed down most, against what it has alone.
     fn fairness(&self, before: &Trial, after: &Trial) -> f64 {
         let worst = |trial: &Trial| {
-            let shares = trial.processes.iter().zip(&self.processes).filter_map(|(figures, subject)| {
-                let share = figures.get(Figure::Throughput)? / subject.alone?;
-                Some((share, subject.error(Figure::Throughput)?))
-            });
+            let shares =
+                trial.processes.iter().zip(&self.processes).filter_map(|(figures, subject)| {
+                    let share = figures.get(Figure::Throughput)? / subject.alone?;
+                    Some((share, subject.error(Figure::Throughput)?))
+                });
             shares.min_by(|a, b| a.0.total_cmp(&b.0))
         };
-        let (Some((from, _)), Some((to, error))) = (worst(before), worst(after)) else { return 0.0 };
+        let (Some((from, _)), Some((to, error))) = (worst(before), worst(after)) else {
+            return 0.0;
+        };
         let gain = libm::log(to / from);
         if gain > 0.0 { (gain - error - NOISE).max(0.0) } else { gain }
     }
@@ -210,7 +221,14 @@ mod tests {
     use crate::advise::setup::Setup;
 
     fn figures(per_second: f64, p50: f64, p99: f64) -> Figures {
-        Figures { ios: 1000, per_second, bytes_per_second: per_second * 4096.0, p50, p99, longest: 2.0 * p99 }
+        Figures {
+            ios: 1000,
+            per_second,
+            bytes_per_second: per_second * 4096.0,
+            p50,
+            p99,
+            longest: 2.0 * p99,
+        }
     }
 
     fn trial(processes: Vec<Figures>) -> Trial {
@@ -263,7 +281,10 @@ mod tests {
     fn a_process_that_is_kept_waiting_shows_though_percentiles_do_not() {
         let (objective, before) = objective(Goal::Balanced);
         let starved = Figures { longest: 2e9, ..figures(900.0, 1e6, 0.5e6) };
-        assert_eq!(objective.score(&before, &trial(vec![starved, before.processes[1]])), f64::NEG_INFINITY);
+        assert_eq!(
+            objective.score(&before, &trial(vec![starved, before.processes[1]])),
+            f64::NEG_INFINITY
+        );
         let mut other = objective.clone();
         other.processes[0].is_wanted = false;
         assert!(other.score(&before, &trial(vec![starved, before.processes[1]])) > -1.0);
@@ -273,7 +294,9 @@ mod tests {
     fn fairness_is_of_the_one_that_is_slowed_down_most() {
         let (objective, before) = objective(Goal::Fair);
         // The second has a quarter of what it has alone, the first nearly all.
-        let after = |first: f64, second: f64| trial(vec![figures(first, 1e6, 4e6), figures(second, 2e6, 6e6)]);
+        let after = |first: f64, second: f64| {
+            trial(vec![figures(first, 1e6, 4e6), figures(second, 2e6, 6e6)])
+        };
         assert!(objective.score(&before, &after(900.0, 750.0)) > 0.3);
         assert!(objective.score(&before, &after(2000.0, 450.0)) < 0.0);
     }

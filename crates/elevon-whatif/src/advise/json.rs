@@ -66,7 +66,12 @@ pub(super) fn json(request: &AdviseRequest, advice: &Advice, warnings: &[String]
 /// Returns the priorities that a configuration gives processes, by process.
 fn ioprio(setup: &Setup, advice: &Advice) -> Value {
     let label = |at: usize| advice.objective.processes[at].label.clone();
-    setup.prios.iter().map(|(&at, &prio)| (label(at), ioprio::text(prio).into())).collect::<Map<_, _>>().into()
+    setup
+        .prios
+        .iter()
+        .map(|(&at, &prio)| (label(at), ioprio::text(prio).into()))
+        .collect::<Map<_, _>>()
+        .into()
 }
 
 /// To a hundredth.
@@ -108,7 +113,8 @@ pub(super) fn checked(subject: &Subject) -> Value {
 
 /// Every process before and after.
 fn processes(advice: &Advice, after: &Trial) -> Value {
-    let pairs = advice.before.processes.iter().zip(&after.processes).zip(&advice.objective.processes);
+    let pairs =
+        advice.before.processes.iter().zip(&after.processes).zip(&advice.objective.processes);
     let rows = pairs.map(|((from, to), subject)| {
         let mut row = json!({ "process": subject.label });
         for figure in Figure::ALL {
@@ -129,11 +135,19 @@ fn processes(advice: &Advice, after: &Trial) -> Value {
 /// What a configuration is, and what has to be changed.
 fn configuration(setup: &Setup, advice: &Advice) -> Value {
     let label = |at: &usize| advice.objective.processes[*at].label.clone();
-    let steps: Vec<Value> =
-        setup.steps(&advice.captured.setup).iter().map(|step| self::step(step, setup, &label)).collect();
-    let set = setup.settings.iter().map(|(key, value)| format!(" --set {key}={value}")).collect::<String>();
+    let steps: Vec<Value> = setup
+        .steps(&advice.captured.setup)
+        .iter()
+        .map(|step| self::step(step, setup, &label))
+        .collect();
+    let set = setup
+        .settings
+        .iter()
+        .map(|(key, value)| format!(" --set {key}={value}"))
+        .collect::<String>();
     let prios = setup.prios.iter();
-    let prios = prios.map(|(at, &prio)| quoted(["--ioprio", &format!("{}={}", label(at), ioprio::text(prio))]));
+    let prios = prios
+        .map(|(at, &prio)| quoted(["--ioprio", &format!("{}={}", label(at), ioprio::text(prio))]));
     let prios = prios.map(|words| format!(" {words}")).collect::<String>();
     json!({
         "options": format!("--scheduler {}{set}{prios}", setup.scheduler_text()),
@@ -149,9 +163,13 @@ fn step(step: &Step, setup: &Setup, label: &dyn Fn(&usize) -> String) -> Value {
             json!({ "what": "tunable", "name": name, "value": shown(setup.scheduler, name, *value) })
         }
         Step::Setting(key, value) => json!({ "what": "setting", "name": key, "value": value }),
-        Step::Prio(at, prio) => json!({ "what": "priority", "process": label(at), "value": prio_words(*prio) }),
+        Step::Prio(at, prio) => {
+            json!({ "what": "priority", "process": label(at), "value": prio_words(*prio) })
+        }
         Step::Cost => json!({ "what": "io.cost", "value": COST_QOS }),
-        Step::Weight(at, weight) => json!({ "what": "weight", "process": label(at), "value": weight }),
+        Step::Weight(at, weight) => {
+            json!({ "what": "weight", "process": label(at), "value": weight })
+        }
         Step::Limit(at, (key, rate)) => {
             json!({ "what": "io.max", "process": label(at), "value": format!("{}={rate}", key.name()) })
         }

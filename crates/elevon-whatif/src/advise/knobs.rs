@@ -52,7 +52,8 @@ const HEAVY: usize = 2;
 const COST_OF_AN_IO: u64 = 16 << 10;
 
 /// Majors of SCSI disks, whose queue depth can be set.
-const SCSI_MAJORS: [u32; 16] = [8, 65, 66, 67, 68, 69, 70, 71, 128, 129, 130, 131, 132, 133, 134, 135];
+const SCSI_MAJORS: [u32; 16] =
+    [8, 65, 66, 67, 68, 69, 70, 71, 128, 129, 130, 131, 132, 133, 134, 135];
 
 /// What may be changed for a workload.
 #[derive(Clone, Debug, Default)]
@@ -87,11 +88,19 @@ impl Knobs {
         with_experiments: bool,
     ) -> Self {
         let names = SCHEDULERS.iter().map(|info| info.name);
-        let schedulers = names.filter(|name| with_experiments || IN_KERNEL.contains(name)).collect();
-        let largest = workload.processes.iter().flat_map(|p| p.ios.iter().map(|io| io.bytes)).max().unwrap_or(0);
+        let schedulers =
+            names.filter(|name| with_experiments || IN_KERNEL.contains(name)).collect();
+        let largest = workload
+            .processes
+            .iter()
+            .flat_map(|p| p.ios.iter().map(|io| io.bytes))
+            .max()
+            .unwrap_or(0);
         let mut settings: Vec<(&'static str, String)> = Vec::new();
         settings.extend(REQUESTS.map(|value| ("nr_requests", value.to_string())));
-        settings.extend(sectors(stack, largest).into_iter().map(|kb| ("max_sectors_kb", kb.to_string())));
+        settings.extend(
+            sectors(stack, largest).into_iter().map(|kb| ("max_sectors_kb", kb.to_string())),
+        );
         if SCSI_MAJORS.contains(&workload.device.major) {
             let depths = DEPTHS.into_iter().filter(|&depth| depth < stack.queue_depth);
             settings.extend(depths.map(|depth| ("queue_depth", depth.to_string())));
@@ -101,14 +110,19 @@ impl Knobs {
         }
         let is_several = workload.processes.len() > 1;
         let heavy = heavy(workload, wanted);
-        let limits = heavy.iter().flat_map(|&at| limits(&workload.processes[at], at, &before[at], max_loss));
+        let limits =
+            heavy.iter().flat_map(|&at| limits(&workload.processes[at], at, &before[at], max_loss));
         Self {
             schedulers,
             settings,
             depth: stack.queue_depth,
             wanted: if is_several { wanted.to_vec() } else { Vec::new() },
             limits: if is_several { limits.collect() } else { Vec::new() },
-            targets: if is_several { targets(workload, before, wanted, &heavy) } else { Vec::new() },
+            targets: if is_several {
+                targets(workload, before, wanted, &heavy)
+            } else {
+                Vec::new()
+            },
             heavy,
             has_cost_model: false,
         }
@@ -126,14 +140,21 @@ impl Knobs {
 
     /// The configurations that differ from one in one respect.
     pub(super) fn neighbours(&self, of: &Setup) -> Vec<Setup> {
-        let mut all: Vec<Vec<Step>> = self.schedulers.iter().map(|name| vec![Step::Scheduler(name)]).collect();
+        let mut all: Vec<Vec<Step>> =
+            self.schedulers.iter().map(|name| vec![Step::Scheduler(name)]).collect();
         let tunables = TUNABLES.iter().filter(|(scheduler, ..)| *scheduler == of.scheduler);
-        all.extend(tunables.flat_map(|(_, name, values)| values.iter().map(|&value| vec![Step::Tunable(name, value)])));
+        all.extend(tunables.flat_map(|(_, name, values)| {
+            values.iter().map(|&value| vec![Step::Tunable(name, value)])
+        }));
         let is_possible = |key: &str, value: &str| {
-            key != "nr_requests" || of.scheduler != "none" || value.parse::<u32>().is_ok_and(|n| n < self.depth)
+            key != "nr_requests"
+                || of.scheduler != "none"
+                || value.parse::<u32>().is_ok_and(|n| n < self.depth)
         };
         let settings = self.settings.iter().filter(|(key, value)| is_possible(key, value));
-        all.extend(settings.map(|(key, value)| vec![Step::Setting((*key).to_owned(), value.clone())]));
+        all.extend(
+            settings.map(|(key, value)| vec![Step::Setting((*key).to_owned(), value.clone())]),
+        );
         all.extend(self.claims(of.scheduler));
         let mut found: Vec<Setup> = Vec::new();
         for steps in all {
@@ -150,8 +171,12 @@ impl Knobs {
         let best = |level| IoPrio::new(PrioClass::Be, level);
         let idle = IoPrio::new(PrioClass::Idle, 0);
         let mut all: Vec<Vec<Step>> = Vec::new();
-        let prio = |processes: &[usize], prio| processes.iter().map(|&at| Step::Prio(at, prio)).collect::<Vec<_>>();
-        let weight = |processes: &[usize], weight| processes.iter().map(|&at| Step::Weight(at, weight)).collect();
+        let prio = |processes: &[usize], prio| {
+            processes.iter().map(|&at| Step::Prio(at, prio)).collect::<Vec<_>>()
+        };
+        let weight = |processes: &[usize], weight| {
+            processes.iter().map(|&at| Step::Weight(at, weight)).collect()
+        };
         let heavy = || self.heavy.iter().map(std::slice::from_ref);
         match scheduler {
             "mq-deadline" => all.extend(heavy().map(|one| prio(one, idle))),
@@ -164,7 +189,9 @@ impl Knobs {
             _ => {}
         }
         if scheduler != "bfq" && self.has_cost_model {
-            let cost = |steps: Vec<Step>| if steps.is_empty() { steps } else { [vec![Step::Cost], steps].concat() };
+            let cost = |steps: Vec<Step>| {
+                if steps.is_empty() { steps } else { [vec![Step::Cost], steps].concat() }
+            };
             all.extend(WEIGHTS_UP.map(|value| cost(weight(&self.wanted, value))));
             all.extend(heavy().flat_map(|one| WEIGHTS_DOWN.map(|value| cost(weight(one, value)))));
         }
@@ -178,11 +205,14 @@ impl Knobs {
 /// Returns the processes that take more than their share of the device, the heaviest first, without
 /// those that are wanted.
 fn heavy(workload: &Workload, wanted: &[usize]) -> Vec<usize> {
-    let cost = |process: &WorkloadProcess| process.ios.iter().map(|io| io.bytes + COST_OF_AN_IO).sum::<u64>();
+    let cost = |process: &WorkloadProcess| {
+        process.ios.iter().map(|io| io.bytes + COST_OF_AN_IO).sum::<u64>()
+    };
     let costs: Vec<u64> = workload.processes.iter().map(cost).collect();
     let share = costs.iter().sum::<u64>() / costs.len().max(1) as u64;
-    let is_candidate =
-        |at: &usize| costs[*at] > share && !wanted.contains(at) && !is_kernel_thread(&workload.processes[*at]);
+    let is_candidate = |at: &usize| {
+        costs[*at] > share && !wanted.contains(at) && !is_kernel_thread(&workload.processes[*at])
+    };
     let mut heavy: Vec<usize> = (0..costs.len()).filter(is_candidate).collect();
     heavy.sort_by_key(|&at| (std::cmp::Reverse(costs[at]), at));
     heavy.truncate(HEAVY);
@@ -217,7 +247,12 @@ fn two_digits(rate: f64) -> u64 {
 
 /// Returns the targets that are tried, in microseconds: parts of the median of each process that is
 /// wanted or, if all are, of those that are not heavy while others are.
-fn targets(workload: &Workload, before: &[Figures], wanted: &[usize], heavy: &[usize]) -> Vec<Vec<Step>> {
+fn targets(
+    workload: &Workload,
+    before: &[Figures],
+    wanted: &[usize],
+    heavy: &[usize],
+) -> Vec<Vec<Step>> {
     if heavy.is_empty() {
         return Vec::new();
     }
@@ -225,8 +260,10 @@ fn targets(workload: &Workload, before: &[Figures], wanted: &[usize], heavy: &[u
         [] => !heavy.contains(at) && !is_kernel_thread(&workload.processes[*at]),
         wanted => wanted.contains(at),
     };
-    let defended: Vec<(usize, f64)> =
-        (0..before.len()).filter(is_defended).filter_map(|at| Some((at, before[at].get(Figure::P50)?))).collect();
+    let defended: Vec<(usize, f64)> = (0..before.len())
+        .filter(is_defended)
+        .filter_map(|at| Some((at, before[at].get(Figure::P50)?)))
+        .collect();
     let of_part = |part: f64| {
         let target = |p50: f64| ((p50 * part / 100.0 / 1e3) as u64).max(1);
         defended.iter().map(|&(at, p50)| Step::Target(at, target(p50))).collect()
@@ -245,14 +282,20 @@ fn is_kernel_thread(process: &WorkloadProcess) -> bool {
         let rest = name.strip_prefix(*prefix);
         rest.is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
     };
-    KERNEL_THREADS.iter().any(|prefix| name.starts_with(prefix)) || NUMBERED_THREADS.iter().any(has_number)
+    KERNEL_THREADS.iter().any(|prefix| name.starts_with(prefix))
+        || NUMBERED_THREADS.iter().any(has_number)
 }
 
 /// Values of `max_sectors_kb` that change how the largest I/O is split.
 fn sectors(stack: &StackConfig, largest: u64) -> Vec<u64> {
-    let (now, most) = (stack.limits.max_sectors.bytes().get() >> 10, stack.limits.max_hw_sectors.bytes().get() >> 10);
-    let smaller =
-        SECTORS_PARTS.map(|part| now / part).into_iter().filter(|&kb| kb >= LEAST_SECTORS_KB && kb << 10 < largest);
+    let (now, most) = (
+        stack.limits.max_sectors.bytes().get() >> 10,
+        stack.limits.max_hw_sectors.bytes().get() >> 10,
+    );
+    let smaller = SECTORS_PARTS
+        .map(|part| now / part)
+        .into_iter()
+        .filter(|&kb| kb >= LEAST_SECTORS_KB && kb << 10 < largest);
     let mut all: Vec<u64> = smaller.filter(|kb| kb.is_power_of_two() || kb % 4 == 0).collect();
     all.extend(Some(most).filter(|&most| most > now && now << 10 < largest));
     all
@@ -286,7 +329,8 @@ mod tests {
     #[test]
     fn what_changes_nothing_is_not_tried() {
         let one = "  a-11 [000] ..... 1.000000: block_bio_queue: 8,0 R 100 + 2048 [a]\n";
-        let two = format!("{one}  b-12 [000] ..... 1.000100: block_bio_queue: 8,0 W 5000 + 8 [b]\n");
+        let two =
+            format!("{one}  b-12 [000] ..... 1.000100: block_bio_queue: 8,0 W 5000 + 8 [b]\n");
         let limits = QueueLimits {
             max_sectors: Sectors::new(1024),
             max_hw_sectors: Sectors::new(2560),
@@ -294,9 +338,15 @@ mod tests {
         };
         let stack = StackConfig::new(limits, Sectors::new(1 << 20), 1, 32);
         let knobs = |text: &str, major: u32, wanted: &[usize], experiments: bool| {
-            let workload = workload(&text.replace("8,0", &format!("{major},0"))).expect("a workload");
-            let figures =
-                |bytes| Figures { ios: 100, per_second: 98.0, bytes_per_second: bytes, p50: 1e6, ..Figures::default() };
+            let workload =
+                workload(&text.replace("8,0", &format!("{major},0"))).expect("a workload");
+            let figures = |bytes| Figures {
+                ios: 100,
+                per_second: 98.0,
+                bytes_per_second: bytes,
+                p50: 1e6,
+                ..Figures::default()
+            };
             let before = [figures(98e6), figures(98.0 * 4096.0)];
             let knobs = Knobs::new(&workload, &stack, &before, wanted, 0.2, experiments);
             Knobs { has_cost_model: true, ..knobs }
@@ -314,16 +364,26 @@ mod tests {
         let has = |texts: &[String], part: &str| texts.iter().any(|text| text.contains(part));
         let alone = texts(&knobs(one, 8, &[], false), "bfq");
         assert!(
-            has(&alone, "slice_idle=0") && has(&alone, "queue_depth=4") && has(&alone, "max_sectors_kb=256"),
+            has(&alone, "slice_idle=0")
+                && has(&alone, "queue_depth=4")
+                && has(&alone, "max_sectors_kb=256"),
             "{alone:?}"
         );
         assert!(
-            has(&alone, "max_sectors_kb=1280") && !has(&alone, "queue_depth=32") && !has(&alone, "fill="),
+            has(&alone, "max_sectors_kb=1280")
+                && !has(&alone, "queue_depth=32")
+                && !has(&alone, "fill="),
             "{alone:?}"
         );
-        assert!(alone.iter().all(|text| text.ends_with("{} {} false {} {}")), "nobody to prefer: {alone:?}");
+        assert!(
+            alone.iter().all(|text| text.ends_with("{} {} false {} {}")),
+            "nobody to prefer: {alone:?}"
+        );
         let both = texts(&knobs(&two, 259, &[1], true), "bfq");
-        assert!(!has(&both, "queue_depth") && has(&both, "fill=trim") && has(&both, "{1: 1000}"), "{both:?}");
+        assert!(
+            !has(&both, "queue_depth") && has(&both, "fill=trim") && has(&both, "{1: 1000}"),
+            "{both:?}"
+        );
         assert!(has(&both, "{0: 5}") && !has(&both, "{1: 5}"), "the other one pays: {both:?}");
         let none = texts(&knobs(&two, 8, &[], false), "none");
         assert!(
@@ -334,7 +394,9 @@ mod tests {
         );
         // The first process reads nearly all: it may be limited to 83 % or 90 % of its rate, the
         // second one defended, and io.cost is not tried beside BFQ.
-        for part in ["{0: (ReadBytes, 82000000)}", "{0: (ReadBytes, 89000000)}", "{1: 750}", "{1: 400}"] {
+        for part in
+            ["{0: (ReadBytes, 82000000)}", "{0: (ReadBytes, 89000000)}", "{1: 750}", "{1: 400}"]
+        {
             assert!(has(&none, part) && has(&both, part), "{part}: {none:?}");
         }
         assert!(has(&none, "{0: 5} true") && !has(&both, "true"), "{none:?}");

@@ -64,7 +64,10 @@ impl Disk {
         match &self.name {
             Some(name) => format!("{always}, KERNEL==\"{name}\""),
             None => {
-                format!("{always}, ENV{{MAJOR}}==\"{}\", ENV{{MINOR}}==\"{}\"", self.device.major, self.device.minor)
+                format!(
+                    "{always}, ENV{{MAJOR}}==\"{}\", ENV{{MINOR}}==\"{}\"",
+                    self.device.major, self.device.minor
+                )
             }
         }
     }
@@ -75,7 +78,9 @@ impl Disk {
 fn attribute(step: &Step, setup: &Setup) -> Option<(String, String)> {
     match step {
         Step::Scheduler(name) => Some(("queue/scheduler".to_owned(), (*name).to_owned())),
-        Step::Tunable(name, value) => Some((format!("queue/iosched/{name}"), shown(setup.scheduler, name, *value))),
+        Step::Tunable(name, value) => {
+            Some((format!("queue/iosched/{name}"), shown(setup.scheduler, name, *value)))
+        }
         Step::Setting(key, value) => match key.as_str() {
             "fill" => None,
             "queue_depth" => Some(("device/queue_depth".to_owned(), value.clone())),
@@ -88,22 +93,31 @@ fn attribute(step: &Step, setup: &Setup) -> Option<(String, String)> {
 impl Lines {
     /// The lines for a configuration to which these steps lead. `cost_model` is the line of
     /// io.cost.model without the device.
-    pub(super) fn new(setup: &Setup, steps: &[Step], disk: &Disk, processes: &[Subject], cost_model: &str) -> Self {
+    pub(super) fn new(
+        setup: &Setup,
+        steps: &[Step],
+        disk: &Disk,
+        processes: &[Subject],
+        cost_model: &str,
+    ) -> Self {
         let mut lines = Self::default();
-        let attributes: Vec<(String, String)> = steps.iter().filter_map(|step| attribute(step, setup)).collect();
+        let attributes: Vec<(String, String)> =
+            steps.iter().filter_map(|step| attribute(step, setup)).collect();
         let folder = disk.folder();
         for (attribute, value) in &attributes {
             lines.shell.push(format!("echo {value} > {folder}/{attribute}"));
         }
         // A scheduler's tunables are there once it is, so each line has one attribute.
-        lines.udev.extend(
-            attributes.iter().map(|(attribute, value)| format!("{}, ATTR{{{attribute}}}=\"{value}\"", disk.matches())),
-        );
+        lines.udev.extend(attributes.iter().map(|(attribute, value)| {
+            format!("{}, ATTR{{{attribute}}}=\"{value}\"", disk.matches())
+        }));
         if !attributes.is_empty() {
             lines.android.push("on property:sys.boot_completed=1".to_owned());
-            lines
-                .android
-                .extend(attributes.iter().map(|(attribute, value)| format!("    write {folder}/{attribute} {value}")));
+            lines.android.extend(
+                attributes
+                    .iter()
+                    .map(|(attribute, value)| format!("    write {folder}/{attribute} {value}")),
+            );
         }
         if setup.claims.cost {
             lines.cost(disk, cost_model);
@@ -125,9 +139,12 @@ impl Lines {
         for (file, line) in files {
             self.shell.push(format!("echo '{number} {line}' > /sys/fs/cgroup/{file}"));
         }
-        let of_boot = files.map(|(file, line)| format!("w /sys/fs/cgroup/{file} - - - - {number} {line}"));
+        let of_boot =
+            files.map(|(file, line)| format!("w /sys/fs/cgroup/{file} - - - - {number} {line}"));
         self.systemd.push(("/etc/tmpfiles.d/elevon-io.conf".to_owned(), of_boot.to_vec()));
-        self.android.push("# io.cost: no release of Android has been seen to build it into its kernel".to_owned());
+        self.android.push(
+            "# io.cost: no release of Android has been seen to build it into its kernel".to_owned(),
+        );
     }
 
     /// Limit and latency target of a process, as lines of its unit.
@@ -137,22 +154,39 @@ impl Lines {
         let mut unit_lines = Vec::new();
         if let Some(&(key, rate)) = setup.claims.limits.get(&at) {
             unit_lines.push(format!("{}={device} {rate}", key.of_systemd()));
-            self.android.push(format!("# for the group of {} in the blkio controller:", subject.label));
-            self.android.push(format!("    write /dev/blkio/{group}/{} \"{number} {rate}\"", key.of_v1()));
+            self.android
+                .push(format!("# for the group of {} in the blkio controller:", subject.label));
+            self.android
+                .push(format!("    write /dev/blkio/{group}/{} \"{number} {rate}\"", key.of_v1()));
         }
         if let Some(&target) = setup.claims.targets.get(&at) {
             unit_lines.push(format!("IODeviceLatencyTargetSec={device} {target}us"));
-            self.android.push(format!("# for the group of {}, in the io controller of cgroup v2:", subject.label));
-            self.android.push(format!("    write /sys/fs/cgroup/{group}/io.latency \"{number} target={target}\""));
+            self.android.push(format!(
+                "# for the group of {}, in the io controller of cgroup v2:",
+                subject.label
+            ));
+            self.android.push(format!(
+                "    write /sys/fs/cgroup/{group}/io.latency \"{number} target={target}\""
+            ));
         }
         for line in &unit_lines {
-            self.shell.push(format!("systemctl set-property --runtime {unit} '{line}'    # {}", subject.label));
+            self.shell.push(format!(
+                "systemctl set-property --runtime {unit} '{line}'    # {}",
+                subject.label
+            ));
         }
         unit_lines
     }
 
     /// Priority, weight, limit and target of a process; `prio` is one that it does not have yet.
-    fn claims(&mut self, at: usize, subject: &Subject, setup: &Setup, prio: Option<IoPrio>, disk: &Disk) {
+    fn claims(
+        &mut self,
+        at: usize,
+        subject: &Subject,
+        setup: &Setup,
+        prio: Option<IoPrio>,
+        disk: &Disk,
+    ) {
         let weight = setup.claims.weights.get(&at);
         let limits = self.limits(at, subject, setup, disk);
         if prio.is_none() && weight.is_none() && limits.is_empty() {
@@ -177,14 +211,16 @@ impl Lines {
             ));
             unit_lines.push(format!("IOSchedulingClass={systemd}"));
             unit_lines.extend(has_level.then(|| format!("IOSchedulingPriority={level}")));
-            self.android.push(format!("# in the section of the service that runs {}:", subject.label));
+            self.android
+                .push(format!("# in the section of the service that runs {}:", subject.label));
             self.android.push(format!("    ioprio {android} {level}"));
         }
         unit_lines.extend(limits);
         if let Some(weight) = weight.filter(|_| setup.claims.cost) {
             let label = &subject.label;
-            self.shell
-                .push(format!("systemctl set-property --runtime {unit} IOWeight={weight}    # {label}: io.weight"));
+            self.shell.push(format!(
+                "systemctl set-property --runtime {unit} IOWeight={weight}    # {label}: io.weight"
+            ));
             unit_lines.push(format!("IOWeight={weight}"));
         } else if let Some(&weight) = weight {
             let io_weight = io_weight_of(weight);
@@ -198,8 +234,10 @@ impl Lines {
                 "# in the section of the service that runs {}, of a group of its own in the blkio controller:",
                 subject.label
             ));
-            self.android
-                .push(format!("    write /dev/blkio/{}/blkio.bfq.weight {weight}", unit.trim_end_matches(".service")));
+            self.android.push(format!(
+                "    write /dev/blkio/{}/blkio.bfq.weight {weight}",
+                unit.trim_end_matches(".service")
+            ));
         }
         self.systemd.push((format!("/etc/systemd/system/{unit}.d/io.conf"), unit_lines));
     }
@@ -294,9 +332,18 @@ mod tests {
              ATTR{queue/iosched/slice_idle}=\"0\""
         );
         assert_eq!(lines.udev.len(), 4, "no kernel has fill=: {:?}", lines.udev);
-        let named =
-            Lines::new(&setup, &setup.steps(&from), &Disk { name: Some("sdb".into()), ..disk.clone() }, &processes, "");
-        assert!(named.udev[0].contains("KERNEL==\"sdb\", ATTR{queue/scheduler}=\"bfq\""), "{:?}", named.udev);
+        let named = Lines::new(
+            &setup,
+            &setup.steps(&from),
+            &Disk { name: Some("sdb".into()), ..disk.clone() },
+            &processes,
+            "",
+        );
+        assert!(
+            named.udev[0].contains("KERNEL==\"sdb\", ATTR{queue/scheduler}=\"bfq\""),
+            "{:?}",
+            named.udev
+        );
         let text = named.text(0);
         for part in [
             "echo 4 > /sys/block/sdb/device/queue_depth",
@@ -321,11 +368,20 @@ mod tests {
         let from = Setup::of_scheduler("none");
         let setup = from.with(&Step::Cost).with(&Step::Weight(0, 300));
         let disk = Disk { device: DeviceNumber::new(259, 1), name: None };
-        let lines =
-            Lines::new(&setup, &setup.steps(&from), &disk, &[subject("db", 7)], "ctrl=user model=linear rbps=1");
-        assert_eq!(lines.shell[0], "echo '259:1 ctrl=user model=linear rbps=1' > /sys/fs/cgroup/io.cost.model");
+        let lines = Lines::new(
+            &setup,
+            &setup.steps(&from),
+            &disk,
+            &[subject("db", 7)],
+            "ctrl=user model=linear rbps=1",
+        );
+        assert_eq!(
+            lines.shell[0],
+            "echo '259:1 ctrl=user model=linear rbps=1' > /sys/fs/cgroup/io.cost.model"
+        );
         assert!(
-            lines.shell[1].starts_with("echo '259:1 enable=1 ") && lines.shell[2].contains("IOWeight=300 "),
+            lines.shell[1].starts_with("echo '259:1 enable=1 ")
+                && lines.shell[2].contains("IOWeight=300 "),
             "{lines:?}"
         );
         assert_eq!(lines.systemd[0].0, "/etc/tmpfiles.d/elevon-io.conf");

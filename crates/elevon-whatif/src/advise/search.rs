@@ -51,7 +51,8 @@ impl<'a> Search<'a> {
 
     /// Tries what was not tried yet. Returns false if the user interrupted it.
     fn try_all(&mut self, setups: Vec<Setup>) -> bool {
-        let mut new: Vec<Setup> = setups.into_iter().filter(|setup| !self.tried.contains_key(setup)).collect();
+        let mut new: Vec<Setup> =
+            setups.into_iter().filter(|setup| !self.tried.contains_key(setup)).collect();
         new.sort();
         new.dedup();
         let Some(trials) = self.bench.run_all(&new) else { return false };
@@ -64,14 +65,17 @@ impl<'a> Search<'a> {
     /// All that was tried, the best first; of equals the one with fewer steps.
     fn ranked(&self) -> Vec<&Scored> {
         let mut all: Vec<&Scored> = self.tried.values().collect();
-        all.sort_by(|a, b| b.rank.total_cmp(&a.rank).then_with(|| a.trial.setup.cmp(&b.trial.setup)));
+        all.sort_by(|a, b| {
+            b.rank.total_cmp(&a.rank).then_with(|| a.trial.setup.cmp(&b.trial.setup))
+        });
         all
     }
 
     /// Searches. Returns false if the user interrupted it.
     pub(super) fn run(&mut self, knobs: &Knobs) -> bool {
         let captured = &self.before.setup;
-        let schedulers = knobs.schedulers().iter().map(|name| captured.with_scheduler(name)).collect();
+        let schedulers =
+            knobs.schedulers().iter().map(|name| captured.with_scheduler(name)).collect();
         if !self.try_all(schedulers) {
             return false;
         }
@@ -84,7 +88,8 @@ impl<'a> Search<'a> {
             let mut beam: Vec<Setup> = Vec::new();
             for scored in self.ranked() {
                 let setup = &scored.trial.setup;
-                let is_first_of_its_scheduler = beam.iter().all(|other| other.scheduler != setup.scheduler);
+                let is_first_of_its_scheduler =
+                    beam.iter().all(|other| other.scheduler != setup.scheduler);
                 if beam.len() < BEAM || is_first_of_its_scheduler {
                     beam.push(setup.clone());
                 }
@@ -115,7 +120,9 @@ impl<'a> Search<'a> {
             if !self.try_all(simpler.clone()) {
                 return None;
             }
-            let rank = |setup: &Setup| self.tried.get(setup).map_or(f64::NEG_INFINITY, |scored| scored.rank);
+            let rank = |setup: &Setup| {
+                self.tried.get(setup).map_or(f64::NEG_INFINITY, |scored| scored.rank)
+            };
             let better = simpler.into_iter().filter(|one| rank(one) >= rank(&setup));
             match better.max_by(|a, b| rank(a).total_cmp(&rank(b))) {
                 Some(better) => setup = better,
@@ -127,7 +134,8 @@ impl<'a> Search<'a> {
     /// The best configurations, of which no two differ in little: one for each scheduler, with and
     /// without a change of processes' claims. `None` if the user interrupted it.
     pub(super) fn best(&mut self, most: usize) -> Option<Vec<Scored>> {
-        let kind = |setup: &Setup| (setup.scheduler, setup.prios.is_empty() && setup.claims.is_empty());
+        let kind =
+            |setup: &Setup| (setup.scheduler, setup.prios.is_empty() && setup.claims.is_empty());
         let mut chosen: Vec<Scored> = Vec::new();
         let candidates: Vec<Setup> = self
             .ranked()
@@ -158,9 +166,12 @@ impl<'a> Search<'a> {
     pub(super) fn most_promising(&self) -> Option<&Scored> {
         let promise = |one: &&Scored| self.objective.promise(self.before, &one.trial);
         let steps = |one: &Scored| one.trial.setup.steps(&self.before.setup).len() as f64;
-        let all = self.tried.values().map(|one| (promise(&one) - MIN_GAIN_OF_A_STEP * steps(one), one));
-        let best = all.max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.trial.setup.cmp(&a.1.trial.setup)));
-        best.filter(|(promise, one)| *promise > NOISE && one.trial.setup != self.before.setup).map(|(_, one)| one)
+        let all =
+            self.tried.values().map(|one| (promise(&one) - MIN_GAIN_OF_A_STEP * steps(one), one));
+        let best = all
+            .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.trial.setup.cmp(&a.1.trial.setup)));
+        best.filter(|(promise, one)| *promise > NOISE && one.trial.setup != self.before.setup)
+            .map(|(_, one)| one)
     }
 
     /// Configurations that were replayed, without the captured one.

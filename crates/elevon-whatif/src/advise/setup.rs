@@ -117,7 +117,11 @@ impl Setup {
         match step {
             Step::Scheduler(_) => {
                 let settings = self.settings.clone();
-                return Self { tunables: from.tunables.clone(), settings, ..self.with_scheduler(from.scheduler) };
+                return Self {
+                    tunables: from.tunables.clone(),
+                    settings,
+                    ..self.with_scheduler(from.scheduler)
+                };
             }
             Step::Tunable(name, _) => match from.tunables.get(name) {
                 Some(&value) if from.scheduler == self.scheduler => new.set_tunable(name, value),
@@ -170,15 +174,23 @@ impl Setup {
         if self.scheduler != from.scheduler {
             steps.push(Step::Scheduler(self.scheduler));
         }
-        let before = if self.scheduler == from.scheduler { from.tunables.clone() } else { BTreeMap::new() };
+        let before =
+            if self.scheduler == from.scheduler { from.tunables.clone() } else { BTreeMap::new() };
         steps.extend(
-            self.tunables.iter().filter(|(n, v)| before.get(*n) != Some(*v)).map(|(n, v)| Step::Tunable(n, *v)),
+            self.tunables
+                .iter()
+                .filter(|(n, v)| before.get(*n) != Some(*v))
+                .map(|(n, v)| Step::Tunable(n, *v)),
         );
         let gone = before.keys().filter(|name| !self.tunables.contains_key(*name));
-        steps.extend(gone.filter_map(|name| Some(Step::Tunable(name, default_of(self.scheduler, name)?))));
-        let changed = self.settings.iter().filter(|(key, value)| from.settings.get(*key) != Some(*value));
+        steps.extend(
+            gone.filter_map(|name| Some(Step::Tunable(name, default_of(self.scheduler, name)?))),
+        );
+        let changed =
+            self.settings.iter().filter(|(key, value)| from.settings.get(*key) != Some(*value));
         steps.extend(changed.map(|(key, value)| Step::Setting(key.clone(), value.clone())));
-        let ranked = self.prios.iter().filter(|(process, prio)| from.prios.get(*process) != Some(*prio));
+        let ranked =
+            self.prios.iter().filter(|(process, prio)| from.prios.get(*process) != Some(*prio));
         steps.extend(ranked.map(|(process, prio)| Step::Prio(*process, *prio)));
         let Claims { weights, cost, limits, targets } = &self.claims;
         steps.extend(cost.then_some(Step::Cost));
@@ -205,13 +217,15 @@ impl Setup {
     /// These options with those of this configuration.
     pub(super) fn args(&self, base: &StackOptions) -> StackOptions {
         let set = self.settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
-        let queue = QueueOptions { scheduler: Some(self.scheduler_text()), set, ..base.queue.clone() };
+        let queue =
+            QueueOptions { scheduler: Some(self.scheduler_text()), set, ..base.queue.clone() };
         StackOptions { queue, ..base.clone() }
     }
 
     /// Whether a Linux kernel can be configured so.
     pub(super) fn is_in_kernel(&self) -> bool {
-        IN_KERNEL.contains(&self.scheduler) && self.settings.get("fill").is_none_or(|fill| fill == "full")
+        IN_KERNEL.contains(&self.scheduler)
+            && self.settings.get("fill").is_none_or(|fill| fill == "full")
     }
 }
 
@@ -254,10 +268,14 @@ mod tests {
 
     #[test]
     fn steps_lead_from_one_setup_to_the_other() {
-        let from =
-            StackOptions::of_text("--scheduler mq-deadline:fifo_batch=1 --set nr_requests=64 --set max_sectors_kb=512");
+        let from = StackOptions::of_text(
+            "--scheduler mq-deadline:fifo_batch=1 --set nr_requests=64 --set max_sectors_kb=512",
+        );
         let from = Setup::of_args(&from.expect("good options"));
-        assert_eq!(from.to_string(), "mq-deadline:fifo_batch=1, max_sectors_kb=512, nr_requests=64");
+        assert_eq!(
+            from.to_string(),
+            "mq-deadline:fifo_batch=1, max_sectors_kb=512, nr_requests=64"
+        );
         let steps = [
             Step::Scheduler("bfq"),
             Step::Tunable("slice_idle", 0),
@@ -269,12 +287,19 @@ mod tests {
         ];
         let to = steps.iter().fold(from.clone(), |setup, step| setup.with(step));
         assert_eq!(to.steps(&from), steps);
-        assert_eq!(to.to_string(), "bfq:slice_idle=0, max_sectors_kb=128", "another scheduler has its own nr_requests");
+        assert_eq!(
+            to.to_string(),
+            "bfq:slice_idle=0, max_sectors_kb=128",
+            "another scheduler has its own nr_requests"
+        );
         for step in &steps[1..] {
             assert!(!to.without(step, &from).steps(&from).contains(step), "{step:?}");
         }
         let same_scheduler = to.without(&steps[0], &from);
-        assert_eq!((same_scheduler.scheduler_text(), &same_scheduler.settings), (from.scheduler_text(), &to.settings));
+        assert_eq!(
+            (same_scheduler.scheduler_text(), &same_scheduler.settings),
+            (from.scheduler_text(), &to.settings)
+        );
         // A priority that was there before is no step, and comes back.
         let idle = from.with(&Step::Prio(3, IoPrio::new(PrioClass::Idle, 0)));
         let best = idle.with(&Step::Prio(3, IoPrio::new(PrioClass::Be, 0)));
@@ -284,10 +309,18 @@ mod tests {
         let cost = from.with(&Step::Cost).with(&Step::Weight(1, 300));
         assert_eq!(cost.steps(&from), [Step::Cost, Step::Weight(1, 300)]);
         assert_eq!(cost.with_scheduler("kyber").claims, cost.claims);
-        assert!(!cost.with_scheduler("bfq").claims.cost && cost.without(&Step::Cost, &from) == from);
+        assert!(
+            !cost.with_scheduler("bfq").claims.cost && cost.without(&Step::Cost, &from) == from
+        );
         // A tunable at its default is none, and going back to it is a step.
         let back = from.with(&Step::Tunable("fifo_batch", 16));
-        assert_eq!((back.tunables.len(), back.steps(&from)), (0, vec![Step::Tunable("fifo_batch", 16)]));
-        assert!(to.is_in_kernel() && !to.with(&Step::Setting("fill".into(), "trim".into())).is_in_kernel());
+        assert_eq!(
+            (back.tunables.len(), back.steps(&from)),
+            (0, vec![Step::Tunable("fifo_batch", 16)])
+        );
+        assert!(
+            to.is_in_kernel()
+                && !to.with(&Step::Setting("fill".into(), "trim".into())).is_in_kernel()
+        );
     }
 }

@@ -48,7 +48,9 @@ impl Change {
 pub(super) fn summary(advice: &Advice, proposal: &Proposal) -> String {
     let after = &proposal.scored.trial;
     let label = |at: usize| advice.objective.processes[at].label.clone();
-    let join = |changes: &[Change]| changes.iter().map(|one| one.words(&label)).collect::<Vec<_>>().join(", ");
+    let join = |changes: &[Change]| {
+        changes.iter().map(|one| one.words(&label)).collect::<Vec<_>>().join(", ")
+    };
     let of = |all: &[(usize, Figure, f64)]| {
         Figure::ALL.into_iter().filter_map(|figure| Change::from_figure(figure, all)).collect()
     };
@@ -73,7 +75,9 @@ fn gains(advice: &Advice, after: &Trial) -> Vec<(usize, Figure, f64)> {
     for (at, (from, to)) in advice.before.processes.iter().zip(&after.processes).enumerate() {
         let subject = &advice.objective.processes[at];
         for figure in Figure::ALL {
-            let (Some(gain), Some(error)) = (from.gain(to, figure), subject.error(figure)) else { continue };
+            let (Some(gain), Some(error)) = (from.gain(to, figure), subject.error(figure)) else {
+                continue;
+            };
             if gain > error + NOISE && percent(gain) >= GAIN_WORTH_A_WORD {
                 gains.push((at, figure, change(gain, figure)));
             }
@@ -89,7 +93,9 @@ mod tests {
     #[test]
     fn processes_that_change_alike_are_one() {
         let all = [(0, Figure::P99, -30.2), (2, Figure::P99, -40.0), (1, Figure::Throughput, -6.1)];
-        let words = |figure| Change::from_figure(figure, &all).map(|change| change.words(&|at| format!("p-{at}")));
+        let words = |figure| {
+            Change::from_figure(figure, &all).map(|change| change.words(&|at| format!("p-{at}")))
+        };
         assert_eq!(words(Figure::P99).as_deref(), Some("p99 of 2 processes 30 to 40 % lower"));
         assert_eq!(words(Figure::Throughput).as_deref(), Some("throughput of p-1 6 % lower"));
         assert_eq!(words(Figure::P50), None);

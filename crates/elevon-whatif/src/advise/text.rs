@@ -26,7 +26,8 @@ pub(super) fn text(request: &AdviseRequest, advice: &Advice) -> String {
     if advice.proposals.is_empty() {
         nothing(&mut out, request, advice);
     } else {
-        let _ = writeln!(out, "\nBest of {} configurations for {}:", advice.tried, goal_words(request));
+        let _ =
+            writeln!(out, "\nBest of {} configurations for {}:", advice.tried, goal_words(request));
     }
     for (number, proposal) in advice.proposals.iter().enumerate() {
         let _ = writeln!(out, "\n{}. {}", number + 1, changes(proposal, advice));
@@ -82,7 +83,9 @@ fn head(out: &mut String, request: &AdviseRequest, advice: &Advice) {
     );
     let said = advice.captured.known_by.words();
     let prios = advice.captured.setup.prios.iter();
-    let prios = prios.map(|(&at, &prio)| format!(", {} at {}", advice.objective.processes[at].label, prio_words(prio)));
+    let prios = prios.map(|(&at, &prio)| {
+        format!(", {} at {}", advice.objective.processes[at].label, prio_words(prio))
+    });
     let prios = prios.collect::<String>();
     wrapped(out, "", &format!("captured under {}{prios} ({said})", advice.captured.setup));
     if let Some(selected) = &advice.selected {
@@ -106,7 +109,9 @@ fn head(out: &mut String, request: &AdviseRequest, advice: &Advice) {
         wrapped(
             out,
             "",
-            &format!("{words}: other devices explain the trace as well, and would serve another load otherwise"),
+            &format!(
+                "{words}: other devices explain the trace as well, and would serve another load otherwise"
+            ),
         );
     }
 }
@@ -176,7 +181,8 @@ pub(super) fn check_table(out: &mut String, processes: &[Subject]) {
         for figure in Figure::ALL {
             match (measured.get(figure), checked.get(figure), measured.gain(checked, figure)) {
                 (Some(trace), Some(replay), Some(gain)) => {
-                    let (trace, replay) = (shown_figure(figure, trace), shown_figure(figure, replay));
+                    let (trace, replay) =
+                        (shown_figure(figure, trace), shown_figure(figure, replay));
                     let _ = write!(out, " {trace:>9} {replay:>9} {:>+5.0}%", change(gain, figure));
                 }
                 _ => {
@@ -206,7 +212,9 @@ pub(super) fn step_words(step: &Step, setup: &Setup, processes: &[Subject]) -> S
         Step::Prio(at, prio) => format!("{} at {}", processes[*at].label, prio_words(*prio)),
         Step::Cost => "io.cost enabled".to_owned(),
         Step::Weight(at, weight) => format!("{} with weight {weight}", processes[*at].label),
-        Step::Limit(at, (key, rate)) => format!("{} with io.max {}={rate}", processes[*at].label, key.name()),
+        Step::Limit(at, (key, rate)) => {
+            format!("{} with io.max {}={rate}", processes[*at].label, key.name())
+        }
         Step::Target(at, target) => format!("{} with io.latency {target} us", processes[*at].label),
     }
 }
@@ -227,7 +235,8 @@ fn changes(proposal: &Proposal, advice: &Advice) -> String {
 /// The figures of each process before and after.
 fn gains(out: &mut String, objective: &Objective, before: &Trial, after: &Trial) {
     let head = format!("{:>9} {:>9} {:>7}", "before", "after", "");
-    let _ = writeln!(out, "   {:<19} {:^27} {:^27} {:^27}", "", "I/Os a second", "p50, us", "p99, us");
+    let _ =
+        writeln!(out, "   {:<19} {:^27} {:^27} {:^27}", "", "I/Os a second", "p50, us", "p99, us");
     let _ = writeln!(out, "   {:<19} {head} {head} {head}", "process");
     let mut is_uncertain = false;
     for at in rows(&objective.processes) {
@@ -235,7 +244,9 @@ fn gains(out: &mut String, objective: &Objective, before: &Trial, after: &Trial)
         let _ = write!(out, "   {:<19}", subject.label);
         for figure in Figure::ALL {
             let (from, to): (&Figures, &Figures) = (&before.processes[at], &after.processes[at]);
-            let (Some(a), Some(b), Some(gain)) = (from.get(figure), to.get(figure), from.gain(to, figure)) else {
+            let (Some(a), Some(b), Some(gain)) =
+                (from.get(figure), to.get(figure), from.gain(to, figure))
+            else {
                 let _ = write!(out, " {:>9} {:>9} {:>7}", "-", "-", "");
                 continue;
             };
@@ -265,15 +276,24 @@ pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
         format!("who loses: {}", words.collect::<Vec<_>>().join(", "))
     });
     lines.extend(unfelt(advice, &proposal.scored.trial));
-    for (from, (to, subject)) in
-        advice.before.processes.iter().zip(proposal.scored.trial.processes.iter().zip(&advice.objective.processes))
+    for (from, (to, subject)) in advice
+        .before
+        .processes
+        .iter()
+        .zip(proposal.scored.trial.processes.iter().zip(&advice.objective.processes))
     {
         if from.stalls_in(to) {
             let [longest, before] = [to.longest, from.longest].map(number::span);
-            lines.push(format!("{} waits up to {longest} for an I/O ({before} before)", subject.label));
+            lines.push(format!(
+                "{} waits up to {longest} for an I/O ({before} before)",
+                subject.label
+            ));
         }
     }
-    lines.push(format!("how sure: beyond the error of the check{}", halves_words(proposal.in_halves)));
+    lines.push(format!(
+        "how sure: beyond the error of the check{}",
+        halves_words(proposal.in_halves)
+    ));
     lines.extend(cpu(advice, &proposal.scored.trial).map(|(more, percent)| {
         format!("CPU: the scheduler takes {more} more of each request, {percent:.1} % of a CPU at this rate; no replay has that")
     }));
@@ -282,35 +302,52 @@ pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
 
 /// Names the processes whose latency becomes longer though nobody waits for their I/Os, if any.
 fn unfelt(advice: &Advice, after: &Trial) -> Option<String> {
-    let figures = advice.before.processes.iter().zip(&after.processes).zip(&advice.objective.processes);
+    let figures =
+        advice.before.processes.iter().zip(&after.processes).zip(&advice.objective.processes);
     let slower = figures.filter(|((from, to), subject)| {
-        let of = |figure| from.gain(to, figure).is_some_and(|gain| percent(gain) <= LOSS_WORTH_A_WORD);
+        let of =
+            |figure| from.gain(to, figure).is_some_and(|gain| percent(gain) <= LOSS_WORTH_A_WORD);
         !subject.is_waited_for && (of(Figure::P50) || of(Figure::P99))
     });
     let labels: Vec<&str> = slower.map(|(_, subject)| subject.label.as_str()).collect();
-    (!labels.is_empty())
-        .then(|| format!("nobody waits for the writes of {}: their latency counts for nothing", labels.join(", ")))
+    (!labels.is_empty()).then(|| {
+        format!(
+            "nobody waits for the writes of {}: their latency counts for nothing",
+            labels.join(", ")
+        )
+    })
 }
 
 /// Says which halves of the trace show that nothing is lost.
 const fn halves_words(in_halves: [Option<f64>; 2]) -> &'static str {
     match in_halves {
         [Some(_), Some(_)] => ", and no loss in either half of the trace",
-        [Some(_), None] => ", and no loss in the first half of the trace; the second is too short to tell",
-        [None, Some(_)] => ", and no loss in the second half of the trace; the first is too short to tell",
+        [Some(_), None] => {
+            ", and no loss in the first half of the trace; the second is too short to tell"
+        }
+        [None, Some(_)] => {
+            ", and no loss in the second half of the trace; the first is too short to tell"
+        }
         [None, None] => "; the halves of the trace are too short to tell",
     }
 }
 
 /// Why nothing is proposed.
 fn nothing(out: &mut String, request: &AdviseRequest, advice: &Advice) {
-    let _ = writeln!(out, "\nNo change is worth it, of {} configurations for {}.", advice.tried, goal_words(request));
+    let _ = writeln!(
+        out,
+        "\nNo change is worth it, of {} configurations for {}.",
+        advice.tried,
+        goal_words(request)
+    );
     if let Some((known, _)) = advice.interval {
         let words = interval::not_known(known);
         wrapped(
             out,
             "",
-            &format!("What a change gains that leads elsewhere is {words}; the experiment below would tell."),
+            &format!(
+                "What a change gains that leads elsewhere is {words}; the experiment below would tell."
+            ),
         );
     }
     let Some((scored, has_failed)) = &advice.runner_up else {
@@ -334,8 +371,14 @@ mod tests {
     #[test]
     fn a_half_that_cannot_tell_is_named() {
         assert!(halves_words([Some(0.1), Some(0.0)]).contains("either half"));
-        assert!(halves_words([Some(0.1), None]).contains("in the first half of the trace; the second is too short"));
-        assert!(halves_words([None, Some(0.1)]).contains("in the second half of the trace; the first is too short"));
+        assert!(
+            halves_words([Some(0.1), None])
+                .contains("in the first half of the trace; the second is too short")
+        );
+        assert!(
+            halves_words([None, Some(0.1)])
+                .contains("in the second half of the trace; the first is too short")
+        );
         assert!(!halves_words([None, None]).contains("no loss"));
     }
 }

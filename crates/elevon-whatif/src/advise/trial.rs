@@ -40,7 +40,8 @@ pub(super) struct Bench<'a> {
     pub(super) base: StackOptions,
     /// A process ends when its I/Os are done, and not when its time has passed.
     is_once: bool,
-    /// The line of io.cost.model for the device, without the device; empty if io.cost is not tried.
+    /// The line of io.cost.model for the device, without the device; empty if io.cost is not
+    /// tried.
     pub(super) cost_model: String,
     own: Option<&'a OwnDevice>,
     pub(super) interrupt: &'a Interrupt,
@@ -56,21 +57,39 @@ impl<'a> Bench<'a> {
         interrupt: &'a Interrupt,
         bar: &'a dyn Steps,
     ) -> Result<Self, Failure> {
-        let how = ReplayOptions { closed: true, time_based: !is_once, once: is_once, ..ReplayOptions::default() };
+        let how = ReplayOptions {
+            closed: true,
+            time_based: !is_once,
+            once: is_once,
+            ..ReplayOptions::default()
+        };
         let replay = Replay::of_workload(Path::new("trace"), &how, workload.clone()).onto(base)?;
-        Ok(Self { workload, replay, base: base.clone(), is_once, cost_model: String::new(), own, interrupt, bar })
+        Ok(Self {
+            workload,
+            replay,
+            base: base.clone(),
+            is_once,
+            cost_model: String::new(),
+            own,
+            interrupt,
+            bar,
+        })
     }
 
     /// The same device with a part of the workload.
     pub(super) fn of_part(&self, workload: Workload) -> Result<Self, Failure> {
         let cost_model = self.cost_model.clone();
-        Ok(Self { cost_model, ..Self::new(workload, self.is_once, &self.base, self.own, self.interrupt, self.bar)? })
+        Ok(Self {
+            cost_model,
+            ..Self::new(workload, self.is_once, &self.base, self.own, self.interrupt, self.bar)?
+        })
     }
 
     /// The same workload on another device.
     pub(super) fn on<'b>(&'b self, own: &'b OwnDevice) -> Result<Bench<'b>, Failure> {
         let (workload, cost_model) = (self.workload.clone(), self.cost_model.clone());
-        let new = Bench::new(workload, self.is_once, &self.base, Some(own), self.interrupt, self.bar)?;
+        let new =
+            Bench::new(workload, self.is_once, &self.base, Some(own), self.interrupt, self.bar)?;
         Ok(Bench { cost_model, ..new })
     }
 
@@ -120,13 +139,22 @@ impl<'a> Bench<'a> {
             Ending::Done => {
                 let processes = result.jobs.iter().map(Figures::replayed).collect();
                 let traced = result.jobs.iter().map(Figures::traced).collect();
-                Ok(Some(Trial { setup: setup.clone(), processes, traced, all: Figures::replayed_all(&result) }))
+                Ok(Some(Trial {
+                    setup: setup.clone(),
+                    processes,
+                    traced,
+                    all: Figures::replayed_all(&result),
+                }))
             }
         }
     }
 
     /// Replays one process alone; `None` if the user interrupted it.
-    pub(super) fn run_alone(&self, process: usize, setup: &Setup) -> Result<Option<Figures>, Failure> {
+    pub(super) fn run_alone(
+        &self,
+        process: usize,
+        setup: &Setup,
+    ) -> Result<Option<Figures>, Failure> {
         let mut alone = self.workload.clone();
         alone.processes = vec![alone.processes.swap_remove(process)];
         let trial = self.of_part(alone)?.run(setup)?;

@@ -14,23 +14,32 @@ const ABOVE_THE_DRIVER: f64 = 10.0;
 
 /// What is far off in a check, in a sentence; `None` if nothing is.
 pub(super) fn far_off(processes: &[Subject]) -> Option<String> {
-    let errors = processes.iter().flat_map(|one| Figure::ALL.into_iter().filter_map(|figure| one.error(figure)));
+    let errors = processes
+        .iter()
+        .flat_map(|one| Figure::ALL.into_iter().filter_map(|figure| one.error(figure)));
     if let Some(error) = mean(errors).map(percent).filter(|&error| error >= FAR_OFF) {
         return Some(format!("The replay is off by {error:.0} % on average."));
     }
     let (subject, gain) = worst(processes)?;
     let (label, change) = (&subject.label, percent(gain));
-    (percent(gain.abs()) >= FAR_OFF).then(|| format!("The throughput of {label} is off by {change:+.0} %."))
+    (percent(gain.abs()) >= FAR_OFF)
+        .then(|| format!("The throughput of {label} is off by {change:+.0} %."))
 }
 
 /// Returns the process whose throughput is farthest off, and by how much, as a logarithm.
 fn worst(processes: &[Subject]) -> Option<(&Subject, f64)> {
-    let errors = processes.iter().filter_map(|one| Some((one, one.measured.gain(&one.checked, Figure::Throughput)?)));
+    let errors = processes
+        .iter()
+        .filter_map(|one| Some((one, one.measured.gain(&one.checked, Figure::Throughput)?)));
     errors.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))
 }
 
 /// What may be the reason. `of_device` are the doubts about the fitted device.
-pub(super) fn reasons(processes: &[Subject], trace: &Inspection, of_device: Vec<String>) -> Vec<String> {
+pub(super) fn reasons(
+    processes: &[Subject],
+    trace: &Inspection,
+    of_device: Vec<String>,
+) -> Vec<String> {
     let mut reasons = Vec::new();
     if let Some(share) = above_the_driver(trace).filter(|&share| share >= ABOVE_THE_DRIVER) {
         reasons.push(format!(
@@ -67,7 +76,13 @@ mod tests {
     use crate::figures::Figures;
 
     fn subject(label: &str, measured: f64, checked: f64) -> Subject {
-        let of = |per_second| Figures { ios: 1000, per_second, p50: 1e6, p99: 2e6, ..Figures::default() };
+        let of = |per_second| Figures {
+            ios: 1000,
+            per_second,
+            p50: 1e6,
+            p99: 2e6,
+            ..Figures::default()
+        };
         let (measured, checked) = (of(measured), of(checked));
         Subject {
             label: label.to_owned(),
@@ -88,7 +103,10 @@ mod tests {
         let off = [subject("a-1", 100.0, 168.0), subject("b-2", 100.0, 90.0)];
         assert_eq!(far_off(&off).as_deref(), Some("The throughput of a-1 is off by +68 %."));
         let all = [subject("a-1", 100.0, 900.0)];
-        assert!(far_off(&all).is_some_and(|line| line.contains("on average")), "a factor of nine in one of three");
+        assert!(
+            far_off(&all).is_some_and(|line| line.contains("on average")),
+            "a factor of nine in one of three"
+        );
     }
 
     #[test]
@@ -107,9 +125,13 @@ mod tests {
             })
             .collect();
         let mut open = || elevon_trace::from_bytes(text.clone().into_bytes());
-        let found = elevon_trace::analysis::inspect(&mut open, None, None, &mut |_| {}).expect("a trace");
+        let found =
+            elevon_trace::analysis::inspect(&mut open, None, None, &mut |_| {}).expect("a trace");
         let reasons = reasons(&[subject("a-1", 100.0, 168.0)], &found, vec!["a doubt".to_owned()]);
         assert!(reasons[0].starts_with("30 % of the time of requests"), "{reasons:?}");
-        assert!(reasons[1] == "a doubt" && reasons[2].contains("kept a-1 from its CPU"), "{reasons:?}");
+        assert!(
+            reasons[1] == "a doubt" && reasons[2].contains("kept a-1 from its CPU"),
+            "{reasons:?}"
+        );
     }
 }

@@ -37,7 +37,10 @@ impl Hardware {
                 .driver_tags()
                 .map(|tags| tags.div_ceil(queues.max(1)))
                 .filter(|tags| (1..=65536).contains(tags)),
-            bytes: recorded.number("sectors").and_then(|sectors| sectors.checked_mul(512)).filter(|&bytes| bytes > 0),
+            bytes: recorded
+                .number("sectors")
+                .and_then(|sectors| sectors.checked_mul(512))
+                .filter(|&bytes| bytes > 0),
         }
     }
 }

@@ -16,7 +16,9 @@ use crate::fit::{LikeFit, Served, fit_like, is_fitted, nearest};
 use serde_json::Value;
 
 use super::hardware::{self, Hardware};
-use super::trace::{SERVERS, hundredths, json_tables, latency_table, left_out_json, left_out_words, size_of};
+use super::trace::{
+    SERVERS, hundredths, json_tables, latency_table, left_out_json, left_out_words, size_of,
+};
 
 /// Parameters that are the hardware's, which a trace may tell of.
 const OF_HARDWARE: [&str; 3] = ["size", "hw_queues", "queue_depth"];
@@ -55,7 +57,8 @@ impl Starts {
 
     /// Finds them by the value of `--like`.
     pub(super) fn named(name: &str) -> Result<Self, Failure> {
-        let found: Vec<Start> = Start::all().filter(|start| name == ANY || start.profile.name == name).collect();
+        let found: Vec<Start> =
+            Start::all().filter(|start| name == ANY || start.profile.name == name).collect();
         if found.is_empty() {
             let names: Vec<&str> = Start::all().map(|start| start.profile.name).collect();
             let right = format!("a profile of flash ({}), {ANY}, or {SERVERS}", names.join(", "));
@@ -102,11 +105,18 @@ impl Likeness {
         let mut parameters = fit.changed.clone();
         let hardware = Hardware::from_recorded(recorded.as_ref());
         // A trace may go beyond the end of the profile.
-        let size = hardware.bytes.or(Some(size_of(end_sector)).filter(|&bytes| bytes > config.size));
-        for (key, value) in [("size", size), ("hw_queues", hardware.queues), ("queue_depth", hardware.tags)] {
+        let size =
+            hardware.bytes.or(Some(size_of(end_sector)).filter(|&bytes| bytes > config.size));
+        for (key, value) in
+            [("size", size), ("hw_queues", hardware.queues), ("queue_depth", hardware.tags)]
+        {
             let line = profile.parameters().into_iter().find(|line| line.key == key);
             let Some((value, line)) = value.zip(line) else { continue };
-            let text = if key == "size" { quantity::text(value, quantity::SIZES) } else { value.to_string() };
+            let text = if key == "size" {
+                quantity::text(value, quantity::SIZES)
+            } else {
+                value.to_string()
+            };
             if text != line.value {
                 parameters.push((key, line.value, text));
             }
@@ -122,7 +132,8 @@ impl Likeness {
     /// Returns the parameters that differ from those of the profile, as TOML.
     pub(super) fn rows(&self) -> Vec<(&'static str, String)> {
         let is_number = |value: &str| value.parse::<u64>().is_ok();
-        let toml = |value: &str| if is_number(value) { value.to_owned() } else { format!("{value:?}") };
+        let toml =
+            |value: &str| if is_number(value) { value.to_owned() } else { format!("{value:?}") };
         self.parameters.iter().map(|(key, _, value)| (*key, toml(value))).collect()
     }
 
@@ -138,7 +149,9 @@ impl Likeness {
         );
         self.rows().iter().for_each(|(key, value)| out.push_str(&format!("{key} = {value}\n")));
         if let Some(recorded) = recorded {
-            let limits = hardware::limits(recorded).into_iter().map(|(key, value)| format!("{key} = {value}\n"));
+            let limits = hardware::limits(recorded)
+                .into_iter()
+                .map(|(key, value)| format!("{key} = {value}\n"));
             let _ = write!(out, "\n[limits]\n{}", limits.collect::<String>());
         }
         let mut source = |rows: &[(&str, String, String)], basis: &str, value: &str| {
@@ -169,22 +182,27 @@ impl Likeness {
     fn kept(&self) -> impl Iterator<Item = (&'static str, String)> {
         let lines = self.profile.parameters().into_iter();
         lines
-            .filter(|line| !is_fitted(line.key, self.fit.has_discards) && !OF_HARDWARE.contains(&line.key))
+            .filter(|line| {
+                !is_fitted(line.key, self.fit.has_discards) && !OF_HARDWARE.contains(&line.key)
+            })
             .map(|line| (line.key, line.value))
     }
 
     /// Describes the fit.
     pub(super) fn text(&self, name: &str) -> String {
         let Self { device, profile, parameters, fit, .. } = self;
-        let mut out = format!("elevon calibrate: device {device} of {name}, like {}\n\n", profile.name);
+        let mut out =
+            format!("elevon calibrate: device {device} of {name}, like {}\n\n", profile.name);
         if parameters.is_empty() {
             out.push_str("No parameter of the profile had to be changed.\n");
         } else {
-            let _ = writeln!(out, "{:<20} {:>12} {:>12}  meaning", "parameter", "profile", "fitted");
+            let _ =
+                writeln!(out, "{:<20} {:>12} {:>12}  meaning", "parameter", "profile", "fitted");
         }
         let meanings = profile.parameters();
         for (key, before, now) in parameters {
-            let meaning = meanings.iter().find(|line| line.key == *key).map_or("", |line| line.meaning);
+            let meaning =
+                meanings.iter().find(|line| line.key == *key).map_or("", |line| line.meaning);
             let _ = writeln!(out, "{key:<20} {before:>12} {now:>12}  {meaning}");
         }
         let kept: Vec<String> = self.kept().map(|(key, value)| format!("{key}={value}")).collect();
@@ -208,9 +226,9 @@ impl Likeness {
     /// Describes the fit for programs.
     pub(super) fn json(&self, name: &str) -> Value {
         let Self { device, profile, parameters, fit, .. } = self;
-        let parameters = parameters
-            .iter()
-            .map(|(key, before, now)| (key.to_string(), serde_json::json!({ "profile": before, "fitted": now })));
+        let parameters = parameters.iter().map(|(key, before, now)| {
+            (key.to_string(), serde_json::json!({ "profile": before, "fitted": now }))
+        });
         let [by_size, by_depth] = json_tables(&fit.by_size, &fit.by_depth);
         serde_json::json!({
             "trace": name,

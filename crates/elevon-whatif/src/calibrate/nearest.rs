@@ -57,9 +57,18 @@ impl Kinds {
 
 /// Says what an end of the interval of servers is.
 fn end_words(end: &Model) -> String {
-    let base = if end.base > 0.0 { format!(" and {} on the way", trace::time(end.base)) } else { String::new() };
+    let base = if end.base > 0.0 {
+        format!(" and {} on the way", trace::time(end.base))
+    } else {
+        String::new()
+    };
     let kind = [Kind::Read, Kind::Write].map(|kind| end.held(kind).latency);
-    format!("{} servers, {} of a read, {} of a write{base}", end.servers, trace::time(kind[0]), trace::time(kind[1]))
+    format!(
+        "{} servers, {} of a read, {} of a write{base}",
+        end.servers,
+        trace::time(kind[0]),
+        trace::time(kind[1])
+    )
 }
 
 /// Another device that explains a trace as well.
@@ -84,7 +93,10 @@ impl FittedModel {
         match self {
             Self::Servers(found) if found.fit.may_have_more => {
                 let depth = found.fit.depth;
-                format!("{} servers or more, as at most {depth} requests were in it at once", found.fit.model.servers)
+                format!(
+                    "{} servers or more, as at most {depth} requests were in it at once",
+                    found.fit.model.servers
+                )
             }
             Self::Servers(found) => format!("{} servers", found.fit.model.servers),
             Self::Flash(found) => format!("like {}", found.name()),
@@ -118,7 +130,9 @@ impl FittedModel {
     /// Returns what may make a prediction on this device wrong.
     fn doubts(&self) -> Vec<String> {
         let (left_out, bound) = match self {
-            Self::Servers(found) => (&found.left_out, found.fit.may_have_more.then_some(found.fit.depth)),
+            Self::Servers(found) => {
+                (&found.left_out, found.fit.may_have_more.then_some(found.fit.depth))
+            }
             Self::Flash(found) => (&found.left_out, None),
         };
         let bound = bound.map(|depth| {
@@ -127,8 +141,13 @@ impl FittedModel {
             )
         });
         let error = self.error_percent();
-        let far = (error >= BAD_FIT).then(|| format!("the fitted device itself is off by {error:.0} %"));
-        bound.into_iter().chain(trace::left_out_words(left_out, self.requests())).chain(far).collect()
+        let far =
+            (error >= BAD_FIT).then(|| format!("the fitted device itself is off by {error:.0} %"));
+        bound
+            .into_iter()
+            .chain(trace::left_out_words(left_out, self.requests()))
+            .chain(far)
+            .collect()
     }
 
     /// Returns the number of requests that it was fitted to.
@@ -154,7 +173,12 @@ impl FittedDevice {
     ///
     /// # Errors
     /// The trace cannot be read, or has too few requests.
-    pub fn to(path: &Path, dev: Option<&str>, kinds: Kinds, listener: &dyn Listener) -> Result<Self, Failure> {
+    pub fn to(
+        path: &Path,
+        dev: Option<&str>,
+        kinds: Kinds,
+        listener: &dyn Listener,
+    ) -> Result<Self, Failure> {
         let name = path.display().to_string();
         Ok(Self::from_found(&trace::read(path, dev, listener)?, kinds, (&name, listener)))
     }
@@ -172,19 +196,31 @@ impl FittedDevice {
         self.model.doubts()
     }
 
-    fn from_found(found: &ServedRequests, kinds: Kinds, (name, listener): (&str, &dyn Listener)) -> Self {
+    fn from_found(
+        found: &ServedRequests,
+        kinds: Kinds,
+        (name, listener): (&str, &dyn Listener),
+    ) -> Self {
         let requests: Vec<Served> = found.requests.iter().map(trace::served).collect();
         let only = |model| Self { model, other: None };
         let servers = || FittedModel::Servers(Box::new(Calibration::from_found(found, &requests)));
-        let flash =
-            |start| FittedModel::Flash(Box::new(Likeness::from_found(found, &requests, start, (name, listener))));
+        let flash = |start| {
+            FittedModel::Flash(Box::new(Likeness::from_found(
+                found,
+                &requests,
+                start,
+                (name, listener),
+            )))
+        };
         match kinds {
             Kinds::Servers => only(servers()),
             Kinds::Flash(starts) => only(flash(starts.nearest(&requests).0)),
             Kinds::All => {
                 let servers = servers();
-                let is_rotational =
-                    found.recorded.as_ref().is_some_and(|recorded| recorded.number("queue/rotational") == Some(1));
+                let is_rotational = found
+                    .recorded
+                    .as_ref()
+                    .is_some_and(|recorded| recorded.number("queue/rotational") == Some(1));
                 if matches!(&servers, FittedModel::Servers(found) if found.fit.is_queue) {
                     return only(servers);
                 }
@@ -194,7 +230,9 @@ impl FittedDevice {
                 }
                 let flash = flash(start);
                 let is_near = flash.error_percent()
-                    <= MAX_ERROR_OF_FITTED_FLASH.1.min(servers.error_percent() * MAX_ERROR_OF_FITTED_FLASH.0);
+                    <= MAX_ERROR_OF_FITTED_FLASH
+                        .1
+                        .min(servers.error_percent() * MAX_ERROR_OF_FITTED_FLASH.0);
                 let (model, other) = if is_near { (flash, servers) } else { (servers, flash) };
                 Self { model, other: Some(other) }
             }
@@ -204,7 +242,8 @@ impl FittedDevice {
     /// Returns the file for `--device @FILE`.
     pub fn profile(&self, name: &str) -> String {
         let [from, to] = self.known();
-        let known = [("known_from", from), ("known_to", to)].into_iter().filter(|(_, depth)| *depth > 0);
+        let known =
+            [("known_from", from), ("known_to", to)].into_iter().filter(|(_, depth)| *depth > 0);
         let known: String = known.map(|(key, depth)| format!("{key} = {depth}\n")).collect();
         let mut out = match &self.model {
             FittedModel::Servers(found) => trace::profile(name, found, &known),
@@ -230,7 +269,11 @@ impl FittedDevice {
             }
             if let FittedModel::Servers(found) = model {
                 let words = found.fit.ends.iter().map(end_words);
-                ends.extend(words.zip(found.ends()).map(|(words, rows)| End { words, base: SERVERS, rows }));
+                ends.extend(words.zip(found.ends()).map(|(words, rows)| End {
+                    words,
+                    base: SERVERS,
+                    rows,
+                }));
             }
         }
         ends
@@ -244,7 +287,10 @@ impl FittedDevice {
         let is_flash = matches!(self.model, FittedModel::Flash(_));
         is_flash && self.other.is_some()
             || self.other.as_ref().is_some_and(|other| {
-                other.error_percent() <= MAX_ERROR_OF_FITTED_FLASH.1.min(error.max(EXACT) * MAX_ERROR_OF_FITTED_FLASH.0)
+                other.error_percent()
+                    <= MAX_ERROR_OF_FITTED_FLASH
+                        .1
+                        .min(error.max(EXACT) * MAX_ERROR_OF_FITTED_FLASH.0)
             })
     }
 
@@ -287,8 +333,11 @@ impl FittedDevice {
         if ends.is_empty() {
             let mut out = String::new();
             let known = match &self.model {
-                FittedModel::Servers(found) if found.fit.may_have_more => not_known([0, found.fit.depth]),
-                _ => "no other device explains the trace that would serve another load otherwise".to_owned(),
+                FittedModel::Servers(found) if found.fit.may_have_more => {
+                    not_known([0, found.fit.depth])
+                }
+                _ => "no other device explains the trace that would serve another load otherwise"
+                    .to_owned(),
             };
             wrapped(&mut out, "", &format!("interval: {own}; {known}"));
             return out;
@@ -299,7 +348,10 @@ impl FittedDevice {
         wrapped(
             &mut out,
             "",
-            &format!("interval: {own}; the trace may be explained by {} as well; {not_known}", ends.join(", ")),
+            &format!(
+                "interval: {own}; the trace may be explained by {} as well; {not_known}",
+                ends.join(", ")
+            ),
         );
         out
     }

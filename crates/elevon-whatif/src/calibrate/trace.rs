@@ -27,13 +27,17 @@ const SIZE_UNIT: u64 = 1 << 20;
 const MAX_DEVICE_BYTES: u64 = 1 << 63;
 
 /// Reads what a device of a trace was asked for, and when.
-pub(super) fn read(path: &Path, dev: Option<&str>, listener: &dyn Listener) -> Result<ServedRequests, Failure> {
+pub(super) fn read(
+    path: &Path,
+    dev: Option<&str>,
+    listener: &dyn Listener,
+) -> Result<ServedRequests, Failure> {
     let trace = TraceInput::new(path, dev, listener)?;
     let found = trace.read(elevon_trace::served::read).map_err(|error| match error {
         ServedError::Trace(error) => trace.failure(error),
-        error @ (ServedError::TooFew { .. } | ServedError::Unissued { .. } | ServedError::Untimed(_)) => {
-            Failure::named(&trace.name, error)
-        }
+        error @ (ServedError::TooFew { .. }
+        | ServedError::Unissued { .. }
+        | ServedError::Untimed(_)) => Failure::named(&trace.name, error),
     })?;
     if let Some(partition) = found.partition {
         let disk = found.device;
@@ -113,7 +117,8 @@ pub(super) fn time(ns: f64) -> String {
 }
 
 /// Names of the kinds.
-const KINDS: ByKind<&str> = ["read", "write", "sequential read", "sequential write", "discard", "flush"];
+const KINDS: ByKind<&str> =
+    ["read", "write", "sequential read", "sequential write", "discard", "flush"];
 
 /// Explains how certain the number of servers is.
 fn servers_words(fit: &Fit) -> String {
@@ -136,7 +141,10 @@ fn rows(parameters: SlotsParameters, found: &Calibration) -> Vec<(&'static str, 
     let is_kept = |key| ALWAYS.contains(&key) || key == "hw_queues" && has_queues;
     let kept = pairs.filter(|(own, plain)| is_kept(own.key) || own.value != plain.value);
     let is_number = |value: &str| value.parse::<u64>().is_ok();
-    kept.map(|(own, _)| (own.key, if is_number(&own.value) { own.value } else { format!("{:?}", own.value) })).collect()
+    kept.map(|(own, _)| {
+        (own.key, if is_number(&own.value) { own.value } else { format!("{:?}", own.value) })
+    })
+    .collect()
 }
 
 /// Returns the file for `--device @FILE`.
@@ -153,14 +161,17 @@ pub(super) fn profile(name: &str, found: &Calibration, known: &str) -> String {
         let _ = writeln!(out, "{key} = {value}");
     }
     if let Some(recorded) = &found.recorded {
-        let limits = hardware::limits(recorded).into_iter().map(|(key, value)| format!("{key} = {value}\n"));
+        let limits =
+            hardware::limits(recorded).into_iter().map(|(key, value)| format!("{key} = {value}\n"));
         let _ = write!(out, "\n[limits]\n{}", limits.collect::<String>());
     } else if let Some(bytes) = found.split_at.filter(|bytes| bytes % 1024 == 0 && *bytes >= 4096) {
         let _ = writeln!(out, "\n[limits]\nmax_hw_sectors_kb = {}", bytes >> 10);
     }
     let fitted: Vec<String> = parameters
         .iter()
-        .filter(|(key, _)| !matches!(*key, "size" | "queue_depth" | "hw_queues" | "write_cache" | "traced_depth"))
+        .filter(|(key, _)| {
+            !matches!(*key, "size" | "queue_depth" | "hw_queues" | "write_cache" | "traced_depth")
+        })
         .map(|(key, _)| quoted(key))
         .collect();
     let _ = write!(
@@ -180,11 +191,18 @@ pub(super) fn profile(name: &str, found: &Calibration, known: &str) -> String {
 /// Returns the source of the parameters that were not fitted.
 fn source_of_the_rest(name: &str, found: &Calibration, parameters: &[(&str, String)]) -> String {
     let has_queues = parameters.iter().any(|(key, _)| *key == "hw_queues");
-    let (keys, basis, value) = if Hardware::from_recorded(found.recorded.as_ref()) == Hardware::default() {
-        let value = format!("the last sector used, and at most {} requests in the device", found.fit.depth);
+    let (keys, basis, value) = if Hardware::from_recorded(found.recorded.as_ref())
+        == Hardware::default()
+    {
+        let value =
+            format!("the last sector used, and at most {} requests in the device", found.fit.depth);
         ("\"size\", \"queue_depth\"", "estimated", value)
     } else {
-        let keys = if has_queues { "\"size\", \"hw_queues\", \"queue_depth\"" } else { "\"size\", \"queue_depth\"" };
+        let keys = if has_queues {
+            "\"size\", \"hw_queues\", \"queue_depth\""
+        } else {
+            "\"size\", \"queue_depth\""
+        };
         (keys, "stated", "the settings of the device when it was recorded".to_owned())
     };
     format!(
@@ -203,7 +221,13 @@ fn figures(out: &mut String, name: &str, row: &LatencyRow) {
     let us = |ns: f64| ns / 1e3;
     let _ = write!(out, "{name:<22} {:>9}", row.requests);
     for figure in [row.mean, row.p50, row.p99] {
-        let _ = write!(out, " {:>9.1} {:>9.1} {:>+6.1}", us(figure.measured), us(figure.model), figure.error_percent());
+        let _ = write!(
+            out,
+            " {:>9.1} {:>9.1} {:>+6.1}",
+            us(figure.measured),
+            us(figure.model),
+            figure.error_percent()
+        );
     }
     out.push('\n');
 }
@@ -239,7 +263,9 @@ pub(super) fn left_out_words(left_out: &LeftOut, fitted: u64) -> Option<String> 
     .collect();
     let all = unissued + failed + other;
     let percent = all as f64 / (all + fitted) as f64 * 100.0;
-    (all > 0).then(|| format!("left out of the fit: {} ({percent:.1} % of all requests)", parts.join(", ")))
+    (all > 0).then(|| {
+        format!("left out of the fit: {} ({percent:.1} % of all requests)", parts.join(", "))
+    })
 }
 
 /// Describes the model in sentences.
@@ -257,7 +283,8 @@ fn model_words(out: &mut String, found: &Calibration) {
     }
     if fit.has(Kind::Discard) {
         let time = time(model.held(Kind::Discard).latency);
-        let _ = writeln!(out, "a discard or a write of zeroes holds one for {time} whatever its size");
+        let _ =
+            writeln!(out, "a discard or a write of zeroes holds one for {time} whatever its size");
     }
     if let Some(words) = unseen(fit) {
         let _ = writeln!(out, "{words}");
@@ -277,7 +304,11 @@ fn model_words(out: &mut String, found: &Calibration) {
         );
     }
     if model.disorder > 0.0 {
-        let _ = writeln!(out, "{:.0} times in a hundred a server takes any that waits", model.disorder * 100.0);
+        let _ = writeln!(
+            out,
+            "{:.0} times in a hundred a server takes any that waits",
+            model.disorder * 100.0
+        );
     }
     for kind in kinds(found) {
         let (name, quantiles) = (KINDS[kind as usize], &model.spreads[kind as usize]);
@@ -294,15 +325,22 @@ fn model_words(out: &mut String, found: &Calibration) {
 }
 
 /// Shows latencies beside those of the model.
-pub(super) fn latency_table(out: &mut String, by_size: &[(Kind, u64, LatencyRow)], by_depth: &[(u64, LatencyRow)]) {
+pub(super) fn latency_table(
+    out: &mut String,
+    by_size: &[(Kind, u64, LatencyRow)],
+    by_depth: &[(u64, LatencyRow)],
+) {
     out.push_str("\nLatency from issue to completion in us: measured, model, error in %\n");
-    let _ = writeln!(out, "{:<22} {:>9} {:^26} {:^26} {:^26}", "", "requests", "mean", "p50", "p99");
+    let _ =
+        writeln!(out, "{:<22} {:>9} {:^26} {:^26} {:^26}", "", "requests", "mean", "p50", "p99");
     for (kind, bytes, row) in by_size {
-        let size = if kind.has_data() { quantity::text(*bytes, quantity::SIZES) } else { String::new() };
+        let size =
+            if kind.has_data() { quantity::text(*bytes, quantity::SIZES) } else { String::new() };
         figures(out, format!("{} {size}", KINDS[*kind as usize]).trim_end(), row);
     }
     for (depth, row) in by_depth {
-        let name = if *depth == 1 { "alone".to_owned() } else { format!("up to {depth} in device") };
+        let name =
+            if *depth == 1 { "alone".to_owned() } else { format!("up to {depth} in device") };
         figures(out, &name, row);
     }
 }
@@ -325,8 +363,12 @@ pub(super) fn text(name: &str, found: &Calibration) -> String {
     }
     latency_table(&mut out, &fit.by_size, &fit.by_depth);
     let near = |&&(servers, _): &&(u64, f64)| servers.abs_diff(fit.model.servers) <= 3;
-    let tried: Vec<String> =
-        fit.by_servers.iter().filter(near).map(|(servers, less)| format!("{servers}: {less:.3}")).collect();
+    let tried: Vec<String> = fit
+        .by_servers
+        .iter()
+        .filter(near)
+        .map(|(servers, less)| format!("{servers}: {less:.3}"))
+        .collect();
     let _ = writeln!(
         out,
         "\nHow much less likely a request's time is, by number of servers (logarithm): {}",
@@ -358,7 +400,10 @@ fn json_row(row: &LatencyRow, key: &str, value: Value) -> Value {
 }
 
 /// Returns latencies beside those of the model, by size and by depth.
-pub(super) fn json_tables(by_size: &[(Kind, u64, LatencyRow)], by_depth: &[(u64, LatencyRow)]) -> [Value; 2] {
+pub(super) fn json_tables(
+    by_size: &[(Kind, u64, LatencyRow)],
+    by_depth: &[(u64, LatencyRow)],
+) -> [Value; 2] {
     let by_size = by_size.iter().map(|(kind, bytes, of)| {
         let mut all = json_row(of, "bytes", (*bytes).into());
         all["direction"] = KINDS[*kind as usize].into();

@@ -22,7 +22,8 @@ pub(super) fn has_no_bound(evidence: &Evidence) -> bool {
 pub(super) fn ends(evidence: &Evidence) -> Vec<Explained> {
     let most = evidence.most;
     let no_bound = has_no_bound(evidence);
-    let deepest = if no_bound { most.saturating_mul(MAX_MORE_AT_ONCE).min(MAX_SERVERS) } else { most };
+    let deepest =
+        if no_bound { most.saturating_mul(MAX_MORE_AT_ONCE).min(MAX_SERVERS) } else { most };
     let by = |of: fn(&Explained) -> f64| {
         let sorted = |a: &&Explained, b: &&Explained| of(a).total_cmp(&of(b));
         [evidence.kept.iter().min_by(sorted), evidence.kept.iter().max_by(sorted)]
@@ -41,13 +42,16 @@ pub(super) fn ends(evidence: &Evidence) -> Vec<Explained> {
             ends.push(end);
         }
     }
-    ends.sort_by(|a, b| (a.shape.servers, a.alone).partial_cmp(&(b.shape.servers, b.alone)).expect("numbers"));
+    ends.sort_by(|a, b| {
+        (a.shape.servers, a.alone).partial_cmp(&(b.shape.servers, b.alone)).expect("numbers")
+    });
     ends
 }
 
 /// Returns the largest difference of the rates of two devices up to a depth, as a logarithm.
 fn difference(one: &Explained, other: &Explained, deepest: u64) -> f64 {
-    let depths = std::iter::successors(Some(1_u64), |depth| depth.checked_mul(2)).take_while(|&depth| depth < deepest);
+    let depths = std::iter::successors(Some(1_u64), |depth| depth.checked_mul(2))
+        .take_while(|&depth| depth < deepest);
     depths.chain([deepest]).map(|depth| off(one, other, depth)).fold(0.0, f64::max)
 }
 
@@ -64,7 +68,9 @@ const MIN_PART_AT_A_DEPTH: usize = 100;
 pub(super) fn met(depths: &[u64]) -> [u64; 2] {
     let mut sorted = depths.to_vec();
     sorted.sort_unstable();
-    let at = MIN_REQUESTS_AT_A_DEPTH.max(sorted.len() / MIN_PART_AT_A_DEPTH).min(sorted.len().saturating_sub(1));
+    let at = MIN_REQUESTS_AT_A_DEPTH
+        .max(sorted.len() / MIN_PART_AT_A_DEPTH)
+        .min(sorted.len().saturating_sub(1));
     [sorted.get(at), sorted.last()].map(|depth| depth.copied().unwrap_or(1))
 }
 

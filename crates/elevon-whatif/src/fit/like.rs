@@ -19,7 +19,10 @@ use elevon_core::op::Op;
 use elevon_core::units::{Instant, Sectors};
 
 use super::refine::Groups;
-use super::{Kind, LatencyRow, MAX_REQUESTS_FITTED, MAX_REQUESTS_OF_A_TRIAL, Served, by_depth, by_size, depths};
+use super::{
+    Kind, LatencyRow, MAX_REQUESTS_FITTED, MAX_REQUESTS_OF_A_TRIAL, Served, by_depth, by_size,
+    depths,
+};
 use elevon_sim::chance::{below, draw};
 use elevon_sim::device::closed_loop::command;
 use elevon_sim::device::flash::{Flash, FlashConfig, PARAMETERS};
@@ -164,7 +167,9 @@ pub(crate) fn fit_like(
     let fitted = if is_better { fitted } else { config.clone() };
     let [(latencies, time), (plain, _)] = [&fitted, config].map(|config| whole.run(config));
     Some(LikeFit {
-        changed: changed(config, &fitted).map(|row| (row.key, text(row, config), text(row, &fitted))).collect(),
+        changed: changed(config, &fitted)
+            .map(|row| (row.key, text(row, config), text(row, &fitted)))
+            .collect(),
         requests: (served.len() as u64, all),
         distribution_percent: percent(&latencies),
         profile_percent: percent(&plain),
@@ -181,10 +186,14 @@ pub(crate) fn fit_like(
 /// first requests. As it is, a profile may be farther from a drive of its own kind than one of
 /// another.
 /// Returns `None` if there is no profile.
-pub(crate) fn nearest(profiles: &[(&FlashConfig, &Description)], served: &[Served]) -> Option<(usize, f64)> {
+pub(crate) fn nearest(
+    profiles: &[(&FlashConfig, &Description)],
+    served: &[Served],
+) -> Option<(usize, f64)> {
     let far = |at: usize, effort: Effort| {
         let (config, described) = profiles[at];
-        let observed = Observed::from_served(&served[..looked_at(served).min(effort.requests)], described);
+        let observed =
+            Observed::from_served(&served[..looked_at(served).min(effort.requests)], described);
         let rows = fitted_rows(served);
         (at, evolve(&|config| observed.error(config), config, &rows, effort, &mut |_| {}).1)
     };
@@ -245,7 +254,10 @@ impl<'a> Observed<'a> {
         let groups = Groups::new(served, &depths, &whole);
         let triggers = triggers(served);
         let mut follow = vec![0_u32; served.len() + 1];
-        triggers.iter().filter_map(|trigger| trigger.after).for_each(|after| follow[after as usize + 1] += 1);
+        triggers
+            .iter()
+            .filter_map(|trigger| trigger.after)
+            .for_each(|after| follow[after as usize + 1] += 1);
         for n in 0..served.len() {
             follow[n + 1] += follow[n];
         }
@@ -260,7 +272,16 @@ impl<'a> Observed<'a> {
             size: Sectors::new(2 * SECTORS),
             ..described.clone()
         };
-        Self { depths, groups, triggers, follow, followers, time: last - served[0].issued, described, served }
+        Self {
+            depths,
+            groups,
+            triggers,
+            follow,
+            followers,
+            time: last - served[0].issued,
+            described,
+            served,
+        }
     }
 
     /// Returns the latency of each request on a device, and the time from the first issue to the
@@ -270,20 +291,27 @@ impl<'a> Observed<'a> {
         let config = FlashConfig { hw_queues: 1, queue_depth, at_once: 0, ..config.clone() };
         let mut device = Flash::new(config, self.described.clone(), SEED);
         let mut issues = BinaryHeap::new();
-        let first =
-            |(n, trigger): (usize, &Trigger)| trigger.after.is_none().then_some(Reverse((trigger.gap, n as u32)));
+        let first = |(n, trigger): (usize, &Trigger)| {
+            trigger.after.is_none().then_some(Reverse((trigger.gap, n as u32)))
+        };
         issues.extend(self.triggers.iter().enumerate().filter_map(first));
-        let (mut issued, mut latencies) = (vec![0_u64; self.served.len()], vec![0_u64; self.served.len()]);
+        let (mut issued, mut latencies) =
+            (vec![0_u64; self.served.len()], vec![0_u64; self.served.len()]);
         let mut last = 0;
         loop {
             let next_issue = issues.peek().map(|&Reverse((at, _))| at);
             let next_event = device.next_event().map(|at| at.get());
-            let Some(now) = next_issue.into_iter().chain(next_event).min() else { return (latencies, last) };
+            let Some(now) = next_issue.into_iter().chain(next_event).min() else {
+                return (latencies, last);
+            };
             while let Some(completion) = device.poll(Instant::new(now)) {
                 let n = completion.request.0 as usize;
                 (latencies[n], last) = (now - issued[n], now);
-                let followers = &self.followers[self.follow[n] as usize..self.follow[n + 1] as usize];
-                issues.extend(followers.iter().map(|&of| Reverse((now + self.triggers[of as usize].gap, of))));
+                let followers =
+                    &self.followers[self.follow[n] as usize..self.follow[n + 1] as usize];
+                issues.extend(
+                    followers.iter().map(|&of| Reverse((now + self.triggers[of as usize].gap, of))),
+                );
             }
             while let Some(&Reverse((at, n))) = issues.peek()
                 && at <= now
@@ -297,8 +325,10 @@ impl<'a> Observed<'a> {
                     Kind::Read | Kind::SequentialRead => Op::Read,
                     Kind::Write | Kind::SequentialWrite => Op::Write,
                 };
-                device
-                    .submit(Instant::new(now), &command(n, op, one.sector % SECTORS, one.bytes.min(MAX_REQUEST_BYTES)));
+                device.submit(
+                    Instant::new(now),
+                    &command(n, op, one.sector % SECTORS, one.bytes.min(MAX_REQUEST_BYTES)),
+                );
             }
         }
     }
@@ -312,13 +342,16 @@ impl<'a> Observed<'a> {
 
 /// Returns when each request is issued: after the last completion before it.
 fn triggers(served: &[Served]) -> Vec<Trigger> {
-    let mut ends: Vec<(u64, u32)> = served.iter().enumerate().map(|(n, one)| (one.completed, n as u32)).collect();
+    let mut ends: Vec<(u64, u32)> =
+        served.iter().enumerate().map(|(n, one)| (one.completed, n as u32)).collect();
     ends.sort_unstable();
     let trigger = |(n, one): (usize, &Served)| {
         let before = ends.partition_point(|&(end, _)| end <= one.issued);
         // One that took no time may have completed when it was issued.
         match ends[..before].iter().rev().find(|&&(_, of)| (of as usize) < n) {
-            Some(&(end, of)) => Trigger { after: Some(of), gap: (one.issued - end).min(LONGEST_GAP) },
+            Some(&(end, of)) => {
+                Trigger { after: Some(of), gap: (one.issued - end).min(LONGEST_GAP) }
+            }
             None => Trigger { after: None, gap: (one.issued - served[0].issued).min(LONGEST_GAP) },
         }
     };
@@ -359,17 +392,27 @@ fn search(
             (observed.error(&other), other)
         });
         match without.min_by(|a, b| a.0.total_cmp(&b.0)) {
-            Some((of_other, other)) if of_other * MAX_ERROR_FACTOR < error => (best, error) = (other, of_other),
+            Some((of_other, other)) if of_other * MAX_ERROR_FACTOR < error => {
+                (best, error) = (other, of_other)
+            }
             _ => return best,
         }
     }
 }
 
 /// Returns the sum of the logarithms of the factors between parameters and those of the profile.
-fn farness(config: &FlashConfig, profile: &FlashConfig, rows: &[&'static Parameter<FlashConfig>]) -> f64 {
+fn farness(
+    config: &FlashConfig,
+    profile: &FlashConfig,
+    rows: &[&'static Parameter<FlashConfig>],
+) -> f64 {
     let far = |row: &&'static Parameter<FlashConfig>| {
         let [own, of] = [config, profile].map(|config| (row.get)(config) as f64);
-        if of > 0.0 { libm::log(own.max(1.0) / of).abs() } else { libm::log1p(own / seed_of(row.unit).max(1) as f64) }
+        if of > 0.0 {
+            libm::log(own.max(1.0) / of).abs()
+        } else {
+            libm::log1p(own / seed_of(row.unit).max(1) as f64)
+        }
     };
     rows.iter().map(far).sum()
 }
@@ -403,9 +446,13 @@ fn evolve(
     for n in 0..members {
         // The first is the profile itself.
         let wide = if n == 0 { 0.0 } else { WIDEST };
-        all.push(member(rows.iter().map(|_| (random(2001) as f64 / 1000.0 - 1.0) * wide).collect()));
+        all.push(member(
+            rows.iter().map(|_| (random(2001) as f64 / 1000.0 - 1.0) * wide).collect(),
+        ));
     }
-    let best_of = |all: &[Member]| (0..all.len()).min_by(|&a, &b| all[a].error.total_cmp(&all[b].error)).unwrap_or(0);
+    let best_of = |all: &[Member]| {
+        (0..all.len()).min_by(|&a, &b| all[a].error.total_cmp(&all[b].error)).unwrap_or(0)
+    };
     for generation in 0..generations {
         on_trial(generation * 100 / generations);
         for n in 0..members {
@@ -415,7 +462,9 @@ fn evolve(
                 let [own, best, a, b] = [n, best, a, b].map(|member| all[member].factors[row]);
                 (own + far * (best - own) + far * (a - b)).clamp(-FARTHEST, FARTHEST)
             };
-            let taken = |row: usize, chance: u64| if chance < CROSSED { at(row) } else { all[n].factors[row] };
+            let taken = |row: usize, chance: u64| {
+                if chance < CROSSED { at(row) } else { all[n].factors[row] }
+            };
             let other = member((0..rows.len()).map(|row| taken(row, random(100))).collect());
             if other.error < all[n].error {
                 all[n] = other;
@@ -427,7 +476,11 @@ fn evolve(
 }
 
 /// Returns the profile with parameters changed by factors.
-fn with(profile: &FlashConfig, rows: &[&'static Parameter<FlashConfig>], factors: &[f64]) -> FlashConfig {
+fn with(
+    profile: &FlashConfig,
+    rows: &[&'static Parameter<FlashConfig>],
+    factors: &[f64],
+) -> FlashConfig {
     let mut config = profile.clone();
     for (row, &factor) in rows.iter().zip(factors) {
         let value = match (row.get)(profile) {
@@ -477,7 +530,11 @@ fn both(rows: &[&'static Parameter<FlashConfig>]) -> Vec<&'static Parameter<Flas
 }
 
 /// Returns a configuration with parameters multiplied by a factor, within their ranges.
-fn scaled(config: &FlashConfig, rows: &[&'static Parameter<FlashConfig>], factor: f64) -> FlashConfig {
+fn scaled(
+    config: &FlashConfig,
+    rows: &[&'static Parameter<FlashConfig>],
+    factor: f64,
+) -> FlashConfig {
     let mut other = config.clone();
     for row in rows {
         let (low, high) = row.range;
@@ -486,7 +543,11 @@ fn scaled(config: &FlashConfig, rows: &[&'static Parameter<FlashConfig>], factor
             value => {
                 let by = (value as f64 * factor).round() as u64;
                 // A small number moves by one at least.
-                if by == value { if factor > 1.0 { value + 1 } else { value.saturating_sub(1) } } else { by }
+                if by == value {
+                    if factor > 1.0 { value + 1 } else { value.saturating_sub(1) }
+                } else {
+                    by
+                }
             }
         };
         (row.set)(&mut other, rounded(value, row.unit).clamp(low, high));

@@ -43,8 +43,14 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, each at its own index.
-    pub const ALL: ByKind<Self> =
-        [Self::Read, Self::Write, Self::SequentialRead, Self::SequentialWrite, Self::Discard, Self::Flush];
+    pub const ALL: ByKind<Self> = [
+        Self::Read,
+        Self::Write,
+        Self::SequentialRead,
+        Self::SequentialWrite,
+        Self::Discard,
+        Self::Flush,
+    ];
 
     /// Returns true if requests of this kind move data.
     pub const fn has_data(self) -> bool {
@@ -126,7 +132,15 @@ pub struct Model {
 impl Model {
     pub(super) fn from_servers(servers: u64, costs: ByKind<Cost>) -> Self {
         let spreads = [Quantiles::EVEN; 6];
-        Self { servers, costs, base: 0.0, hand_over: 0.0, disorder: 0.0, flush_waits: true, spreads }
+        Self {
+            servers,
+            costs,
+            base: 0.0,
+            hand_over: 0.0,
+            disorder: 0.0,
+            flush_waits: true,
+            spreads,
+        }
     }
 
     /// Returns the time for which a request of a kind occupies a server. For a flush that occupies
@@ -142,13 +156,15 @@ impl Model {
     /// Returns true if requests of this kind take another time than those of the kind that it would
     /// have without its place.
     pub fn is_by_place(&self, kind: Kind) -> bool {
-        let [own, other] = [kind, kind.other()].map(|kind| (self.costs[kind as usize], self.spreads[kind as usize]));
+        let [own, other] = [kind, kind.other()]
+            .map(|kind| (self.costs[kind as usize], self.spreads[kind as usize]));
         matches!(kind, Kind::SequentialRead | Kind::SequentialWrite) && own != other
     }
 
     /// Returns the maximum of [`Model::base`].
     pub(super) fn base_limit(&self) -> f64 {
-        let waiting = if self.flush_waits { &self.costs[..] } else { &self.costs[..Kind::Flush as usize] };
+        let waiting =
+            if self.flush_waits { &self.costs[..] } else { &self.costs[..Kind::Flush as usize] };
         let least = waiting.iter().map(|cost| cost.latency).fold(f64::INFINITY, f64::min);
         (least - 1.0).max(0.0)
     }
@@ -175,12 +191,16 @@ impl Model {
             let rate = Bytes::new(cost.bandwidth() / 1000 * 1000);
             if cost.per_byte > 0.0 { rate.clamp(SLOWEST, FASTEST) } else { FASTEST }
         };
-        let [read, write, seq_read, seq_write, discard, flush] = Kind::ALL.map(|kind| self.held(kind));
+        let [read, write, seq_read, seq_write, discard, flush] =
+            Kind::ALL.map(|kind| self.held(kind));
         let [spread, writes, seq_reads, seq_writes, discards, flushes] = self.spreads;
-        let [has_writes, has_discards, has_flushes] = [Kind::Write, Kind::Discard, Kind::Flush].map(has);
-        let unless = |own: Quantiles, other: Quantiles| if own == other { Quantiles::UNSET } else { own };
-        let [seq_read, seq_write] = [(seq_read, read), (seq_write, write)]
-            .map(|(own, other)| if own == other { (Nanos::ZERO, Bytes::ZERO) } else { (time(own.latency), rate(own)) });
+        let [has_writes, has_discards, has_flushes] =
+            [Kind::Write, Kind::Discard, Kind::Flush].map(has);
+        let unless =
+            |own: Quantiles, other: Quantiles| if own == other { Quantiles::UNSET } else { own };
+        let [seq_read, seq_write] = [(seq_read, read), (seq_write, write)].map(|(own, other)| {
+            if own == other { (Nanos::ZERO, Bytes::ZERO) } else { (time(own.latency), rate(own)) }
+        });
         SlotsParameters {
             slots: self.servers as u32,
             latency: time(read.latency),
@@ -257,8 +277,16 @@ impl Model {
 
     /// Fills servers with the requests in the device. Behind a FIFO those that were issued first
     /// are in service, otherwise those that complete first; the rest wait.
-    fn enter(&self, servers: &mut Servers<u32>, served: &[Served], before: &[usize], now: u64, service: &Service) {
-        let mut inside: Vec<usize> = before.iter().copied().filter(|&at| self.waits(&served[at])).collect();
+    fn enter(
+        &self,
+        servers: &mut Servers<u32>,
+        served: &[Served],
+        before: &[usize],
+        now: u64,
+        service: &Service,
+    ) {
+        let mut inside: Vec<usize> =
+            before.iter().copied().filter(|&at| self.waits(&served[at])).collect();
         if self.hand_over > 0.0 || self.disorder > 0.0 {
             inside.sort_by_key(|&at| (served[at].completed, at));
         }

@@ -128,7 +128,11 @@ pub(super) fn evidence(served: &[Served]) -> Evidence {
         let from = all.len();
         for &flush_waits in flush_waits {
             for base in BASES {
-                all.push(explain(&stretches, &units, Shape { servers, base: base * longest, flush_waits }));
+                all.push(explain(
+                    &stretches,
+                    &units,
+                    Shape { servers, base: base * longest, flush_waits },
+                ));
             }
         }
         all[from..].iter().map(|one| one.score).fold(f64::NEG_INFINITY, f64::max)
@@ -150,7 +154,8 @@ pub(super) fn evidence(served: &[Served]) -> Evidence {
     }
     by_servers.sort_by_key(|one| one.0);
     let best = all.iter().map(|one| one.score).fold(f64::NEG_INFINITY, f64::max);
-    let nearest = all.iter().max_by(|a, b| a.score.total_cmp(&b.score)).map_or(1, |one| one.shape.servers);
+    let nearest =
+        all.iter().max_by(|a, b| a.score.total_cmp(&b.score)).map_or(1, |one| one.shape.servers);
     let is_near = |one: &&Explained| {
         let is_beside = one.shape.servers.abs_diff(nearest) <= 1.max(nearest / BESIDE);
         let worse = best - one.score;
@@ -160,12 +165,17 @@ pub(super) fn evidence(served: &[Served]) -> Evidence {
     let servers = [near().min().unwrap_or(1), near().max().unwrap_or(1)];
     all.retain(|one| one.score >= best - KEPT);
     let simple = |one: &&Explained| (one.shape.servers, one.shape.base as u64);
-    let best = *all.iter().filter(|one| one.score >= best - AS_GOOD).min_by_key(simple).expect("one is tried");
+    let best = *all
+        .iter()
+        .filter(|one| one.score >= best - AS_GOOD)
+        .min_by_key(simple)
+        .expect("one is tried");
     let is_ordered = is_ordered(&stretches, best.shape);
     let none_waits = by_servers.last().map_or(best.score, |last| last.1);
     let is_queue = is_ordered && best.score - none_waits >= QUEUE * served.len() as f64;
     let per_request = |score: f64| (best.score - score) / served.len() as f64;
-    let by_servers = by_servers.into_iter().map(|(servers, score)| (servers, per_request(score))).collect();
+    let by_servers =
+        by_servers.into_iter().map(|(servers, score)| (servers, per_request(score))).collect();
     Evidence { best, is_ordered, is_queue, kept: all, servers, by_servers, most }
 }
 
@@ -183,7 +193,8 @@ pub(super) fn numbers(most: u64) -> impl Iterator<Item = u64> {
 /// Returns the latency that all but a few requests have at least, except flushes: these may take no
 /// time.
 fn shortest(served: &[Served]) -> f64 {
-    let mut all: Vec<u64> = served.iter().filter(|one| one.kind.has_data()).map(Served::latency).collect();
+    let mut all: Vec<u64> =
+        served.iter().filter(|one| one.kind.has_data()).map(Served::latency).collect();
     let at = all.len() * SHORTEST_PERMILLE / 1000;
     if all.is_empty() { 0.0 } else { *all.select_nth_unstable(at).1 as f64 }
 }
@@ -205,9 +216,14 @@ fn units(served: &[Served]) -> ByKind<Unit> {
     }
     let finest = (busy / served.len().max(1) as f64 * FINEST).max(TICK);
     Kind::ALL.map(|kind| {
-        let mut all: Vec<u64> = served.iter().filter(|one| one.kind == kind).map(Served::latency).collect();
+        let mut all: Vec<u64> =
+            served.iter().filter(|one| one.kind == kind).map(Served::latency).collect();
         let middle = all.len() / 2;
-        let latency = if all.is_empty() { TICK } else { (*all.select_nth_unstable(middle).1 as f64).max(TICK) };
+        let latency = if all.is_empty() {
+            TICK
+        } else {
+            (*all.select_nth_unstable(middle).1 as f64).max(TICK)
+        };
         Unit { latency, finest }
     })
 }
@@ -227,7 +243,8 @@ fn stretches(served: &[Served]) -> Vec<Stretch<'_>> {
     let stretch = |n: usize| {
         let from = from(n);
         let now = served[from].issued;
-        let mut before: Vec<Served> = served[..from].iter().filter(|one| one.completed > now).copied().collect();
+        let mut before: Vec<Served> =
+            served[..from].iter().filter(|one| one.completed > now).copied().collect();
         before.sort_unstable_by_key(|one| one.completed);
         Stretch { before, served: &served[from..from + length] }
     };
@@ -367,7 +384,8 @@ impl Scale {
         let mut sums: ByKind<(f64, f64)> = Default::default();
         for one in all() {
             let sum = &mut sums[one.kind as usize];
-            *sum = (sum.0 + libm::log(costs[one.kind as usize].of(one.bytes).max(TICK)), sum.1 + 1.0);
+            *sum =
+                (sum.0 + libm::log(costs[one.kind as usize].of(one.bytes).max(TICK)), sum.1 + 1.0);
         }
         Self { costs, means: sums.map(|(sum, count)| libm::exp(sum / f64::max(count, 1.0))) }
     }
@@ -397,7 +415,9 @@ fn explain(stretches: &[Stretch<'_>], units: &ByKind<Unit>, shape: Shape) -> Exp
         times.iter().for_each(|&time| histogram.add(time));
         histogram.likelihood(times)
     };
-    let score = times.iter().zip(units).filter(|(times, _)| !times.is_empty()).map(of_kind).sum::<f64>() + factors;
+    let score =
+        times.iter().zip(units).filter(|(times, _)| !times.is_empty()).map(of_kind).sum::<f64>()
+            + factors;
     let held = sum / held.len().max(1) as f64;
     Explained { shape, score, held, alone: held + shape.base, costs: scale.costs }
 }

@@ -32,7 +32,8 @@ pub(super) fn by_place(served: &[Served]) -> Option<Vec<Served>> {
         })
         .collect();
     let depths = depths(served, false);
-    let is_told = [Kind::Read, Kind::Write].map(|direction| matters(served, &kinds, &depths, direction));
+    let is_told =
+        [Kind::Read, Kind::Write].map(|direction| matters(served, &kinds, &depths, direction));
     if is_told == [false; 2] {
         return None;
     }
@@ -53,7 +54,8 @@ fn matters(served: &[Served], kinds: &[Kind], depths: &[u64], direction: Kind) -
     for ((one, &kind), &depth) in served.iter().zip(kinds).zip(depths).filter(of_direction) {
         let is_sequential = usize::from(kind != direction);
         counts[is_sequential] += 1;
-        groups.entry((one.bytes, depth.next_power_of_two())).or_default()[is_sequential].push(one.latency());
+        groups.entry((one.bytes, depth.next_power_of_two())).or_default()[is_sequential]
+            .push(one.latency());
     }
     if counts.iter().any(|&count| count < FEWEST_OF_ALL) {
         return false;
@@ -81,9 +83,19 @@ mod tests {
     /// Writes of a log and writes elsewhere in turn, each alone in the device.
     fn served(sequential: u64, elsewhere: u64) -> Vec<Served> {
         let one = |n: u64| {
-            let (sector, took) = if n.is_multiple_of(2) { (n * 4, sequential) } else { ((n * 7919) << 10, elsewhere) };
+            let (sector, took) = if n.is_multiple_of(2) {
+                (n * 4, sequential)
+            } else {
+                ((n * 7919) << 10, elsewhere)
+            };
             let issued = n * 1_000_000;
-            Served { issued, completed: issued + took + n % 7, sector, bytes: 4096, kind: Kind::Write }
+            Served {
+                issued,
+                completed: issued + took + n % 7,
+                sector,
+                bytes: 4096,
+                kind: Kind::Write,
+            }
         };
         (0..400).map(one).collect()
     }

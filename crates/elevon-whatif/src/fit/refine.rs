@@ -70,7 +70,8 @@ impl Groups {
         let mut groups: BTreeMap<(Kind, u64, u64), Vec<u32>> = BTreeMap::new();
         for (n, at) in chosen().enumerate() {
             let Served { kind, bytes, .. } = served[at];
-            let class = if sizes[&(kind, bytes)] < OWN_GROUP { power_above(bytes) + 1 } else { bytes };
+            let class =
+                if sizes[&(kind, bytes)] < OWN_GROUP { power_above(bytes) + 1 } else { bytes };
             groups.entry((kind, class, depths[at].next_power_of_two())).or_default().push(n as u32);
         }
         let latency: Vec<u64> = chosen().map(|at| served[at].latency()).collect();
@@ -179,7 +180,8 @@ impl Refine<'_> {
         let unit = self.mean_held(&first);
         let all = order::numbers(self.most).flat_map(|servers| {
             [(0.0, 0.0), (0.3, 0.0), (0.0, 0.03)].map(|(disorder, hand_over)| {
-                let model = Model { servers, base: 0.0, disorder, hand_over: hand_over * unit, ..first };
+                let model =
+                    Model { servers, base: 0.0, disorder, hand_over: hand_over * unit, ..first };
                 (self.error(&self.anchored(&model)), servers)
             })
         });
@@ -196,8 +198,12 @@ impl Refine<'_> {
         let unit = self.mean_held(&best);
         let starts = [(0.0, 0.02), (0.03, 0.02), (0.03, 0.05)];
         let handed = starts.map(|(base, hand_over)| {
-            let start = Model { base: plain.base + base * unit, hand_over: hand_over * unit, ..plain };
-            self.run(start, &[Figure::HandOver, Figure::Base, Figure::BaseAndHandOver, Figure::Servers])
+            let start =
+                Model { base: plain.base + base * unit, hand_over: hand_over * unit, ..plain };
+            self.run(
+                start,
+                &[Figure::HandOver, Figure::Base, Figure::BaseAndHandOver, Figure::Servers],
+            )
         });
         let disordered = self.run(best, &[Figure::Disorder, Figure::Base, Figure::Servers]);
         for other in handed.into_iter().chain([disordered]) {
@@ -260,11 +266,13 @@ impl Refine<'_> {
         let mut other = *model;
         match figure {
             Figure::Servers => {
-                let servers = if step > 0.0 { model.servers + 1 } else { model.servers.saturating_sub(1) };
+                let servers =
+                    if step > 0.0 { model.servers + 1 } else { model.servers.saturating_sub(1) };
                 other.servers = servers.clamp(1, self.most);
             }
             Figure::BaseAndHandOver => {
-                let by = (step * unit).clamp(-model.base.min(model.hand_over), model.base_limit() - model.base);
+                let by = (step * unit)
+                    .clamp(-model.base.min(model.hand_over), model.base_limit() - model.base);
                 (other.base, other.hand_over) = (model.base + by, model.hand_over + by);
             }
             Figure::Base => {
@@ -302,19 +310,24 @@ fn spreads(model: &Model, samples: ByKind<Samples>) -> ByKind<Quantiles> {
         }
         let held = model.held(kind);
         let base = if kind == Kind::Flush && !model.flush_waits { 0.0 } else { model.base };
-        let share =
-            |(bytes, time): (u64, f64)| ((time - base).max(0.0) / held.of(bytes).max(1.0)).min(MAX_SPREAD_FACTOR);
+        let share = |(bytes, time): (u64, f64)| {
+            ((time - base).max(0.0) / held.of(bytes).max(1.0)).min(MAX_SPREAD_FACTOR)
+        };
         let mut shares: Vec<f64> = samples.into_iter().map(share).collect();
         shares.sort_unstable_by(f64::total_cmp);
         let last = (shares.len() - 1) as f64;
         // To a tenth of a percent.
-        let at = |place: u32| (shares[(f64::from(place) / 1e6 * last).round() as usize] * 1e3).round() as u32 * 1000;
+        let at = |place: u32| {
+            (shares[(f64::from(place) / 1e6 * last).round() as usize] * 1e3).round() as u32 * 1000
+        };
         Some(Quantiles::of(PLACES.map(at)))
     });
     let any = found[0].or(found[1]).unwrap_or(Quantiles::EVEN);
     Kind::ALL.map(|kind| {
         match kind {
-            Kind::SequentialRead | Kind::SequentialWrite => found[kind as usize].or(found[kind.other() as usize]),
+            Kind::SequentialRead | Kind::SequentialWrite => {
+                found[kind as usize].or(found[kind.other() as usize])
+            }
             _ => found[kind as usize],
         }
         .unwrap_or(any)

@@ -35,11 +35,17 @@ fn served_with(text: &str, phases: &[(usize, usize)], has_discards: bool) -> Vec
                         (Kind::Write, Op::Write, 16384),
                         (Kind::Write, Op::Write, 1 << 17),
                     ][random.below(4) as usize];
-                    let (kind, op, bytes) =
-                        if random.below(16) == 0 { (Kind::Flush, Op::Flush, 0) } else { (kind, op, bytes) };
+                    let (kind, op, bytes) = if random.below(16) == 0 {
+                        (Kind::Flush, Op::Flush, 0)
+                    } else {
+                        (kind, op, bytes)
+                    };
                     let is_discard = has_discards && random.below(4) == 0;
-                    let (kind, op, bytes) =
-                        if is_discard { (Kind::Discard, Op::Discard, 0) } else { (kind, op, bytes) };
+                    let (kind, op, bytes) = if is_discard {
+                        (Kind::Discard, Op::Discard, 0)
+                    } else {
+                        (kind, op, bytes)
+                    };
                     let id = issues.len() as u32;
                     issues.push(Served { issued: now, completed: now, sector: 0, bytes, kind });
                     device.submit(Instant::new(now), &command(id, op, 0, bytes));
@@ -82,10 +88,16 @@ fn a_fifo_of_constant_times_is_found() {
         assert_eq!(fit.model.servers, servers, "{fit:?}");
         for (kind, latency, per_byte) in [(Kind::Read, 400e3, 2.0), (Kind::Write, 700e3, 1.0)] {
             let held = fit.model.held(kind);
-            assert!((held.latency / (latency * servers as f64) - 1.0).abs() < 0.03, "{servers}: {fit:?}");
+            assert!(
+                (held.latency / (latency * servers as f64) - 1.0).abs() < 0.03,
+                "{servers}: {fit:?}"
+            );
             assert!((held.per_byte / per_byte - 1.0).abs() < 0.1, "{servers}: {fit:?}");
         }
-        assert!(fit.model.flush_waits && fit.model.hand_over < 5e3 && fit.model.disorder < 0.05, "{servers}: {fit:?}");
+        assert!(
+            fit.model.flush_waits && fit.model.hand_over < 5e3 && fit.model.disorder < 0.05,
+            "{servers}: {fit:?}"
+        );
         assert!(fit.each_percent < 2.0 && fit.distribution_percent < 2.0, "{servers}: {fit:?}");
     }
 }
@@ -98,19 +110,29 @@ fn a_flush_that_waits_for_no_server_has_its_own_time() {
     let text = "slots=1,latency=30us,bandwidth=500MB/s,flush_latency=2ms,flush_waits=0";
     let served = served(text, &[(2, 500), (8, 500)]);
     let model = fit(&served).expect("there are reads").model;
-    assert!(!model.flush_waits && (model.held(Kind::Flush).latency / 2e6 - 1.0).abs() < 0.01, "{model:?}");
+    assert!(
+        !model.flush_waits && (model.held(Kind::Flush).latency / 2e6 - 1.0).abs() < 0.01,
+        "{model:?}"
+    );
 }
 
 #[test]
 fn hand_over_is_found() {
-    let fit =
-        found(&format!("{BASE},base_latency=100us,hand_over=60us,spread_p10=99%,spread_p90=102%,spread_max=104%"));
+    let fit = found(&format!(
+        "{BASE},base_latency=100us,hand_over=60us,spread_p10=99%,spread_p90=102%,spread_max=104%"
+    ));
     let model = &fit.model;
     assert!(model.servers == 6 && !model.flush_waits && model.disorder == 0.0, "{fit:?}");
     assert!((30e3..100e3).contains(&model.hand_over), "{fit:?}");
-    assert!(fit.distribution_percent < 6.0 && fit.distribution_percent < fit.fifo_percent / 2.0, "{fit:?}");
+    assert!(
+        fit.distribution_percent < 6.0 && fit.distribution_percent < fit.fifo_percent / 2.0,
+        "{fit:?}"
+    );
     for (_, row) in fit.by_depth.iter().filter(|(_, row)| row.requests > 500) {
-        assert!(row.p50.error_percent().abs() < 10.0 && row.p99.error_percent().abs() < 15.0, "{fit:?}");
+        assert!(
+            row.p50.error_percent().abs() < 10.0 && row.p99.error_percent().abs() < 15.0,
+            "{fit:?}"
+        );
     }
 }
 
@@ -127,7 +149,10 @@ fn discards_are_found() {
     assert!(fit.distribution_percent < 2.0, "{fit:?}");
     let reads: Vec<Served> = served.into_iter().filter(|one| one.kind == Kind::Read).collect();
     let parameters = super::fit(&reads).expect("there are reads").parameters();
-    assert!(parameters.write_latency.is_zero() && parameters.discard_latency.is_zero(), "{parameters:?}");
+    assert!(
+        parameters.write_latency.is_zero() && parameters.discard_latency.is_zero(),
+        "{parameters:?}"
+    );
 }
 
 #[test]
@@ -146,7 +171,10 @@ fn a_spread_is_found() {
     assert!(near(reads.p10, 90) && near(reads.p50, 100) && near(reads.p90, 150), "{fit:?}");
     assert!((2_500_000..5_500_000).contains(&reads.p99), "{fit:?}");
     assert!(writes.p50 > 900_000 && writes.p90 > 1_300_000, "{fit:?}");
-    assert!(fit.distribution_percent < 8.0 && fit.distribution_percent < fit.fifo_percent, "{fit:?}");
+    assert!(
+        fit.distribution_percent < 8.0 && fit.distribution_percent < fit.fifo_percent,
+        "{fit:?}"
+    );
 }
 
 /// Writes of a log beside writes elsewhere, which take five times as long: both times are found,
@@ -169,7 +197,9 @@ fn sequential_writes_are_found() {
         log += if place == 2 { bytes / 512 } else { 0 };
         device.submit(Instant::new(issued), &command(id, op, sector, bytes));
         all.push(Served { issued, completed: 0, sector, bytes, kind });
-        while let Some(at) = device.next_event().filter(|at| id == 3999 || at.get() < issued + 300_000) {
+        while let Some(at) =
+            device.next_event().filter(|at| id == 3999 || at.get() < issued + 300_000)
+        {
             let done = device.poll(at).expect("it is due").request.0;
             all[done as usize].completed = at.get();
         }
@@ -177,7 +207,10 @@ fn sequential_writes_are_found() {
     let parameters = fit(&all).expect("there are reads").parameters();
     let us = |time: elevon_core::units::Nanos| time.get() / 1000;
     let held = [parameters.latency, parameters.write_latency, parameters.seq_write_latency].map(us);
-    assert!(held.iter().zip([100, 500, 100]).all(|(own, known)| own.abs_diff(known) < 12), "{parameters:?}");
+    assert!(
+        held.iter().zip([100, 500, 100]).all(|(own, known)| own.abs_diff(known) < 12),
+        "{parameters:?}"
+    );
     assert!(parameters.seq_latency.is_zero(), "reads have one place: {parameters:?}");
 }
 
@@ -189,7 +222,10 @@ fn what_is_fitted_is_what_the_device_does() {
     let again = parameters.clone();
     assert_eq!(SlotsParameters { size: parameters.size, ..again }, parameters);
     let known = SlotsParameters::parse(&text).expect("parameters");
-    assert_eq!((parameters.slots, parameters.flush_waits, parameters.write_cache), (6, false, true));
+    assert_eq!(
+        (parameters.slots, parameters.flush_waits, parameters.write_cache),
+        (6, false, true)
+    );
     let near = |own: u64, known: u64| own.abs_diff(known) * 25 < known;
     let sum = |of: &SlotsParameters| of.latency.get() + of.base_latency.get();
     assert!(near(sum(&parameters), sum(&known)), "{parameters:?}");
@@ -208,7 +244,10 @@ fn one_size_has_no_bandwidth_of_its_own() {
     let fit = fit(&(0..50).map(one).collect::<Vec<_>>()).expect("there are writes");
     assert_eq!((fit.model.servers, fit.by_servers.len()), (1, 1));
     assert!((fit.model.held(Kind::Write).of(4096) - 1e6).abs() < 1.0, "{fit:?}");
-    assert!((fit.model.held(Kind::Read).of(4096) - 1e6).abs() < 1.0, "a direction without requests has the other's");
+    assert!(
+        (fit.model.held(Kind::Read).of(4096) - 1e6).abs() < 1.0,
+        "a direction without requests has the other's"
+    );
     assert_eq!(fit.each_percent, 0.0);
 }
 

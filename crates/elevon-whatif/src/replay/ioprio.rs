@@ -19,12 +19,15 @@ const EXPECTED: &str = "PROCESS=idle, PROCESS=be:0 to PROCESS=be:7, or PROCESS=r
 
 /// Returns the priorities that these texts give processes, by process. Of several for one process
 /// the last one holds.
-pub(crate) fn prios(workload: &Workload, texts: &[String]) -> Result<BTreeMap<usize, IoPrio>, Failure> {
+pub(crate) fn prios(
+    workload: &Workload,
+    texts: &[String],
+) -> Result<BTreeMap<usize, IoPrio>, Failure> {
     let mut all = BTreeMap::new();
     for text in texts {
         let option = format!("--ioprio {text}");
-        let (process, prio) =
-            parsed(text).ok_or_else(|| Failure::named(option.as_str(), ValueError::expected(EXPECTED)))?;
+        let (process, prio) = parsed(text)
+            .ok_or_else(|| Failure::named(option.as_str(), ValueError::expected(EXPECTED)))?;
         all.extend(select::processes(workload, &option, process)?.into_iter().map(|at| (at, prio)));
     }
     Ok(all)
@@ -75,7 +78,8 @@ pub(super) fn in_vain(
     let is_level_read = scheduler.reads.contains(&Reads::Priority);
     let had = |at: usize| {
         let ios = workload.processes[at].ios.iter();
-        ios.map(|io| io.prio.unwrap_or(IoPrio::NONE).class().effective()).collect::<BTreeSet<PrioClass>>()
+        ios.map(|io| io.prio.unwrap_or(IoPrio::NONE).class().effective())
+            .collect::<BTreeSet<PrioClass>>()
     };
     let is_same = |(&at, prio): (&usize, &IoPrio)| had(at).iter().eq([&prio.class().effective()]);
     if !is_level_read && prios.iter().all(is_same) {
@@ -88,15 +92,19 @@ pub(super) fn in_vain(
     scheduler.divides_as?;
     let prio_of = |at: usize| prios.get(&at).copied().unwrap_or(specs[at].priority.ioprio);
     let rivals = |at: usize| {
-        specs
-            .iter()
-            .enumerate()
-            .filter(move |(other, spec)| *other != at && spec.tenant.cgroup == specs[at].tenant.cgroup)
+        specs.iter().enumerate().filter(move |(other, spec)| {
+            *other != at && spec.tenant.cgroup == specs[at].tenant.cgroup
+        })
     };
-    let is_alone =
-        |at: &usize| specs[*at].tenant.cgroup.is_some() && rivals(*at).all(|(other, _)| prio_of(other) == prio_of(*at));
-    let alone: BTreeSet<&str> =
-        prios.keys().filter(|at| is_alone(at)).filter_map(|&at| specs[at].tenant.cgroup.as_deref()).collect();
+    let is_alone = |at: &usize| {
+        specs[*at].tenant.cgroup.is_some()
+            && rivals(*at).all(|(other, _)| prio_of(other) == prio_of(*at))
+    };
+    let alone: BTreeSet<&str> = prios
+        .keys()
+        .filter(|at| is_alone(at))
+        .filter_map(|&at| specs[at].tenant.cgroup.as_deref())
+        .collect();
     let first = alone.first()?;
     Some(format!(
         "--ioprio: under {name} a priority counts among the processes of one cgroup, and {first} has none of another \
@@ -120,8 +128,8 @@ mod tests {
             assert_eq!(prio(given), Some((process, shown.to_owned())), "{given}");
         }
         for bad in [
-            "", "a", "a=", "=idle", "a=be", "a=rt", "a=be:8", "a=be:-1", "a=be:07", "a=be:+1", "a=idle:0", "a=none",
-            "a=BE:1", "idle",
+            "", "a", "a=", "=idle", "a=be", "a=rt", "a=be:8", "a=be:-1", "a=be:07", "a=be:+1",
+            "a=idle:0", "a=none", "a=BE:1", "idle",
         ] {
             assert_eq!(prio(bad), None, "{bad}");
         }

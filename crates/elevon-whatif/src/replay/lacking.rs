@@ -14,7 +14,11 @@ const CPU_WORTH_A_WORD: f64 = 1.0;
 
 /// Returns a remark, without the name of the trace, on what these schedulers decide by and the
 /// trace does not have; `None` if it has all of that.
-pub(crate) fn line(workload: &Workload, schedulers: &[&SchedulerInfo], rules: &Rules) -> Option<String> {
+pub(crate) fn line(
+    workload: &Workload,
+    schedulers: &[&SchedulerInfo],
+    rules: &Rules,
+) -> Option<String> {
     let is_read = |reads: Reads| reads != Reads::PriorityClass || rules.deadline_classes;
     let lacks = |reads: &Reads| is_read(*reads) && workload.lacks(*reads);
     let readers: Vec<_> = schedulers.iter().filter(|info| info.reads.iter().any(lacks)).collect();
@@ -25,7 +29,8 @@ pub(crate) fn line(workload: &Workload, schedulers: &[&SchedulerInfo], rules: &R
     let (process, sync) = (is_lacking(&[Reads::Process]), is_lacking(&[Reads::Sync]));
     let priority = is_lacking(&[Reads::Priority, Reads::PriorityClass]);
     let pick = |all: [(bool, &'static str); 3]| {
-        let there: Vec<_> = all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, text)| text).collect();
+        let there: Vec<_> =
+            all.into_iter().filter(|(is_there, _)| *is_there).map(|(_, text)| text).collect();
         enumerated(&there)
     };
     let what = pick([
@@ -66,7 +71,9 @@ impl Lacking<'_> {
         let (ahead, writes) = workload.of_page_cache();
         // 0 is none, and 1 the root.
         let cgroups = workload.cgroups().into_iter().filter(|&id| id > 1).count() as u64;
-        let is_written = || workload.processes.iter().flat_map(|process| &process.ios).any(|io| io.op == Op::Write);
+        let is_written = || {
+            workload.processes.iter().flat_map(|process| &process.ios).any(|io| io.op == Op::Write)
+        };
         let all = [
             (Property::Splits, self.splits(workload)),
             (Property::PageCache, (ahead + writes > 0).then(|| page_cache(ahead, writes))),
@@ -101,8 +108,9 @@ impl Lacking<'_> {
                     .then(|| "what was written is not in a trace: what --allow-writes writes is of chance".to_owned()),
             ),
         ];
-        let named =
-            |(property, why): (Property, Option<String>)| Some(NotKept { property: property.name(), why: why? });
+        let named = |(property, why): (Property, Option<String>)| {
+            Some(NotKept { property: property.name(), why: why? })
+        };
         all.into_iter().filter_map(named).collect()
     }
 
@@ -121,7 +129,8 @@ impl Lacking<'_> {
 fn page_cache(ahead: u64, writes: u64) -> String {
     let parts = [(ahead, "read", " ahead"), (writes, "write", " that no task waited for")];
     let parts = parts.iter().filter(|(count, ..)| *count > 0);
-    let parts: Vec<String> = parts.map(|(count, what, which)| counted(*count, what) + which).collect();
+    let parts: Vec<String> =
+        parts.map(|(count, what, which)| counted(*count, what) + which).collect();
     format!(
         "{} came from it as they did in the trace; another size of memory, read_ahead_kb or vm.dirty_* would make \
          others of them, and nothing here does",
@@ -135,7 +144,8 @@ fn cpu_time(workload: &Workload, scheduler: &SchedulerConfig) -> Option<String> 
     if recorded == Some(scheduler.name) {
         return None;
     }
-    let low_latency = scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
+    let low_latency =
+        scheduler.tunables.iter().all(|(name, value)| *name != "low_latency" || *value != 0);
     let cost = SchedulerCost::measured(scheduler.name, low_latency).request;
     let rate = workload.len() as f64 * 1e9 / workload.duration.max(1) as f64;
     let share = rate * cost.get() as f64 / 1e9 * 100.0;

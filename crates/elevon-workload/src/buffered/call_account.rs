@@ -42,8 +42,10 @@ impl FileIoObserver for CallAccount<'_> {
     #[inline]
     fn call_over(&mut self, end: &CallEnd<'_>) {
         let CallEnd { task, token, class, pages, done } = *end;
-        let CacheUse { touches, fault, read, write, fsync, .. } = self.processes[task.index()].cache_use();
-        let &Charges { cost: CacheCost { hit, fault: of_fault, .. }, wakeup, started, wait_window } = self.charges;
+        let CacheUse { touches, fault, read, write, fsync, .. } =
+            self.processes[task.index()].cache_use();
+        let &Charges { cost: CacheCost { hit, fault: of_fault, .. }, wakeup, started, wait_window } =
+            self.charges;
         let cost = &mut self.users[task.index()].costs[token as usize];
         let of_all = Nanos::new(hit.get() * pages.get());
         let (counts, of_call) = match class {

@@ -96,7 +96,8 @@ impl BufferedIo {
         }
         device.flushed_at = Some(now);
         let open = device.open;
-        self.files.call_whole(now, TaskId(task as u32), open, CallKind::FlushBuffers) == Called::Wait
+        self.files.call_whole(now, TaskId(task as u32), open, CallKind::FlushBuffers)
+            == Called::Wait
     }
 
     /// Closes the devices of a process that has them open.
@@ -129,13 +130,16 @@ impl BufferedIo {
 
     /// Closes the next devices of a task until a call sleeps.
     fn go_on_closing(&mut self, now: Instant, task: TaskId) {
-        while let Some(device) = self.devices.all.iter().find(|device| device.closer == Some(task)) {
+        while let Some(device) = self.devices.all.iter().find(|device| device.closer == Some(task))
+        {
             match self.files.call_whole(now, task, device.open, CallKind::LastClose) {
                 Called::Wait => return,
                 Called::Done(done) => self.end_close(&done),
             }
         }
-        if self.last_write_back == LastWriteBack::Begun && self.devices.all.iter().all(|one| one.closer.is_none()) {
+        if self.last_write_back == LastWriteBack::Begun
+            && self.devices.all.iter().all(|one| one.closer.is_none())
+        {
             self.last_write_back = LastWriteBack::Finished(self.devices.status);
         }
     }

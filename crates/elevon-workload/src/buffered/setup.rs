@@ -12,7 +12,9 @@ use elevon_cache::activity::Submitter;
 use elevon_cache::file_io::{Access, OpenPart, Program};
 use elevon_cache::page_cache::{CallKind, Called, PageCache, RangeSync};
 use elevon_core::ioprio::CpuPolicy;
-use elevon_core::units::{Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId};
+use elevon_core::units::{
+    Bytes, DeviceOffset, FileOffset, Instant, Nanos, PAGE_SIZE, Sector, TaskId,
+};
 use elevon_formats::fio::spec::{Fadvise, JobSpec, SyncFileRange, SyncMode};
 
 use super::{BufferedIo, Event, FileSetup, User, Workers};
@@ -48,7 +50,10 @@ impl BufferedIo {
     /// Adds every file that is cached, once, with the greatest length that a job gives it; with
     /// bytes, adds only the device.
     fn add_files(&mut self, jobs: &Jobs) -> Vec<JobFile> {
-        let place = Region { start: DeviceOffset::ZERO, len: (self.bios.device_end() - Sector::ZERO).bytes() };
+        let place = Region {
+            start: DeviceOffset::ZERO,
+            len: (self.bios.device_end() - Sector::ZERO).bytes(),
+        };
         let has_bytes = self.has_bytes();
         let cache = self.files.cache_mut();
         let mut files: Vec<JobFile> = Vec::new();
@@ -89,7 +94,13 @@ impl BufferedIo {
             if let Some(at) = if self.has_bytes() { Some(0) } else { position } {
                 let file = FileId(at as u32);
                 let (open, file_start) = (self.files.cache_mut().open(file), files[at].place.start);
-                parts.push(OpenPart { open, file, file_start, start: region.start, len: region.len });
+                parts.push(OpenPart {
+                    open,
+                    file,
+                    file_start,
+                    start: region.start,
+                    len: region.len,
+                });
             }
         }
         if parts.len() < extent.files.len() {
@@ -100,9 +111,13 @@ impl BufferedIo {
 
     /// Returns the block devices that a process has open, each once, by their index.
     fn devices_of(&self, files: &[JobFile], member: &Member) -> Vec<usize> {
-        let positions =
-            member.extent.files.iter().filter_map(|file| files.iter().position(|known| is_same(known, file)));
-        let mut devices: Vec<usize> = positions.filter_map(|at| self.devices.index_of(FileId(at as u32))).collect();
+        let positions = member
+            .extent
+            .files
+            .iter()
+            .filter_map(|file| files.iter().position(|known| is_same(known, file)));
+        let mut devices: Vec<usize> =
+            positions.filter_map(|at| self.devices.index_of(FileId(at as u32))).collect();
         devices.sort_unstable();
         devices.dedup();
         devices
@@ -156,8 +171,11 @@ impl BufferedIo {
                         }
                     });
                     let reads = state == FileSetup::Due && !self.users[task].pre_reads.is_zero();
-                    self.users[task].file_setup =
-                        if reads { FileSetup::Reading(0, Bytes::ZERO) } else { FileSetup::Dropping(0) };
+                    self.users[task].file_setup = if reads {
+                        FileSetup::Reading(0, Bytes::ZERO)
+                    } else {
+                        FileSetup::Dropping(0)
+                    };
                 }
                 FileSetup::Reading(..) => {
                     if !self.pre_read(now, task) {
@@ -231,7 +249,8 @@ impl BufferedIo {
             let bytes = left.min(self.users[task].pre_reads);
             let from = part.offset() + offset;
             self.users[task].file_setup = FileSetup::Reading(index, offset + bytes);
-            let called = self.files.call(now, TaskId(task as u32), index, CallKind::Read, from, bytes);
+            let called =
+                self.files.call(now, TaskId(task as u32), index, CallKind::Read, from, bytes);
             if called == Called::Wait {
                 return false;
             }
@@ -245,7 +264,14 @@ impl BufferedIo {
         let User { invalidates, advice, mapping_advice, .. } = self.users[task];
         for (index, part) in self.parts(task).into_iter().enumerate() {
             if invalidates && self.devices.index_of(part.file).is_none() {
-                self.tell(now, task, index, CallKind::Fadvise(Advice::DontNeed), part.offset(), part.len);
+                self.tell(
+                    now,
+                    task,
+                    index,
+                    CallKind::Fadvise(Advice::DontNeed),
+                    part.offset(),
+                    part.len,
+                );
             }
             let whole = [advice.map(CallKind::Fadvise), mapping_advice.map(CallKind::Madvise)];
             for kind in whole.into_iter().flatten() {
@@ -254,7 +280,15 @@ impl BufferedIo {
         }
     }
 
-    fn tell(&mut self, now: Instant, task: usize, index: usize, kind: CallKind, offset: FileOffset, bytes: Bytes) {
+    fn tell(
+        &mut self,
+        now: Instant,
+        task: usize,
+        index: usize,
+        kind: CallKind,
+        offset: FileOffset,
+        bytes: Bytes,
+    ) {
         let called = self.files.call(now, TaskId(task as u32), index, kind, offset, bytes);
         debug_assert!(called != Called::Wait, "advice does not sleep");
     }
@@ -269,18 +303,26 @@ fn program(spec: &JobSpec, process: &Process) -> Program {
             true => Access::Descriptor,
         },
         sync_writes: spec.durability.sync != SyncMode::None,
-        range_sync: spec.durability.file_range.map(|SyncFileRange { wait_before, write, wait_after, .. }| RangeSync {
-            wait_before,
-            write,
-            wait_after,
-        }),
+        range_sync: spec.durability.file_range.map(
+            |SyncFileRange { wait_before, write, wait_after, .. }| RangeSync {
+                wait_before,
+                write,
+                wait_after,
+            },
+        ),
         submitter: Submitter::of_task(spec.priority.ioprio, CpuPolicy::Normal, 0),
         tenant: process.tenant(),
         depth: process.depth(),
     }
 }
 
-fn user(spec: &JobSpec, process: &Process, workers: Option<usize>, devices: Vec<usize>, is_simulated: bool) -> User {
+fn user(
+    spec: &JobSpec,
+    process: &Process,
+    workers: Option<usize>,
+    devices: Vec<usize>,
+    is_simulated: bool,
+) -> User {
     let by_workload = if spec.rw.random { Advice::Random } else { Advice::Sequential };
     let advice = match spec.caching.fadvise {
         Fadvise::None => None,
@@ -320,8 +362,9 @@ fn user(spec: &JobSpec, process: &Process, workers: Option<usize>, devices: Vec<
 fn is_unwritten(jobs: &Jobs, file: &JobFile) -> bool {
     let has_it = |member: &&Member| member.extent.files.iter().any(|known| is_same(known, file));
     let mut users = jobs.members.iter().filter(has_it).map(|member| &jobs.specs[member.spec]);
-    let only_writes =
-        |spec: &JobSpec| !spec.rw.read && !spec.rw.trim && !spec.caching.overwrite && !spec.caching.pre_read;
+    let only_writes = |spec: &JobSpec| {
+        !spec.rw.read && !spec.rw.trim && !spec.caching.overwrite && !spec.caching.pre_read
+    };
     !file.is_device && users.all(|spec| spec.is_buffered() && only_writes(spec))
 }
 

@@ -91,7 +91,11 @@ impl ActivityControl {
             "oracle" => Some(Self::Oracle),
             "faults" => Some(Self::Faults),
             _ => {
-                let permille = text.strip_prefix("random:")?.parse().ok().filter(|permille| *permille <= 1000)?;
+                let permille = text
+                    .strip_prefix("random:")?
+                    .parse()
+                    .ok()
+                    .filter(|permille| *permille <= 1000)?;
                 Some(Self::Random { permille, seed: 0 })
             }
         }
@@ -102,7 +106,9 @@ impl ActivityControl {
         match self {
             Self::Oracle => matches!(io.origin, Origin::Fault | Origin::Read | Origin::Fsync),
             Self::Faults => is_mapped && io.op == Op::Read,
-            Self::Random { permille, seed } => split_mix(&mut (seed ^ (n << 20))) % 1000 < u64::from(permille),
+            Self::Random { permille, seed } => {
+                split_mix(&mut (seed ^ (n << 20))) % 1000 < u64::from(permille)
+            }
         }
     }
 }

@@ -29,7 +29,10 @@ impl Workers {
     pub(super) fn give(&mut self, op: &FileOp) -> bool {
         match op.kind {
             FileOpKind::Read | FileOpKind::Discard | FileOpKind::Zeroes => return true,
-            FileOpKind::Write | FileOpKind::DurableWrite | FileOpKind::Sync | FileOpKind::SyncRange => {}
+            FileOpKind::Write
+            | FileOpKind::DurableWrite
+            | FileOpKind::Sync
+            | FileOpKind::SyncRange => {}
         }
         if self.free == 0 {
             self.waiting.push_back(*op);
@@ -74,9 +77,13 @@ mod tests {
         assert!(workers.give(&op(4, FileOpKind::Read)));
         assert!(!workers.give(&op(5, FileOpKind::Sync)));
         assert!(workers.end(4).is_none(), "a read leaves no worker");
-        let next: Vec<Option<u32>> = [1, 0, 2, 3, 5].map(|token| workers.end(token).map(|op| op.token)).to_vec();
+        let next: Vec<Option<u32>> =
+            [1, 0, 2, 3, 5].map(|token| workers.end(token).map(|op| op.token)).to_vec();
         assert_eq!(next, [Some(2), Some(3), Some(5), None, None]);
-        assert!(workers.give(&op(6, FileOpKind::SyncRange)) && workers.give(&op(7, FileOpKind::DurableWrite)));
+        assert!(
+            workers.give(&op(6, FileOpKind::SyncRange))
+                && workers.give(&op(7, FileOpKind::DurableWrite))
+        );
         assert!(!workers.give(&op(0, FileOpKind::Write)));
     }
 
@@ -85,10 +92,14 @@ mod tests {
     fn a_ring_has_a_worker_for_each_entry_and_four_for_each_cpu_at_most() {
         let workers = |engine: &str, depth: u32, cpus: u16| {
             let mut spec = JobSpec::default_job("job");
-            (spec.engine.name, spec.engine.asynchronous, spec.queue.depth) = (engine.to_owned(), true, depth);
+            (spec.engine.name, spec.engine.asynchronous, spec.queue.depth) =
+                (engine.to_owned(), true, depth);
             spec.bounded_workers(cpus)
         };
-        assert_eq!([64, 6, 3].map(|depth| workers("io_uring", depth, 2)), [Some(8), Some(8), Some(4)]);
+        assert_eq!(
+            [64, 6, 3].map(|depth| workers("io_uring", depth, 2)),
+            [Some(8), Some(8), Some(4)]
+        );
         assert_eq!((workers("io_uring", 64, 4), workers("libaio", 64, 4)), (Some(16), None));
     }
 }

@@ -10,7 +10,14 @@ fn job(blocks: u64, random: bool) -> (JobSpec, Extent) {
     let mut spec = JobSpec::default_job("p");
     spec.rw.random = random;
     let len = Bytes::new(blocks * BLOCK);
-    (spec, Extent { regions: vec![Region { start: DeviceOffset::new(BLOCK), len }], files: Vec::new(), bytes: len })
+    (
+        spec,
+        Extent {
+            regions: vec![Region { start: DeviceOffset::new(BLOCK), len }],
+            files: Vec::new(),
+            bytes: len,
+        },
+    )
 }
 fn pattern(spec: &JobSpec, extent: &Extent, clone: u32) -> Pattern {
     Pattern::new(spec, extent, &Seeds::new(spec, 1, 0, clone, clone + 1))
@@ -114,7 +121,9 @@ fn block_sizes() {
     assert!((1..=4).all(|k| all.iter().any(|a| a.len.get() == k * 4096)));
     spec.blocks.unaligned = true;
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
-    assert!(all.iter().any(|a| a.len.get() % 4096 != 0) && all.iter().all(|a| a.len.get() % 512 == 0));
+    assert!(
+        all.iter().any(|a| a.len.get() % 4096 != 0) && all.iter().all(|a| a.len.get() % 512 == 0)
+    );
 }
 
 /// What fio 3.33 prints (`write_iolog=`) for `rw=randread bssplit=4k/50:8k/50 size=4g norandommap`:
@@ -170,15 +179,18 @@ fn same_seed_same_sequence() {
 #[test]
 fn files_are_served_as_told() {
     let mut spec = JobSpec::default_job("p");
-    let region =
-        |i: u64, blocks: u64| Region { start: DeviceOffset::new(i * 100 * BLOCK), len: Bytes::new(blocks * BLOCK) };
+    let region = |i: u64, blocks: u64| Region {
+        start: DeviceOffset::new(i * 100 * BLOCK),
+        len: Bytes::new(blocks * BLOCK),
+    };
     let extent = Extent {
         regions: vec![region(0, 4), region(1, 4), region(2, 2)],
         files: Vec::new(),
         bytes: Bytes::new(10 * BLOCK),
     };
-    let files =
-        |spec: &JobSpec, n| -> Vec<u32> { take(&mut pattern(spec, &extent, 0), n).iter().map(|a| a.file).collect() };
+    let files = |spec: &JobSpec, n| -> Vec<u32> {
+        take(&mut pattern(spec, &extent, 0), n).iter().map(|a| a.file).collect()
+    };
     assert_eq!(files(&spec, 12), [0, 1, 2, 0, 1, 2, 0, 1, 0, 1, 0, 1]);
     spec.files.service = FileService::RoundRobin(2);
     assert_eq!(files(&spec, 10), [0, 0, 1, 1, 2, 2, 0, 0, 1, 1]);
@@ -198,7 +210,9 @@ fn short_regions_and_limits() {
     extent.regions[0].len = Bytes::new(10 * 1024);
     spec.blocks.sizes[0] = BlockSizes::Range(4096, 8192);
     for access in take(&mut pattern(&spec, &extent, 0), 100) {
-        assert!(access.offset.get() + access.len.get() <= BLOCK + 10 * 1024 && access.len.get() >= 4096);
+        assert!(
+            access.offset.get() + access.len.get() <= BLOCK + 10 * 1024 && access.len.get() >= 4096
+        );
     }
     assert_eq!(pattern(&spec, &extent, 0).next_access(Bytes::new(5000)).len, Bytes::new(4096));
 }
@@ -227,7 +241,8 @@ fn a_pass_of_several_sizes_visits_every_block_once() {
     // sixteen, for `bssplit=4k/50:64k/30:16k/20 size=64m`.
     let range = one_pass(4096, BlockSizes::Range(BLOCK, 16 * BLOCK));
     assert!((620..710).contains(&range.len()), "{}", range.len());
-    let split = one_pass(16384, BlockSizes::Split(vec![(BLOCK, 50), (16 * BLOCK, 30), (4 * BLOCK, 20)]));
+    let split =
+        one_pass(16384, BlockSizes::Split(vec![(BLOCK, 50), (16 * BLOCK, 30), (4 * BLOCK, 20)]));
     let of = |size| split.iter().filter(|&&len| len == size).count();
     assert!((4500..4900).contains(&split.len()), "{}", split.len());
     assert!((2500..2800).contains(&of(1)) && (260..380).contains(&of(16)), "{} {}", of(1), of(16));
@@ -239,9 +254,9 @@ fn passes_of_several_sizes_go_on() {
     spec.rw.ios_per_offset = 3;
     spec.blocks.sizes[0] = BlockSizes::Range(BLOCK, 7 * BLOCK);
     let all = take(&mut pattern(&spec, &extent, 0), 10_000);
-    assert!(
-        all.iter().all(|a| a.len.get() > 0 && a.len.get() <= 7 * BLOCK && a.offset.get() + a.len.get() <= 101 * BLOCK)
-    );
+    assert!(all.iter().all(|a| a.len.get() > 0
+        && a.len.get() <= 7 * BLOCK
+        && a.offset.get() + a.len.get() <= 101 * BLOCK));
 }
 
 #[test]
@@ -252,14 +267,20 @@ fn sizes_by_order() {
     spec.random.norandommap = true;
     spec.blocks.sizes[1] = BlockSizes::Range(16 * BLOCK, 16 * BLOCK);
     let all = take(&mut pattern(&spec, &extent, 0), 1000);
-    let (large, small): (Vec<Access>, Vec<Access>) = all.iter().partition(|a| a.len.get() == 16 * BLOCK);
-    assert!((450..550).contains(&large.len()) && small.iter().all(|a| a.len.get() == BLOCK), "{}", large.len());
+    let (large, small): (Vec<Access>, Vec<Access>) =
+        all.iter().partition(|a| a.len.get() == 16 * BLOCK);
+    assert!(
+        (450..550).contains(&large.len()) && small.iter().all(|a| a.len.get() == BLOCK),
+        "{}",
+        large.len()
+    );
     assert!(large.iter().all(|a| (a.offset.get() - BLOCK).is_multiple_of(16 * BLOCK)));
 }
 
 /// The zones of a job, in blocks.
 fn zoned(spec: &mut JobSpec, size: u64, range: u64, skip: u64) {
-    spec.space.zones = Some(StridedZones { size: size * BLOCK, range: range * BLOCK, skip: skip * BLOCK });
+    spec.space.zones =
+        Some(StridedZones { size: size * BLOCK, range: range * BLOCK, skip: skip * BLOCK });
 }
 
 /// The orders are those of fio 3.33 on a file of 256 blocks.
@@ -272,11 +293,26 @@ fn sequential_io_goes_from_zone_to_zone() {
     };
     assert_eq!(first(4, 16, 0, 10), [0, 1, 2, 3, 16, 17, 18, 19, 32, 33]);
     assert_eq!(first(4, 16, 0, 66)[60..], [240, 241, 242, 243, 0, 1]);
-    assert_eq!(first(4, 16, 8, 46)[40..], [240, 241, 242, 243, 0, 1], "the next zone would start at 264");
+    assert_eq!(
+        first(4, 16, 8, 46)[40..],
+        [240, 241, 242, 243, 0, 1],
+        "the next zone would start at 264"
+    );
     assert_eq!(first(4, 4, 8, 6), [0, 1, 2, 3, 12, 13]);
-    assert_eq!(first(32, 16, 16, 34)[14..], [14, 15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 32, 33]);
-    assert_eq!(first(4, 16, 9, 46)[40..], [250, 251, 252, 253, 0, 1], "a zone cut short has room enough");
-    assert_eq!(first(16, 16, 9, 168)[160..], [250, 251, 252, 253, 254, 255, 250, 251], "and goes round if it has not");
+    assert_eq!(
+        first(32, 16, 16, 34)[14..],
+        [14, 15, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 32, 33]
+    );
+    assert_eq!(
+        first(4, 16, 9, 46)[40..],
+        [250, 251, 252, 253, 0, 1],
+        "a zone cut short has room enough"
+    );
+    assert_eq!(
+        first(16, 16, 9, 168)[160..],
+        [250, 251, 252, 253, 254, 255, 250, 251],
+        "and goes round if it has not"
+    );
     assert_eq!(first(128, 512, 0, 129)[127..], [127, 0], "a zone larger than the file");
     assert_eq!(first(4, 16, 512, 6), [0, 1, 2, 3, 0, 1], "a single zone");
     spec.rw.sequential_skip = BLOCK as i64;
@@ -292,12 +328,18 @@ fn random_io_stays_in_its_zone_and_starts_each_with_a_new_map() {
     // As fio, it leaves out the zone that the end of the file cuts short.
     for zone in (0..10).chain(0..3) {
         let blocks = offsets(&take(&mut once, 16));
-        assert!(is_permutation(blocks.iter().map(|block| block - zone * 25).collect(), 16), "{blocks:?}");
+        assert!(
+            is_permutation(blocks.iter().map(|block| block - zone * 25).collect(), 16),
+            "{blocks:?}"
+        );
     }
     zoned(&mut spec, 32, 16, 0);
     let mut twice = pattern(&spec, &extent, 0);
     for _ in 0..2 {
-        assert!(is_permutation(offsets(&take(&mut twice, 16)), 16), "each block of the first zone, twice");
+        assert!(
+            is_permutation(offsets(&take(&mut twice, 16)), 16),
+            "each block of the first zone, twice"
+        );
     }
     assert!(offsets(&take(&mut twice, 32)).iter().all(|block| (16..32).contains(block)));
     spec.blocks.sizes[0] = BlockSizes::Range(BLOCK, 4 * BLOCK);
@@ -340,7 +382,11 @@ fn alike_ios_are_drawn_as_any_others() {
             let limit = Bytes::new(2 * BLOCK * (1 + u64::from(step % 50 > 0)));
             let direction = general.only.unwrap_or_else(|| general.clone().draw_direction());
             alike += usize::from(short.uniform[direction as usize].is_some());
-            assert_eq!(short.next_access(limit), general.next_access(limit), "seed {seed}, step {step}");
+            assert_eq!(
+                short.next_access(limit),
+                general.next_access(limit),
+                "seed {seed}, step {step}"
+            );
             if step % 333 == 0 {
                 short.rewind();
                 general.rewind();

@@ -15,7 +15,8 @@ impl Process {
     /// for nothing. It stays true until the process is polled, or its submission sleeps.
     #[inline(always)]
     pub(crate) fn is_alone(&self, now: Instant) -> bool {
-        let waits = self.ios.blocked.is_some() || self.ios.awaited.is_some() || self.times.busy_until > now;
+        let waits =
+            self.ios.blocked.is_some() || self.ios.awaited.is_some() || self.times.busy_until > now;
         self.phase == Phase::Run && self.batch.staged.is_empty() && !waits
     }
 
@@ -24,7 +25,10 @@ impl Process {
     /// `is_only` it does both, one after the other.
     #[inline(always)]
     pub(crate) fn go_alone(&mut self, now: Instant, until: Instant, is_only: bool) -> Alone {
-        debug_assert!(self.is_alone(now) && !self.batch.sealed, "a process goes alone that does something else");
+        debug_assert!(
+            self.is_alone(now) && !self.batch.sealed,
+            "a process goes alone that does something else"
+        );
         if self.syncs.due || self.refill_at_low || self.is_ending(now) {
             return Alone::Poll;
         }
@@ -32,7 +36,11 @@ impl Process {
         let mut at = now;
         if self.ios.free.is_empty() {
             let need = self.options.complete_min;
-            debug_assert_eq!(need, self.needed_when_full(), "a job cannot have in use what it waits for");
+            debug_assert_eq!(
+                need,
+                self.needed_when_full(),
+                "a job cannot have in use what it waits for"
+            );
             if self.ios.ready.len() < need {
                 return Alone::Poll;
             }
@@ -41,7 +49,8 @@ impl Process {
             self.asleep = false;
             at = self.times.busy_until;
             let is_later = at > now;
-            if self.refill_at_low || self.stopping || (is_later && (!is_only || self.is_ending(at))) {
+            if self.refill_at_low || self.stopping || (is_later && (!is_only || self.is_ending(at)))
+            {
                 return self.end_alone(now);
             }
             if is_later {
@@ -74,7 +83,13 @@ impl Process {
     /// Puts an I/O, which the process begins to prepare at `start`, into its slot. Returns it, so
     /// that it need not be read from the slot where it is submitted at once.
     #[inline(always)]
-    pub(super) fn fill_slot(&mut self, start: Instant, token: u32, prepared: Prepared, access: &Access) -> Io {
+    pub(super) fn fill_slot(
+        &mut self,
+        start: Instant,
+        token: u32,
+        prepared: Prepared,
+        access: &Access,
+    ) -> Io {
         let Prepared { kind, op, generation } = prepared;
         let ioprio = self.draw_priority(kind, access.len);
         let slot = &mut self.ios.slots[token as usize];

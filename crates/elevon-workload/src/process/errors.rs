@@ -23,7 +23,8 @@ impl Process {
         {
             verifier.forget(slot.offset, slot.len);
         }
-        if self.spec.space.fill_device && direction == Direction::Write && status == Status::NoSpace {
+        if self.spec.space.fill_device && direction == Direction::Write && status == Status::NoSpace
+        {
             return self.on_full();
         }
         self.measure.stats.directions[d].errors += 1;
@@ -50,7 +51,9 @@ impl Process {
         if slot.corrupt {
             self.measure.stats.verify_errors += 1;
             self.note_error(EILSEQ);
-            if self.spec.errors.continues_on_mismatch || self.spec.errors.ignored[2].contains(&EILSEQ) {
+            if self.spec.errors.continues_on_mismatch
+                || self.spec.errors.ignored[2].contains(&EILSEQ)
+            {
                 return;
             }
             if self.options.verify_fatal {

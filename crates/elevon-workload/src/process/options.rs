@@ -5,9 +5,9 @@ use super::*;
 /// The options that are read for each I/O.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Options {
-    /// Nothing delays, orders, checks or follows its I/Os, except syncs: no rate, think time, flow,
-    /// `verify`, `serialize_overlap`, `latency_target` or `trimwrite`. So it is asked once, not for
-    /// each of them.
+    /// Nothing delays, orders, checks or follows its I/Os, except syncs: no rate, think time,
+    /// flow, `verify`, `serialize_overlap`, `latency_target` or `trimwrite`. So it is asked
+    /// once, not for each of them.
     pub(super) is_plain: bool,
     /// The job is plain, and submits each I/O alone: with no plug and no worker of its own. It
     /// sleeps for none of them.
@@ -39,8 +39,8 @@ pub(super) struct Options {
     pub(super) trim_then_write: bool,
     pub(super) serialize_overlap: bool,
     pub(super) sync_every: [u64; 2],
-    /// Writes between two syncs of a range. Set only with a page cache, because direct writes leave
-    /// nothing to write early.
+    /// Writes between two syncs of a range. Set only with a page cache, because direct writes
+    /// leave nothing to write early.
     pub(super) sync_range_every: u64,
     pub(super) gaps_end: bool,
     pub(super) end_sync: bool,
@@ -66,7 +66,8 @@ fn flags_of(spec: &JobSpec, of_write: Flags) -> [Flags; 4] {
     }
     flags[Op::Write as usize] |= of_write;
     flags[Op::Flush as usize] |= Flags::PREFLUSH | Flags::SYNC;
-    flags[Op::Discard as usize] |= if spec.sleeps_for_trims() { Flags::SYNC | Flags::WAITED } else { Flags::SYNC };
+    flags[Op::Discard as usize] |=
+        if spec.sleeps_for_trims() { Flags::SYNC | Flags::WAITED } else { Flags::SYNC };
     flags
 }
 
@@ -94,7 +95,10 @@ impl Options {
         let verifies = spec.verify.method.is_some();
         let every = |n: u32| if n > 0 { u64::from(n) } else { u64::MAX };
         // A device that is full stays full.
-        let fills = spec.space.fill_device && spec.space.size.is_none() && spec.files.size.is_none() && writes;
+        let fills = spec.space.fill_device
+            && spec.space.size.is_none()
+            && spec.files.size.is_none()
+            && writes;
         let endless = spec.timing.time_based && !spec.timing.runtime.is_zero() && !fills;
         let loops = if fills { 1 } else { spec.timing.loops.max(1) };
         let has_gaps = !spec.rw.random && spec.rw.sequential_skip > 0;
@@ -103,7 +107,8 @@ impl Options {
         if verifies && spec.verify.only {
             used = [true, false, false];
         }
-        let rates = [&spec.rates.bytes, &spec.rates.min_bytes, &spec.rates.iops, &spec.rates.min_iops];
+        let rates =
+            [&spec.rates.bytes, &spec.rates.min_bytes, &spec.rates.iops, &spec.rates.min_iops];
         let has_rate = rates.into_iter().flatten().any(Option::is_some);
         let is_plain = !has_rate
             && !verifies
@@ -114,10 +119,15 @@ impl Options {
             && !spec.rw.trim_then_write;
         let batch_submit = or_most(spec.queue.batch_submit);
         let complete_min = (spec.queue.complete_min as usize).min(most);
-        let has_parts = spec.has_file_threads() || spec.queue.offload || spec.blocks.trim_ranges > 1;
+        let has_parts =
+            spec.has_file_threads() || spec.queue.offload || spec.blocks.trim_ranges > 1;
         Self {
             is_plain,
-            goes_alone: is_plain && batch_submit == 1 && complete_min > 0 && !has_parts && !spec.sleeps_for_trims(),
+            goes_alone: is_plain
+                && batch_submit == 1
+                && complete_min > 0
+                && !has_parts
+                && !spec.sleeps_for_trims(),
             has_parts,
             only_counts: is_plain && spec.latency.max.iter().all(|span| span.is_zero()),
             may_block: spec.submission_blocks(),
@@ -129,15 +139,26 @@ impl Options {
             flags: flags_of(spec, write_flags),
             ioprio: spec.priority.ioprio,
             has_one_prio: !spec.has_command_prio(),
-            command_prio: spec.priority.command.map(|prio| prio.filter(|(percent, _)| *percent > 0)),
+            command_prio: spec
+                .priority
+                .command
+                .map(|prio| prio.filter(|(percent, _)| *percent > 0)),
             prio_by_size: spec.priority.command_split.iter().any(|parts| !parts.is_empty()),
-            write_hints: std::array::from_fn(|op| if op == Op::Write as usize { spec.content.write_hint } else { 0 }),
+            write_hints: std::array::from_fn(|op| {
+                if op == Op::Write as usize { spec.content.write_hint } else { 0 }
+            }),
             trim_then_write: spec.rw.trim_then_write,
             serialize_overlap: spec.queue.serialize_overlap,
-            max_latency: spec.latency.max.map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
+            max_latency: spec
+                .latency
+                .max
+                .map(|span| if span.is_zero() { Nanos::new(u64::MAX) } else { span }),
             sync_every: [every(spec.durability.fsync), every(spec.durability.fdatasync)],
             sync_range_every: u64::MAX,
-            gaps_end: has_gaps && spec.space.io_size.is_none() && spec.space.zones.is_none() && !endless,
+            gaps_end: has_gaps
+                && spec.space.io_size.is_none()
+                && spec.space.zones.is_none()
+                && !endless,
             end_sync: (spec.durability.end_fsync || spec.durability.fsync_on_close) && writes,
             number_ios: spec.timing.number_ios.filter(|&n| n > 0).unwrap_or(u64::MAX),
             loops: if endless { u64::MAX } else { loops },

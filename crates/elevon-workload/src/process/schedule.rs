@@ -75,7 +75,11 @@ impl Process {
         } else if self.options.complete_min == 0 && !self.ios.ready.is_empty() {
             self.reap_many(now, self.options.complete_max);
             return ProcessStep::Again;
-        } else if self.options.is_plain && self.phase == Phase::Run && !self.syncs.due && !self.is_ending(now) {
+        } else if self.options.is_plain
+            && self.phase == Phase::Run
+            && !self.syncs.due
+            && !self.is_ending(now)
+        {
             // As `want` would say; most I/Os come this way.
             match self.draw(None) {
                 Some(access) => {
@@ -92,10 +96,16 @@ impl Process {
             Want::Issue => self.stage_other(now),
             Want::Changed => return ProcessStep::Again,
             Want::NoFreeSlot => return self.wait_or_reap(now, true, ProcessStep::Sleep(None)),
-            Want::WaitForInFlight => return self.wait_or_reap(now, false, ProcessStep::Sleep(None)),
+            Want::WaitForInFlight => {
+                return self.wait_or_reap(now, false, ProcessStep::Sleep(None));
+            }
             Want::Until(at) => return self.wait_or_reap(now, false, ProcessStep::Sleep(Some(at))),
             Want::Never => {
-                let end = if self.in_use() == 0 { ProcessStep::Finished } else { ProcessStep::Sleep(None) };
+                let end = if self.in_use() == 0 {
+                    ProcessStep::Finished
+                } else {
+                    ProcessStep::Sleep(None)
+                };
                 return self.wait_or_reap(now, false, end);
             }
         }
@@ -146,8 +156,11 @@ impl Process {
         if self.measure.leave_ramp(now) {
             // The I/Os in flight will count.
             let counts = |n: u64| n.saturating_sub(self.in_use() as u64);
-            self.budget.ios_left =
-                if self.options.number_ios == u64::MAX { u64::MAX } else { counts(self.options.number_ios) };
+            self.budget.ios_left = if self.options.number_ios == u64::MAX {
+                u64::MAX
+            } else {
+                counts(self.options.number_ios)
+            };
         }
     }
 
@@ -221,7 +234,11 @@ impl Process {
         }
         if self.syncs.due && self.is_anything_left() {
             // If the process sleeps for the flush, staged I/Os are submitted first.
-            return if self.must_wait_to_sleep(Op::Flush) { Want::WaitForInFlight } else { Want::Issue };
+            return if self.must_wait_to_sleep(Op::Flush) {
+                Want::WaitForInFlight
+            } else {
+                Want::Issue
+            };
         }
         match self.ahead.wait(now, self.in_use() > 0) {
             None => {}
@@ -321,7 +338,11 @@ impl Process {
         if now >= self.flow.sleeps_until && !sleep.is_zero() {
             self.flow.sleeps_until = now.saturating_add(sleep);
         }
-        let until = if sleep.is_zero() { self.times.deadline } else { self.flow.sleeps_until.min(self.times.deadline) };
+        let until = if sleep.is_zero() {
+            self.times.deadline
+        } else {
+            self.flow.sleeps_until.min(self.times.deadline)
+        };
         // The loop polls the process when its flow allows more.
         if until == Instant::MAX { Want::WaitForInFlight } else { Want::Until(until) }
     }
@@ -388,9 +409,15 @@ impl Process {
         match self.drawn.held {
             None => self.draw(None),
             // Until the postponed access is due, the pattern continues in the other direction.
-            Some(held) if self.pace.due(held.direction).is_none_or(|due| due <= now) => self.drawn.held.take(),
+            Some(held) if self.pace.due(held.direction).is_none_or(|due| due <= now) => {
+                self.drawn.held.take()
+            }
             Some(held) => {
-                let other = if held.direction == Direction::Read { Direction::Write } else { Direction::Read };
+                let other = if held.direction == Direction::Read {
+                    Direction::Write
+                } else {
+                    Direction::Read
+                };
                 self.draw_in(other).or_else(|| self.drawn.held.take())
             }
         }
@@ -468,7 +495,9 @@ impl Process {
     /// Returns true if a job that runs by time continues without a pause: it neither verifies nor
     /// trims before it writes.
     pub(crate) const fn goes_round(&self) -> bool {
-        self.options.loops == u64::MAX && !self.options.verify_after && !self.options.trim_then_write
+        self.options.loops == u64::MAX
+            && !self.options.verify_after
+            && !self.options.trim_then_write
     }
 
     fn begin_loop(&mut self) {
@@ -544,7 +573,8 @@ impl Process {
     /// Puts an I/O into its slot and into the batch.
     #[inline(always)]
     fn put(&mut self, now: Instant, token: u32, prepared: Prepared, access: &Access) {
-        let start = now.saturating_add(Nanos::new(self.cpu.submit.get() * self.batch.staged.len() as u64));
+        let start =
+            now.saturating_add(Nanos::new(self.cpu.submit.get() * self.batch.staged.len() as u64));
         self.fill_slot(start, token, prepared, access);
         self.batch.staged.push(token);
         if self.options.sleeps[prepared.op as usize] {
@@ -556,17 +586,22 @@ impl Process {
     fn sync_or_block(&mut self) -> (Prepared, Access) {
         let direction = Direction::Read;
         if self.phase == Phase::Verify
-            && let Some((offset, Written { len, generation })) = self.verifier.as_mut().and_then(|v| v.next_block())
+            && let Some((offset, Written { len, generation })) =
+                self.verifier.as_mut().and_then(|v| v.next_block())
         {
             let prepared = Prepared { kind: IoKind::CheckOwn, op: Op::Read, generation };
             return (prepared, Access { direction, file: 0, offset, len });
         }
         self.syncs.due = false;
-        let file =
-            if std::mem::take(&mut self.syncs.is_at_end) { self.next_end_sync() } else { self.pattern.sync_file() };
+        let file = if std::mem::take(&mut self.syncs.is_at_end) {
+            self.next_end_sync()
+        } else {
+            self.pattern.sync_file()
+        };
         let is_of_range = std::mem::take(&mut self.syncs.is_of_range) && self.phase == Phase::Run;
         let kind = if is_of_range { IoKind::SyncRange } else { IoKind::Sync };
-        let access = Access { direction, file, offset: self.pattern.start_of(file), len: Bytes::ZERO };
+        let access =
+            Access { direction, file, offset: self.pattern.start_of(file), len: Bytes::ZERO };
         (Prepared { kind, op: Op::Flush, generation: 0 }, access)
     }
 
@@ -591,14 +626,21 @@ impl Process {
         }
         let (offset, len) = (access.offset, access.len);
         let check = Prepared { kind: IoKind::Check, op: Op::Read, generation: 0 };
-        let data = |op, generation| Prepared { kind: IoKind::Data(access.direction), op, generation };
+        let data =
+            |op, generation| Prepared { kind: IoKind::Data(access.direction), op, generation };
         match access.direction {
             Direction::Write if self.options.verify_only => check,
             Direction::Write => {
                 self.syncs.wrote = true;
                 self.syncs.writes += 1;
-                self.syncs.due = self.options.sync_every.iter().any(|every| self.syncs.writes.is_multiple_of(*every));
-                if !self.syncs.due && self.syncs.writes.is_multiple_of(self.options.sync_range_every) {
+                self.syncs.due = self
+                    .options
+                    .sync_every
+                    .iter()
+                    .any(|every| self.syncs.writes.is_multiple_of(*every));
+                if !self.syncs.due
+                    && self.syncs.writes.is_multiple_of(self.options.sync_range_every)
+                {
                     (self.syncs.due, self.syncs.is_of_range) = (true, true);
                 }
                 data(Op::Write, self.verifier.as_mut().map_or(0, |v| v.on_write(offset, len)))
@@ -621,7 +663,9 @@ impl Process {
             _ if self.options.has_one_prio => return self.options.ioprio,
             IoKind::Data(Direction::Read) | IoKind::Check | IoKind::CheckOwn => 0,
             IoKind::Data(Direction::Write) => 1,
-            IoKind::Data(Direction::Trim) | IoKind::Sync | IoKind::SyncRange => return self.options.ioprio,
+            IoKind::Data(Direction::Trim) | IoKind::Sync | IoKind::SyncRange => {
+                return self.options.ioprio;
+            }
         };
         if self.options.prio_by_size {
             return self.draw_priority_of_size(d, len);
@@ -636,7 +680,10 @@ impl Process {
     #[cold]
     fn draw_priority_of_size(&mut self, direction: usize, len: Bytes) -> IoPrio {
         let mut share = self.priority.below(100);
-        for part in self.spec.priority.command_split[direction].iter().filter(|part| part.bytes == len.get()) {
+        for part in self.spec.priority.command_split[direction]
+            .iter()
+            .filter(|part| part.bytes == len.get())
+        {
             match share.checked_sub(u64::from(part.percent)) {
                 Some(left) => share = left,
                 None => return part.prio,
@@ -696,8 +743,16 @@ impl Process {
     fn on_over(&mut self, end: Instant, token: u32, status: Status) {
         let slot = &self.ios.slots[token as usize];
         match slot.kind {
-            IoKind::Data(direction) if self.options.only_counts && status.is_ok() && self.measure.has_begun() => {
-                self.measure.count(direction, slot.len, slot.start, slot.issued.max(slot.start), end);
+            IoKind::Data(direction)
+                if self.options.only_counts && status.is_ok() && self.measure.has_begun() =>
+            {
+                self.measure.count(
+                    direction,
+                    slot.len,
+                    slot.start,
+                    slot.issued.max(slot.start),
+                    end,
+                );
             }
             _ => self.on_any_over(end, token, status),
         }
@@ -743,7 +798,12 @@ impl Process {
         }
         if direction == Direction::Trim && self.options.trim_then_write && !self.stopping {
             let IoSlot { file, offset, len, .. } = *slot;
-            self.drawn.follow_ups.push_back(Access { direction: Direction::Write, file, offset, len });
+            self.drawn.follow_ups.push_back(Access {
+                direction: Direction::Write,
+                file,
+                offset,
+                len,
+            });
         }
         if self.phase == Phase::Run {
             self.think.on_done();

@@ -70,8 +70,10 @@ impl Bench {
         };
         let region = Region { start: DeviceOffset::new(START), len: Bytes::new(len) };
         let share = len / u64::from(spec.files.count);
-        let of_file =
-            |n: u32| Region { start: region.start + Bytes::new(share * u64::from(n)), len: Bytes::new(share) };
+        let of_file = |n: u32| Region {
+            start: region.start + Bytes::new(share * u64::from(n)),
+            len: Bytes::new(share),
+        };
         let regions = (0..spec.files.count).map(of_file).collect();
         let bytes = match spec.space.io_size {
             Some(Amount::Bytes(bytes)) => bytes,
@@ -149,7 +151,8 @@ impl Bench {
     fn wait(&mut self) {
         let wakeup = self.process.next_wakeup().map(Instant::get);
         let done = self.pending.peek().map(|Reverse(p)| p.0);
-        self.now = [wakeup, done].into_iter().flatten().min().expect("a process that waits for nothing");
+        self.now =
+            [wakeup, done].into_iter().flatten().min().expect("a process that waits for nothing");
         while let Some(&Reverse((at, number, token))) = self.pending.peek()
             && at <= self.now
         {
@@ -321,7 +324,12 @@ fn rates_of_a_mix_matter_more_than_the_mix() {
     });
     let bench = Bench::new(&spec).run();
     let [read, write, _] = &bench.stats().directions;
-    assert!(read.ios.abs_diff(1800) <= 1 && write.ios.abs_diff(200) <= 1, "{} {}", read.ios, write.ios);
+    assert!(
+        read.ios.abs_diff(1800) <= 1 && write.ios.abs_diff(200) <= 1,
+        "{} {}",
+        read.ios,
+        write.ios
+    );
     // Every block still occurs once per pass.
     let mut blocks: Vec<u64> = bench.seen[..256].iter().map(|s| s.offset).collect();
     blocks.sort_unstable();
@@ -378,7 +386,10 @@ fn amounts() {
     assert_eq!(count(|s| s.space.io_size = Some(Amount::Bytes(64 * 1024 + 1))), 17);
     assert_eq!(count(|s| s.space.io_size = Some(Amount::Bytes(1))), 1);
     // What it moves beyond it counts in the next loop.
-    assert_eq!(count(|s| (s.space.io_size, s.timing.loops) = (Some(Amount::Bytes(6 * 1024)), 4)), 6);
+    assert_eq!(
+        count(|s| (s.space.io_size, s.timing.loops) = (Some(Amount::Bytes(6 * 1024)), 4)),
+        6
+    );
     assert_eq!(count(|s| s.blocks.sizes[0] = BlockSizes::Range(300 * 1024, 300 * 1024)), 3);
     // number_ios does not extend the size.
     assert_eq!(count(|s| s.timing.number_ios = Some(1000)), 256);
@@ -426,12 +437,18 @@ fn syncs() {
     };
     assert_eq!(ops(|s| s.durability.fsync = 3).ops(), "wwwfwwwfw");
     // As logged by fio 3.33: one flush if both are due, and none after the last write.
-    let both = ops(|s| (s.durability.fsync, s.durability.fdatasync, s.timing.number_ios) = (3, 2, Some(10)));
+    let both = ops(|s| {
+        (s.durability.fsync, s.durability.fdatasync, s.timing.number_ios) = (3, 2, Some(10))
+    });
     assert_eq!(both.ops(), "wwfwfwfwwfwwfwfw");
     assert_eq!(ops(|s| s.durability.end_fsync = true).ops(), "wwwwwwwf");
     // At the end of each loop, before what was written is read back.
-    assert_eq!(ops(|s| (s.durability.end_fsync, s.timing.loops) = (true, 2)).ops(), "wwwwwwwf".repeat(2));
-    let verified = ops(|s| (s.durability.end_fsync, s.verify.method) = (true, Some(VerifyMethod::Crc32c)));
+    assert_eq!(
+        ops(|s| (s.durability.end_fsync, s.timing.loops) = (true, 2)).ops(),
+        "wwwwwwwf".repeat(2)
+    );
+    let verified =
+        ops(|s| (s.durability.end_fsync, s.verify.method) = (true, Some(VerifyMethod::Crc32c)));
     assert_eq!(verified.ops(), "wwwwwwwfrrrrrrr");
     let bench = ops(|s| {
         deep(s, 8);
@@ -447,7 +464,11 @@ fn syncs() {
         s.durability.fsync = 4;
     });
     assert_eq!(bench.ops(), "wwwwfwww");
-    assert_eq!((bench.seen[4].at, bench.seen[5].at), (0, 100 * US), "with libaio the process sleeps for it");
+    assert_eq!(
+        (bench.seen[4].at, bench.seen[5].at),
+        (0, 100 * US),
+        "with libaio the process sleeps for it"
+    );
     for depth in 2..=8 {
         let spec = job(|s| {
             deep(s, depth);
@@ -457,7 +478,10 @@ fn syncs() {
         });
         let longest = Bench::new(&spec).run().stats().directions[1].clat.max;
         let most = u64::from(depth + 1) * 100 * US;
-        assert!(longest <= most, "depth {depth}: a write that ended is passed over for flushes: {longest} ns");
+        assert!(
+            longest <= most,
+            "depth {depth}: a write that ended is passed over for flushes: {longest} ns"
+        );
     }
     let mut bench = Bench::new(&job(|s| {
         writes(s);
@@ -481,7 +505,9 @@ fn a_full_device_ends_a_job_that_fills_it_without_an_error() {
             bench.fail = Some((9, Status::NoSpace));
             bench.run()
         };
-        let filled = full(|s| (s.space.fill_device, s.timing.loops, s.durability.end_fsync) = (true, 3, true));
+        let filled = full(|s| {
+            (s.space.fill_device, s.timing.loops, s.durability.end_fsync) = (true, 3, true)
+        });
         let read_back = if verify.is_some() { "r".repeat(9) } else { String::new() };
         assert_eq!((filled.ops(), filled.stats().error), ("w".repeat(10) + "f" + &read_back, 0));
         assert_eq!((filled.stats().directions[1].ios, filled.stats().directions[1].errors), (9, 0));
@@ -500,8 +526,13 @@ fn trimwrite_trims_then_writes() {
         let bench = Bench::new(&spec).run();
         assert_eq!((bench.ops().matches('t').count(), bench.ops().matches('w').count()), (16, 16));
         for (index, write) in bench.seen.iter().enumerate().filter(|(_, s)| s.op == Op::Write) {
-            let trim = bench.seen[..index].iter().find(|s| s.op == Op::Discard && s.offset == write.offset);
-            assert!(trim.expect("trimmed before").at + 100 * US <= write.at, "and the trim was over");
+            let trim = bench.seen[..index]
+                .iter()
+                .find(|s| s.op == Op::Discard && s.offset == write.offset);
+            assert!(
+                trim.expect("trimmed before").at + 100 * US <= write.at,
+                "and the trim was over"
+            );
         }
     }
 }
@@ -519,9 +550,15 @@ fn priorities() {
     let by_priority = &bench.stats().directions[0].by_priority;
     assert_eq!(by_priority.iter().map(|p| p.0).collect::<Vec<_>>(), [high, usual]);
     assert!(by_priority[0].1.count.abs_diff(1024) < 120, "{}", by_priority[0].1.count);
-    assert_eq!(bench.seen.iter().filter(|s| s.ioprio == high).count() as u64, by_priority[0].1.count);
+    assert_eq!(
+        bench.seen.iter().filter(|s| s.ioprio == high).count() as u64,
+        by_priority[0].1.count
+    );
     let spec = job(|s| s.priority.command = [Some((100, high)), None]);
-    assert!(Bench::new(&spec).run().stats().directions[0].by_priority.is_empty(), "one priority only");
+    assert!(
+        Bench::new(&spec).run().stats().directions[0].by_priority.is_empty(),
+        "one priority only"
+    );
 }
 
 #[test]
@@ -536,11 +573,17 @@ fn errors_end_the_job_unless_forgiven() {
     };
     let bench = run(Status::IoError, |_| {});
     assert_eq!((bench.stats().error, bench.stats().directions[0].errors), (5, 1));
-    assert!(bench.seen.len() <= 15 && bench.stats().directions[0].ios == bench.seen.len() as u64 - 1);
+    assert!(
+        bench.seen.len() <= 15 && bench.stats().directions[0].ios == bench.seen.len() as u64 - 1
+    );
     let forgiven = run(Status::IoError, |s| s.errors.continues[0] = true);
     assert_eq!((forgiven.stats().error, forgiven.stats().directions[0].ios), (0, 255));
     assert_eq!(forgiven.stats().directions[0].errors, 1);
-    assert_eq!(run(Status::NoSpace, |s| s.errors.continues[0] = true).stats().error, 28, "a fatal one");
+    assert_eq!(
+        run(Status::NoSpace, |s| s.errors.continues[0] = true).stats().error,
+        28,
+        "a fatal one"
+    );
     let ignored = run(Status::NoSpace, |s| s.errors.ignored[0] = vec![28]);
     assert_eq!((ignored.stats().error, ignored.stats().directions[0].ios), (0, 255));
 }
@@ -651,25 +694,44 @@ fn any_job() -> impl Strategy<Value = JobSpec> {
             (s.queue.batch_submit, s.queue.complete_min) = (shape.1, shape.2);
             (s.queue.complete_max, s.queue.low) = (shape.3, shape.4);
             s.engine.asynchronous = shape.5;
-            let kinds = [(true, false, false), (false, true, false), (false, false, true), (true, true, false)];
+            let kinds = [
+                (true, false, false),
+                (false, true, false),
+                (false, false, true),
+                (true, true, false),
+            ];
             let (read, write, trim) = kinds[(rw.0 as usize).min(3)];
-            s.rw = Rw { read, write, trim, random: rw.1, mix_read: rw.2, ios_per_offset: rw.3, ..s.rw };
+            s.rw = Rw {
+                read,
+                write,
+                trim,
+                random: rw.1,
+                mix_read: rw.2,
+                ios_per_offset: rw.3,
+                ..s.rw
+            };
             if rw.0 == 5 {
                 s.rw = Rw { read: false, write: false, trim: true, trim_then_write: true, ..s.rw };
             }
             s.random.percentage = [rw.4; 3];
             s.random.norandommap = rw.5;
-            s.blocks.sizes = [0; 3].map(|_| BlockSizes::Range(512 * sizes.0, 512 * (sizes.0 + sizes.1)));
+            s.blocks.sizes =
+                [0; 3].map(|_| BlockSizes::Range(512 * sizes.0, 512 * (sizes.0 + sizes.1)));
             s.space.size = Some(Amount::Bytes(512 * (sizes.0 + sizes.2)));
             s.space.io_size = Some(Amount::Bytes(512 * sizes.3));
             s.timing.loops = sizes.4;
-            s.rates.iops = [Some(pace.0 * 5000).filter(|r| *r > 0), Some(pace.1 * 3000).filter(|r| *r > 0), None];
+            s.rates.iops = [
+                Some(pace.0 * 5000).filter(|r| *r > 0),
+                Some(pace.1 * 3000).filter(|r| *r > 0),
+                None,
+            ];
             s.think.time = Nanos::new(pace.5 * 50 * US);
             s.think.blocks = pace.2;
             s.think.counts_issued = pace.3;
             s.durability.fsync = pace.4;
             s.durability.end_fsync = pace.3;
-            s.verify.method = [None, Some(VerifyMethod::Crc32c), Some(VerifyMethod::Meta)][verify.0 as usize];
+            s.verify.method =
+                [None, Some(VerifyMethod::Crc32c), Some(VerifyMethod::Meta)][verify.0 as usize];
             s.verify.backlog = verify.1;
             s.queue.serialize_overlap = verify.2;
             if verify.3 {

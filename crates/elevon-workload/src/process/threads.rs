@@ -67,7 +67,11 @@ impl Process {
         let threads = self.threads.as_mut()?;
         if self.batch.sealed {
             for &token in &self.batch.staged[self.batch.handed..] {
-                threads.submit(self.times.busy_until, token, self.ios.slots[token as usize].file as usize);
+                threads.submit(
+                    self.times.busy_until,
+                    token,
+                    self.ios.slots[token as usize].file as usize,
+                );
             }
         }
         let next = threads.due.pop_front();

@@ -24,7 +24,8 @@ pub(crate) fn io(after: u64, think_ms: u64) -> ReplayIo {
 
 fn replayed(ios: Vec<ReplayIo>) -> Replayed {
     let script = Script { number: 7, ios, ..Script::default() };
-    let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
+    let mut process =
+        Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
     process.start(Instant::ZERO);
     process
 }
@@ -32,14 +33,16 @@ fn replayed(ios: Vec<ReplayIo>) -> Replayed {
 /// Runs a process on a device that completes each I/O after `latency` ms. Returns the times in ms
 /// at which I/Os were issued, and the maximum number in flight.
 fn run(process: &mut Replayed, latency: u64) -> (Vec<u64>, usize) {
-    let (mut now, mut went, mut under_way, mut most) = (Instant::ZERO, Vec::new(), VecDeque::new(), 0);
+    let (mut now, mut went, mut under_way, mut most) =
+        (Instant::ZERO, Vec::new(), VecDeque::new(), 0);
     loop {
         match process.poll(now) {
             Poll::Submit(_) => {
                 while let Some(io) = process.take() {
                     process.on_submitted(now, false);
                     went.push(now.get() / MS);
-                    under_way.push_back((now.saturating_add(Nanos::from_millis(latency)), io.token));
+                    under_way
+                        .push_back((now.saturating_add(Nanos::from_millis(latency)), io.token));
                 }
                 most = most.max(under_way.len());
             }
@@ -164,7 +167,11 @@ fn a_sleep_for_a_tag_makes_the_next_io_late() {
     process.on_submitted(now, false);
     process.complete(Instant::new(6 * MS), second, Status::Ok);
     let read = &process.stats_at(Instant::new(6 * MS)).directions[0];
-    assert_eq!((read.clat.min, read.lat.sum), (MS, u128::from(10 * MS)), "5 ms each from when they were due");
+    assert_eq!(
+        (read.clat.min, read.lat.sum),
+        (MS, u128::from(10 * MS)),
+        "5 ms each from when they were due"
+    );
 }
 
 #[test]
@@ -174,7 +181,8 @@ fn it_begins_again_until_its_time_has_passed() {
         repeat_until: Some(Nanos::from_millis(95)),
         ..Script::default()
     };
-    let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
+    let mut process =
+        Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
     process.start(Instant::ZERO);
     assert_eq!(run(&mut process, 10).0, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90]);
     assert_eq!(process.ended(), Some(Instant::new(100 * MS)), "what is in flight still completes");
@@ -184,17 +192,27 @@ fn it_begins_again_until_its_time_has_passed() {
 /// that was traced: each burst counts once.
 #[test]
 fn a_burst_near_the_end_of_its_time_is_neither_cut_off_nor_repeated() {
-    let ios: Vec<ReplayIo> = (0..9).map(|n| io(n / 3 * 3, if n % 3 == 0 && n > 0 { 1000 } else { 0 })).collect();
+    let ios: Vec<ReplayIo> =
+        (0..9).map(|n| io(n / 3 * 3, if n % 3 == 0 && n > 0 { 1000 } else { 0 })).collect();
     let ended = |latency| {
         let repeat_until = Some(Nanos::from_millis(2030));
-        let script = Script { ios: ios.clone(), repeat_until, slack: Nanos::from_millis(100), ..Script::default() };
-        let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
+        let script = Script {
+            ios: ios.clone(),
+            repeat_until,
+            slack: Nanos::from_millis(100),
+            ..Script::default()
+        };
+        let mut process =
+            Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
         process.start(Instant::ZERO);
         let (starts, _) = run(&mut process, latency);
         (starts.len(), process.ended())
     };
     let at = |ms: u64| Some(Instant::new(ms * MS));
-    assert_eq!([9, 10, 20, 43].map(ended), [(9, at(2027)), (9, at(2030)), (9, at(2060)), (9, at(2129))]);
+    assert_eq!(
+        [9, 10, 20, 43].map(ended),
+        [(9, at(2027)), (9, at(2030)), (9, at(2060)), (9, at(2129))]
+    );
     assert_eq!(ended(70).0, 6, "far behind, the last burst is left");
     assert_eq!(ended(0).0, 9, "no burst of a second pass");
 }
@@ -236,7 +254,8 @@ fn a_pace_is_kept_over_all_passes() {
         period: Nanos::from_millis(30),
         ..Script::default()
     };
-    let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
+    let mut process =
+        Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
     process.start(Instant::ZERO);
     assert_eq!(run(&mut process, 10).0, [0, 30, 60, 90]);
 }
@@ -252,13 +271,20 @@ fn a_process_ahead_of_its_pace_waits_for_its_ios_before_it_sleeps() {
         ..Script::default()
     };
     let starts = |script: Script| {
-        let mut process = Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
+        let mut process =
+            Replayed::new(script, TaskId(0), TenantId(0), 64, &mut |_, _, _, _| LayoutId(0));
         process.start(Instant::ZERO);
         let (starts, _) = run(&mut process, 50);
         // It sleeps by its own choice: nothing is late by that.
-        assert_eq!((process.deviations().late, process.stats().directions[0].lat.max), (0, 50 * MS));
+        assert_eq!(
+            (process.deviations().late, process.stats().directions[0].lat.max),
+            (0, 50 * MS)
+        );
         starts
     };
     assert_eq!(starts(script.clone()), [0, 70, 70, 70, 130, 130, 130, 190, 190, 190]);
-    assert_eq!(starts(Script { drains: false, ..script }), [0, 20, 40, 60, 80, 100, 120, 140, 160, 180]);
+    assert_eq!(
+        starts(Script { drains: false, ..script }),
+        [0, 20, 40, 60, 80, 100, 120, 140, 160, 180]
+    );
 }

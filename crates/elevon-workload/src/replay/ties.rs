@@ -26,8 +26,8 @@ pub(super) struct Ties {
     /// How far the process has come, and how far the others know of.
     counts: IoCounts,
     reported: IoCounts,
-    /// Bytes of the flusher's writes that were submitted, and that have completed, since the others
-    /// were told.
+    /// Bytes of the flusher's writes that were submitted, and that have completed, since the
+    /// others were told.
     submitted: u64,
     completed: u64,
     /// What was reached, in which pass, and the instant since which it is known.
@@ -88,9 +88,10 @@ impl Ties {
     pub(super) fn free(&mut self, next: Next<'_>) -> Option<(Instant, Instant)> {
         let followed = match next.io.follows {
             None => Some(Instant::ZERO),
-            Some(follow) => {
-                self.reached.filter(|&(of, pass, _)| (of, pass) == (follow, next.pass)).map(|(.., since)| since)
-            }
+            Some(follow) => self
+                .reached
+                .filter(|&(of, pass, _)| (of, pass) == (follow, next.pass))
+                .map(|(.., since)| since),
         };
         let room = match next.flushed() {
             None => Some(Instant::ZERO),
@@ -122,7 +123,11 @@ impl Ties {
             followers.report(task, self.counts);
         }
         if let Some(rule) = flusher {
-            followers.move_bytes(rule, std::mem::take(&mut self.submitted), std::mem::take(&mut self.completed));
+            followers.move_bytes(
+                rule,
+                std::mem::take(&mut self.submitted),
+                std::mem::take(&mut self.completed),
+            );
         }
         self.asks = false;
         let Some(next) = next else { return };

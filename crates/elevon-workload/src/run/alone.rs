@@ -134,10 +134,15 @@ impl<B: Backend, L: Layer<S>, S: Source> Runner<'_, B, L, S> {
         if !may_go_alone || self.engine.stack().control().is_watched() || !self.ready.is_empty() {
             return Instant::ZERO;
         }
-        let earliest = if self.jobs.processes.len() == 1 { Instant::MAX } else { self.wakeups.earliest() };
+        let earliest =
+            if self.jobs.processes.len() == 1 { Instant::MAX } else { self.wakeups.earliest() };
         // Where other processes run this soon, most I/Os cannot.
         let is_soon = earliest.since(self.timeline.now) < SOON;
-        if is_soon { Instant::ZERO } else { earliest.min(self.next_interval).min(self.next_of_settings()) }
+        if is_soon {
+            Instant::ZERO
+        } else {
+            earliest.min(self.next_interval).min(self.next_of_settings())
+        }
     }
 
     /// Returns when something else is due than completions of a process and timers of the stack.

@@ -45,7 +45,11 @@ pub(super) trait Layer<S>: Sized {
 
     /// Does what comes before the first I/O of a process. Returns false if the process must wait
     /// for it.
-    fn prepare<B: Backend>(_runner: &mut Runner<'_, B, Self, S>, _now: Instant, _task: usize) -> bool {
+    fn prepare<B: Backend>(
+        _runner: &mut Runner<'_, B, Self, S>,
+        _now: Instant,
+        _task: usize,
+    ) -> bool {
         true
     }
 
@@ -62,12 +66,20 @@ pub(super) trait Layer<S>: Sized {
     }
 
     /// Takes an I/O that the stack completed. Returns false if it goes to its process unchanged.
-    fn take_done<B: Backend>(_runner: &mut Runner<'_, B, Self, S>, _now: Instant, _done: &Done) -> bool {
+    fn take_done<B: Backend>(
+        _runner: &mut Runner<'_, B, Self, S>,
+        _now: Instant,
+        _done: &Done,
+    ) -> bool {
         false
     }
 
     /// Handles a tag that a task slept for. Returns false if its process must be told.
-    fn unblock<B: Backend>(_runner: &mut Runner<'_, B, Self, S>, _now: Instant, _task: TaskId) -> bool {
+    fn unblock<B: Backend>(
+        _runner: &mut Runner<'_, B, Self, S>,
+        _now: Instant,
+        _task: TaskId,
+    ) -> bool {
         false
     }
 

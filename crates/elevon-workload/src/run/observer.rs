@@ -24,13 +24,25 @@ pub trait Observer {
     /// Handles the end of an interval. `disk` reads the device's statistics, which advances
     /// io_ticks as in the kernel, so only an observer that shows them should call it. `jobs` is
     /// ordered by task.
-    fn on_interval(&mut self, _now: Instant, _disk: &mut dyn FnMut() -> DiskStats, _jobs: &[Progress]) {}
+    fn on_interval(
+        &mut self,
+        _now: Instant,
+        _disk: &mut dyn FnMut() -> DiskStats,
+        _jobs: &[Progress],
+    ) {
+    }
     /// Returns true if [`Self::on_status`] is wanted now; asked after each [`Self::on_interval`].
     fn wants_status(&mut self) -> bool {
         false
     }
     /// Receives the run so far, as [`super::run`] would return it if all jobs ended now.
-    fn on_status(&mut self, _so_far: RunOutcome, _stack: &mut Stack, _buffered: Option<&BufferedIo>) {}
+    fn on_status(
+        &mut self,
+        _so_far: RunOutcome,
+        _stack: &mut Stack,
+        _buffered: Option<&BufferedIo>,
+    ) {
+    }
     /// Receives the events since the last call; only if the stack records them.
     fn on_events(&mut self, _events: &[Event]) {}
     /// Announces that all jobs have finished and this much dirty data is written back before the

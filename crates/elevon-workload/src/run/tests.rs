@@ -121,10 +121,13 @@ impl Observer for Looks {
 }
 
 fn run_forgetful(starts_after: Nanos, observer: &mut dyn Observer) -> RunOutcome {
-    let config = StackConfig::new(QueueLimits::default(), Bytes::new(1 << 30).sectors_floor(), 1, 8);
+    let config =
+        StackConfig::new(QueueLimits::default(), Bytes::new(1 << 30).sectors_floor(), 1, 8);
     let stack = Stack::new(config).expect("a valid stack");
     let script = Script { number: 1, begins: starts_after, ..Script::default() };
-    let jobs = Jobs::of_trace(&[JobSpec::default_job("a")], vec![script], 1, &mut |_, _, _, _| LayoutId(0));
+    let jobs = Jobs::of_trace(&[JobSpec::default_job("a")], vec![script], 1, &mut |_, _, _, _| {
+        LayoutId(0)
+    });
     let mut jobs = jobs.map_sources(|replayed: Replayed| Forgetful {
         task: replayed.task(),
         started: None,

@@ -47,7 +47,11 @@ impl Layer<Process> for &mut BufferedIo {
         Some(self)
     }
 
-    fn prepare<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, task: usize) -> bool {
+    fn prepare<B: Backend>(
+        runner: &mut Runner<'_, B, Self, Process>,
+        now: Instant,
+        task: usize,
+    ) -> bool {
         if runner.jobs.start_of(task).is_none_or(|at| at > now) {
             return true;
         }
@@ -91,7 +95,11 @@ impl Layer<Process> for &mut BufferedIo {
     }
 
     #[inline]
-    fn take_done<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, done: &Done) -> bool {
+    fn take_done<B: Backend>(
+        runner: &mut Runner<'_, B, Self, Process>,
+        now: Instant,
+        done: &Done,
+    ) -> bool {
         match Token::decode(done.token) {
             Token::Cache(bio) => {
                 if let Some(probe) = runner.watcher.probe_of_ios() {
@@ -102,12 +110,17 @@ impl Layer<Process> for &mut BufferedIo {
             }
             Token::Job(token) => {
                 let processes = &mut runner.jobs.processes;
-                runner.layer.is_user(done.task) && runner.layer.on_device_done(now, processes, done, token)
+                runner.layer.is_user(done.task)
+                    && runner.layer.on_device_done(now, processes, done, token)
             }
         }
     }
 
-    fn unblock<B: Backend>(runner: &mut Runner<'_, B, Self, Process>, now: Instant, task: TaskId) -> bool {
+    fn unblock<B: Backend>(
+        runner: &mut Runner<'_, B, Self, Process>,
+        now: Instant,
+        task: TaskId,
+    ) -> bool {
         if !runner.layer.unblocked(now, &mut runner.jobs.processes, task) {
             return false;
         }
@@ -138,7 +151,11 @@ type Cached<'r, 'a, 'b, B> = &'r mut Runner<'a, B, &'b mut BufferedIo, Process>;
 
 /// Submits bios to the stack and passes finished I/Os to the processes, `first` before all other
 /// events. Returns true if anything moved.
-fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first: Option<Event>) -> bool {
+fn pump_from<B: Backend>(
+    runner: Cached<'_, '_, '_, B>,
+    now: Instant,
+    mut first: Option<Event>,
+) -> bool {
     let mut moved = false;
     loop {
         let Runner { engine, layer, jobs, watcher, .. } = &mut *runner;
@@ -148,7 +165,8 @@ fn pump_from<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, mut first:
                 probe.on_io(now, io, frames);
             }
         };
-        let next = |layer: &mut BufferedIo| first.take().or_else(|| layer.poll(now, &mut jobs.processes));
+        let next =
+            |layer: &mut BufferedIo| first.take().or_else(|| layer.poll(now, &mut jobs.processes));
         let Some(event) = layer.poll_cache(now, engine, on_io, next) else { return moved };
         on_event(runner, now, event);
         moved = true;
@@ -167,7 +185,9 @@ fn submit_direct<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, io: Io
 
 fn on_event<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, event: Event) {
     match event {
-        Event::Finished { task, token, status, cost } => end_io(runner, now, task, token, status, cost),
+        Event::Finished { task, token, status, cost } => {
+            end_io(runner, now, task, token, status, cost)
+        }
         Event::Device { task, token } => {
             let io = runner.jobs.processes[task].io(token);
             if !submit_direct(runner, now, io) {

@@ -25,8 +25,8 @@ pub(super) struct Timeline {
     pub(super) owners: Readings<Progressed>,
     pub(super) started: Instant,
     pub(super) disk_start: DiskStats,
-    /// The end of the ramp of the jobs that start with the run, where the device's statistics begin
-    /// anew; `Instant::MAX` if there is none, or it is over.
+    /// The end of the ramp of the jobs that start with the run, where the device's statistics
+    /// begin anew; `Instant::MAX` if there is none, or it is over.
     ramp_end: Instant,
     /// The present instant: what is kept over time has been advanced to it.
     pub(super) now: Instant,
@@ -37,7 +37,11 @@ pub(super) struct Timeline {
 impl Timeline {
     /// Begins a run.
     pub(super) fn new<S: Source>(now: Instant, stack: &mut Stack, jobs: &Jobs<S>) -> Self {
-        let rows = if stack.control().is_watched() { jobs.processes().len() + jobs.tenants().len() + 1 } else { 0 };
+        let rows = if stack.control().is_watched() {
+            jobs.processes().len() + jobs.tenants().len() + 1
+        } else {
+            0
+        };
         let intervals = (ALL / rows.max(1)).clamp(MIN_INTERVALS, MAX_INTERVALS) & !1;
         Self {
             series: Series::new(now, load_of(stack, now)),

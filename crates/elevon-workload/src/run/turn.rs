@@ -29,8 +29,8 @@ pub(super) struct Turn {
     pub(super) batches: u64,
     /// How often it may still go on after a wait.
     pub(super) waits_left: u32,
-    /// Its I/Os may go alone ([`Source::go_alone`]) if their CPU time is spent before this instant;
-    /// zero if they may not.
+    /// Its I/Os may go alone ([`Source::go_alone`]) if their CPU time is spent before this
+    /// instant; zero if they may not.
     pub(super) alone_until: Instant,
     /// No other process is left: nothing becomes ready before `alone_until` but this one.
     pub(super) is_only: bool,

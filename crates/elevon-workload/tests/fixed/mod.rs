@@ -49,8 +49,8 @@ impl Driver for Fixed {
             let mut at = command.sector.byte_offset().get() as usize;
             pieces.for_each(&mut |piece: Piece| {
                 let len = piece.len as usize;
-                let buffer =
-                    &mut self.buffers[piece.task.index()][piece.token as usize][piece.offset as usize..][..len];
+                let buffer = &mut self.buffers[piece.task.index()][piece.token as usize]
+                    [piece.offset as usize..][..len];
                 match command.op {
                     Op::Write => memory[at..at + len].copy_from_slice(buffer),
                     Op::Read => buffer.copy_from_slice(&memory[at..at + len]),
@@ -83,7 +83,9 @@ impl Backend for Fixed {
     }
     fn wait(&mut self, until: Option<Instant>) -> bool {
         let done = self.pending.peek().map(|Reverse((at, _))| *at);
-        let Some(next) = [done, until.map(Instant::get)].into_iter().flatten().min() else { return false };
+        let Some(next) = [done, until.map(Instant::get)].into_iter().flatten().min() else {
+            return false;
+        };
         assert!(next >= self.now);
         self.now = next;
         true

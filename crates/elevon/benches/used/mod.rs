@@ -10,7 +10,9 @@ use std::time::Duration;
 fn children_seconds() -> f64 {
     let text = fs::read_to_string("/proc/self/stat").expect("the process's statistics");
     let (_, rest) = text.rsplit_once(')').expect("a name in parentheses");
-    let field = |at: usize| rest.split_whitespace().nth(at).and_then(|ticks| ticks.parse::<f64>().ok()).expect("ticks");
+    let field = |at: usize| {
+        rest.split_whitespace().nth(at).and_then(|ticks| ticks.parse::<f64>().ok()).expect("ticks")
+    };
     (field(13) + field(14)) / 100.0
 }
 
@@ -26,7 +28,8 @@ pub(crate) struct Used {
 /// Runs a command in a folder; what it prints is read and counted.
 pub(crate) fn used(command: &mut Command, folder: &Path) -> (Used, u64) {
     let before = children_seconds();
-    let mut child = command.current_dir(folder).stdout(Stdio::piped()).spawn().expect("the command started");
+    let mut child =
+        command.current_dir(folder).stdout(Stdio::piped()).spawn().expect("the command started");
     let stdout = child.stdout.take().expect("a pipe");
     let reader = std::thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
@@ -43,8 +46,9 @@ pub(crate) fn used(command: &mut Command, folder: &Path) -> (Used, u64) {
             break code;
         }
         let text = fs::read_to_string(&status).unwrap_or_default();
-        let peak =
-            text.lines().find_map(|line| line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok());
+        let peak = text.lines().find_map(|line| {
+            line.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse::<f64>().ok()
+        });
         memory = peak.map_or(memory, |kb| memory.max(kb / 1e3));
         std::thread::sleep(Duration::from_millis(2));
     };

@@ -89,8 +89,8 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=i64::from(MAX_CONNECTIONS_MAX)))]
     pub(crate) max_connections: Option<u32>,
     /// Memory for the data of requests of all clients, beyond the 512 KiB that each may have: a
-    /// size with its unit, at least 128MiB. A request for which there is not enough waits [default:
-    /// 1GiB]
+    /// size with its unit, at least 128MiB. A request for which there is not enough waits
+    /// [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
     pub(crate) request_memory: Option<String>,
     /// Serve the bytes of the file even if they are an image, such as one of qcow2, which is
@@ -180,8 +180,8 @@ pub(crate) enum CtlCommand {
     Connections,
     /// Answer what a client has asked for and end its connections; it may come again
     Disconnect {
-        /// A connection's number, an address, pid:N, uid:N or gid:N, a name in a certificate, or an
-        /// export
+        /// A connection's number, an address, pid:N, uid:N or gid:N, a name in a certificate, or
+        /// an export
         whom: String,
     },
     /// What every tenant did since the server started

@@ -35,7 +35,8 @@ impl Groups for OfRun {
 }
 
 impl Groups for OfSimulation {
-    const GROUPS: &'static [OptionGroup] = &[OptionGroup::Device, OptionGroup::Queue, OptionGroup::Jobs];
+    const GROUPS: &'static [OptionGroup] =
+        &[OptionGroup::Device, OptionGroup::Queue, OptionGroup::Jobs];
 }
 
 impl Groups for OfQueue {
@@ -100,9 +101,13 @@ impl<G: Groups> FromArgMatches for StackArgs<G> {
                     matches.get_one(row.name).into_iter().for_each(|number| *of(options) = *number);
                 }
                 OptionValue::Text(of) => *of(options) = text(),
-                OptionValue::Path(of) => *of(options) = matches.get_one::<PathBuf>(row.name).cloned(),
+                OptionValue::Path(of) => {
+                    *of(options) = matches.get_one::<PathBuf>(row.name).cloned()
+                }
                 OptionValue::Texts(of) => {
-                    of(options).extend(matches.get_many::<String>(row.name).into_iter().flatten().cloned());
+                    of(options).extend(
+                        matches.get_many::<String>(row.name).into_iter().flatten().cloned(),
+                    );
                 }
             }
         }

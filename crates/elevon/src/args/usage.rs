@@ -18,7 +18,9 @@ pub(crate) fn one_line(error: &clap::Error) -> String {
         return line;
     }
     let text = error.to_string();
-    let said = text.lines().take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
+    let said = text
+        .lines()
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more"));
     let words: Vec<&str> = said.map(str::trim).filter(|line| !line.is_empty()).collect();
     words.join(" ").trim_start_matches("error: ").replace(" tip: ", "; ")
 }

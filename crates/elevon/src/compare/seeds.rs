@@ -66,7 +66,10 @@ pub(super) fn compare(
     })?;
     drop(bar);
     if interrupt.signal().is_some() {
-        warnings.push(format!("interrupted: {ended} of {} runs were done; means are of those", runs.len()));
+        warnings.push(format!(
+            "interrupted: {ended} of {} runs were done; means are of those",
+            runs.len()
+        ));
     }
     for ((label, _), of_runs) in plans.iter().zip(of_runs.chunks(seeds.len())) {
         let mut found = Said::default();
@@ -108,17 +111,27 @@ fn partings(
     let mut lines = Vec::new();
     for (label, plan) in plans {
         let plan = plan.clone().with_seed(seed);
-        if plan.own.as_ref().is_some_and(|own| !own.file.ends.is_empty()) && interrupt.signal().is_none() {
+        if plan.own.as_ref().is_some_and(|own| !own.file.ends.is_empty())
+            && interrupt.signal().is_none()
+        {
             let (result, _) = execute(&plan, &mut NoObserver, interrupt)?;
             let parting = Parting::from_plan(&plan, &result, interrupt)?;
-            lines.extend(say(label, &parting.map_or_else(Vec::new, |parting| parting.lines()), said));
+            lines.extend(say(
+                label,
+                &parting.map_or_else(Vec::new, |parting| parting.lines()),
+                said,
+            ));
         }
     }
     Ok(lines)
 }
 
 /// Prints the results, and writes the page.
-fn print(results: &Results<'_>, format: OutputFormat, page: Option<NewFile>) -> Result<(), Failure> {
+fn print(
+    results: &Results<'_>,
+    format: OutputFormat,
+    page: Option<NewFile>,
+) -> Result<(), Failure> {
     let document = results.document();
     let printed = match format {
         OutputFormat::Normal => emit_text(&document.text()),

@@ -75,7 +75,8 @@ pub(super) struct Section {
     pub(super) parts: Vec<Part>,
 }
 
-const TOP: [&str; 9] = ["title", "summary", "parameters", "full", "published", "functions", "run", "section", "check"];
+const TOP: [&str; 9] =
+    ["title", "summary", "parameters", "full", "published", "functions", "run", "section", "check"];
 
 impl Definition {
     /// Parses the text of an experiment; `file` is its name in complaints. With `full` the
@@ -85,7 +86,11 @@ impl Definition {
     /// All errors, each with its place and what would be right.
     pub(super) fn parse(file: &str, text: &str, full: bool) -> Result<Self, Vec<Diagnostic>> {
         let top = toml_tree::parse(file, text)?;
-        let mut compiler = Compiler { errors: Vec::new(), names: vec!["published".to_owned()], functions: Vec::new() };
+        let mut compiler = Compiler {
+            errors: Vec::new(),
+            names: vec!["published".to_owned()],
+            functions: Vec::new(),
+        };
         let start = Span { file: file.to_owned(), line: 1, column: 1 };
         let top = Table { all: &top, place: &start, key: "" };
         let found = compiler.definition(&top, full);
@@ -96,7 +101,9 @@ impl Definition {
 impl Compiler {
     fn definition(&mut self, top: &Table<'_>, full: bool) -> Definition {
         self.only(top, &TOP);
-        let title = self.needed(top, "title", "title = \"name: what it is about\"").map(|entry| self.text(entry));
+        let title = self
+            .needed(top, "title", "title = \"name: what it is about\"")
+            .map(|entry| self.text(entry));
         let summary = top.get("summary").map(|entry| self.text(entry));
         let mut names = self.parameters(top, full);
         names.insert("published".to_owned(), self.published(top));
@@ -115,7 +122,8 @@ impl Compiler {
         }
         self.names.extend(run_names);
         let functions = self.functions(top);
-        let runs: Vec<RunDefinition> = runs.iter().map(|run| self.within(|compiler| compiler.run(run))).collect();
+        let runs: Vec<RunDefinition> =
+            runs.iter().map(|run| self.within(|compiler| compiler.run(run))).collect();
         if runs.is_empty() && self.errors.is_empty() {
             self.complain(
                 top.place,
@@ -124,7 +132,10 @@ impl Compiler {
             );
         }
         let sections = self.tables(top, "section");
-        let sections = sections.iter().map(|section| self.within(|compiler| compiler.section(section))).collect();
+        let sections = sections
+            .iter()
+            .map(|section| self.within(|compiler| compiler.section(section)))
+            .collect();
         let checks = self.tables(top, "check");
         let checks = checks.iter().filter_map(|check| self.one_check(check)).collect();
         let (title, summary) = (title.unwrap_or_default(), summary.unwrap_or_default());
@@ -133,7 +144,8 @@ impl Compiler {
 
     fn one_check(&mut self, check: &Table<'_>) -> Option<(String, Formula)> {
         self.only(check, &["what", "that"]);
-        let what = self.needed(check, "what", "what = \"calibrated\"").map(|entry| self.text(entry))?;
+        let what =
+            self.needed(check, "what", "what = \"calibrated\"").map(|entry| self.text(entry))?;
         let that = self.needed(check, "that", "that = \"within(ours, published.one, 5)\"")?;
         Some((what, self.formula(that)))
     }
@@ -150,7 +162,11 @@ impl Compiler {
             for entry in self.table(entry).all {
                 if !names.contains_key(&entry.key) {
                     let meant = did_you_mean(&entry.key, names.keys().map(String::as_str));
-                    self.complain(&entry.key_place, &entry.key, format!("expected the name of a parameter{meant}"));
+                    self.complain(
+                        &entry.key_place,
+                        &entry.key,
+                        format!("expected the name of a parameter{meant}"),
+                    );
                 } else if full {
                     names.insert(entry.key.clone(), value_of(&entry.node));
                 }
@@ -167,12 +183,22 @@ impl Compiler {
             if let Some(entry) = self.needed(&source, "source", "source = \"who, where, when\"")
                 && self.text(entry).trim().is_empty()
             {
-                self.complain(&entry.node.place, "source", "expected who published the figures, where and when");
+                self.complain(
+                    &entry.node.place,
+                    "source",
+                    "expected who published the figures, where and when",
+                );
             }
-            let Some(figures) = self.needed(&source, "figures", "figures = { name = 25 }") else { continue };
+            let Some(figures) = self.needed(&source, "figures", "figures = { name = 25 }") else {
+                continue;
+            };
             for entry in self.table(figures).all {
                 if all.insert(entry.key.clone(), value_of(&entry.node)).is_some() {
-                    self.complain(&entry.key_place, &entry.key, "is there twice; give each figure a name of its own");
+                    self.complain(
+                        &entry.key_place,
+                        &entry.key,
+                        "is there twice; give each figure a name of its own",
+                    );
                 }
             }
         }
@@ -186,15 +212,28 @@ impl Compiler {
         for entry in table.all {
             let head = entry.key.strip_suffix(')').and_then(|head| head.split_once('('));
             let arguments: Option<(&str, Vec<String>)> = head.map(|(name, arguments)| {
-                (name, arguments.split(',').map(|one| one.trim().to_owned()).filter(|one| !one.is_empty()).collect())
+                (
+                    name,
+                    arguments
+                        .split(',')
+                        .map(|one| one.trim().to_owned())
+                        .filter(|one| !one.is_empty())
+                        .collect(),
+                )
             });
-            match arguments.filter(|(name, all)| is_name(name) && all.iter().all(|one| is_name(one))) {
+            match arguments
+                .filter(|(name, all)| is_name(name) && all.iter().all(|one| is_name(one)))
+            {
                 Some((name, arguments)) => {
                     self.functions.push(name.to_owned());
                     heads.push((name.to_owned(), arguments, entry));
                 }
                 None => {
-                    self.complain(&entry.key_place, &entry.key, "expected \"name(argument, other)\" = \"expression\"");
+                    self.complain(
+                        &entry.key_place,
+                        &entry.key,
+                        "expected \"name(argument, other)\" = \"expression\"",
+                    );
                 }
             }
         }
@@ -209,16 +248,30 @@ impl Compiler {
     }
 
     fn run(&mut self, run: &Table<'_>) -> RunDefinition {
-        self.only(run, &["name", "job", "options", "env", "over", "only", "fit", "trace", "measure", "hook"]);
-        let name = self.needed(run, "name", "name = \"one\"").map(|entry| self.text(entry)).unwrap_or_default();
+        self.only(
+            run,
+            &["name", "job", "options", "env", "over", "only", "fit", "trace", "measure", "hook"],
+        );
+        let name = self
+            .needed(run, "name", "name = \"one\"")
+            .map(|entry| self.text(entry))
+            .unwrap_or_default();
         let over = run.get("over").map_or_else(Vec::new, |entry| self.named(entry));
         let only = run.get("only").map(|entry| self.formula(entry));
         let fit = run.get("fit").map(|entry| self.fit(entry));
         let job = self.needed(run, "job", "job = \"one.fio\"").map(|entry| self.words(entry));
-        let nothing = || Placed { it: Template::default(), key: "options".to_owned(), place: run.place.clone() };
+        let nothing = || Placed {
+            it: Template::default(),
+            key: "options".to_owned(),
+            place: run.place.clone(),
+        };
         let options = run.get("options").map(|entry| self.words(entry)).unwrap_or_else(nothing);
         let variables = run.get("env").map_or_else(Vec::new, |entry| {
-            self.table(entry).all.iter().map(|entry| (entry.key.clone(), self.words(entry))).collect()
+            self.table(entry)
+                .all
+                .iter()
+                .map(|entry| (entry.key.clone(), self.words(entry)))
+                .collect()
         });
         let hook = run.get("hook").and_then(|entry| self.hook(entry));
         let trace = run.get("trace").is_some_and(|entry| self.flag(entry));
@@ -239,26 +292,40 @@ impl Compiler {
 
     fn fit(&mut self, entry: &Entry) -> Fit {
         let table = self.table(entry);
-        let name = self.needed(&table, "name", "name = \"cost\"").map(|entry| self.text(entry)).unwrap_or_default();
+        let name = self
+            .needed(&table, "name", "name = \"cost\"")
+            .map(|entry| self.text(entry))
+            .unwrap_or_default();
         let search = if table.get("again").is_some() {
             self.only(&table, &["name", "again"]);
-            let again = self.needed(&table, "again", "again = \"round(run.iops)\"").map(|entry| self.of_run(entry));
+            let again = self
+                .needed(&table, "again", "again = \"round(run.iops)\"")
+                .map(|entry| self.of_run(entry));
             again.map(Search::Again)
         } else {
             self.only(&table, &["name", "from", "to", "measure", "meets"]);
             let number = "a whole number, such as 0";
             let from = self.needed(&table, "from", number).map(|entry| self.formula(entry));
             let to = self.needed(&table, "to", number).map(|entry| self.formula(entry));
-            let meets = self.needed(&table, "meets", "meets = \"published.one\"").map(|entry| self.formula(entry));
-            let measure = self.needed(&table, "measure", "measure = \"run.bw\"").map(|entry| self.of_run(entry));
+            let meets = self
+                .needed(&table, "meets", "meets = \"published.one\"")
+                .map(|entry| self.formula(entry));
+            let measure = self
+                .needed(&table, "measure", "measure = \"run.bw\"")
+                .map(|entry| self.of_run(entry));
             let all = from.zip(to).zip(measure.zip(meets));
             all.map(|((from, to), (measure, meets))| {
                 Search::Meets(Box::new(Meets { bounds: [from, to], measure, meets }))
             })
         };
         self.names.push(name.clone());
-        let nothing =
-            || Search::Again(Placed { it: Expr::default(), key: String::new(), place: entry.key_place.clone() });
+        let nothing = || {
+            Search::Again(Placed {
+                it: Expr::default(),
+                key: String::new(),
+                place: entry.key_place.clone(),
+            })
+        };
         Fit { name, search: search.unwrap_or_else(nothing) }
     }
 
@@ -284,7 +351,8 @@ impl Compiler {
 
     fn hook(&mut self, entry: &Entry) -> Option<Hook> {
         let table = self.table(entry);
-        let name = self.needed(&table, "name", "name = \"io-throttle\"").map(|entry| self.words(entry))?;
+        let name =
+            self.needed(&table, "name", "name = \"io-throttle\"").map(|entry| self.words(entry))?;
         let others = table.all.iter().filter(|entry| entry.key != "name");
         let settings = others.map(|entry| (entry.key.clone(), self.formula(entry))).collect();
         Some(Hook { name, settings })
@@ -307,8 +375,8 @@ fn value_of(node: &Node) -> Value {
         Tree::Number(number) => Value::Number(*number),
         Tree::Flag(flag) => Value::Flag(*flag),
         Tree::List(all) => list(all.iter().map(value_of)),
-        Tree::Table(all) => {
-            Value::Record(Arc::new(all.iter().map(|entry| (entry.key.clone(), value_of(&entry.node))).collect()))
-        }
+        Tree::Table(all) => Value::Record(Arc::new(
+            all.iter().map(|entry| (entry.key.clone(), value_of(&entry.node))).collect(),
+        )),
     }
 }

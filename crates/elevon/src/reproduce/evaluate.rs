@@ -109,15 +109,20 @@ impl<'a> Scope<'a> {
         match expr {
             Expr::Number(number) => Ok(Value::Number(*number)),
             Expr::Text(template) => Ok(text(self.fill(template)?)),
-            Expr::Name(name) => self.find(name).cloned().ok_or_else(|| format!("{name} has no value yet")),
-            Expr::List(all) => Ok(Value::List(all.iter().map(|one| self.value(one)).collect::<Result<_, _>>()?)),
+            Expr::Name(name) => {
+                self.find(name).cloned().ok_or_else(|| format!("{name} has no value yet"))
+            }
+            Expr::List(all) => {
+                Ok(Value::List(all.iter().map(|one| self.value(one)).collect::<Result<_, _>>()?))
+            }
             Expr::Each { element, name, list, condition } => {
                 let mut found = Vec::new();
                 for value in self.value(list)?.list()? {
                     let own = [(name.clone(), value.clone())];
                     let scope = self.with(&own);
-                    let is_wanted =
-                        condition.as_ref().map_or(Ok(true), |one| scope.value(one).map(|one| one.holds()))?;
+                    let is_wanted = condition
+                        .as_ref()
+                        .map_or(Ok(true), |one| scope.value(one).map(|one| one.holds()))?;
                     if is_wanted {
                         found.push(scope.value(element)?);
                     }
@@ -149,9 +154,12 @@ impl<'a> Scope<'a> {
             _ => {}
         }
         let right = self.value(b)?;
-        let compare =
-            |holds: &dyn Fn(f64, f64) -> bool| -> Found { pairs(&left, &right, &|a, b| Value::Flag(holds(a, b))) };
-        let count = |result: &dyn Fn(f64, f64) -> f64| pairs(&left, &right, &|a, b| Value::Number(result(a, b)));
+        let compare = |holds: &dyn Fn(f64, f64) -> bool| -> Found {
+            pairs(&left, &right, &|a, b| Value::Flag(holds(a, b)))
+        };
+        let count = |result: &dyn Fn(f64, f64) -> f64| {
+            pairs(&left, &right, &|a, b| Value::Number(result(a, b)))
+        };
         match operator {
             Operator::Equal => Ok(Value::Flag(left.is(&right))),
             Operator::Unequal => Ok(Value::Flag(!left.is(&right))),
@@ -177,7 +185,8 @@ impl<'a> Scope<'a> {
             };
             return self.value(if self.value(condition)?.holds() { yes } else { no });
         }
-        let values: Vec<Value> = arguments.iter().map(|one| self.value(one)).collect::<Result<_, _>>()?;
+        let values: Vec<Value> =
+            arguments.iter().map(|one| self.value(one)).collect::<Result<_, _>>()?;
         if name == "solve" {
             return self.solve(&values);
         }
@@ -191,10 +200,15 @@ impl<'a> Scope<'a> {
     /// names.
     fn apply(&self, name: &str, function: &Function, values: Vec<Value>) -> Found {
         if values.len() != function.arguments.len() {
-            return Err(format!("{name}({}) takes {}", function.arguments.join(", "), function.arguments.len()));
+            return Err(format!(
+                "{name}({}) takes {}",
+                function.arguments.join(", "),
+                function.arguments.len()
+            ));
         }
         let own: Vec<(String, Value)> = function.arguments.iter().cloned().zip(values).collect();
-        Scope { globals: self.globals, own: &own, parent: None, depth: self.depth + 1 }.value(&function.body)
+        Scope { globals: self.globals, own: &own, parent: None, depth: self.depth + 1 }
+            .value(&function.body)
     }
 
     /// Returns the argument at which an experiment's own function has a value, by halving the
@@ -203,7 +217,11 @@ impl<'a> Scope<'a> {
         let [Value::Text(name), wanted, low, high] = values else {
             return Err("expected solve('function', value, low, high)".to_owned());
         };
-        let function = self.globals.functions.get(&**name).ok_or_else(|| format!("there is no function {name}"))?;
+        let function = self
+            .globals
+            .functions
+            .get(&**name)
+            .ok_or_else(|| format!("there is no function {name}"))?;
         let at = |x: f64| self.apply(name, function, vec![Value::Number(x)])?.number();
         let (wanted, mut low, mut high) = (wanted.number()?, low.number()?, high.number()?);
         let falls = at(high)? < at(low)?;
@@ -223,7 +241,9 @@ fn list_of(values: Vec<Value>) -> Value {
 fn each(value: &Value, function: &dyn Fn(f64) -> f64) -> Found {
     match value {
         Value::None => Ok(Value::None),
-        Value::List(all) => Ok(list_of(all.iter().map(|one| each(one, function)).collect::<Result<_, _>>()?)),
+        Value::List(all) => {
+            Ok(list_of(all.iter().map(|one| each(one, function)).collect::<Result<_, _>>()?))
+        }
         value => Ok(Value::Number(function(value.number()?))),
     }
 }
@@ -236,22 +256,31 @@ fn pairs(a: &Value, b: &Value, operator: &dyn Fn(f64, f64) -> Value) -> Found {
         (Value::List(x), Value::List(y)) if x.len() != y.len() => {
             Err(format!("expected lists of the same length, found {} and {}", x.len(), y.len()))
         }
-        (Value::List(x), Value::List(y)) => {
-            Ok(list_of(x.iter().zip(y.iter()).map(|(a, b)| pairs(a, b, operator)).collect::<Result<_, _>>()?))
+        (Value::List(x), Value::List(y)) => Ok(list_of(
+            x.iter().zip(y.iter()).map(|(a, b)| pairs(a, b, operator)).collect::<Result<_, _>>()?,
+        )),
+        (Value::List(x), b) => {
+            Ok(list_of(x.iter().map(|a| pairs(a, b, operator)).collect::<Result<_, _>>()?))
         }
-        (Value::List(x), b) => Ok(list_of(x.iter().map(|a| pairs(a, b, operator)).collect::<Result<_, _>>()?)),
-        (a, Value::List(y)) => Ok(list_of(y.iter().map(|b| pairs(a, b, operator)).collect::<Result<_, _>>()?)),
+        (a, Value::List(y)) => {
+            Ok(list_of(y.iter().map(|b| pairs(a, b, operator)).collect::<Result<_, _>>()?))
+        }
         (a, b) => Ok(operator(a.number()?, b.number()?)),
     }
 }
 
 /// Returns a field of a table or run, or of each of a list.
 fn field(value: &Value, name: &str) -> Found {
-    let missing = |known: Vec<&str>| format!("no {name} here{}", did_you_mean(name, known.iter().copied()));
+    let missing =
+        |known: Vec<&str>| format!("no {name} here{}", did_you_mean(name, known.iter().copied()));
     match value {
         Value::None => Ok(Value::None),
-        Value::List(all) => Ok(list_of(all.iter().map(|one| field(one, name)).collect::<Result<_, _>>()?)),
-        Value::Record(all) => all.get(name).cloned().ok_or_else(|| missing(all.keys().map(String::as_str).collect())),
+        Value::List(all) => {
+            Ok(list_of(all.iter().map(|one| field(one, name)).collect::<Result<_, _>>()?))
+        }
+        Value::Record(all) => {
+            all.get(name).cloned().ok_or_else(|| missing(all.keys().map(String::as_str).collect()))
+        }
         Value::Run(run) => run.field(name).cloned().ok_or_else(|| missing(run.names().collect())),
         other => Err(format!("{} has no .{name}", other.kind())),
     }
@@ -296,7 +325,11 @@ fn call(name: &str, values: &[Value]) -> Found {
         if values.iter().any(|value| matches!(value, Value::None)) {
             return Ok(Value::None);
         }
-        let all = if let [one @ Value::List(_)] = values { one.numbers() } else { list_of(values.to_vec()).numbers() };
+        let all = if let [one @ Value::List(_)] = values {
+            one.numbers()
+        } else {
+            list_of(values.to_vec()).numbers()
+        };
         all.map(|all| Value::Number(what(all)))
     };
     match (name, values) {
@@ -311,7 +344,9 @@ fn call(name: &str, values: &[Value]) -> Found {
         ("sum", [_, ..]) => many(&|all| all.into_iter().sum()),
         ("mean", [_, ..]) => many(&|all| Interval::from_samples(&all).unwrap_or_default().mean),
         ("deviation", [_, ..]) => many(&|all| deviation(&all)),
-        ("percent", [value, of]) => pairs(value, of, &|value, of| Value::Number(100.0 * (value / of - 1.0))),
+        ("percent", [value, of]) => {
+            pairs(value, of, &|value, of| Value::Number(100.0 * (value / of - 1.0)))
+        }
         ("within", [value, of, percent]) => {
             let (value, of, percent) = (value.number()?, of.number()?, percent.number()?);
             Ok(Value::Flag((100.0 * (value / of - 1.0)).abs() <= percent))
@@ -321,9 +356,12 @@ fn call(name: &str, values: &[Value]) -> Found {
         ("len", [values]) => Ok(Value::Number(values.list()?.len() as f64)),
         ("first", [values]) => Ok(values.list()?.first().cloned().unwrap_or(Value::None)),
         ("last", [values]) => Ok(values.list()?.last().cloned().unwrap_or(Value::None)),
-        ("get", [Value::Record(all), Value::Text(name)]) => Ok(all.get(&**name).cloned().unwrap_or(Value::None)),
+        ("get", [Value::Record(all), Value::Text(name)]) => {
+            Ok(all.get(&**name).cloned().unwrap_or(Value::None))
+        }
         ("join", [values, Value::Text(between)]) => {
-            let words: Result<Vec<_>, _> = values.list()?.iter().map(|one| one.shown(Format::default())).collect();
+            let words: Result<Vec<_>, _> =
+                values.list()?.iter().map(|one| one.shown(Format::default())).collect();
             Ok(text(words?.join(between)))
         }
         ("range", [from, to]) => {
@@ -350,9 +388,16 @@ fn call(name: &str, values: &[Value]) -> Found {
         ("values", [Value::Record(all)]) => Ok(list(all.values().cloned())),
         ("distinct", [values]) => Ok(list_of(distinct(values.list()?))),
         ("chunks", [values, keys]) => chunks(values.list()?, keys.list()?),
-        ("interpolate", [from, to, at]) => interpolate(&from.numbers()?, &to.numbers()?, at.number()?),
-        _ if FUNCTIONS.contains(&name) => Err(format!("{name} does not take {} of that kind", values.len())),
-        _ => Err(format!("there is no function {name}{}", did_you_mean(name, FUNCTIONS.iter().copied()))),
+        ("interpolate", [from, to, at]) => {
+            interpolate(&from.numbers()?, &to.numbers()?, at.number()?)
+        }
+        _ if FUNCTIONS.contains(&name) => {
+            Err(format!("{name} does not take {} of that kind", values.len()))
+        }
+        _ => Err(format!(
+            "there is no function {name}{}",
+            did_you_mean(name, FUNCTIONS.iter().copied())
+        )),
     }
 }
 
@@ -367,8 +412,8 @@ fn deviation(values: &[f64]) -> f64 {
 /// of one ratio, the ends are 0 and infinity.
 fn ratio(ratios: &[f64]) -> Value {
     let pairs: Vec<(f64, f64)> = ratios.iter().map(|&ratio| (1.0, ratio)).collect();
-    let (mean, bounds) =
-        RatioInterval::from_pairs(&pairs).map_or((f64::NAN, None), |found| (found.ratio, found.bounds));
+    let (mean, bounds) = RatioInterval::from_pairs(&pairs)
+        .map_or((f64::NAN, None), |found| (found.ratio, found.bounds));
     let (low, high) = bounds.unwrap_or((0.0, f64::INFINITY));
     record([
         ("mean", Value::Number(mean)),
@@ -419,10 +464,13 @@ mod tests {
 
     fn value(expression: &str) -> Result<String, String> {
         let mut globals = Globals::default();
-        let setting = |name: &str, mb: f64| record([("name", text(name)), ("mb", Value::Number(mb))]);
+        let setting =
+            |name: &str, mb: f64| record([("name", text(name)), ("mb", Value::Number(mb))]);
         globals.names.insert("runs".to_owned(), list([setting("a", 10.0), setting("b", 30.0)]));
         let body = Expr::parse("x * x").expect("an expression");
-        globals.functions.insert("square".to_owned(), Function { arguments: vec!["x".to_owned()], body });
+        globals
+            .functions
+            .insert("square".to_owned(), Function { arguments: vec!["x".to_owned()], body });
         let expr = Expr::parse(expression).map_err(|error| error.message)?;
         Scope::new(&globals, &[]).value(&expr)?.shown(Format::default())
     }

@@ -46,13 +46,22 @@ pub(super) enum Operator {
     Over,
 }
 
-use Operator::{And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Minus, Or, Over, Plus, Times, Unequal};
+use Operator::{
+    And, Equal, Greater, GreaterOrEqual, Less, LessOrEqual, Minus, Or, Over, Plus, Times, Unequal,
+};
 
 /// Operators by precedence; each group binds more than the one before it. Longer ones come first.
 const OPERATORS: [&[(&str, Operator)]; 5] = [
     &[("or", Or)],
     &[("and", And)],
-    &[("==", Equal), ("!=", Unequal), ("<=", LessOrEqual), (">=", GreaterOrEqual), ("<", Less), (">", Greater)],
+    &[
+        ("==", Equal),
+        ("!=", Unequal),
+        ("<=", LessOrEqual),
+        (">=", GreaterOrEqual),
+        ("<", Less),
+        (">", Greater),
+    ],
     &[("+", Plus), ("-", Minus)],
     &[("*", Times), ("/", Over)],
 ];
@@ -121,7 +130,10 @@ impl Template {
                     at += 2;
                 }
                 '}' => {
-                    return Err(SyntaxError { at, message: "expected { before this }; write }} for a brace".into() });
+                    return Err(SyntaxError {
+                        at,
+                        message: "expected { before this }; write }} for a brace".into(),
+                    });
                 }
                 '{' => {
                     let end = inner_end(text, at + 1)?;
@@ -129,7 +141,8 @@ impl Template {
                         parts.push(Part::Text(std::mem::take(&mut plain)));
                     }
                     let (expression, format) = formatted(&text[at + 1..end]);
-                    let within = |error: SyntaxError| SyntaxError { at: at + 1 + error.at, ..error };
+                    let within =
+                        |error: SyntaxError| SyntaxError { at: at + 1 + error.at, ..error };
                     parts.push(Part::Value(Expr::parse(expression).map_err(within)?, format));
                     at = end + 1;
                 }
@@ -158,7 +171,10 @@ fn inner_end(text: &str, from: usize) -> Parsed<usize> {
             _ => {}
         }
     }
-    Err(SyntaxError { at: from - 1, message: "expected } at the end of this expression; write {{ for a brace".into() })
+    Err(SyntaxError {
+        at: from - 1,
+        message: "expected } at the end of this expression; write {{ for a brace".into(),
+    })
 }
 
 /// Divides an expression from the format behind its last colon.
@@ -166,7 +182,8 @@ fn formatted(text: &str) -> (&str, Format) {
     let plain = (text, Format::default());
     let Some((expression, format)) = text.rsplit_once(':') else { return plain };
     let (sign, rest) = format.strip_prefix('+').map_or((false, format), |rest| (true, rest));
-    let decimals = rest.strip_prefix('.').and_then(|digits| digits.parse().ok()).filter(|digits| *digits <= 9);
+    let decimals =
+        rest.strip_prefix('.').and_then(|digits| digits.parse().ok()).filter(|digits| *digits <= 9);
     match decimals {
         Some(decimals) => (expression, Format { sign, decimals: Some(decimals) }),
         None if sign && rest.is_empty() => (expression, Format { sign, decimals: None }),
@@ -244,7 +261,9 @@ impl Parser<'_> {
         let mut found = self.primary()?;
         loop {
             if self.skip(".") {
-                let Some(name) = self.name() else { return self.fail("expected the name of a field") };
+                let Some(name) = self.name() else {
+                    return self.fail("expected the name of a field");
+                };
                 found = Expr::Field(Box::new(found), name);
             } else if self.skip("[") {
                 found = self.brackets(found)?;
@@ -286,14 +305,22 @@ impl Parser<'_> {
             return self.list();
         }
         if self.skip("'") {
-            let Some(end) = self.rest().find('\'') else { return self.fail("expected ' at the end of this text") };
+            let Some(end) = self.rest().find('\'') else {
+                return self.fail("expected ' at the end of this text");
+            };
             let start = self.at;
             let template = Template::parse(&self.rest()[..end]);
             self.at += end + 1;
-            return template.map(Expr::Text).map_err(|error| SyntaxError { at: start + error.at, ..error });
+            return template
+                .map(Expr::Text)
+                .map_err(|error| SyntaxError { at: start + error.at, ..error });
         }
         if let Some(name) = self.name() {
-            return if self.skip("(") { Ok(Expr::Call(name, self.items(")")?)) } else { Ok(Expr::Name(name)) };
+            return if self.skip("(") {
+                Ok(Expr::Call(name, self.items(")")?))
+            } else {
+                Ok(Expr::Name(name))
+            };
         }
         self.number()
     }
@@ -344,7 +371,8 @@ impl Parser<'_> {
             let Some(name) = self.name() else { return self.fail("expected a name") };
             self.expect("in")?;
             let list = Box::new(self.expression(0)?);
-            let condition = if self.skip("if") { Some(Box::new(self.expression(0)?)) } else { None };
+            let condition =
+                if self.skip("if") { Some(Box::new(self.expression(0)?)) } else { None };
             self.expect("]")?;
             return Ok(Expr::Each { element: Box::new(first), name, list, condition });
         }

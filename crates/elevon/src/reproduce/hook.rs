@@ -40,7 +40,12 @@ impl Hooked {
                 self.limit = is_on.then_some(Limit { rate: number as u64, policy: Policy::Leaky });
             }
             "limit" => return Err("expected bytes per second, or 0 for no limit".to_owned()),
-            _ => return Err(format!("no such setting of {NAME}: {name}; there are {}", SETTINGS.join(", "))),
+            _ => {
+                return Err(format!(
+                    "no such setting of {NAME}: {name}; there are {}",
+                    SETTINGS.join(", ")
+                ));
+            }
         }
         Ok(())
     }
@@ -56,7 +61,9 @@ impl Hooked {
             if !control.tenants().is_alive(tenant) {
                 control.add_tenant(ROOT).expect("room for a tenant");
             }
-            control.set_io_throttle(Instant::ZERO, tenant, LimitKind::Bandwidth, self.limit).expect("a valid rule");
+            control
+                .set_io_throttle(Instant::ZERO, tenant, LimitKind::Bandwidth, self.limit)
+                .expect("a valid rule");
         }
     }
 
@@ -80,8 +87,14 @@ mod tests {
     #[test]
     fn settings_have_names() {
         let mut hook = Hooked::new(NAME).expect("the hook");
-        assert_eq!(hook.set("limit", 1000.0).map(|()| hook.limit.map(|limit| limit.rate)), Ok(Some(1000)));
-        assert!(hook.set("limits", 1.0).is_err_and(|message| message.ends_with("hooks, counter, class_aware, limit")));
+        assert_eq!(
+            hook.set("limit", 1000.0).map(|()| hook.limit.map(|limit| limit.rate)),
+            Ok(Some(1000))
+        );
+        assert!(
+            hook.set("limits", 1.0)
+                .is_err_and(|message| message.ends_with("hooks, counter, class_aware, limit"))
+        );
         assert!(Hooked::new("x").is_err_and(|message| message.contains("there is io-throttle")));
     }
 }

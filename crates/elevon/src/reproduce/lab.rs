@@ -81,7 +81,8 @@ impl Lab {
         watch: &mut dyn Watch,
     ) -> Result<RunResult, Failure> {
         let mut source = MemorySource::one(job.path, job.text);
-        source.variables = variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+        source.variables =
+            variables.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
         let jobs = parse(&mut source, job.path).map_err(Failure::text)?;
         let stack = StackOptions::of_text(options).map_err(Failure::input)?;
         let plan = Plan::of_jobs(jobs, job.path, &stack, None)?;
@@ -90,13 +91,16 @@ impl Lab {
         }
         let (mut result, outcome) = execute(&plan, watch, &self.interrupt)?;
         self.bar.advance();
-        let settings: String = variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
+        let settings: String =
+            variables.iter().map(|(name, value)| format!("{name}={value} ")).collect();
         result.command = settings + &result.command;
         match outcome {
             Ending::Done => Ok(result),
-            Ending::Failed | Ending::Interrupted(_) => {
-                Err(MachineError::RunNotEnded { command: result.command, warnings: result.warnings }.into())
+            Ending::Failed | Ending::Interrupted(_) => Err(MachineError::RunNotEnded {
+                command: result.command,
+                warnings: result.warnings,
             }
+            .into()),
         }
     }
 }

@@ -86,7 +86,8 @@ const UNITS: [(&str, Unit); 6] = [
     ("bytes", Unit::Bytes),
     ("bytes/s", Unit::BytesPerSecond),
 ];
-const MARKS: [(&str, Mark); 3] = [("points", Mark::Points), ("line", Mark::Line), ("step", Mark::Step)];
+const MARKS: [(&str, Mark); 3] =
+    [("points", Mark::Points), ("line", Mark::Line), ("step", Mark::Step)];
 const SCALES: [(&str, Scale); 2] = [("linear", Scale::Linear), ("log", Scale::Log)];
 
 /// Compiles the parts of a section.
@@ -130,7 +131,10 @@ fn say(compiler: &mut Compiler, table: &Table<'_>, _: &Entry) -> Option<Content>
                 compiler.complain(&pair.place, "say", "expected [\"condition\", \"sentence\"]");
                 continue;
             };
-            all.push((Some(compiler.node_formula("say", condition)), compiler.node_words("say", sentence)));
+            all.push((
+                Some(compiler.node_formula("say", condition)),
+                compiler.node_words("say", sentence),
+            ));
         }
     }
     Some(Content::Say(all))
@@ -143,14 +147,23 @@ fn command(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option<
 
 fn table_of(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option<Content> {
     compiler.only(table, &["each", "table", "words", "rows"]);
-    let header: Vec<Words> =
-        compiler.list("table", &entry.node).iter().map(|node| compiler.node_words("table", node)).collect();
+    let header: Vec<Words> = compiler
+        .list("table", &entry.node)
+        .iter()
+        .map(|node| compiler.node_words("table", node))
+        .collect();
     let mut words = Vec::new();
     if let Some(entry) = table.get("words") {
         for node in compiler.list("words", &entry.node) {
             match node.value {
-                Tree::Number(number) if number >= 0.0 && number < header.len() as f64 => words.push(number as usize),
-                _ => compiler.complain(&node.place, "words", "expected numbers of columns, the first of which is 0"),
+                Tree::Number(number) if number >= 0.0 && number < header.len() as f64 => {
+                    words.push(number as usize)
+                }
+                _ => compiler.complain(
+                    &node.place,
+                    "words",
+                    "expected numbers of columns, the first of which is 0",
+                ),
             }
         }
     }
@@ -162,7 +175,11 @@ fn table_of(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option
             let entry = compiler.needed(&row, "cells", "cells = [\"a cell for each column\"]")?;
             let nodes = compiler.list("cells", &entry.node);
             if nodes.len() != header.len() {
-                let message = format!("expected {} cells, as many as columns, found {}", header.len(), nodes.len());
+                let message = format!(
+                    "expected {} cells, as many as columns, found {}",
+                    header.len(),
+                    nodes.len()
+                );
                 compiler.complain(&entry.node.place, "cells", message);
             }
             let cells = nodes.iter().map(|node| compiler.node_words("cells", node)).collect();
@@ -176,17 +193,23 @@ fn table_of(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option
 fn figures(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option<Content> {
     compiler.only(table, &["each", "figures", "expected", "rows"]);
     let title = compiler.words(entry);
-    let expected = compiler.needed(table, "expected", "expected = \"published\"").map(|entry| compiler.words(entry))?;
+    let expected = compiler
+        .needed(table, "expected", "expected = \"published\"")
+        .map(|entry| compiler.words(entry))?;
     let mut rows = Vec::new();
     for row in compiler.tables(table, "rows") {
         let found = compiler.within(|compiler| {
             compiler.only(&row, &["each", "name", "unit", "expected", "ours", "note", "tolerance"]);
             Some(FigureRow {
                 each: row.get("each").map(|entry| compiler.each(entry)),
-                name: compiler.needed(&row, "name", "name = \"read\"").map(|entry| compiler.words(entry))?,
+                name: compiler
+                    .needed(&row, "name", "name = \"read\"")
+                    .map(|entry| compiler.words(entry))?,
                 unit: row.get("unit").map(|entry| compiler.words(entry)),
                 expected: row.get("expected").map(|entry| compiler.formula(entry)),
-                ours: compiler.needed(&row, "ours", "ours = \"one[0].bw\"").map(|entry| compiler.formula(entry))?,
+                ours: compiler
+                    .needed(&row, "ours", "ours = \"one[0].bw\"")
+                    .map(|entry| compiler.formula(entry))?,
                 note: row.get("note").map(|entry| compiler.words(entry)),
                 tolerance: row.get("tolerance").map(|entry| compiler.formula(entry)),
             })
@@ -200,7 +223,8 @@ fn plot(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option<Con
     compiler.only(table, &["each", "plot", "description", "mark", "x", "y", "series"]);
     let title = compiler.words(entry);
     let description = table.get("description").map(|entry| compiler.words(entry));
-    let mark = table.get("mark").and_then(|entry| choice(compiler, entry, &MARKS)).unwrap_or(Mark::Line);
+    let mark =
+        table.get("mark").and_then(|entry| choice(compiler, entry, &MARKS)).unwrap_or(Mark::Line);
     let x = axis(compiler, table, "x")?;
     let y = axis(compiler, table, "y")?;
     let mut series = Vec::new();
@@ -209,9 +233,15 @@ fn plot(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option<Con
             compiler.only(&row, &["each", "name", "x", "y", "labels"]);
             Some(Line {
                 each: row.get("each").map(|entry| compiler.each(entry)),
-                name: compiler.needed(&row, "name", "name = \"ours\"").map(|entry| compiler.words(entry))?,
-                x: compiler.needed(&row, "x", "x = \"a list\"").map(|entry| compiler.formula(entry))?,
-                y: compiler.needed(&row, "y", "y = \"a list\"").map(|entry| compiler.formula(entry))?,
+                name: compiler
+                    .needed(&row, "name", "name = \"ours\"")
+                    .map(|entry| compiler.words(entry))?,
+                x: compiler
+                    .needed(&row, "x", "x = \"a list\"")
+                    .map(|entry| compiler.formula(entry))?,
+                y: compiler
+                    .needed(&row, "y", "y = \"a list\"")
+                    .map(|entry| compiler.formula(entry))?,
                 labels: row.get("labels").map(|entry| compiler.formula(entry)),
             })
         });
@@ -221,12 +251,21 @@ fn plot(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option<Con
 }
 
 fn axis(compiler: &mut Compiler, table: &Table<'_>, key: &str) -> Option<Axis> {
-    let entry = compiler.needed(table, key, &format!("{key} = {{ title = \"depth\", unit = \"count\" }}"))?;
+    let entry = compiler.needed(
+        table,
+        key,
+        &format!("{key} = {{ title = \"depth\", unit = \"count\" }}"),
+    )?;
     let axis = compiler.table(entry);
     compiler.only(&axis, &["title", "unit", "scale"]);
-    let title = compiler.needed(&axis, "title", "title = \"depth\"").map(|entry| compiler.text(entry))?;
-    let unit = axis.get("unit").and_then(|entry| choice(compiler, entry, &UNITS)).unwrap_or(Unit::Count);
-    let scale = axis.get("scale").and_then(|entry| choice(compiler, entry, &SCALES)).unwrap_or(Scale::Linear);
+    let title =
+        compiler.needed(&axis, "title", "title = \"depth\"").map(|entry| compiler.text(entry))?;
+    let unit =
+        axis.get("unit").and_then(|entry| choice(compiler, entry, &UNITS)).unwrap_or(Unit::Count);
+    let scale = axis
+        .get("scale")
+        .and_then(|entry| choice(compiler, entry, &SCALES))
+        .unwrap_or(Scale::Linear);
     Some(Axis { title, unit, scale })
 }
 
@@ -236,8 +275,11 @@ fn plot_of(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option<
     let mut variants = Vec::new();
     for row in compiler.tables(table, "variants") {
         compiler.only(&row, &["label", "run"]);
-        let label = compiler.needed(&row, "label", "label = \"one\"").map(|entry| compiler.words(entry))?;
-        let run = compiler.needed(&row, "run", "run = \"one[0]\"").map(|entry| compiler.formula(entry))?;
+        let label =
+            compiler.needed(&row, "label", "label = \"one\"").map(|entry| compiler.words(entry))?;
+        let run = compiler
+            .needed(&row, "run", "run = \"one[0]\"")
+            .map(|entry| compiler.formula(entry))?;
         variants.push((label, run));
     }
     Some(Content::PlotOf { is_latency, variants })
@@ -249,7 +291,11 @@ fn choice<T: Copy>(compiler: &mut Compiler, entry: &Entry, all: &[(&str, T)]) ->
     let found = all.iter().find(|(name, _)| *name == word).map(|(_, choice)| *choice);
     if found.is_none() {
         let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
-        compiler.complain(&entry.node.place, &entry.key, format!("expected one of {}, found {word}", names.join(", ")));
+        compiler.complain(
+            &entry.node.place,
+            &entry.key,
+            format!("expected one of {}, found {word}", names.join(", ")),
+        );
     }
     found
 }

@@ -31,7 +31,8 @@ pub(super) struct Compiler {
 }
 
 /// What a name has to be.
-pub(super) const NAME_RULE: &str = "expected a name of letters, digits and _ that starts with a letter";
+pub(super) const NAME_RULE: &str =
+    "expected a name of letters, digits and _ that starts with a letter";
 
 /// The entries of a table of the file.
 #[derive(Clone, Copy)]
@@ -57,16 +58,27 @@ impl Compiler {
     pub(super) fn only(&mut self, table: &Table<'_>, known: &[&str]) {
         for entry in table.all.iter().filter(|entry| !known.contains(&entry.key.as_str())) {
             let meant = did_you_mean(&entry.key, known.iter().copied());
-            self.complain(&entry.key_place, &entry.key, format!("no such key{meant}; there are {}", known.join(", ")));
+            self.complain(
+                &entry.key_place,
+                &entry.key,
+                format!("no such key{meant}; there are {}", known.join(", ")),
+            );
         }
     }
 
     /// Returns an entry that has to be there.
-    pub(super) fn needed<'a>(&mut self, table: &Table<'a>, key: &str, right: &str) -> Option<&'a Entry> {
+    pub(super) fn needed<'a>(
+        &mut self,
+        table: &Table<'a>,
+        key: &str,
+        right: &str,
+    ) -> Option<&'a Entry> {
         let found = table.get(key);
         if found.is_none() {
-            let message =
-                format!("is not given in {}; write {right}", if table.key.is_empty() { "the file" } else { table.key });
+            let message = format!(
+                "is not given in {}; write {right}",
+                if table.key.is_empty() { "the file" } else { table.key }
+            );
             self.complain(table.place, key, message);
         }
         found
@@ -147,7 +159,9 @@ impl Compiler {
     pub(super) fn node_words(&mut self, key: &str, node: &Node) -> Words {
         let text = self.node_text(key, node);
         let found = Template::parse(text);
-        let it = self.compiled(key, node, text, found, |compiler, words| compiler.check_template(words, text));
+        let it = self.compiled(key, node, text, found, |compiler, words| {
+            compiler.check_template(words, text)
+        });
         Placed { it, key: key.to_owned(), place: node.place.clone() }
     }
 
@@ -177,7 +191,10 @@ impl Compiler {
             Expr::Name(name) => {
                 let meant = did_you_mean(name, self.names.iter().map(String::as_str));
                 let known = self.names.join(", ");
-                Err(SyntaxError { at: at(name), message: format!("no such name: {name}{meant}; there are {known}") })
+                Err(SyntaxError {
+                    at: at(name),
+                    message: format!("no such name: {name}{meant}; there are {known}"),
+                })
             }
             Expr::List(all) => all.iter().try_for_each(|one| self.check(one, text)),
             Expr::Each { element, name, list, condition } => {
@@ -187,8 +204,12 @@ impl Compiler {
                 inner.check(element, text)?;
                 condition.as_ref().map_or(Ok(()), |one| inner.check(one, text))
             }
-            Expr::Field(value, _) | Expr::Not(value) | Expr::Minus(value) => self.check(value, text),
-            Expr::Index(value, index) => self.check(value, text).and_then(|()| self.check(index, text)),
+            Expr::Field(value, _) | Expr::Not(value) | Expr::Minus(value) => {
+                self.check(value, text)
+            }
+            Expr::Index(value, index) => {
+                self.check(value, text).and_then(|()| self.check(index, text))
+            }
             Expr::Pick(value, wanted) => {
                 self.check(value, text)?;
                 wanted.iter().try_for_each(|(_, one)| self.check(one, text))
@@ -197,7 +218,10 @@ impl Compiler {
                 let own = self.functions.iter().map(String::as_str);
                 if !FUNCTIONS.contains(&name.as_str()) && !self.functions.contains(name) {
                     let meant = did_you_mean(name, own.chain(FUNCTIONS.iter().copied()));
-                    return Err(SyntaxError { at: at(name), message: format!("no such function: {name}{meant}") });
+                    return Err(SyntaxError {
+                        at: at(name),
+                        message: format!("no such function: {name}{meant}"),
+                    });
                 }
                 arguments.iter().try_for_each(|one| self.check(one, text))
             }
@@ -216,8 +240,15 @@ impl Compiler {
     pub(super) fn each(&mut self, entry: &Entry) -> Each {
         let found = self.text(entry);
         let Some((name, list)) = found.split_once(" in ").filter(|(name, _)| is_name(name)) else {
-            self.complain(&entry.node.place, &entry.key, "expected `name in list`, such as \"run in five\"");
-            return (String::new(), Placed { it: Expr::default(), key: String::new(), place: Span::default() });
+            self.complain(
+                &entry.node.place,
+                &entry.key,
+                "expected `name in list`, such as \"run in five\"",
+            );
+            return (
+                String::new(),
+                Placed { it: Expr::default(), key: String::new(), place: Span::default() },
+            );
         };
         let from = name.len() + " in ".len();
         let place = inside(&entry.node.place, &found, from);

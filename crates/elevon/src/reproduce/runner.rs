@@ -71,7 +71,11 @@ impl Scope<'_> {
 }
 
 /// Makes all runs, and returns them by their names beside the experiment's other names.
-pub(super) fn run_all(lab: &Lab, definition: &mut Definition, read: ReadJob<'_>) -> Result<Globals, Failure> {
+pub(super) fn run_all(
+    lab: &Lab,
+    definition: &mut Definition,
+    read: ReadJob<'_>,
+) -> Result<Globals, Failure> {
     let functions = std::mem::take(&mut definition.functions).into_iter().collect();
     let mut globals = Globals { names: definition.names.clone(), functions };
     let mut expected = 0;
@@ -97,7 +101,8 @@ fn combinations(
 ) -> Result<(), Failure> {
     let scope = Scope::new(globals, &own);
     let Some(((name, formula), others)) = axes.split_first() else {
-        let is_wanted = run.only.as_ref().map_or(Ok(true), |only| scope.of(only).map(|value| value.holds()))?;
+        let is_wanted =
+            run.only.as_ref().map_or(Ok(true), |only| scope.of(only).map(|value| value.holds()))?;
         if is_wanted {
             all.push(own);
         }
@@ -199,7 +204,8 @@ impl Maker<'_> {
             Ok((number, self.measure(own, measure, &run)?, run))
         };
         let [from, to] = bounds;
-        let (mut low, mut high) = (at(scope.number_of(from)?.round())?, at(scope.number_of(to)?.round())?);
+        let (mut low, mut high) =
+            (at(scope.number_of(from)?.round())?, at(scope.number_of(to)?.round())?);
         if !(low.1..=high.1).contains(&wanted) {
             let message = format!(
                 "no {name} from {} to {} gives {wanted}: the figure goes from {} to {}",
@@ -223,14 +229,16 @@ impl Maker<'_> {
     fn one(&self, own: &[(String, Value)]) -> Result<Value, Failure> {
         let scope = Scope::new(self.globals, own);
         let run = self.run;
-        let (path, text) = (self.read)(&scope.text_of(&run.job)?).map_err(|failure| within(&run.job, failure))?;
+        let (path, text) =
+            (self.read)(&scope.text_of(&run.job)?).map_err(|failure| within(&run.job, failure))?;
         let options = scope.text_of(&run.options)?;
         let variables: Vec<(&str, String)> = run
             .variables
             .iter()
             .map(|(name, words)| Ok((name.as_str(), scope.text_of(words)?)))
             .collect::<Result<_, Failure>>()?;
-        let variables: Vec<(&str, &str)> = variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
+        let variables: Vec<(&str, &str)> =
+            variables.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let mut hook = run.hook.as_ref().map(|hook| hooked(&scope, hook)).transpose()?;
         let mut tape = Tape { events: run.trace.then(Vec::new), hook: hook.as_mut() };
         let job = Job { path: &path, text: &text };
@@ -244,16 +252,21 @@ impl Maker<'_> {
         let made = Run::new(kept, result, events.as_deref());
         let own = [own, &[("run".to_owned(), Value::Run(made.clone().into()))]].concat();
         let scope = Scope::new(self.globals, &own);
-        let measured = run.measures.iter().map(|(name, formula)| Ok((name.clone(), scope.of(formula)?)));
+        let measured =
+            run.measures.iter().map(|(name, formula)| Ok((name.clone(), scope.of(formula)?)));
         let measured = measured.collect::<Result<Record, Failure>>()?;
         Ok(Value::Run(made.with(measured).into()))
     }
 }
 
 fn hooked(scope: &Scope<'_>, hook: &Hook) -> Result<Hooked, Failure> {
-    let settings = hook.settings.iter().map(|(name, formula)| Ok((name.as_str(), scope.number_of(formula)?, formula)));
+    let settings = hook
+        .settings
+        .iter()
+        .map(|(name, formula)| Ok((name.as_str(), scope.number_of(formula)?, formula)));
     let settings = settings.collect::<Result<Vec<_>, Failure>>()?;
-    let mut hooked = Hooked::new(&scope.text_of(&hook.name)?).map_err(|message| bad(&hook.name, message))?;
+    let mut hooked =
+        Hooked::new(&scope.text_of(&hook.name)?).map_err(|message| bad(&hook.name, message))?;
     for (name, number, formula) in settings {
         hooked.set(name, number).map_err(|message| bad(formula, message))?;
     }
@@ -263,5 +276,8 @@ fn hooked(scope: &Scope<'_>, hook: &Hook) -> Result<Hooked, Failure> {
 /// Names the place in the file in each error of the input.
 fn within(words: &Words, failure: Failure) -> Failure {
     let Span { file, line, column } = &words.place;
-    failure.within(|error| InputError::Named { name: format!("{file}:{line}:{column}: {}", words.key), error })
+    failure.within(|error| InputError::Named {
+        name: format!("{file}:{line}:{column}: {}", words.key),
+        error,
+    })
 }

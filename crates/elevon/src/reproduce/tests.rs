@@ -16,10 +16,18 @@ fn read(_: &str) -> Result<(String, String), Failure> {
 /// Returns the report of a file, or the first line of what is wrong.
 fn report_of(file: &str) -> Result<Report, String> {
     let first = |failure: &Failure| {
-        failure.to_string().lines().next().unwrap_or_default().trim_start_matches("elevon: ").to_owned()
+        failure
+            .to_string()
+            .lines()
+            .next()
+            .unwrap_or_default()
+            .trim_start_matches("elevon: ")
+            .to_owned()
     };
-    let mut definition = Definition::parse("x.toml", file, false).map_err(|errors| errors[0].to_string())?;
-    let globals = runner::run_all(&Lab::quiet(), &mut definition, &read).map_err(|failure| first(&failure))?;
+    let mut definition =
+        Definition::parse("x.toml", file, false).map_err(|errors| errors[0].to_string())?;
+    let globals = runner::run_all(&Lab::quiet(), &mut definition, &read)
+        .map_err(|failure| first(&failure))?;
     write::report(&definition, &globals).map_err(|failure| first(&failure))
 }
 
@@ -39,27 +47,45 @@ fn every_built_in_experiment_is_a_good_file() {
 #[test]
 fn bad_files_are_one_line_with_a_place() {
     for (more, line) in [
-        ("optons = 'x'\n", "x.toml:5:1: optons: no such key (did you mean `options`?); there are name, job, "),
+        (
+            "optons = 'x'\n",
+            "x.toml:5:1: optons: no such key (did you mean `options`?); there are name, job, ",
+        ),
         ("options = '{x}'\n", "x.toml:5:13: options: no such name: x; there are published, one"),
         ("options = '--set {1 +}'\n", "x.toml:5:22: options: expected a number, a name"),
         ("over = { n = 'range(1, 2' }\n", "x.toml:5:25: n: expected `,` or `)`"),
-        ("over = { n = 'rang(1, 2)' }\n", "x.toml:5:15: n: no such function: rang (did you mean `range`?)"),
+        (
+            "over = { n = 'rang(1, 2)' }\n",
+            "x.toml:5:15: n: no such function: rang (did you mean `range`?)",
+        ),
         ("over = { n = '3' }\n", "x.toml:5:15: n: expected a list, found a number"),
         ("options = '--scheduler x'\n", "x.toml:5:12: options: "),
         ("options = '--device ./a.img'\n", "x.toml:5:12: options: "),
         ("hook = { name = 'x' }\n", "x.toml:5:18: name: no such hook: x; there is io-throttle"),
-        ("hook = { name = 'io-throttle', limits = 1 }\n", "x.toml:5:41: limits: no such setting of io-throttle"),
-        ("fit = { name = 'n', from = 1, to = 2 }\n", "x.toml:5:7: meets: is not given in fit; write meets = "),
+        (
+            "hook = { name = 'io-throttle', limits = 1 }\n",
+            "x.toml:5:41: limits: no such setting of io-throttle",
+        ),
+        (
+            "fit = { name = 'n', from = 1, to = 2 }\n",
+            "x.toml:5:7: meets: is not given in fit; write meets = ",
+        ),
         (
             "[run.fit]\nname = 'n'\nfrom = 1\nto = 2\nmeasure = 'run.iops'\nmeets = '1'\n",
             "x.toml:10:10: meets: no n from 1 to 2",
         ),
-        ("[[published]]\nfigures = {}\n", "x.toml:5:1: source: is not given in published; write source = "),
+        (
+            "[[published]]\nfigures = {}\n",
+            "x.toml:5:1: source: is not given in published; write source = ",
+        ),
         (
             "[[section]]\n[[section.part]]\ntable = ['a']\nrows = [{ cells = [] }]\n",
             "x.toml:8:19: cells: expected 1 cells",
         ),
-        ("[[section]]\n[[section.part]]\nwords = [1]\n", "x.toml:6:1: part: expected one of the keys paragraph, say"),
+        (
+            "[[section]]\n[[section.part]]\nwords = [1]\n",
+            "x.toml:6:1: part: expected one of the keys paragraph, say",
+        ),
         (
             "[[section]]\n[[section.part]]\nparagraph = '{one[0].iop}'\n",
             "x.toml:7:14: paragraph: no iop here (did you mean `iops`?)",
@@ -73,12 +99,19 @@ fn bad_files_are_one_line_with_a_place() {
             "x.toml:6:9: name: expected a name of letters that nothing else has",
         ),
     ] {
-        let error = report_of(&format!("{RUN}{more}")).map(|report| report.document.text()).expect_err(more);
+        let error = report_of(&format!("{RUN}{more}"))
+            .map(|report| report.document.text())
+            .expect_err(more);
         assert!(error.starts_with(line), "{more}: {error}");
     }
-    let error = |file: &str| Definition::parse("x.toml", file, false).err().map(|errors| errors[0].to_string());
+    let error = |file: &str| {
+        Definition::parse("x.toml", file, false).err().map(|errors| errors[0].to_string())
+    };
     assert!(error("a = [").is_some_and(|line| line.starts_with("x.toml:1:")));
-    assert!(error("title = 't'\n").is_some_and(|line| line.starts_with("x.toml:1:1: run: is not given")));
+    assert!(
+        error("title = 't'\n")
+            .is_some_and(|line| line.starts_with("x.toml:1:1: run: is not given"))
+    );
 }
 
 #[test]
@@ -97,7 +130,8 @@ fn values_vary_parts_repeat_and_sentences_need_their_conditions() {
     }
     assert_eq!((text.matches("more").count(), text.contains("less")), (3, false), "{text}");
     assert_eq!(report.missed, ["three: does not hold"]);
-    let full = Definition::parse("x.toml", file, true).unwrap_or_else(|errors| panic!("{}", errors[0]));
+    let full =
+        Definition::parse("x.toml", file, true).unwrap_or_else(|errors| panic!("{}", errors[0]));
     assert!(full.names["depths"].is(&numbers([3.0])));
 }
 
@@ -112,14 +146,18 @@ fn a_number_is_fitted_and_a_number_settles() {
     let text = report_of(&file).unwrap_or_else(|error| panic!("{error}")).document.text();
     assert!(text.ends_with("\n10000 500\n"), "{text}");
     let restless = file.replace("5 * run.ios", "run.n + 1");
-    assert!(report_of(&restless).is_err_and(|error| error.contains("two: n is another number after each run")));
+    assert!(
+        report_of(&restless)
+            .is_err_and(|error| error.contains("two: n is another number after each run"))
+    );
 }
 
 /// Parameters that repeat what a profile of a device says.
 #[test]
 fn experiments_know_their_devices() {
     let number = |experiment: &str, name: &str| {
-        let experiment = EXPERIMENTS.iter().find(|one| one.name == experiment).expect("it is there");
+        let experiment =
+            EXPERIMENTS.iter().find(|one| one.name == experiment).expect("it is there");
         experiment.definition(false).names[name].number().expect("a number")
     };
     let profile = |name| elevon_sim::profiles::profile(name).expect("a profile");
@@ -136,28 +174,34 @@ fn the_document_has_every_function() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/reproduce.md")).expect("the page");
     for name in FUNCTIONS {
-        assert!(page.contains(&format!("`{name}(")) || page.contains(&format!("`{name}`")), "{name}");
+        assert!(
+            page.contains(&format!("`{name}(")) || page.contains(&format!("`{name}`")),
+            "{name}"
+        );
     }
 }
 
 /// Makes the runs of the experiment that takes minutes with one random seed each, and other values
 /// of some parameters.
 fn content_ioprio(parameters: &[(&str, Value)]) -> Report {
-    let experiment = EXPERIMENTS.iter().find(|one| one.name == "content-ioprio").expect("it is there");
+    let experiment =
+        EXPERIMENTS.iter().find(|one| one.name == "content-ioprio").expect("it is there");
     let mut definition = experiment.definition(false);
     let seeds = ["seeds", "seeds_long", "seeds_bfq", "seeds_emmc_long", "seeds_emmc"];
     let seeds = seeds.map(|name| (name, numbers([1.0])));
     for (name, value) in parameters.iter().chain(&seeds) {
         assert!(definition.names.insert((*name).to_owned(), value.clone()).is_some(), "{name}");
     }
-    let globals = runner::run_all(&Lab::quiet(), &mut definition, &|job| experiment.job(job)).expect("runs");
+    let globals =
+        runner::run_all(&Lab::quiet(), &mut definition, &|job| experiment.job(job)).expect("runs");
     write::report(&definition, &globals).expect("a report")
 }
 
 /// At the usual size, on the first place alone.
 #[test]
 fn content_ioprio_is_calibrated() {
-    let place = [("name", "ufs-2.1, mq-deadline"), ("profile", "ufs-2.1"), ("scheduler", "mq-deadline")];
+    let place =
+        [("name", "ufs-2.1, mq-deadline"), ("profile", "ufs-2.1"), ("scheduler", "mq-deadline")];
     let place = record(place.map(|(key, value)| (key, text(value))));
     let Report { document, missed } = content_ioprio(&[("places", list([place]))]);
     assert!(missed.is_empty(), "{missed:?}\n{}", document.text());
@@ -176,7 +220,10 @@ fn content_ioprio_prints_what_its_tables_say() {
         ("fill", "30m"),
         ("io", "2m"),
     ];
-    let sizes = sizes.into_iter().map(|(name, size)| (name, text(size))).chain([("scale", Value::Number(100.0))]);
+    let sizes = sizes
+        .into_iter()
+        .map(|(name, size)| (name, text(size)))
+        .chain([("scale", Value::Number(100.0))]);
     let Report { document, missed } = content_ioprio(&sizes.collect::<Vec<_>>());
     let text = document.text();
     assert!(missed.iter().all(|line| line.contains(" are allowed")), "{missed:?}");
@@ -188,7 +235,10 @@ fn content_ioprio_prints_what_its_tables_say() {
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(flat.contains("Sizes and memory are the proposal's over 100."), "{text}");
     // With one random seed, only conclusions that need no interval are drawn.
-    assert!(!flat.contains("SQLite loses") && !flat.contains("no difference larger than"), "{text}");
+    assert!(
+        !flat.contains("SQLite loses") && !flat.contains("no difference larger than"),
+        "{text}"
+    );
     for part in [
         "the ratio is 1 exactly",
         "times are equal to the nanosecond",

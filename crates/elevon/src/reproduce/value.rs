@@ -54,7 +54,10 @@ impl Run {
         let all = total(&result);
         let sizes = result.disk.all_request_sizes();
         let disk = DiskDelta::between(&result.disk.start, &result.disk.end);
-        let busy = IoTicksForm::ALL.iter().zip(disk.busy).map(|(form, busy)| (form.name(), busy.get() as f64));
+        let busy = IoTicksForm::ALL
+            .iter()
+            .zip(disk.busy)
+            .map(|(form, busy)| (form.name(), busy.get() as f64));
         for (name, value) in [
             ("bw", bandwidth(&all)),
             ("iops", elevon_result::summary::iops(&all)),
@@ -67,8 +70,12 @@ impl Run {
             figures.insert(name.to_owned(), Value::Number(value));
         }
         figures.insert("stat".to_owned(), numbers(disk.fields.iter().map(|&field| field as f64)));
-        figures.insert("busy_ns".to_owned(), record(busy.map(|(form, ns)| (form, Value::Number(ns)))));
-        figures.insert("events".to_owned(), events.map_or(Value::None, |events| list(events.iter().map(of_event))));
+        figures
+            .insert("busy_ns".to_owned(), record(busy.map(|(form, ns)| (form, Value::Number(ns)))));
+        figures.insert(
+            "events".to_owned(),
+            events.map_or(Value::None, |events| list(events.iter().map(of_event))),
+        );
         Self { own, figures: figures.into(), result: result.into() }
     }
 
@@ -99,7 +106,8 @@ fn with_times(figures: &mut Record, result: &RunResult) {
             let Value::Record(all) = value else { return value.clone() };
             let mut all = Record::clone(all);
             let directions = ["read", "write", "trim"].into_iter().zip(&job.stats.directions);
-            let rates = record(directions.map(|(name, stats)| (name, Value::Number(bandwidth(stats)))));
+            let rates =
+                record(directions.map(|(name, stats)| (name, Value::Number(bandwidth(stats)))));
             for (name, value) in [
                 ("start_ns", Value::Number(job.start.get() as f64)),
                 ("end_ns", Value::Number(job.end.get() as f64)),
@@ -154,7 +162,9 @@ pub(super) fn numbers(values: impl IntoIterator<Item = f64>) -> Value {
 }
 
 pub(super) fn record<'a>(values: impl IntoIterator<Item = (&'a str, Value)>) -> Value {
-    Value::Record(Arc::new(values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()))
+    Value::Record(Arc::new(
+        values.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+    ))
 }
 
 fn of_json(value: &serde_json::Value) -> Value {
@@ -185,7 +195,8 @@ impl Value {
 
     /// Returns true unless the value is false, nothing or 0.
     pub(super) fn holds(&self) -> bool {
-        !matches!(self, Self::None | Self::Flag(false)) && !matches!(self, Self::Number(number) if *number == 0.0)
+        !matches!(self, Self::None | Self::Flag(false))
+            && !matches!(self, Self::Number(number) if *number == 0.0)
     }
 
     pub(super) fn number(&self) -> Result<f64, String> {
@@ -215,11 +226,16 @@ impl Value {
             (Self::Flag(a), Self::Flag(b)) => a == b,
             (Self::Number(a), Self::Number(b)) => a == b,
             (Self::Text(a), Self::Text(b)) => a == b,
-            (Self::List(a), Self::List(b)) => a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.is(b)),
-            (Self::Record(a), Self::Record(b)) => {
-                a.len() == b.len() && a.iter().zip(b.iter()).all(|((x, a), (y, b))| x == y && a.is(b))
+            (Self::List(a), Self::List(b)) => {
+                a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| a.is(b))
             }
-            (Self::Record(all), Self::Text(_)) => all.get("name").is_some_and(|name| name.is(other)),
+            (Self::Record(a), Self::Record(b)) => {
+                a.len() == b.len()
+                    && a.iter().zip(b.iter()).all(|((x, a), (y, b))| x == y && a.is(b))
+            }
+            (Self::Record(all), Self::Text(_)) => {
+                all.get("name").is_some_and(|name| name.is(other))
+            }
             (Self::Text(_), Self::Record(_)) => other.is(self),
             _ => false,
         }
@@ -237,12 +253,19 @@ impl Value {
                 (true, Some(decimals)) => format!("{number:+.decimals$}"),
             },
             Self::Text(words) => words.to_string(),
-            Self::List(all) => listed(&all.iter().map(|one| one.shown(format)).collect::<Result<Vec<_>, _>>()?),
+            Self::List(all) => {
+                listed(&all.iter().map(|one| one.shown(format)).collect::<Result<Vec<_>, _>>()?)
+            }
             Self::Record(all) => match all.get("name") {
                 Some(name) => name.shown(format)?,
-                None => return Err("a table without a name cannot be printed; name one of its fields".to_owned()),
+                None => {
+                    return Err("a table without a name cannot be printed; name one of its fields"
+                        .to_owned());
+                }
             },
-            Self::Run(_) => return Err("a run cannot be printed; name one of its figures".to_owned()),
+            Self::Run(_) => {
+                return Err("a run cannot be printed; name one of its figures".to_owned());
+            }
         })
     }
 }
@@ -262,14 +285,22 @@ mod tests {
 
     #[test]
     fn values_print_as_in_prose() {
-        let shown = |value: Value, decimals| value.shown(Format { sign: false, decimals }).expect("it prints");
+        let shown = |value: Value, decimals| {
+            value.shown(Format { sign: false, decimals }).expect("it prints")
+        };
         assert_eq!(shown(numbers([1.0, 2.25, 3.0]), Some(1)), "1.0, 2.2 and 3.0");
         assert_eq!(
             (shown(Value::Number(4001.0), None), shown(Value::Number(63.3), None)),
             ("4001".into(), "63.3".into())
         );
-        assert_eq!((shown(Value::None, Some(2)), shown(record([("name", text("x"))]), None)), ("-".into(), "x".into()));
+        assert_eq!(
+            (shown(Value::None, Some(2)), shown(record([("name", text("x"))]), None)),
+            ("-".into(), "x".into())
+        );
         assert!(record([("x", text("x"))]).is(&text("x")) == record([]).is(&Value::None));
-        assert!(record([("name", text("x"))]).is(&text("x")) && !numbers([1.0]).is(&numbers([1.0, 2.0])));
+        assert!(
+            record([("name", text("x"))]).is(&text("x"))
+                && !numbers([1.0]).is(&numbers([1.0, 2.0]))
+        );
     }
 }

@@ -36,7 +36,12 @@ pub(super) fn report(definition: &Definition, globals: &Globals) -> Result<Repor
 }
 
 impl Report {
-    fn section(&mut self, section: &Section, globals: &Globals, own: &Named) -> Result<(), Failure> {
+    fn section(
+        &mut self,
+        section: &Section,
+        globals: &Globals,
+        own: &Named,
+    ) -> Result<(), Failure> {
         let mut own = own.clone();
         for (name, formula) in &section.names {
             let value = Scope::new(globals, &own).of(formula)?;
@@ -57,7 +62,10 @@ impl Report {
             Content::Say(sentences) => {
                 let mut words = Vec::new();
                 for (condition, sentence) in sentences {
-                    if condition.as_ref().map_or(Ok(true), |one| scope.of(one).map(|value| value.holds()))? {
+                    if condition
+                        .as_ref()
+                        .map_or(Ok(true), |one| scope.of(one).map(|value| value.holds()))?
+                    {
                         words.push(scope.text_of(sentence)?);
                     }
                 }
@@ -67,7 +75,8 @@ impl Report {
             }
             Content::Command(formula) => {
                 let value = scope.of(formula)?;
-                let all = if let Value::List(all) = &value { all } else { std::slice::from_ref(&value) };
+                let all =
+                    if let Value::List(all) = &value { all } else { std::slice::from_ref(&value) };
                 for one in all {
                     let Value::Run(run) = one else {
                         return Err(bad(formula, format!("expected a run, found {}", one.kind())));
@@ -76,7 +85,10 @@ impl Report {
                 }
             }
             Content::Table { header, words, rows } => {
-                let header = header.iter().map(|head| scope.text_of(head)).collect::<Result<_, Failure>>()?;
+                let header = header
+                    .iter()
+                    .map(|head| scope.text_of(head))
+                    .collect::<Result<_, Failure>>()?;
                 let mut table = Table { header, words: words.clone(), rows: Vec::new() };
                 for row in rows {
                     scope.for_each(row.each.as_ref(), |scope, _| {
@@ -99,7 +111,9 @@ impl Report {
             }
             Content::Plot(drawing) => self.document.plot(plotted(drawing, scope)?),
             Content::PlotOf { is_latency, variants } => {
-                let all = variants.iter().map(|(label, run)| Ok((scope.text_of(label)?, scope.of(run)?, run)));
+                let all = variants
+                    .iter()
+                    .map(|(label, run)| Ok((scope.text_of(label)?, scope.of(run)?, run)));
                 let all: Vec<(String, Value, &Formula)> = all.collect::<Result<_, Failure>>()?;
                 let variant = |(label, value, formula): &'_ (String, Value, &Formula)| match value {
                     Value::Run(run) => Ok((label.clone(), std::sync::Arc::clone(run))),
@@ -108,8 +122,11 @@ impl Report {
                 let all = all.iter().map(variant).collect::<Result<Vec<_>, Failure>>()?;
                 let variants: Vec<Variant<'_>> =
                     all.iter().map(|(label, run)| Variant { label, result: &run.result }).collect();
-                let plot =
-                    if *is_latency { html::latency_plot(&variants) } else { html::request_sizes_plot(&variants) };
+                let plot = if *is_latency {
+                    html::latency_plot(&variants)
+                } else {
+                    html::request_sizes_plot(&variants)
+                };
                 self.document.plot(plot);
             }
         }
@@ -117,7 +134,9 @@ impl Report {
     }
 
     fn figure(&mut self, row: &FigureRow, scope: &Scope<'_>) -> Result<Figure, Failure> {
-        let optional = |words: &Option<Words>| words.as_ref().map_or(Ok(String::new()), |one| scope.text_of(one));
+        let optional = |words: &Option<Words>| {
+            words.as_ref().map_or(Ok(String::new()), |one| scope.text_of(one))
+        };
         let expected = match &row.expected {
             None => None,
             Some(formula) => match scope.of(formula)? {
@@ -139,7 +158,9 @@ impl Report {
             let is_within = off.abs() <= tolerance;
             if !is_within {
                 let name = &figure.name;
-                self.missed.push(format!("{name}: {off:+.1} % from {expected}, and {tolerance} % are allowed"));
+                self.missed.push(format!(
+                    "{name}: {off:+.1} % from {expected}, and {tolerance} % are allowed"
+                ));
             }
         }
         Ok(figure)
@@ -150,18 +171,25 @@ fn plotted(drawing: &Drawing, scope: &Scope<'_>) -> Result<Plot, Failure> {
     let mut series = Vec::new();
     for line in &drawing.series {
         scope.for_each(line.each.as_ref(), |scope, _| {
-            let numbers = |formula: &Formula| scope.of(formula)?.numbers().map_err(|message| bad(formula, message));
-            let labels = line.labels.as_ref().map_or(Ok(Vec::new()), |formula| labels(scope, formula))?;
+            let numbers = |formula: &Formula| {
+                scope.of(formula)?.numbers().map_err(|message| bad(formula, message))
+            };
+            let labels =
+                line.labels.as_ref().map_or(Ok(Vec::new()), |formula| labels(scope, formula))?;
             let points = numbers(&line.x)?.into_iter().zip(numbers(&line.y)?).collect();
             let name = scope.text_of(&line.name)?;
             series.push(Series { name, colour: series.len(), points, labels, ..Series::default() });
             Ok(())
         })?;
     }
-    let axis = |axis: &Axis| plot::Axis { title: axis.title.clone(), scale: axis.scale, unit: axis.unit };
+    let axis =
+        |axis: &Axis| plot::Axis { title: axis.title.clone(), scale: axis.scale, unit: axis.unit };
     Ok(Plot {
         title: scope.text_of(&drawing.title)?,
-        description: drawing.description.as_ref().map_or(Ok(String::new()), |words| scope.text_of(words))?,
+        description: drawing
+            .description
+            .as_ref()
+            .map_or(Ok(String::new()), |words| scope.text_of(words))?,
         mark: drawing.mark,
         x: axis(&drawing.x),
         y: axis(&drawing.y),
@@ -171,6 +199,8 @@ fn plotted(drawing: &Drawing, scope: &Scope<'_>) -> Result<Plot, Failure> {
 
 fn labels(scope: &Scope<'_>, formula: &Formula) -> Result<Vec<String>, Failure> {
     let value = scope.of(formula)?;
-    let all = value.list().map(|all| all.iter().map(|one| one.shown(super::expression::Format::default())));
+    let all = value
+        .list()
+        .map(|all| all.iter().map(|one| one.shown(super::expression::Format::default())));
     all.and_then(Iterator::collect).map_err(|message| bad(formula, message))
 }

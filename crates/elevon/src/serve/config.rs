@@ -53,10 +53,11 @@ impl Setup {
             Failure::Input(more) => errors.extend(more),
             other => errors.push(InputError::Read(std::io::Error::other(other.to_string()))),
         };
-        let access = access(file.socket_mode, file.socket_group.as_ref()).unwrap_or_else(|failure| {
-            take(failure);
-            SocketAccess::default()
-        });
+        let access =
+            access(file.socket_mode, file.socket_group.as_ref()).unwrap_or_else(|failure| {
+                take(failure);
+                SocketAccess::default()
+            });
         let (mut addresses, mut of_exports) = (Vec::new(), Vec::new());
         for given in &file.listen {
             match address(given) {
@@ -100,21 +101,41 @@ impl Setup {
         }
         if errors.is_empty() {
             let caches = caches_beyond(&file, &devices, elevon_host::memory::total());
-            let own = file.devices.iter().zip(&devices).filter_map(|(table, planned)| own_bytes(path, table, planned));
-            errors.extend(clashes(&file, &devices).into_iter().chain(caches).chain(own).map(InputError::Text));
+            let own = file
+                .devices
+                .iter()
+                .zip(&devices)
+                .filter_map(|(table, planned)| own_bytes(path, table, planned));
+            errors.extend(
+                clashes(&file, &devices).into_iter().chain(caches).chain(own).map(InputError::Text),
+            );
         }
         if errors.is_empty() {
-            Ok(Self { file, addresses, of_exports, access, metrics, tls, devices, tenants: Vec::new(), warnings })
+            Ok(Self {
+                file,
+                addresses,
+                of_exports,
+                access,
+                metrics,
+                tls,
+                devices,
+                tenants: Vec::new(),
+                warnings,
+            })
         } else {
             Err(Failure::Input(errors))
         }
     }
 
     /// Returns the exports on devices that are open, with warnings about them.
-    pub(super) fn exports(&self, opened: &[Opened]) -> Result<(Vec<Exported>, Vec<String>), Failure> {
+    pub(super) fn exports(
+        &self,
+        opened: &[Opened],
+    ) -> Result<(Vec<Exported>, Vec<String>), Failure> {
         let mut errors = Vec::new();
         let mut exports: Vec<Exported> = Vec::new();
-        let tenants: Vec<_> = self.tenants.iter().map(|plan| TenantsByPath::new(&plan.tenants)).collect();
+        let tenants: Vec<_> =
+            self.tenants.iter().map(|plan| TenantsByPath::new(&plan.tenants)).collect();
         for table in &self.file.exports {
             match exported(table, &opened[table.device], &tenants[table.device]) {
                 Ok(export) => exports.push(export),
@@ -141,7 +162,8 @@ fn address(given: &Given) -> Result<Address, Failure> {
 /// Returns the users that may connect to a socket.
 fn access(mode: Option<u32>, group: Option<&Given>) -> Result<SocketAccess, Failure> {
     let group = group.map(|given| {
-        group_of(&given.value).ok_or_else(|| wrong(given, format!("{}: the system knows no such group", given.value)))
+        group_of(&given.value)
+            .ok_or_else(|| wrong(given, format!("{}: the system knows no such group", given.value)))
     });
     Ok(SocketAccess { mode, group: group.transpose()? })
 }
@@ -153,12 +175,14 @@ fn take_listen(
     taken: &mut Vec<(Address, SocketAccess)>,
 ) -> Result<(), Failure> {
     let own = access(table.socket_mode, table.socket_group.as_ref())?;
-    let access = SocketAccess { mode: own.mode.or(of_server.mode), group: own.group.or(of_server.group) };
+    let access =
+        SocketAccess { mode: own.mode.or(of_server.mode), group: own.group.or(of_server.group) };
     for given in &table.listen {
         let address = address(given)?;
         match taken.iter().find(|(other, _)| *other == address) {
             Some((_, other)) if *other != access => {
-                let words = "another export has this address with another socket_mode or socket_group";
+                let words =
+                    "another export has this address with another socket_mode or socket_group";
                 return Err(wrong(given, format!("{}: {words}", given.value)));
             }
             Some(_) => {}
@@ -178,16 +202,21 @@ pub(super) fn group_of(group: &str) -> Option<u32> {
 fn clashes(file: &ServeFile, devices: &[Planned]) -> Vec<Diagnostic> {
     let place_of = |path: &Path| {
         // A socket that is not there yet is in a folder that is.
-        let (folder, name) = (path.parent().filter(|folder| *folder != Path::new("")), path.file_name());
+        let (folder, name) =
+            (path.parent().filter(|folder| *folder != Path::new("")), path.file_name());
         let folder = folder.unwrap_or(Path::new(".")).canonicalize().ok();
-        path.canonicalize().ok().or_else(|| Some(folder?.join(name?))).unwrap_or_else(|| path.to_owned())
+        path.canonicalize()
+            .ok()
+            .or_else(|| Some(folder?.join(name?)))
+            .unwrap_or_else(|| path.to_owned())
     };
     let of_device = |(table, planned): (&DeviceTable, &Planned)| {
         let keys = table.parts.iter().map(|part| &part.device.key).chain([&table.device.key]);
         let places = planned.paths().zip(keys).map(|(path, key)| (place_of(path), key.clone()));
         places.collect::<Vec<_>>()
     };
-    let mut taken: Vec<(PathBuf, String)> = file.devices.iter().zip(devices).flat_map(of_device).collect();
+    let mut taken: Vec<(PathBuf, String)> =
+        file.devices.iter().zip(devices).flat_map(of_device).collect();
     let mut errors = Vec::new();
     let control = file.control.iter().map(|given| (given, PathBuf::from(&given.value)));
     // The system chooses a port for each port 0.
@@ -215,8 +244,10 @@ fn clashes(file: &ServeFile, devices: &[Planned]) -> Vec<Diagnostic> {
 fn own_bytes(path: &Path, table: &DeviceTable, planned: &Planned) -> Option<Diagnostic> {
     let Target::Real(device) = &planned.plan.target else { return None };
     let is_it = device.canonicalize().ok()? == path.canonicalize().ok()?;
-    let words = format!("{}: is this configuration; clients would read and write it", table.device.value);
-    is_it.then(|| table.device.place.diagnostic(&table.device.key, Problem::Conflict.because(words)))
+    let words =
+        format!("{}: is this configuration; clients would read and write it", table.device.value);
+    is_it
+        .then(|| table.device.place.diagnostic(&table.device.key, Problem::Conflict.because(words)))
 }
 
 /// Returns an error if the page caches of all devices take more than the machine's memory, at the
@@ -231,7 +262,10 @@ fn caches_beyond(file: &ServeFile, devices: &[Planned], machine: Bytes) -> Optio
     let (given, all) = file.devices.iter().zip(devices).find_map(of_device)?;
     let mib = |bytes: u64| memory_text(Bytes::new(bytes >> 20 << 20));
     let (all, machine) = (mib(all), mib(machine.get()));
-    let words = format!("{}: with those of the devices before it {all}; the machine has {machine}", given.value);
+    let words = format!(
+        "{}: with those of the devices before it {all}; the machine has {machine}",
+        given.value
+    );
     Some(given.place.diagnostic(&given.key, Problem::OutOfRange.because(words)))
 }
 
@@ -255,23 +289,30 @@ pub(super) fn exported(
         Some(name) => match opened.parts.iter().find(|(part, _)| part.name == *name) {
             Some((part, size)) => (Some(part.clone()), *size),
             None => {
-                let message = format!("device.{name} comes into its pool, or into another, by a restart");
+                let message =
+                    format!("device.{name} comes into its pool, or into another, by a restart");
                 return Err(table.place.diagnostic(&key, Problem::Conflict.because(message)));
             }
         },
     };
     let block = u64::from(opened.block);
-    let wrong = |message: String| Err(table.range.diagnostic(&key, Problem::OutOfRange.because(message)));
+    let wrong =
+        |message: String| Err(table.range.diagnostic(&key, Problem::OutOfRange.because(message)));
     if table.start >= size {
         return wrong(format!("begins at byte {}; the device has {size} bytes", table.start));
     }
     let bytes = table.size.unwrap_or(size - table.start);
     if bytes > size - table.start {
         let left = size - table.start;
-        return wrong(format!("{bytes} bytes from byte {} on; the device has {left} there", table.start));
+        return wrong(format!(
+            "{bytes} bytes from byte {} on; the device has {left} there",
+            table.start
+        ));
     }
     if !table.start.is_multiple_of(block) || !bytes.is_multiple_of(block) {
-        return wrong(format!("start and size are multiples of the device's blocks of {block} bytes"));
+        return wrong(format!(
+            "start and size are multiples of the device's blocks of {block} bytes"
+        ));
     }
     let description = table.description.clone().unwrap_or_default();
     Ok(Exported {
@@ -319,7 +360,9 @@ pub(super) fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<S
     for (place, &one) in by_place.iter().enumerate() {
         let (first, end) = (&exports[one], exports[one].base() + exports[one].disk.size);
         let follow = by_place[place + 1..].iter().map(|&other| (other, &exports[other]));
-        for (other, export) in follow.take_while(|(_, other)| other.device == first.device && other.base() < end) {
+        for (other, export) in
+            follow.take_while(|(_, other)| other.device == first.device && other.base() < end)
+        {
             if !(first.disk.read_only && export.disk.read_only) {
                 let (before, after) = (one.min(other), one.max(other));
                 let of = shared.entry(after).or_insert((before, 0));
@@ -327,7 +370,8 @@ pub(super) fn overlapping(tables: &[ExportTable], exports: &[Exported]) -> Vec<S
             }
         }
     }
-    let tables: BTreeMap<&str, &ExportTable> = tables.iter().map(|table| (&*table.name, table)).collect();
+    let tables: BTreeMap<&str, &ExportTable> =
+        tables.iter().map(|table| (&*table.name, table)).collect();
     let line = |(one, (other, count)): (usize, (usize, usize))| {
         let (one, other) = (&exports[one].name, &exports[other].name);
         let (file, line) = tables.get(&**one).map(|table| (&table.range.file, table.range.line))?;
@@ -351,17 +395,21 @@ pub(super) fn bare_files(setup: &Setup) -> Vec<String> {
 /// Returns without an error if the folders of all sockets are there.
 pub(super) fn check_folders(file: &ServeFile) -> Result<(), Failure> {
     let control = file.control.iter().map(|given| (given, PathBuf::from(&given.value)));
-    let sockets = file.listen.iter().chain(&file.metrics).chain(listens(&file.exports)).filter_map(|given| match given
-        .value
-        .parse()
-    {
-        Ok(Address::Unix(path)) => Some((given, path)),
-        _ => None,
-    });
+    let sockets =
+        file.listen.iter().chain(&file.metrics).chain(listens(&file.exports)).filter_map(|given| {
+            match given.value.parse() {
+                Ok(Address::Unix(path)) => Some((given, path)),
+                _ => None,
+            }
+        });
     for (given, path) in control.chain(sockets) {
-        let folder = path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
+        let folder =
+            path.parent().filter(|folder| *folder != Path::new("")).unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            return Err(wrong(given, format!("{}: {} is no folder", given.value, folder.display())));
+            return Err(wrong(
+                given,
+                format!("{}: {} is no folder", given.value, folder.display()),
+            ));
         }
         if let Err(error) = std::os::unix::net::SocketAddr::from_pathname(&path) {
             return Err(wrong(given, format!("{}: {error}", given.value)));
@@ -373,19 +421,25 @@ pub(super) fn check_folders(file: &ServeFile) -> Result<(), Failure> {
 /// Returns a warning for each `limit` that limits nothing.
 fn limits_of_nothing(file: &ServeFile) -> Vec<String> {
     let rates = |of: &Limit| [of.rbps, of.wbps, of.bps, of.riops, of.wiops, of.iops];
-    let is_nothing =
-        |setting: &Setting| matches!(setting, Setting::Limit(limit) if rates(limit).iter().all(Option::is_none));
+    let is_nothing = |setting: &Setting| matches!(setting, Setting::Limit(limit) if rates(limit).iter().all(Option::is_none));
     let tables = file.tenants.iter().filter(|table| table.settings.iter().any(is_nothing));
     let say = |table: &TenantTable| {
         let (name, line, path) = (&table.place.file, table.place.line, &table.path);
-        format!("{name}:{line}: tenant.{path}: limit has no effect: it has no rate, such as bps or iops")
+        format!(
+            "{name}:{line}: tenant.{path}: limit has no effect: it has no rate, such as bps or iops"
+        )
     };
     tables.map(say).collect()
 }
 
 /// Returns the plan of a device. `before` are those of the devices before it, `files` the names
 /// that are those of files.
-fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) -> Result<Planned, Failure> {
+fn device(
+    file: &ServeFile,
+    index: usize,
+    before: &[Planned],
+    files: &[String],
+) -> Result<Planned, Failure> {
     let table = &file.devices[index];
     let values = |all: &[Given]| all.iter().map(|given| given.value.clone()).collect::<Vec<_>>();
     let scheduler = table.scheduler.as_ref().map_or(TENANTS_SCHEDULER, |given| &given.value);
@@ -397,35 +451,54 @@ fn device(file: &ServeFile, index: usize, before: &[Planned], files: &[String]) 
         tenants: None,
     };
     let (seed, cache) = (table.seed, table.cache.as_ref().map(|given| given.value.clone()));
-    let path_of = |name: &String| if files.contains(name) { format!("./{name}") } else { name.clone() };
+    let path_of =
+        |name: &String| if files.contains(name) { format!("./{name}") } else { name.clone() };
     let name = path_of(table.parts.first().map_or(&table.device.value, |part| &part.device.value));
     let mut parts = Vec::new();
     for part in &table.parts {
         match elevon_plan::target::target(&path_of(&part.device.value)) {
             Ok(Target::Real(path)) if parts.len() < MAX_PARTS => parts.push(path),
             Ok(Target::Real(_)) => {
-                return Err(wrong(&table.device, format!("a pool has at most {MAX_PARTS} devices")));
+                return Err(wrong(
+                    &table.device,
+                    format!("a pool has at most {MAX_PARTS} devices"),
+                ));
             }
-            Ok(_) => return Err(wrong(&part.device, "a pool has files and block devices only".to_owned())),
+            Ok(_) => {
+                return Err(wrong(
+                    &part.device,
+                    "a pool has files and block devices only".to_owned(),
+                ));
+            }
             Err(failure) => return Err(failure),
         }
     }
-    let args = StackOptions { queue, seed, cache, is_served: true, ..StackOptions::of_device(&name) };
+    let args =
+        StackOptions { queue, seed, cache, is_served: true, ..StackOptions::of_device(&name) };
     let mut plan = Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &args, None)?;
     reach(table, &mut plan.target)?;
     distinct(table, (&plan.target, &parts), file, before)?;
     plan.tenants = TenantPlan::new(&[], Some(&tenants(file, index))).map_err(Failure::text)?;
     prefer(table, &mut plan)?;
     plan.warnings.extend(weights_in_vain(&plan));
-    if seed != DeviceTable::SEED && plan.faults.is_empty() && !matches!(plan.target, Target::Simulated(_)) {
-        plan.warnings.push("seed has no effect: only simulated devices and faults choose at random".to_owned());
+    if seed != DeviceTable::SEED
+        && plan.faults.is_empty()
+        && !matches!(plan.target, Target::Simulated(_))
+    {
+        plan.warnings.push(
+            "seed has no effect: only simulated devices and faults choose at random".to_owned(),
+        );
     }
     limited_once(&plan)?;
     let read_only = file.exports.iter().all(|export| export.device != index || export.read_only);
     let names = table.parts.iter().map(|part| part.name.clone()).collect();
     let hold = table.on_loss.as_ref().map_or(HOLD, |(time, _)| *time);
     let (direct, busy_poll) = (table.direct, table.busy_poll);
-    let raw = if parts.is_empty() { vec![table.is_raw] } else { table.parts.iter().map(|part| part.is_raw).collect() };
+    let raw = if parts.is_empty() {
+        vec![table.is_raw]
+    } else {
+        table.parts.iter().map(|part| part.is_raw).collect()
+    };
     Ok(Planned { plan, parts, names, raw, read_only, direct, busy_poll, hold, is_watched: true })
 }
 
@@ -436,7 +509,8 @@ fn prefer(table: &DeviceTable, plan: &mut Plan) -> Result<(), Failure> {
         && !plan.scheduler.set_if_not_given("prefer", &given.value)
     {
         let name = plan.scheduler.name;
-        let message = match plan.scheduler.tunables.iter().any(|(tunable, _)| *tunable == "prefer") {
+        let message = match plan.scheduler.tunables.iter().any(|(tunable, _)| *tunable == "prefer")
+        {
             true => "the scheduler's text gives it, too; give it once".to_owned(),
             false => format!("{name} has no such choice; flow has"),
         };
@@ -460,8 +534,12 @@ fn distinct(
     let mut known: BTreeMap<FileIdentity, &str> = BTreeMap::new();
     for (other, planned) in file.devices.iter().zip(before) {
         let names = other.parts.iter().map(|part| &*part.name).chain([&*other.name]);
-        known
-            .extend(planned.paths().zip(names).filter_map(|(path, name)| Some((FileIdentity::from_path(path)?, name))));
+        known.extend(
+            planned
+                .paths()
+                .zip(names)
+                .filter_map(|(path, name)| Some((FileIdentity::from_path(path)?, name))),
+        );
         if let (Target::Nbd(one), Target::Nbd(new)) = (&planned.plan.target, target)
             && one.is_same_export(new)
         {
@@ -472,7 +550,8 @@ fn distinct(
         Target::Real(path) if parts.is_empty() => Some((&table.device, &*table.name, path)),
         Target::Real(_) | Target::Simulated(_) | Target::Nbd(_) => None,
     };
-    let of_pool = table.parts.iter().zip(parts).map(|(part, path)| (&part.device, &*part.name, path));
+    let of_pool =
+        table.parts.iter().zip(parts).map(|(part, path)| (&part.device, &*part.name, path));
     for (given, name, path) in own.into_iter().chain(of_pool) {
         let Some(identity) = FileIdentity::from_path(path) else { continue };
         if let Some(other) = known.insert(identity, name) {
@@ -487,7 +566,8 @@ fn reach(table: &DeviceTable, target: &mut Target) -> Result<(), Failure> {
     let key = |name: &str| format!("device.{}.{name}", table.name);
     let Target::Nbd(address) = target else {
         let complaint = |place: &Span, name| {
-            let words = "only a disk of another server has it, such as device = \"nbd://HOST/EXPORT\"";
+            let words =
+                "only a disk of another server has it, such as device = \"nbd://HOST/EXPORT\"";
             Failure::text(vec![place.diagnostic(&key(name), Problem::Conflict.because(words))])
         };
         return match (&table.connections, &table.on_loss, &table.tls) {
@@ -509,10 +589,13 @@ fn reach(table: &DeviceTable, target: &mut Target) -> Result<(), Failure> {
     };
     let path = |given: &Given| PathBuf::from(&given.value);
     let own = given.certificate.as_ref().zip(given.key.as_ref());
-    tls.files = given.certificates.as_ref().map(|folder| ServerTlsFiles::of_folder(&path(folder))).or_else(|| {
-        let certificate = own.map(|(certificate, key)| (path(certificate), path(key)));
-        given.ca.as_ref().map(|ca| ServerTlsFiles { ca: path(ca), certificate })
-    });
+    tls.files =
+        given.certificates.as_ref().map(|folder| ServerTlsFiles::of_folder(&path(folder))).or_else(
+            || {
+                let certificate = own.map(|(certificate, key)| (path(certificate), path(key)));
+                given.ca.as_ref().map(|ca| ServerTlsFiles { ca: path(ca), certificate })
+            },
+        );
     if let Some(hostname) = &given.hostname {
         tls.hostname = Some(hostname.value.clone());
     }
@@ -543,23 +626,34 @@ pub(super) fn placed(table: &DeviceTable, failure: Failure) -> Failure {
             return error;
         }
         let device = error.of_served_device();
-        let text = device.as_ref().map_or_else(|| error.to_string(), |line| format!("--device {line}"));
-        let files = table.tls.iter().flat_map(|tls| [&tls.ca, &tls.certificate, &tls.key, &tls.certificates]);
+        let text =
+            device.as_ref().map_or_else(|| error.to_string(), |line| format!("--device {line}"));
+        let files = table
+            .tls
+            .iter()
+            .flat_map(|tls| [&tls.ca, &tls.certificate, &tls.key, &tls.certificates]);
         let of_device = device.as_deref().unwrap_or_default();
         if let Some(file) = files.flatten().find(|given| of_device.starts_with(&given.value)) {
-            return InputError::Text(file.place.diagnostic(&file.key, Problem::Malformed.because(of_device)));
+            return InputError::Text(
+                file.place.diagnostic(&file.key, Problem::Malformed.because(of_device)),
+            );
         }
         for (option, given) in options(table) {
             let Some(rest) = text.strip_prefix(option) else { continue };
             let message = rest.trim_start_matches([':', ' ']);
             let is_about = |given: &&&Given| {
                 let name = given.value.split('=').next().unwrap_or_default();
-                message.contains(&given.value) || message.split([':', ' ', '=']).next() == Some(name)
+                message.contains(&given.value)
+                    || message.split([':', ' ', '=']).next() == Some(name)
             };
             let Some(key) = given.iter().find(is_about).or(given.first()) else { continue };
-            return InputError::Text(key.place.diagnostic(&key.key, Problem::Malformed.because(message)));
+            return InputError::Text(
+                key.place.diagnostic(&key.key, Problem::Malformed.because(message)),
+            );
         }
-        InputError::Text(table.device.place.diagnostic(&table.device.key, Problem::Malformed.because(text)))
+        InputError::Text(
+            table.device.place.diagnostic(&table.device.key, Problem::Malformed.because(text)),
+        )
     };
     Failure::Input(errors.into_iter().map(at_key).collect())
 }

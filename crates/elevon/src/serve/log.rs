@@ -54,9 +54,16 @@ pub(super) fn start(args: &ServeArgs) -> std::io::Result<()> {
         LogLevel::Info => Level::Info,
         LogLevel::Debug => Level::Debug,
     };
-    let format = args.log_format.unwrap_or_else(|| if is_journal() { LogFormat::Journal } else { LogFormat::Text });
+    let format = args
+        .log_format
+        .unwrap_or_else(|| if is_journal() { LogFormat::Journal } else { LogFormat::Text });
     // A process has one server.
-    let writer = LOG.get_or_init(|| Writer { format, level, waiting: Mutex::default(), changed: Condvar::new() });
+    let writer = LOG.get_or_init(|| Writer {
+        format,
+        level,
+        waiting: Mutex::default(),
+        changed: Condvar::new(),
+    });
     std::thread::Builder::new().name("log".into()).spawn(|| writer.run()).map(drop)
 }
 
@@ -107,11 +114,13 @@ impl Writer {
         loop {
             waiting.is_writing = false;
             self.changed.notify_all();
-            waiting = self.changed.wait_while(waiting, |waiting| waiting.lines.is_empty()).expect(LOCK);
+            waiting =
+                self.changed.wait_while(waiting, |waiting| waiting.lines.is_empty()).expect(LOCK);
             let mut text = String::from_iter(waiting.lines.drain(..));
             let lost = std::mem::take(&mut waiting.lost);
             if lost > 0 {
-                let message = format!("lost {} of the log: nobody read it in time", counted(lost, "record"));
+                let message =
+                    format!("lost {} of the log: nobody read it in time", counted(lost, "record"));
                 text += &line(self.format, &Record::new(Level::Warning, "server", &message), now());
             }
             waiting.is_writing = true;
@@ -150,7 +159,9 @@ const CONFIGURATION: &str = "configuration";
 fn line(format: LogFormat, record: &Record<'_>, micros: u64) -> String {
     let warning = if record.target == CONFIGURATION { "warning: " } else { "" };
     match format {
-        LogFormat::Text => format!("elevon: {}\n", one_line(&format!("{warning}{}", record.message))),
+        LogFormat::Text => {
+            format!("elevon: {}\n", one_line(&format!("{warning}{}", record.message)))
+        }
         LogFormat::Journal => {
             let priority = match record.level {
                 Level::Error => 3,
@@ -205,15 +216,20 @@ mod tests {
             ("client", Field::Number(3)),
             ("errno", Field::Number(5)),
         ];
-        let failed =
-            Record { level: Level::Error, target: "device", message: "READ failed:\n\u{1b}[2J", fields: &fields };
+        let failed = Record {
+            level: Level::Error,
+            target: "device",
+            message: "READ failed:\n\u{1b}[2J",
+            fields: &fields,
+        };
         let warned = Record::new(Level::Warning, CONFIGURATION, "c.toml:3: export.a: shares bytes");
         let done = Record::new(Level::Info, "reload", "reloaded");
         let opened = Record::new(Level::Debug, "connection", "connection 3: opened a");
         let all: String = [LogFormat::Text, LogFormat::Journal, LogFormat::Json]
             .into_iter()
             .flat_map(|format| {
-                [failed, warned, done, opened].map(|record| line(format, &record, 1_795_257_515_844_007))
+                [failed, warned, done, opened]
+                    .map(|record| line(format, &record, 1_795_257_515_844_007))
             })
             .collect();
         insta::assert_snapshot!(all, @r#"

@@ -106,7 +106,11 @@ impl Opened {
 type OpenDevice<D> = (DeviceParts<D>, Opened);
 
 /// Adds a device to those of a server, under this name. Returns its number there.
-pub(super) fn add(devices: &Devices, name: &str, planned: Planned) -> Result<(usize, Opened), Failure> {
+pub(super) fn add(
+    devices: &Devices,
+    name: &str,
+    planned: Planned,
+) -> Result<(usize, Opened), Failure> {
     match planned.plan.target {
         Target::Real(_) => devices.add(name, move || let_go(&planned)),
         Target::Simulated(_) => devices.add(name, move || simulated(&planned)),
@@ -126,7 +130,12 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
 /// Opens a file or a block device, which may be held for a moment.
 fn let_go(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     let is_held = |error: &InputError| {
-        matches!(error, InputError::Open(OpenError::Busy { .. } | OpenError::Served { .. } | OpenError::InUse { .. }))
+        matches!(
+            error,
+            InputError::Open(
+                OpenError::Busy { .. } | OpenError::Served { .. } | OpenError::InUse { .. }
+            )
+        )
     };
     let began = Instant::now();
     loop {
@@ -147,12 +156,16 @@ fn locked(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     let alone = planned.plan.cache.is_some() && !planned.read_only;
     let file = device.0.disk.disk().file();
     file.lock(alone).map_err(Failure::input)?;
-    file.parts().try_for_each(|part| part.lock_as_qemu(!planned.read_only, alone)).map_err(Failure::input)?;
+    file.parts()
+        .try_for_each(|part| part.lock_as_qemu(!planned.read_only, alone))
+        .map_err(Failure::input)?;
     Ok(device)
 }
 
 fn real(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
-    let Target::Real(path) = &planned.plan.target else { unreachable!("asked for a real device only") };
+    let Target::Real(path) = &planned.plan.target else {
+        unreachable!("asked for a real device only")
+    };
     let direct = planned.direct || planned.plan.cache.is_some();
     let options = OpenOptions { write: !planned.read_only, direct, grow_to: 0, fill: false };
     let open = |path: &Path| HostFile::open(path, options).map_err(Failure::input);
@@ -170,7 +183,8 @@ fn real(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     let file = if planned.parts.is_empty() { ServedFile::from_file(host.file()) } else { None };
     let identities = host.file().parts().filter_map(HostFile::identity).collect();
     let sizes: Vec<u64> = host.file().parts().map(HostFile::bytes).collect();
-    let mut device = finish(planned, (faulty(planned, host, &description)?, SECTOR), &description, notes)?;
+    let mut device =
+        finish(planned, (faulty(planned, host, &description)?, SECTOR), &description, notes)?;
     (device.1.file, device.1.identities) = (file, identities);
     let block = u64::from(device.1.block);
     let of_part = |(at, (name, size)): (u64, (&String, u64))| {
@@ -180,7 +194,9 @@ fn real(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
     Ok(device)
 }
 
-fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, RealClock>>, Failure> {
+fn simulated(
+    planned: &Planned,
+) -> Result<OpenDevice<SimulatedDisk<AnyDevice, RealClock>>, Failure> {
     let device = planned.plan.device()?;
     let description = device_description::of_simulated(&planned.plan, &device);
     let disk = SimulatedDisk::new(device, RealClock::new().map_err(MachineError::StartIo)?);
@@ -188,22 +204,31 @@ fn simulated(planned: &Planned) -> Result<OpenDevice<SimulatedDisk<AnyDevice, Re
 }
 
 fn upstream(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Upstream>>, Failure> {
-    let Target::Nbd(address) = &planned.plan.target else { unreachable!("asked for a disk of a server only") };
-    let mut disk = Upstream::open(address, Upstream::LARGEST_BLOCKS, Interrupt::new()).map_err(Failure::input)?;
+    let Target::Nbd(address) = &planned.plan.target else {
+        unreachable!("asked for a disk of a server only")
+    };
+    let mut disk = Upstream::open(address, Upstream::LARGEST_BLOCKS, Interrupt::new())
+        .map_err(Failure::input)?;
     disk.hold(planned.hold);
     let description = device_description::of_upstream(address, &disk);
     let is_read_only = disk.remote().read_only;
     let notes = disk.notes().iter().cloned().chain(in_vain(planned)).collect();
     let block = disk.block();
-    let mut device = finish(planned, (faulty(planned, disk, &description)?, block), &description, notes)?;
+    let mut device =
+        finish(planned, (faulty(planned, disk, &description)?, block), &description, notes)?;
     device.1.read_only = is_read_only;
     Ok(device)
 }
 
 /// Returns a disk with the faults that were asked for.
-fn faulty<D: Disk>(planned: &Planned, disk: D, description: &Description) -> Result<FaultyDisk<D>, Failure> {
+fn faulty<D: Disk>(
+    planned: &Planned,
+    disk: D,
+    description: &Description,
+) -> Result<FaultyDisk<D>, Failure> {
     let mut disk = FaultyDisk::new(disk, description.size, planned.plan.seed);
-    disk.set_faults(&planned.plan.faults).map_err(|why| Failure::named("--fault", ValueError::Fault { why }))?;
+    disk.set_faults(&planned.plan.faults)
+        .map_err(|why| Failure::named("--fault", ValueError::Fault { why }))?;
     Ok(disk)
 }
 
@@ -213,7 +238,8 @@ fn in_vain(planned: &Planned) -> Vec<String> {
     let busy_poll = "busy polling has no effect: only the threads of files and block devices poll";
     let format = "format has no effect: only files and block devices have one";
     let is_raw = planned.raw.contains(&true);
-    let all = [(planned.direct, direct), (planned.busy_poll != BUSY_POLL, busy_poll), (is_raw, format)];
+    let all =
+        [(planned.direct, direct), (planned.busy_poll != BUSY_POLL, busy_poll), (is_raw, format)];
     all.into_iter().filter(|(is_given, _)| *is_given).map(|(_, words)| words.to_owned()).collect()
 }
 
@@ -261,6 +287,7 @@ fn finish<D: Disk>(
         stack.control_mut().watch();
     }
     let now = disk.now();
-    let settings = Settings::new(&mut stack, &plan.tenants, now).map_err(|error| Failure::named("--tenants", error))?;
+    let settings = Settings::new(&mut stack, &plan.tenants, now)
+        .map_err(|error| Failure::named("--tenants", error))?;
     Ok((DeviceParts { stack, block, disk, cache, settings, plan: plan.tenants.clone() }, opened))
 }

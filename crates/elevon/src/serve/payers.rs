@@ -34,13 +34,19 @@ impl<'a> Payers<'a> {
 fn ancestors(path: &str) -> impl Iterator<Item = &str> {
     let above = |path: &str| path.rfind('/').unwrap_or(0);
     let first = (!path.is_empty()).then(|| &path[..above(path)]);
-    std::iter::successors(first, move |path: &&str| (!path.is_empty()).then(|| &path[..above(path)]))
+    std::iter::successors(first, move |path: &&str| {
+        (!path.is_empty()).then(|| &path[..above(path)])
+    })
 }
 
 /// Returns a warning for each class of a tenant of a device that no other I/O there meets where
 /// classes count: in a scheduler that serves by class, which those with weights do within a tenant
 /// only, or at a limit.
-pub(super) fn classes_in_vain(file: &ServeFile, device: usize, scheduler: &SchedulerInfo) -> Vec<String> {
+pub(super) fn classes_in_vain(
+    file: &ServeFile,
+    device: usize,
+    scheduler: &SchedulerInfo,
+) -> Vec<String> {
     let limited: BTreeSet<&str> = {
         let tables = file.tenants.iter().filter(|table| table.settings.iter().any(is_limit));
         tables.map(|table| table.path.as_str()).collect()
@@ -49,22 +55,33 @@ pub(super) fn classes_in_vain(file: &ServeFile, device: usize, scheduler: &Sched
     let why = |table: &TenantTable| {
         let path = table.path.as_str();
         let has_others = payers.above.contains(path);
-        let meets_at_limit =
-            ancestors(path).any(|path| limited.contains(path)) || (has_others && limited.contains(path));
+        let meets_at_limit = ancestors(path).any(|path| limited.contains(path))
+            || (has_others && limited.contains(path));
         let is_priority = |reads: &Reads| matches!(reads, Reads::Priority | Reads::PriorityClass);
         let (name, serves_by_class) = (scheduler.name, scheduler.reads.iter().any(is_priority));
         if !payers.own.contains(path) {
-            Some("a class is that of a tenant's own I/O, and it pays for no export itself".to_owned())
-        } else if meets_at_limit || (serves_by_class && (has_others || scheduler.divides_as.is_none())) {
+            Some(
+                "a class is that of a tenant's own I/O, and it pays for no export itself"
+                    .to_owned(),
+            )
+        } else if meets_at_limit
+            || (serves_by_class && (has_others || scheduler.divides_as.is_none()))
+        {
             None
         } else if serves_by_class {
-            Some(format!("{name} serves by class within a tenant, and none below it pays for an export"))
+            Some(format!(
+                "{name} serves by class within a tenant, and none below it pays for an export"
+            ))
         } else {
-            Some(format!("{name} does not serve by class; mq-deadline does, and within a tenant flow and bfq do"))
+            Some(format!(
+                "{name} does not serve by class; mq-deadline does, and within a tenant flow and bfq do"
+            ))
         }
     };
     let is_class = |setting: &Setting| matches!(setting, Setting::Class(policy) if *policy != PrioPolicy::NoChange);
-    let has_class = |table: &&TenantTable| table.settings.iter().any(is_class) && payers.has_at_or_below(&table.path);
+    let has_class = |table: &&TenantTable| {
+        table.settings.iter().any(is_class) && payers.has_at_or_below(&table.path)
+    };
     let say = |table: &TenantTable| {
         let (name, line, path) = (&table.place.file, table.place.line, &table.path);
         Some(format!("{name}:{line}: tenant.{path}: class has no effect: {}", why(table)?))
@@ -76,7 +93,11 @@ pub(super) fn classes_in_vain(file: &ServeFile, device: usize, scheduler: &Sched
 const fn is_limit(setting: &Setting) -> bool {
     matches!(
         setting,
-        Setting::IoMax(_) | Setting::Flat(..) | Setting::Limit(_) | Setting::Bandwidth(_) | Setting::Iops(_)
+        Setting::IoMax(_)
+            | Setting::Flat(..)
+            | Setting::Limit(_)
+            | Setting::Bandwidth(_)
+            | Setting::Iops(_)
     )
 }
 
@@ -85,14 +106,20 @@ pub(super) fn without_export(file: &ServeFile) -> Vec<String> {
     let payers = Payers::from_exports(file.exports.iter());
     let say = |table: &TenantTable| {
         let (name, line, path) = (&table.place.file, table.place.line, &table.path);
-        format!("{name}:{line}: tenant.{path}: pays for no export; an export's tenant is its name, or its key tenant")
+        format!(
+            "{name}:{line}: tenant.{path}: pays for no export; an export's tenant is its name, or its key tenant"
+        )
     };
     file.tenants.iter().filter(|table| !payers.has_at_or_below(&table.path)).map(say).collect()
 }
 
 /// Returns the tenants of a device: those that pay for its exports, and their ancestors.
 pub(super) fn tenants(file: &ServeFile, index: usize) -> TenantsFile {
-    let exports = || file.exports.iter().filter(move |export| export.device == index && !export.tenant.is_empty());
+    let exports = || {
+        file.exports
+            .iter()
+            .filter(move |export| export.device == index && !export.tenant.is_empty())
+    };
     let payers = Payers::from_exports(exports());
     let is_of_device = |table: &&TenantTable| payers.has_at_or_below(&table.path);
     let mut tables: Vec<TenantTable> = file.tenants.iter().filter(is_of_device).cloned().collect();
@@ -103,7 +130,11 @@ pub(super) fn tenants(file: &ServeFile, index: usize) -> TenantsFile {
             tables.push(TenantTable { path, place, settings: Vec::new() });
         }
     }
-    TenantsFile { device: file.devices[index].settings.clone(), tenants: tables, ..TenantsFile::default() }
+    TenantsFile {
+        device: file.devices[index].settings.clone(),
+        tenants: tables,
+        ..TenantsFile::default()
+    }
 }
 
 #[cfg(test)]

@@ -59,8 +59,10 @@ impl Running {
         files: Vec<String>,
         warnings: Vec<String>,
     ) -> Self {
-        let devices = devices.into_iter().map(|device| (device.table.name.clone(), device)).collect();
-        let running = Self { path, file, devices, files, warnings, watched: Arc::new(Mutex::default()) };
+        let devices =
+            devices.into_iter().map(|device| (device.table.name.clone(), device)).collect();
+        let running =
+            Self { path, file, devices, files, warnings, watched: Arc::new(Mutex::default()) };
         running.watch();
         running
     }
@@ -71,7 +73,10 @@ impl Running {
     }
 
     fn watch(&self) {
-        let files = self.devices.iter().filter_map(|(name, device)| Some((name.clone(), device.opened.file.clone()?)));
+        let files = self
+            .devices
+            .iter()
+            .filter_map(|(name, device)| Some((name.clone(), device.opened.file.clone()?)));
         *self.watched.lock().expect("no thread panics with the lock") = files.collect();
     }
 
@@ -82,27 +87,38 @@ impl Running {
             return Err(vec![format!("{}: {why}", self.path.display())]);
         }
         let mut refused = self.refused(&setup.file);
-        let plans: Vec<TenantPlan> = setup.devices.iter().map(|planned| planned.plan.tenants.clone()).collect();
+        let plans: Vec<TenantPlan> =
+            setup.devices.iter().map(|planned| planned.plan.tenants.clone()).collect();
         let files = bare_files(&setup);
         let added = self.open_new(control, &mut setup)?;
         refused.extend(self.grow(control));
-        let known = self.exports(&setup.file, &plans).inspect_err(|_| self.close(control, &added, &mut refused))?;
+        let known = self
+            .exports(&setup.file, &plans)
+            .inspect_err(|_| self.close(control, &added, &mut refused))?;
         // The files may be others under the same names: certificates are renewed.
         control.set_tls(tls);
         control.set_connection_limits(connection_limits(&setup.file));
-        control.set_clients(&known.iter().map(|(_, export)| (export.name.clone(), export.clients.clone())).collect());
+        control.set_clients(
+            &known
+                .iter()
+                .map(|(_, export)| (export.name.clone(), export.clients.clone()))
+                .collect(),
+        );
         self.apply(control, &setup.file, known, &plans, &mut refused);
-        let names: Vec<String> = setup.file.exports.iter().map(|table| table.name.clone()).collect();
+        let names: Vec<String> =
+            setup.file.exports.iter().map(|table| table.name.clone()).collect();
         let kept: BTreeSet<&str> = names.iter().map(String::as_str).collect();
         let open = control.exports().into_iter().map(|view| view.exported.name);
         control.remove_exports(&open.filter(|name| !kept.contains(&**name)).collect::<Vec<_>>());
         control.order_exports(&names);
         let listed: BTreeSet<&str> = setup.file.devices.iter().map(|table| &*table.name).collect();
-        let gone: Vec<String> = self.devices.keys().filter(|name| !listed.contains(&***name)).cloned().collect();
+        let gone: Vec<String> =
+            self.devices.keys().filter(|name| !listed.contains(&***name)).cloned().collect();
         self.close(control, &gone, &mut refused);
         self.files.extend(files);
         self.watch();
-        let exports: Vec<Exported> = control.exports().into_iter().map(|view| view.exported).collect();
+        let exports: Vec<Exported> =
+            control.exports().into_iter().map(|view| view.exported).collect();
         let warnings = [setup.warnings, overlapping(&setup.file.exports, &exports)].concat();
         let known: BTreeSet<&String> = self.warnings.iter().collect();
         warn(&warnings.iter().filter(|line| !known.contains(line)).cloned().collect::<Vec<_>>());
@@ -114,9 +130,18 @@ impl Running {
     ///
     /// # Errors
     /// One of them cannot be opened. None was added then.
-    fn open_new(&mut self, control: &Control<'_>, setup: &mut Setup) -> Result<Vec<String>, Vec<String>> {
+    fn open_new(
+        &mut self,
+        control: &Control<'_>,
+        setup: &mut Setup,
+    ) -> Result<Vec<String>, Vec<String>> {
         let planned = std::mem::take(&mut setup.devices);
-        let new = setup.file.devices.iter().zip(planned).filter(|(table, _)| !self.devices.contains_key(&table.name));
+        let new = setup
+            .file
+            .devices
+            .iter()
+            .zip(planned)
+            .filter(|(table, _)| !self.devices.contains_key(&table.name));
         let new: Vec<(&DeviceTable, Planned)> = new.collect();
         let mut added = Vec::new();
         for (table, planned) in new {
@@ -124,7 +149,11 @@ impl Running {
                 Ok(device) => {
                     said(&format!("device {}: added", table.name));
                     let name = self.path.display().to_string();
-                    let notes = device.opened.notes.iter().map(|note| super::config::said_of(&name, table, note));
+                    let notes = device
+                        .opened
+                        .notes
+                        .iter()
+                        .map(|note| super::config::said_of(&name, table, note));
                     warn(&notes.collect::<Vec<_>>());
                     self.devices.insert(table.name.clone(), device);
                     added.push(table.name.clone());
@@ -146,16 +175,24 @@ impl Running {
         planned: Planned,
     ) -> Result<ServedDevice, Failure> {
         if file.kernel != self.file.kernel {
-            return Err(wrong(&table.device, "a device can be added once kernel is as it was at the start".to_owned()));
+            return Err(wrong(
+                &table.device,
+                "a device can be added once kernel is as it was at the start".to_owned(),
+            ));
         }
-        let identities: Vec<FileIdentity> = planned.paths().filter_map(FileIdentity::from_path).collect();
+        let identities: Vec<FileIdentity> =
+            planned.paths().filter_map(FileIdentity::from_path).collect();
         let is_upstream = matches!(planned.plan.target, Target::Nbd(_));
         let is_same = |other: &ServedDevice| {
             let has_name = is_upstream && other.table.device.value == table.device.value;
             has_name || identities.iter().any(|identity| other.opened.identities.contains(identity))
         };
-        if let Some(name) = self.devices.iter().find(|(_, other)| is_same(other)).map(|(name, _)| name) {
-            let words = format!("is device.{name}, which is served; remove that by a reload before this one");
+        if let Some(name) =
+            self.devices.iter().find(|(_, other)| is_same(other)).map(|(name, _)| name)
+        {
+            let words = format!(
+                "is device.{name}, which is served; remove that by a reload before this one"
+            );
             return Err(wrong(&table.device, words));
         }
         let (number, opened) = add(control.all_devices(), &table.name, planned)?;
@@ -169,7 +206,8 @@ impl Running {
             if control.all_devices().remove(device.number) {
                 said(&format!("device {name}: removed"));
             } else {
-                refused.push(format!("device {name}: removed, and still writes back what is cached"));
+                refused
+                    .push(format!("device {name}: removed, and still writes back what is cached"));
             }
         }
     }
@@ -202,7 +240,11 @@ impl Running {
     ///
     /// # Errors
     /// Ranges that their devices do not have.
-    fn exports<'a>(&self, file: &'a ServeFile, plans: &[TenantPlan]) -> Result<Vec<Known<'a>>, Vec<String>> {
+    fn exports<'a>(
+        &self,
+        file: &'a ServeFile,
+        plans: &[TenantPlan],
+    ) -> Result<Vec<Known<'a>>, Vec<String>> {
         let tenants: Vec<_> = plans.iter().map(|plan| TenantsByPath::new(&plan.tenants)).collect();
         let (mut known, mut errors) = (Vec::new(), Vec::new());
         for table in &file.exports {
@@ -233,24 +275,34 @@ impl Running {
             }
         }
         control.set_max_connections(
-            &known.iter().map(|(_, export)| (export.name.clone(), export.max_connections)).collect(),
+            &known
+                .iter()
+                .map(|(_, export)| (export.name.clone(), export.max_connections))
+                .collect(),
         );
         let views = control.exports();
-        let views: BTreeMap<&str, &ExportView> = views.iter().map(|view| (&*view.exported.name, view)).collect();
+        let views: BTreeMap<&str, &ExportView> =
+            views.iter().map(|view| (&*view.exported.name, view)).collect();
         let (mut put, mut moved) = (Vec::new(), Vec::new());
         for (table, export) in known {
             let Some(ids) = ids.get(&export.device) else { continue };
             let tenant = export.tenant.index().checked_sub(1).map_or(export.tenant, |at| ids[at]);
-            let (export, opened) =
-                (Exported { tenant, ..export }, &self.devices[&file.devices[table.device].name].opened);
+            let (export, opened) = (
+                Exported { tenant, ..export },
+                &self.devices[&file.devices[table.device].name].opened,
+            );
             if opened.for_reading && !table.read_only {
-                refused.push(line(table, "takes a restart to be written: its device was opened for reading only"));
+                refused.push(line(
+                    table,
+                    "takes a restart to be written: its device was opened for reading only",
+                ));
             }
             match views.get(&*export.name) {
                 Some(view) if is_same(&view.exported, &export) => {}
                 Some(view) if view.exported.device != export.device => moved.push(export),
                 Some(view) if !view.clients.is_empty() && !has_grown(&view.exported, &export) => {
-                    let why = format!("{} it open as it was; drain it first", have(view.clients.len()));
+                    let why =
+                        format!("{} it open as it was; drain it first", have(view.clients.len()));
                     refused.push(line(table, &why));
                 }
                 Some(view) => {
@@ -264,7 +316,11 @@ impl Running {
         }
         control.put_exports(put);
         for export in &moved {
-            said(&format!("export {}: moved to device {}", export.name, self.name_of(export.device)));
+            said(&format!(
+                "export {}: moved to device {}",
+                export.name,
+                self.name_of(export.device)
+            ));
         }
         control.move_exports(moved);
     }
@@ -277,7 +333,8 @@ impl Running {
     fn refused(&self, new: &ServeFile) -> Vec<String> {
         let old = &self.file;
         let mut keys = Vec::new();
-        let values = |all: &[Given]| all.iter().map(|given| given.value.clone()).collect::<Vec<_>>();
+        let values =
+            |all: &[Given]| all.iter().map(|given| given.value.clone()).collect::<Vec<_>>();
         let value = |given: &Option<Given>| given.as_ref().map(|given| given.value.clone());
         let mut compare = |key: &str, differs: bool| {
             if differs {
@@ -290,24 +347,36 @@ impl Running {
         let listens = |file: &ServeFile| {
             let of_export = |export: &ExportTable| {
                 let (mode, group) = (export.socket_mode, value(&export.socket_group));
-                export.listen.iter().map(move |given| (given.value.clone(), mode, group.clone())).collect::<Vec<_>>()
+                export
+                    .listen
+                    .iter()
+                    .map(move |given| (given.value.clone(), mode, group.clone()))
+                    .collect::<Vec<_>>()
             };
             file.exports.iter().flat_map(of_export).collect::<BTreeSet<_>>()
         };
-        compare("listen of exports (an address, its mode or its group)", listens(old) != listens(new));
+        compare(
+            "listen of exports (an address, its mode or its group)",
+            listens(old) != listens(new),
+        );
         compare("control", value(&old.control) != value(&new.control));
         compare("metrics", value(&old.metrics) != value(&new.metrics));
         compare("kernel", old.kernel != new.kernel);
         for table in &new.devices {
             let kind = if table.parts.is_empty() { "device" } else { "pool" };
             let name = |key: &str| format!("{kind}.{}{key}", table.name);
-            let Some(was) = self.devices.get(&table.name).map(|device| &device.table) else { continue };
+            let Some(was) = self.devices.get(&table.name).map(|device| &device.table) else {
+                continue;
+            };
             let parts = |table: &DeviceTable| {
                 let of_part = |part: &PoolPart| (part.name.clone(), part.device.value.clone());
                 table.parts.iter().map(of_part).collect::<Vec<_>>()
             };
             compare(&name(".devices"), parts(was) != parts(table));
-            compare(&name(".device"), parts(was) == parts(table) && was.device.value != table.device.value);
+            compare(
+                &name(".device"),
+                parts(was) == parts(table) && was.device.value != table.device.value,
+            );
             compare(&name(".scheduler"), value(&was.scheduler) != value(&table.scheduler));
             compare(&name(".prefer"), value(&was.prefer) != value(&table.prefer));
             for key in [".set", ".io_timeout"] {
@@ -322,7 +391,8 @@ impl Running {
             compare(&name(".direct"), was.direct != table.direct);
             compare(&name(".cache"), value(&was.cache) != value(&table.cache));
             compare(&name(".busy_poll"), was.busy_poll != table.busy_poll);
-            let connections = |table: &DeviceTable| table.connections.as_ref().map(|(count, _)| *count);
+            let connections =
+                |table: &DeviceTable| table.connections.as_ref().map(|(count, _)| *count);
             compare(&name(".connections"), connections(was) != connections(table));
             let on_loss = |table: &DeviceTable| table.on_loss.as_ref().map(|(time, _)| *time);
             compare(&name(".on_loss"), on_loss(was) != on_loss(table));
@@ -330,7 +400,9 @@ impl Running {
             compare(&name(" (its control files)"), was.settings != table.settings);
         }
         let file = self.path.display();
-        keys.into_iter().map(|key| format!("{file}: {key}: takes a restart; it stays as it was")).collect()
+        keys.into_iter()
+            .map(|key| format!("{file}: {key}: takes a restart; it stays as it was"))
+            .collect()
     }
 }
 
@@ -338,7 +410,9 @@ impl Running {
 fn grow_parts(device: &mut ServedDevice) {
     let ServedDevice { table, opened, .. } = device;
     let block = u64::from(opened.block);
-    for ((part, size), (given, identity)) in opened.parts.iter_mut().zip(table.parts.iter().zip(&opened.identities)) {
+    for ((part, size), (given, identity)) in
+        opened.parts.iter_mut().zip(table.parts.iter().zip(&opened.identities))
+    {
         let Some(bytes) = identity.bytes_at(Path::new(&given.device.value)) else { continue };
         let now = bytes / block * block;
         if now > *size {
@@ -361,8 +435,9 @@ fn tls(table: &DeviceTable) -> Option<[Option<&str>; 5]> {
 }
 
 fn is_same(one: &Exported, other: &Exported) -> bool {
-    let of =
-        |export: &Exported| (export.device, export.tenant, export.base(), export.disk.clone(), export.listen.clone());
+    let of = |export: &Exported| {
+        (export.device, export.tenant, export.base(), export.disk.clone(), export.listen.clone())
+    };
     of(one) == of(other)
 }
 

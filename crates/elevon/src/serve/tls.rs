@@ -15,7 +15,9 @@ use crate::error::CommandError;
 /// Reads the files of a configuration.
 pub(super) fn of_file(file: &ServeFile) -> Result<Option<Tls>, Failure> {
     let Some(table) = &file.tls else { return Ok(None) };
-    let path = |given: &Option<Given>| given.as_ref().map(|given| PathBuf::from(&given.value)).unwrap_or_default();
+    let path = |given: &Option<Given>| {
+        given.as_ref().map(|given| PathBuf::from(&given.value)).unwrap_or_default()
+    };
     let files = match &table.certificates {
         Some(folder) => TlsFiles::of_folder(Path::new(&folder.value), table.required),
         None => TlsFiles {
@@ -30,8 +32,13 @@ pub(super) fn of_file(file: &ServeFile) -> Result<Option<Tls>, Failure> {
     let named = file.exports.iter().find_map(|export| export.clients.iter().find(is_name));
     match (named, &table.certificates) {
         (Some(clients), Some(folder)) if tls.client_ca().is_none() => {
-            let message = format!("names of clients come from their certificates; {} has no ca-cert.pem", folder.value);
-            Err(Failure::text(vec![clients.place.diagnostic(&clients.key, Problem::Missing.because(message))]))
+            let message = format!(
+                "names of clients come from their certificates; {} has no ca-cert.pem",
+                folder.value
+            );
+            Err(Failure::text(vec![
+                clients.place.diagnostic(&clients.key, Problem::Missing.because(message)),
+            ]))
         }
         _ => Ok(Some(tls)),
     }
@@ -53,7 +60,10 @@ pub(super) fn clients_in_words(tls: &Tls) -> String {
 /// kept out is not let in by a file that was moved away.
 pub(super) fn refused(old: Option<&Tls>, new: Option<&Tls>) -> Option<String> {
     let ca = old.and_then(Tls::client_ca).filter(|_| new.and_then(Tls::client_ca).is_none())?;
-    Some(format!("tls: clients are verified by {} and would no longer be; that takes a restart", ca.display()))
+    Some(format!(
+        "tls: clients are verified by {} and would no longer be; that takes a restart",
+        ca.display()
+    ))
 }
 
 /// A certificate that ends within this time is warned of.
@@ -66,14 +76,18 @@ pub(super) fn warnings(tls: &Tls) -> Vec<String> {
     let now = SystemTime::now();
     let of_span = |span: &Validity| {
         let (whose, then) = match span.is_of_clients {
-            true => ("a certificate of an authority for clients", "make a new one, and new ones of its clients"),
+            true => (
+                "a certificate of an authority for clients",
+                "make a new one, and new ones of its clients",
+            ),
             false => ("the server's certificate", "clients refuse it"),
         };
         let words = span_in_words(span, now, then)?;
         Some(format!("{}: {whose} {words}", span.file.display()))
     };
     let for_clients = tls.is_for_clients().then(|| {
-        let words = "the server's certificate is not for servers (extended key usage): clients refuse it";
+        let words =
+            "the server's certificate is not for servers (extended key usage): clients refuse it";
         format!("{}: {words}", tls.certificate().display())
     });
     let mut all: Vec<String> = tls.spans().iter().filter_map(of_span).chain(for_clients).collect();
@@ -107,13 +121,15 @@ pub(super) fn of_args(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
     let (option, files) = match (&args.tls_certificates, &args.tls_certificate, &args.tls_key) {
         (Some(folder), ..) => ("--tls-certificates", TlsFiles::of_folder(folder, required)),
         (None, Some(certificate), Some(key)) => {
-            let (certificate, key, client_ca) = (certificate.clone(), key.clone(), args.tls_client_ca.clone());
+            let (certificate, key, client_ca) =
+                (certificate.clone(), key.clone(), args.tls_client_ca.clone());
             ("--tls-certificate", TlsFiles { certificate, key, client_ca, required })
         }
         _ => {
             let name = args.clients.iter().find(|name| !is_owner(name));
             let error = CommandError::NoClientAuthority { folder: None };
-            return name.map_or(Ok(None), |name| Err(Failure::named(format!("--client {name}"), error)));
+            return name
+                .map_or(Ok(None), |name| Err(Failure::named(format!("--client {name}"), error)));
         }
     };
     let load = Tls::load(&files);
@@ -139,7 +155,8 @@ fn placed(table: &TlsTable, error: &TlsError) -> Failure {
     let keys = [&table.certificate, &table.key, &table.client_ca];
     let is_named = |given: &&Given| Path::new(&given.value) == error.path();
     let given = keys.into_iter().flatten().find(is_named).or(table.certificates.as_ref());
-    let (place, key) = given.map_or((&table.place, "tls"), |given| (&given.place, given.key.as_str()));
+    let (place, key) =
+        given.map_or((&table.place, "tls"), |given| (&given.place, given.key.as_str()));
     Failure::text(vec![place.diagnostic(key, Problem::Malformed.because(error.to_string()))])
 }
 
@@ -155,8 +172,17 @@ mod tests {
             if days < 0 { now - span } else { now + span }
         };
         let says = |from: i64, until: i64, expected: Option<&str>| {
-            let span = Validity { file: PathBuf::new(), is_of_clients: false, from: at(from), until: at(until) };
-            assert_eq!(span_in_words(&span, now, "clients refuse it").as_deref(), expected, "{from} to {until}");
+            let span = Validity {
+                file: PathBuf::new(),
+                is_of_clients: false,
+                from: at(from),
+                until: at(until),
+            };
+            assert_eq!(
+                span_in_words(&span, now, "clients refuse it").as_deref(),
+                expected,
+                "{from} to {until}"
+            );
         };
         says(-1, 14, None);
         says(0, 13, Some("expires in 13 days"));

@@ -51,7 +51,9 @@ impl ServedFile {
         let metadata = self.file.metadata().ok()?;
         let (path, size, now) = (&self.path, self.size.load(Relaxed), metadata.len());
         if metadata.nlink() == 0 {
-            let words = format!("{path} was deleted: what is in it and what is written to it is lost at the end");
+            let words = format!(
+                "{path} was deleted: what is in it and what is written to it is lost at the end"
+            );
             return Some((Difference::Deleted, words));
         }
         match now.cmp(&size) {
@@ -61,7 +63,8 @@ impl ServedFile {
                 Some((Difference::Shorter, words))
             }
             Ordering::Greater => {
-                let words = format!("{path} has grown from {size} bytes to {now}: a reload serves it all");
+                let words =
+                    format!("{path} has grown from {size} bytes to {now}: a reload serves it all");
                 Some((Difference::Longer, words))
             }
         }
@@ -109,7 +112,12 @@ impl Watch {
             if self.told.get(device) != Some(&difference) {
                 let message = format!("device {device}: {words}");
                 let fields = [("device", Field::Text(device))];
-                log(&Record { level: Level::Warning, target: "device", message: &message, fields: &fields });
+                log(&Record {
+                    level: Level::Warning,
+                    target: "device",
+                    message: &message,
+                    fields: &fields,
+                });
             }
             told.insert(device.clone(), difference);
         }

@@ -57,7 +57,8 @@ impl CacheRates {
             bytes(self.written)
         );
         if let Some(hits) = self.hits {
-            let _ = write!(line, ", {:.1} % of {}/s read was there", hits * 100.0, bytes(self.read));
+            let _ =
+                write!(line, ", {:.1} % of {}/s read was there", hits * 100.0, bytes(self.read));
         }
         if let Some(words) = &self.lost {
             let _ = write!(line, "; a write-back or a flush failed ({words}): no flush succeeds");
@@ -89,7 +90,8 @@ impl CacheUse {
 
     /// Returns what holds its I/O before the device, with how many I/Os that is at a time.
     pub(super) fn held(&self) -> Vec<String> {
-        let all = [(self.paused, "held by its dirty pages"), (self.starved, "held until memory is free")];
+        let all =
+            [(self.paused, "held by its dirty pages"), (self.starved, "held until memory is free")];
         let some = all.into_iter().filter(|(held, _)| *held > 0.0);
         some.map(|(held, words)| format!("{} {words}", number::significant(held, 3))).collect()
     }
@@ -129,14 +131,20 @@ mod tests {
         let mut lost = before.clone();
         lost["lost"] = json!("I/O");
         let line = CacheRates::between(&before, &lost, 2.0).expect("a cache").line();
-        assert!(line.ends_with("0B/s written back; a write-back or a flush failed (I/O): no flush succeeds"), "{line}");
+        assert!(
+            line.ends_with(
+                "0B/s written back; a write-back or a flush failed (I/O): no flush succeeds"
+            ),
+            "{line}"
+        );
         assert_eq!(CacheRates::between(&Value::Null, &Value::Null, 1.0), None);
     }
 
     #[test]
     fn a_tenant_that_is_slowed_by_its_dirty_pages_is_named_so() {
         let of = |reads: u64, hits: u64, paused: u64| json!({ "reads": reads, "hits": hits, "paused_ns": paused, "starved_ns": 0 });
-        let used = CacheUse::between(&of(10, 0, 500), &of(20, 8, 3_000_000_500), 2.0).expect("a cache");
+        let used =
+            CacheUse::between(&of(10, 0, 500), &of(20, 8, 3_000_000_500), 2.0).expect("a cache");
         assert_eq!(
             used.line().as_deref(),
             Some("page cache: 80.0 % of its reads were there, 1.50 held by its dirty pages")

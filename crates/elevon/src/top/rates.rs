@@ -43,8 +43,8 @@ pub(super) struct TenantRates {
     /// Bytes a second.
     pub(super) written: f64,
     pub(super) in_flight: u64,
-    /// Latency that its clients saw, from a request's arrival to its answer, in nanoseconds: median
-    /// and the 99th percentile. The time that limits held requests counts.
+    /// Latency that its clients saw, from a request's arrival to its answer, in nanoseconds:
+    /// median and the 99th percentile. The time that limits held requests counts.
     pub(super) client: [Option<u64>; 2],
     /// Latency of the I/O that ended, from its release by limits, likewise.
     pub(super) device: [Option<u64>; 2],
@@ -84,7 +84,10 @@ fn device_rates(before: &Value, now: &Value) -> Option<DeviceRates> {
     }
     let seconds = nanos / 1e9;
     let of = |key: &str| -> f64 {
-        StatGroup::NAMES.iter().map(|group| since(before, now, &format!("/requests/{group}/{key}"))).sum()
+        StatGroup::NAMES
+            .iter()
+            .map(|group| since(before, now, &format!("/requests/{group}/{key}")))
+            .sum()
     };
     let tenants: Vec<&Value> = list(&now["tenants"]).collect();
     let is_alone = tenants.len() == 1;
@@ -102,7 +105,9 @@ fn device_rates(before: &Value, now: &Value) -> Option<DeviceRates> {
         cache: CacheRates::between(&before["cache"], &now["cache"], seconds),
         // The root has only what no tenant pays for, which is nothing, most often.
         tenants: rates
-            .filter(|tenant| is_alone || tenant.path != "/" || tenant.iops > 0.0 || tenant.requests > 0.0)
+            .filter(|tenant| {
+                is_alone || tenant.path != "/" || tenant.iops > 0.0 || tenant.requests > 0.0
+            })
             .collect(),
     })
 }
@@ -123,7 +128,10 @@ fn tenant_rates(before: &Value, now: &Value, seconds: f64) -> TenantRates {
         in_flight: now["in_flight"].as_u64().unwrap_or_default(),
         client: percentiles(&of_clients),
         device: percentiles(&bins),
-        at_device: waits.iter().find(|(words, _)| words == "device").map_or(0.0, |(_, nanos)| nanos / seconds / 1e9),
+        at_device: waits
+            .iter()
+            .find(|(words, _)| words == "device")
+            .map_or(0.0, |(_, nanos)| nanos / seconds / 1e9),
         causes: waits.into_iter().map(|(words, nanos)| (words, nanos * 100.0 / all)).collect(),
         waiting: waiting_line(&now["waiting"]),
         weight: weight_line(since(before, now, "/shares_missed_ns") as u64, (seconds * 1e9) as u64),
@@ -137,7 +145,8 @@ fn new_bins(before: &Value, now: &Value) -> Vec<(u64, u64)> {
     let bin = |bin: &Value| Some((bin[0].as_u64()?, bin[1].as_u64()?));
     let old: BTreeMap<u64, u64> = list(&before["latency_bins"]).filter_map(bin).collect();
     let new = list(&now["latency_bins"]).filter_map(bin);
-    let new = new.map(|(value, count)| (value, count.saturating_sub(*old.get(&value).unwrap_or(&0))));
+    let new =
+        new.map(|(value, count)| (value, count.saturating_sub(*old.get(&value).unwrap_or(&0))));
     new.filter(|&(_, count)| count > 0).collect()
 }
 
@@ -211,7 +220,9 @@ impl TenantRates {
 
     /// Returns the row of a tenant, as [`HEADS`] has the columns.
     pub(super) fn row(&self) -> Vec<String> {
-        let time = |nanos: Option<u64>| nanos.map_or_else(|| "-".to_owned(), |nanos| number::span(nanos as f64));
+        let time = |nanos: Option<u64>| {
+            nanos.map_or_else(|| "-".to_owned(), |nanos| number::span(nanos as f64))
+        };
         let mut held = self.cache.as_ref().map_or_else(Vec::new, CacheUse::held);
         let longest = self.causes.first().map(|(words, share)| format!("{share:.1} % {words}"));
         // Without an I/O that has ended, what waits tells why.
@@ -271,7 +282,12 @@ pub(super) mod tests {
                 100,
                 &[
                     tenant("/", 0, &none, &none),
-                    tenant("db", 100, &json!([{ "words": "device", "ns": 500 }]), &json!([[1000, 100]])),
+                    tenant(
+                        "db",
+                        100,
+                        &json!([{ "words": "device", "ns": 500 }]),
+                        &json!([[1000, 100]]),
+                    ),
                     tenant("batch", 0, &none, &none),
                 ],
             ),

@@ -42,13 +42,18 @@ impl Screen {
 
     /// Returns all tenants, with their devices.
     fn tenants(&self) -> Vec<(&DeviceRates, &TenantRates)> {
-        self.devices.iter().flat_map(|device| device.tenants.iter().map(move |tenant| (device, tenant))).collect()
+        self.devices
+            .iter()
+            .flat_map(|device| device.tenants.iter().map(move |tenant| (device, tenant)))
+            .collect()
     }
 
     /// Returns the index of the chosen tenant: the first, unless another was chosen and is there.
     fn index(&self) -> usize {
         let is_chosen = |(device, tenant): &(&DeviceRates, &TenantRates)| {
-            self.chosen.as_ref().is_some_and(|(name, path)| *name == device.name && *path == tenant.path)
+            self.chosen
+                .as_ref()
+                .is_some_and(|(name, path)| *name == device.name && *path == tenant.path)
         };
         self.tenants().iter().position(is_chosen).unwrap_or(0)
     }
@@ -63,7 +68,8 @@ impl Screen {
             KeyCode::End => tenants.len().saturating_sub(1),
             _ => return,
         };
-        self.chosen = tenants.get(next).map(|(device, tenant)| (device.name.clone(), tenant.path.clone()));
+        self.chosen =
+            tenants.get(next).map(|(device, tenant)| (device.name.clone(), tenant.path.clone()));
     }
 }
 
@@ -90,7 +96,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
             lines.push((None, tenant.row()));
         }
     }
-    let name_width = lines.iter().filter_map(|(_, row)| row.first()).map(|name| name.chars().count()).max();
+    let name_width =
+        lines.iter().filter_map(|(_, row)| row.first()).map(|name| name.chars().count()).max();
     let columns = columns(name_width.unwrap_or(0).max(HEADS[0].len()) as u16, list.width);
     let table_rows = lines.iter().map(|(device, row)| match device {
         Some(_) => Row::new([Cell::from("")]),
@@ -136,23 +143,32 @@ fn columns(name: u16, room: u16) -> Vec<(usize, Constraint)> {
         }
         columns.retain(|&at| at != least);
     }
-    let constraint =
-        |at| if at + 1 == HEADS.len() { Constraint::Min(width(at)) } else { Constraint::Length(width(at)) };
+    let constraint = |at| {
+        if at + 1 == HEADS.len() {
+            Constraint::Min(width(at))
+        } else {
+            Constraint::Length(width(at))
+        }
+    };
     columns.into_iter().map(|at| (at, constraint(at))).collect()
 }
 
 /// Returns what is in force for a tenant, and what its I/O waited for.
 fn explained(device: &DeviceRates, tenant: &TenantRates) -> Paragraph<'static> {
-    let mut lines: Vec<String> = tenant.causes.iter().map(|(words, share)| format!("{share:>5.1} % {words}")).collect();
-    lines.splice(0..0, tenant.cache.iter().filter_map(CacheUse::line).chain(tenant.waiting.clone()));
+    let mut lines: Vec<String> =
+        tenant.causes.iter().map(|(words, share)| format!("{share:>5.1} % {words}")).collect();
+    lines
+        .splice(0..0, tenant.cache.iter().filter_map(CacheUse::line).chain(tenant.waiting.clone()));
     if lines.is_empty() {
-        let words = if tenant.requests > 0.0 { "its requests needed no I/O" } else { "it had no request" };
+        let words =
+            if tenant.requests > 0.0 { "its requests needed no I/O" } else { "it had no request" };
         lines.push(format!("nothing of it waited: {words}"));
     }
     if !tenant.settings.is_empty() {
         lines.insert(0, format!("in force: {}", tenant.settings.join("; ")));
     }
-    let lines: Vec<Line<'_>> = lines.iter().map(|line| Line::from(printable(line).into_owned())).collect();
+    let lines: Vec<Line<'_>> =
+        lines.iter().map(|line| Line::from(printable(line).into_owned())).collect();
     let title = format!(" {} on device {} ", tenant.path, device.name);
     Paragraph::new(lines).block(Block::bordered().title(printable(&title).into_owned()))
 }
@@ -227,7 +243,8 @@ mod tests {
             (20, "tenant requests/s"),
         ] {
             let text = drawn(&screen, width, 14);
-            let lines: Vec<&str> = text.lines().map(|line| line.trim_matches('"').trim_end()).collect();
+            let lines: Vec<&str> =
+                text.lines().map(|line| line.trim_matches('"').trim_end()).collect();
             assert_eq!(lines[1], shown);
             assert!(lines[3].starts_with("db           3000"), "{text}");
         }

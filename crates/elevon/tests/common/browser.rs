@@ -33,7 +33,13 @@ impl Browser {
         let child = Command::new("sh")
             .args(["-c", "exec \"$0\" \"$@\" 3<to 4>from"])
             .arg(program.get_program())
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--window-size=1200,1600"])
+            .args([
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--remote-debugging-pipe",
+                "--window-size=1200,1600",
+            ])
             .arg(format!("--user-data-dir={}", folder.join("profile").display()))
             .current_dir(folder)
             .stdout(Stdio::null())

@@ -18,7 +18,8 @@ impl Exposition {
     /// Returns the value of a sample, which must be there.
     #[track_caller]
     pub(crate) fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let wanted: Labels = labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+        let wanted: Labels =
+            labels.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
         let found = self.samples.get(&(name.to_owned(), wanted));
         *found.unwrap_or_else(|| panic!("no {name} {labels:?} in {:#?}", self.samples.keys()))
     }
@@ -32,13 +33,17 @@ impl Exposition {
     pub(crate) fn read(text: &str, open: bool) -> Self {
         let mut all = Self { samples: BTreeMap::new(), types: BTreeMap::new() };
         let (mut helped, mut family) = (String::new(), None::<(String, String)>);
-        let text = if open { text.strip_suffix("# EOF\n").expect("the end is marked") } else { text };
+        let text =
+            if open { text.strip_suffix("# EOF\n").expect("the end is marked") } else { text };
         assert!(text.ends_with('\n'), "the last line ends");
         for line in text.lines() {
             let words: Vec<&str> = line.splitn(4, ' ').collect();
             match words[..] {
                 ["#", "HELP", name, help] => {
-                    assert!(is_name(name, true) && help.ends_with('.') && !help.contains('\\'), "{line}");
+                    assert!(
+                        is_name(name, true) && help.ends_with('.') && !help.contains('\\'),
+                        "{line}"
+                    );
                     helped = name.to_owned();
                 }
                 ["#", "TYPE", name, kind] => {
@@ -52,12 +57,17 @@ impl Exposition {
                     family = Some((name.to_owned(), kind.to_owned()));
                 }
                 ["#", "UNIT", name, unit] => {
-                    assert!(open && helped == name && name.ends_with(&format!("_{unit}")), "{line}");
+                    assert!(
+                        open && helped == name && name.ends_with(&format!("_{unit}")),
+                        "{line}"
+                    );
                 }
                 _ => {
                     let (family, kind) = family.as_ref().expect("a sample has a type");
                     let (name, labels, value) = sample(line);
-                    let suffix = name.strip_prefix(family.as_str()).unwrap_or_else(|| panic!("{line} in {family}"));
+                    let suffix = name
+                        .strip_prefix(family.as_str())
+                        .unwrap_or_else(|| panic!("{line} in {family}"));
                     let suffixes = match kind.as_str() {
                         "counter" if open => &["_total"][..],
                         "histogram" => &["_bucket", "_sum", "_count"],
@@ -66,7 +76,10 @@ impl Exposition {
                     assert!(suffixes.contains(&suffix), "{line}");
                     assert_eq!(labels.contains_key("le"), suffix == "_bucket", "{line}");
                     assert!(kind == "gauge" || value >= 0.0, "{line}");
-                    assert!(all.samples.insert((name, labels), value).is_none(), "a sample occurs once: {line}");
+                    assert!(
+                        all.samples.insert((name, labels), value).is_none(),
+                        "a sample occurs once: {line}"
+                    );
                 }
             }
         }
@@ -76,13 +89,16 @@ impl Exposition {
 
     /// Buckets of a histogram are cumulative, in order, and the last has everything.
     fn check_histograms(&self) {
-        for family in self.types.iter().filter(|(_, kind)| *kind == "histogram").map(|(name, _)| name) {
+        for family in
+            self.types.iter().filter(|(_, kind)| *kind == "histogram").map(|(name, _)| name)
+        {
             let mut buckets: BTreeMap<Labels, Vec<(f64, f64)>> = BTreeMap::new();
             for ((name, labels), &value) in &self.samples {
                 if *name == format!("{family}_bucket") {
                     let mut rest = labels.clone();
                     let le = rest.remove("le").expect("looked at above");
-                    let le = if le == "+Inf" { f64::INFINITY } else { le.parse().expect("a number") };
+                    let le =
+                        if le == "+Inf" { f64::INFINITY } else { le.parse().expect("a number") };
                     buckets.entry(rest).or_default().push((le, value));
                 }
             }

@@ -125,17 +125,23 @@ impl State {
         loop {
             let mut option = [0; 16];
             stream.read_exact(&mut option)?;
-            let number = |at: usize| u32::from_be_bytes(option[at..at + 4].try_into().expect("4 bytes"));
+            let number =
+                |at: usize| u32::from_be_bytes(option[at..at + 4].try_into().expect("4 bytes"));
             let (option, length) = (number(8), number(12));
             stream.read_exact(&mut vec![0; length as usize])?;
             let mut reply = |kind: u32, payload: &[u8]| {
                 let head = [option, kind, payload.len() as u32].map(u32::to_be_bytes).concat();
-                stream.write_all(&[&0x0003_e889_0455_65a9_u64.to_be_bytes()[..], &head, payload].concat())
+                stream.write_all(
+                    &[&0x0003_e889_0455_65a9_u64.to_be_bytes()[..], &head, payload].concat(),
+                )
             };
             match option {
                 7 => {
                     let size = self.disk.lock().expect("no panic").0.len() as u64;
-                    reply(3, &[&[0, 0][..], &size.to_be_bytes(), &self.flags.to_be_bytes()].concat())?;
+                    reply(
+                        3,
+                        &[&[0, 0][..], &size.to_be_bytes(), &self.flags.to_be_bytes()].concat(),
+                    )?;
                     return reply(1, b"");
                 }
                 8 => reply(1, b"")?,
@@ -178,7 +184,14 @@ fn receive(stream: &mut UnixStream) -> Result<Request> {
     let length = u32::from_be_bytes(head[24..].try_into().expect("4 bytes"));
     let mut data = vec![0; if short(6) == WRITE { length as usize } else { 0 }];
     stream.read_exact(&mut data)?;
-    Ok(Request { flags: short(4), command: short(6), cookie: long(8), offset: long(16), length, data })
+    Ok(Request {
+        flags: short(4),
+        command: short(6),
+        cookie: long(8),
+        offset: long(16),
+        length,
+        data,
+    })
 }
 
 /// Returns a chunk of an answer.
@@ -199,5 +212,6 @@ pub(crate) fn data(request: &Request, is_last: bool, offset: u64, bytes: &[u8]) 
 
 /// Returns an answer without data.
 pub(crate) fn simple(request: &Request, error: u32) -> Vec<u8> {
-    [&0x6744_6698_u32.to_be_bytes()[..], &error.to_be_bytes(), &request.cookie.to_be_bytes()].concat()
+    [&0x6744_6698_u32.to_be_bytes()[..], &error.to_be_bytes(), &request.cookie.to_be_bytes()]
+        .concat()
 }

@@ -29,8 +29,13 @@ const MODULES: [&str; 11] = [
 const PROGRAMS: [&str; 3] = ["mkfs.ext4", "e2fsck", "fio"];
 /// The same of a guest whose init is systemd.
 const SYSTEMD: &str = "/usr/lib/systemd/systemd";
-const SYSTEMD_PROGRAMS: [&str; 5] =
-    [SYSTEMD, "/usr/bin/systemctl", "/usr/bin/nbdcopy", "/usr/bin/nbdinfo", env!("CARGO_BIN_EXE_elevon")];
+const SYSTEMD_PROGRAMS: [&str; 5] = [
+    SYSTEMD,
+    "/usr/bin/systemctl",
+    "/usr/bin/nbdcopy",
+    "/usr/bin/nbdinfo",
+    env!("CARGO_BIN_EXE_elevon"),
+];
 /// The units of systemd that it has; there is no other service than those of a test.
 const TARGETS: [&str; 13] = [
     "basic",
@@ -63,7 +68,10 @@ fn kernel_folder() -> Option<PathBuf> {
     if folder.join("boot").is_dir() {
         return Some(folder);
     }
-    skip(&format!("{KERNEL} names no folder in which a package linux-image-* was unpacked: {}", folder.display()));
+    skip(&format!(
+        "{KERNEL} names no folder in which a package linux-image-* was unpacked: {}",
+        folder.display()
+    ));
     None
 }
 
@@ -85,7 +93,8 @@ fn program(name: &str) -> Option<PathBuf> {
 /// Returns the files below a folder whose name is that of a module.
 fn module(folder: &Path, name: &str) -> Option<PathBuf> {
     let entries = fs::read_dir(folder).ok()?.flatten();
-    let (folders, files): (Vec<_>, Vec<_>) = entries.map(|entry| entry.path()).partition(|path| path.is_dir());
+    let (folders, files): (Vec<_>, Vec<_>) =
+        entries.map(|entry| entry.path()).partition(|path| path.is_dir());
     let is_it = |path: &PathBuf| {
         let file = path.file_name().unwrap_or_default().to_string_lossy().replace('-', "_");
         file == format!("{name}.ko") || file == format!("{name}.ko.xz")
@@ -136,17 +145,25 @@ impl GuestImage {
             let is_init = path == Path::new(SYSTEMD);
             copy(&path, &root.join(if is_init { "usr/lib/systemd" } else { "bin" }).join(name));
             let libraries = Command::new("ldd").arg(&path).output().expect("ldd ran");
-            for word in String::from_utf8_lossy(&libraries.stdout).split_whitespace().filter(|it| it.starts_with('/')) {
+            for word in String::from_utf8_lossy(&libraries.stdout)
+                .split_whitespace()
+                .filter(|it| it.starts_with('/'))
+            {
                 let file = Path::new(word).file_name().expect("a file");
                 // The loader is found by the path that is in the program, libraries by their names.
                 let is_loader = file.to_string_lossy().starts_with("ld-linux");
-                let to = if is_loader { root.join(&word[1..]) } else { root.join("lib").join(file) };
+                let to =
+                    if is_loader { root.join(&word[1..]) } else { root.join("lib").join(file) };
                 copy(Path::new(word), &to);
             }
         }
-        let boot = fs::read_dir(unpacked.join("boot")).expect("a folder").flatten().map(|entry| entry.path());
-        let is_kernel =
-            |path: &PathBuf| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"));
+        let boot = fs::read_dir(unpacked.join("boot"))
+            .expect("a folder")
+            .flatten()
+            .map(|entry| entry.path());
+        let is_kernel = |path: &PathBuf| {
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
+        };
         let kernel = boot.into_iter().find(is_kernel).expect("a kernel in the package");
         for name in MODULES {
             let Some(path) = module(&unpacked.join("lib/modules"), name) else { continue };
@@ -161,7 +178,8 @@ impl GuestImage {
         fs::write(root.join("init"), init).expect("written");
         fill(&root);
         let archive = "chmod +x init && find . | cpio -o -H newc --quiet >../initramfs";
-        let status = Command::new("sh").args(["-c", archive]).current_dir(&root).status().expect("sh ran");
+        let status =
+            Command::new("sh").args(["-c", archive]).current_dir(&root).status().expect("sh ran");
         assert!(status.success(), "cpio");
         Some(Self { kernel, initramfs: folder.join("initramfs") })
     }
@@ -172,10 +190,32 @@ impl GuestImage {
         // The kernel's check of its timer fails if the emulated CPU gets little time.
         let append = format!("console=ttyS0 quiet panic=-1 no_timer_check {words}");
         let drive = format!("file={disk},format=raw,if=virtio,cache=none,discard=unmap");
-        command.args(["-accel", "tcg", "-smp", "1", "-cpu", "max", "-M", "q35", "-m", "768", "-nographic"]);
-        command.args(["-no-reboot", "-nodefaults", "-serial", "stdio", "-append", &append, "-drive", &drive]);
+        command.args([
+            "-accel",
+            "tcg",
+            "-smp",
+            "1",
+            "-cpu",
+            "max",
+            "-M",
+            "q35",
+            "-m",
+            "768",
+            "-nographic",
+        ]);
+        command.args([
+            "-no-reboot",
+            "-nodefaults",
+            "-serial",
+            "stdio",
+            "-append",
+            &append,
+            "-drive",
+            &drive,
+        ]);
         command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&self.initramfs);
-        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("qemu started");
+        let mut child =
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("qemu started");
         let console = BufReader::new(child.stdout.take().expect("a pipe"));
         let (lines, received) = channel();
         std::thread::spawn(move || {
@@ -212,7 +252,9 @@ impl Guest {
             let Ok(line) = self.lines.recv_timeout(left) else {
                 panic!("the guest did not say {words:?}:\n{}", self.console())
             };
-            let found = said(&line).and_then(|line| line.strip_prefix(words)).map(|rest| rest.trim().to_owned());
+            let found = said(&line)
+                .and_then(|line| line.strip_prefix(words))
+                .map(|rest| rest.trim().to_owned());
             self.console.push(line);
             if let Some(found) = found {
                 return found;

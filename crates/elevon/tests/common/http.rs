@@ -23,7 +23,8 @@ impl Answer {
         let mut lines = head.split("\r\n");
         let status = lines.next()?.strip_prefix("HTTP/1.1 ")?.split(' ').next()?.parse().ok()?;
         let headers = lines.map(|line| line.split_once(": ").expect("a header"));
-        let headers = headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
+        let headers =
+            headers.map(|(name, value)| (name.to_lowercase(), value.to_owned())).collect();
         Some(Self { status, headers, body: body.to_owned() })
     }
 

@@ -42,7 +42,8 @@ impl Client {
         loop {
             let mut answer = [0; 20];
             stream.read_exact(&mut answer)?;
-            let number = |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
+            let number =
+                |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
             let (kind, length) = (number(12), number(16));
             stream.read_exact(&mut vec![0; length as usize])?;
             match kind {
@@ -78,14 +79,17 @@ impl Client {
         // STRUCTURED_REPLY, SET_META_CONTEXT, EXPORT_NAME.
         stream.write_all(&[0, 0, 0, 3])?;
         for (option, data) in [(8_u32, &b""[..]), (10, &context), (1, export.as_bytes())] {
-            let head = [&b"IHAVEOPT"[..], &option.to_be_bytes(), &(data.len() as u32).to_be_bytes()].concat();
+            let head =
+                [&b"IHAVEOPT"[..], &option.to_be_bytes(), &(data.len() as u32).to_be_bytes()]
+                    .concat();
             stream.write_all(&[&head, data].concat())?;
         }
         let mut acknowledged = 0;
         while acknowledged < 2 {
             let mut answer = [0; 20];
             stream.read_exact(&mut answer)?;
-            let number = |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
+            let number =
+                |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
             stream.read_exact(&mut vec![0; number(16) as usize])?;
             acknowledged += u32::from(number(12) == 1);
         }
@@ -105,7 +109,14 @@ impl Client {
     }
 
     /// Sends a request, and returns its cookie.
-    pub(crate) fn send(&mut self, flags: u16, command: u16, offset: u64, length: u32, data: &[u8]) -> Result<u64> {
+    pub(crate) fn send(
+        &mut self,
+        flags: u16,
+        command: u16,
+        offset: u64,
+        length: u32,
+        data: &[u8],
+    ) -> Result<u64> {
         let mut bytes = self.request(flags, command, offset, length);
         bytes.extend(data);
         self.stream.write_all(&bytes)?;
@@ -119,7 +130,8 @@ impl Client {
 
     /// Sends requests without data in one message.
     pub(crate) fn send_many(&mut self, command: u16, ranges: &[(u64, u32)]) -> Result<()> {
-        let all = ranges.iter().flat_map(|&(offset, length)| self.request(0, command, offset, length));
+        let all =
+            ranges.iter().flat_map(|&(offset, length)| self.request(0, command, offset, length));
         let bytes: Vec<u8> = all.collect();
         self.stream.write_all(&bytes)
     }
@@ -139,7 +151,8 @@ impl Client {
     pub(crate) fn answer(&mut self) -> Result<(u64, u32)> {
         let mut answer = [0; 16];
         self.stream.read_exact(&mut answer)?;
-        let number = |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
+        let number =
+            |at: usize| u32::from_be_bytes(answer[at..at + 4].try_into().expect("4 bytes"));
         assert_eq!(number(0), 0x6744_6698, "a simple reply");
         Ok((u64::from_be_bytes(answer[8..].try_into().expect("8 bytes")), number(4)))
     }
@@ -157,7 +170,11 @@ impl Client {
     }
 
     /// Reads, and returns the errno or the bytes.
-    pub(crate) fn read(&mut self, offset: u64, length: u32) -> Result<std::result::Result<Vec<u8>, u32>> {
+    pub(crate) fn read(
+        &mut self,
+        offset: u64,
+        length: u32,
+    ) -> Result<std::result::Result<Vec<u8>, u32>> {
         self.send(0, READ, offset, length, &[])?;
         let (_, errno) = self.answer()?;
         if errno != 0 {

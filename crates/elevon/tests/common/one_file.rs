@@ -6,8 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, UNIX_EPOCH};
 
 use fuser::{
-    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation, INodeNo, LockOwner,
-    OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyWrite, Request, WriteFlags,
+    BackgroundSession, Config, Errno, FileAttr, FileHandle, FileType, Filesystem, Generation,
+    INodeNo, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyEmpty, ReplyEntry, ReplyWrite,
+    Request, WriteFlags,
 };
 
 pub(crate) const SIZE: usize = 4 << 20;
@@ -96,9 +97,12 @@ impl Filesystem for OneFile {
         let failing = self.record.lock().expect("no thread panics with it").failing_byte;
         let end = offset + data.len() as u64;
         match failing {
-            Some((byte, errno)) if (offset..end).contains(&byte) => reply.error(Errno::from_i32(errno)),
+            Some((byte, errno)) if (offset..end).contains(&byte) => {
+                reply.error(Errno::from_i32(errno))
+            }
             _ => {
-                self.content.lock().expect("no thread panics with it")[offset as usize..end as usize]
+                self.content.lock().expect("no thread panics with it")
+                    [offset as usize..end as usize]
                     .copy_from_slice(data);
                 reply.written(data.len() as u32);
             }
@@ -108,7 +112,11 @@ impl Filesystem for OneFile {
     fn fsync(&self, _: &Request, _: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
         let mut record = self.record.lock().expect("no thread panics with it");
         record.fsyncs += 1;
-        if record.failing_fsync == Some(record.fsyncs) { reply.error(Errno::EIO) } else { reply.ok() }
+        if record.failing_fsync == Some(record.fsyncs) {
+            reply.error(Errno::EIO)
+        } else {
+            reply.ok()
+        }
     }
 }
 

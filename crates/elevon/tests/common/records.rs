@@ -57,7 +57,8 @@ pub(crate) fn records(file: &str) -> Vec<Vec<Value>> {
     for line in all.lines() {
         let mut record: Value = serde_json::from_str(line).expect("a record");
         keep_wbt_target(&mut wbt_target, &mut record);
-        let keys = ["name", "scheduler", "tunables", "set", "device", "job", "tenants", "worker_first"];
+        let keys =
+            ["name", "scheduler", "tunables", "set", "device", "job", "tenants", "worker_first"];
         let key = keys.map(|key| record[key].to_string()).concat();
         match runs.iter_mut().find(|(other, _)| *other == key) {
             Some((_, records)) => records.push(record),
@@ -71,7 +72,10 @@ pub(crate) fn records(file: &str) -> Vec<Vec<Value>> {
 /// cache: nothing was seen to take it back, and a scheduler that is chosen later leaves alone what
 /// a user wrote. Inferred: *h-buf-dsync2* and *h-buf-fdata8* have with it what the kernel had.
 fn keep_wbt_target(target: &mut Option<Value>, record: &mut Value) {
-    let (true, Some(settings)) = (record["memory"].is_string(), record["set"].as_array_mut()) else { return };
+    let (true, Some(settings)) = (record["memory"].is_string(), record["set"].as_array_mut())
+    else {
+        return;
+    };
     match settings.iter().find(|setting| is_wbt_target(setting)) {
         Some(written) => *target = Some(written.clone()),
         None => settings.extend(target.clone()),
@@ -138,8 +142,10 @@ fn simulate_under(record: &Value, scheduler: &str, tenants: Option<&str>) -> Val
     }
     let cpus = format!("cpus={}", record["cpus"]);
     let kernel: Vec<&str> = text(&record["kernel"]).split('.').take(2).collect();
-    let (kernel, limit) = (kernel.join("."), format!("max_sectors_kb={}", given("max_sectors_kb").unwrap_or(512)));
-    let mut args = vec!["--device", &device, "--scheduler", scheduler, "--kernel", &kernel, "--set", &limit];
+    let (kernel, limit) =
+        (kernel.join("."), format!("max_sectors_kb={}", given("max_sectors_kb").unwrap_or(512)));
+    let mut args =
+        vec!["--device", &device, "--scheduler", scheduler, "--kernel", &kernel, "--set", &limit];
     let cpu = [WAKES, if record["worker_first"] == true { WORKER_FIRST } else { "" }].concat();
     if outside.is_some() {
         args.extend(["--cpu-cost", &cpu]);
@@ -218,7 +224,9 @@ pub(crate) fn compare_rates(runs: &[Value], ours: &Value) -> Vec<Rate> {
         let jobs = run["result"].as_object().expect("jobs").iter();
         jobs.flat_map(|(job, directions)| {
             let directions = directions.as_object().expect("directions").iter();
-            directions.map(move |(direction, figures)| (format!("{job}.{direction}"), number(&figures["iops"])))
+            directions.map(move |(direction, figures)| {
+                (format!("{job}.{direction}"), number(&figures["iops"]))
+            })
         })
         .collect()
     };
@@ -226,10 +234,16 @@ pub(crate) fn compare_rates(runs: &[Value], ours: &Value) -> Vec<Rate> {
     let total = runs.iter().map(sum).sum::<f64>() / runs.len() as f64;
     let mut rows = Vec::new();
     for (name, _) in rates(&runs[0]) {
-        let seen: Vec<f64> = runs.iter().flat_map(&rates).filter(|(n, _)| *n == name).map(|(_, iops)| iops).collect();
+        let seen: Vec<f64> = runs
+            .iter()
+            .flat_map(&rates)
+            .filter(|(n, _)| *n == name)
+            .map(|(_, iops)| iops)
+            .collect();
         let (job, direction) = name.split_once('.').expect("job and direction");
         let jobs = ours["jobs"].as_array().expect("jobs").iter();
-        let ours: f64 = jobs.filter(|j| j["jobname"] == job).map(|j| number(&j[direction]["iops"])).sum();
+        let ours: f64 =
+            jobs.filter(|j| j["jobname"] == job).map(|j| number(&j[direction]["iops"])).sum();
         let off = error(&seen, ours, total);
         rows.push(Rate { name, seen, ours, off });
     }

@@ -10,7 +10,8 @@ const JOB: &str = "[a]\nioengine=libaio\niodepth=8\niodepth_batch=8\ndirect=1\na
 const ALLOWED: [&str; 2] = ["--set", "atomic_write_max_bytes=16384"];
 
 fn refused(bench: &Bench, args: &[&str], words: &str) {
-    let output = bench.elevon(&[&["run", "job.fio"], args].concat()).output().expect("the command ran");
+    let output =
+        bench.elevon(&[&["run", "job.fio"], args].concat()).output().expect("the command ran");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{args:?}: {said}");
     assert!(said.contains(words), "{args:?}: {said}");
@@ -29,7 +30,8 @@ fn a_simulated_device_with_limits_writes_atomically() {
         let report = bench.json("job.fio", &args);
         assert_eq!((figure(&report, "total_ios"), figure(&report, "io_bytes")), (256, 1 << 20));
         let text = std::fs::read_to_string(bench.path("t.ftrace")).expect("the trace");
-        let issued: Vec<&str> = text.lines().filter(|line| line.contains("block_rq_issue")).collect();
+        let issued: Vec<&str> =
+            text.lines().filter(|line| line.contains("block_rq_issue")).collect();
         // Merged up to the largest atomic write, in one plug of eight.
         assert_eq!(issued.len(), 64, "{kernel}");
         // Events have the letter since 6.16.
@@ -49,7 +51,10 @@ fn a_write_off_its_alignment_fails_with_einval() {
     let args = [&["run", "job.fio", "--output-format", "json"], &ALLOWED[..]].concat();
     let output = bench.elevon(&args).output().expect("the command ran");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    assert_eq!((output.status.code(), report["jobs"][0]["error"].as_i64()), (Some(1), Some(libc::EINVAL.into())));
+    assert_eq!(
+        (output.status.code(), report["jobs"][0]["error"].as_i64()),
+        (Some(1), Some(libc::EINVAL.into()))
+    );
 }
 
 #[test]
@@ -61,13 +66,27 @@ fn what_has_no_atomic_writes_refuses_them() {
                 a simulated one has them with --set atomic_write_max_bytes=4096";
     refused(&bench, &[], none);
     refused(&bench, &["--device", "null"], none);
-    refused(&bench, &["--device", "qemu-nvme"], "job.fio:8:4: bs: 4096 bytes are no atomic write of the device");
-    refused(&bench, &[&["--kernel", "6.1"], &ALLOWED[..]].concat(), "Linux has atomic writes from 6.11 on");
-    refused(&bench, &[&["--kernel", "6.6", "--device", "./disk.img"], &ALLOWED[..]].concat(), "from 6.11 on");
+    refused(
+        &bench,
+        &["--device", "qemu-nvme"],
+        "job.fio:8:4: bs: 4096 bytes are no atomic write of the device",
+    );
+    refused(
+        &bench,
+        &[&["--kernel", "6.1"], &ALLOWED[..]].concat(),
+        "Linux has atomic writes from 6.11 on",
+    );
+    refused(
+        &bench,
+        &[&["--kernel", "6.6", "--device", "./disk.img"], &ALLOWED[..]].concat(),
+        "from 6.11 on",
+    );
     let served = Served::start(&[]);
     refused(&bench, &["--device", &served.uri], none);
     // The request does not reach the server.
-    let args = [&["run", "job.fio", "--output-format", "json", "--device", &served.uri], &ALLOWED[..]].concat();
+    let args =
+        [&["run", "job.fio", "--output-format", "json", "--device", &served.uri], &ALLOWED[..]]
+            .concat();
     let output = bench.elevon(&args).output().expect("the command ran");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(report["jobs"][0]["error"], libc::EOPNOTSUPP, "{report}");
@@ -83,14 +102,29 @@ fn a_real_file_is_written_atomically_or_not_at_all() {
     for (job, set) in [(JOB, "0"), (JOB, "2"), (&JOB.replace("libaio", "pvsync2"), "0")] {
         bench.file("job.fio", job);
         let nomerges = format!("nomerges={set}");
-        let args = ["run", "job.fio", "--output-format", "json", "--device", "./disk.img", "--set", &nomerges];
-        let output = bench.elevon(&[&args, &ALLOWED[..]].concat()).output().expect("the command ran");
+        let args = [
+            "run",
+            "job.fio",
+            "--output-format",
+            "json",
+            "--device",
+            "./disk.img",
+            "--set",
+            &nomerges,
+        ];
+        let output =
+            bench.elevon(&[&args, &ALLOWED[..]].concat()).output().expect("the command ran");
         let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         match report["jobs"][0]["error"].as_i64() {
             Some(0) => assert_eq!(figure(&report, "total_ios"), 256),
             error => {
                 assert_eq!(error, Some(libc::EOPNOTSUPP.into()), "{report}");
-                assert!(std::fs::read(bench.path("disk.img")).expect("the file").iter().all(|&byte| byte == 0));
+                assert!(
+                    std::fs::read(bench.path("disk.img"))
+                        .expect("the file")
+                        .iter()
+                        .all(|&byte| byte == 0)
+                );
             }
         }
     }
@@ -102,10 +136,17 @@ fn a_real_file_is_written_atomically_or_not_at_all() {
 fn the_same_job_moves_what_it_moves_by_fio() {
     let Some(mut fio) = elevon_testkit::tool("fio") else { return };
     let bench = Bench::new();
-    let job = JOB.replace("rw=write", "rw=randrw\nfilename=disk.img\nrwmixread=30\nnorandommap\nnumber_ios=200");
+    let job = JOB.replace(
+        "rw=write",
+        "rw=randrw\nfilename=disk.img\nrwmixread=30\nnorandommap\nnumber_ios=200",
+    );
     bench.file("disk.img", vec![0; 2 << 20]);
     bench.file("job.fio", job);
-    let output = fio.current_dir(bench.path("")).args(["--output-format=json", "job.fio"]).output().expect("fio ran");
+    let output = fio
+        .current_dir(bench.path(""))
+        .args(["--output-format=json", "job.fio"])
+        .output()
+        .expect("fio ran");
     let text = String::from_utf8_lossy(&output.stdout);
     let theirs: Value = serde_json::from_str(&text[text.find('{').expect("JSON")..]).expect("JSON");
     if theirs["jobs"][0]["error"] == libc::EOPNOTSUPP {
@@ -113,7 +154,8 @@ fn the_same_job_moves_what_it_moves_by_fio() {
         return;
     }
     let ours = bench.json("job.fio", &ALLOWED);
-    let ios =
-        |report: &Value| figure(report, "total_ios") + report["jobs"][0]["read"]["total_ios"].as_u64().expect("one");
+    let ios = |report: &Value| {
+        figure(report, "total_ios") + report["jobs"][0]["read"]["total_ios"].as_u64().expect("one")
+    };
     assert_eq!((ios(&ours), ios(&theirs)), (200, 200));
 }

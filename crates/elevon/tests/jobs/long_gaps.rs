@@ -7,7 +7,9 @@ use crate::common::Bench;
 fn a_gap_of_virtual_time_of_any_length_is_no_dead_device() {
     let bench = Bench::new();
     bench.file("slow.toml", "[tenant.a]\n\"io.max\" = \"8:0 rbps=2\"\n");
-    let job = |name: &'static str, options: &str| bench.file(name, format!("[a]\nrw=read\nbs=4k\ndirect=1\n{options}"));
+    let job = |name: &'static str, options: &str| {
+        bench.file(name, format!("[a]\nrw=read\nbs=4k\ndirect=1\n{options}"))
+    };
     for (job, args, ios) in [
         (job("late.fio", "startdelay=90000\nnumber_ios=3\n"), &[][..], 3),
         (job("think.fio", "thinktime=20m\nnumber_ios=3\n"), &[], 3),

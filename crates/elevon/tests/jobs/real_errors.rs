@@ -7,7 +7,8 @@ use serde_json::Value;
 
 /// The three ways to a real file: without page cache, through the kernel's page cache, and through
 /// Elevon's.
-const MODES: [(&str, &[&str]); 3] = [("direct=1", &[]), ("direct=0", &[]), ("direct=0", &["--cache", "1MiB"])];
+const MODES: [(&str, &[&str]); 3] =
+    [("direct=1", &[]), ("direct=0", &[]), ("direct=0", &["--cache", "1MiB"])];
 
 /// Runs a job on the mounted file. Returns the exit status and the JSON report.
 fn run(mounted: &Mounted, job: &str, more: &[&str]) -> (Option<i32>, Value) {
@@ -33,11 +34,16 @@ fn warnings(report: &Value) -> String {
 #[test]
 fn a_flush_that_failed_once_fails_the_job_and_is_not_asked_for_again() {
     for (direct, more) in MODES {
-        let Some(mounted) = mount(Record { failing_fsync: Some(3), ..Record::default() }) else { return };
+        let Some(mounted) = mount(Record { failing_fsync: Some(3), ..Record::default() }) else {
+            return;
+        };
         let job = format!("[a]\nioengine=psync\nrw=write\nbs=4k\nsize=1m\nfsync=16\n{direct}\n");
         let (status, report) = run(&mounted, &job, more);
         assert_eq!((status, errors(&report)), (Some(1), vec![5]), "{direct} {more:?}: {report}");
-        assert_eq!(report["jobs"][0]["sync"]["total_ios"], 2, "{direct} {more:?}: two were told that all is durable");
+        assert_eq!(
+            report["jobs"][0]["sync"]["total_ios"], 2,
+            "{direct} {more:?}: two were told that all is durable"
+        );
         assert_eq!(report["elevon"]["counters"]["retries"], 0);
         let fsyncs = mounted.record.lock().expect("no thread panics with it").fsyncs;
         if more.is_empty() {
@@ -46,7 +52,11 @@ fn a_flush_that_failed_once_fails_the_job_and_is_not_asked_for_again() {
             // There is one more fsync at the end of the run, for data that is then dirty. It
             // succeeds, but the data of the third fsync is lost all the same.
             assert_eq!(fsyncs, 4);
-            assert!(warnings(&report).contains("the flush at the end failed"), "{}", warnings(&report));
+            assert!(
+                warnings(&report).contains("the flush at the end failed"),
+                "{}",
+                warnings(&report)
+            );
         }
     }
 }
@@ -54,9 +64,12 @@ fn a_flush_that_failed_once_fails_the_job_and_is_not_asked_for_again() {
 #[test]
 fn what_a_failed_flush_covered_is_not_told_durable_to_another_job() {
     for (direct, more) in MODES {
-        let Some(mounted) = mount(Record { failing_fsync: Some(3), ..Record::default() }) else { return };
-        let job =
-            format!("[global]\nioengine=psync\nrw=write\nbs=4k\nsize=1m\nfsync=16\n{direct}\n[a]\n[b]\noffset=1m\n");
+        let Some(mounted) = mount(Record { failing_fsync: Some(3), ..Record::default() }) else {
+            return;
+        };
+        let job = format!(
+            "[global]\nioengine=psync\nrw=write\nbs=4k\nsize=1m\nfsync=16\n{direct}\n[a]\n[b]\noffset=1m\n"
+        );
         let (status, report) = run(&mounted, &job, more);
         assert_eq!((status, errors(&report)), (Some(1), vec![5, 5]), "{direct} {more:?}: {report}");
     }
@@ -69,14 +82,22 @@ fn the_errno_of_a_write_reaches_the_report_and_ignore_error() {
     };
     for errno in [libc::EDQUOT, libc::ENOSPC, libc::EFBIG, libc::EROFS, libc::EPERM] {
         for (direct, more) in MODES {
-            let Some(mounted) = mount(Record { failing_byte: Some((100_000, errno)), ..Record::default() }) else {
+            let Some(mounted) =
+                mount(Record { failing_byte: Some((100_000, errno)), ..Record::default() })
+            else {
                 return;
             };
             let (status, report) = run(&mounted, &job(direct, ""), more);
-            assert_eq!((status, errors(&report)), (Some(1), vec![i64::from(errno)]), "{direct} {more:?}");
+            assert_eq!(
+                (status, errors(&report)),
+                (Some(1), vec![i64::from(errno)]),
+                "{direct} {more:?}"
+            );
         }
     }
-    let Some(mounted) = mount(Record { failing_byte: Some((100_000, libc::EDQUOT)), ..Record::default() }) else {
+    let Some(mounted) =
+        mount(Record { failing_byte: Some((100_000, libc::EDQUOT)), ..Record::default() })
+    else {
         return;
     };
     for direct in ["direct=1", "direct=0"] {
@@ -84,6 +105,10 @@ fn the_errno_of_a_write_reaches_the_report_and_ignore_error() {
         assert_eq!((status, errors(&report)), (Some(0), vec![0]), "{direct}");
         let job = &report["jobs"][0];
         assert_eq!(job["write"]["total_ios"], 63, "{direct}: all but the one that failed");
-        assert_eq!((&job["total_err"], &job["first_error"]), (&1.into(), &libc::EDQUOT.into()), "{direct}");
+        assert_eq!(
+            (&job["total_err"], &job["first_error"]),
+            (&1.into(), &libc::EDQUOT.into()),
+            "{direct}"
+        );
     }
 }

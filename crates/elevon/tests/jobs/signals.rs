@@ -41,7 +41,8 @@ impl Running {
             let bytes = self.stdout.read_line(&mut line).expect("UTF-8");
             if bytes == 0 {
                 let mut stderr = String::new();
-                let all = self.child.stderr.take().map(|mut stream| stream.read_to_string(&mut stderr));
+                let all =
+                    self.child.stderr.take().map(|mut stream| stream.read_to_string(&mut stderr));
                 panic!("it ended before it printed {words}: {stderr} {all:?}");
             }
         }
@@ -72,7 +73,8 @@ const REPORT: &str = "Disk stats";
 
 /// Creates a job for a simulated device that only a signal ends.
 fn endless(bench: &Bench) -> &'static str {
-    bench.file("endless.fio", "[a]\nrw=read\nbs=4k\ndirect=1\nsize=1m\nruntime=100000\ntime_based\n")
+    bench
+        .file("endless.fio", "[a]\nrw=read\nbs=4k\ndirect=1\nsize=1m\nruntime=100000\ntime_based\n")
 }
 
 #[test]
@@ -106,7 +108,8 @@ fn two_signals_at_once_are_one() {
     // A process that gets no CPU between two signals sees the one with the lower number first,
     // whichever was sent first.
     let codes = [("TERM", 143), ("INT", 130), ("HUP", 129)];
-    let named = codes.map(|(signal, _)| stderr.matches(&format!("SIG{signal}: stopping once")).count());
+    let named =
+        codes.map(|(signal, _)| stderr.matches(&format!("SIG{signal}: stopping once")).count());
     assert_eq!(named.iter().sum::<usize>(), 1, "one signal is acted on: {stderr}");
     let acted_on = named.iter().position(|times| *times == 1).map(|index| codes[index].1);
     assert_eq!(code, acted_on, "{stderr}");
@@ -124,7 +127,8 @@ fn signals_while_the_report_is_written_do_not_cut_it() {
     run.send(&["TERM", "TERM", "USR1"]);
     let Ended { code, stdout, stderr } = run.end();
     assert_eq!(code, Some(0), "the run itself was over: {stderr}");
-    let json: serde_json::Value = serde_json::from_str(&format!("{}{stdout}", first[0] as char)).expect("whole JSON");
+    let json: serde_json::Value =
+        serde_json::from_str(&format!("{}{stdout}", first[0] as char)).expect("whole JSON");
     assert_eq!(json["jobs"].as_array().map(Vec::len), Some(100));
 }
 
@@ -133,11 +137,15 @@ fn a_run_that_finds_everything_in_the_cache_is_interrupted() {
     let bench = Bench::new();
     for engine in ["psync", "mmap"] {
         let name = format!("{engine}.fio");
-        let text = format!("[a]\nrw=randread\nbs=64k\nsize=4m\nioengine={engine}\nruntime=30\ntime_based\n");
+        let text = format!(
+            "[a]\nrw=randread\nbs=64k\nsize=4m\nioengine={engine}\nruntime=30\ntime_based\n"
+        );
         bench.file(&name, text);
         bench.file("disk.img", vec![0; 4 << 20]);
-        let mut run =
-            Running::start(&bench, &["run", &name, "--device", "./disk.img", "--cache", "64MiB", "--iostat", "0.05"]);
+        let mut run = Running::start(
+            &bench,
+            &["run", &name, "--device", "./disk.img", "--cache", "64MiB", "--iostat", "0.05"],
+        );
         run.read_to(UNDER_WAY);
         run.send(&["INT"]);
         let Ended { code, stdout, stderr } = run.end();
@@ -149,10 +157,18 @@ fn a_run_that_finds_everything_in_the_cache_is_interrupted() {
 /// Returns the flags (open(2)) with which a process has a file of this name open.
 fn flags_of_open(process: u32, name: &str) -> BTreeSet<String> {
     let folder = PathBuf::from(format!("/proc/{process}"));
-    let files = std::fs::read_dir(folder.join("fd")).expect("open files").map(|entry| entry.expect("an entry"));
-    let own = files.filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|path| path.ends_with(name)));
-    let info = own.map(|entry| std::fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).expect("text"));
-    info.filter_map(|text| Some(text.lines().find_map(|line| line.strip_prefix("flags:"))?.trim().to_owned())).collect()
+    let files = std::fs::read_dir(folder.join("fd"))
+        .expect("open files")
+        .map(|entry| entry.expect("an entry"));
+    let own = files
+        .filter(|entry| std::fs::read_link(entry.path()).is_ok_and(|path| path.ends_with(name)));
+    let info = own.map(|entry| {
+        std::fs::read_to_string(folder.join("fdinfo").join(entry.file_name())).expect("text")
+    });
+    info.filter_map(|text| {
+        Some(text.lines().find_map(|line| line.strip_prefix("flags:"))?.trim().to_owned())
+    })
+    .collect()
 }
 
 #[test]
@@ -160,9 +176,11 @@ fn a_buffered_job_opens_a_real_file_as_a_direct_one_does() {
     let bench = Bench::new();
     bench.file("disk.img", vec![0; 1 << 20]);
     let flags = |direct: &str| {
-        let text = format!("[a]\nrw=randread\nbs=4k\nsize=1m\nruntime=30\ntime_based\ndirect={direct}\n");
+        let text =
+            format!("[a]\nrw=randread\nbs=4k\nsize=1m\nruntime=30\ntime_based\ndirect={direct}\n");
         let job = bench.file("job.fio", text);
-        let mut run = Running::start(&bench, &["run", job, "--device", "./disk.img", "--iostat", "0.05"]);
+        let mut run =
+            Running::start(&bench, &["run", job, "--device", "./disk.img", "--iostat", "0.05"]);
         run.read_to(UNDER_WAY);
         let flags = flags_of_open(run.child.id(), "disk.img");
         run.send(&["INT"]);
@@ -258,7 +276,8 @@ fn the_status_goes_to_stderr_where_stdout_is_json() {
 fn what_is_compared_and_was_not_run_is_named() {
     let bench = Bench::new();
     // The warning appears after the signal handlers were installed.
-    let job = bench.file("endless.fio", "[a]\nrw=read\nbs=4k\nsize=1m\nruntime=100000\ntime_based\n");
+    let job =
+        bench.file("endless.fio", "[a]\nrw=read\nbs=4k\nsize=1m\nruntime=100000\ntime_based\n");
     let mut run = Running::start(&bench, &["compare", job, "--vs", "--kernel 6.1"]);
     let mut stderr = BufReader::new(run.child.stderr.take().expect("a pipe"));
     let mut line = String::new();

@@ -82,7 +82,8 @@ end_fsync=1
 fn a_page_cache() {
     let bench = bench();
     bench.file("cached.fio", CACHED);
-    let options = ["--memory", "32MiB,others=8MiB", "--kernel", "6.1", "--set", "activity=page-exact"];
+    let options =
+        ["--memory", "32MiB,others=8MiB", "--kernel", "6.1", "--set", "activity=page-exact"];
     let run = |more: &[&str]| {
         let fixed = ["run", "cached.fio", "--device", "ufs-4.0"];
         bench.stdout(&fixed.iter().chain(&options).chain(more).copied().collect::<Vec<_>>())
@@ -94,7 +95,9 @@ fn a_page_cache() {
     let json: Value = serde_json::from_str(&run(&["--output-format", "json"])).expect("JSON");
     let cache = &json["elevon"]["cache"];
     assert_eq!(cache["jobs"][0]["read"]["calls"], 2 * 6144);
-    let reads = cache["counters"]["pages"]["hits"].as_u64().zip(cache["counters"]["pages"]["misses"].as_u64());
+    let reads = cache["counters"]["pages"]["hits"]
+        .as_u64()
+        .zip(cache["counters"]["pages"]["misses"].as_u64());
     assert_eq!(reads.map(|(hits, misses)| hits + misses), Some(2 * 6144));
     assert!(cache["counters"]["replacement"]["evicted"].as_u64() > Some(1000));
     assert_eq!(json["elevon"]["config"]["memory"], "32MiB");
@@ -107,10 +110,15 @@ fn without_memory_buffered_jobs_are_direct_ones_and_say_so() {
     bench.file("cached.fio", CACHED);
     let run = |memory: &[&str]| {
         let args = ["run", "cached.fio", "--device", SLOTS];
-        bench.elevon(&args.iter().chain(memory).copied().collect::<Vec<_>>()).output().expect("the command ran")
+        bench
+            .elevon(&args.iter().chain(memory).copied().collect::<Vec<_>>())
+            .output()
+            .expect("the command ran")
     };
     let said = |memory: &[&str]| String::from_utf8(run(memory).stderr).expect("UTF-8");
-    assert!(said(&[]).contains("runs as direct=1 without a page cache (--memory; before a real device --cache)"));
+    assert!(said(&[]).contains(
+        "runs as direct=1 without a page cache (--memory; before a real device --cache)"
+    ));
     assert_eq!(said(&["--memory", "1GiB"]), "");
 }
 
@@ -123,7 +131,12 @@ fn iostat_as_time_goes_by() {
 
 #[test]
 fn comparison_fits_80_columns() {
-    let more = ["--vs", "--scheduler mq-deadline", "--vs", "--set fill=max-sectors --set max_sectors_kb=128"];
+    let more = [
+        "--vs",
+        "--scheduler mq-deadline",
+        "--vs",
+        "--set fill=max-sectors --set max_sectors_kb=128",
+    ];
     let text = bench().stdout(&[&["compare", "two.fio", "--device", SLOTS][..], &more].concat());
     // The legend has a line per variant, as long as its options; the table fits a terminal.
     let table = text.lines().skip_while(|line| !line.starts_with("job "));
@@ -137,12 +150,22 @@ fn what_there_is() {
     let bench = bench();
     insta::assert_snapshot!("devices", bench.stdout(&["devices"]));
     let disk = bench.stdout(&["devices", "hdd-7200"]);
-    for words in ["1000 GB", "Parameters", "rpm", "Sources:", "closed form", "random read 4 KiB, depth 31", "IOPS"] {
+    for words in [
+        "1000 GB",
+        "Parameters",
+        "rpm",
+        "Sources:",
+        "closed form",
+        "random read 4 KiB, depth 31",
+        "IOPS",
+    ] {
         assert!(disk.contains(words), "elevon devices hdd-7200 does not say {words}:\n{disk}");
     }
     insta::assert_snapshot!("schedulers_mq_deadline", bench.stdout(&["schedulers", "mq-deadline"]));
     let all = bench.stdout(&["schedulers"]);
-    for name in ["none:", "mq-deadline:", "kyber:", "max_sectors_kb", "nr_requests", "io_ticks", "fill"] {
+    for name in
+        ["none:", "mq-deadline:", "kyber:", "max_sectors_kb", "nr_requests", "io_ticks", "fill"]
+    {
         assert!(all.contains(name), "elevon schedulers does not name {name}");
     }
 }
@@ -151,7 +174,8 @@ fn what_there_is() {
 fn flat(value: &Value, path: &str, out: &mut Vec<String>) {
     match value {
         Value::Object(map)
-            if map.values().any(|v| v.is_object() || v.is_array() || v.is_string()) || path.is_empty() =>
+            if map.values().any(|v| v.is_object() || v.is_array() || v.is_string())
+                || path.is_empty() =>
         {
             map.iter().for_each(|(key, value)| flat(value, &format!("{path}/{key}"), out));
         }
@@ -173,7 +197,9 @@ fn json_report() {
 #[test]
 fn json_says_what_scripts_ask_for() {
     let json = bench().json("two.fio", &["--device", SLOTS, "--seed", "7", "--kernel", "6.12"]);
-    let [reader, writer] = json["jobs"].as_array().expect("jobs").as_slice() else { panic!("two entries: {json}") };
+    let [reader, writer] = json["jobs"].as_array().expect("jobs").as_slice() else {
+        panic!("two entries: {json}")
+    };
     assert_eq!((&reader["jobname"], &reader["read"]["total_ios"]), (&"reader".into(), &400.into()));
     // Two processes keep four I/Os in flight on four slots, each of 1 ms and 10 us: slightly less
     // than 4000 per second.
@@ -191,9 +217,13 @@ fn json_says_what_scripts_ask_for() {
 fn same_seed_same_bytes_and_another_seed_others() {
     let bench = bench();
     // This model has random service times; slots has none.
-    for more in [&[][..], &["--output-format", "json"], &["--trace", "run.ftrace"], &["--html", "run.html"]] {
+    for more in
+        [&[][..], &["--output-format", "json"], &["--trace", "run.ftrace"], &["--html", "run.html"]]
+    {
         let run = |seed: &str| {
-            let text = bench.stdout(&[&["run", "two.fio", "--device", "nvme-consumer", "--seed", seed], more].concat());
+            let text = bench.stdout(
+                &[&["run", "two.fio", "--device", "nvme-consumer", "--seed", seed], more].concat(),
+            );
             let file = more.last().filter(|name| name.contains('.'));
             let bytes = file.map(|name| std::fs::read(bench.path(name)).expect("the file"));
             (text, bytes)

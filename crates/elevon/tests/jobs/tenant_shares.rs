@@ -28,9 +28,15 @@ fn run(jobs: &str, tenants: &str, args: &[&str]) -> Value {
     let report = bench.json("jobs.fio", &[&["--tenants", "t.toml"], args].concat());
     for tenant in report["elevon"]["tenants"].as_array().expect("tenants") {
         let Some(causes) = tenant["explain"].as_array() else { continue };
-        let sum = |key: &str| causes.iter().map(|cause| cause[key].as_f64().expect("a number")).sum::<f64>();
+        let sum = |key: &str| {
+            causes.iter().map(|cause| cause[key].as_f64().expect("a number")).sum::<f64>()
+        };
         let tenths = (sum("percent") * 10.0).round();
-        assert!(causes.is_empty() || tenths == 1000.0, "{}: {tenths} tenths of a percent", tenant["path"]);
+        assert!(
+            causes.is_empty() || tenths == 1000.0,
+            "{}: {tenths} tenths of a percent",
+            tenant["path"]
+        );
         assert_eq!(sum("ns"), tenant["waited_ns"].as_f64().expect("a time"), "{}", tenant["path"]);
     }
     report
@@ -50,7 +56,8 @@ fn ios(report: &Value, path: &str) -> f64 {
 /// Returns the I/Os of a job in each direction.
 fn job(report: &Value, name: &str) -> [f64; 2] {
     let all = report["jobs"].as_array().expect("jobs");
-    let job = all.iter().find(|job| job["jobname"] == name).unwrap_or_else(|| panic!("no job {name}"));
+    let job =
+        all.iter().find(|job| job["jobname"] == name).unwrap_or_else(|| panic!("no job {name}"));
     ["read", "write"].map(|direction| job[direction]["total_ios"].as_f64().expect("I/Os"))
 }
 
@@ -71,7 +78,10 @@ fn assert_near(what: &str, got: f64, due: f64) {
 /// Returns what `elevon calibrate` prints for the device, with every share of its time controlled.
 fn cost(device: &str) -> String {
     let printed = Bench::new().stdout(&["calibrate", "--device", device]);
-    let line = printed.lines().find(|line| line.starts_with("\"io.cost.model\" = ")).expect("a line for [device]");
+    let line = printed
+        .lines()
+        .find(|line| line.starts_with("\"io.cost.model\" = "))
+        .expect("a line for [device]");
     format!("[device]\n\"io.cost.qos\" = \"enable=1 ctrl=user min=95.00 max=95.00\"\n{line}\n")
 }
 
@@ -86,7 +96,9 @@ fn io_weight_shares_the_device_among_those_who_want_it() {
     for (path, (got, weight)) in ["a", "b", "c"].iter().zip(got.iter().zip([100.0, 200.0, 500.0])) {
         assert_near(path, *got, total * weight / 800.0);
     }
-    let stat = |path: &str, key: &str| tenant(&report, path)["io_stat"][key].as_f64().expect("io.cost is on");
+    let stat = |path: &str, key: &str| {
+        tenant(&report, path)["io_stat"][key].as_f64().expect("io.cost is on")
+    };
     assert_eq!(stat("/", "cost.vrate"), 95.0, "{report:#}");
     assert_near("usage of c", stat("c", "cost.usage"), stat("/", "cost.usage") * 500.0 / 800.0);
     assert_near("all that the model allows", total, 4.0 * 3960.0 * 0.95);
@@ -106,10 +118,22 @@ fn weights_are_shares_within_the_parent() {
     let all = jobs(&[("p", "cgroup=x/p"), ("q", "cgroup=x/q"), ("y", "cgroup=y")]);
     let reports = [
         run(&all, &(cost(DEVICE) + tenants), &["--device", DEVICE]),
-        run(&all, tenants, &["--device", SERIAL, "--scheduler", "bfq:low_latency=0", "--set", "nr_requests=256"]),
-        run(&all, tenants, &["--device", SERIAL, "--scheduler", "flow", "--set", "nr_requests=256"]),
+        run(
+            &all,
+            tenants,
+            &["--device", SERIAL, "--scheduler", "bfq:low_latency=0", "--set", "nr_requests=256"],
+        ),
+        run(
+            &all,
+            tenants,
+            &["--device", SERIAL, "--scheduler", "flow", "--set", "nr_requests=256"],
+        ),
         // `flow` needs no short queue of the device: it bounds what is in flight by itself.
-        run(&all, tenants, &["--device", DEVICE, "--scheduler", "flow", "--set", "nr_requests=256"]),
+        run(
+            &all,
+            tenants,
+            &["--device", DEVICE, "--scheduler", "flow", "--set", "nr_requests=256"],
+        ),
     ];
     for report in reports {
         let total = ios(&report, "x") + ios(&report, "y");
@@ -126,9 +150,15 @@ fn a_latency_target_is_defended_against_a_neighbour_without_one() {
     let plain = run(&all, "", &without);
     let protected = run(&all, "[tenant.db]\nlatency = '5ms'\n", &without);
     // Under `flow` half of the device is db's without a target, and the target is met as well.
-    let flow = run(&all, "[tenant.db]\nlatency = '5ms'\n", &["--device", DEVICE, "--scheduler", "flow"]);
+    let flow =
+        run(&all, "[tenant.db]\nlatency = '5ms'\n", &["--device", DEVICE, "--scheduler", "flow"]);
     assert!(p50_ns(&flow, "db") < 5e6, "{}", p50_ns(&flow, "db"));
-    assert!(ios(&flow, "db") >= ios(&protected, "db") * 0.95, "{} {}", ios(&flow, "db"), ios(&protected, "db"));
+    assert!(
+        ios(&flow, "db") >= ios(&protected, "db") * 0.95,
+        "{} {}",
+        ios(&flow, "db"),
+        ios(&protected, "db")
+    );
     assert!(p50_ns(&plain, "db") > 15e6, "the hog's queue is before it: {}", p50_ns(&plain, "db"));
     assert!(p50_ns(&protected, "db") < 5e6, "{}", p50_ns(&protected, "db"));
     assert!(ios(&protected, "db") > 3.0 * ios(&plain, "db"));
@@ -149,7 +179,9 @@ fn classes_of_tenants_decide_under_mq_deadline() {
     let even = share("[tenant.a]\nclass = 'restrict-to-be'\n");
     assert!((0.4..0.6).contains(&even), "{even}");
     assert!(share("[tenant.a]\n\"io.prio.class\" = \"idle\"\n") < 0.02, "IDLE waits for everybody");
-    assert!(share("[tenant.a]\nclass = 'restrict-to-be'\n[tenant.b]\nclass = 'promote-to-rt'\n") < 0.02);
+    assert!(
+        share("[tenant.a]\nclass = 'restrict-to-be'\n[tenant.b]\nclass = 'promote-to-rt'\n") < 0.02
+    );
 }
 
 /// BFQ distinguishes classes among the queues of one group, and groups are BE as in Linux: here the
@@ -157,7 +189,8 @@ fn classes_of_tenants_decide_under_mq_deadline() {
 /// every 250 ms.
 #[test]
 fn classes_of_tenants_decide_under_bfq_and_flow_within_a_group() {
-    let all = jobs(&[("own", "cgroup=x iodepth=16 prioclass=1"), ("child", "cgroup=x/y iodepth=16")]);
+    let all =
+        jobs(&[("own", "cgroup=x iodepth=16 prioclass=1"), ("child", "cgroup=x/y iodepth=16")]);
     for scheduler in ["bfq:low_latency=0", "flow"] {
         let args = ["--device", SERIAL, "--scheduler", scheduler, "--set", "nr_requests=64"];
         let share = |class: &str| {
@@ -186,9 +219,14 @@ fn limits_hold_by_direction_and_level_and_change_during_the_run() {
     assert_near("writes of night", night[1], 4.0 * 100.0);
     assert!(ios(&report, "web") > 4.0 * 2500.0, "nobody limits it");
     let by = |rule: &'static str, level: &'static str| {
-        move |cause: &Value| cause["cause"] == "limit" && cause["rule"] == rule && cause["level"] == level
+        move |cause: &Value| {
+            cause["cause"] == "limit" && cause["rule"] == rule && cause["level"] == level
+        }
     };
-    assert!(percent(&report, "batch/day", by("rbps", "batch")) > 70.0, "the ancestor's rule is named");
+    assert!(
+        percent(&report, "batch/day", by("rbps", "batch")) > 70.0,
+        "the ancestor's rule is named"
+    );
     assert!(percent(&report, "batch/night", by("wiops", "batch/night")) > 50.0);
     assert_eq!(percent(&report, "web", |cause| cause["cause"] == "limit"), 0.0);
 
@@ -201,7 +239,8 @@ fn limits_hold_by_direction_and_level_and_change_during_the_run() {
 
 #[test]
 fn rules_of_io_throttle_hold_until_they_are_deleted() {
-    let all = jobs(&[("web", "cgroup=web iodepth=8"), ("other", "cgroup=other iodepth=8 runtime=1")]);
+    let all =
+        jobs(&[("web", "cgroup=web iodepth=8"), ("other", "cgroup=other iodepth=8 runtime=1")]);
     let rules = "[tenant.web]\n\"blockio.iops-max\" = \"/dev/sda:500:0\"\n\"blockio.bandwidth-max\" = \"10M:1:1M\"\n";
     let report = run(&all, rules, &["--device", DEVICE]);
     assert_near("web", ios(&report, "web"), 4.0 * 500.0);
@@ -216,7 +255,8 @@ fn rules_of_io_throttle_hold_until_they_are_deleted() {
 #[test]
 fn exact_limits_of_ours_take_bursts_and_both_directions_together() {
     let all = jobs(&[("a", "cgroup=a rw=randrw iodepth=8")]);
-    let report = run(&all, "[tenant.a]\nlimit = { iops = 100, burst_ios = 50 }\n", &["--device", DEVICE]);
+    let report =
+        run(&all, "[tenant.a]\nlimit = { iops = 100, burst_ios = 50 }\n", &["--device", DEVICE]);
     let [reads, writes] = job(&report, "a");
     // The bucket is full at first. One more I/O is released when it is empty, and 8 are in flight
     // at the end.
@@ -241,10 +281,21 @@ fn tenants_below_a_limit_share_it_by_weight() {
 #[test]
 fn explain_sums_to_the_whole_in_text_too() {
     let bench = Bench::new();
-    bench.file("jobs.fio", jobs(&[("a", "cgroup=a/b"), ("c", "cgroup=c rw=randwrite"), ("none", "iodepth=1")]));
+    bench.file(
+        "jobs.fio",
+        jobs(&[("a", "cgroup=a/b"), ("c", "cgroup=c rw=randwrite"), ("none", "iodepth=1")]),
+    );
     bench.file("t.toml", "[tenant.a]\n\"io.max\" = \"rbps=1048576\"\n[tenant.c]\nclass = 'idle'\n");
-    let text =
-        bench.stdout(&["run", "jobs.fio", "--tenants", "t.toml", "--device", DEVICE, "--scheduler", "mq-deadline"]);
+    let text = bench.stdout(&[
+        "run",
+        "jobs.fio",
+        "--tenants",
+        "t.toml",
+        "--device",
+        DEVICE,
+        "--scheduler",
+        "mq-deadline",
+    ]);
     let mut sums = Vec::new();
     let mut is_open = false;
     for line in text.lines() {
@@ -261,5 +312,8 @@ fn explain_sums_to_the_whole_in_text_too() {
     }
     assert!(sums.len() >= 4, "the root, a, a/b and c: {text}");
     assert!(sums.iter().all(|sum| (sum - 100.0).abs() < 1e-6), "{sums:?} in {text}");
-    assert!(text.contains("limit rbps=1048576 of a") && text.contains("own limit rbps=1048576"), "{text}");
+    assert!(
+        text.contains("limit rbps=1048576 of a") && text.contains("own limit rbps=1048576"),
+        "{text}"
+    );
 }

@@ -54,11 +54,15 @@ fn tenants_share_a_device_under_flow_unless_a_scheduler_is_named() {
 #[test]
 fn weights_that_differ_prefer_shares() {
     let preferred = |file: &str, scheduler: &str| {
-        let args = ["--device", "null:latency=100us", "--tenants", "t.toml", "--scheduler", scheduler];
+        let args =
+            ["--device", "null:latency=100us", "--tenants", "t.toml", "--scheduler", scheduler];
         bench(file).json("jobs.fio", &args)["elevon"]["scheduler"]["tunables"]["prefer"].clone()
     };
     assert_eq!(preferred("[tenant.x]\nweight = 300\n", "flow"), "shares");
-    assert_eq!(preferred("[tenant.x]\nweight = 300\n[tenant.y]\nweight = 300\n", "flow"), "throughput");
+    assert_eq!(
+        preferred("[tenant.x]\nweight = 300\n[tenant.y]\nweight = 300\n", "flow"),
+        "throughput"
+    );
     assert_eq!(preferred("[tenant.x]\nweight = 300\n", "flow:prefer=throughput"), "throughput");
     assert_eq!(preferred("[tenant.x]\nweight = 300\n", "bfq"), Value::Null);
 }
@@ -90,11 +94,17 @@ fn reserves_weights_and_limits_hold_together_under_flow() {
         let latency = 4 * 1_000_000_000_u64 / capacity;
         let device = format!("slots:slots=4,latency={latency}ns,bandwidth=100GB/s,size=1GiB");
         let report = bench.json("jobs.fio", &["--device", &device, "--tenants", "t.toml"]);
-        let got: Vec<f64> = (0..3).map(|at| report["jobs"][at]["read"]["iops"].as_f64().expect("a rate")).collect();
+        let got: Vec<f64> =
+            (0..3).map(|at| report["jobs"][at]["read"]["iops"].as_f64().expect("a rate")).collect();
         for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
-            assert!((got - expected).abs() <= 0.05 * expected + 2.0, "{capacity}, tenant {at}: {got} of {expected}");
+            assert!(
+                (got - expected).abs() <= 0.05 * expected + 2.0,
+                "{capacity}, tenant {at}: {got} of {expected}"
+            );
         }
-        let missed = report["elevon"]["tenants"][1]["reserve_missed_ns"].as_u64().expect("there is a reserve");
+        let missed = report["elevon"]["tenants"][1]["reserve_missed_ns"]
+            .as_u64()
+            .expect("there is a reserve");
         assert_eq!(missed > 1_000_000_000, capacity == 400, "{capacity}: {missed}");
     }
 }
@@ -103,12 +113,24 @@ fn reserves_weights_and_limits_hold_together_under_flow() {
 fn a_reserve_that_nothing_keeps_is_said() {
     let bench = bench("[tenant.x]\nreserve = { iops = 500 }\nlimit = { iops = 100 }\n");
     let said = |scheduler: &str| {
-        let all = ["run", "jobs.fio", "--tenants", "t.toml", "--device", "null", "--scheduler", scheduler];
+        let all = [
+            "run",
+            "jobs.fio",
+            "--tenants",
+            "t.toml",
+            "--device",
+            "null",
+            "--scheduler",
+            scheduler,
+        ];
         String::from_utf8_lossy(&bench.elevon(&all).output().expect("it ran").stderr).into_owned()
     };
     for scheduler in ["none", "bfq", "flow"] {
         let said = said(scheduler);
-        assert!(said.contains("x: its reserve.iops is above its limit.iops, which holds"), "{said}");
+        assert!(
+            said.contains("x: its reserve.iops is above its limit.iops, which holds"),
+            "{said}"
+        );
         assert_eq!(said.contains("nothing here keeps a reserve"), scheduler != "flow", "{said}");
     }
 }
@@ -121,7 +143,8 @@ fn what_a_tenant_above_does_not_allow_is_said() {
         let all = [&["run", "jobs.fio", "--tenants", "t.toml", "--device", "null"], args].concat();
         String::from_utf8_lossy(&bench.elevon(&all).output().expect("it ran").stderr).into_owned()
     };
-    let reserves = "[tenant.'y/x']\nreserve = { iops = 800 }\n[tenant.'y/z']\nreserve = { iops = 800 }\n";
+    let reserves =
+        "[tenant.'y/x']\nreserve = { iops = 800 }\n[tenant.'y/z']\nreserve = { iops = 800 }\n";
     let limit = "[tenant.y]\nlimit = { iops = 1000 }\n";
     let together = "y: the reserves below it are 1600 iops together and its limit.iops is 1000";
     assert!(said(&(limit.to_owned() + reserves), &[]).contains(together));
@@ -133,9 +156,14 @@ fn what_a_tenant_above_does_not_allow_is_said() {
     let weights = "[tenant.'y/x']\nweight = 300\n";
     for (set, is_in_vain) in [("io_max=slices", true), ("io_max=exact", false)] {
         let said = said(&(max.to_owned() + weights), &["--scheduler", "none", "--set", set]);
-        assert_eq!(said.contains("nothing here divides the device by weights"), is_in_vain, "{set}: {said}");
+        assert_eq!(
+            said.contains("nothing here divides the device by weights"),
+            is_in_vain,
+            "{set}: {said}"
+        );
     }
-    let change = "[[change]]\nat = '1s'\ntenant = 'y/x'\nreserve = { iops = 900 }\nlimit = { iops = 500 }\n";
+    let change =
+        "[[change]]\nat = '1s'\ntenant = 'y/x'\nreserve = { iops = 900 }\nlimit = { iops = 500 }\n";
     let from = "y/x: its reserve.iops is above its limit.iops from 1 s on, which holds";
     let changed = said(&(weights.to_owned() + change), &[]);
     assert!(changed.contains(from), "{changed}");
@@ -146,7 +174,8 @@ fn what_a_tenant_above_does_not_allow_is_said() {
 /// Both files hold under the same rule; the smaller rate is the one that is reached.
 #[test]
 fn the_smaller_of_two_limits_is_the_one_that_is_named() {
-    let bench = bench("[tenant.x]\n'blkio.throttle.read_iops_device' = '100'\n'io.max' = 'riops=1000'\n");
+    let bench =
+        bench("[tenant.x]\n'blkio.throttle.read_iops_device' = '100'\n'io.max' = 'riops=1000'\n");
     let report = bench.json("jobs.fio", &["--device", "null", "--tenants", "t.toml"]);
     let explained = report["elevon"]["tenants"][1]["explain"].to_string();
     assert!(explained.contains("own limit riops=100\""), "{explained}");
@@ -175,26 +204,41 @@ fn what_does_nothing_is_said() {
 fn the_example_runs_without_a_warning_and_says_what_held_whom() {
     let jobs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../jobs");
     let output = Bench::new()
-        .elevon(&["run", &format!("{jobs}/tenants.fio"), "--tenants", &format!("{jobs}/tenants.toml")])
+        .elevon(&[
+            "run",
+            &format!("{jobs}/tenants.fio"),
+            "--tenants",
+            &format!("{jobs}/tenants.toml"),
+        ])
         .output()
         .expect("the command ran");
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
     let text = String::from_utf8_lossy(&output.stdout);
-    for part in ["own limit riops=40000", "limit wbps=104857600 of batch", "share of device time (io.cost)"] {
+    for part in
+        ["own limit riops=40000", "limit wbps=104857600 of batch", "share of device time (io.cost)"]
+    {
         assert!(text.contains(part), "{part} in {text}");
     }
 }
 
 #[test]
 fn a_hundred_thousand_tenants_without_a_job_are_a_line_each() {
-    let file: String = (0..100_000).map(|n| format!("tenant.t{n}.'io.max' = 'rbps={}'\n", 1_000_000 + n)).collect();
+    let file: String = (0..100_000)
+        .map(|n| format!("tenant.t{n}.'io.max' = 'rbps={}'\n", 1_000_000 + n))
+        .collect();
     let bench = bench(&(file + "tenant.x.'io.max' = 'rbps=40960'\n"));
     let report = bench.json("jobs.fio", &["--device", "null", "--tenants", "t.toml"]);
     let tenants = report["elevon"]["tenants"].as_array().expect("tenants");
     assert_eq!(tenants.len(), 100_003, "the root, two with jobs, and the file's");
-    let explained: Vec<&str> =
-        tenants.iter().filter(|at| at.get("explain").is_some()).filter_map(|at| at["path"].as_str()).collect();
-    assert!(explained.contains(&"x") && explained.contains(&"y") && explained.len() <= 3, "{explained:?}");
+    let explained: Vec<&str> = tenants
+        .iter()
+        .filter(|at| at.get("explain").is_some())
+        .filter_map(|at| at["path"].as_str())
+        .collect();
+    assert!(
+        explained.contains(&"x") && explained.contains(&"y") && explained.len() <= 3,
+        "{explained:?}"
+    );
 }
 
 #[test]
@@ -206,7 +250,10 @@ fn whatever_is_wrong_is_a_line_with_its_place_and_nothing_runs() {
         ),
         ("[tenant.x]\n\"io.max\" = \"rbps=0\"\n", "ERANGE"),
         ("[tenant.x]\n\"io.max\" = \"8:1 rbps=4096\"\n", "write 8:0 for the whole device (ENODEV)"),
-        ("[tenant.x]\n\"io.max\" = \"8:0 rbps=4096\"\n[tenant.y]\n\"io.max\" = \"8:16 rbps=4096\"\n", "t.toml:4:"),
+        (
+            "[tenant.x]\n\"io.max\" = \"8:0 rbps=4096\"\n[tenant.y]\n\"io.max\" = \"8:16 rbps=4096\"\n",
+            "t.toml:4:",
+        ),
         ("[tenant.'/']\nweight = 5\n", "the root has no limits or weight"),
         ("[device]\n\"io.max\" = \"rbps=4096\"\n", "the root has no such file"),
         ("[tenant.x]\nweigth = 5\n", "did you mean `weight`?"),
@@ -216,8 +263,10 @@ fn whatever_is_wrong_is_a_line_with_its_place_and_nothing_runs() {
     ];
     for (file, line) in cases {
         let bench = bench(file);
-        let output =
-            bench.elevon(&["run", "jobs.fio", "--tenants", "t.toml", "--device", "null"]).output().expect("ran");
+        let output = bench
+            .elevon(&["run", "jobs.fio", "--tenants", "t.toml", "--device", "null"])
+            .output()
+            .expect("ran");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{file}: {said}");
         assert!(said.contains(line), "{file}: {said}");
@@ -230,7 +279,9 @@ fn a_change_is_seen_in_every_report_and_one_that_comes_too_late_is_said() {
     let changes = "[[change]]\nat = '1s'\ntenant = 'x'\nlimit = { riops = 1000 }\n[[change]]\nat = '300s'\ntenant = 'x'\nweight = 5\n";
     let bench = bench(&format!("[tenant.x]\nlimit = {{ riops = 20000 }}\n{changes}"));
     let device = ["--device", "nvme-datacenter", "--tenants", "t.toml"];
-    let args = [&["run", "jobs.fio", "--output-format", "json+", "--html", "page.html"], &device[..]].concat();
+    let args =
+        [&["run", "jobs.fio", "--output-format", "json+", "--html", "page.html"], &device[..]]
+            .concat();
     let report: Value = serde_json::from_str(&bench.stdout(&args)).expect("JSON");
     let elevon = &report["elevon"];
     let made = elevon["changes"].as_array().expect("changes");
@@ -240,24 +291,38 @@ fn a_change_is_seen_in_every_report_and_one_that_comes_too_late_is_said() {
     );
     assert_eq!(made[0]["text"], "{ riops = 1000 }");
     let warnings = elevon["warnings"].to_string();
-    assert!(warnings.contains("the change at 300 s was not made: the run ended at 2"), "{warnings}");
+    assert!(
+        warnings.contains("the change at 300 s was not made: the run ended at 2"),
+        "{warnings}"
+    );
     for (kind, key, name) in [("tenants", "path", "x"), ("jobs", "name", "a")] {
         let all = elevon["series"][kind].as_array().expect("a series");
-        let points = all.iter().find(|of| of[key] == name).expect("its own")["points"].as_array().expect("points");
+        let points = all.iter().find(|of| of[key] == name).expect("its own")["points"]
+            .as_array()
+            .expect("points");
         let sum = |from: u64, to: u64| -> u64 {
-            let within =
-                points.iter().filter(|p| (from + 1..=to).contains(&(p["at_ns"].as_u64().expect("a time") / 1_000_000)));
+            let within = points.iter().filter(|p| {
+                (from + 1..=to).contains(&(p["at_ns"].as_u64().expect("a time") / 1_000_000))
+            });
             within.map(|p| p["ios"][0].as_u64().expect("reads")).sum()
         };
         let (before, after) = (sum(0, 1000), sum(1000, 3000));
-        assert!((19_000..=20_400).contains(&before) && (950..=1_300).contains(&after), "{kind}: {before}, {after}");
+        assert!(
+            (19_000..=20_400).contains(&before) && (950..=1_300).contains(&after),
+            "{kind}: {before}, {after}"
+        );
     }
     let page = std::fs::read_to_string(bench.path("page.html")).expect("a page");
-    assert!(page.contains("tenants and jobs over time") && page.contains("x limit: { riops = 1000 }"));
+    assert!(
+        page.contains("tenants and jobs over time") && page.contains("x limit: { riops = 1000 }")
+    );
     let text = bench.stdout(&[&["run", "jobs.fio", "--iostat", "0.5"], &device[..]].concat());
     assert!(text.contains("from 1.00s on: x limit: { riops = 1000 }"), "{text}");
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("x ") && line.ends_with("0.00")).collect();
-    let rate = |line: &str| line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok()).expect("a rate");
+    let lines: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("x ") && line.ends_with("0.00")).collect();
+    let rate = |line: &str| {
+        line.split_whitespace().nth(1).and_then(|word| word.parse::<f64>().ok()).expect("a rate")
+    };
     assert!((19_000.0..=21_000.0).contains(&rate(lines[0])), "{lines:?}");
     assert!((900.0..=1_100.0).contains(&rate(lines[3])), "{lines:?}");
 }
@@ -310,7 +375,10 @@ fn the_root_has_its_own_rates_and_the_io_stat_of_the_device() {
     assert_eq!([&root, &x].map(|own| own["io_stat"]["rios"].as_u64()), [Some(6000), Some(3000)]);
     assert_eq!(root["time_ns"], x["time_ns"]);
     let text = bench.stdout(&["run", "jobs.fio", "--tenants", "t.toml"]);
-    assert!(text.lines().any(|line| line.starts_with("/  ") && line.contains("1000  4000KiB/s")), "{text}");
+    assert!(
+        text.lines().any(|line| line.starts_with("/  ") && line.contains("1000  4000KiB/s")),
+        "{text}"
+    );
 }
 
 /// Returns the shares due and got of bandwidth of two jobs in cgroups of equal weight.
@@ -323,7 +391,9 @@ fn shares_of(jobs: &str, tenants: &str) -> [(f64, f64); 2] {
     let args = ["--tenants", "t.toml", "--device", device, "--scheduler", "bfq"];
     let report = bench.json("jobs.fio", &args);
     let jobs = report["elevon"]["fairness"]["jobs"].as_array().expect("shares").clone();
-    [0, 1].map(|at| (jobs[at]["due"].as_f64().expect("due"), jobs[at]["bandwidth"].as_f64().expect("got")))
+    [0, 1].map(|at| {
+        (jobs[at]["due"].as_f64().expect("due"), jobs[at]["bandwidth"].as_f64().expect("got"))
+    })
 }
 
 /// The share due is no larger than what was asked for, however little that is asked.
@@ -332,7 +402,8 @@ fn a_tenant_that_asks_for_little_is_due_no_more() {
     let equal = "[tenant.x]\nweight = 100\n[tenant.y]\nweight = 100\n";
     let greedy = "[y]\ncgroup=y\niodepth=16\n";
     for little in ["rate_iops=100", "rate=400k", "thinktime=10ms", "rate_iops=50\niodepth=4"] {
-        let [(due, got), (other_due, other_got)] = shares_of(&format!("[x]\ncgroup=x\n{little}\n{greedy}"), equal);
+        let [(due, got), (other_due, other_got)] =
+            shares_of(&format!("[x]\ncgroup=x\n{little}\n{greedy}"), equal);
         assert!(due < 0.2 && got / due > 0.6, "{little}: {got} of {due}");
         assert!((other_got / other_due - 1.0).abs() < 0.05, "{little}: {other_got} of {other_due}");
     }
@@ -356,7 +427,11 @@ fn a_preset_that_starves_the_device_is_said_with_what_to_do() {
         let warnings =
             bench.json("jobs.fio", &["--device", "nvme-datacenter", "--tenants", "t.toml"])["elevon"]["warnings"]
                 .to_string();
-        assert_eq!(warnings.contains("elevon calibrate --device nvme-datacenter"), is_said, "{warnings}");
+        assert_eq!(
+            warnings.contains("elevon calibrate --device nvme-datacenter"),
+            is_said,
+            "{warnings}"
+        );
     }
 }
 
@@ -364,7 +439,8 @@ fn a_preset_that_starves_the_device_is_said_with_what_to_do() {
 fn a_path_above_the_root_is_refused_in_a_job_too() {
     let bench = Bench::new();
     bench.file("jobs.fio", JOBS.replace("cgroup=x", "cgroup=../.."));
-    let output = bench.elevon(&["run", "jobs.fio", "--device", "null"]).output().expect("the command ran");
+    let output =
+        bench.elevon(&["run", "jobs.fio", "--device", "null"]).output().expect("the command ran");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), output.stdout.len()), (Some(2), 0), "{said}");
     assert!(said.contains("cgroup: \"..\" is no name of a tenant"), "{said}");

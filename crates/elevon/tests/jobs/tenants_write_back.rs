@@ -7,12 +7,17 @@ const LIMIT: u64 = 10_000_000;
 const SECONDS: u64 = 6;
 
 fn job(name: &str) -> String {
-    format!("[{name}]\ncgroup={name}\nrw=write\nbs=64k\nioengine=psync\nsize=256m\nruntime={SECONDS}\ntime_based\n")
+    format!(
+        "[{name}]\ncgroup={name}\nrw=write\nbs=64k\nioengine=psync\nsize=256m\nruntime={SECONDS}\ntime_based\n"
+    )
 }
 
 fn row<'a>(report: &'a Value, path: &str) -> &'a Value {
     let tenants = report["elevon"]["tenants"].as_array().expect("tenants");
-    tenants.iter().find(|tenant| tenant["path"] == path).unwrap_or_else(|| panic!("{path} has a row"))
+    tenants
+        .iter()
+        .find(|tenant| tenant["path"] == path)
+        .unwrap_or_else(|| panic!("{path} has a row"))
 }
 
 fn wbytes(report: &Value, path: &str) -> u64 {
@@ -36,11 +41,17 @@ fn a_limit_holds_what_is_written_back_and_only_that_tenants() {
         bench.file("t.toml", format!("[tenant.silver]\n{rule}\n"));
         let report = bench.json("both.fio", &[&device[..], &["--tenants", "t.toml"]].concat());
         let (silver, gold) = (wbytes(&report, "silver"), wbytes(&report, "gold"));
-        assert!((SECONDS * LIMIT * 97 / 100..=SECONDS * LIMIT * 105 / 100).contains(&silver), "{rule}: {silver}");
+        assert!(
+            (SECONDS * LIMIT * 97 / 100..=SECONDS * LIMIT * 105 / 100).contains(&silver),
+            "{rule}: {silver}"
+        );
         // The job has written what the device has plus what may be dirty: at most the whole limit,
         // a fifth of memory.
         let job = written_by_job(&report, 0);
-        assert!((silver..=silver + memory / 5 + LIMIT / 2).contains(&job), "{rule}: {job} of {silver}");
+        assert!(
+            (silver..=silver + memory / 5 + LIMIT / 2).contains(&job),
+            "{rule}: {job} of {silver}"
+        );
         let causes = row(&report, "silver")["explain"].as_array().expect("causes");
         assert_eq!(causes[0]["cause"], "limit", "{rule}: {causes:?}");
         let alone = wbytes(&bench.json("gold.fio", &device), "gold");

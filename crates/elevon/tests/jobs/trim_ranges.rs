@@ -4,8 +4,7 @@
 use crate::common::Bench;
 use serde_json::Value;
 
-const JOB: &str =
-    "[a]\nioengine=io_uring_cmd\niodepth=4\nrw=randtrim\nbs=4k\nsize=1m\nnum_range=16\ndirect=1\nwrite_lat_log=a\n";
+const JOB: &str = "[a]\nioengine=io_uring_cmd\niodepth=4\nrw=randtrim\nbs=4k\nsize=1m\nnum_range=16\ndirect=1\nwrite_lat_log=a\n";
 
 /// Discards completed, among the numbers of `/sys/block/X/stat`.
 const DISCARDS: usize = 11;
@@ -34,7 +33,10 @@ fn ranges_of_a_trim_are_one_request_where_the_device_takes_so_many() {
         // Two ranges that happen to follow each other are one.
         assert!((requests - requests / 8..=requests).contains(&seen), "{set}: {seen}");
         let log = std::fs::read_to_string(bench.path("a_lat.1.log")).expect("the log");
-        assert!(log.lines().count() == 16 && log.lines().all(|line| line.contains(", 2, 65536, ")), "{log}");
+        assert!(
+            log.lines().count() == 16 && log.lines().all(|line| line.contains(", 2, 65536, ")),
+            "{log}"
+        );
     }
     // Sequential ranges are one range.
     bench.file("job.fio", JOB.replace("randtrim", "trim"));
@@ -56,7 +58,10 @@ fn every_end_of_a_job_is_a_whole_trim() {
         if more.starts_with("bsrange") {
             // The range that reaches the size is whole.
             let most = bytes + (16 << 10);
-            assert!((5..=16).contains(&trims) && (bytes..most).contains(&moved), "{more}: {trims}, {moved}");
+            assert!(
+                (5..=16).contains(&trims) && (bytes..most).contains(&moved),
+                "{more}: {trims}, {moved}"
+            );
         } else {
             assert_eq!((trims, moved), (ios, bytes), "{more}");
         }
@@ -74,7 +79,8 @@ fn a_real_file_has_holes_where_ranges_were() {
         let all = if job.contains("number_ios") { 8 } else { 16 };
         assert_eq!((figure(&report, "total_ios"), figure(&report, "io_bytes")), (all, all << 16));
         let content = std::fs::read(bench.path("disk.img")).expect("the file");
-        let holes = content.chunks(4096).filter(|block| block.iter().all(|&byte| byte == 0)).count();
+        let holes =
+            content.chunks(4096).filter(|block| block.iter().all(|&byte| byte == 0)).count();
         assert_eq!(holes as u64, all * 16);
     }
 }
@@ -82,7 +88,14 @@ fn a_real_file_has_holes_where_ranges_were() {
 #[test]
 fn an_error_of_a_range_is_one_of_the_trim() {
     let bench = Bench::new();
-    let args = ["--device", "qemu-nvme", "--set", "max_discard_segments=1", "--fault", "error:sectors=0-15,status=io"];
+    let args = [
+        "--device",
+        "qemu-nvme",
+        "--set",
+        "max_discard_segments=1",
+        "--fault",
+        "error:sectors=0-15,status=io",
+    ];
     bench.file("job.fio", format!("{JOB}continue_on_error=all\n"));
     let trims = figure(&bench.json("job.fio", &args), "total_ios");
     // The two ranges may be of one trim or of two.

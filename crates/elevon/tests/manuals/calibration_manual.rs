@@ -9,8 +9,7 @@ use elevon_sim::profiles::{PROFILES, Profile, predictions};
 use elevon_testkit::{hold_document, replace_after};
 use serde_json::Value;
 
-const MARK: &str =
-    "<!-- From here on made by the command: UPDATE_DOCS=1 cargo test -p elevon --test manuals calibration_manual -->\n";
+const MARK: &str = "<!-- From here on made by the command: UPDATE_DOCS=1 cargo test -p elevon --test manuals calibration_manual -->\n";
 const KEYS: [&str; 6] = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
 
 /// A profile, its measured coefficients, and Linux's preset for it.
@@ -19,8 +18,8 @@ struct Row {
     line: String,
     own: Coefficients,
     preset: Preset,
-    /// The device's nanoseconds for a random 4 KiB read, computed from its parameters, at the queue
-    /// depth that calibrate uses.
+    /// The device's nanoseconds for a random 4 KiB read, computed from its parameters, at the
+    /// queue depth that calibrate uses.
     arithmetic: f64,
 }
 
@@ -45,12 +44,21 @@ fn seconds(profile: &Profile) -> &'static str {
 
 fn random_read_ns(profile: &Profile) -> f64 {
     let all = predictions(profile).expect("a profile");
-    let deepest = all.iter().filter(|p| p.workload.random && !p.workload.write && p.workload.depth <= 128);
+    let deepest =
+        all.iter().filter(|p| p.workload.random && !p.workload.write && p.workload.depth <= 128);
     1e9 / deepest.max_by_key(|p| p.workload.depth).expect("a random read").closed_form
 }
 
 fn calibrated(profile: &'static Profile) -> Row {
-    let args = ["calibrate", "--output-format", "json", "--device", profile.name, "--seconds", seconds(profile)];
+    let args = [
+        "calibrate",
+        "--output-format",
+        "json",
+        "--device",
+        profile.name,
+        "--seconds",
+        seconds(profile),
+    ];
     let found: Value = serde_json::from_str(&Bench::new().stdout(&args)).expect("JSON");
     let [rbps, rseqiops, rrandiops, wbps, wseqiops, wrandiops] =
         KEYS.map(|key| found["io.cost.model"][key].as_u64().expect("a coefficient"));
@@ -85,7 +93,11 @@ fn tables(rows: &[Row]) -> String {
             (row.name, "calibrate".to_owned(), row.own),
             ("", format!("Linux: {}", preset_name(row.preset)), row.preset.coefficients()),
         ] {
-            let _ = writeln!(out, "| {name} | {by} |{}", values(&c).map(|value| format!(" {value} |")).concat());
+            let _ = writeln!(
+                out,
+                "| {name} | {by} |{}",
+                values(&c).map(|value| format!(" {value} |")).concat()
+            );
         }
     }
     out.push_str(
@@ -93,9 +105,15 @@ fn tables(rows: &[Row]) -> String {
          | profile | by arithmetic | by its line | by Linux's preset | preset / line |\n| --- | ---: | ---: | ---: | ---: |\n",
     );
     for row in rows {
-        let (own, preset) = (random_read_cost(&row.own), random_read_cost(&row.preset.coefficients()));
+        let (own, preset) =
+            (random_read_cost(&row.own), random_read_cost(&row.preset.coefficients()));
         let [arithmetic, line, linux] = [row.arithmetic, own, preset].map(|ns| ns / 1e3);
-        let _ = writeln!(out, "| {} | {arithmetic:.2} | {line:.2} | {linux:.2} | {:.2} |", row.name, preset / own);
+        let _ = writeln!(
+            out,
+            "| {} | {arithmetic:.2} | {line:.2} | {linux:.2} | {:.2} |",
+            row.name,
+            preset / own
+        );
     }
     out
 }
@@ -110,7 +128,10 @@ fn the_manual_says_what_the_command_says() {
         assert!(values(own).iter().all(|value| *value > 0), "{name}: {own:?}");
         // The computation assumes exponential dies: it is 0 to 16 % too low.
         let cost = random_read_cost(own);
-        assert!((0.8..1.08).contains(&(cost / arithmetic)), "{name}: {cost:.0} ns, by arithmetic {arithmetic:.0}");
+        assert!(
+            (0.8..1.08).contains(&(cost / arithmetic)),
+            "{name}: {cost:.0} ns, by arithmetic {arithmetic:.0}"
+        );
         // A sequential I/O is at least as cheap as a random one, up to the width of the window.
         for [sequential, random] in [[own.rseqiops, own.rrandiops], [own.wseqiops, own.wrandiops]] {
             assert!(sequential as f64 >= 0.98 * random as f64, "{name}: {own:?}");

@@ -41,7 +41,8 @@ fn run(block: &str, folder: &Path) -> Option<Server> {
     let serves = |line: &str| line.starts_with("elevon serve ") && !line.ends_with("--check");
     if !block.lines().any(serves) {
         let output = shell(block, folder).output().expect("a shell");
-        let said = [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
+        let said =
+            [output.stdout, output.stderr].map(|text| String::from_utf8_lossy(&text).into_owned());
         assert!(output.status.success(), "{block}\n{}\n{}", said[0], said[1]);
         return None;
     }
@@ -66,7 +67,8 @@ fn follow(name: &str, needs: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let blocks = blocks(&page);
     assert!(blocks.len() >= 3, "{name} has blocks to run");
-    let servers: Vec<Server> = blocks.into_iter().filter_map(|block| run(block, folder.path())).collect();
+    let servers: Vec<Server> =
+        blocks.into_iter().filter_map(|block| run(block, folder.path())).collect();
     assert!(!servers.is_empty(), "{name} starts a server");
 }
 
@@ -97,6 +99,9 @@ fn the_index_has_every_page() {
     let index = fs::read_to_string(folder.join("README.md")).expect("the index");
     for page in fs::read_dir(folder).expect("the folder") {
         let name = page.expect("a page").file_name().into_string().expect("UTF-8");
-        assert!(name == "README.md" || index.contains(&format!("]({name})")), "{name} is not in the index");
+        assert!(
+            name == "README.md" || index.contains(&format!("]({name})")),
+            "{name} is not in the index"
+        );
     }
 }

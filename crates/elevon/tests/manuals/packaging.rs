@@ -18,7 +18,8 @@ fn a_debian_package_has_pages_and_completions() {
     let built = build.env("DPKG_DEB_COMPRESSOR_TYPE", "none").output().expect("bash");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let package = String::from_utf8(built.stdout).expect("a path");
-    let listed = Command::new("dpkg-deb").args(["--contents", package.trim()]).output().expect("dpkg-deb");
+    let listed =
+        Command::new("dpkg-deb").args(["--contents", package.trim()]).output().expect("dpkg-deb");
     let listed = String::from_utf8_lossy(&listed.stdout);
     for name in [
         "./usr/bin/elevon",
@@ -41,7 +42,10 @@ fn a_debian_package_has_pages_and_completions() {
     let root = bench.path("root");
     let unpacked = Command::new("dpkg-deb").args(["--extract", package.trim()]).arg(&root).status();
     assert!(unpacked.expect("dpkg-deb").success());
-    let version = Command::new(root.join("usr/bin/elevon")).arg("--version").output().expect("the packaged command");
+    let version = Command::new(root.join("usr/bin/elevon"))
+        .arg("--version")
+        .output()
+        .expect("the packaged command");
     assert!(String::from_utf8_lossy(&version.stdout).starts_with("elevon "));
 }
 
@@ -68,14 +72,19 @@ fn debian() -> Option<PathBuf> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/debian");
     // CI may be a container itself, or have no mirror of Debian. Then it goes without this test.
     if !root.join("usr/lib/systemd/systemd").exists() {
-        println!("skipped: target/debian is no Debian with systemd: debootstrap makes one, see .ci/run");
+        println!(
+            "skipped: target/debian is no Debian with systemd: debootstrap makes one, see .ci/run"
+        );
         return None;
     }
     let mut probe = elevon_testkit::tool("systemd-nspawn")?;
     probe.args(NSPAWN).arg("--directory").arg(&root).arg("/bin/true");
     let probe = probe.stdin(std::process::Stdio::null()).output().expect("systemd-nspawn ran");
     if !probe.status.success() {
-        println!("skipped: no container runs here: {}", String::from_utf8_lossy(&probe.stderr).trim_end());
+        println!(
+            "skipped: no container runs here: {}",
+            String::from_utf8_lossy(&probe.stderr).trim_end()
+        );
         return None;
     }
     Some(root)
@@ -84,8 +93,14 @@ fn debian() -> Option<PathBuf> {
 /// Makes a package of a later version of another.
 fn upgrade(bench: &Bench, package: &str) {
     let (root, control) = (bench.path("unpacked"), bench.path("unpacked/DEBIAN/control"));
-    let unpacked = Command::new("dpkg-deb").args(["--raw-extract", package]).arg(&root).status().expect("dpkg-deb");
-    let text = std::fs::read_to_string(&control).expect("a control file").replacen("\nArch", "+1\nArch", 1);
+    let unpacked = Command::new("dpkg-deb")
+        .args(["--raw-extract", package])
+        .arg(&root)
+        .status()
+        .expect("dpkg-deb");
+    let text = std::fs::read_to_string(&control)
+        .expect("a control file")
+        .replacen("\nArch", "+1\nArch", 1);
     std::fs::write(&control, text).expect("written");
     let mut build = Command::new("dpkg-deb");
     build.args(["--root-owner-group", "--build"]).arg(&root).arg(bench.path("out/upgrade.deb"));
@@ -144,7 +159,10 @@ fn the_package_serves_a_virtual_machine_in_a_booted_debian() {
 fn image(bench: &Bench, name: &str) -> Vec<u8> {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/image.sh");
     let mut build = Command::new(script);
-    build.arg(env!("CARGO_BIN_EXE_elevon")).arg(bench.path(name)).env("SOURCE_DATE_EPOCH", "1700000000");
+    build
+        .arg(env!("CARGO_BIN_EXE_elevon"))
+        .arg(bench.path(name))
+        .env("SOURCE_DATE_EPOCH", "1700000000");
     let built = build.output().expect("bash");
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     std::fs::read(bench.path(name)).expect("an archive")
@@ -164,12 +182,17 @@ fn an_image_runs_as_a_user_without_privileges() {
         return;
     }
     let bench = Bench::new();
-    let skopeo =
-        |args: &[&str]| said(Command::new("skopeo").current_dir(bench.path("")).arg("--insecure-policy").args(args));
-    assert!(image(&bench, "image.tar") == image(&bench, "again.tar"), "the same input gives the same bytes");
+    let skopeo = |args: &[&str]| {
+        said(Command::new("skopeo").current_dir(bench.path("")).arg("--insecure-policy").args(args))
+    };
+    assert!(
+        image(&bench, "image.tar") == image(&bench, "again.tar"),
+        "the same input gives the same bytes"
+    );
     // skopeo reads archives as podman does.
     let config: serde_json::Value =
-        serde_json::from_str(&skopeo(&["inspect", "--config", "oci-archive:image.tar"])).expect("JSON");
+        serde_json::from_str(&skopeo(&["inspect", "--config", "oci-archive:image.tar"]))
+            .expect("JSON");
     let expected = serde_json::json!({
         "User": "10809:10809",
         "ExposedPorts": {"10809/tcp": {}, "9464/tcp": {}},
@@ -183,8 +206,11 @@ fn an_image_runs_as_a_user_without_privileges() {
     let manifest: serde_json::Value =
         serde_json::from_str(&skopeo(&["inspect", "--raw", "oci:image:it"])).expect("JSON");
     let layer = manifest["layers"][0]["digest"].as_str().expect("one layer").replace(':', "/");
-    let listed =
-        said(Command::new("tar").args(["--numeric-owner", "-tvzf"]).arg(bench.path("image/blobs").join(layer)));
+    let listed = said(
+        Command::new("tar")
+            .args(["--numeric-owner", "-tvzf"])
+            .arg(bench.path("image/blobs").join(layer)),
+    );
     for line in listed.lines() {
         let owner = if line.ends_with("./disks/") { " 10809/10809 " } else { " 0/0 " };
         assert!(line.contains(owner), "{line}");
@@ -195,13 +221,28 @@ fn an_image_runs_as_a_user_without_privileges() {
     let unpack = ["unpack", "--rootless", "--image", "image:it", "bundle"];
     said(Command::new("umoci").current_dir(bench.path("")).args(unpack));
     let root = bench.path("bundle/rootfs");
-    std::fs::write(root.join("disks/job.fio"), "[a]\nrw=randwrite\ndirect=1\nsize=1m\n").expect("written");
+    std::fs::write(root.join("disks/job.fio"), "[a]\nrw=randwrite\ndirect=1\nsize=1m\n")
+        .expect("written");
     let run = |args: &[&str]| {
         let mut inside = Command::new("bwrap");
-        inside.args(["--unshare-user", "--unshare-pid", "--unshare-net", "--uid", "10809", "--gid", "10809"]);
-        inside.arg("--bind").arg(&root).args(["/", "--proc", "/proc", "--dev", "/dev", "--chdir", "/disks"]);
+        inside.args([
+            "--unshare-user",
+            "--unshare-pid",
+            "--unshare-net",
+            "--uid",
+            "10809",
+            "--gid",
+            "10809",
+        ]);
+        inside
+            .arg("--bind")
+            .arg(&root)
+            .args(["/", "--proc", "/proc", "--dev", "/dev", "--chdir", "/disks"]);
         said(inside.args(["--clearenv", "/usr/bin/elevon"]).args(args))
     };
     assert!(run(&["--version"]).starts_with("elevon "));
-    assert!(run(&["run", "job.fio", "--device", "./disk.img"]).contains("(1024KiB/"), "it writes to the volume");
+    assert!(
+        run(&["run", "job.fio", "--device", "./disk.img"]).contains("(1024KiB/"),
+        "it writes to the volume"
+    );
 }

@@ -8,14 +8,20 @@ use std::fmt::Write;
 
 use elevon_testkit::{hold_document, replace_between};
 
-use crate::common::records::{TOLERANCE, compare_rates, records, simulate, simulate_plain, text, tunables};
+use crate::common::records::{
+    TOLERANCE, compare_rates, records, simulate, simulate_plain, text, tunables,
+};
 
 /// Files of records: name, content, and how many of the telling figures must hold.
 const FILES: [(&str, &str, usize); 8] = [
     ("schedulers.jsonl", "Linux 6.18, schedulers", 33),
     ("telling.jsonl", "Linux 6.18, chosen so that a wrong scheduler misses them", 24),
     ("in-order.jsonl", "Linux 6.18, over a store that keeps the order", 76),
-    ("undisturbed.jsonl", "Linux 6.18 at real-time priority on a busy machine, jobs chosen before the comparison", 284),
+    (
+        "undisturbed.jsonl",
+        "Linux 6.18 at real-time priority on a busy machine, jobs chosen before the comparison",
+        284,
+    ),
     ("cached.jsonl", "Linux 6.18, through the page cache, and POSIX AIO", 11),
     ("groups.jsonl", "Linux 6.18, BFQ with cgroup weights", 4),
     ("cost.jsonl", "Linux 6.12, io.cost and io.max", 12),
@@ -96,12 +102,15 @@ fn headline(files: &[(&str, &str, Vec<Figure>)]) -> String {
          | --- | --- | ---: | ---: | ---: | ---: | ---: |\n",
     );
     for (file, what, figures) in files {
-        let mut schedulers: Vec<&str> = figures.iter().map(|figure| figure.scheduler.as_str()).collect();
+        let mut schedulers: Vec<&str> =
+            figures.iter().map(|figure| figure.scheduler.as_str()).collect();
         schedulers.sort_unstable();
         schedulers.dedup();
         for (index, scheduler) in schedulers.into_iter().enumerate() {
-            let all: Vec<&Figure> = figures.iter().filter(|figure| figure.scheduler == scheduler).collect();
-            let telling: Vec<&Figure> = all.iter().copied().filter(|figure| figure.is_telling).collect();
+            let all: Vec<&Figure> =
+                figures.iter().filter(|figure| figure.scheduler == scheduler).collect();
+            let telling: Vec<&Figure> =
+                all.iter().copied().filter(|figure| figure.is_telling).collect();
             let name = if index == 0 { format!("`{file}`: {what}") } else { String::new() };
             let _ = writeln!(
                 out,
@@ -136,7 +145,9 @@ fn pairs_in_order(jobs: &[&Figure]) -> (usize, usize) {
     let (mut right, mut all) = (0, 0);
     for (index, a) in jobs.iter().enumerate() {
         for b in &jobs[index + 1..] {
-            let above = |a: &Figure, b: &Figure| a.seen.iter().zip(&b.seen).all(|(a, b)| *a > *b * (1.0 + TOLERANCE));
+            let above = |a: &Figure, b: &Figure| {
+                a.seen.iter().zip(&b.seen).all(|(a, b)| *a > *b * (1.0 + TOLERANCE))
+            };
             let (a, b) = if above(b, a) { (b, a) } else { (a, b) };
             if above(a, b) {
                 all += 1;
@@ -153,7 +164,9 @@ fn spreads(jobs: &[&Figure]) -> (Vec<f64>, f64) {
         let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
         rates.iter().copied().fold(0.0, f64::max) / least
     };
-    let runs = (0..jobs[0].runs).map(|run| spread(jobs.iter().map(|job| job.seen[run]).collect())).collect();
+    let runs = (0..jobs[0].runs)
+        .map(|run| spread(jobs.iter().map(|job| job.seen[run]).collect()))
+        .collect();
     (runs, spread(jobs.iter().map(|job| job.ours).collect()))
 }
 
@@ -167,7 +180,9 @@ fn varied_records(files: &[(&str, &str, Vec<Figure>)]) -> String {
     for (_, _, figures) in files {
         for jobs in varied(figures) {
             let inside = jobs.iter().filter(|job| job.off == 0.0).count();
-            let near = |run: &usize| jobs.iter().all(|job| (job.ours / job.seen[*run] - 1.0).abs() <= TOLERANCE);
+            let near = |run: &usize| {
+                jobs.iter().all(|job| (job.ours / job.seen[*run] - 1.0).abs() <= TOLERANCE)
+            };
             let runs = (0..jobs[0].runs).filter(near).count();
             let (right, pairs) = pairs_in_order(&jobs);
             let (theirs, ours) = spreads(&jobs);
@@ -223,11 +238,20 @@ fn every_record(files: &[(&str, &str, Vec<Figure>)]) -> String {
             last = key;
             let low = figure.seen.iter().copied().fold(f64::INFINITY, f64::min);
             let high = figure.seen.iter().copied().fold(0.0, f64::max);
-            let kernel = if rate(low) == rate(high) { rate(low) } else { format!("{} to {}", rate(low), rate(high)) };
+            let kernel = if rate(low) == rate(high) {
+                rate(low)
+            } else {
+                format!("{} to {}", rate(low), rate(high))
+            };
             let off = format!("{:.1} %", figure.off * 100.0);
             let off = if figure.holds() { off } else { format!("**{off}**") };
             let telling = if figure.is_telling { "yes" } else { "" };
-            let _ = writeln!(out, "{head}| {} | {kernel} | {} | {off} | {telling} |", figure.job, rate(figure.ours));
+            let _ = writeln!(
+                out,
+                "{head}| {} | {kernel} | {} | {off} | {telling} |",
+                figure.job,
+                rate(figure.ours)
+            );
         }
     }
     out
@@ -235,7 +259,8 @@ fn every_record(files: &[(&str, &str, Vec<Figure>)]) -> String {
 
 /// Returns the document with the text between the marks of `part` replaced.
 fn replace(document: &str, part: &str, content: &str) -> String {
-    let (begin, end) = (format!("<!-- {part}: made by parity_manual -->\n"), format!("\n<!-- {part}: end -->\n"));
+    let (begin, end) =
+        (format!("<!-- {part}: made by parity_manual -->\n"), format!("\n<!-- {part}: end -->\n"));
     replace_between(document, &begin, &end, content)
 }
 

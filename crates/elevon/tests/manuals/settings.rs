@@ -46,9 +46,16 @@ fn bench() -> Bench {
 fn the_document_is_made_of_the_tables() {
     let cell = |text: &str| text.replace('|', "\\|");
     let table = |title: &str, lines: &[SettingLine]| {
-        let mut text = format!("\n## {title}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
+        let mut text =
+            format!("\n## {title}\n\n| key | takes | default | meaning |\n|---|---|---|---|\n");
         for SettingLine { key, takes, default, help } in lines {
-            let _ = writeln!(text, "| `{key}` | {} | {} | {} |", cell(takes), cell(default), cell(help));
+            let _ = writeln!(
+                text,
+                "| `{key}` | {} | {} | {} |",
+                cell(takes),
+                cell(default),
+                cell(help)
+            );
         }
         text
     };
@@ -57,8 +64,15 @@ fn the_document_is_made_of_the_tables() {
     expected += &table("The page cache (with `--memory` or `--cache`)", &settings::lines());
     expected += "\n## Queue limits (defaults are the device's)\n\n| key | unit | meaning |\n|---|---|---|\n";
     for limit in SYSFS {
-        let note = limit.why_fixed().map_or_else(String::new, |why| format!(" (cannot be set: {why})"));
-        let _ = writeln!(expected, "| `{}` | {} | {}{note} |", limit.name, limit.unit, cell(limit.help));
+        let note =
+            limit.why_fixed().map_or_else(String::new, |why| format!(" (cannot be set: {why})"));
+        let _ = writeln!(
+            expected,
+            "| `{}` | {} | {}{note} |",
+            limit.name,
+            limit.unit,
+            cell(limit.help)
+        );
     }
     hold_document("docs/settings.md", |_| expected);
 }
@@ -90,9 +104,14 @@ fn a_run_takes_every_setting_with_the_value_that_is_in_force_without_it() {
         Value::Null => Some(line.default.clone()).filter(|default| !default.starts_with("by ")),
         value => Some(value.as_str().map_or_else(|| value.to_string(), ToOwned::to_owned)),
     };
-    let set: Vec<String> = all().iter().filter_map(|line| Some(format!("{}={}", line.key, value(line)?))).collect();
+    let set: Vec<String> =
+        all().iter().filter_map(|line| Some(format!("{}={}", line.key, value(line)?))).collect();
     // The path of buffered I/O is that of the files, unless it is set.
-    assert_eq!(set.len() + ["queue_depth", "hw_queues", "buffered_path"].len(), all().len(), "{set:?}");
+    assert_eq!(
+        set.len() + ["queue_depth", "hw_queues", "buffered_path"].len(),
+        all().len(),
+        "{set:?}"
+    );
     assert_eq!(in_force(&bench, &options, &set), before);
 }
 
@@ -103,9 +122,13 @@ fn a_report_has_every_setting_that_is_not_the_default() {
     for line in all().iter().filter(|line| !matches!(line.key, "queue_depth" | "hw_queues")) {
         let other = match line.takes.split_once("..") {
             // The job reads.
-            _ if line.key == "error_injection" => vec!["add,op=WRITE,status=IOERR,start=0".to_owned()],
+            _ if line.key == "error_injection" => {
+                vec!["add,op=WRITE,status=IOERR,start=0".to_owned()]
+            }
             Some((least, most)) => {
-                let number = |text: &str| text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number");
+                let number = |text: &str| {
+                    text.split(' ').next().and_then(|n| n.parse::<u64>().ok()).expect("a number")
+                };
                 // The minimum is not used, because an end of the range is often the default.
                 [4, 8].map(|n| number(least).max(n).min(number(most)).to_string()).to_vec()
             }
@@ -114,7 +137,9 @@ fn a_report_has_every_setting_that_is_not_the_default() {
         let is_reported = |value: &String| {
             let set = [format!("{}={value}", line.key)];
             let now = in_force(&bench, &options, &set);
-            now != usual && now[line.key].as_str().map_or_else(|| now[line.key].to_string(), str::to_owned) == *value
+            now != usual
+                && now[line.key].as_str().map_or_else(|| now[line.key].to_string(), str::to_owned)
+                    == *value
         };
         assert!(other.iter().any(is_reported), "{}: none of {other:?} is in the report", line.key);
     }
@@ -137,9 +162,13 @@ fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
             assert_eq!(row.text(default), shown, "{key}: the default is in force");
         }
         let good: Vec<String> = match row.value {
-            SettingValue::Number { range: (least, most), .. } => [least, most].map(|n| n.to_string()).into(),
+            SettingValue::Number { range: (least, most), .. } => {
+                [least, most].map(|n| n.to_string()).into()
+            }
             SettingValue::Switch { .. } => ["0", "1"].map(String::from).into(),
-            SettingValue::Text { .. } if key == "wbt_lat_usec" => ["0", "9223372036854775"].map(String::from).into(),
+            SettingValue::Text { .. } if key == "wbt_lat_usec" => {
+                ["0", "9223372036854775"].map(String::from).into()
+            }
             SettingValue::Text { .. } if key == "iostats" => ["0", "1"].map(String::from).into(),
             SettingValue::Text { .. } => vec!["removeall".to_owned()],
             SettingValue::Choice { names, .. } => names.iter().map(ToString::to_string).collect(),
@@ -183,7 +212,8 @@ fn every_row_takes_its_default_and_its_range_and_refuses_nonsense() {
 
 /// Returns the exit status and the first line on stderr.
 fn refused(bench: &Bench, options: &[&str]) -> (Option<i32>, String) {
-    let output = bench.elevon(&[&["run", "reads.fio"], options].concat()).output().expect("the command ran");
+    let output =
+        bench.elevon(&[&["run", "reads.fio"], options].concat()).output().expect("the command ran");
     let text = String::from_utf8(output.stderr).expect("UTF-8");
     (output.status.code(), text.lines().next().unwrap_or_default().to_owned())
 }
@@ -192,12 +222,18 @@ fn refused(bench: &Bench, options: &[&str]) -> (Option<i32>, String) {
 fn a_setting_that_has_two_names_is_given_by_one() {
     let bench = bench();
     bench.file("small.img", "\0".repeat(1 << 20));
-    bench.file("twice.toml", "[tenant.a]\n'io.max' = 'rbps=1000000 wiops=5'\nlimit = { rbps = '2M' }\n");
+    bench.file(
+        "twice.toml",
+        "[tenant.a]\n'io.max' = 'rbps=1000000 wiops=5'\nlimit = { rbps = '2M' }\n",
+    );
     bench.file("once.toml", "[tenant.a]\n'io.max' = 'rbps=1000000'\nlimit = { wbps = '2M' }\n");
     let memory = |set: &[&'static str]| {
-        [&["--memory", "64MiB"][..], &set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>()].concat()
+        [&["--memory", "64MiB"][..], &set.iter().flat_map(|set| ["--set", set]).collect::<Vec<_>>()]
+            .concat()
     };
-    let cache = |mode: &'static str, set: &'static str| vec!["--device", "./small.img", "--cache", mode, "--set", set];
+    let cache = |mode: &'static str, set: &'static str| {
+        vec!["--device", "./small.img", "--cache", mode, "--set", set]
+    };
     let tenants = |file: &'static str, set: &'static str| vec!["--tenants", file, "--set", set];
     for (options, line) in [
         (
@@ -208,20 +244,32 @@ fn a_setting_that_has_two_names_is_given_by_one() {
             memory(&["min_ttl_ms=5", "cache=mglru-6.1:min_ttl_ms=7"]),
             "--set min_ttl_ms=5: --set cache=mglru-6.1:min_ttl_ms=7",
         ),
-        (memory(&["min_ttl_ms=5", "cache=classic"]), "--set min_ttl_ms=5: expected cache=mglru-6.1 or mglru-6.14"),
-        (memory(&["cache=classic", "min_ttl_ms=5"]), "--set min_ttl_ms=5: expected cache=mglru-6.1 or mglru-6.14"),
+        (
+            memory(&["min_ttl_ms=5", "cache=classic"]),
+            "--set min_ttl_ms=5: expected cache=mglru-6.1 or mglru-6.14",
+        ),
+        (
+            memory(&["cache=classic", "min_ttl_ms=5"]),
+            "--set min_ttl_ms=5: expected cache=mglru-6.1 or mglru-6.14",
+        ),
         (
             cache("1MiB,write-through", "cache_mode=write-back"),
             "--set cache_mode=write-back: --cache 1MiB,write-through says",
         ),
-        (tenants("twice.toml", "io_max=exact"), "--set io_max=exact: tenant a has rbps in io.max and in limit"),
+        (
+            tenants("twice.toml", "io_max=exact"),
+            "--set io_max=exact: tenant a has rbps in io.max and in limit",
+        ),
         (
             vec!["--device", "ufs-4.0:size=1GiB,size=2GiB"],
             "--device ufs-4.0:size=1GiB,size=2GiB: device ufs-4.0: parameter `size` is given twice",
         ),
     ] {
         let (code, text) = refused(&bench, &options);
-        assert!(code == Some(2) && text.starts_with(&format!("elevon: {line}")), "{options:?}: {text}");
+        assert!(
+            code == Some(2) && text.starts_with(&format!("elevon: {line}")),
+            "{options:?}: {text}"
+        );
     }
     for options in [
         memory(&["cache=mglru-6.1:min_ttl_ms=7", "min_ttl_ms=7"]),
@@ -232,7 +280,12 @@ fn a_setting_that_has_two_names_is_given_by_one() {
         tenants("twice.toml", "io_max=slices"),
         tenants("once.toml", "io_max=exact"),
     ] {
-        assert_eq!(refused(&bench, &options).0, Some(0), "{options:?}: {}", refused(&bench, &options).1);
+        assert_eq!(
+            refused(&bench, &options).0,
+            Some(0),
+            "{options:?}: {}",
+            refused(&bench, &options).1
+        );
     }
 }
 
@@ -240,25 +293,35 @@ fn a_setting_that_has_two_names_is_given_by_one() {
 fn a_size_is_read_alike_in_memory_a_device_and_a_tenants_file() {
     let bench = bench();
     for size in ["64Mi", "64MiB", "65536kB", "0.0625GiB", "4096MB"] {
-        bench.file("size.toml", format!("[tenant.a]\nlimit = {{ rbps = '{size}', burst = '{size}' }}\n"));
+        bench.file(
+            "size.toml",
+            format!("[tenant.a]\nlimit = {{ rbps = '{size}', burst = '{size}' }}\n"),
+        );
         let device = format!("slots:size={size}");
         let options = ["--memory", size, "--device", &device, "--tenants", "size.toml"];
         assert_eq!(refused(&bench, &options).0, Some(0), "{size}: {}", refused(&bench, &options).1);
     }
     let (code, text) = refused(&bench, &["--device", "slots:size=4G"]);
-    assert!(code == Some(2) && text.ends_with("as in 1GiB, from 4KiB to 8388608TiB; write 4GB or 4GiB"), "{text}");
+    assert!(
+        code == Some(2) && text.ends_with("as in 1GiB, from 4KiB to 8388608TiB; write 4GB or 4GiB"),
+        "{text}"
+    );
 }
 
 /// FUA needs a write cache. The order in which the two are given does not matter.
 #[test]
 fn fua_is_set_after_the_write_cache() {
     let bench = Bench::new();
-    let job = bench.file("dsync.fio", "[a]\nrw=write\nbs=4k\nsize=64k\ndirect=1\nsync=dsync\nioengine=psync\n");
+    let job = bench.file(
+        "dsync.fio",
+        "[a]\nrw=write\nbs=4k\nsize=64k\ndirect=1\nsync=dsync\nioengine=psync\n",
+    );
     let base = ["run", job, "--device", "null:size=1GiB,latency=100us", "--output-format", "json"];
     let cache_first = ["--set", "write_cache=1", "--set", "fua=1"];
     let fua_first = ["--set", "fua=1", "--set", "write_cache=1"];
     let runs = [&cache_first[..], &fua_first, &cache_first[..2]].map(|set| {
-        let json: Value = serde_json::from_str(&bench.stdout(&[&base[..], set].concat())).expect("JSON");
+        let json: Value =
+            serde_json::from_str(&bench.stdout(&[&base[..], set].concat())).expect("JSON");
         let limits = &json["elevon"]["device"]["limits"];
         (limits["fua"].clone(), json["jobs"][0]["write"]["iops"].clone())
     });
@@ -273,10 +336,15 @@ fn bios_end_by_error_injection() {
     let job = bench.file("w.fio", "[a]\nrw=write\nbs=4k\nsize=64k\ndirect=1\nioengine=psync\n");
     let run = |sets: &[&str]| {
         let sets = sets.iter().flat_map(|set| ["--set", set]);
-        let args: Vec<&str> = ["run", job, "--output-format", "json"].into_iter().chain(sets).collect();
+        let args: Vec<&str> =
+            ["run", job, "--output-format", "json"].into_iter().chain(sets).collect();
         let output = bench.elevon(&args).output().expect("the command ran");
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        (json["jobs"][0]["error"].as_i64().expect("a number"), json["jobs"][0]["write"]["total_ios"].clone(), json)
+        (
+            json["jobs"][0]["error"].as_i64().expect("a number"),
+            json["jobs"][0]["write"]["total_ios"].clone(),
+            json,
+        )
     };
     let medium = "error_injection=add,op=WRITE,status=MEDIUM,start=100,nr_sectors=8";
     let timeout = "error_injection=add,op=WRITE,status=TIMEOUT,start=100";
@@ -292,12 +360,19 @@ fn bios_end_by_error_injection() {
     let resource = "error_injection=add,op=WRITE,status=RESOURCE";
     let output = bench.elevon(&["run", job, "--set", resource]).output().expect("the command ran");
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("Cannot allocate memory (errno 12)"), "an error that no device has: {said}");
+    assert!(
+        said.contains("Cannot allocate memory (errno 12)"),
+        "an error that no device has: {said}"
+    );
     for (args, words) in [
         (["--kernel", "7.1", "--set", medium], "--kernel 7.2 or later, which have error injection"),
-        (["--kernel", "7.3", "--set", "error_injection=add,op=TRIM,status=IOERR"], "expected op=READ, WRITE"),
+        (
+            ["--kernel", "7.3", "--set", "error_injection=add,op=TRIM,status=IOERR"],
+            "expected op=READ, WRITE",
+        ),
     ] {
-        let output = bench.elevon(&[&["run", job][..], &args].concat()).output().expect("the command ran");
+        let output =
+            bench.elevon(&[&["run", job][..], &args].concat()).output().expect("the command ran");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{said}");
         assert!(said.contains(words), "{said}");
@@ -308,9 +383,11 @@ fn bios_end_by_error_injection() {
 /// refused with a reason; none is unknown.
 #[test]
 fn every_attribute_of_a_kernel_is_a_setting_or_has_a_reason() {
-    let table = std::fs::read_to_string(crate::common::kernel_truth("matrix/queue.tsv")).expect("the attributes");
+    let table = std::fs::read_to_string(crate::common::kernel_truth("matrix/queue.tsv"))
+        .expect("the attributes");
     let names = table.lines().filter_map(|line| line.split('\t').nth(1)?.strip_prefix("queue/"));
-    let names: std::collections::BTreeSet<&str> = names.chain(["error_injection", "zoned_qd1_writes"]).collect();
+    let names: std::collections::BTreeSet<&str> =
+        names.chain(["error_injection", "zoned_qd1_writes"]).collect();
     assert!(names.len() > 50, "{names:?}");
     let is_setting = |name: &str| {
         let is_limit = SYSFS.iter().any(|limit| limit.name == name);
@@ -318,8 +395,10 @@ fn every_attribute_of_a_kernel_is_a_setting_or_has_a_reason() {
     };
     let bench = bench();
     for name in names.into_iter().filter(|name| !is_setting(name)) {
-        let output =
-            bench.elevon(&["run", "reads.fio", "--set", &format!("{name}=1")]).output().expect("the command ran");
+        let output = bench
+            .elevon(&["run", "reads.fio", "--set", &format!("{name}=1")])
+            .output()
+            .expect("the command ran");
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
         assert!(error.contains(&format!("--set {name}: not modelled: ")), "{error}");

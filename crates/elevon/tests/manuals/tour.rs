@@ -10,7 +10,9 @@ use std::process::Command;
 /// has to bring (a trace, a file) and those that another test runs.
 fn blocks(readme: &str) -> Vec<&str> {
     let needs = ["elevon reproduce", "--device ./", "trace.txt", "elevon sweep"];
-    let is_wanted = |block: &&str| block.starts_with("$ elevon ") && !needs.iter().any(|need| block.contains(need));
+    let is_wanted = |block: &&str| {
+        block.starts_with("$ elevon ") && !needs.iter().any(|need| block.contains(need))
+    };
     readme.split("```\n").filter(is_wanted).collect()
 }
 
@@ -18,7 +20,8 @@ fn blocks(readme: &str) -> Vec<&str> {
 fn printed(command: &str, folder: &Path) -> String {
     let binary = Path::new(env!("CARGO_BIN_EXE_elevon")).parent().expect("a folder");
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
-    let output = Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(folder).output();
+    let output =
+        Command::new("sh").args(["-c", command]).env("PATH", path).current_dir(folder).output();
     String::from_utf8(output.expect("the command ran").stdout).expect("UTF-8")
 }
 
@@ -31,7 +34,8 @@ fn has_words(line: &str, words: &str) -> bool {
 
 #[test]
 fn the_tour_shows_what_its_commands_print() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root");
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the root");
     let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
     let folder = tempfile::tempdir().expect("a folder");
     for name in ["jobs", "tests"] {

@@ -24,8 +24,15 @@ the release named with it.
 ";
 
 /// The long-term kernels, and the newest.
-const STEPS: [Kernel; 7] =
-    [Kernel::V5_10, Kernel::V5_15, Kernel::V6_1, Kernel::V6_6, Kernel::V6_12, Kernel::V6_18, Kernel::V7_3];
+const STEPS: [Kernel; 7] = [
+    Kernel::V5_10,
+    Kernel::V5_15,
+    Kernel::V6_1,
+    Kernel::V6_6,
+    Kernel::V6_12,
+    Kernel::V6_18,
+    Kernel::V7_3,
+];
 
 #[test]
 fn the_document_is_made_of_the_rules() {
@@ -37,8 +44,16 @@ fn the_document_is_made_of_the_rules() {
         for row in RULES.iter().filter(|row| !row.is_same(&old, &new)) {
             let (before, after) = ((row.says)(&old), (row.says)(&new));
             let is_measured = row.evidence == Evidence::Measured;
-            let known = format!("{}{}", if is_measured { "measured: " } else { "not measured; " }, row.source);
-            let _ = writeln!(expected, "| {} | {before} | {after} | {} | {} | {known} |", row.area, row.who, row.keep);
+            let known = format!(
+                "{}{}",
+                if is_measured { "measured: " } else { "not measured; " },
+                row.source
+            );
+            let _ = writeln!(
+                expected,
+                "| {} | {before} | {after} | {} | {} | {known} |",
+                row.area, row.who, row.keep
+            );
         }
     }
     expected += "\n## What is not followed\n\nChanges of these versions that are no rules here, and why.\n\n";
@@ -74,9 +89,12 @@ fn versions_are_listed_shown_and_compared() {
     let one = bench.stdout(&["kernels", "6.1"]);
     assert!(one.contains("issued newest request first"), "{one}");
     let two = bench.stdout(&["kernels", "6.18", "7.0.13-amd64"]);
-    for words in
-        ["rules differ between Linux 6.18.44 and 7.0.13", "one vector per folio", "queue/async_depth", "measured"]
-    {
+    for words in [
+        "rules differ between Linux 6.18.44 and 7.0.13",
+        "one vector per folio",
+        "queue/async_depth",
+        "measured",
+    ] {
         assert!(two.contains(words), "{words}: {two}");
     }
     assert!(!two.contains("newest request first"), "{two}");
@@ -92,30 +110,70 @@ fn versions_are_listed_shown_and_compared() {
 #[test]
 fn a_comparison_of_two_kernels_names_the_rules_that_make_the_difference() {
     let bench = Bench::new();
-    let job = bench.file("large.fio", "[a]\nrw=read\nbs=16m\nsize=256m\ndirect=1\nioengine=libaio\niodepth=2\n");
-    let args = ["compare", job, "--device", "ufs-4.0", "--set", "direct_path=iomap", "--kernel", "6.18", "--vs"];
+    let job = bench.file(
+        "large.fio",
+        "[a]\nrw=read\nbs=16m\nsize=256m\ndirect=1\nioengine=libaio\niodepth=2\n",
+    );
+    let args = [
+        "compare",
+        job,
+        "--device",
+        "ufs-4.0",
+        "--set",
+        "direct_path=iomap",
+        "--kernel",
+        "6.18",
+        "--vs",
+    ];
     let text = bench.stdout(&[&args[..], &["--kernel 7.3"]].concat());
-    let (_, rules) = text.split_once("Rules between A (6.18) and B (7.3), each switched alone in A:").expect("rules");
-    let (_, fill) = rules.split_once("direct_fill_per_folio (building bios)").expect("the rule that fills bios");
-    assert!(fill.contains("7.3: direct I/O fills one vector per folio") && fill.contains("requests "), "{rules}");
+    let (_, rules) = text
+        .split_once("Rules between A (6.18) and B (7.3), each switched alone in A:")
+        .expect("rules");
+    let (_, fill) = rules
+        .split_once("direct_fill_per_folio (building bios)")
+        .expect("the rule that fills bios");
+    assert!(
+        fill.contains("7.3: direct I/O fills one vector per folio") && fill.contains("requests "),
+        "{rules}"
+    );
     assert!(!rules.contains("kyber") && rules.contains("others change no figure alone"), "{rules}");
     let same = bench.stdout(&[&args[..], &["--scheduler mq-deadline"]].concat());
     assert!(!same.contains("Rules between"), "{same}");
     // The same as data, and on a page.
-    let more = ["--kernel 7.3", "--vs", "--scheduler mq-deadline", "--output-format", "json", "--html", "rules.html"];
+    let more = [
+        "--kernel 7.3",
+        "--vs",
+        "--scheduler mq-deadline",
+        "--output-format",
+        "json",
+        "--html",
+        "rules.html",
+    ];
     let json = bench.stdout(&[&args[..], &more].concat());
     let json: Value = serde_json::from_str(&json).expect("JSON");
-    let [between] = json["rules"].as_array().expect("rules").as_slice() else { panic!("{}", json["rules"]) };
-    assert_eq!((&between["variants"], &between["kernels"]), (&json!(["A", "B"]), &json!(["6.18", "7.3"])));
+    let [between] = json["rules"].as_array().expect("rules").as_slice() else {
+        panic!("{}", json["rules"])
+    };
+    assert_eq!(
+        (&between["variants"], &between["kernels"]),
+        (&json!(["A", "B"]), &json!(["6.18", "7.3"]))
+    );
     let changing = between["changing"].as_array().expect("rules that change a figure");
-    let fill = changing.iter().find(|rule| rule["name"] == "direct_fill_per_folio").expect("the rule that fills bios");
-    let requests = fill["figures"].as_array().expect("figures").iter().find(|f| f["figure"] == "requests");
+    let fill = changing
+        .iter()
+        .find(|rule| rule["name"] == "direct_fill_per_folio")
+        .expect("the rule that fills bios");
+    let requests =
+        fill["figures"].as_array().expect("figures").iter().find(|f| f["figure"] == "requests");
     let requests = requests.expect("the number of requests");
     assert_eq!(requests["before"], json["device"]["requests"]["values"][0]);
     assert_ne!(requests["before"], requests["after"]);
     assert!(between["differ"].as_u64().expect("a number") > changing.len() as u64);
     let page = std::fs::read_to_string(bench.path("rules.html")).expect("the page");
-    assert!(page.contains("<h2>Rules between A (6.18) and B (7.3)</h2>") && page.contains("direct_fill_per_folio"));
+    assert!(
+        page.contains("<h2>Rules between A (6.18) and B (7.3)</h2>")
+            && page.contains("direct_fill_per_folio")
+    );
 }
 
 #[test]
@@ -124,5 +182,8 @@ fn a_version_that_is_not_there_has_its_neighbours_named() {
     let output = bench.elevon(&["kernels", "6.8"]).output().expect("the command ran");
     let error = String::from_utf8_lossy(&output.stderr);
     assert_eq!((output.status.code(), error.lines().count()), (Some(2), 1), "{error}");
-    assert!(error.contains("kernels 6.8: not modelled") && error.contains("6.12 the one after it"), "{error}");
+    assert!(
+        error.contains("kernels 6.8: not modelled") && error.contains("6.12 the one after it"),
+        "{error}"
+    );
 }

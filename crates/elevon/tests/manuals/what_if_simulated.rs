@@ -51,12 +51,16 @@ const SCHEDULERS: [&str; 4] = ["mq-deadline", "none", "kyber", "bfq"];
 
 /// What is varied of the jobs on the devices that a fit can find: what a microsecond of CPU time or
 /// other random numbers change is no error of a prediction.
-const VARIANTS: [&[&str]; 3] =
-    [&[], &["--seed", "2", "--cpu-cost", "submit=3us,complete=1.4us"], &["--cpu-cost", "submit=5us,complete=1.4us"]];
+const VARIANTS: [&[&str]; 3] = [
+    &[],
+    &["--seed", "2", "--cpu-cost", "submit=3us,complete=1.4us"],
+    &["--cpu-cost", "submit=5us,complete=1.4us"],
+];
 
 /// Throughput, median and 99th percentile, with the I/Os that each takes to be told from chance,
 /// and the error that is allowed.
-const FIGURES: [(&str, u64, f64); 3] = [("I/Os a second", 50, 0.15), ("p50", 50, 0.15), ("p99", 200, 0.25)];
+const FIGURES: [(&str, u64, f64); 3] =
+    [("I/Os a second", 50, 0.15), ("p50", 50, 0.15), ("p99", 200, 0.25)];
 
 /// A device that a fit can find, or one of another kind.
 struct Known {
@@ -84,10 +88,19 @@ const SPREAD: Known = Known {
     like: None,
     times: LONG,
 };
-const SSD: Known = Known { name: "`sata-ssd-860evo`", device: "sata-ssd-860evo", like: Some("slots"), times: SHORT };
-const UFS: Known = Known { name: "`ufs-3.1`", device: "ufs-3.1", like: Some("slots"), times: SHORT };
-const LIKE_SSD: Known =
-    Known { name: "the same, like `sata-ssd-plextor-m5s`", like: Some("sata-ssd-plextor-m5s"), ..SSD };
+const SSD: Known = Known {
+    name: "`sata-ssd-860evo`",
+    device: "sata-ssd-860evo",
+    like: Some("slots"),
+    times: SHORT,
+};
+const UFS: Known =
+    Known { name: "`ufs-3.1`", device: "ufs-3.1", like: Some("slots"), times: SHORT };
+const LIKE_SSD: Known = Known {
+    name: "the same, like `sata-ssd-plextor-m5s`",
+    like: Some("sata-ssd-plextor-m5s"),
+    ..SSD
+};
 /// None of the profiles: the nearer of servers and flash is fitted.
 const OTHER_UFS: Known = Known {
     name: "`ufs-3.1` with 6 dies, reads of 70 us and programs of 0.9 ms",
@@ -109,7 +122,10 @@ fn jobs(bench: &Bench, args: &[&str]) -> (Vec<Got>, Vec<String>) {
         let figures = &job[direction];
         let percentile = |p: &str| figures["clat_ns"]["percentile"][p].as_f64().unwrap_or(0.0);
         let iops = figures["iops"].as_f64().expect("a rate");
-        (figures["total_ios"].as_u64().expect("a count"), [iops, percentile("50.000000"), percentile("99.000000")])
+        (
+            figures["total_ios"].as_u64().expect("a count"),
+            [iops, percentile("50.000000"), percentile("99.000000")],
+        )
     };
     let depth = |job: &Value| job["job options"]["iodepth"].as_str().unwrap_or_default().to_owned();
     (jobs.iter().map(of).collect(), jobs.iter().map(depth).collect())
@@ -138,15 +154,30 @@ fn errors(known: &Known) -> Vec<[(f64, &'static str); 3]> {
     bench.stdout(&calibrate);
     let of_scheduler = |scheduler: &&str| {
         let variants = if known.times == LONG { &VARIANTS[..] } else { &VARIANTS[..1] };
-        let truths: Vec<Vec<Got>> =
-            variants.iter().map(|variant| jobs(&bench, &[&run[..], &[*scheduler], variant].concat()).0).collect();
-        let replay = ["replay", "jobs.ftrace", "--closed", "--device", "@fitted.toml", "--scheduler", scheduler];
+        let truths: Vec<Vec<Got>> = variants
+            .iter()
+            .map(|variant| jobs(&bench, &[&run[..], &[*scheduler], variant].concat()).0)
+            .collect();
+        let replay = [
+            "replay",
+            "jobs.ftrace",
+            "--closed",
+            "--device",
+            "@fitted.toml",
+            "--scheduler",
+            scheduler,
+        ];
         let (got, depths) = jobs(&bench, &replay);
         if known.times == LONG {
-            assert_eq!(depths, DEPTHS, "{}: the depth of each process is that of its job", known.name);
+            assert_eq!(
+                depths, DEPTHS,
+                "{}: the depth of each process is that of its job",
+                known.name
+            );
         }
         [0, 1, 2].map(|figure| {
-            let all = (0..NAMES.len()).filter_map(|job| Some((error(&truths, &got, job, figure)?, NAMES[job])));
+            let all = (0..NAMES.len())
+                .filter_map(|job| Some((error(&truths, &got, job, figure)?, NAMES[job])));
             all.max_by(|a, b| a.0.abs().total_cmp(&b.0.abs())).unwrap_or((0.0, "-"))
         })
     };
@@ -169,7 +200,8 @@ fn hold(known: &Known, found: &[[(f64, &'static str); 3]]) {
     hold_document("docs/what-if.md", |text| {
         SCHEDULERS.iter().zip(found).fold(text.to_owned(), |text, (scheduler, errors)| {
             let head = format!("| {} | {scheduler} |", known.name);
-            let old = text.split_inclusive('\n').find(|line| line.starts_with(&head)).expect("the row");
+            let old =
+                text.split_inclusive('\n').find(|line| line.starts_with(&head)).expect("the row");
             text.replace(old, &row(known, scheduler, errors))
         })
     });
@@ -216,7 +248,9 @@ fn flash_like_another() {
     for known in [&LIKE_SSD, &LIKE_UFS] {
         let found = errors(known);
         hold(known, &found);
-        for (scheduler, errors) in SCHEDULERS.iter().zip(&found).filter(|(scheduler, _)| **scheduler != "bfq") {
+        for (scheduler, errors) in
+            SCHEDULERS.iter().zip(&found).filter(|(scheduler, _)| **scheduler != "bfq")
+        {
             for ((error, job), (name, _, allowed)) in errors.iter().zip(FIGURES) {
                 let allowed = if name == "p50" {
                     0.25
@@ -237,7 +271,9 @@ fn flash_like_another() {
 fn a_drive_of_which_only_the_trace_is_known() {
     let found = errors(&OTHER_UFS);
     hold(&OTHER_UFS, &found);
-    for (scheduler, errors) in SCHEDULERS.iter().zip(&found).filter(|(scheduler, _)| **scheduler != "bfq") {
+    for (scheduler, errors) in
+        SCHEDULERS.iter().zip(&found).filter(|(scheduler, _)| **scheduler != "bfq")
+    {
         for ((error, job), (name, _, allowed)) in errors.iter().zip(FIGURES) {
             let allowed = if name == "p99" { TAIL_OF_FLASH } else { allowed };
             assert!(error.abs() <= allowed, "{scheduler} {job} {name}: {error}");

@@ -41,9 +41,13 @@ struct Ours {
 
 impl Ours {
     fn new() -> Self {
-        let mut limits = QueueLimits { max_hw_sectors: Sectors::new(2560), ..QueueLimits::default() };
+        let mut limits =
+            QueueLimits { max_hw_sectors: Sectors::new(2560), ..QueueLimits::default() };
         limits.validate(&Kernel::V6_18.rules()).expect("valid limits");
-        let stack = StackConfig { kernel: Kernel::V6_18, ..StackConfig::new(limits, Sectors::new(1 << 21), 1, 128) };
+        let stack = StackConfig {
+            kernel: Kernel::V6_18,
+            ..StackConfig::new(limits, Sectors::new(1 << 21), 1, 128)
+        };
         Self { stack, cache: CacheConfig::new(Bytes::new(1 << 30), TaskId(0)), running: None }
     }
 
@@ -63,11 +67,14 @@ impl Ours {
         if self.running.as_ref().is_none_or(|stack| stack.scheduler().info().name != scheduler) {
             let scheduler = SchedulerConfig::new(scheduler).expect("a scheduler");
             let nr_requests = None;
-            self.running =
-                Some(Stack::new(StackConfig { scheduler, nr_requests, ..self.stack.clone() }).expect("a stack"));
+            self.running = Some(
+                Stack::new(StackConfig { scheduler, nr_requests, ..self.stack.clone() })
+                    .expect("a stack"),
+            );
         }
         let stack = self.running.as_mut().expect("a stack");
-        let is_taken = value.parse::<i64>().is_ok_and(|value| stack.set_tunable(name, value).is_ok());
+        let is_taken =
+            value.parse::<i64>().is_ok_and(|value| stack.set_tunable(name, value).is_ok());
         let shown = stack.scheduler().tunables_shown(&Kernel::V6_18.rules());
         (is_taken, shown.into_iter().find(|(of, _)| *of == name).expect("the scheduler has it").1)
     }
@@ -77,7 +84,9 @@ impl Ours {
 fn attributes_and_tunables_take_what_linux_takes() {
     let text = fs::read_to_string(kernel_truth("attributes-6.18.txt")).expect("the record");
     let (mut ours, mut differ, mut compared) = (Ours::new(), Vec::new(), 0);
-    for line in text.lines().filter(|line| !DIFFERENT.iter().any(|(start, _)| line.starts_with(start))) {
+    for line in
+        text.lines().filter(|line| !DIFFERENT.iter().any(|(start, _)| line.starts_with(start)))
+    {
         let Some((key, rest)) = line.split_once(" <- '") else { continue };
         let (value, rest) = rest.split_once("': ").expect("a value");
         let (result, shown) = rest.split_once(" -> ").expect("what is shown then");
@@ -101,8 +110,8 @@ fn attributes_and_tunables_take_what_linux_takes() {
 #[test]
 fn write_cache_takes_the_words_of_sysfs() {
     let mut ours = Ours::new();
-    let written =
-        ["write back", "none", "write back", "write through", "write"].map(|value| ours.write("write_cache", value));
+    let written = ["write back", "none", "write back", "write through", "write"]
+        .map(|value| ours.write("write_cache", value));
     let shown = [(true, "1"), (true, "0"), (true, "1"), (true, "0"), (false, "0")];
     assert_eq!(written, shown.map(|(is_taken, text)| (is_taken, text.to_owned())));
 }
@@ -126,7 +135,11 @@ fn async_depth_is_held_to_the_requests() {
             ("4294967296", false, "128"),
             ("abc", false, "128"),
         ] {
-            assert_eq!(ours.write("async_depth", value), (is_taken, shown.to_owned()), "{scheduler}: {value}");
+            assert_eq!(
+                ours.write("async_depth", value),
+                (is_taken, shown.to_owned()),
+                "{scheduler}: {value}"
+            );
         }
     }
 }

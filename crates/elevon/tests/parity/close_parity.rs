@@ -47,15 +47,33 @@ fn a_block_device_loses_its_cache_as_in_the_kernel() {
         let bench = Bench::new();
         let file = bench.file("job.fio", job);
         let mut args = vec!["run", file, "--device", disk, "--kernel", kernel, "--memory", "1GiB"];
-        args.extend(["--buffers", "runs:1x256", "--trace", "ours.ftrace", "--set", "discard_max_hw_bytes=4294966784"]);
-        args.extend(["--set", "write_cache=1", "--set", if kernel == "6.18" { "fua=0" } else { "fua=1" }]);
+        args.extend([
+            "--buffers",
+            "runs:1x256",
+            "--trace",
+            "ours.ftrace",
+            "--set",
+            "discard_max_hw_bytes=4294966784",
+        ]);
+        args.extend([
+            "--set",
+            "write_cache=1",
+            "--set",
+            if kernel == "6.18" { "fua=0" } else { "fua=1" },
+        ]);
         args.extend(settings.iter().flat_map(|set| ["--set", set]));
         bench.stdout(&args);
-        let ours = events(&fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"));
+        let ours =
+            events(&fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"));
         let ours: Vec<&str> = ours.iter().map(String::as_str).filter(is_compared).collect();
-        if let Some(at) = (0..ours.len().max(theirs.len())).find(|&at| ours.get(at) != theirs.get(at)) {
+        if let Some(at) =
+            (0..ours.len().max(theirs.len())).find(|&at| ours.get(at) != theirs.get(at))
+        {
             let (of, len) = (theirs.get(at), theirs.len());
-            differ.push(format!("{name}: event {at} of {len} is {of:?} in the kernel and {:?} here", ours.get(at)));
+            differ.push(format!(
+                "{name}: event {at} of {len} is {of:?} in the kernel and {:?} here",
+                ours.get(at)
+            ));
         }
         compared += 1;
     }

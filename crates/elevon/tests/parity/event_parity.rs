@@ -52,7 +52,13 @@ const DIRECT: &[&str] = &["--buffers", "runs:1x256"];
 const BUFFERED: &[&str] = &["--memory", "1GiB", "--set", "buffered_path=blkdev"];
 
 const JOBS: [Job<'static>; 9] = [
-    Job { name: "read2m", text: "rw=read\nbs=2m\nsize=6m\ndirect=1\n", options: &[], call: 4096, before: "" },
+    Job {
+        name: "read2m",
+        text: "rw=read\nbs=2m\nsize=6m\ndirect=1\n",
+        options: &[],
+        call: 4096,
+        before: "",
+    },
     Job {
         name: "read1028k-512",
         text: "rw=read\nbs=1028k\nsize=3084k\ndirect=1\n",
@@ -81,7 +87,13 @@ const JOBS: [Job<'static>; 9] = [
         call: 0,
         before: "",
     },
-    Job { name: "trim", text: "rw=trim\nbs=8m\nnumber_ios=3\nsize=32m\ndirect=1\n", options: &[], call: 0, before: "" },
+    Job {
+        name: "trim",
+        text: "rw=trim\nbs=8m\nnumber_ios=3\nsize=32m\ndirect=1\n",
+        options: &[],
+        call: 0,
+        before: "",
+    },
     Job { name: "randread", text: "", options: &[], call: 0, before: "" },
     Job {
         name: "bufread",
@@ -116,8 +128,14 @@ const MORE: [Job<'static>; 32] = [
     direct("read100k", "rw=read\nbs=100k\nsize=1000k\ndirect=1\n"),
     direct("read-stride", "rw=read:16k\nbs=16k\nnumber_ios=8\nsize=32m\ndirect=1\n"),
     direct("read512", "rw=read\nbs=512\nnumber_ios=8\nsize=32m\ndirect=1\n"),
-    direct("read64k-libaio", "rw=read\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=libaio\ndirect=1\n"),
-    direct("read64k-uring", "rw=read\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=io_uring\ndirect=1\n"),
+    direct(
+        "read64k-libaio",
+        "rw=read\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=libaio\ndirect=1\n",
+    ),
+    direct(
+        "read64k-uring",
+        "rw=read\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=io_uring\ndirect=1\n",
+    ),
     Job {
         options: &["--set", "max_sectors_kb=64"],
         call: 2048,
@@ -138,7 +156,10 @@ const MORE: [Job<'static>; 32] = [
     ),
     direct("write-sync", "rw=write\nbs=128k\nsync=sync\nnumber_ios=3\nsize=32m\ndirect=1\n"),
     direct("write-dsync-4k", "rw=write\nbs=4k\nsync=dsync\nnumber_ios=5\nsize=32m\ndirect=1\n"),
-    direct("write-dsync-libaio", "rw=write\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=libaio\nsync=dsync\ndirect=1\n"),
+    direct(
+        "write-dsync-libaio",
+        "rw=write\nbs=64k\nnumber_ios=6\nsize=32m\nioengine=libaio\nsync=dsync\ndirect=1\n",
+    ),
     direct("write-fdatasync", "rw=write\nbs=64k\nfdatasync=2\nnumber_ios=5\nsize=32m\ndirect=1\n"),
     Job {
         options: &["--set", "max_sectors_kb=512"],
@@ -166,17 +187,39 @@ const MORE: [Job<'static>; 32] = [
     replayed("randrw"),
     buffered("bufread-4k", "filename=/dev/d\nrw=read\nbs=4k\nsize=32m\nnumber_ios=100\n"),
     buffered("bufread-64k", "filename=/dev/d\nrw=read\nbs=64k\nsize=32m\nnumber_ios=40\n"),
-    buffered("bufread-offset", "filename=/dev/d\nrw=read\nbs=32k\noffset=100k\nsize=16m\nnumber_ios=40\n"),
+    buffered(
+        "bufread-offset",
+        "filename=/dev/d\nrw=read\nbs=32k\noffset=100k\nsize=16m\nnumber_ios=40\n",
+    ),
     buffered("bufread-stride", "filename=/dev/d\nrw=read:60k\nbs=4k\nsize=32m\nnumber_ios=16\n"),
     Job {
-        options: &["--memory", "1GiB", "--set", "buffered_path=blkdev", "--set", "read_ahead_kb=64"],
+        options: &[
+            "--memory",
+            "1GiB",
+            "--set",
+            "buffered_path=blkdev",
+            "--set",
+            "read_ahead_kb=64",
+        ],
         ..buffered("bufread-ra64", "filename=/dev/d\nrw=read\nbs=16k\nsize=32m\nnumber_ios=60\n")
     },
-    buffered("bufwrite-512", "filename=/dev/d\nrw=write\nbs=512\nsize=32m\nnumber_ios=20\nend_fsync=1\n"),
-    buffered("bufwrite-3k", "filename=/dev/d\nrw=write\nbs=3k\nsize=32m\nnumber_ios=20\nend_fsync=1\n"),
+    buffered(
+        "bufwrite-512",
+        "filename=/dev/d\nrw=write\nbs=512\nsize=32m\nnumber_ios=20\nend_fsync=1\n",
+    ),
+    buffered(
+        "bufwrite-3k",
+        "filename=/dev/d\nrw=write\nbs=3k\nsize=32m\nnumber_ios=20\nend_fsync=1\n",
+    ),
     buffered("bufwrite-64k", "filename=/dev/d\nrw=write\nbs=64k\nsize=3m\nend_fsync=1\n"),
-    buffered("bufwrite-stride", "filename=/dev/d\nrw=write:12k\nbs=4k\nsize=32m\nnumber_ios=32\nend_fsync=1\n"),
-    buffered("bufwrite-sync", "filename=/dev/d\nrw=write\nbs=32k\nsync=sync\nsize=32m\nnumber_ios=8\n"),
+    buffered(
+        "bufwrite-stride",
+        "filename=/dev/d\nrw=write:12k\nbs=4k\nsize=32m\nnumber_ios=32\nend_fsync=1\n",
+    ),
+    buffered(
+        "bufwrite-sync",
+        "filename=/dev/d\nrw=write\nbs=32k\nsync=sync\nsize=32m\nnumber_ios=8\n",
+    ),
     buffered("bufwrite-fsync-new", "filename=/dev/d\nrw=write\nbs=1m\nsize=2m\nend_fsync=1\n"),
 ];
 
@@ -193,8 +236,14 @@ const NEW: [Job<'static>; 35] = [
         "rw=read\nbs=16k\niodepth=4\niodepth_batch=2\nnonvectored=1\nioengine=io_uring\n\
          number_ios=16\nsize=32m\ndirect=1\n",
     ),
-    direct("uring-fsync", "rw=write\nbs=16k\nfsync=4\nioengine=io_uring\nnumber_ios=12\nsize=32m\ndirect=1\n"),
-    direct("aio-fdatasync", "rw=write\nbs=16k\nfdatasync=3\nioengine=libaio\nnumber_ios=9\nsize=32m\ndirect=1\n"),
+    direct(
+        "uring-fsync",
+        "rw=write\nbs=16k\nfsync=4\nioengine=io_uring\nnumber_ios=12\nsize=32m\ndirect=1\n",
+    ),
+    direct(
+        "aio-fdatasync",
+        "rw=write\nbs=16k\nfdatasync=3\nioengine=libaio\nnumber_ios=9\nsize=32m\ndirect=1\n",
+    ),
     direct(
         "aio-batch-all",
         "rw=read\nbs=4k\niodepth=8\niodepth_batch=8\niodepth_batch_complete_min=8\n\
@@ -235,13 +284,28 @@ const NEW: [Job<'static>; 35] = [
          number_ios=12\nsize=32m\ndirect=1\n",
     ),
     direct("read512-off", "rw=read\nbs=3k\noffset=1536\nnumber_ios=12\nsize=32m\ndirect=1\n"),
-    Job { options: &[], ..direct("trim-stride", "rw=trim:64k\nbs=64k\nnumber_ios=6\nsize=32m\ndirect=1\n") },
-    buffered("trimwrite", "filename=/dev/d\nrw=trimwrite\nbs=64k\nnumber_ios=6\nsize=32m\ndirect=1\n"),
+    Job {
+        options: &[],
+        ..direct("trim-stride", "rw=trim:64k\nbs=64k\nnumber_ios=6\nsize=32m\ndirect=1\n")
+    },
+    buffered(
+        "trimwrite",
+        "filename=/dev/d\nrw=trimwrite\nbs=64k\nnumber_ios=6\nsize=32m\ndirect=1\n",
+    ),
     direct("sync-read", "rw=read\nbs=32k\nsync=sync\nnumber_ios=8\nsize=32m\ndirect=1\n"),
     direct("pvsync2", "rw=write\nbs=128k\nioengine=pvsync2\nnumber_ios=6\nsize=32m\ndirect=1\n"),
-    direct("vsync", "rw=read\nbs=4k\nioengine=vsync\niodepth=8\nnumber_ios=32\nsize=32m\ndirect=1\n"),
-    buffered("bufread-seq", "filename=/dev/d\nfadvise_hint=sequential\nrw=read\nbs=16k\nsize=32m\nnumber_ios=80\n"),
-    buffered("bufread-rand", "filename=/dev/d\nfadvise_hint=random\nrw=read\nbs=64k\nsize=32m\nnumber_ios=20\n"),
+    direct(
+        "vsync",
+        "rw=read\nbs=4k\nioengine=vsync\niodepth=8\nnumber_ios=32\nsize=32m\ndirect=1\n",
+    ),
+    buffered(
+        "bufread-seq",
+        "filename=/dev/d\nfadvise_hint=sequential\nrw=read\nbs=16k\nsize=32m\nnumber_ios=80\n",
+    ),
+    buffered(
+        "bufread-rand",
+        "filename=/dev/d\nfadvise_hint=random\nrw=read\nbs=64k\nsize=32m\nnumber_ios=20\n",
+    ),
     Job {
         options: &["--memory", "1GiB", "--set", "buffered_path=blkdev", "--set", "read_ahead_kb=0"],
         ..buffered("bufread-ra0", "filename=/dev/d\nrw=read\nbs=16k\nsize=32m\nnumber_ios=10\n")
@@ -251,13 +315,26 @@ const NEW: [Job<'static>; 35] = [
         ..buffered("bufread-ra4", "filename=/dev/d\nrw=read\nbs=16k\nsize=32m\nnumber_ios=20\n")
     },
     Job {
-        options: &["--memory", "1GiB", "--set", "buffered_path=blkdev", "--set", "read_ahead_kb=1024"],
+        options: &[
+            "--memory",
+            "1GiB",
+            "--set",
+            "buffered_path=blkdev",
+            "--set",
+            "read_ahead_kb=1024",
+        ],
         ..buffered("bufread-ra1024", "filename=/dev/d\nrw=read\nbs=64k\nsize=32m\nnumber_ios=80\n")
     },
     buffered("bufread-6k", "filename=/dev/d\nrw=read\nbs=6k\nsize=32m\nnumber_ios=60\n"),
     buffered("bufread-1m", "filename=/dev/d\nrw=read\nbs=1m\nsize=32m\nnumber_ios=4\n"),
-    buffered("mmap-read", "filename=/dev/d\nioengine=mmap\nrw=read\nbs=4k\nsize=32m\nnumber_ios=100\n"),
-    buffered("mmap-read-64k", "filename=/dev/d\nioengine=mmap\nrw=read\nbs=64k\nsize=32m\nnumber_ios=16\n"),
+    buffered(
+        "mmap-read",
+        "filename=/dev/d\nioengine=mmap\nrw=read\nbs=4k\nsize=32m\nnumber_ios=100\n",
+    ),
+    buffered(
+        "mmap-read-64k",
+        "filename=/dev/d\nioengine=mmap\nrw=read\nbs=64k\nsize=32m\nnumber_ios=16\n",
+    ),
     buffered(
         "sfr-write",
         "filename=/dev/d\nrw=write\nbs=16k\nsync_file_range=write:4\nsize=32m\nnumber_ios=16\n\
@@ -272,10 +349,19 @@ const NEW: [Job<'static>; 35] = [
         "bufwrite-fdatasync",
         "filename=/dev/d\nrw=write\nbs=16k\nfdatasync=4\nsize=32m\nnumber_ios=12\nend_fsync=1\n",
     ),
-    buffered("bufwrite-dsync", "filename=/dev/d\nrw=write\nbs=8k\nsync=dsync\nsize=32m\nnumber_ios=6\n"),
+    buffered(
+        "bufwrite-dsync",
+        "filename=/dev/d\nrw=write\nbs=8k\nsync=dsync\nsize=32m\nnumber_ios=6\n",
+    ),
     buffered("bufwrite-1m-dsync", "filename=/dev/d\nrw=write\nbs=1m\nsync=dsync\nsize=3m\n"),
-    buffered("bufwrite-5000", "filename=/dev/d\nrw=write\nbs=5000\nsize=32m\nnumber_ios=20\nend_fsync=1\n"),
-    buffered("bufwrite-verify", "filename=/dev/d\nrw=write\nbs=32k\nsize=256k\nverify=crc32c\nend_fsync=1\n"),
+    buffered(
+        "bufwrite-5000",
+        "filename=/dev/d\nrw=write\nbs=5000\nsize=32m\nnumber_ios=20\nend_fsync=1\n",
+    ),
+    buffered(
+        "bufwrite-verify",
+        "filename=/dev/d\nrw=write\nbs=32k\nsize=256k\nverify=crc32c\nend_fsync=1\n",
+    ),
     buffered(
         "bufwrite-two",
         "filename=/dev/d\nrw=write\nbs=16k\nsize=128k\nend_fsync=1\n[b]\nstonewall\n\
@@ -314,13 +400,17 @@ fn every_event(trace: &str) -> Vec<String> {
 
 /// Returns the traces of a kernel in one of the files, by `DISK-SCHEDULER-JOB`.
 fn traces(file: &str, kernel: &str) -> BTreeMap<String, String> {
-    let packed = fs::read(kernel_truth("matrix").join(format!("{file}-{kernel}.txt.zst"))).expect("the traces");
+    let packed = fs::read(kernel_truth("matrix").join(format!("{file}-{kernel}.txt.zst")))
+        .expect("the traces");
     sections(&String::from_utf8(zstd::decode_all(&packed[..]).expect("zstd")).expect("text"))
 }
 
 /// Splits a file of traces.
 fn sections(text: &str) -> BTreeMap<String, String> {
-    let sections = text.split("== ").skip(1).map(|section| section.split_once('\n').expect("a name and its trace"));
+    let sections = text
+        .split("== ")
+        .skip(1)
+        .map(|section| section.split_once('\n').expect("a name and its trace"));
     sections.map(|(name, trace)| (name.to_owned(), trace.to_owned())).collect()
 }
 
@@ -330,7 +420,8 @@ fn sections(text: &str) -> BTreeMap<String, String> {
 fn memory(trace: &[String], call: u64) -> String {
     let (mut runs, mut built) = (Vec::new(), 0);
     for bio in trace.iter().filter(|event| event.starts_with("bio_queue ")) {
-        let sectors: u64 = bio.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a length");
+        let sectors: u64 =
+            bio.rsplit(' ').next().and_then(|word| word.parse().ok()).expect("a length");
         built += sectors;
         let pages = sectors / 8;
         if sectors == call {
@@ -365,7 +456,13 @@ struct Compared {
     first: String,
 }
 
-fn compare(kernel: &'static str, job: &Job<'_>, disk: (&str, &str), scheduler: &'static str, trace: &str) -> Compared {
+fn compare(
+    kernel: &'static str,
+    job: &Job<'_>,
+    disk: (&str, &str),
+    scheduler: &'static str,
+    trace: &str,
+) -> Compared {
     let (bench, theirs) = (Bench::new(), events(trace));
     let verb = match job.text {
         "" => ["replay", bench.file("real.ftrace", trace)],
@@ -374,20 +471,33 @@ fn compare(kernel: &'static str, job: &Job<'_>, disk: (&str, &str), scheduler: &
                 "" => "[a]\n".to_owned(),
                 before => format!("[before]\n{before}[a]\nstonewall\n"),
             };
-            ["run", bench.file("job.fio", format!("[global]\nioengine=psync\nfadvise_hint=0\n{before}{text}"))]
+            [
+                "run",
+                bench.file(
+                    "job.fio",
+                    format!("[global]\nioengine=psync\nfadvise_hint=0\n{before}{text}"),
+                ),
+            ]
         }
     };
     let memory = memory(&theirs, job.call);
     let rules = if kernel == "6.17" { "6.18" } else { kernel };
     let of_trace = [["--device", disk.1], ["--scheduler", scheduler]];
-    let of_trace = of_trace.iter().filter(|option| !job.options.contains(&option[0])).flatten().copied();
-    let stack = [&["--kernel", rules, "--trace", "ours.ftrace"][..], &of_trace.collect::<Vec<_>>()].concat();
+    let of_trace =
+        of_trace.iter().filter(|option| !job.options.contains(&option[0])).flatten().copied();
+    let stack = [&["--kernel", rules, "--trace", "ours.ftrace"][..], &of_trace.collect::<Vec<_>>()]
+        .concat();
     let buffers = ["--buffers", &memory];
-    let options = [&verb[..], &stack, job.options, if job.call > 0 { &buffers[..] } else { &[] }].concat();
+    let options =
+        [&verb[..], &stack, job.options, if job.call > 0 { &buffers[..] } else { &[] }].concat();
     bench.stdout(&options);
-    let mut ours = events(&fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"));
+    let mut ours =
+        events(&fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"));
     if !job.before.is_empty() {
-        let issued = ours.iter().position(|event| event.starts_with("rq_issue ")).expect("one request before");
+        let issued = ours
+            .iter()
+            .position(|event| event.starts_with("rq_issue "))
+            .expect("one request before");
         ours.drain(..=issued);
     }
     let sorted = |events: &[String]| {
@@ -401,10 +511,16 @@ fn compare(kernel: &'static str, job: &Job<'_>, disk: (&str, &str), scheduler: &
         () => Verdict::Different,
     };
     let at = (0..ours.len().max(theirs.len())).find(|&at| ours.get(at) != theirs.get(at));
-    let of = |events: &[String], at: usize| events.get(at).map_or("the end".to_owned(), |event| format!("`{event}`"));
+    let of = |events: &[String], at: usize| {
+        events.get(at).map_or("the end".to_owned(), |event| format!("`{event}`"))
+    };
     let first = at.map_or_else(String::new, |at| {
         let (kernel, here) = (of(&theirs, at), of(&ours, at));
-        format!("{}, {scheduler}: event {at} of {} is {kernel} in the kernel and {here} here", disk.0, theirs.len())
+        format!(
+            "{}, {scheduler}: event {at} of {} is {kernel} in the kernel and {here} here",
+            disk.0,
+            theirs.len()
+        )
     });
     Compared { kernel, job: job.name.to_owned(), scheduler, verdict, first }
 }
@@ -431,8 +547,12 @@ fn compare_described(kernel: &'static str, traces: &BTreeMap<String, String>) ->
     let compare_one = |(name, section): (&String, &String)| {
         let disk = DISKS.into_iter().find(|disk| name.starts_with(disk.0)).expect("a disk");
         let rest = &name[disk.0.len() + 1..];
-        let scheduler = SCHEDULERS.into_iter().find(|scheduler| rest.starts_with(scheduler)).expect("a scheduler");
-        let of = |mark: &'static str| section.lines().filter_map(move |line| line.strip_prefix(mark));
+        let scheduler = SCHEDULERS
+            .into_iter()
+            .find(|scheduler| rest.starts_with(scheduler))
+            .expect("a scheduler");
+        let of =
+            |mark: &'static str| section.lines().filter_map(move |line| line.strip_prefix(mark));
         let options: Vec<&str> = of("# ").flat_map(str::split_whitespace).collect();
         let text: String = of("| ").flat_map(|line| [line, "\n"]).collect();
         let job = &rest[scheduler.len() + 1..];
@@ -450,8 +570,11 @@ fn table(kernels: &[&str], jobs: &[&str], all: &[Compared]) -> String {
     let cell = |of: &dyn Fn(&&Compared) -> bool| {
         let (order, other) = (count(of, Verdict::Order), count(of, Verdict::Different));
         let counted = all.iter().filter(of).count();
-        let mut text =
-            if counted == 0 { "-".to_owned() } else { format!("{} of {counted}", count(of, Verdict::Exact)) };
+        let mut text = if counted == 0 {
+            "-".to_owned()
+        } else {
+            format!("{} of {counted}", count(of, Verdict::Exact))
+        };
         if order > 0 {
             let _ = write!(text, ", {order} in another order");
         }
@@ -460,10 +583,17 @@ fn table(kernels: &[&str], jobs: &[&str], all: &[Compared]) -> String {
         }
         text
     };
-    let mut out = format!("\n| job | {} |\n| --- |{}\n", kernels.join(" | "), " --- |".repeat(kernels.len()));
+    let mut out =
+        format!("\n| job | {} |\n| --- |{}\n", kernels.join(" | "), " --- |".repeat(kernels.len()));
     for job in jobs.iter().filter(|job| all.iter().any(|compared| compared.job == **job)) {
-        let of = |kernel: &&str| cell(&|compared: &&Compared| compared.kernel == *kernel && compared.job == *job);
-        let _ = writeln!(out, "| `{job}` | {} |", kernels.iter().map(of).collect::<Vec<_>>().join(" | "));
+        let of = |kernel: &&str| {
+            cell(&|compared: &&Compared| compared.kernel == *kernel && compared.job == *job)
+        };
+        let _ = writeln!(
+            out,
+            "| `{job}` | {} |",
+            kernels.iter().map(of).collect::<Vec<_>>().join(" | ")
+        );
     }
     let of = |kernel: &&str| cell(&|compared: &&Compared| compared.kernel == *kernel);
     let cells = kernels.iter().map(of).collect::<Vec<_>>();
@@ -483,9 +613,16 @@ fn of_kernel(file: &str, kernel: &'static str) -> Vec<Compared> {
 }
 
 /// Compares all traces of a kind, and returns the result with its table.
-fn compare_kernels(file: &str, kernels: &[&'static str], least_percent: usize) -> (Vec<Compared>, String) {
+fn compare_kernels(
+    file: &str,
+    kernels: &[&'static str],
+    least_percent: usize,
+) -> (Vec<Compared>, String) {
     let all: Vec<Compared> = thread::scope(|scope| {
-        let threads = kernels.iter().map(|kernel| scope.spawn(move || of_kernel(file, kernel))).collect::<Vec<_>>();
+        let threads = kernels
+            .iter()
+            .map(|kernel| scope.spawn(move || of_kernel(file, kernel)))
+            .collect::<Vec<_>>();
         threads.into_iter().flat_map(|thread| thread.join().expect("compared")).collect()
     });
     let exact = all.iter().filter(|compared| compared.verdict == Verdict::Exact).count();
@@ -495,13 +632,18 @@ fn compare_kernels(file: &str, kernels: &[&'static str], least_percent: usize) -
     jobs.extend(described);
     let table = table(kernels, &jobs, &all);
     eprintln!("{exact} of {} traces are exact\n{table}", all.len());
-    assert!(exact * 100 >= all.len() * least_percent, "only {exact} of {} traces are exact", all.len());
+    assert!(
+        exact * 100 >= all.len() * least_percent,
+        "only {exact} of {} traces are exact",
+        all.len()
+    );
     (all, table)
 }
 
 /// Holds the part of `docs/parity.md` with this name to the table, or writes it.
 fn hold_docs(name: &str, table: &str) {
-    let (begin, end) = (format!("<!-- {name}: made by event_parity -->\n"), format!("<!-- {name}: end -->\n"));
+    let (begin, end) =
+        (format!("<!-- {name}: made by event_parity -->\n"), format!("<!-- {name}: end -->\n"));
     hold_document("docs/parity.md", |text| replace_between(text, &begin, &end, table));
 }
 
@@ -517,7 +659,8 @@ fn events_are_those_of_ten_kernels() {
     hold_docs("later events", &table);
     hold_docs("last events", &last_table);
     // Without a scheduler no worker dispatches, so that nothing depends on when one runs.
-    let is_other = |compared: &&Compared| compared.scheduler == "none" && compared.verdict != Verdict::Exact;
+    let is_other =
+        |compared: &&Compared| compared.scheduler == "none" && compared.verdict != Verdict::Exact;
     let all = later.iter().chain(&last);
     assert_eq!(all.filter(is_other).map(|compared| &compared.first).collect::<Vec<_>>(), [""; 0]);
 }
@@ -548,9 +691,12 @@ fn every_event_of_flush_sequences_is_the_kernels() {
                 let bench = Bench::new();
                 let text = format!("[global]\nioengine=psync\nfadvise_hint=0\n[a]\n{}", job.text);
                 let file = bench.file("job.fio", text);
-                let stack = ["run", file, "--device", disk.1, "--kernel", kernel, "--trace", "ours.ftrace"];
+                let stack =
+                    ["run", file, "--device", disk.1, "--kernel", kernel, "--trace", "ours.ftrace"];
                 bench.stdout(&[&stack[..], job.options].concat());
-                let ours = every_event(&fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"));
+                let ours = every_event(
+                    &fs::read_to_string(bench.path("ours.ftrace")).expect("the trace of the run"),
+                );
                 let theirs = every_event(&traces[&format!("{}-none-{}", disk.0, job.name)]);
                 for (at, (ours, theirs)) in ours.iter().zip(&theirs).enumerate() {
                     assert_eq!(ours, theirs, "{kernel} {} {}: event {at}", disk.0, job.name);

@@ -53,7 +53,9 @@ const EXAMPLES: &[Example] = &[
 /// Returns the bytes that a job moved in a direction.
 fn moved(json: &Value, job: &str, direction: &str) -> u64 {
     let jobs = json["jobs"].as_array().expect("jobs").iter();
-    jobs.filter(|j| j["jobname"] == job).map(|j| j[direction]["io_bytes"].as_u64().expect("bytes")).sum()
+    jobs.filter(|j| j["jobname"] == job)
+        .map(|j| j[direction]["io_bytes"].as_u64().expect("bytes"))
+        .sum()
 }
 
 #[test]
@@ -67,7 +69,10 @@ fn the_content_of_a_file_is_written_and_verified() {
     bench.file("content", content.clone());
     bench.file("disk.img", vec![0; 16384]);
     let json = bench.json(job, &["--device", "./disk.img"]);
-    assert_eq!((moved(&json, "read_job", "read"), &json["jobs"][1]["error"]), (16384, &Value::from(0)));
+    assert_eq!(
+        (moved(&json, "read_job", "read"), &json["jobs"][1]["error"]),
+        (16384, &Value::from(0))
+    );
     assert!(
         std::fs::read(bench.path("disk.img")).expect("the device") == content,
         "other bytes than those of the file"
@@ -82,16 +87,28 @@ fn fio_examples_run_both_ways() {
         bench.file("disk.img", vec![0; 16 << 20]);
         for device in ["nvme-datacenter", "./disk.img"] {
             let json = bench.json(job, &["--device", device]);
-            assert_eq!(json["elevon"]["device"]["simulated"], device == "nvme-datacenter", "{what}");
+            assert_eq!(
+                json["elevon"]["device"]["simulated"],
+                device == "nvme-datacenter",
+                "{what}"
+            );
             for (job, direction, bytes) in *expected {
-                assert_eq!(moved(&json, job, direction), *bytes, "{what}, {device}: {job} {direction}");
+                assert_eq!(
+                    moved(&json, job, direction),
+                    *bytes,
+                    "{what}, {device}: {job} {direction}"
+                );
             }
             for job in json["jobs"].as_array().expect("jobs") {
                 assert_eq!(job["error"], 0, "{what}, {device}");
             }
         }
         let names = bench.names();
-        assert_eq!(names, ["disk.img", "job.fio"], "{what}: only the file named on the command line was written");
+        assert_eq!(
+            names,
+            ["disk.img", "job.fio"],
+            "{what}: only the file named on the command line was written"
+        );
     }
 }
 
@@ -101,7 +118,10 @@ fn logs_are_written_under_fios_names() {
     let job = "[r]\nrw=read\nbs=64k\ndirect=1\nrate=10m\nsize=2m\nwrite_bw_log=r\nwrite_lat_log=r\nwrite_iops_log=r\n";
     let job = bench.file("job.fio", job);
     bench.stdout(&["run", job]);
-    assert_eq!(bench.names(), ["job.fio", "r_bw.1.log", "r_clat.1.log", "r_iops.1.log", "r_lat.1.log", "r_slat.1.log"]);
+    assert_eq!(
+        bench.names(),
+        ["job.fio", "r_bw.1.log", "r_clat.1.log", "r_iops.1.log", "r_lat.1.log", "r_slat.1.log"]
+    );
     let text = std::fs::read_to_string(bench.path("r_lat.1.log")).expect("the log");
     assert_eq!(text.lines().count(), 32, "a line for each of 32 reads");
 }
@@ -120,7 +140,11 @@ fn jq_reads_the_json() {
     let job = bench.file("job.fio", "[a]\nrw=randrw\nbs=4k\ndirect=1\nsize=1m\n");
     bench.file("out.json", bench.stdout(&["run", job, "--output-format", "json"]));
     let query = ".jobs[0] | .read.total_ios + .write.total_ios, (.read.clat_ns.percentile | has(\"99.000000\"))";
-    let output = Command::new("jq").args(["-c", query]).arg(bench.path("out.json")).output().expect("jq ran");
+    let output = Command::new("jq")
+        .args(["-c", query])
+        .arg(bench.path("out.json"))
+        .output()
+        .expect("jq ran");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "256\ntrue\n");
 }
 
@@ -130,37 +154,57 @@ fn blkparse_and_btt_read_the_trace() {
         return;
     }
     let bench = Bench::new();
-    let job = bench.file("job.fio", "[a]\nrw=randread\nbs=64k\ndirect=1\nsize=16m\niodepth=4\nioengine=io_uring\n");
+    let job = bench.file(
+        "job.fio",
+        "[a]\nrw=randread\nbs=64k\ndirect=1\nsize=16m\niodepth=4\nioengine=io_uring\n",
+    );
     // Files of an earlier trace with more CPUs are removed.
     bench.file("run.blktrace.1", "stale");
     bench.stdout(&["run", job, "--scheduler", "mq-deadline", "--trace", "run.blktrace"]);
     assert_eq!(bench.names(), ["job.fio", "run.blktrace.0"]);
     let tool = |name: &str, args: &[&str]| {
-        let output = Command::new(name).args(args).current_dir(bench.path("")).output().expect("the tool ran");
+        let output = Command::new(name)
+            .args(args)
+            .current_dir(bench.path(""))
+            .output()
+            .expect("the tool ran");
         assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("UTF-8")
     };
     let text = tool("blkparse", &["-q", "-i", "run", "-d", "run.bin"]);
     let issues = text.lines().filter(|line| line.split_whitespace().nth(5) == Some("D")).count();
     assert_eq!(issues, 256);
-    assert!(text.contains("259,0") && text.contains("[a]"), "device and task are named: {}", &text[..200]);
+    assert!(
+        text.contains("259,0") && text.contains("[a]"),
+        "device and task are named: {}",
+        &text[..200]
+    );
     assert_eq!(btt_counts(&bench, "run", "D2C"), 256);
 }
 
 /// Returns the count in a row of `btt`'s table; 0 if there is no such row. `NAME.bin` was made by
 /// blkparse.
 fn btt_counts(bench: &Bench, name: &str, row: &str) -> usize {
-    let output = Command::new("btt").args(["-i", &format!("{name}.bin")]).current_dir(bench.path("")).output();
+    let output = Command::new("btt")
+        .args(["-i", &format!("{name}.bin")])
+        .current_dir(bench.path(""))
+        .output();
     let text = String::from_utf8(output.expect("btt ran").stdout).expect("UTF-8");
     let found = text.lines().find(|line| line.split_whitespace().next() == Some(row));
-    found.map_or(0, |line| line.split_whitespace().last().expect("a count").parse().expect("a number"))
+    found.map_or(0, |line| {
+        line.split_whitespace().last().expect("a count").parse().expect("a number")
+    })
 }
 
 /// Returns the number of records of an action that `blkparse` finds in `NAME.blktrace.*`. It also
 /// joins these into `NAME.bin`.
 fn records(bench: &Bench, name: &str, action: &str) -> usize {
     let args = ["-q", "-i", name, "-d", &format!("{name}.bin")];
-    let output = Command::new("blkparse").args(args).current_dir(bench.path("")).output().expect("blkparse ran");
+    let output = Command::new("blkparse")
+        .args(args)
+        .current_dir(bench.path(""))
+        .output()
+        .expect("blkparse ran");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
     text.lines().filter(|line| line.split_whitespace().nth(5) == Some(action)).count()
 }
@@ -186,14 +230,19 @@ fn btt_follows_split_bios_in_the_form_for_it_only() {
     let [queued, split, issued] = ["Q", "X", "D"].map(|action| records(&bench, "ours", action));
     assert_eq!(issued, queued + split, "every request is of a split bio or of a whole one");
     assert!(split >= 16);
-    assert_eq!(btt_counts(&bench, "ours", "D2C"), queued - 16, "whole bios only: each block of 1 MiB is split");
+    assert_eq!(
+        btt_counts(&bench, "ours", "D2C"),
+        queued - 16,
+        "whole bios only: each block of 1 MiB is split"
+    );
     // Under a scheduler, deep, with merges, and with the same places read again.
     let job = "[a]\nrw=read\nbs=900k\ndirect=1\nsize=15m\nloops=3\niodepth=8\nioengine=libaio\n";
     let job = bench.file("deep.fio", job);
     for scheduler in ["none", "mq-deadline", "bfq"] {
         let args = ["run", job, "--set", "max_sectors_kb=256", "--scheduler", scheduler];
         bench.stdout(&[&args[..], &["--trace", "parts.blktrace", "--blktrace", "btt"]].concat());
-        let [split, issued, merged] = ["X", "D", "M"].map(|action| records(&bench, "parts", action));
+        let [split, issued, merged] =
+            ["X", "D", "M"].map(|action| records(&bench, "parts", action));
         assert!(split >= 100, "{scheduler}: {split} splits");
         for row in ["D2C", "Q2C"] {
             let expected = if row == "D2C" { issued } else { issued + merged };

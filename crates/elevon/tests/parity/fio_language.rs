@@ -39,7 +39,9 @@ fn run_both(job: &str) -> Both {
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         let json = text.find('{').map_or("", |from| &text[from..]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        reports[at] = Some(serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {text} {said}")));
+        reports[at] = Some(
+            serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {text} {said}")),
+        );
         files[at] = std::fs::read(bench.path("file.img")).ok();
         ios[at] = logged(&bench.path("x_lat.1.log"));
     }
@@ -49,7 +51,9 @@ fn run_both(job: &str) -> Both {
 fn logged(path: &Path) -> Option<Vec<String>> {
     let text = std::fs::read_to_string(path).ok()?;
     std::fs::remove_file(path).expect("removed");
-    Some(text.lines().map(|line| line.splitn(3, ", ").nth(2).expect("columns").to_owned()).collect())
+    Some(
+        text.lines().map(|line| line.splitn(3, ", ").nth(2).expect("columns").to_owned()).collect(),
+    )
 }
 
 fn figure(report: &Value, job: usize, direction: &str, key: &str) -> u64 {
@@ -71,9 +75,14 @@ fn sequential_zones_are_in_fios_order() {
         "zonesize=512k\nzonerange=2m",
         "rw=read:4k\nzonesize=16k\nzonerange=64k",
     ] {
-        let Both { ios: [fio, ours], .. } = run_both(&format!("{LOGGED}zonemode=strided\n{zones}\n"));
+        let Both { ios: [fio, ours], .. } =
+            run_both(&format!("{LOGGED}zonemode=strided\n{zones}\n"));
         let ours = ours.expect("a log");
-        assert_eq!(ours.len() as u64, if zones.ends_with("\nsize=512k") { 128 } else { 256 }, "{zones}");
+        assert_eq!(
+            ours.len() as u64,
+            if zones.ends_with("\nsize=512k") { 128 } else { 256 },
+            "{zones}"
+        );
         if let Some(fio) = fio {
             assert_eq!(ours, fio, "{zones}");
         }
@@ -92,8 +101,10 @@ fn blocks_of_a_list_are_read_in_its_order() {
             let report = bench.json("job.fio", &["--device", device]);
             assert_eq!(figure(&report, 0, "read", "total_ios"), 7);
             let ios = logged(&bench.path("x_lat.1.log")).expect("a log");
-            let offsets: Vec<u64> =
-                ios.iter().map(|io| io.split(", ").nth(2).expect("an offset").parse().unwrap()).collect();
+            let offsets: Vec<u64> = ios
+                .iter()
+                .map(|io| io.split(", ").nth(2).expect("an offset").parse().unwrap())
+                .collect();
             assert_eq!(offsets, expected.map(|block| block * 4096), "{device}");
         }
     }
@@ -101,10 +112,15 @@ fn blocks_of_a_list_are_read_in_its_order() {
 
 #[test]
 fn random_zones_are_visited_as_by_fio() {
-    for (zones, stride) in [("zonesize=64k\nzonerange=64k", 64), ("zonesize=8k\nzonerange=16k\nzoneskip=16k", 32)] {
-        let Both { ios: [fio, ours], .. } = run_both(&format!("{LOGGED}rw=randread\nzonemode=strided\n{zones}\n"));
+    for (zones, stride) in
+        [("zonesize=64k\nzonerange=64k", 64), ("zonesize=8k\nzonerange=16k\nzoneskip=16k", 32)]
+    {
+        let Both { ios: [fio, ours], .. } =
+            run_both(&format!("{LOGGED}rw=randread\nzonemode=strided\n{zones}\n"));
         let zones_of = |ios: &Vec<String>| -> Vec<u64> {
-            let offset = |io: &String| io.split(", ").nth(2).expect("an offset").parse::<u64>().expect("a number");
+            let offset = |io: &String| {
+                io.split(", ").nth(2).expect("an offset").parse::<u64>().expect("a number")
+            };
             ios.iter().map(|io| offset(io) / (stride << 10)).collect()
         };
         let ours = ours.expect("a log");
@@ -129,15 +145,22 @@ fn patterns_are_written_as_by_fio() {
         "\"abcd\"-120xdeadface",
         "120x12",
     ] {
-        let job =
-            format!("[a]\nfilename=file.img\nsize=1m\nbs=20k\nrw=write\nverify=pattern\nverify_pattern={pattern}\n");
+        let job = format!(
+            "[a]\nfilename=file.img\nsize=1m\nbs=20k\nrw=write\nverify=pattern\nverify_pattern={pattern}\n"
+        );
         let job = job.replace("size=1m", "size=1000k");
         let Both { reports: [fio, ours], files: [theirs, here], .. } = run_both(&job);
         let ours = ours.expect("a report");
-        assert_eq!((figure(&ours, 0, "write", "total_ios"), figure(&ours, 0, "read", "total_ios")), (50, 50));
+        assert_eq!(
+            (figure(&ours, 0, "write", "total_ios"), figure(&ours, 0, "read", "total_ios")),
+            (50, 50)
+        );
         assert_eq!(ours["jobs"][0]["error"], 0, "{pattern}");
         let Some(fio) = fio else { continue };
-        assert_eq!((figure(&fio, 0, "write", "total_ios"), figure(&fio, 0, "read", "total_ios")), (50, 50));
+        assert_eq!(
+            (figure(&fio, 0, "write", "total_ios"), figure(&fio, 0, "read", "total_ios")),
+            (50, 50)
+        );
         assert!(here == theirs, "{pattern}: other bytes than fio's");
     }
 }
@@ -157,7 +180,8 @@ fn priorities_by_size_are_those_of_fio() {
     ] {
         let Both { ios: [fio, ours], .. } = run_both(&format!("{job}{split}\n"));
         // Direction, bytes and priority.
-        let kinds = |ios: Vec<String>| ios.into_iter().map(|io| (io, ())).collect::<BTreeMap<_, _>>();
+        let kinds =
+            |ios: Vec<String>| ios.into_iter().map(|io| (io, ())).collect::<BTreeMap<_, _>>();
         let ours = kinds(ours.expect("a log"));
         assert_eq!(ours.len(), 4, "{split}: {ours:?}");
         if let Some(fio) = fio {
@@ -178,7 +202,12 @@ fn shares_by_size_add_up_in_simulation() {
     let prios = report["jobs"][0]["read"]["prios"].as_array().expect("priorities");
     let mut counts: Vec<(u64, u64)> = prios
         .iter()
-        .map(|one| (one["prioclass"].as_u64().expect("a class"), one["clat_ns"]["N"].as_u64().expect("a count")))
+        .map(|one| {
+            (
+                one["prioclass"].as_u64().expect("a class"),
+                one["clat_ns"]["N"].as_u64().expect("a count"),
+            )
+        })
         .collect();
     counts.sort_unstable();
     let near = |count: u64, share: u64| count.abs_diff(8000 * share / 100) < 200;
@@ -213,7 +242,8 @@ fn jobs_of_a_flow_share_by_weight() {
 fn shown_runs(ios: &[String]) -> Vec<String> {
     let mut next = [0; 3];
     let one = |line: &String| {
-        let columns: Vec<u64> = line.split(',').map(|column| column.trim().parse().expect("a number")).collect();
+        let columns: Vec<u64> =
+            line.split(',').map(|column| column.trim().parse().expect("a number")).collect();
         let (d, len, at) = (columns[0] as usize, columns[1], columns[2]);
         let jumps = if at == next[d] { "" } else { "|" };
         next[d] = at + len;
@@ -252,18 +282,25 @@ fn a_filled_device_is_full() {
     bench.file("file.img", vec![0; FILE as usize]);
     let report = bench.json("job.fio", &["--device", "./file.img"]);
     assert_eq!(figure(&report, 0, "write", "io_bytes"), FILE, "once, whatever loops says");
-    bench.file("sized.fio", "[a]\nfilename=x\nrw=write\nbs=64k\ndirect=1\nfill_device=1\nsize=256k\n");
+    bench.file(
+        "sized.fio",
+        "[a]\nfilename=x\nrw=write\nbs=64k\ndirect=1\nfill_device=1\nsize=256k\n",
+    );
     let report = bench.json("sized.fio", &["--device", "./file.img"]);
     assert_eq!(figure(&report, 0, "write", "io_bytes"), 256 << 10, "a size counts");
     // Without a file, or in one that is longer than there is room for, both end where the file
     // system does. Only root can mount one.
     let folder = bench.path("mounted");
     std::fs::create_dir(&folder).expect("a folder");
-    let mount = Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&folder).output();
+    let mount =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&folder).output();
     if !mount.is_ok_and(|output| output.status.success()) {
         return elevon_testkit::denied("mounting a tmpfs for fio's fill_device");
     }
-    bench.file("large.fio", "[a]\nfilename=x\nrw=write\nbs=64k\ndirect=1\nfill_device=1\nsize=16m\n");
+    bench.file(
+        "large.fio",
+        "[a]\nfilename=x\nrw=write\nbs=64k\ndirect=1\nfill_device=1\nsize=16m\n",
+    );
     let runs = ["job.fio", "large.fio"].map(|job| {
         let ours = Some(Command::new(env!("CARGO_BIN_EXE_elevon")));
         [elevon_testkit::tool("fio"), ours].map(|command| {
@@ -271,7 +308,11 @@ fn a_filled_device_is_full() {
             if command.get_program() == env!("CARGO_BIN_EXE_elevon") {
                 command.args(["run", "--device", "./x"]);
             }
-            let output = command.arg("--output-format=json").arg(bench.path(job)).current_dir(&folder).output();
+            let output = command
+                .arg("--output-format=json")
+                .arg(bench.path(job))
+                .current_dir(&folder)
+                .output();
             let _ = std::fs::remove_file(folder.join("x"));
             Some(output.expect("it ran"))
         })
@@ -280,8 +321,12 @@ fn a_filled_device_is_full() {
     for output in runs.into_iter().flatten().flatten() {
         let text = String::from_utf8(output.stdout).expect("UTF-8");
         let json = text.find('{').map_or("", |from| &text[from..]);
-        let report: Value = serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {text}"));
-        assert_eq!((figure(&report, 0, "write", "io_bytes"), output.status.code()), (FILE, Some(0)));
+        let report: Value =
+            serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!(
+            (figure(&report, 0, "write", "io_bytes"), output.status.code()),
+            (FILE, Some(0))
+        );
     }
 }
 
@@ -290,10 +335,17 @@ fn shape(value: &Value) -> Vec<String> {
     let kind = |value: &Value| match value {
         Value::Object(_) => format!("{:?}", shape(value)),
         Value::Array(all) => format!("{} numbers", all.iter().filter(|one| one.is_u64()).count()),
-        Value::Number(number) => format!("a number, {}", if number.is_u64() { "whole" } else { "with a point" }),
+        Value::Number(number) => {
+            format!("a number, {}", if number.is_u64() { "whole" } else { "with a point" })
+        }
         other => other.to_string(),
     };
-    value.as_object().into_iter().flatten().map(|(key, value)| format!("{key}: {}", kind(value))).collect()
+    value
+        .as_object()
+        .into_iter()
+        .flatten()
+        .map(|(key, value)| format!("{key}: {}", kind(value)))
+        .collect()
 }
 
 #[test]
@@ -315,10 +367,14 @@ fn a_steady_job_ends_and_says_so_as_by_fio() {
                [c]\nnumjobs=2\nnew_group\ngroup_reporting\nss=iops_slope:0.1%\nss_dur=3\nss_interval=500ms\n";
     bench.file("simulated.fio", job);
     let report = bench.json("simulated.fio", &[]);
-    let [a, b, c] = [0, 1, 2].map(|job| (&report["jobs"][job]["job_runtime"], &report["jobs"][job]["steadystate"]));
+    let [a, b, c] = [0, 1, 2]
+        .map(|job| (&report["jobs"][job]["job_runtime"], &report["jobs"][job]["steadystate"]));
     let rates = |of: &Value| of["data"]["iops"].as_array().expect("samples").len();
     assert_eq!((a.0, &a.1["attained"], rates(a.1)), (&5000.into(), &1.into(), 3), "{a:?}");
-    assert_eq!((&a.1["data"]["iops"], &a.1["data"]["bw_mean"]), (&vec![200, 200, 200].into(), &819_200.into()));
+    assert_eq!(
+        (&a.1["data"]["iops"], &a.1["data"]["bw_mean"]),
+        (&vec![200, 200, 200].into(), &819_200.into())
+    );
     assert_eq!((b.0, &b.1["attained"], rates(b.1)), (&8000.into(), &0.into(), 3), "{b:?}");
     assert_eq!((c.0, &c.1["attained"], rates(c.1)), (&10_000.into(), &1.into(), 6), "{c:?}");
     assert_eq!(c.1["data"]["iops_mean"], 400, "both jobs of the group");
@@ -337,7 +393,10 @@ fn the_depth_that_meets_a_latency_is_found_as_by_fio() {
         for (job, depth, target) in [(0, 8, 100_000_000_000_u64), (1, 1, 1000)] {
             let job = &report["jobs"][job];
             assert_eq!((&job["latency_depth"], &job["error"]), (&depth.into(), &0.into()));
-            assert_eq!((&job["latency_target"], &job["latency_window"]), (&target.into(), &20_000.into()));
+            assert_eq!(
+                (&job["latency_target"], &job["latency_window"]),
+                (&target.into(), &20_000.into())
+            );
             assert_eq!(job["latency_percentile"], 99.5);
         }
     }
@@ -345,8 +404,10 @@ fn the_depth_that_meets_a_latency_is_found_as_by_fio() {
     let job = "[a]\nbs=4k\nrw=randread\ndirect=1\nioengine=io_uring\niodepth=64\nlatency_target=150\nlatency_window=5ms\n\
                time_based\nruntime=10\n";
     bench.file("simulated.fio", job);
-    let report =
-        bench.json("simulated.fio", &["--device", "slots:slots=5,latency=100us", "--cpu-cost", "submit=0,complete=0"]);
+    let report = bench.json(
+        "simulated.fio",
+        &["--device", "slots:slots=5,latency=100us", "--cpu-cost", "submit=0,complete=0"],
+    );
     let job = &report["jobs"][0];
     assert_eq!((&job["latency_depth"], &job["iodepth_level"]["8"]), (&5.into(), &0.0.into()));
     let ios = figure(&report, 0, "read", "total_ios");
@@ -361,10 +422,19 @@ fn the_depth_that_meets_a_latency_is_found_as_by_fio() {
 fn submission_by_workers_keeps_a_rate_beside_a_full_queue() {
     let bench = Bench::new();
     let ios = |mode: &str| {
-        let rated = format!("[rated]\nrw=randread\nrate_iops=500\niodepth=64\nio_submit_mode={mode}\n");
+        let rated =
+            format!("[rated]\nrw=randread\nrate_iops=500\niodepth=64\nio_submit_mode={mode}\n");
         let fill = "[fill]\nrw=randwrite\nbs=128k\nioengine=io_uring\niodepth=256\n";
         bench.file("job.fio", format!("[global]\ndirect=1\nruntime=2\ntime_based\n{rated}{fill}"));
-        let options = ["run", "job.fio", "--device", "sata-ssd-860evo", "--scheduler", "none", "--output-format=json"];
+        let options = [
+            "run",
+            "job.fio",
+            "--device",
+            "sata-ssd-860evo",
+            "--scheduler",
+            "none",
+            "--output-format=json",
+        ];
         let report: Value = serde_json::from_str(&bench.stdout(&options)).expect("JSON");
         figure(&report, 0, "read", "total_ios")
     };

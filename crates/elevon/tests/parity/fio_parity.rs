@@ -33,7 +33,11 @@ const fn by_chance(name: &'static str, options: &'static str) -> Case {
     Case { name, options, by_chance: true, differs: &[] }
 }
 
-const fn differs(name: &'static str, options: &'static str, differs: &'static [(&'static str, f64, f64)]) -> Case {
+const fn differs(
+    name: &'static str,
+    options: &'static str,
+    differs: &'static [(&'static str, f64, f64)],
+) -> Case {
     Case { name, options, by_chance: false, differs }
 }
 
@@ -82,7 +86,10 @@ const CASES: &[Case] = &[
     same("ring-20", "rw=randread\nbs=4k\nioengine=io_uring\niodepth=20"),
     same("ring-3-low", "rw=randread\nbs=4k\nioengine=io_uring\niodepth=3\niodepth_low=2"),
     same("depth-low", "rw=randread\nbs=4k\nioengine=libaio\niodepth=16\niodepth_low=4"),
-    same("thinktime", "rw=randread\nbs=16k\nioengine=libaio\niodepth=16\nthinktime=10\nthinktime_blocks=4"),
+    same(
+        "thinktime",
+        "rw=randread\nbs=16k\nioengine=libaio\niodepth=16\nthinktime=10\nthinktime_blocks=4",
+    ),
     same("rate", "rw=read\nbs=4k\nnumber_ios=20\nrate_iops=200"),
     same("empty", ""),
     by_chance("mix", "rw=randrw\nrwmixread=70\nbs=4k"),
@@ -91,14 +98,21 @@ const CASES: &[Case] = &[
     by_chance("bsrange", "rw=randread\nbsrange=4k-64k"),
     by_chance("bssplit", "rw=randread\nbssplit=4k/50:8k/50\nnorandommap=1"),
     by_chance("prio", "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50"),
-    by_chance("prio-lat", "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\nlat_percentiles=1"),
+    by_chance(
+        "prio-lat",
+        "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\nlat_percentiles=1",
+    ),
     // Each of these rows has a line in docs/fio.md.
     differs("fsync", "rw=write\nbs=8k\nfsync=16", &[("iodepth_level/1", 106.054688, 100.0)]),
     differs("end_fsync", "rw=write\nbs=8k\nend_fsync=1", &[("sync/total_ios", 0.0, 1.0)]),
     differs(
         "fdatasync",
         "rw=write\nbs=8k\nfdatasync=16",
-        &[("sync/total_ios", 0.0, 31.0), ("read/short_ios", 31.0, 0.0), ("iodepth_level/1", 106.054688, 100.0)],
+        &[
+            ("sync/total_ios", 0.0, 31.0),
+            ("read/short_ios", 31.0, 0.0),
+            ("iodepth_level/1", 106.054688, 100.0),
+        ],
     ),
     differs(
         "gap-to-the-end",
@@ -137,8 +151,16 @@ const CASES: &[Case] = &[
 ];
 
 /// Figures that must be equal if they are present.
-const COUNTS: [&str; 8] =
-    ["total_ios", "io_bytes", "io_kbytes", "short_ios", "drop_ios", "slat_ns/N", "clat_ns/N", "lat_ns/N"];
+const COUNTS: [&str; 8] = [
+    "total_ios",
+    "io_bytes",
+    "io_kbytes",
+    "short_ios",
+    "drop_ios",
+    "slat_ns/N",
+    "clat_ns/N",
+    "lat_ns/N",
+];
 
 /// fio's and Elevon's reports of one job file, with the exit statuses.
 struct Reports {
@@ -163,7 +185,8 @@ fn run_both(folder: &Path, job: &str, format: &str) -> Reports {
     let file = folder.join("file.img");
     let content: Vec<u8> = (0..FILE).map(|at| (at / 7) as u8).collect();
     let job_file = folder.join("job.fio");
-    std::fs::write(&job_file, job.replace("$FILE", &file.display().to_string())).expect("a job file");
+    std::fs::write(&job_file, job.replace("$FILE", &file.display().to_string()))
+        .expect("a job file");
     let run = |command: &mut Command| {
         std::fs::write(&file, &content).expect("a file");
         let output = command.current_dir(folder).output().expect("the command ran");
@@ -171,12 +194,20 @@ fn run_both(folder: &Path, job: &str, format: &str) -> Reports {
         // fio writes messages about a failed job to stdout, before the JSON.
         let json = text.find("\n{").map_or(text.as_str(), |at| &text[at..]);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        (serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}")), output.status.code())
+        (
+            serde_json::from_str(json).unwrap_or_else(|error| panic!("{error}: {said}")),
+            output.status.code(),
+        )
     };
-    let (fio, of_fio) = run(Command::new("fio").arg(format!("--output-format={format}")).arg(&job_file));
+    let (fio, of_fio) =
+        run(Command::new("fio").arg(format!("--output-format={format}")).arg(&job_file));
     let mut elevon = Command::new(env!("CARGO_BIN_EXE_elevon"));
-    let (ours, of_ours) =
-        run(elevon.arg("run").arg(&job_file).arg("--device").arg(&file).args(["--output-format", format]));
+    let (ours, of_ours) = run(elevon
+        .arg("run")
+        .arg(&job_file)
+        .arg("--device")
+        .arg(&file)
+        .args(["--output-format", format]));
     Reports { fio, ours, codes: (of_fio, of_ours) }
 }
 
@@ -193,13 +224,17 @@ fn differences(case: &Case, fio: &Value, ours: &Value) -> Vec<String> {
         let meant = case.differs.iter().find(|(one, ..)| *one == path);
         let is_as_meant = match meant {
             None => theirs == here,
-            Some((_, of_fio, of_ours)) => theirs.as_f64() == Some(*of_fio) && here.as_f64() == Some(*of_ours),
+            Some((_, of_fio, of_ours)) => {
+                theirs.as_f64() == Some(*of_fio) && here.as_f64() == Some(*of_ours)
+            }
         };
         if !is_as_meant {
             lines.push(format!("{}: {path}: fio {theirs}, here {here}", case.name));
         }
     };
-    for key in ["jobname", "groupid", "error", "desc", "latency_depth", "latency_target", "latency_window"] {
+    for key in
+        ["jobname", "groupid", "error", "desc", "latency_depth", "latency_target", "latency_window"]
+    {
         compare(key);
     }
     compare("sync/total_ios");
@@ -248,12 +283,15 @@ fn types(value: &Value, path: &str, out: &mut BTreeMap<String, &'static str>) {
     out.insert(path.to_owned(), kind);
     match value {
         Value::Object(map) => {
-            let is_free = ["/percentile", "/bins", " options"].iter().any(|end| path.ends_with(end));
+            let is_free =
+                ["/percentile", "/bins", " options"].iter().any(|end| path.ends_with(end));
             for (key, value) in map.iter().filter(|(key, _)| *key != "elevon") {
                 types(value, &format!("{path}/{}", if is_free { "*" } else { key }), out);
             }
         }
-        Value::Array(items) => items.iter().for_each(|item| types(item, &format!("{path}/[]"), out)),
+        Value::Array(items) => {
+            items.iter().for_each(|item| types(item, &format!("{path}/[]"), out))
+        }
         _ => {}
     }
 }
@@ -286,7 +324,8 @@ fn key_differences(reports: &Reports) -> Vec<String> {
 /// Creates a folder in memory if possible, because no disk is measured.
 fn in_memory() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.expect("a folder")
+    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }
+        .expect("a folder")
 }
 
 fn job_file(cases: &[Case]) -> String {
@@ -304,7 +343,8 @@ fn compared(cases: &[Case]) -> Vec<String> {
     let (fio, ours) = (jobs(&reports.fio), jobs(&reports.ours));
     assert_eq!(fio.len(), ours.len());
     for (theirs, here) in fio.iter().zip(&ours) {
-        let case = cases.iter().find(|case| theirs["jobname"] == case.name).expect("a job of the file");
+        let case =
+            cases.iter().find(|case| theirs["jobname"] == case.name).expect("a job of the file");
         lines.extend(differences(case, theirs, here));
         if case.by_chance {
             // fio continues until the requested amount is moved, and may exceed it by one block.
@@ -352,7 +392,9 @@ fn globals_and_disks_are_where_fio_has_them() {
         assert_eq!(reports.ours["global options"], reports.fio["global options"]);
         let disks = |report: &Value| -> Vec<Value> {
             let disks = report["disk_util"].as_array();
-            disks.map(|all| all.iter().map(|disk| disk["name"].clone()).collect()).unwrap_or_default()
+            disks
+                .map(|all| all.iter().map(|disk| disk["name"].clone()).collect())
+                .unwrap_or_default()
         };
         assert_eq!(disks(&reports.ours), disks(&reports.fio));
         let version = reports.ours["fio version"].as_str().expect("a version");
@@ -387,11 +429,22 @@ fn what_fails_fails_with_the_same_error() {
                 [plain]\n[goes-on]\ncontinue_on_error=verify\n";
     let reports = run_both(folder.path(), jobs, "json");
     assert_eq!(reports.codes, (Some(1), Some(1)));
-    let reads = |report: &Value| [0, 1].map(|job| report["jobs"][job]["read"]["total_ios"].as_u64());
-    assert_eq!((errors(&reports.fio), reads(&reports.fio)), ([Some(84), Some(84)], [Some(1), Some(16)]));
-    assert_eq!((errors(&reports.ours), reads(&reports.ours)), ([Some(84), Some(0)], [Some(16), Some(16)]));
-    let counted = |report: &Value| ["total_err", "first_error"].map(|key| report["jobs"][1][key].as_u64());
-    assert_eq!((counted(&reports.fio), counted(&reports.ours)), ([Some(16), Some(84)], [Some(16), Some(84)]));
+    let reads =
+        |report: &Value| [0, 1].map(|job| report["jobs"][job]["read"]["total_ios"].as_u64());
+    assert_eq!(
+        (errors(&reports.fio), reads(&reports.fio)),
+        ([Some(84), Some(84)], [Some(1), Some(16)])
+    );
+    assert_eq!(
+        (errors(&reports.ours), reads(&reports.ours)),
+        ([Some(84), Some(0)], [Some(16), Some(16)])
+    );
+    let counted =
+        |report: &Value| ["total_err", "first_error"].map(|key| report["jobs"][1][key].as_u64());
+    assert_eq!(
+        (counted(&reports.fio), counted(&reports.ours)),
+        ([Some(16), Some(84)], [Some(16), Some(84)])
+    );
     // fio refuses to trim a file; Elevon punches a hole.
     let reports = run_both(folder.path(), "[a]\nfilename=$FILE\nsize=64k\nrw=trim\n", "json");
     assert_eq!(reports.fio["jobs"][0]["error"], 25);
@@ -411,19 +464,25 @@ fn logs_have_fios_names_lines_and_columns() {
                 log_hist_msec=1000\n";
     let folder = in_memory();
     let logs = |folder: &Path| -> BTreeMap<String, Vec<Vec<String>>> {
-        let files = std::fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+        let files = std::fs::read_dir(folder)
+            .expect("a folder")
+            .map(|entry| entry.expect("an entry").path());
         let logs = files.filter(|path| path.extension().is_some_and(|end| end == "log"));
         let columns = |line: &str| line.split(", ").skip(2).map(str::to_owned).collect();
         logs.map(|path| {
             let text = std::fs::read_to_string(&path).expect("a log");
             std::fs::remove_file(&path).expect("removed");
-            (path.file_name().expect("a name").to_string_lossy().into_owned(), text.lines().map(columns).collect())
+            (
+                path.file_name().expect("a name").to_string_lossy().into_owned(),
+                text.lines().map(columns).collect(),
+            )
         })
         .collect()
     };
     let job_file = folder.path().join("job.fio");
     let file = folder.path().join("file.img");
-    std::fs::write(&job_file, jobs.replace("$FILE", &file.display().to_string())).expect("a job file");
+    std::fs::write(&job_file, jobs.replace("$FILE", &file.display().to_string()))
+        .expect("a job file");
     std::fs::write(&file, vec![7; 256 << 10]).expect("a file");
     let run = |command: &mut Command| {
         let output = command.current_dir(folder.path()).output().expect("the command ran");
@@ -434,7 +493,8 @@ fn logs_have_fios_names_lines_and_columns() {
     let mut elevon = Command::new(env!("CARGO_BIN_EXE_elevon"));
     let mut ours = run(elevon.arg("run").arg(&job_file).arg("--device").arg(&file));
     // For a job that ends before its first window does, fio writes no histogram and Elevon one.
-    let histograms = |logs: &mut BTreeMap<_, Vec<_>>| logs.remove("h_clat_hist.2.log").map(|lines| lines.len());
+    let histograms =
+        |logs: &mut BTreeMap<_, Vec<_>>| logs.remove("h_clat_hist.2.log").map(|lines| lines.len());
     assert_eq!((histograms(&mut fio), histograms(&mut ours)), (Some(0), Some(1)));
     assert_eq!(ours, fio);
     assert_eq!(
@@ -456,13 +516,20 @@ fn logs_have_fios_names_lines_and_columns() {
 #[test]
 fn latencies_by_priority_have_fios_label() {
     let bench = Bench::new();
-    let job = "[a]\nrw=randread\ndirect=1\nsize=4m\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\n";
+    let job =
+        "[a]\nrw=randread\ndirect=1\nsize=4m\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\n";
     bench.file("clat.fio", job);
     bench.file("lat.fio", format!("{job}lat_percentiles=1\n"));
     let text = |job: &str| bench.stdout(&["run", job]);
-    assert!(text("clat.fio").contains("    clat prio ") && !text("clat.fio").contains("    lat prio "));
-    assert!(text("lat.fio").contains("    lat prio ") && !text("lat.fio").contains("    clat prio "));
-    let prios = |job: &str| bench.json(job, &[])["jobs"][0]["read"]["prios"].as_array().expect("two").clone();
+    assert!(
+        text("clat.fio").contains("    clat prio ") && !text("clat.fio").contains("    lat prio ")
+    );
+    assert!(
+        text("lat.fio").contains("    lat prio ") && !text("lat.fio").contains("    clat prio ")
+    );
+    let prios = |job: &str| {
+        bench.json(job, &[])["jobs"][0]["read"]["prios"].as_array().expect("two").clone()
+    };
     // Total latencies include the submission.
     let mean = |prio: &Value, key: &str| prio[key]["mean"].as_f64().expect("a mean");
     for (whole, completion) in prios("lat.fio").iter().zip(&prios("clat.fio")) {

@@ -20,14 +20,19 @@ fn holds(scheduler: &str, percent: usize) {
         let ours = simulate(&runs[0]);
         let record = text(&runs[0]["name"]);
         for Rate { name, seen, ours, off } in compare_rates(&runs, &ours) {
-            rates.add(off <= TOLERANCE, || format!("{record} {name}: kernel {seen:?}, here {ours:.1}"));
+            rates.add(off <= TOLERANCE, || {
+                format!("{record} {name}: kernel {seen:?}, here {ours:.1}")
+            });
         }
         compare_statistics(&runs, &ours, &mut statistics);
     }
     for (what, tally) in [("rates", rates), ("statistics", statistics)] {
         let Tally { good, all, report } = tally;
         assert!(all >= 8, "{scheduler}: only {all} {what} were found");
-        assert!(good * 100 >= all * percent, "{scheduler}: {good} of {all} {what} within tolerance{report}");
+        assert!(
+            good * 100 >= all * percent,
+            "{scheduler}: {good} of {all} {what} within tolerance{report}"
+        );
         eprintln!("{scheduler}: {good} of {all} {what} within tolerance{report}");
     }
 }
@@ -68,7 +73,10 @@ fn io_ticks_seen(record: &Value) -> Option<(f64, f64)> {
 fn compare_statistics(runs: &[Value], ours: &Value, tally: &mut Tally) {
     let (name, disk) = (text(&runs[0]["name"]), &ours["disk_util"][0]);
     let range = |values: &[f64]| {
-        (values.iter().copied().fold(f64::INFINITY, f64::min), values.iter().copied().fold(0.0, f64::max))
+        (
+            values.iter().copied().fold(f64::INFINITY, f64::min),
+            values.iter().copied().fold(0.0, f64::max),
+        )
     };
     for (theirs, key) in [
         ("reads", "read_ios"),
@@ -78,7 +86,8 @@ fn compare_statistics(runs: &[Value], ours: &Value, tally: &mut Tally) {
         ("wsect", "write_sectors"),
         ("in_queue", "in_queue"),
     ] {
-        let (low, high) = range(&runs.iter().map(|run| number(&run["stat"][theirs])).collect::<Vec<_>>());
+        let (low, high) =
+            range(&runs.iter().map(|run| number(&run["stat"][theirs])).collect::<Vec<_>>());
         let here = number(&disk[key]);
         let is_good = (low * (1.0 - TOLERANCE)..=high * (1.0 + TOLERANCE)).contains(&here);
         tally.add(is_good, || format!("{name} {key}: kernel {low} to {high}, here {here}"));
@@ -128,9 +137,13 @@ fn ageing_of_mq_deadline_on_a_device_without_order() {
         all.filter(|runs| text(&runs[0]["name"]) == name).collect::<Vec<_>>()
     };
     let sweep = &of("schedulers.jsonl", "qd-sweep-32", "none")[0][0];
-    let p99 = number(&simulate(sweep)["jobs"][0]["read"]["clat_ns"]["percentile"]["99.000000"]) / 1000.0;
+    let p99 =
+        number(&simulate(sweep)["jobs"][0]["read"]["clat_ns"]["percentile"]["99.000000"]) / 1000.0;
     let kernel = number(&sweep["result"]["a"]["read"]["p99_us"]);
-    assert!((p99 / kernel - 1.0).abs() < 0.02, "99th percentile: kernel {kernel} us, here {p99} us");
+    assert!(
+        (p99 / kernel - 1.0).abs() < 0.02,
+        "99th percentile: kernel {kernel} us, here {p99} us"
+    );
     let mut aged = 0;
     for name in ["t-be-vs-idle-aging", "t-rt-be-idle-aging"] {
         for runs in of("telling.jsonl", name, "mq-deadline") {
@@ -157,7 +170,10 @@ fn a_short_period_of_io_cost_where_processes_pause() {
             continue;
         }
         let off = |runs: &[Value]| {
-            compare_rates(runs, &simulate(&runs[0])).into_iter().map(|rate| rate.off).fold(0.0, f64::max)
+            compare_rates(runs, &simulate(&runs[0]))
+                .into_iter()
+                .map(|rate| rate.off)
+                .fold(0.0, f64::max)
         };
         // One process alone stays in the first state, however slowly it starts.
         assert!(name != "iocost-solo" || off(&runs) > 0.4);
@@ -192,11 +208,23 @@ fn who_begins_first_decides_who_shares_a_queue() {
 #[test]
 fn when_processes_begin_decides_between_two_states() {
     let all = records("undisturbed.jsonl").into_iter().flatten();
-    let runs: Vec<Value> = all.filter(|run| run["name"] == "idle-idle" && run["starts"].is_array()).collect();
-    let rate = |run: &Value| compare_rates(std::slice::from_ref(run), &simulate(run)).swap_remove(1);
+    let runs: Vec<Value> =
+        all.filter(|run| run["name"] == "idle-idle" && run["starts"].is_array()).collect();
+    let rate =
+        |run: &Value| compare_rates(std::slice::from_ref(run), &simulate(run)).swap_remove(1);
     let [first, second] = [0, 1].map(|at| rate(&runs[at]));
-    assert!(first.seen[0] > 1.25 * second.seen[0], "the kernel's: {:?} and {:?}", first.seen, second.seen);
-    assert!(first.off <= TOLERANCE && second.off <= TOLERANCE, "{:.1} and {:.1}", first.ours, second.ours);
+    assert!(
+        first.seen[0] > 1.25 * second.seen[0],
+        "the kernel's: {:?} and {:?}",
+        first.seen,
+        second.seen
+    );
+    assert!(
+        first.off <= TOLERANCE && second.off <= TOLERANCE,
+        "{:.1} and {:.1}",
+        first.ours,
+        second.ours
+    );
 }
 
 /// An RT reader beside two others, one of which BFQ lets go when a delayed run of the queue comes
@@ -225,7 +253,9 @@ fn decisions(steps: Vec<Step>) -> Vec<String> {
 
 /// Returns the decisions in a kernel's ftrace text.
 fn kernel_trace(name: &str) -> Vec<String> {
-    decisions(steps::of_text(&fs::read_to_string(kernel_truth("traces").join(name)).expect("the trace")))
+    decisions(steps::of_text(
+        &fs::read_to_string(kernel_truth("traces").join(name)).expect("the trace"),
+    ))
 }
 
 /// Returns the decisions of a simulated run.
@@ -233,15 +263,23 @@ fn run_trace(job: &str, args: &[&str]) -> Vec<String> {
     let bench = Bench::new();
     let job = bench.file("job.fio", job);
     bench.stdout(&[&["run", job, "--trace", "run.ftrace"], args].concat());
-    decisions(steps::of_text(&fs::read_to_string(bench.path("run.ftrace")).expect("the trace of the run")))
+    decisions(steps::of_text(
+        &fs::read_to_string(bench.path("run.ftrace")).expect("the trace of the run"),
+    ))
 }
 
 /// Asserts that both lists are equal, and shows the first difference with the steps before it.
 fn assert_same(name: &str, kernel: &[String], ours: &[String]) {
     if let Some(at) = (0..kernel.len().max(ours.len())).find(|&i| kernel.get(i) != ours.get(i)) {
         let from = at.saturating_sub(6);
-        let part = |steps: &[String]| steps.iter().skip(from).take(14).cloned().collect::<Vec<_>>().join(", ");
-        panic!("{name}: step {at} differs; from step {from}:\n kernel {}\n here   {}", part(kernel), part(ours));
+        let part = |steps: &[String]| {
+            steps.iter().skip(from).take(14).cloned().collect::<Vec<_>>().join(", ")
+        };
+        panic!(
+            "{name}: step {at} differs; from step {from}:\n kernel {}\n here   {}",
+            part(kernel),
+            part(ours)
+        );
     }
 }
 
@@ -271,7 +309,10 @@ fn eight_reads_of_1028_kib_as_linux_6_18() {
     let calls = kernel.iter().filter(|step| step.starts_with('Q')).count() / 2;
     let job = format!("[dd]\nrw=read\nbs=1028k\ndirect=1\nioengine=psync\nnumber_ios={calls}\n");
     let args = ["--kernel", "6.18", "--device", LOOP_DEVICE, "--scheduler", "mq-deadline"];
-    let ours = run_trace(&job, &[&args[..], &["--set", "max_sectors_kb=512", "--buffers", "runs:1x257"]].concat());
+    let ours = run_trace(
+        &job,
+        &[&args[..], &["--set", "max_sectors_kb=512", "--buffers", "runs:1x257"]].concat(),
+    );
     assert_same("dd-1028k-direct", &kernel, &ours);
 }
 
@@ -290,10 +331,17 @@ impl TwoReads {
         let queued: Vec<(u64, u64)> = kernel
             .iter()
             .filter_map(|step| step.strip_prefix("Q ")?.split_once('+'))
-            .map(|(sector, sectors)| (sector.parse().expect("a sector"), sectors.parse().expect("sectors")))
+            .map(|(sector, sectors)| {
+                (sector.parse().expect("a sector"), sectors.parse().expect("sectors"))
+            })
             .collect();
-        let bios: Vec<u64> = queued[..queued.len() / 2].iter().map(|&(_, sectors)| sectors).collect();
-        assert_eq!(bios.iter().sum::<u64>(), 64 << 11, "the first half of the bios is the first call");
+        let bios: Vec<u64> =
+            queued[..queued.len() / 2].iter().map(|&(_, sectors)| sectors).collect();
+        assert_eq!(
+            bios.iter().sum::<u64>(),
+            64 << 11,
+            "the first half of the bios is the first call"
+        );
         let (sector, sectors) = queued[bios.len()];
         let second = format!("Q {sector}+{sectors}");
         Self {
@@ -309,7 +357,16 @@ impl TwoReads {
 
     fn simulate(&self, scheduler: &str, depth: u32) -> [Vec<String>; 2] {
         let depth = format!("queue_depth={depth}");
-        let args = ["--device", LOOP_DEVICE, "--scheduler", scheduler, "--set", "max_sectors_kb=512", "--set", &depth];
+        let args = [
+            "--device",
+            LOOP_DEVICE,
+            "--scheduler",
+            scheduler,
+            "--set",
+            "max_sectors_kb=512",
+            "--set",
+            &depth,
+        ];
         let more = ["--kernel", "6.18", "--set", "direct_path=iomap", "--buffers", &self.buffers];
         halves(run_trace(&self.job, &[&args[..], &more].concat()), &self.second)
     }
@@ -339,11 +396,15 @@ fn two_reads_of_64_mib_without_a_scheduler_as_linux_6_18() {
     assert_same("first call", &reads.kernel[0], &reads.simulate("none", 256)[0]);
     // Once tags are exhausted, the last requests are in the order in which tags become free.
     let ours = &reads.simulate("none", 128)[1];
-    let waits = reads.kernel[1].iter().position(|step| step.starts_with('I')).expect("a request that waited");
+    let waits = reads.kernel[1]
+        .iter()
+        .position(|step| step.starts_with('I'))
+        .expect("a request that waited");
     assert!(waits + 8 > reads.kernel[1].len(), "only the last requests wait");
     assert_same("second call, before", &reads.kernel[1][..=waits], &ours[..=waits]);
     let rest = |steps: &[String]| {
-        let mut rest: Vec<String> = steps[waits..].iter().filter(|step| !step.starts_with('I')).cloned().collect();
+        let mut rest: Vec<String> =
+            steps[waits..].iter().filter(|step| !step.starts_with('I')).cloned().collect();
         rest.sort();
         rest
     };
@@ -360,10 +421,12 @@ fn a_buffered_read_of_64_mib_as_linux_6_18() {
     let bios = |steps: &[String]| steps.iter().filter(|step| step.starts_with('Q')).count();
     let shifted: Vec<String> = steps_from(&kernel, FIRST);
     let job = "[dd]\nrw=read\nbs=128k\nsize=128m\nfilename=file\nfadvise_hint=0\nioengine=psync\n";
-    let device = ["--device", LOOP_DEVICE, "--scheduler", "mq-deadline", "--set", "max_sectors_kb=512"];
+    let device =
+        ["--device", LOOP_DEVICE, "--scheduler", "mq-deadline", "--set", "max_sectors_kb=512"];
     let ours = run_trace(
         job,
-        &[&device[..], &["--kernel", "6.18", "--memory", "1GiB", "--set", "read_ahead_kb=2560"]].concat(),
+        &[&device[..], &["--kernel", "6.18", "--memory", "1GiB", "--set", "read_ahead_kb=2560"]]
+            .concat(),
     );
     assert_eq!((bios(&kernel), kernel.len()), (30, 552));
     assert!(ours.len() > shifted.len());
@@ -382,7 +445,8 @@ fn steps_from(steps: &[String], first: u64) -> Vec<String> {
 
 /// Returns the decisions in the first four calls of a Linux 6.1 trace, a read of 1028 KiB each.
 fn linux_6_1(name: &str) -> Vec<String> {
-    let mut trace = elevon_trace::open(&kernel_truth("blktrace-6.1").join(name)).expect("the trace");
+    let mut trace =
+        elevon_trace::open(&kernel_truth("blktrace-6.1").join(name)).expect("the trace");
     let steps = steps::of_events(&trace.read_all().expect("the records"));
     let mut calls = 0;
     let is_of_first = |step: &String| {
@@ -397,16 +461,23 @@ fn run_6_1(scheduler: &str) -> Vec<String> {
     // null_blk had a limit of 255 sectors per request. A limit in whole KiB cannot express this,
     // but the segment size can.
     let limits = ["--set", "max_segment_size=130560", "--set", "max_segments=1"];
-    let device = ["--kernel", "6.1", "--device", "null:size=1GiB,latency=2ms", "--set", "queue_depth=64"];
-    run_trace(job, &[&device[..], &limits, &["--buffers", "contiguous", "--scheduler", scheduler]].concat())
+    let device =
+        ["--kernel", "6.1", "--device", "null:size=1GiB,latency=2ms", "--set", "queue_depth=64"];
+    run_trace(
+        job,
+        &[&device[..], &limits, &["--buffers", "contiguous", "--scheduler", scheduler]].concat(),
+    )
 }
 
 #[test]
 fn a_split_bio_is_issued_backwards_by_linux_6_1() {
     let ours = run_6_1("none");
-    let issued: Vec<&str> = ours.iter().filter_map(|step| step.strip_prefix("D ")).take(9).collect();
-    let backwards =
-        ["2040+16", "1785+255", "1530+255", "1275+255", "1020+255", "765+255", "510+255", "255+255", "0+255"];
+    let issued: Vec<&str> =
+        ours.iter().filter_map(|step| step.strip_prefix("D ")).take(9).collect();
+    let backwards = [
+        "2040+16", "1785+255", "1530+255", "1275+255", "1020+255", "765+255", "510+255", "255+255",
+        "0+255",
+    ];
     assert_eq!(issued, backwards);
     assert_same("dd-none of 6.1", &linux_6_1("dd-none"), &ours);
 }
@@ -419,6 +490,10 @@ fn mq_deadline_of_linux_6_1_sorts_them() {
 #[test]
 fn bfq_of_linux_6_1_dispatches_in_the_same_order() {
     let kernel = linux_6_1("dd-bfq");
-    assert_eq!(kernel.iter().filter(|step| step.starts_with('D')).count(), 36, "requests of four reads");
+    assert_eq!(
+        kernel.iter().filter(|step| step.starts_with('D')).count(),
+        36,
+        "requests of four reads"
+    );
     assert_same("dd-bfq of 6.1", &kernel, &run_6_1("bfq"));
 }

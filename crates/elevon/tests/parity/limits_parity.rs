@@ -20,7 +20,8 @@ struct Record(Value);
 impl Record {
     fn all() -> Vec<Self> {
         let text = fs::read_to_string(kernel_truth("throttle.jsonl")).expect("the records");
-        let records: Vec<Self> = text.lines().map(|line| Self(serde_json::from_str(line).expect("a record"))).collect();
+        let records: Vec<Self> =
+            text.lines().map(|line| Self(serde_json::from_str(line).expect("a record"))).collect();
         assert_eq!(records.len(), 6);
         records
     }
@@ -66,7 +67,11 @@ fn run(record: &Record, setting: &str) -> (Vec<f64>, Value) {
     let report = bench.json("job.fio", &["--device", DEVICE, "--tenants", "t.toml"]);
     let log = fs::read_to_string(bench.path("t_lat.1.log")).expect("a log of latencies");
     let times = log.lines().map(|line| {
-        let ms: f64 = line.split(',').next().and_then(|field| field.trim().parse().ok()).expect("a time in ms");
+        let ms: f64 = line
+            .split(',')
+            .next()
+            .and_then(|field| field.trim().parse().ok())
+            .expect("a time in ms");
         // Times are rounded down to whole milliseconds, so the middle is the best estimate.
         ms * 1000.0 + 500.0
     });

@@ -38,7 +38,8 @@ fn measure(line: &str) -> [u64; 3] {
     let report = bench.json(bench.file("job.fio", job_file(line)), DEVICE);
     let number = |value: &serde_json::Value| value.as_u64().expect("a number");
     let end = &report["elevon"]["diskstats"]["end"];
-    let faults = report["jobs"].as_array().expect("jobs").iter().map(|job| number(&job["majf"])).sum();
+    let faults =
+        report["jobs"].as_array().expect("jobs").iter().map(|job| number(&job["majf"])).sum();
     [number(&end[0]), number(&end[2]), faults]
 }
 

@@ -112,7 +112,8 @@ socket_group = 'GID'
 
 fn names(bench: &Bench, socket: &str) -> Option<Vec<String>> {
     let uri = format!("nbd+unix:///?socket={}", bench.path(socket).display());
-    let output = elevon_testkit::tool("nbdinfo")?.args(["--list", "--json", &uri]).output().expect("it ran");
+    let output =
+        elevon_testkit::tool("nbdinfo")?.args(["--list", "--json", &uri]).output().expect("it ran");
     let told: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let names = told["exports"].as_array().expect("a list").iter();
     Some(names.map(|export| export["export-name"].as_str().expect("a name").to_owned()).collect())
@@ -123,18 +124,28 @@ fn processes_and_addresses_open_what_is_theirs() {
     let bench = Bench::new();
     let own = std::fs::metadata("/proc/self").expect("a process");
     bench.file("disk.img", vec![0; DISK]);
-    bench.file("c.toml", OWNERS.replace("UID", &own.uid().to_string()).replace("GID", &own.gid().to_string()));
+    bench.file(
+        "c.toml",
+        OWNERS.replace("UID", &own.uid().to_string()).replace("GID", &own.gid().to_string()),
+    );
     let served = Served::run(bench, &["c.toml"]);
     for (socket, expected) in [("s", 0o640), ("t", 0o640), ("u", 0o640), ("g", 0o600)] {
         let metadata = std::fs::metadata(served.bench.path(socket)).expect("a socket");
-        assert_eq!((metadata.permissions().mode() & 0o777, metadata.gid()), (expected, own.gid()), "{socket}");
+        assert_eq!(
+            (metadata.permissions().mode() & 0o777, metadata.gid()),
+            (expected, own.gid()),
+            "{socket}"
+        );
     }
-    for (socket, expected) in [("s", &["mine"]), ("t", &["apart"]), ("u", &["apart"]), ("g", &["group"])] {
+    for (socket, expected) in
+        [("s", &["mine"]), ("t", &["apart"]), ("u", &["apart"]), ("g", &["group"])]
+    {
         if let Some(names) = names(&served.bench, socket) {
             assert_eq!(names, expected, "{socket}");
         }
     }
-    let opens = |socket: &str, export: &str| Client::open(&served.bench.path(socket), export).is_ok();
+    let opens =
+        |socket: &str, export: &str| Client::open(&served.bench.path(socket), export).is_ok();
     assert!(opens("s", "mine") && opens("t", "apart") && opens("u", ""));
     assert!(!opens("s", "others") && !opens("s", "apart") && !opens("t", "mine"));
     served.end();
@@ -149,13 +160,18 @@ fn connections_are_told_and_can_be_ended() {
     let all = all["connections"].as_array().expect("a list").clone();
     assert_eq!(all.len(), 2);
     for of in &all {
-        assert_eq!((of["pid"].as_u64(), of["export"].as_str()), (Some(std::process::id().into()), Some("a")));
+        assert_eq!(
+            (of["pid"].as_u64(), of["export"].as_str()),
+            (Some(std::process::id().into()), Some("a"))
+        );
     }
     let (_, text, _) = ctl(&served.bench, &["connections"]);
     assert!(text.contains(&format!("pid {} of uid ", std::process::id())), "{text}");
     let metrics = crate::common::http::get(&served.bench.path("m"), "/metrics", "").body;
     assert!(
-        metrics.contains("elevon_connection_info{connection=\"0\",export=\"a\",tenant=\"a\",peer=\"pid "),
+        metrics.contains(
+            "elevon_connection_info{connection=\"0\",export=\"a\",tenant=\"a\",peer=\"pid "
+        ),
         "{metrics}"
     );
     let (status, _, stderr) = ctl(&served.bench, &["disconnect", "127.0.0.1"]);
@@ -209,22 +225,38 @@ fn images_and_configurations_are_served_with_a_warning_unless_raw_is_asked_for()
         let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
         (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
     };
-    let other = "[pool.p]\ndevices = ['e', 'd']\n[device.e]\ndevice = './plain.img'\nformat = 'raw'\n";
+    let other =
+        "[pool.p]\ndevices = ['e', 'd']\n[device.e]\ndevice = './plain.img'\nformat = 'raw'\n";
     let warned = [
-        ("[device.d]\ndevice = './disk.img'\n".to_owned(), "./disk.img: is an image of qcow2, and its own bytes"),
+        (
+            "[device.d]\ndevice = './disk.img'\n".to_owned(),
+            "./disk.img: is an image of qcow2, and its own bytes",
+        ),
         (format!("{other}[device.d]\ndevice = './disk.img'\n"), "./disk.img: is an image of qcow2"),
-        ("[device.d]\ndevice = './shop.conf'\n".to_owned(), "./shop.conf: is a configuration of a server"),
+        (
+            "[device.d]\ndevice = './shop.conf'\n".to_owned(),
+            "./shop.conf: is a configuration of a server",
+        ),
     ];
     for (config, words) in warned {
         let (code, stderr) = check(&config);
         assert_eq!(code, Some(0), "{config}: {stderr}");
-        assert!(stderr.lines().filter(|line| line.contains(words)).count() == 1, "{config}: {stderr}");
+        assert!(
+            stderr.lines().filter(|line| line.contains(words)).count() == 1,
+            "{config}: {stderr}"
+        );
     }
-    assert_eq!(check("[device.d]\ndevice = './disk.img'\nformat = 'raw'\n"), (Some(0), String::new()));
+    assert_eq!(
+        check("[device.d]\ndevice = './disk.img'\nformat = 'raw'\n"),
+        (Some(0), String::new())
+    );
     let (code, stderr) = check("[device.d]\ndevice = './c.toml'\nformat = 'raw'\n");
     assert!(code == Some(2) && stderr.contains("./c.toml: is this configuration"), "{stderr}");
     let (code, stderr) = check("[device.d]\ndevice = './d'\nformat = 'qcow2'\n");
-    assert!(code == Some(2) && stderr.contains("c.toml:4:10: device.d.format: qcow2: expected \"raw\""), "{stderr}");
+    assert!(
+        code == Some(2) && stderr.contains("c.toml:4:10: device.d.format: qcow2: expected \"raw\""),
+        "{stderr}"
+    );
 
     let served = Served::run(bench, &["disk.img", "--listen", "unix:s", "--format", "raw"]);
     let mut client = Client::open(&served.bench.path("s"), "").expect("it listens");
@@ -250,11 +282,15 @@ fn an_image_that_qemu_has_is_not_served_and_one_that_is_served_is_not_qemus() {
         assert!(child.try_wait().expect("a process").is_none(), "it has ended without the lock");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let refused = bench.elevon(&["serve", "disk.img", "--listen", "unix:s"]).output().expect("it ran");
+    let refused =
+        bench.elevon(&["serve", "disk.img", "--listen", "unix:s"]).output().expect("it ran");
     child.kill().expect("it runs");
     child.wait().expect("it ended");
     assert_eq!(refused.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&refused.stderr).contains("has it and does not share it"), "{refused:?}");
+    assert!(
+        String::from_utf8_lossy(&refused.stderr).contains("has it and does not share it"),
+        "{refused:?}"
+    );
     let served = Served::run(bench, &["disk.img", "--listen", "unix:s"]);
     let mut qemu = elevon_testkit::tool("qemu-system-x86_64").expect("it is there");
     // It would run for ever if it had the disk.
@@ -272,7 +308,10 @@ fn tenants_without_a_tenant_that_pays_are_refused() {
     let output = bench.elevon(&args).output().expect("it ran");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("which tenant pays for what is served? Add --tenant with one of a, b"), "{stderr}");
+    assert!(
+        stderr.contains("which tenant pays for what is served? Add --tenant with one of a, b"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -297,7 +336,11 @@ fn faults_are_switched_and_counted_while_the_server_runs() {
     assert_eq!(status, Some(2));
     assert!(stderr.contains("eror: no such kind"), "{stderr}");
     let (status, _, stderr) = ctl(&served.bench, &["fault", "slo", "off"]);
-    assert_eq!((status, stderr.contains("slo: no such device (did you mean `slow`?)")), (Some(2), true), "{stderr}");
+    assert_eq!(
+        (status, stderr.contains("slo: no such device (did you mean `slow`?)")),
+        (Some(2), true),
+        "{stderr}"
+    );
     served.end();
 }
 
@@ -305,7 +348,9 @@ fn faults_are_switched_and_counted_while_the_server_runs() {
 #[test]
 fn faults_of_a_file_fail_and_delay_commands_and_change_no_data() {
     let keys = "device = './disk.img'\nfault = 'readonly'\nio_timeout = '200ms'\n";
-    let served = Served::config(&format!("listen = 'unix:s'\ncontrol = 'ctl'\n[device.d]\n{keys}[export.a]\n"));
+    let served = Served::config(&format!(
+        "listen = 'unix:s'\ncontrol = 'ctl'\n[device.d]\n{keys}[export.a]\n"
+    ));
     let mut client = Client::open(&served.bench.path("s"), "a").expect("it listens");
     let fault = |rules: &[&str]| ctl(&served.bench, &[&["fault", "d"], rules].concat());
     assert_eq!(client.write(0, 0, &[7; 4096]).expect("an answer"), 5);
@@ -327,19 +372,27 @@ fn faults_of_a_file_fail_and_delay_commands_and_change_no_data() {
         client.send(0, WRITE, at * 4096, 4096, &[9; 4096]).expect("sent");
     }
     let answers: Vec<u32> = (0..64).map(|_| client.answer().expect("an answer").1).collect();
-    assert!(answers.contains(&5) && answers.iter().all(|errno| [0, 5].contains(errno)), "{answers:?}");
+    assert!(
+        answers.contains(&5) && answers.iter().all(|errno| [0, 5].contains(errno)),
+        "{answers:?}"
+    );
     assert_eq!(fault(&["off"]).0, Some(0));
     assert_eq!(client.write(0, 0, &[8; 4096]).expect("an answer"), 0);
     assert_eq!(client.read(0, 4096).expect("an answer"), Ok(vec![8; 4096]));
 
-    for (rule, words) in [("bit_rot", "bit_rot: needs a simulated device"), ("error:sectors=0-99999", "sectors of the")]
-    {
+    for (rule, words) in [
+        ("bit_rot", "bit_rot: needs a simulated device"),
+        ("error:sectors=0-99999", "sectors of the"),
+    ] {
         let (status, _, stderr) = fault(&[rule]);
         assert!(status == Some(2) && stderr.contains(words), "{stderr}");
     }
     let counts = json(&served.bench, &["stats"])["devices"][0]["faults"].clone();
     let count = |name: &str| counts[name].as_u64().unwrap_or_default();
-    assert!(count("readonly") == 1 && count("late") == 2 && count("error") == 1 && count("reset") > 0, "{counts}");
+    assert!(
+        count("readonly") == 1 && count("late") == 2 && count("error") == 1 && count("reset") > 0,
+        "{counts}"
+    );
     assert_eq!(fault(&["flush_error"]).0, Some(0));
     assert_eq!(client.flush().expect("an answer"), 5);
     assert_eq!(fault(&["off"]).0, Some(0));

@@ -49,9 +49,14 @@ impl Drop for Server {
 /// server then has.
 fn with_descriptor(bench: &Bench, descriptor: OwnedFd, names: &str, args: &[&str]) -> Command {
     let mut command = Command::new("sh");
-    let script = format!("LISTEN_PID=$$ LISTEN_FDS=1 {names} exec \"$0\" serve \"$@\" 3<&0 0</dev/null");
+    let script =
+        format!("LISTEN_PID=$$ LISTEN_FDS=1 {names} exec \"$0\" serve \"$@\" 3<&0 0</dev/null");
     command.args(["-c", &script, env!("CARGO_BIN_EXE_elevon")]).args(args);
-    command.current_dir(bench.path("")).stdin(Stdio::from(descriptor)).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+        .current_dir(bench.path(""))
+        .stdin(Stdio::from(descriptor))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
     command
 }
 
@@ -65,10 +70,19 @@ fn libnbd_starts_the_server_of_a_file() {
     }
     let (mut nbdinfo, mut nbdcopy) = (Command::new("nbdinfo"), Command::new("nbdcopy"));
     let server = ["[", env!("CARGO_BIN_EXE_elevon"), "serve", "disk.img", "]"];
-    let output = nbdinfo.current_dir(bench.path("")).args(["--size", "--"]).args(server).output().expect("it ran");
+    let output = nbdinfo
+        .current_dir(bench.path(""))
+        .args(["--size", "--"])
+        .args(server)
+        .output()
+        .expect("it ran");
     assert_eq!(ok(&output), format!("{DISK}\n"), "nothing else is printed");
-    let output =
-        nbdcopy.current_dir(bench.path("")).args(["--flush", "--", "pattern"]).args(server).output().expect("it ran");
+    let output = nbdcopy
+        .current_dir(bench.path(""))
+        .args(["--flush", "--", "pattern"])
+        .args(server)
+        .output()
+        .expect("it ran");
     ok(&output);
     assert!(std::fs::read(bench.path("disk.img")).expect("the disk") == vec![0x5a; DISK]);
 }
@@ -78,8 +92,17 @@ fn systemd_passes_sockets_with_their_names() {
     let Some(mut command) = elevon_testkit::tool("systemd-socket-activate") else { return };
     let bench = bench();
     let path = |name: &str| bench.path(name).display().to_string();
-    command.current_dir(bench.path("")).args(["-l", &path("s"), "-l", &path("m"), "--fdname=disks:metrics"]);
-    let child = command.args([env!("CARGO_BIN_EXE_elevon"), "serve", "c.toml"]).stderr(Stdio::null()).spawn();
+    command.current_dir(bench.path("")).args([
+        "-l",
+        &path("s"),
+        "-l",
+        &path("m"),
+        "--fdname=disks:metrics",
+    ]);
+    let child = command
+        .args([env!("CARGO_BIN_EXE_elevon"), "serve", "c.toml"])
+        .stderr(Stdio::null())
+        .spawn();
     let server = Server(child.expect("it started"));
     let began = Instant::now();
     let mut client = loop {
@@ -101,7 +124,8 @@ fn systemd_passes_sockets_with_their_names() {
 fn a_passed_socket_is_served_beside_an_address() {
     let bench = bench();
     let listener = UnixListener::bind(bench.path("passed")).expect("a socket");
-    let mut command = with_descriptor(&bench, listener.into(), "", &["disk.img", "--listen", "unix:s"]);
+    let mut command =
+        with_descriptor(&bench, listener.into(), "", &["disk.img", "--listen", "unix:s"]);
     let server = Server(command.spawn().expect("a shell"));
     let mut passed = Client::open(&bench.path("passed"), "").expect("it is listened at already");
     assert_eq!(passed.write(0, 0, &[7; 512]).expect("an answer"), 0);
@@ -115,7 +139,8 @@ fn a_passed_socket_is_served_beside_an_address() {
 fn a_socket_that_is_missing_or_none_is_said_in_a_line() {
     let bench = bench();
     let file = || OwnedFd::from(File::open(bench.path("disk.img")).expect("a file"));
-    let socket = |name: &str| OwnedFd::from(UnixListener::bind(bench.path(name)).expect("a socket"));
+    let socket =
+        |name: &str| OwnedFd::from(UnixListener::bind(bench.path(name)).expect("a socket"));
     for (mut command, status, expected) in [
         (
             with_descriptor(&bench, file(), "", &["disk.img"]),
@@ -128,8 +153,16 @@ fn a_socket_that_is_missing_or_none_is_said_in_a_line() {
             "LISTEN_FDS: invalid LISTEN_FDNAMES",
         ),
         // Only disks would have no way in.
-        (with_descriptor(&bench, socket("2"), "LISTEN_FDNAMES=metrics", &["disk.img"]), 2, "disk.img: --listen is not"),
-        (with_descriptor(&bench, socket("3"), "LISTEN_FDNAMES=control", &["c.toml"]), 2, "c.toml: listen: nothing to"),
+        (
+            with_descriptor(&bench, socket("2"), "LISTEN_FDNAMES=metrics", &["disk.img"]),
+            2,
+            "disk.img: --listen is not",
+        ),
+        (
+            with_descriptor(&bench, socket("3"), "LISTEN_FDNAMES=control", &["c.toml"]),
+            2,
+            "c.toml: listen: nothing to",
+        ),
     ] {
         let output = command.output().expect("a shell");
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -137,11 +170,15 @@ fn a_socket_that_is_missing_or_none_is_said_in_a_line() {
         assert!(stderr.lines().count() == 1 && stderr.contains(expected), "{stderr}");
     }
     // Sockets for another process are not this one's.
-    let output = bench.elevon(&["serve", "c.toml"]).env("LISTEN_PID", "1").env("LISTEN_FDS", "1").output();
+    let output =
+        bench.elevon(&["serve", "c.toml"]).env("LISTEN_PID", "1").env("LISTEN_FDS", "1").output();
     assert_eq!(output.expect("it ran").status.code(), Some(2));
     let check = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
     let stderr = String::from_utf8_lossy(&check.stderr);
-    assert!(check.status.success() && stderr.contains("c.toml: no key listen: only sockets that the"), "{stderr}");
+    assert!(
+        check.status.success() && stderr.contains("c.toml: no key listen: only sockets that the"),
+        "{stderr}"
+    );
 }
 
 /// Reads messages to the service manager up to one that has a line.
@@ -169,7 +206,11 @@ fn the_service_manager_is_told_what_goes_on() {
     let manager = UnixDatagram::bind(bench.path("notify")).expect("a socket");
     manager.set_read_timeout(Some(Duration::from_secs(60))).expect("a time");
     let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
-    command.args(["serve", "c.toml"]).current_dir(bench.path("")).stdout(Stdio::piped()).stderr(Stdio::null());
+    command
+        .args(["serve", "c.toml"])
+        .current_dir(bench.path(""))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     command.env("NOTIFY_SOCKET", bench.path("notify")).env("WATCHDOG_USEC", "40000");
     let server = Server(command.spawn().expect("it started"));
     assert_eq!(until(&manager, "READY=1").len(), 1, "nothing comes before it");
@@ -178,7 +219,8 @@ fn the_service_manager_is_told_what_goes_on() {
     until(&manager, "WATCHDOG=1");
     server.signal("HUP");
     let reloading = until(&manager, "RELOADING=1").pop().expect("a message");
-    let time = reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).expect("its time");
+    let time =
+        reloading.lines().find_map(|line| line.strip_prefix("MONOTONIC_USEC=")).expect("its time");
     assert!(time.parse::<u64>().is_ok_and(|micros| micros > 0), "{reloading}");
     until(&manager, "READY=1");
     // A reload by command is one, too, even if nothing is changed.

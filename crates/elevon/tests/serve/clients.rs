@@ -11,7 +11,8 @@ use crate::common::served::{DISK, Served, ok};
 /// Returns bytes of which some blocks are zero.
 fn pattern() -> Vec<u8> {
     let of_block = |block: usize| {
-        (0..4096_usize).map(move |at| if block % 5 < 2 { 0 } else { (block * 7 + at * 31 + (at >> 8)) as u8 })
+        (0..4096_usize)
+            .map(move |at| if block % 5 < 2 { 0 } else { (block * 7 + at * 31 + (at >> 8)) as u8 })
     };
     (0..DISK / 4096).flat_map(of_block).collect()
 }
@@ -115,34 +116,61 @@ fn the_disk_is_handed_on_by_qemu_and_by_fuse() {
         return;
     }
     let mut daemon = Command::new("qemu-storage-daemon");
-    let node = format!("driver=nbd,node-name=n,server.type=unix,server.path={},export=disk.img", path("s"));
+    let node = format!(
+        "driver=nbd,node-name=n,server.type=unix,server.path={},export=disk.img",
+        path("s")
+    );
     let listen = format!("addr.type=unix,addr.path={}", path("q"));
-    daemon.args(["--blockdev", &node, "--nbd-server", &listen, "--export", "nbd,id=e,node-name=n,name=x,writable=on"]);
+    daemon.args([
+        "--blockdev",
+        &node,
+        "--nbd-server",
+        &listen,
+        "--export",
+        "nbd,id=e,node-name=n,name=x,writable=on",
+    ]);
     let mut daemon = daemon.spawn().expect("it started");
     crate::common::nbdkit::until("it listens", || served.bench.path("q").exists());
     let through = format!("nbd+unix:///x?socket={}", path("q"));
-    let commands = ["write -P 7 1001 70000", "read -P 7 1001 70000", "write -z 5000 3000", "discard 1M 2M", "flush"];
+    let commands = [
+        "write -P 7 1001 70000",
+        "read -P 7 1001 70000",
+        "write -z 5000 3000",
+        "discard 1M 2M",
+        "flush",
+    ];
     ok(&served.qemu_io(&through, &commands).expect("installed"));
     daemon.kill().and_then(|()| daemon.wait()).expect("it ended");
-    ok(&served.qemu_io(&served.uri, &["read -P 0 5000 3000", "read -P 7 8000 63001"]).expect("installed"));
+    ok(&served
+        .qemu_io(&served.uri, &["read -P 0 5000 3000", "read -P 7 8000 63001"])
+        .expect("installed"));
     // The helper of FUSE mounts for who is not root, and unmounts.
-    if std::path::Path::new("/dev/fuse").exists() && elevon_testkit::tools(&["nbdfuse", "fusermount3"]) {
+    if std::path::Path::new("/dev/fuse").exists()
+        && elevon_testkit::tools(&["nbdfuse", "fusermount3"])
+    {
         fs::create_dir(served.bench.path("mount")).expect("a folder");
-        let mut fuse =
-            Command::new("nbdfuse").args([&path("mount"), "--unix", &path("s")]).spawn().expect("it started");
+        let mut fuse = Command::new("nbdfuse")
+            .args([&path("mount"), "--unix", &path("s")])
+            .spawn()
+            .expect("it started");
         let file = served.bench.path("mount/nbd");
         crate::common::nbdkit::until("it is mounted", || file.exists());
         let mut disk = fs::OpenOptions::new().read(true).write(true).open(&file).expect("a file");
         let bytes: Vec<u8> = (0..10_101_u32).map(|at| (at % 251) as u8).collect();
         disk.seek(SeekFrom::Start(2331)).and_then(|_| disk.write_all(&bytes)).expect("any range");
         let mut back = vec![0; bytes.len()];
-        disk.seek(SeekFrom::Start(2331)).and_then(|_| disk.read_exact(&mut back)).expect("any range");
+        disk.seek(SeekFrom::Start(2331))
+            .and_then(|_| disk.read_exact(&mut back))
+            .expect("any range");
         assert!(back == bytes);
         disk.sync_all().expect("it flushes");
         drop(disk);
         ok(&served.client("fusermount3", &["-u", "mount"]).expect("installed"));
         fuse.wait().expect("it ended");
-        assert!(fs::read(served.bench.path("disk.img")).expect("the disk")[2331..][..bytes.len()] == bytes);
+        assert!(
+            fs::read(served.bench.path("disk.img")).expect("the disk")[2331..][..bytes.len()]
+                == bytes
+        );
     }
     served.end();
 }
@@ -320,20 +348,45 @@ fn qemu_converts_images_to_and_from_a_disk() {
 fn convert_by_qemu(served: Served) {
     served.bench.file("pattern", pattern());
     let img = |args: &[&str]| served.client("qemu-img", args);
-    let Some(output) = img(&["convert", "-f", "raw", "-O", "qcow2", "pattern", "p.qcow2"]) else { return };
+    let Some(output) = img(&["convert", "-f", "raw", "-O", "qcow2", "pattern", "p.qcow2"]) else {
+        return;
+    };
     ok(&output);
-    ok(&img(&["convert", "-n", "-W", "-m", "8", "-f", "qcow2", "-O", "raw", "p.qcow2", &served.uri])
-        .expect("installed"));
-    let compared = ok(&img(&["compare", "-f", "raw", "-F", "qcow2", &served.uri, "p.qcow2"]).expect("installed"));
+    ok(&img(&[
+        "convert",
+        "-n",
+        "-W",
+        "-m",
+        "8",
+        "-f",
+        "qcow2",
+        "-O",
+        "raw",
+        "p.qcow2",
+        &served.uri,
+    ])
+    .expect("installed"));
+    let compared =
+        ok(&img(&["compare", "-f", "raw", "-F", "qcow2", &served.uri, "p.qcow2"])
+            .expect("installed"));
     assert!(compared.contains("Images are identical."), "{compared}");
-    ok(&img(&["convert", "-f", "raw", "-O", "qcow2", &served.uri, "back.qcow2"]).expect("installed"));
-    let compared = ok(&img(&["compare", "-f", "raw", "-F", "qcow2", "pattern", "back.qcow2"]).expect("installed"));
+    ok(&img(&["convert", "-f", "raw", "-O", "qcow2", &served.uri, "back.qcow2"])
+        .expect("installed"));
+    let compared =
+        ok(&img(&["compare", "-f", "raw", "-F", "qcow2", "pattern", "back.qcow2"])
+            .expect("installed"));
     assert!(compared.contains("Images are identical."), "{compared}");
     let map = ok(&img(&["map", "--output", "json", "-f", "raw", &served.uri]).expect("installed"));
     let map: serde_json::Value = serde_json::from_str(&map).expect("JSON");
-    let bytes: u64 = map.as_array().expect("extents").iter().filter_map(|extent| extent["length"].as_u64()).sum();
+    let bytes: u64 = map
+        .as_array()
+        .expect("extents")
+        .iter()
+        .filter_map(|extent| extent["length"].as_u64())
+        .sum();
     assert_eq!(bytes, DISK as u64);
-    let compared = img(&["compare", "-f", "raw", "-F", "raw", &served.uri, "pattern"]).expect("installed");
+    let compared =
+        img(&["compare", "-f", "raw", "-F", "raw", &served.uri, "pattern"]).expect("installed");
     ok(&compared);
     // Nothing is lost by the end of the server.
     let bench = served.ended();
@@ -351,7 +404,9 @@ fn copy_by_libnbd(served: Served) {
     let bytes = pattern();
     served.bench.file("pattern", &bytes);
     let many = ["--connections", "4", "--requests", "64", "--threads", "4"];
-    let copy = |from: &str, to: &str| served.client("nbdcopy", &[&many[..], &["--flush", from, to]].concat());
+    let copy = |from: &str, to: &str| {
+        served.client("nbdcopy", &[&many[..], &["--flush", from, to]].concat())
+    };
     let Some(output) = copy("pattern", &served.uri) else { return };
     ok(&output);
     assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == bytes);
@@ -362,7 +417,11 @@ fn copy_by_libnbd(served: Served) {
 
 #[test]
 fn fio_verifies_with_several_connections_and_flushes() {
-    for options in [&[][..], &["--cache", "1MiB"], &["--cache", "256KiB,write-through", "--set", "cache=sieve"]] {
+    for options in [
+        &[][..],
+        &["--cache", "1MiB"],
+        &["--cache", "256KiB,write-through", "--set", "cache=sieve"],
+    ] {
         let served = Served::start(options);
         verify_by_fio(&served);
         served.end();
@@ -371,9 +430,20 @@ fn fio_verifies_with_several_connections_and_flushes() {
 
 fn verify_by_fio(served: &Served) {
     let uri = format!("--uri={}", served.uri);
-    let common = ["--ioengine=nbd", &uri, "--bs=4k", "--size=1m", "--offset_increment=1m", "--numjobs=4"];
-    let job = ["--name=a", "--rw=randrw", "--rwmixread=30", "--iodepth=16", "--fsync=8", "--verify=crc32c"];
-    let Some(output) = served.client("fio", &[&job[..], &common, &["--do_verify=1"]].concat()) else { return };
+    let common =
+        ["--ioengine=nbd", &uri, "--bs=4k", "--size=1m", "--offset_increment=1m", "--numjobs=4"];
+    let job = [
+        "--name=a",
+        "--rw=randrw",
+        "--rwmixread=30",
+        "--iodepth=16",
+        "--fsync=8",
+        "--verify=crc32c",
+    ];
+    let Some(output) = served.client("fio", &[&job[..], &common, &["--do_verify=1"]].concat())
+    else {
+        return;
+    };
     ok(&output);
     // What one run wrote, another reads.
     let write = ["--name=b", "--rw=randwrite", "--iodepth=32", "--verify=crc32c", "--do_verify=0"];
@@ -393,12 +463,15 @@ fn nbdkit_hands_a_disk_on() {
     // The copy goes through nbdkit, then once more through a filter that compares what is written
     // with what is there.
     let run = |filters: &[&str], commands: &str| {
-        served.client("nbdkit", &[&["-U", "-"], filters, &["nbd", &uri, "--run", commands]].concat())
+        served
+            .client("nbdkit", &[&["-U", "-"], filters, &["nbd", &uri, "--run", commands]].concat())
     };
     if !elevon_testkit::tools(&["nbdkit", "nbdcopy"]) {
         return;
     }
-    let Some(output) = run(&[], "nbdcopy --flush pattern \"$uri\" && nbdcopy \"$uri\" back") else { return };
+    let Some(output) = run(&[], "nbdcopy --flush pattern \"$uri\" && nbdcopy \"$uri\" back") else {
+        return;
+    };
     ok(&output);
     assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == bytes);
     assert!(fs::read(served.bench.path("back")).expect("the copy") == bytes);
@@ -414,7 +487,8 @@ fn a_client_that_takes_no_answer_keeps_nobody_waiting() {
     let open = || Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
     let [mut greedy, mut refused, mut torn, mut good] = [(); 4].map(|()| open());
     // 64 MiB, of which the server may hold 16 and the socket much less.
-    let asked: Vec<u64> = (0..64).map(|_| greedy.send(0, READ, 0, 1 << 20, &[]).expect("sent")).collect();
+    let asked: Vec<u64> =
+        (0..64).map(|_| greedy.send(0, READ, 0, 1 << 20, &[]).expect("sent")).collect();
     for _ in 0..2_000 {
         refused.send(0, READ, 1, 512, &[]).expect("sent");
     }
@@ -433,7 +507,11 @@ fn a_client_that_takes_no_answer_keeps_nobody_waiting() {
     }
     answered.sort_unstable();
     assert_eq!(answered, asked);
-    assert_eq!(good.read(2 << 20, 4096).expect("an answer"), Ok(vec![0; 4096]), "half a request is none");
+    assert_eq!(
+        good.read(2 << 20, 4096).expect("an answer"),
+        Ok(vec![0; 4096]),
+        "half a request is none"
+    );
     drop(refused);
     served.end();
 }
@@ -444,8 +522,11 @@ fn a_client_that_takes_no_answer_keeps_nobody_waiting() {
 fn memory_for_requests_has_a_bound_over_all_clients() {
     const LONGEST: u32 = 32 << 20;
     let bench = crate::common::Bench::new();
-    fs::File::create(bench.path("disk.img")).and_then(|file| file.set_len(LONGEST.into())).expect("a sparse file");
-    let served = Served::run(bench, &["disk.img", "--listen", "unix:s", "--request-memory", "128MiB"]);
+    fs::File::create(bench.path("disk.img"))
+        .and_then(|file| file.set_len(LONGEST.into()))
+        .expect("a sparse file");
+    let served =
+        Served::run(bench, &["disk.img", "--listen", "unix:s", "--request-memory", "128MiB"]);
     let open = || Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
     let mut clients: Vec<Client> = (0..20).map(|_| open()).collect();
     for client in &mut clients {
@@ -463,11 +544,16 @@ fn memory_for_requests_has_a_bound_over_all_clients() {
             });
         }
     });
-    let status = fs::read_to_string(format!("/proc/{}/status", served.child.id())).expect("it runs");
+    let status =
+        fs::read_to_string(format!("/proc/{}/status", served.child.id())).expect("it runs");
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("its peak");
-    let kib: u64 = peak.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number");
+    let kib: u64 =
+        peak.split_whitespace().next().and_then(|kib| kib.parse().ok()).expect("a number");
     // What each may have, and the program itself.
-    assert!(kib < (128 + 20 + 60) << 10, "{kib} KiB, where every request in memory at once takes 660 MiB");
+    assert!(
+        kib < (128 + 20 + 60) << 10,
+        "{kib} KiB, where every request in memory at once takes 660 MiB"
+    );
     served.end();
 }
 
@@ -479,15 +565,22 @@ fn the_client_of_linux_opens_the_disk() {
     bench.file("disk.img", vec![0; DISK]);
     let Some(mut client) = elevon_testkit::tool("nbd-client") else { return };
     let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
-    command.args(["serve", "disk.img", "--listen", "unix:s", "--log-level", "debug"]).stderr(Stdio::piped());
+    command
+        .args(["serve", "disk.img", "--listen", "unix:s", "--log-level", "debug"])
+        .stderr(Stdio::piped());
     let mut served = Served::of_command(bench, command);
     let socket = served.bench.path("s");
-    let args = [&["-N", "disk.img", "-unix"], &[socket.to_str().expect("UTF-8"), "/dev/nbd0"][..]].concat();
+    let args = [&["-N", "disk.img", "-unix"], &[socket.to_str().expect("UTF-8"), "/dev/nbd0"][..]]
+        .concat();
     let output = client.args(args).output().expect("it ran");
     let mut log = BufReader::new(served.child.stderr.take().expect("a pipe"));
     let mut line = String::new();
     log.read_line(&mut line).expect("UTF-8");
-    assert!(line.contains(": opened export disk.img, by "), "{line}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        line.contains(": opened export disk.img, by "),
+        "{line}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     // Where there is one, it is given back.
     let _ = Command::new("nbd-client").args(["-d", "/dev/nbd0"]).output();
     std::thread::spawn(move || std::io::copy(&mut log, &mut std::io::sink()));

@@ -52,7 +52,10 @@ fn a_server_tells_who_does_what_and_why() {
     }
     let exports = json(&served, &["exports"]);
     let of = |index: usize, key: &str| exports["exports"][index][key].clone();
-    assert_eq!((of(0, "name"), of(0, "tenant"), of(1, "tenant")), ("a".into(), "a".into(), "shop/b".into()));
+    assert_eq!(
+        (of(0, "name"), of(0, "tenant"), of(1, "tenant")),
+        ("a".into(), "a".into(), "shop/b".into())
+    );
     assert_eq!(
         (of(0, "clients").as_array().map(Vec::len), of(1, "clients").as_array().map(Vec::len)),
         (Some(1), Some(0))
@@ -61,7 +64,10 @@ fn a_server_tells_who_does_what_and_why() {
     let tenants = stats["devices"][0]["tenants"].as_array().expect("tenants").clone();
     let paths: Vec<&str> = tenants.iter().filter_map(|tenant| tenant["path"].as_str()).collect();
     assert_eq!(paths, ["/", "a", "shop", "shop/b"]);
-    assert_eq!((tenants[1]["ios"]["write"].as_u64(), tenants[1]["bytes"]["write"].as_u64()), (Some(10), Some(40960)));
+    assert_eq!(
+        (tenants[1]["ios"]["write"].as_u64(), tenants[1]["bytes"]["write"].as_u64()),
+        (Some(10), Some(40960))
+    );
     assert_eq!(tenants[1]["settings"]["io.weight"], "default 300");
     let (status, text, _) = ctl(&served, &["stats"]);
     assert!(status == Some(0) && text.starts_with("device fast: "), "{text}");
@@ -73,10 +79,14 @@ fn a_server_tells_who_does_what_and_why() {
     stop.store(true, Ordering::Relaxed);
     writing.join().expect("every write was answered");
     let causes = explained["devices"][0]["causes"].as_array().expect("causes").clone();
-    let limited = causes.iter().find(|cause| cause["words"] == "own limit iops=20").expect("it is named");
+    let limited =
+        causes.iter().find(|cause| cause["words"] == "own limit iops=20").expect("it is named");
     assert!(limited["share"].as_f64() > Some(50.0), "{explained}");
     let (_, text, _) = ctl(&served, &["explain", "shop/b", "--seconds", "0.01"]);
-    assert!(text.starts_with("shop/b on device fast, over ") && text.contains("nothing of it waited"), "{text}");
+    assert!(
+        text.starts_with("shop/b on device fast, over ") && text.contains("nothing of it waited"),
+        "{text}"
+    );
     served.end();
 }
 
@@ -92,7 +102,11 @@ fn what_cannot_be_done_is_said_in_a_line() {
         (&["set", "..", "weight = 5"], 2, "is no name of a tenant"),
         (&["explain", "none"], 2, "none: no such tenant"),
         (&["explain", "shop/bb"], 2, "shop/bb: no such tenant (did you mean `shop/b`?)"),
-        (&["explain", "a", "--seconds", "100"], 2, "--seconds 100: expected a time from 0.001 to 60"),
+        (
+            &["explain", "a", "--seconds", "100"],
+            2,
+            "--seconds 100: expected a time from 0.001 to 60",
+        ),
         (
             &["foo"],
             2,
@@ -110,7 +124,10 @@ fn what_cannot_be_done_is_said_in_a_line() {
     assert_eq!(elsewhere.status.code(), Some(1));
     let disks = served.bench.elevon(&["ctl", "s", "stats"]).output().expect("it ran");
     let stderr = String::from_utf8_lossy(&disks.stderr);
-    assert!(disks.status.code() == Some(1) && stderr.contains("s: no answer to a command; is it "), "{stderr}");
+    assert!(
+        disks.status.code() == Some(1) && stderr.contains("s: no answer to a command; is it "),
+        "{stderr}"
+    );
     served.end();
 }
 
@@ -133,7 +150,10 @@ fn connections_have_a_limit_in_all_and_for_an_export() {
     assert!(open("b").is_err(), "three in all");
     assert_eq!(a.write(0, 0, &[1; 512]).expect("an answer"), 0, "who has one open keeps it");
     // The limits are others after a reload, and what is open stays open.
-    served.bench.file("c.toml", config.replace("max_connections = 3", "max_connections = 4").replace("= 1\n", "= 2\n"));
+    served.bench.file(
+        "c.toml",
+        config.replace("max_connections = 3", "max_connections = 4").replace("= 1\n", "= 2\n"),
+    );
     assert_eq!(ctl(&served, &["reload"]).0, Some(0));
     let more = open("a").expect("the second of the export, the fourth in all");
     assert!(open("b").is_err(), "four in all");
@@ -152,7 +172,8 @@ fn connections_have_a_limit_in_all_and_for_an_export() {
 fn a_drained_export_answers_what_came_and_is_closed() {
     let served = Served::config(CONFIG);
     let mut a = client(&served, "a");
-    let sent: Vec<u64> = (0..50).map(|block| a.send(0, 1, block * 4096, 4096, &[3; 4096]).expect("sent")).collect();
+    let sent: Vec<u64> =
+        (0..50).map(|block| a.send(0, 1, block * 4096, 4096, &[3; 4096]).expect("sent")).collect();
     let mut b = client(&served, "b");
     // The first answer shows that the requests have come; the others may be in flight.
     let mut answered = vec![a.answer().expect("an answer")];
@@ -161,7 +182,8 @@ fn a_drained_export_answers_what_came_and_is_closed() {
         answered.push(answer);
     }
     assert!(
-        answered.len() <= sent.len() && answered.iter().all(|(cookie, errno)| sent.contains(cookie) && *errno == 0)
+        answered.len() <= sent.len()
+            && answered.iter().all(|(cookie, errno)| sent.contains(cookie) && *errno == 0)
     );
     let bytes = fs::read(served.bench.path("disk.img")).expect("the disk");
     let written = bytes[..50 * 4096].chunks(4096).filter(|block| block[0] == 3).count();
@@ -209,13 +231,22 @@ fn a_reload_changes_what_can_change_and_refuses_the_rest_by_name() {
     let new = CONFIG
         .replace("weight = 300", "limit = { wbps = '1GB' }")
         .replace("[export.a]\nsize = '2MiB'", "scheduler = 'bfq'\n[export.a]\nsize = '1MiB'")
-        .replace("tenant = 'shop/b'", "tenant = 'shop/c'\n[export.new]\nsize = '4096B'\nstart = '1MiB'");
+        .replace(
+            "tenant = 'shop/b'",
+            "tenant = 'shop/c'\n[export.new]\nsize = '4096B'\nstart = '1MiB'",
+        );
     served.bench.file("c.toml", &new);
     let (status, _, stderr) = ctl(&served, &["reload"]);
     assert_eq!(status, Some(1), "{stderr}");
     let lines: Vec<&str> = stderr.lines().collect();
-    assert!(lines.len() == 2 && lines[0].contains("c.toml: device.fast.scheduler: takes a restart"), "{stderr}");
-    assert!(lines[1].contains("c.toml:6: export.a: 1 connection has it open as it was; drain it first"), "{stderr}");
+    assert!(
+        lines.len() == 2 && lines[0].contains("c.toml: device.fast.scheduler: takes a restart"),
+        "{stderr}"
+    );
+    assert!(
+        lines[1].contains("c.toml:6: export.a: 1 connection has it open as it was; drain it first"),
+        "{stderr}"
+    );
     let exports = json(&served, &["exports"])["exports"].as_array().expect("a list").clone();
     let told: Vec<(&str, u64, &str)> = exports
         .iter()
@@ -230,7 +261,12 @@ fn a_reload_changes_what_can_change_and_refuses_the_rest_by_name() {
     assert_eq!(told, [("a", 2 << 20, "a"), ("b", 6 << 20, "shop/c"), ("new", 4096, "new")]);
     let stats = json(&served, &["stats"]);
     let tenant = |path: &str| {
-        stats["devices"][0]["tenants"].as_array().expect("tenants").iter().find(|t| t["path"] == path).cloned()
+        stats["devices"][0]["tenants"]
+            .as_array()
+            .expect("tenants")
+            .iter()
+            .find(|t| t["path"] == path)
+            .cloned()
     };
     let settings = tenant("a").expect("a")["settings"].clone();
     assert!(
@@ -242,10 +278,15 @@ fn a_reload_changes_what_can_change_and_refuses_the_rest_by_name() {
     // A configuration that is wrong changes nothing.
     served.bench.file("c.toml", new.replace("wbps", "wbsp"));
     let (status, _, stderr) = ctl(&served, &["reload"]);
-    assert!(status == Some(2) && stderr.contains("c.toml:") && stderr.contains("no such limit"), "{stderr}");
+    assert!(
+        status == Some(2) && stderr.contains("c.toml:") && stderr.contains("no such limit"),
+        "{stderr}"
+    );
     // SIGHUP does the same, and an export that is gone is drained.
     drop(a);
-    served.bench.file("c.toml", CONFIG.replace("[export.b]\nstart = '2MiB'\ntenant = 'shop/b'\n", ""));
+    served
+        .bench
+        .file("c.toml", CONFIG.replace("[export.b]\nstart = '2MiB'\ntenant = 'shop/b'\n", ""));
     let mut b = client(&served, "b");
     elevon_testkit::signal(&served.child, "HUP");
     assert!(b.answer().is_err(), "it is sent away");
@@ -266,13 +307,20 @@ fn an_export_of_a_device_opened_for_reading_stays_read_only() {
         // What is refused is refused as long as it is asked for.
         for _ in 0..2 {
             let (status, _, stderr) = ctl(&served, &["reload"]);
-            let words = "export.a: takes a restart to be written: its device was opened for reading only";
-            assert!(status == Some(1) && stderr.contains(words) && stderr.lines().count() == 1, "{stderr}");
+            let words =
+                "export.a: takes a restart to be written: its device was opened for reading only";
+            assert!(
+                status == Some(1) && stderr.contains(words) && stderr.lines().count() == 1,
+                "{stderr}"
+            );
         }
         assert_eq!(json(&served, &["exports"])["exports"][0]["read_only"], true);
         assert_eq!(client(&served, "a").write(0, 0, &[1; 4096]).expect("an answer"), 1, "EPERM");
         let bench = served.ended();
-        assert!(fs::read(bench.path("disk.img")).expect("the disk") == vec![0; DISK], "nothing was written");
+        assert!(
+            fs::read(bench.path("disk.img")).expect("the disk") == vec![0; DISK],
+            "nothing was written"
+        );
     }
 }
 
@@ -287,7 +335,12 @@ fn a_tenant_that_leaves_the_file_is_no_longer_told() {
         let stats = json(&served, &["stats"]);
         let tenants = stats["devices"][0]["tenants"].as_array().expect("tenants").iter();
         tenants
-            .map(|tenant| (tenant["path"].as_str().expect("a path").to_owned(), tenant["ios"]["write"].clone()))
+            .map(|tenant| {
+                (
+                    tenant["path"].as_str().expect("a path").to_owned(),
+                    tenant["ios"]["write"].clone(),
+                )
+            })
             .collect()
     };
     let paths = || told().into_iter().map(|(path, _)| path).collect::<Vec<_>>();
@@ -308,8 +361,10 @@ fn a_tenant_that_leaves_the_file_is_no_longer_told() {
 /// What is set by command follows the kernel's rules, and what has no effect is said.
 #[test]
 fn a_command_sets_by_the_rules_of_the_configuration() {
-    let served =
-        Served::config(&format!("kernel = '6.1'\n{}", CONFIG.replace("[export.a]", "scheduler = 'none'\n[export.a]")));
+    let served = Served::config(&format!(
+        "kernel = '6.1'\n{}",
+        CONFIG.replace("[export.a]", "scheduler = 'none'\n[export.a]")
+    ));
     let (status, _, stderr) = ctl(&served, &["set", "a", "class = 'promote-to-rt'"]);
     assert!(status == Some(2) && stderr.contains("promote-to-rt"), "{stderr}");
     for (setting, words) in [
@@ -317,10 +372,16 @@ fn a_command_sets_by_the_rules_of_the_configuration() {
             "weight = 300",
             "device fast: nothing here divides the device by weights; what does is --scheduler flow or bfq",
         ),
-        ("reserve = { iops = 5 }", "device fast: nothing here keeps a reserve; --scheduler flow does"),
+        (
+            "reserve = { iops = 5 }",
+            "device fast: nothing here keeps a reserve; --scheduler flow does",
+        ),
     ] {
         let (status, _, stderr) = ctl(&served, &["set", "a", setting]);
-        assert!(status == Some(0) && stderr.contains(words) && stderr.lines().count() == 1, "{setting}: {stderr}");
+        assert!(
+            status == Some(0) && stderr.contains(words) && stderr.lines().count() == 1,
+            "{setting}: {stderr}"
+        );
     }
     let (status, _, stderr) = ctl(&served, &["set", "a", "limit = { iops = 5 }"]);
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
@@ -332,14 +393,23 @@ fn a_command_sets_by_the_rules_of_the_configuration() {
 fn a_command_does_not_replace_an_exact_io_max() {
     let exact = CONFIG.replace("'./disk.img'", "'./disk.img'\nset = ['io_max=exact']");
     let served = Served::config(&exact.replace("weight = 300", "'io.max' = 'rbps=1048576'"));
-    for setting in ["limit = { rbps = '4M' }", "limit = 'max'", "weight = 5\nlimit = { rbps = '4M' }"] {
+    for setting in
+        ["limit = { rbps = '4M' }", "limit = 'max'", "weight = 5\nlimit = { rbps = '4M' }"]
+    {
         let (status, _, stderr) = ctl(&served, &["set", "a", setting]);
         assert_eq!(status, Some(2), "{setting}: {stderr}");
     }
     let (_, _, stderr) = ctl(&served, &["set", "a", "limit = 'max'"]);
-    assert!(stderr.contains("tenant a has rbps in io.max and in limit, which then set the same limit"), "{stderr}");
-    let settings = |served: &Served| json(served, &["stats"])["devices"][0]["tenants"][1]["settings"].clone();
-    assert_eq!(settings(&served), serde_json::json!({ "io.max": "rbps=1048576 wbps=max riops=max wiops=max" }));
+    assert!(
+        stderr.contains("tenant a has rbps in io.max and in limit, which then set the same limit"),
+        "{stderr}"
+    );
+    let settings =
+        |served: &Served| json(served, &["stats"])["devices"][0]["tenants"][1]["settings"].clone();
+    assert_eq!(
+        settings(&served),
+        serde_json::json!({ "io.max": "rbps=1048576 wbps=max riops=max wiops=max" })
+    );
     assert_eq!(ctl(&served, &["set", "a", "limit = { wbps = '4M' }"]).0, Some(0));
     // A file may move the rate.
     served.bench.file("c.toml", exact.replace("weight = 300", "limit = { rbps = '2M' }"));
@@ -358,7 +428,10 @@ fn a_device_that_is_served_cannot_be_renamed_in_one_step() {
     served.bench.file("c.toml", new);
     let (status, _, stderr) = ctl(&served, &["reload"]);
     assert_eq!((status, stderr.lines().count()), (Some(2), 1), "{stderr}");
-    assert!(stderr.contains("c.toml:4:10: device.quick.device: is device.fast, which is served"), "{stderr}");
+    assert!(
+        stderr.contains("c.toml:4:10: device.quick.device: is device.fast, which is served"),
+        "{stderr}"
+    );
     assert_eq!(a.write(0, 0, &[1; 512]).expect("an answer"), 0, "its connection goes on");
     drop(client(&served, "b"));
     let stats = json(&served, &["stats"]);
@@ -370,11 +443,15 @@ fn a_device_that_is_served_cannot_be_renamed_in_one_step() {
 #[test]
 fn a_reload_with_a_wrong_range_changes_nothing() {
     let served = Served::config(CONFIG);
-    let wrong = CONFIG.replace("weight = 300", "weight = 400").replace("start = '2MiB'", "start = '1GiB'");
+    let wrong =
+        CONFIG.replace("weight = 300", "weight = 400").replace("start = '2MiB'", "start = '1GiB'");
     served.bench.file("c.toml", format!("{wrong}[export.new]\nsize = '4096B'\n"));
     let (status, _, stderr) = ctl(&served, &["reload"]);
     assert!(status == Some(2) && stderr.lines().count() == 1, "{stderr}");
-    assert!(stderr.contains("export.b: begins at byte 1073741824; the device has 8388608 bytes"), "{stderr}");
+    assert!(
+        stderr.contains("export.b: begins at byte 1073741824; the device has 8388608 bytes"),
+        "{stderr}"
+    );
     served.bench.file("c.toml", wrong.replace("size = '2MiB'", "start = '2GiB'"));
     let (_, _, stderr) = ctl(&served, &["reload"]);
     let has_head = |line: &str| line.starts_with("elevon: c.toml:");
@@ -394,8 +471,12 @@ fn exports_are_in_the_order_of_the_file_that_was_read_last() {
     served.bench.file("c.toml", new);
     assert_eq!(ctl(&served, &["reload"]).0, Some(0));
     let exports = json(&served, &["exports"]);
-    let names: Vec<&str> =
-        exports["exports"].as_array().expect("a list").iter().flat_map(|e| e["name"].as_str()).collect();
+    let names: Vec<&str> = exports["exports"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .flat_map(|e| e["name"].as_str())
+        .collect();
     assert_eq!(names, ["c", "b", "a"]);
     served.end();
 }
@@ -461,8 +542,14 @@ fn a_command_that_is_not_understood_does_nothing() {
         (r#"{"command":"drain","export":["a"]}"#, "export: [\"a\"]: expected a text".to_owned()),
         (r#"{"command":"explain","tenant":"a","over_ms":-1}"#, format!("over_ms: -1: {span}")),
         (r#"{"command":"explain","tenant":"a","over_ms":"5"}"#, format!("over_ms: \"5\": {span}")),
-        (r#"{"command":"explain","tenant":"a","over_ms":60001}"#, format!("over_ms: 60001: {span}")),
-        (r#"{"command":"set","setting":"weight = 1"}"#, "`tenant` is missing: expected a text".to_owned()),
+        (
+            r#"{"command":"explain","tenant":"a","over_ms":60001}"#,
+            format!("over_ms: 60001: {span}"),
+        ),
+        (
+            r#"{"command":"set","setting":"weight = 1"}"#,
+            "`tenant` is missing: expected a text".to_owned(),
+        ),
     ] {
         assert_eq!(ask(command.as_bytes()), words, "{command}");
     }
@@ -477,6 +564,10 @@ fn a_command_that_is_not_understood_does_nothing() {
         assert!(status == Some(2) && stderr.starts_with(words), "{setting}: {stderr}");
     }
     let exports = json(&served, &["exports"]);
-    assert!(exports["exports"].as_array().is_some_and(|all| all.iter().all(|one| one["drained"] == false)));
+    assert!(
+        exports["exports"]
+            .as_array()
+            .is_some_and(|all| all.iter().all(|one| one["drained"] == false))
+    );
     served.end();
 }

@@ -46,15 +46,20 @@ fn reloads(served: &Served, config: &str) {
 /// Returns exports with their devices and sizes.
 fn exports(served: &Served) -> Vec<(String, String, u64)> {
     let all = json(served, &["exports"])["exports"].as_array().expect("a list").clone();
-    let text = |export: &serde_json::Value, key: &str| export[key].as_str().expect("a text").to_owned();
-    all.iter().map(|e| (text(e, "name"), text(e, "device"), e["size"].as_u64().expect("bytes"))).collect()
+    let text =
+        |export: &serde_json::Value, key: &str| export[key].as_str().expect("a text").to_owned();
+    all.iter()
+        .map(|e| (text(e, "name"), text(e, "device"), e["size"].as_u64().expect("bytes")))
+        .collect()
 }
 
 /// Returns true if this process, or a child of it, has a file open.
 fn is_open(served: &Served, name: &str) -> bool {
     let inode = fs::metadata(served.bench.path(name)).expect("a file").ino();
     let descriptors = fs::read_dir(format!("/proc/{}/fd", served.child.id())).expect("descriptors");
-    descriptors.flatten().any(|entry| fs::metadata(entry.path()).is_ok_and(|file| file.ino() == inode))
+    descriptors
+        .flatten()
+        .any(|entry| fs::metadata(entry.path()).is_ok_and(|file| file.ino() == inode))
 }
 
 /// A client writes and verifies all the time; its requests are all answered.
@@ -68,7 +73,10 @@ fn a_device_comes_and_goes_while_others_are_served() {
         reloads(&served, &format!("{ONE}{TWO}"));
         assert_eq!(exports(&served)[2], ("b".to_owned(), "two".to_owned(), 1 << 20));
         let mut b = client(&served, "b");
-        assert_eq!(b.read(0, 512).expect("an answer").map(|data| data[0]), Ok(if round == 0 { 2 } else { 7 }));
+        assert_eq!(
+            b.read(0, 512).expect("an answer").map(|data| data[0]),
+            Ok(if round == 0 { 2 } else { 7 })
+        );
         assert_eq!(b.write(0, 0, &[7; 512]).expect("an answer"), 0);
         let stats = json(&served, &["stats"]);
         assert_eq!(stats["devices"][1]["tenants"][1]["path"], "b");
@@ -99,10 +107,17 @@ fn a_device_that_cannot_be_opened_changes_nothing() {
     for name in ["hard.img", "soft.img", "disk.img"] {
         let same = TWO.replace("two.img", name);
         let (status, stderr) = reload(&served, &format!("{ONE}{same}"));
-        assert!(status == Some(2) && stderr.contains("device.two.device: is device.one already"), "{name}: {stderr}");
+        assert!(
+            status == Some(2) && stderr.contains("device.two.device: is device.one already"),
+            "{name}: {stderr}"
+        );
         // The same in place of the other.
-        let (status, stderr) = reload(&served, &format!("listen = 'unix:s'\ncontrol = 'ctl'\n{same}"));
-        assert!(status == Some(2) && stderr.contains("is device.one, which is served"), "{name}: {stderr}");
+        let (status, stderr) =
+            reload(&served, &format!("listen = 'unix:s'\ncontrol = 'ctl'\n{same}"));
+        assert!(
+            status == Some(2) && stderr.contains("is device.one, which is served"),
+            "{name}: {stderr}"
+        );
     }
     assert_eq!(exports(&served).len(), 2);
     served.end();
@@ -118,12 +133,17 @@ fn what_a_file_has_grown_by_is_served_after_a_reload() {
         let (was, now) = (DISK as u64 - (4 << 20), DISK as u64);
         assert_eq!(old.write(0, was - 4096, &[1; 4096]).expect("an answer"), 0);
         assert_ne!(old.write(0, was, &[1; 4096]).expect("an answer"), 0, "beyond the end");
-        let file = File::options().write(true).open(served.bench.path("disk.img")).expect("the disk");
+        let file =
+            File::options().write(true).open(served.bench.path("disk.img")).expect("the disk");
         file.set_len(DISK as u64 + (4 << 20)).expect("room");
         reloads(&served, &config);
         assert_eq!(exports(&served)[1].2, now);
         assert_eq!(exports(&served)[0].2, 4 << 20, "an export with a size of its own keeps it");
-        assert_ne!(old.write(0, was, &[1; 4096]).expect("an answer"), 0, "it has the size that it was told");
+        assert_ne!(
+            old.write(0, was, &[1; 4096]).expect("an answer"),
+            0,
+            "it has the size that it was told"
+        );
         assert_eq!(old.write(0, was - 4096, &[2; 4096]).expect("an answer"), 0);
         let mut new = client(&served, "rest");
         assert_eq!(new.write(0, now - 4096, &[3; 4096]).expect("an answer"), 0);
@@ -145,7 +165,10 @@ fn an_export_moves_to_another_device() {
     let mut a = client(&served, "a");
     let mut rest = client(&served, "rest");
     let sent = a.send(0, 1, 0, 512, &[1; 512]).expect("sent");
-    let moved = format!("{}{TWO}", ONE.replace("device = 'one'\nsize = '4MiB'", "device = 'two'\nsize = '64KiB'"));
+    let moved = format!(
+        "{}{TWO}",
+        ONE.replace("device = 'one'\nsize = '4MiB'", "device = 'two'\nsize = '64KiB'")
+    );
     reloads(&served, &moved);
     assert_eq!(a.answer().expect("an answer"), (sent, 0));
     assert!(a.answer().is_err(), "it is sent away");
@@ -202,7 +225,8 @@ fn what_a_file_of_a_pool_has_grown_by_is_served_after_a_reload() {
     assert_eq!(b.write(0, size - 4096, &[3; 4096]).expect("an answer"), 0);
     assert_ne!(b.write(0, size, &[3; 4096]).expect("an answer"), 0, "beyond its end");
     served.bench.file("three.img", vec![3; 1 << 20]);
-    let more = POOL.replace("'one', 'two'", "'one', 'two', 'three'") + "[device.three]\ndevice = './three.img'\n";
+    let more = POOL.replace("'one', 'two'", "'one', 'two', 'three'")
+        + "[device.three]\ndevice = './three.img'\n";
     let (status, stderr) = reload(&served, &more);
     assert_eq!(
         (status, &*stderr),
@@ -216,11 +240,18 @@ fn what_a_file_of_a_pool_has_grown_by_is_served_after_a_reload() {
 fn what_a_disk_of_another_server_has_grown_by_is_served_after_a_reload() {
     let far = Served::config(ONE);
     let address = format!("nbd+unix:///rest?socket={}", far.bench.path("s").display());
-    let config = format!("listen = 'unix:s'\ncontrol = 'ctl'\n[device.far]\ndevice = '{address}'\n[export.a]\n");
+    let config = format!(
+        "listen = 'unix:s'\ncontrol = 'ctl'\n[device.far]\ndevice = '{address}'\n[export.a]\n"
+    );
     let served = Served::config(&config);
     let mut old = client(&served, "a");
     let (was, now) = (DISK as u64 - (4 << 20), DISK as u64);
-    File::options().write(true).open(far.bench.path("disk.img")).expect("it").set_len(now + (4 << 20)).expect("room");
+    File::options()
+        .write(true)
+        .open(far.bench.path("disk.img"))
+        .expect("it")
+        .set_len(now + (4 << 20))
+        .expect("room");
     reloads(&far, ONE);
     reloads(&served, &config);
     assert_eq!(exports(&served)[0].2, was, "its connections have the old size");
@@ -240,8 +271,10 @@ fn what_a_disk_of_another_server_has_grown_by_is_served_after_a_reload() {
 #[test]
 fn a_tenant_has_one_limit_over_the_disks_of_a_pool() {
     let served = pool(POOL);
-    let all =
-        [("a".to_owned(), "ssd".to_owned(), DISK as u64), ("b".to_owned(), "ssd".to_owned(), (1 << 20) - (64 << 10))];
+    let all = [
+        ("a".to_owned(), "ssd".to_owned(), DISK as u64),
+        ("b".to_owned(), "ssd".to_owned(), (1 << 20) - (64 << 10)),
+    ];
     assert_eq!(exports(&served), all);
     let (mut a, mut b) = (client(&served, "a"), client(&served, "b"));
     let began = Instant::now();
@@ -264,12 +297,21 @@ fn a_tenant_has_one_limit_over_the_disks_of_a_pool() {
         assert_eq!(b.answer().expect("an answer"), (sent, 0));
     }
     assert_eq!(b.read(0, 4096).expect("an answer"), Ok(vec![0; 4096]));
-    assert_ne!(b.write(0, (1 << 20) - (64 << 10), &[1; 4096]).expect("an answer"), 0, "beyond its end");
+    assert_ne!(
+        b.write(0, (1 << 20) - (64 << 10), &[1; 4096]).expect("an answer"),
+        0,
+        "beyond its end"
+    );
     let bench = served.ended();
     let (one, two) = (fs::read(bench.path("disk.img")), fs::read(bench.path("two.img")));
     let (one, two) = (one.expect("the disk"), two.expect("the other"));
-    assert!(one.len() == DISK && one[..40 * 4096].iter().all(|byte| *byte == 7) && one[40 * 4096] == 0);
-    assert_eq!((two.len(), two[65535], two[65536], two[69632], two[1 << 19]), (1 << 20, 2, 0, 8, 2));
+    assert!(
+        one.len() == DISK && one[..40 * 4096].iter().all(|byte| *byte == 7) && one[40 * 4096] == 0
+    );
+    assert_eq!(
+        (two.len(), two[65535], two[65536], two[69632], two[1 << 19]),
+        (1 << 20, 2, 0, 8, 2)
+    );
 }
 
 /// What is not limited is served at full depth, through threads as through a ring.
@@ -300,16 +342,28 @@ fn what_is_wrong_with_a_pool_is_said_in_a_line() {
     bench.file("two.img", vec![2; 1 << 20]);
     fs::hard_link(bench.path("disk.img"), bench.path("hard.img")).expect("a link");
     for (config, words) in [
-        (POOL.replace("'two']", "'three']"), "c.toml:4:19: pool.ssd.devices: three: no such device"),
-        (POOL.replace("['one', 'two']", "['one', 'one']"), "pool.ssd.devices: one: is in a pool already"),
+        (
+            POOL.replace("'two']", "'three']"),
+            "c.toml:4:19: pool.ssd.devices: three: no such device",
+        ),
+        (
+            POOL.replace("['one', 'two']", "['one', 'one']"),
+            "pool.ssd.devices: one: is in a pool already",
+        ),
         (POOL.replace("['one', 'two']", "[]"), "pool.ssd: devices is missing"),
         (
             POOL.replace("'two.img'", "'two.img'\nscheduler = 'bfq'"),
             "device.two: a device of a pool has the keys device and format",
         ),
-        (POOL.replace("'two.img'", "'hdd-7200'"), "device.two.device: a pool has files and block devices only"),
+        (
+            POOL.replace("'two.img'", "'hdd-7200'"),
+            "device.two.device: a pool has files and block devices only",
+        ),
         (POOL.replace("'two.img'", "'./hard.img'"), "device.two.device: is device.one already"),
-        (POOL.replace("device = 'two'\n", "device = 'ssd'\n"), "export.b.device: ssd: no such device"),
+        (
+            POOL.replace("device = 'two'\n", "device = 'ssd'\n"),
+            "export.b.device: ssd: no such device",
+        ),
         (POOL.replace("'two.img'", "'none/two.img'"), "none/two.img"),
         (POOL.replace("[pool.ssd]", "[pool.ssd]\ncache = '1MiB'"), "pool.ssd.cache: no such key"),
         (
@@ -319,7 +373,8 @@ fn what_is_wrong_with_a_pool_is_said_in_a_line() {
     ] {
         bench.file("c.toml", &config);
         for check in [&["--check"][..], &[]] {
-            let output = bench.elevon(&[&["serve", "c.toml"], check].concat()).output().expect("it ran");
+            let output =
+                bench.elevon(&[&["serve", "c.toml"], check].concat()).output().expect("it ran");
             let stderr = String::from_utf8_lossy(&output.stderr);
             let lines = stderr.lines().filter(|line| line.contains(words)).count();
             assert!(output.status.code() == Some(2) && lines == 1, "{words}: {stderr}");
@@ -331,11 +386,14 @@ fn what_is_wrong_with_a_pool_is_said_in_a_line() {
 #[test]
 fn thousands_of_exports_are_reloaded_at_once() {
     let config = |weight: u32| {
-        let mut text = "listen = 'unix:s'\ncontrol = 'ctl'\n[device.one]\ndevice = './disk.img'\n".to_owned();
+        let mut text =
+            "listen = 'unix:s'\ncontrol = 'ctl'\n[device.one]\ndevice = './disk.img'\n".to_owned();
         for n in 0..5000 {
             let place = n * 512;
-            let _ =
-                write!(text, "[export.e{n}]\nstart = '{place}B'\nsize = '512B'\n[tenant.e{n}]\nweight = {weight}\n");
+            let _ = write!(
+                text,
+                "[export.e{n}]\nstart = '{place}B'\nsize = '512B'\n[tenant.e{n}]\nweight = {weight}\n"
+            );
         }
         text
     };
@@ -344,10 +402,13 @@ fn thousands_of_exports_are_reloaded_at_once() {
     for _ in 1..5000 {
         served.line();
     }
-    for (round, text) in
-        [config(100), config(200), config(300).replace("size = '512B'", "read_only = true\nsize = '512B'")]
-            .iter()
-            .enumerate()
+    for (round, text) in [
+        config(100),
+        config(200),
+        config(300).replace("size = '512B'", "read_only = true\nsize = '512B'"),
+    ]
+    .iter()
+    .enumerate()
     {
         let began = Instant::now();
         reloads(&served, text);

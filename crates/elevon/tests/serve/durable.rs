@@ -18,7 +18,11 @@ const ENOSPC: u32 = 28;
 
 /// Writes blocks again and again, each time with the next stamp, until the server is gone. Returns
 /// of each block the stamp that must be in the file, and the last that was sent.
-fn write_until_it_dies(client: &mut Client, killed_after: usize, kill: &mut dyn FnMut()) -> Vec<(u8, u8)> {
+fn write_until_it_dies(
+    client: &mut Client,
+    killed_after: usize,
+    kill: &mut dyn FnMut(),
+) -> Vec<(u8, u8)> {
     let mut blocks = vec![(0_u8, 0_u8, 0_u8); BLOCKS];
     let mut step = || -> std::io::Result<()> {
         for number in 0_usize.. {
@@ -29,7 +33,10 @@ fn write_until_it_dies(client: &mut Client, killed_after: usize, kill: &mut dyn 
             let stamp = (number / BLOCKS % 250) as u8 + 1;
             let fua = number % 5 == 0;
             blocks[block].2 = stamp;
-            assert_eq!(client.write(if fua { FUA } else { 0 }, (block * BLOCK) as u64, &[stamp; BLOCK])?, 0);
+            assert_eq!(
+                client.write(if fua { FUA } else { 0 }, (block * BLOCK) as u64, &[stamp; BLOCK])?,
+                0
+            );
             blocks[block].1 = stamp;
             if fua {
                 blocks[block].0 = stamp;
@@ -47,7 +54,14 @@ fn write_until_it_dies(client: &mut Client, killed_after: usize, kill: &mut dyn 
 
 #[test]
 fn a_killed_server_keeps_what_it_promised() {
-    let write_back = ["--cache", "1MiB", "--set", "dirty_writeback_centisecs=5", "--set", "dirty_expire_centisecs=5"];
+    let write_back = [
+        "--cache",
+        "1MiB",
+        "--set",
+        "dirty_writeback_centisecs=5",
+        "--set",
+        "dirty_expire_centisecs=5",
+    ];
     let options: [(usize, &[&str]); 5] = [
         (100, &["--scheduler", "none"]),
         (1_000, &["--scheduler", "flow"]),
@@ -71,13 +85,22 @@ fn a_killed_server_keeps_what_it_promised() {
                 })
             })
             .collect();
-        let blocks = write_until_it_dies(&mut client, killed_after, &mut || served.child.kill().expect("killed"));
+        let blocks = write_until_it_dies(&mut client, killed_after, &mut || {
+            served.child.kill().expect("killed")
+        });
         busy.into_iter().for_each(|thread| thread.join().expect("it ended with the server"));
         let bytes = fs::read(served.bench.path("disk.img")).expect("the disk");
         for (number, (block, (durable, sent))) in bytes.chunks(BLOCK).zip(&blocks).enumerate() {
-            assert!(block.iter().all(|byte| byte == &block[0] || sent == byte), "block {number} is of one write");
+            assert!(
+                block.iter().all(|byte| byte == &block[0] || sent == byte),
+                "block {number} is of one write"
+            );
             // Stamps begin again after 250 rounds, which is more than any run here has.
-            assert!(block[0] >= *durable && block[0] <= *sent, "block {number}: {} of {durable} to {sent}", block[0]);
+            assert!(
+                block[0] >= *durable && block[0] <= *sent,
+                "block {number}: {} of {durable} to {sent}",
+                block[0]
+            );
         }
         assert!(blocks.iter().any(|(durable, _)| *durable > 0));
         // Its socket is still there, and the next server takes its place.
@@ -86,7 +109,10 @@ fn a_killed_server_keeps_what_it_promised() {
         let bench = std::mem::replace(bench, Bench::new());
         let again = Served::run(bench, &["disk.img", "--listen", "unix:s"]);
         let mut client = Client::open(&again.bench.path("s"), "disk.img").expect("it listens");
-        assert_eq!(client.read(0, BLOCK as u32).expect("it answers").expect("no error")[0], bytes[0]);
+        assert_eq!(
+            client.read(0, BLOCK as u32).expect("it answers").expect("no error")[0],
+            bytes[0]
+        );
         again.end();
     }
 }
@@ -135,26 +161,44 @@ fn with_server(path: &Path, args: &[&str], act: impl FnOnce(&Path)) -> String {
 
 #[test]
 fn a_failed_flush_is_told_and_no_later_one_succeeds() {
-    let Some(mounted) = mount(Record { failing_fsync: Some(2), ..Record::default() }) else { return };
+    let Some(mounted) = mount(Record { failing_fsync: Some(2), ..Record::default() }) else {
+        return;
+    };
     let stderr = with_server(&mounted.file, &[], |socket| {
         let mut client = Client::open(socket, "x").expect("it listens");
         assert_eq!(client.write(0, 0, &[1; BLOCK]).expect("an answer"), 0);
         assert_eq!(client.flush().expect("an answer"), 0);
         assert_eq!(client.write(0, 0, &[2; BLOCK]).expect("an answer"), 0);
         assert_eq!(client.flush().expect("an answer"), EIO);
-        assert_eq!(client.flush().expect("an answer"), EIO, "what was lost is not healed by the next");
+        assert_eq!(
+            client.flush().expect("an answer"),
+            EIO,
+            "what was lost is not healed by the next"
+        );
         let mut other = Client::open(socket, "x").expect("it still listens");
         assert_eq!(other.flush().expect("an answer"), EIO, "nor for another client");
-        assert_eq!(other.write(FUA, 0, &[3; BLOCK]).expect("an answer"), 0, "its own bytes are durable");
+        assert_eq!(
+            other.write(FUA, 0, &[3; BLOCK]).expect("an answer"),
+            0,
+            "its own bytes are durable"
+        );
         assert!(other.read(0, 512).expect("an answer").is_ok(), "reads go on");
     });
     assert!(stderr.contains("FLUSH failed: "), "{stderr}");
-    assert_eq!(stderr.matches("no flush succeeds until the server is started again").count(), 1, "{stderr}");
+    assert_eq!(
+        stderr.matches("no flush succeeds until the server is started again").count(),
+        1,
+        "{stderr}"
+    );
 }
 
 #[test]
 fn a_failed_write_back_is_told_and_no_later_flush_succeeds() {
-    let Some(mounted) = mount(Record { failing_byte: Some((100_000, libc::EIO)), ..Record::default() }) else { return };
+    let Some(mounted) =
+        mount(Record { failing_byte: Some((100_000, libc::EIO)), ..Record::default() })
+    else {
+        return;
+    };
     let stderr = with_server(&mounted.file, &["--cache", "1MiB"], |socket| {
         let mut client = Client::open(socket, "x").expect("it listens");
         assert_eq!(client.write(0, 98_304, &[1; BLOCK]).expect("an answer"), 0, "it is in memory");
@@ -162,7 +206,11 @@ fn a_failed_write_back_is_told_and_no_later_flush_succeeds() {
         let mut other = Client::open(socket, "x").expect("it still listens");
         for client in [&mut client, &mut other] {
             assert_eq!(client.flush().expect("an answer"), EIO, "nothing heals it");
-            assert_eq!(client.write(FUA, 4096, &[2; BLOCK]).expect("an answer"), EIO, "nor for a write with FUA");
+            assert_eq!(
+                client.write(FUA, 4096, &[2; BLOCK]).expect("an answer"),
+                EIO,
+                "nor for a write with FUA"
+            );
             assert_eq!(client.write(0, 8192, &[3; BLOCK]).expect("an answer"), 0, "others go on");
             assert_eq!(client.read(98_304, BLOCK as u32).expect("an answer"), Ok(vec![1; BLOCK]));
         }
@@ -181,22 +229,40 @@ fn a_server_that_ends_writes_back_its_page_cache() {
     with_server(&bench.path("cached.img"), &options, |socket| {
         let mut client = Client::open(socket, "x").expect("it listens");
         assert_eq!(client.write(0, 512, &[5; 10 << 10]).expect("an answer"), 0);
-        assert_eq!(client.read(0, 12 << 10).expect("an answer").expect("no error")[512..][..10 << 10], [5; 10 << 10]);
+        assert_eq!(
+            client.read(0, 12 << 10).expect("an answer").expect("no error")[512..][..10 << 10],
+            [5; 10 << 10]
+        );
         let bytes = fs::read(bench.path("cached.img")).expect("the file");
         assert!(bytes.iter().all(|byte| *byte == 0), "it is in memory only");
     });
     let bytes = fs::read(bench.path("cached.img")).expect("the file");
-    assert!(bytes[512..][..10 << 10] == [5; 10 << 10] && bytes[11 << 10..].iter().all(|byte| *byte == 0));
+    assert!(
+        bytes[512..][..10 << 10] == [5; 10 << 10]
+            && bytes[11 << 10..].iter().all(|byte| *byte == 0)
+    );
 }
 
 #[test]
 fn a_full_disk_and_a_bad_sector_are_told_by_errno() {
     for (errno, told) in [(libc::ENOSPC, ENOSPC), (libc::EDQUOT, ENOSPC), (libc::EIO, EIO)] {
-        let Some(mounted) = mount(Record { failing_byte: Some((100_000, errno)), ..Record::default() }) else { return };
+        let Some(mounted) =
+            mount(Record { failing_byte: Some((100_000, errno)), ..Record::default() })
+        else {
+            return;
+        };
         let stderr = with_server(&mounted.file, &["--direct"], |socket| {
             let mut client = Client::open(socket, "x").expect("it listens");
-            assert_eq!(client.write(FUA, 98_304, &[1; BLOCK]).expect("an answer"), told, "errno {errno}");
-            assert_eq!(client.write(FUA, 4096, &[1; BLOCK]).expect("an answer"), 0, "elsewhere it goes on");
+            assert_eq!(
+                client.write(FUA, 98_304, &[1; BLOCK]).expect("an answer"),
+                told,
+                "errno {errno}"
+            );
+            assert_eq!(
+                client.write(FUA, 4096, &[1; BLOCK]).expect("an answer"),
+                0,
+                "elsewhere it goes on"
+            );
             // Without room nothing was written; after another error nobody knows what was lost.
             let flushed = if told == ENOSPC { 0 } else { EIO };
             assert_eq!(client.flush().expect("an answer"), flushed, "errno {errno}");

@@ -44,11 +44,17 @@ fn shell(script: &str) -> Command {
 /// What came of a server in an environment.
 fn outcome(script: &str) -> String {
     let bench = bench();
-    let child = shell(script).current_dir(bench.path("")).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+    let child = shell(script)
+        .current_dir(bench.path(""))
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn();
     let mut child = child.expect("a shell");
     let began = Instant::now();
     // The socket is there before it is listened at.
-    while UnixStream::connect(bench.path("s")).is_err() && child.try_wait().expect("its state").is_none() {
+    while UnixStream::connect(bench.path("s")).is_err()
+        && child.try_wait().expect("its state").is_none()
+    {
         assert!(began.elapsed() < Duration::from_secs(60), "{script}: neither serves nor ends");
         std::thread::sleep(Duration::from_millis(5));
     }
@@ -58,7 +64,12 @@ fn outcome(script: &str) -> String {
     let words = used(&bench);
     elevon_testkit::signal(&child, "TERM");
     let output = child.wait_with_output().expect("it ended");
-    assert_eq!(output.status.code(), Some(0), "{script}: {}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{script}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     words
 }
 
@@ -78,9 +89,17 @@ fn used(bench: &Bench) -> String {
 
 /// Each environment: what it is, how a shell makes it, and what is right.
 const ENVIRONMENTS: [(&str, &str, &str); 19] = [
-    ("RLIMIT_FSIZE of 1 MiB", "ulimit -f 1024; exec \"$0\" serve c.toml", "serves: write errno 28, flush ok, read ok"),
+    (
+        "RLIMIT_FSIZE of 1 MiB",
+        "ulimit -f 1024; exec \"$0\" serve c.toml",
+        "serves: write errno 28, flush ok, read ok",
+    ),
     ("RLIMIT_NOFILE of 64", "ulimit -n 64; exec \"$0\" serve c.toml", OK),
-    ("RLIMIT_NOFILE of 8", "ulimit -n 8; exec \"$0\" serve c.toml", "refuses to start, exit code 2"),
+    (
+        "RLIMIT_NOFILE of 8",
+        "ulimit -n 8; exec \"$0\" serve c.toml",
+        "refuses to start, exit code 2",
+    ),
     ("RLIMIT_MEMLOCK of 0", "ulimit -l 0; exec \"$0\" serve c.toml", OK),
     ("RLIMIT_AS of 1 GiB", "ulimit -v 1048576; exec \"$0\" serve c.toml", OK),
     ("RLIMIT_DATA of 256 MiB", "ulimit -d 262144; exec \"$0\" serve c.toml", OK),
@@ -160,9 +179,12 @@ fn no_device_or_file_system_ends_a_server_for_others() {
         return;
     }
     let is_root = Command::new("id").arg("-u").output().is_ok_and(|output| output.stdout == b"0\n");
-    let mounts = Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
+    let mounts =
+        Command::new("unshare").args(["-m", "true"]).status().is_ok_and(|status| status.success());
     if !is_root || !mounts {
-        return elevon_testkit::skip("no_device_or_file_system_ends_a_server_for_others: takes root and mounts");
+        return elevon_testkit::skip(
+            "no_device_or_file_system_ends_a_server_for_others: takes root and mounts",
+        );
     }
     for (what, script, right) in OF_ROOT {
         if script.contains("losetup") && !std::path::Path::new("/dev/loop-control").exists() {
@@ -183,7 +205,9 @@ fn no_filter_of_system_calls_ends_a_server_for_others() {
         return;
     }
     for call in FILTERED {
-        let script = format!("exec strace -D -f -qq -o trace -e inject={call}:error=EPERM \"$0\" serve c.toml");
+        let script = format!(
+            "exec strace -D -f -qq -o trace -e inject={call}:error=EPERM \"$0\" serve c.toml"
+        );
         assert_eq!(outcome(&script), OK, "{call}");
     }
 }
@@ -194,7 +218,10 @@ fn a_notify_socket_that_is_not_read_stops_nothing() {
     let bench = bench();
     let socket = UnixDatagram::bind(bench.path("n")).expect("a socket");
     let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
-    command.args(["serve", "c.toml"]).env("NOTIFY_SOCKET", bench.path("n")).env("WATCHDOG_USEC", "40000");
+    command
+        .args(["serve", "c.toml"])
+        .env("NOTIFY_SOCKET", bench.path("n"))
+        .env("WATCHDOG_USEC", "40000");
     let served = Served::of_command(bench, command);
     let told = || {
         let mut bytes = [0; 4096];
@@ -216,7 +243,8 @@ fn a_notify_socket_that_is_not_read_stops_nothing() {
 #[test]
 fn a_stdout_that_is_not_read_stops_nothing() {
     let bench = bench();
-    let exports: String = (0..2000).map(|number| format!("[export.\"{}{number}\"]\n", "n".repeat(60))).collect();
+    let exports: String =
+        (0..2000).map(|number| format!("[export.\"{}{number}\"]\n", "n".repeat(60))).collect();
     bench.file("c.toml", format!("listen = 'unix:s'\n[device.a]\ndevice = './a.img'\n{exports}"));
     let served = Served::run(bench, &["c.toml"]);
     let mut client = Client::open(&served.bench.path("s"), "").expect("it listens");
@@ -240,8 +268,9 @@ fn a_write_beyond_the_limit_of_file_sizes_fails_for_its_client() {
 #[test]
 fn the_document_says_what_was_tried() {
     let row = |(what, _, right): (&str, &str, &str)| format!("| {what} | {right} |\n");
-    let filtered =
-        FILTERED.map(|call| format!("| {call} refused with EPERM (strace's injection, as seccomp does) | {OK} |\n"));
+    let filtered = FILTERED.map(|call| {
+        format!("| {call} refused with EPERM (strace's injection, as seccomp does) | {OK} |\n")
+    });
     let rows: String = ENVIRONMENTS.into_iter().chain(OF_ROOT).map(row).chain(filtered).collect();
     elevon_testkit::hold_document("docs/evidence/environment.md", |text| {
         elevon_testkit::replace_after(text, "|---|---|\n", &rows)

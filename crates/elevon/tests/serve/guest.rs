@@ -46,7 +46,8 @@ fn killed_and_started_again(options: &[&str]) {
     guest.kill();
     // The last line may have been cut.
     let all = guest.all("synced");
-    let synced: u64 = all.iter().rev().skip(1).find_map(|number| number.parse().ok()).expect("some were");
+    let synced: u64 =
+        all.iter().rev().skip(1).find_map(|number| number.parse().ok()).expect("some were");
     assert!(synced + 1 >= SYNCED);
 
     let served = Served::run(std::mem::replace(&mut served.bench, Bench::new()), &args);

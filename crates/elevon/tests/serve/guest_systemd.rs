@@ -75,8 +75,14 @@ fn fill(root: &Path) {
         fs::write(path, text).expect("written");
     };
     let users = "elevon:x:990:990::/var/lib/elevon:/bin/false\nvm:x:1000:1000::/:/bin/sh\n";
-    write("etc/passwd", &format!("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n{users}"));
-    write("etc/group", "root:x:0:\ndisk:x:6:elevon,vm\nelevon:x:990:\nvm:x:1000:\nnogroup:x:65534:\n");
+    write(
+        "etc/passwd",
+        &format!("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534::/:/bin/false\n{users}"),
+    );
+    write(
+        "etc/group",
+        "root:x:0:\ndisk:x:6:elevon,vm\nelevon:x:990:\nvm:x:1000:\nnogroup:x:65534:\n",
+    );
     write("etc/nsswitch.conf", "passwd: files\ngroup: files\n");
     // Otherwise it is the first boot, which enables all there is.
     write("etc/machine-id", "00112233445566778899aabbccddeeff\n");
@@ -93,11 +99,14 @@ fn fill(root: &Path) {
     write("etc/elevon/outside.toml", outside);
     image(&root.join("var/lib/elevon/file.img"));
     image(&root.join("srv/outside.img"));
-    fs::set_permissions(root.join("srv/outside.img"), Permissions::from_mode(0o666)).expect("a mode");
+    fs::set_permissions(root.join("srv/outside.img"), Permissions::from_mode(0o666))
+        .expect("a mode");
     let system = root.join("etc/systemd/system");
-    symlink("/usr/lib/systemd/system/multi-user.target", system.join("default.target")).expect("a link");
+    symlink("/usr/lib/systemd/system/multi-user.target", system.join("default.target"))
+        .expect("a link");
     fs::create_dir_all(system.join("multi-user.target.wants")).expect("a folder");
-    symlink("../script.service", system.join("multi-user.target.wants/script.service")).expect("a link");
+    symlink("../script.service", system.join("multi-user.target.wants/script.service"))
+        .expect("a link");
 }
 
 #[test]
@@ -111,22 +120,47 @@ fn the_units_work_under_systemd_in_their_sandbox() {
     // Ready means that systemd was told: the unit is of the type notify.
     assert_eq!(guest.wait_for("before"), "inactive", "nobody has asked for a disk");
     guest.wait_for("state");
-    assert_eq!(guest.all("copied").len(), 2, "to a file and to a block device: {}", guest.console());
+    assert_eq!(
+        guest.all("copied").len(),
+        2,
+        "to a file and to a block device: {}",
+        guest.console()
+    );
     assert_eq!(guest.all("state"), ["active 2 exports"]);
     assert_eq!(guest.wait_for("user"), "elevon:disk");
     assert_eq!(guest.wait_for("vm"), "8388608 8388608 8388608", "{}", guest.console());
     guest.wait_for("other");
-    assert_eq!(guest.all("vm")[1], "8388608 660 disk", "its socket keeps its group: {}", guest.console());
-    assert_eq!(guest.all("other"), ["1"], "one who is not in the group cannot connect: {}", guest.console());
+    assert_eq!(
+        guest.all("vm")[1],
+        "8388608 660 disk",
+        "its socket keeps its group: {}",
+        guest.console()
+    );
+    assert_eq!(
+        guest.all("other"),
+        ["1"],
+        "one who is not in the group cannot connect: {}",
+        guest.console()
+    );
     assert_eq!(guest.wait_for("reloaded"), "3", "exports");
     guest.wait_for("told");
     assert_eq!(guest.wait_for("again"), "1", "it was started again once");
     assert_eq!(guest.wait_for("stopped"), "inactive success 0");
-    assert_eq!(guest.wait_for("outside"), "2", "as on every file that it cannot open: {}", guest.console());
+    assert_eq!(
+        guest.wait_for("outside"),
+        "2",
+        "as on every file that it cannot open: {}",
+        guest.console()
+    );
     assert_eq!(guest.wait_for("inside"), "active", "the drop-in lets it write there");
     assert_eq!(guest.wait_for("probed"), "success", "{}", guest.console());
     let (allowed, refused) = PROBED.split_at(2);
-    assert_eq!((&guest.all("can")[..], &guest.all("refused")[..]), (allowed, refused), "{}", guest.console());
+    assert_eq!(
+        (&guest.all("can")[..], &guest.all("refused")[..]),
+        (allowed, refused),
+        "{}",
+        guest.console()
+    );
     assert_eq!(guest.all("wrong"), [""; 0]);
     guest.wait_for("done");
     assert_eq!(guest.all("can")[2..], PROBED, "without the sandbox: {}", guest.console());

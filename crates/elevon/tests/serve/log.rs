@@ -44,7 +44,8 @@ fn log_of(served: Served) -> String {
     drop(client);
     served.bench.file("c.toml", CONFIG.replace("unix:s", "unix:t"));
     elevon_testkit::signal(&served.child, "HUP");
-    let is_reloaded = || fs::read_to_string(served.bench.path("log")).expect("UTF-8").contains("said above");
+    let is_reloaded =
+        || fs::read_to_string(served.bench.path("log")).expect("UTF-8").contains("said above");
     while !is_reloaded() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -58,12 +59,12 @@ fn end(served: Served) -> String {
     log.replace(&format!("pid {} of uid {uid}", std::process::id()), "PEER")
 }
 
-const IDLE: &str = "c.toml:8: tenant.other: pays for no export; an export's tenant is its name, or its key tenant";
+const IDLE: &str =
+    "c.toml:8: tenant.other: pays for no export; an export's tenant is its name, or its key tenant";
 const FAILED: &str = "device bad: READ of 4096 bytes at byte 1048576 failed: critical medium (errno 61); it is of PEER, which has export a of tenant shop/a";
 const REFUSED: &str = "c.toml: listen: takes a restart; it stays as it was";
 const RELOADED: &str = "reloaded, but for what is said above";
-const STOPPING: &str =
-    "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
+const STOPPING: &str = "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
 
 #[test]
 fn lines_of_text_are_the_default() {
@@ -88,7 +89,8 @@ fn the_journal_is_given_levels() {
 #[test]
 fn a_record_of_json_says_what_it_is_about() {
     let log = log_of(start(&["--log-format", "json", "--log-level", "debug"], true));
-    let mut records: Vec<Value> = log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let mut records: Vec<Value> =
+        log.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     for record in &mut records {
         let object = record.as_object_mut().expect("an object");
         let time = object.remove("time").expect("a time");
@@ -116,14 +118,22 @@ fn a_record_of_json_says_what_it_is_about() {
 fn a_server_that_cannot_start_says_so_in_its_form() {
     let bench = Bench::new();
     bench.file("c.toml", "listen = 5\n[export.x]\n");
-    let output = bench.elevon(&["serve", "c.toml", "--log-format", "json"]).output().expect("it ran");
+    let output =
+        bench.elevon(&["serve", "c.toml", "--log-format", "json"]).output().expect("it ran");
     assert_eq!(output.status.code(), Some(2));
     let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-    let records: Vec<Value> = stderr.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
-    assert!(records.len() == 2 && records.iter().all(|record| record["level"] == "error"), "{stderr}");
+    let records: Vec<Value> =
+        stderr.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(
+        records.len() == 2 && records.iter().all(|record| record["level"] == "error"),
+        "{stderr}"
+    );
     assert_eq!(records[1]["message"], "c.toml:1:10: listen: expected a text in quotes");
     let bad = bench.elevon(&["serve", "c.toml", "--log-format", "xml"]).output().expect("it ran");
-    assert_eq!((bad.status.code(), String::from_utf8_lossy(&bad.stderr).lines().count()), (Some(2), 1));
+    assert_eq!(
+        (bad.status.code(), String::from_utf8_lossy(&bad.stderr).lines().count()),
+        (Some(2), 1)
+    );
 }
 
 /// Such as one that only looks whether a server is there.
@@ -174,5 +184,9 @@ fn a_log_that_nobody_reads_keeps_no_client_waiting() {
     served.end();
     let text = text.join().expect("no panic").expect("UTF-8");
     assert!(text.contains("connection 0: opened export a, by pid "), "the first are there");
-    assert!(text.contains(" records of the log: nobody read it in time\n"), "{}", &text[text.len() - 2000..]);
+    assert!(
+        text.contains(" records of the log: nobody read it in time\n"),
+        "{}",
+        &text[text.len() - 2000..]
+    );
 }

@@ -44,9 +44,19 @@ fn stats(served: &Served) -> Value {
 fn scrape(served: &Served) -> Exposition {
     let path = served.bench.path("m");
     let plain = get(&path, "/metrics", "");
-    assert_eq!((plain.status, plain.header("content-type")), (200, "text/plain; version=0.0.4; charset=utf-8"));
-    let open = get(&path, "/metrics", "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n");
-    assert_eq!(open.header("content-type"), "application/openmetrics-text; version=1.0.0; charset=utf-8");
+    assert_eq!(
+        (plain.status, plain.header("content-type")),
+        (200, "text/plain; version=0.0.4; charset=utf-8")
+    );
+    let open = get(
+        &path,
+        "/metrics",
+        "Accept: application/openmetrics-text;version=1.0.0,text/plain;q=0.5\r\n",
+    );
+    assert_eq!(
+        open.header("content-type"),
+        "application/openmetrics-text; version=1.0.0; charset=utf-8"
+    );
     let (plain, open) = (Exposition::read(&plain.body, false), Exposition::read(&open.body, true));
     assert_eq!(plain.types.len(), open.types.len());
     plain
@@ -58,8 +68,9 @@ fn metrics_have_the_form_of_the_format_and_agree_with_the_statistics() {
     let client = |export: &str| Client::open(&served.bench.path("s"), export).expect("it listens");
     let (mut a, mut b, mut broken) = (client("a"), client("a \"b\\c"), client("broken"));
     // All at once: the limit holds what has come, not a client that is slow.
-    let writes: Vec<u64> =
-        (0..10).map(|block| a.send(0, WRITE, block * 4096, 4096, &[1; 4096]).expect("sent")).collect();
+    let writes: Vec<u64> = (0..10)
+        .map(|block| a.send(0, WRITE, block * 4096, 4096, &[1; 4096]).expect("sent"))
+        .collect();
     for block in 0..10 {
         assert!(b.read(block * 4096, 8192).expect("an answer").is_ok());
     }
@@ -74,20 +85,35 @@ fn metrics_have_the_form_of_the_format_and_agree_with_the_statistics() {
             let labels = [("device", name), ("tenant", tenant["path"].as_str().expect("a path"))];
             for op in ["read", "write", "discard"] {
                 let labels = [labels[0], labels[1], ("op", op)];
-                assert_eq!(Some(metrics.value("elevon_tenant_ios_total", &labels)), tenant["ios"][op].as_f64());
-                assert_eq!(Some(metrics.value("elevon_tenant_io_bytes_total", &labels)), tenant["bytes"][op].as_f64());
+                assert_eq!(
+                    Some(metrics.value("elevon_tenant_ios_total", &labels)),
+                    tenant["ios"][op].as_f64()
+                );
+                assert_eq!(
+                    Some(metrics.value("elevon_tenant_io_bytes_total", &labels)),
+                    tenant["bytes"][op].as_f64()
+                );
             }
             for (op, counts) in tenant["requests"].as_object().expect("requests") {
                 let labels = [labels[0], labels[1], ("op", op.as_str())];
-                assert_eq!(Some(metrics.value("elevon_requests_total", &labels)), counts["count"].as_f64());
-                assert_eq!(Some(metrics.value("elevon_bytes_total", &labels)), counts["bytes"].as_f64());
+                assert_eq!(
+                    Some(metrics.value("elevon_requests_total", &labels)),
+                    counts["count"].as_f64()
+                );
+                assert_eq!(
+                    Some(metrics.value("elevon_bytes_total", &labels)),
+                    counts["bytes"].as_f64()
+                );
                 let took = metrics.value("elevon_request_duration_seconds_sum", &labels);
                 assert!((took - counts["ns"].as_f64().expect("a time") / 1e9).abs() < 1e-9);
             }
         }
         for op in ["read", "write", "discard"] {
             let labels = [("device", name), ("op", op)];
-            assert_eq!(Some(metrics.value("elevon_device_ios_total", &labels)), device["requests"][op]["ios"].as_f64());
+            assert_eq!(
+                Some(metrics.value("elevon_device_ios_total", &labels)),
+                device["requests"][op]["ios"].as_f64()
+            );
         }
     }
     let of = |device, tenant, op| vec![("device", device), ("tenant", tenant), ("op", op)];
@@ -98,14 +124,20 @@ fn metrics_have_the_form_of_the_format_and_agree_with_the_statistics() {
     let error = [of("bad", "broken", "read"), vec![("errno", "EIO")]].concat();
     assert_eq!(metrics.value("elevon_request_errors_total", &error), 1.0);
     // Ten writes of 50 a second wait, together 0.9 s, and the limit is named.
-    let limit = [("device", "fast"), ("tenant", "a"), ("cause", "limit"), ("rule", "iops"), ("level", "a")];
+    let limit =
+        [("device", "fast"), ("tenant", "a"), ("cause", "limit"), ("rule", "iops"), ("level", "a")];
     let waited = metrics.value("elevon_tenant_wait_seconds_total", &limit);
     assert!(waited > 0.1, "{waited}");
-    assert!(metrics.value("elevon_request_duration_seconds_sum", &of("fast", "a", "write")) > waited);
+    assert!(
+        metrics.value("elevon_request_duration_seconds_sum", &of("fast", "a", "write")) > waited
+    );
     let export = [("export", "a \"b\\c"), ("device", "fast"), ("tenant", "shop/b")];
     assert_eq!(metrics.value("elevon_export_connections", &export), 1.0);
     assert_eq!(metrics.value("elevon_export_size_bytes", &export), (6 << 20) as f64);
-    assert_eq!((metrics.sum("elevon_connections"), metrics.sum("elevon_device_failed")), (3.0, 0.0));
+    assert_eq!(
+        (metrics.sum("elevon_connections"), metrics.sum("elevon_device_failed")),
+        (3.0, 0.0)
+    );
     assert!(metrics.value("elevon_device_busy_seconds_total", &[("device", "bad")]) > 0.0);
     assert_eq!(metrics.value("elevon_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
     assert!(metrics.value("process_start_time_seconds", &[]) > 1.7e9);
@@ -126,22 +158,32 @@ fn a_page_cache_is_counted_where_there_is_one() {
     let device = [("device", "fast")];
     assert_eq!(metrics.value("elevon_cache_hit_bytes_total", &device), 24576.0);
     assert_eq!(metrics.value("elevon_cache_missed_bytes_total", &device), 0.0);
-    assert_eq!((metrics.sum("elevon_cache_dirty_bytes"), metrics.sum("elevon_cache_lost")), (8192.0, 0.0));
+    assert_eq!(
+        (metrics.sum("elevon_cache_dirty_bytes"), metrics.sum("elevon_cache_lost")),
+        (8192.0, 0.0)
+    );
     let tenant = [("device", "fast"), ("tenant", "shop/b")];
     assert_eq!(metrics.value("elevon_tenant_cache_hits_total", &tenant), 3.0);
     assert_eq!(b.flush().expect("an answer"), 0);
     let stats = stats(&served);
     let cache = &stats["devices"][0]["cache"];
-    assert_eq!((cache["mode"].as_str(), cache["written_bytes"].as_u64()), (Some("write-back"), Some(8192)));
+    assert_eq!(
+        (cache["mode"].as_str(), cache["written_bytes"].as_u64()),
+        (Some("write-back"), Some(8192))
+    );
     assert!(stats["devices"][1]["cache"].is_null(), "the other has none");
     let text = served.bench.stdout(&["ctl", "ctl", "stats"]);
-    assert!(text.contains("page cache, write-back: 100.0 % of what was read was there; "), "{text}");
+    assert!(
+        text.contains("page cache, write-back: 100.0 % of what was read was there; "),
+        "{text}"
+    );
     served.end();
 }
 
 #[test]
 fn requests_that_never_reach_the_device_are_counted_by_their_reason() {
-    let served = Served::config(&CONFIG.replace("[export.broken]\n", "[export.broken]\nread_only = true\n"));
+    let served =
+        Served::config(&CONFIG.replace("[export.broken]\n", "[export.broken]\nread_only = true\n"));
     let client = |export: &str| Client::open(&served.bench.path("s"), export).expect("it listens");
     let (mut a, mut broken) = (client("a"), client("broken"));
     let end = 2 << 20;
@@ -172,7 +214,9 @@ fn requests_that_never_reach_the_device_are_counted_by_their_reason() {
 
 #[test]
 fn requests_of_parts_of_blocks_are_refused_to_who_was_told_the_blocks() {
-    let served = Served::config("listen = 'unix:s'\nmetrics = 'unix:m'\n[device.d]\ndevice = 'ufs-3.1'\n[export.a]\n");
+    let served = Served::config(
+        "listen = 'unix:s'\nmetrics = 'unix:m'\n[device.d]\ndevice = 'ufs-3.1'\n[export.a]\n",
+    );
     let mut told = Client::open_with_blocks(&served.bench.path("s"), "a").expect("it listens");
     for (offset, length) in [(512, 4096), (0, 100)] {
         assert_eq!(told.read(offset, length).expect("an answer"), Err(22), "{offset} {length}");
@@ -205,16 +249,26 @@ fn connections_that_are_refused_are_counted_by_the_reason() {
     // list, are not refused.
     drop(UnixStream::connect(served.bench.path("s")).expect("it listens"));
     let mut lists = UnixStream::connect(served.bench.path("s")).expect("it listens");
-    lists.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x03\0\0\0\0IHAVEOPT\0\0\0\x02\0\0\0\0").expect("LIST and ABORT");
+    lists
+        .write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x03\0\0\0\0IHAVEOPT\0\0\0\x02\0\0\0\0")
+        .expect("LIST and ABORT");
     let mut list = Vec::new();
     lists.read_to_end(&mut list).expect("a list");
     assert!(list.windows(6).any(|bytes| bytes == b"broken"), "one that is drained is listed");
-    let expected =
-        [("max_connections_of_export", 1.0), ("unknown_export", 2.0), ("max_connections", 1.0), ("drained", 1.0)];
+    let expected = [
+        ("max_connections_of_export", 1.0),
+        ("unknown_export", 2.0),
+        ("max_connections", 1.0),
+        ("drained", 1.0),
+    ];
     // A connection is counted when its thread ends.
     let began = Instant::now();
     while expected.iter().any(|(reason, count)| value(of(reason)) != *count) {
-        assert!(began.elapsed() < Duration::from_secs(60), "{:?}", expected.map(|(reason, _)| value(of(reason))));
+        assert!(
+            began.elapsed() < Duration::from_secs(60),
+            "{:?}",
+            expected.map(|(reason, _)| value(of(reason)))
+        );
     }
     assert_eq!(scrape(&served).sum("elevon_connections_refused_total"), 5.0);
     served.end();
@@ -229,9 +283,14 @@ fn a_request_that_is_none_is_refused() {
     assert_eq!((head.status, head.body.as_str()), (200, ""));
     assert!(head.header("content-length").parse::<u64>().is_ok_and(|bytes| bytes > 1000));
     let head = send(&path, "HEAD /none HTTP/1.1\r\nHost: h\r\n\r\n").expect("an answer");
-    assert_eq!((head.status, head.body.as_str()), (404, ""), "a refusal of HEAD has no body either");
+    assert_eq!(
+        (head.status, head.body.as_str()),
+        (404, ""),
+        "a refusal of HEAD has no body either"
+    );
     assert!(head.header("date").ends_with(" GMT"));
-    let far = send(&path, "GET http://localhost/metrics HTTP/1.1\r\nHost: h\r\n\r\n").expect("an answer");
+    let far =
+        send(&path, "GET http://localhost/metrics HTTP/1.1\r\nHost: h\r\n\r\n").expect("an answer");
     assert_eq!((far.status, far.header("vary")), (200, "Accept"));
     let post = "POST /metrics HTTP/1.1\r\nHost: h\r\nContent-Length: 4\r\n\r\nbody";
     let post = send(&path, post).expect("an answer");
@@ -249,7 +308,8 @@ fn a_request_that_is_none_is_refused() {
 fn clients_that_are_silent_or_do_not_read_hurt_no_one_for_long() {
     let served = Served::config(CONFIG);
     let path = served.bench.path("m");
-    let mut silent: Vec<UnixStream> = (0..100).filter_map(|_| UnixStream::connect(&path).ok()).collect();
+    let mut silent: Vec<UnixStream> =
+        (0..100).filter_map(|_| UnixStream::connect(&path).ok()).collect();
     for stream in &mut silent {
         // One too many is closed, and cannot be written to.
         let _ = stream.write_all(b"GET /metrics HT");
@@ -266,7 +326,10 @@ fn clients_that_are_silent_or_do_not_read_hurt_no_one_for_long() {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(
-        scrape(&served).value("elevon_requests_total", &[("device", "fast"), ("tenant", "shop/b"), ("op", "write")]),
+        scrape(&served).value(
+            "elevon_requests_total",
+            &[("device", "fast"), ("tenant", "shop/b"), ("op", "write")]
+        ),
         200.0
     );
     drop(silent);
@@ -277,7 +340,10 @@ fn clients_that_are_silent_or_do_not_read_hurt_no_one_for_long() {
 fn a_single_disk_has_metrics_at_a_port() {
     let mut served = Served::start(&["--metrics", "tcp:127.0.0.1:0"]);
     let line = served.line();
-    let place = line.strip_prefix("metrics: http://").and_then(|rest| rest.strip_suffix("/metrics")).expect("a place");
+    let place = line
+        .strip_prefix("metrics: http://")
+        .and_then(|rest| rest.strip_suffix("/metrics"))
+        .expect("a place");
     let mut stream = TcpStream::connect(place).expect("it listens");
     stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: h\r\n\r\n").expect("sent");
     let metrics = Exposition::read(&Answer::read(&mut stream).expect("an answer").body, false);
@@ -306,6 +372,9 @@ fn an_address_that_is_none_is_an_error_of_one_line() {
         ),
     ] {
         let output = bench.elevon(&[&["serve"], args].concat()).output().expect("it ran");
-        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()), (Some(2), expected));
+        assert_eq!(
+            (output.status.code(), String::from_utf8_lossy(&output.stderr).as_ref()),
+            (Some(2), expected)
+        );
     }
 }

@@ -62,7 +62,16 @@ struct Life<'a> {
 impl<'a> Life<'a> {
     fn new(socket: &'a Path, export: &'a str, habit: Habit) -> Self {
         let client = Self::open(socket, export, habit);
-        Self { socket, export, habit, client, sent: BTreeMap::new(), number: 0, rng: Rng(1), took: Vec::new() }
+        Self {
+            socket,
+            export,
+            habit,
+            client,
+            sent: BTreeMap::new(),
+            number: 0,
+            rng: Rng(1),
+            took: Vec::new(),
+        }
     }
 
     fn open(socket: &Path, export: &str, habit: Habit) -> Client {
@@ -88,7 +97,11 @@ impl<'a> Life<'a> {
             Command::Zeroes => (2, 6),
             Command::BlockStatus => (0, 7),
         };
-        let payload = if command == Command::Write { vec![self.number as u8; bytes as usize] } else { Vec::new() };
+        let payload = if command == Command::Write {
+            vec![self.number as u8; bytes as usize]
+        } else {
+            Vec::new()
+        };
         self.number += 1;
         let sent = Instant::now();
         let cookie = self.client.send(flags, code, offset, bytes as u32, &payload).expect("sent");
@@ -214,7 +227,8 @@ fn all_pairs_on_a_file() {
         for (victim, share) in VICTIMS.iter().zip(&shares) {
             let (back, got) = run(bench, *victim, Some(neighbour));
             bench = back;
-            let (kept, p99) = (got.rate / share.rate, got.p99.as_secs_f64() / share.p99_alone.as_secs_f64());
+            let (kept, p99) =
+                (got.rate / share.rate, got.p99.as_secs_f64() / share.p99_alone.as_secs_f64());
             let is_met = kept >= 0.9 && p99 <= 3.0;
             print!(" {kept:.2}, {p99:.1}{} |", if is_met { "" } else { " ✗" });
             met += u32::from(is_met);
@@ -224,5 +238,7 @@ fn all_pairs_on_a_file() {
         println!(" {} ms |", longest.as_millis());
     }
     let bound = BOUND.as_millis();
-    println!("\n{met} of 144 pairs keep both goals. In {in_bound} no request waited for more than {bound} ms.");
+    println!(
+        "\n{met} of 144 pairs keep both goals. In {in_bound} no request waited for more than {bound} ms."
+    );
 }

@@ -59,11 +59,18 @@ tenant = 't'
 ";
     let served = start(config);
     let (status, _, stderr) = ctl(&served, &["set", "t", "limit = { rbps = '4M' }"]);
-    assert!(status == Some(2) && stderr.contains("device two: tenant t has rbps in io.max and in limit"), "{stderr}");
+    assert!(
+        status == Some(2)
+            && stderr.contains("device two: tenant t has rbps in io.max and in limit"),
+        "{stderr}"
+    );
     let (_, stats, _) = ctl(&served, &["stats", "--output-format", "json"]);
     let stats: Value = serde_json::from_str(&stats).expect("JSON");
     for device in stats["devices"].as_array().expect("devices") {
-        assert_eq!(device["tenants"][1]["settings"].as_object().map(|all| all.contains_key("limit")), Some(false));
+        assert_eq!(
+            device["tenants"][1]["settings"].as_object().map(|all| all.contains_key("limit")),
+            Some(false)
+        );
     }
     served.end();
 }
@@ -96,7 +103,10 @@ fn what_waits_is_told_before_any_of_it_has_ended() {
     let explain = |served: &Served| ctl(served, &["explain", "a", "--seconds", "0.01"]).1;
     until("requests wait", || explain(&served).contains("2 requests wait, the oldest for "));
     let text = explain(&served);
-    assert!(text.contains(", held by own limit bps=1000") && !text.contains("nothing of it waited"), "{text}");
+    assert!(
+        text.contains(", held by own limit bps=1000") && !text.contains("nothing of it waited"),
+        "{text}"
+    );
     // Its end would wait for them.
     drop(served);
 }
@@ -117,11 +127,14 @@ fn a_check_says_what_a_start_would_refuse_and_what_has_no_effect() {
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && stderr.contains(words), "{stderr}");
     }
-    let vain = CONFIG.replace("[export.a]", "seed = 5\n[export.a]\n[tenant.a]\nlimit = { burst = '1M' }");
+    let vain =
+        CONFIG.replace("[export.a]", "seed = 5\n[export.a]\n[tenant.a]\nlimit = { burst = '1M' }");
     let output = check(&vain);
     ok(&output);
     let stderr = String::from_utf8_lossy(&output.stderr);
-    for words in ["device.one: seed has no effect: only", "tenant.a: limit has no effect: it has no rate"] {
+    for words in
+        ["device.one: seed has no effect: only", "tenant.a: limit has no effect: it has no rate"]
+    {
         assert!(stderr.contains(words), "{stderr}");
     }
 }
@@ -142,7 +155,13 @@ fn a_class_that_meets_no_other_is_told() {
         ("flow", "t", "u", of_t, Some(within)),
         ("bfq", "t", "t/u", of_t, None),
         ("mq-deadline", "t", "u", of_t, None),
-        ("mq-deadline", "t/v", "u", of_t, Some("a class is that of a tenant's own I/O, and it pays for no export")),
+        (
+            "mq-deadline",
+            "t/v",
+            "u",
+            of_t,
+            Some("a class is that of a tenant's own I/O, and it pays for no export"),
+        ),
         ("none", "t", "u", with_limit, Some("none does not serve by class")),
         ("none", "t", "t/u", with_limit, None),
         ("flow", "v/t", "v/u", below_limit, None),
@@ -166,7 +185,10 @@ fn a_reload_knows_a_device_whose_file_is_gone_or_has_grown() {
     let served = start(CONFIG);
     let grown = File::options().write(true).open(served.bench.path("disk.img")).expect("the disk");
     grown.set_len(2 * DISK as u64).expect("room");
-    served.bench.file("c.toml", CONFIG.replace("[export.a]", &format!("[export.a]\nsize = '{}B'", 2 * DISK)));
+    served.bench.file(
+        "c.toml",
+        CONFIG.replace("[export.a]", &format!("[export.a]\nsize = '{}B'", 2 * DISK)),
+    );
     let (status, _, stderr) = ctl(&served, &["reload"]);
     assert_eq!((status, stderr.as_str()), (Some(0), ""), "what it has grown by is there");
     served.bench.file("c.toml", CONFIG);
@@ -174,24 +196,34 @@ fn a_reload_knows_a_device_whose_file_is_gone_or_has_grown() {
     let log = || fs::read_to_string(served.bench.path("log")).expect("UTF-8");
     let is_logged = |words: &str| log().contains(&format!("elevon: device one: {words}\n"));
     grown.set_len(2 * size).expect("room");
-    let words = format!("disk.img has grown from {size} bytes to {}: a reload serves it all", 2 * size);
+    let words =
+        format!("disk.img has grown from {size} bytes to {}: a reload serves it all", 2 * size);
     until("it is logged without a reload", || is_logged(&words));
     assert_eq!(ctl(&served, &["reload"]), (Some(0), String::new(), String::new()));
     let size = 2 * size;
     let words = format!("disk.img was cut from {size} bytes to 4096: reads beyond fail");
     grown.set_len(4096).expect("room");
     let (status, _, stderr) = ctl(&served, &["reload"]);
-    assert_eq!((status, stderr), (Some(1), format!("elevon: c.toml: device.one.device: {words}\n")));
+    assert_eq!(
+        (status, stderr),
+        (Some(1), format!("elevon: c.toml: device.one.device: {words}\n"))
+    );
     until("it is logged without a reload, too", || is_logged(&words));
     grown.set_len(size).expect("room");
     assert_eq!(ctl(&served, &["reload"]), (Some(0), String::new(), String::new()));
     fs::remove_file(served.bench.path("disk.img")).expect("the disk");
     let (status, _, stderr) = ctl(&served, &["reload"]);
     let words = "disk.img was deleted: what is in it and what is written to it is lost at the end";
-    assert_eq!((status, stderr), (Some(1), format!("elevon: c.toml: device.one.device: {words}\n")));
+    assert_eq!(
+        (status, stderr),
+        (Some(1), format!("elevon: c.toml: device.one.device: {words}\n"))
+    );
     let bench = served.ended();
     let log = fs::read_to_string(bench.path("log")).expect("UTF-8");
-    assert!(log.contains(&format!("elevon: c.toml: device.one.device: {words}\n")), "a reload is logged: {log}");
+    assert!(
+        log.contains(&format!("elevon: c.toml: device.one.device: {words}\n")),
+        "a reload is logged: {log}"
+    );
     assert!(log.contains("elevon: reloaded, but for what is said above\n"), "{log}");
 }
 
@@ -205,21 +237,45 @@ fn a_single_export_tells_its_planned_changes_and_its_tenants() {
         "t.toml",
         format!("[tenant.a]\n{limit}\n[[change]]\nat = '500ms'\ntenant = 'a'\nlimit = {{ iops = 400 }}\n"),
     );
-    let args = ["serve", "disk.img", "--listen", "unix:s", "--control", "ctl", "--tenants", "t.toml", "--tenant", "a"];
+    let args = [
+        "serve",
+        "disk.img",
+        "--listen",
+        "unix:s",
+        "--control",
+        "ctl",
+        "--tenants",
+        "t.toml",
+        "--tenant",
+        "a",
+    ];
     let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
     command.args(args).stderr(File::create(bench.path("log")).expect("a file"));
     let served = Served::of_command(bench, command);
     let explain = || ctl(&served, &["explain", "a", "--seconds", "0.01"]).1;
     let told = |limit: &str| explain().contains(&format!("  in force: limit = {limit}\n"));
     until("it is told", || told(r#"{ bps = "64KiB", iops = 400, burst = "1GB", burst_ios = 7 }"#));
-    let (status, _, stderr) = ctl(&served, &["set", "a", "limit = { bps = '200MB', burst_ios = 7 }"]);
+    let (status, _, stderr) =
+        ctl(&served, &["set", "a", "limit = { bps = '200MB', burst_ios = 7 }"]);
     assert_eq!((status, stderr.as_str()), (Some(0), ""));
-    assert!(told(r#"{ bps = "200MB", burst_ios = 7 }"#), "a table replaces the other: {}", explain());
+    assert!(
+        told(r#"{ bps = "200MB", burst_ios = 7 }"#),
+        "a table replaces the other: {}",
+        explain()
+    );
     let (status, _, stderr) = ctl(&served, &["explain", "elsewhere"]);
-    assert_eq!((status, stderr.as_str()), (Some(2), "elevon: elsewhere: no such tenant; there are /, a\n"));
+    assert_eq!(
+        (status, stderr.as_str()),
+        (Some(2), "elevon: elsewhere: no such tenant; there are /, a\n")
+    );
     let bench = served.ended();
     let log = fs::read_to_string(bench.path("log")).expect("UTF-8");
-    assert!(log.contains("elevon: device disk.img: the change at 0.5 s: tenant a: limit = { iops = 400 }\n"), "{log}");
+    assert!(
+        log.contains(
+            "elevon: device disk.img: the change at 0.5 s: tenant a: limit = { iops = 400 }\n"
+        ),
+        "{log}"
+    );
 }
 
 #[test]
@@ -235,8 +291,15 @@ fn page_caches_of_all_devices_have_to_fit_the_machine() {
     bench.file("c.toml", config);
     let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && stderr.contains("elevon: c.toml:8:9: device.two.cache: "), "{stderr}");
-    assert!(stderr.contains(": with those of the devices before it ") && stderr.lines().count() == 1, "{stderr}");
+    assert!(
+        output.status.code() == Some(2)
+            && stderr.contains("elevon: c.toml:8:9: device.two.cache: "),
+        "{stderr}"
+    );
+    assert!(
+        stderr.contains(": with those of the devices before it ") && stderr.lines().count() == 1,
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -252,7 +315,9 @@ fn a_tenant_that_left_the_file_is_in_no_metric() {
         socket.read_to_string(&mut text).expect("UTF-8");
         text
     };
-    assert!(metrics().contains("elevon_requests_total{device=\"one\",tenant=\"a\",op=\"write\"} 1"));
+    assert!(
+        metrics().contains("elevon_requests_total{device=\"one\",tenant=\"a\",op=\"write\"} 1")
+    );
     drop(client);
     served.bench.file("c.toml", config.replace("[export.a]", "[export.a]\ntenant = 'b'"));
     until("the client has left", || ctl(&served, &["reload"]).0 == Some(0));
@@ -284,13 +349,17 @@ fn the_loss_of_the_server_of_a_disk_is_told() {
     // The answer may come before the line.
     until("it is told", || log().contains("connected again"));
     let log = log();
-    for words in
-        ["the connection was lost; in flight: ", "connected again; sent again, since no flush covers it: 1 change"]
-    {
+    for words in [
+        "the connection was lost; in flight: ",
+        "connected again; sent again, since no flush covers it: 1 change",
+    ] {
         assert_eq!(log.matches(words).count(), 1, "{words}: {log}");
     }
     let (_, stats, _) = ctl(&served, &["stats", "--output-format", "json"]);
     let stats: Value = serde_json::from_str(&stats).expect("JSON");
-    assert_eq!((&stats["devices"][0]["lost"], &stats["devices"][0]["failure"]), (&false.into(), &Value::Null));
+    assert_eq!(
+        (&stats["devices"][0]["lost"], &stats["devices"][0]["failure"]),
+        (&false.into(), &Value::Null)
+    );
     drop(served);
 }

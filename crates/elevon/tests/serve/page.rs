@@ -40,14 +40,21 @@ fn the_api_tells_what_ctl_tells() {
     let (status, explained) = json("/api/explain?tenant=shop%2F%3Ci%3Ea&over_ms=500");
     assert_eq!(status, 200, "{explained}");
     let device = &explained["devices"][0];
-    assert_eq!((device["device"].as_str(), device["tenant"].as_str()), (Some("fast"), Some("shop/<i>a")));
+    assert_eq!(
+        (device["device"].as_str(), device["tenant"].as_str()),
+        (Some("fast"), Some("shop/<i>a"))
+    );
     let limited = device["causes"].as_array().expect("causes")[0].clone();
     assert_eq!(limited["words"], "own limit iops=20");
     assert!(limited["share"].as_f64() > Some(50.0), "{explained}");
     for (path, status, words) in [
         ("/api/explain?tenant=none", 404, "none: no such tenant; there are /, b, shop, shop/<i>a"),
         ("/api/explain", 400, "tenant is missing: expected its path"),
-        ("/api/explain?tenant=shop&over_ms=1", 400, "over_ms: expected a whole number from 200 to 5000"),
+        (
+            "/api/explain?tenant=shop&over_ms=1",
+            400,
+            "over_ms: expected a whole number from 200 to 5000",
+        ),
     ] {
         let (found, answer) = json(path);
         assert_eq!((found, answer["error"].as_str()), (status, Some(words)));
@@ -89,8 +96,11 @@ fn the_page_shows_what_the_server_does() {
     // An address for each export comes first.
     assert!(served.line().starts_with("nbd+unix:///b"));
     let line = served.line();
-    let address =
-        line.strip_prefix("metrics: ").and_then(|it| it.strip_suffix("metrics")).expect("an address").to_owned();
+    let address = line
+        .strip_prefix("metrics: ")
+        .and_then(|it| it.strip_suffix("metrics"))
+        .expect("an address")
+        .to_owned();
     let stop = Arc::new(AtomicBool::new(false));
     let writing = [served.load("a", &stop), served.load("b", &stop)];
     let mut browser = Browser::open_address(&chromium, &served.bench.path(""), &address);
@@ -99,7 +109,8 @@ fn the_page_shows_what_the_server_does() {
     // A device without a page cache has no part for one.
     assert_eq!(browser.value("document.getElementById('page-cache').offsetHeight"), 0);
     // What a tenant is called is text, never a part of the page.
-    let paths = browser.value("[...document.querySelectorAll('#tenants tr')].map(row => row.dataset.path)");
+    let paths =
+        browser.value("[...document.querySelectorAll('#tenants tr')].map(row => row.dataset.path)");
     assert_eq!(paths, serde_json::json!(["shop", "shop/<i>a"]));
     until(
         &mut browser,
@@ -136,7 +147,10 @@ fn the_page_shows_what_the_server_does() {
         assert!(writing.join().expect("every write was answered") > 0);
     }
     served.end();
-    until(&mut browser, "document.getElementById('state').textContent.startsWith('The server does not answer')");
+    until(
+        &mut browser,
+        "document.getElementById('state').textContent.startsWith('The server does not answer')",
+    );
 }
 
 #[test]
@@ -146,7 +160,10 @@ fn the_page_shows_a_page_cache_and_who_is_held_by_it() {
     // An address for each export comes first.
     served.line();
     let line = served.line();
-    let address = line.strip_prefix("metrics: ").and_then(|it| it.strip_suffix("metrics")).expect("an address");
+    let address = line
+        .strip_prefix("metrics: ")
+        .and_then(|it| it.strip_suffix("metrics"))
+        .expect("an address");
     let stop = Arc::new(AtomicBool::new(false));
     let writing = served.load_of_cache("a", &stop);
     let mut browser = Browser::open_address(&chromium, &served.bench.path(""), address);
@@ -164,7 +181,8 @@ fn the_page_shows_a_page_cache_and_who_is_held_by_it() {
     let drawn = "(() => { const c = document.getElementById('cache'); return c.getContext('2d').getImageData(0, 0, c.width, c.height).data.some(v => v > 0); })()";
     assert_eq!(browser.value(drawn), true);
     // The other tenant does nothing.
-    let other = "document.querySelector('#tenants tr:last-child').innerText.split(/\\s+/).slice(-2)";
+    let other =
+        "document.querySelector('#tenants tr:last-child').innerText.split(/\\s+/).slice(-2)";
     assert_eq!(browser.value(other), serde_json::json!(["-", "-"]));
     stop.store(true, Ordering::Relaxed);
     writing.join().expect("every request was answered");

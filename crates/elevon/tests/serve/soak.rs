@@ -22,7 +22,8 @@ const BLOCK: usize = 4096;
 const BLOCKS: usize = 64;
 
 fn repetitions() -> u32 {
-    env::var("ELEVON_SOAK").map_or(REPETITIONS, |text| text.parse().expect("ELEVON_SOAK is a number"))
+    env::var("ELEVON_SOAK")
+        .map_or(REPETITIONS, |text| text.parse().expect("ELEVON_SOAK is a number"))
 }
 
 /// Numbers of the writes of a block.
@@ -53,7 +54,11 @@ impl Book {
         self.blocks[at].sent = number;
         let is_forced = number.is_multiple_of(5);
         let data = number.to_be_bytes().repeat(BLOCK / 4);
-        assert_eq!(client.write(if is_forced { FUA } else { 0 }, (at * BLOCK) as u64, &data)?, 0, "a write");
+        assert_eq!(
+            client.write(if is_forced { FUA } else { 0 }, (at * BLOCK) as u64, &data)?,
+            0,
+            "a write"
+        );
         self.blocks[at].answered = number;
         if is_forced {
             self.blocks[at].durable = number;
@@ -70,11 +75,18 @@ impl Book {
     fn check(&mut self, socket: &Path, export: &str, promised: fn(&Stamps) -> u32) {
         let mut client = Client::open(socket, export).expect("it listens");
         for (at, block) in self.blocks.iter_mut().enumerate() {
-            let data = client.read((at * BLOCK) as u64, BLOCK as u32).expect("an answer").expect("no error");
+            let data = client
+                .read((at * BLOCK) as u64, BLOCK as u32)
+                .expect("an answer")
+                .expect("no error");
             let number = u32::from_be_bytes(data[..4].try_into().expect("4 bytes"));
             assert!(data.chunks(4).all(|part| part == &data[..4]), "block {at} is of one write");
             let least = promised(block);
-            assert!((least..=block.sent).contains(&number), "block {at} has {number}, of {least} to {}", block.sent);
+            assert!(
+                (least..=block.sent).contains(&number),
+                "block {at} has {number}, of {least} to {}",
+                block.sent
+            );
             (block.answered, block.durable) = (number, block.durable.min(number));
         }
     }
@@ -180,9 +192,14 @@ fn under_a_writer(
 fn with_all_keys(promised: fn(&Stamps) -> u32, act: impl Fn(&mut Served, &Writer, &str, u32)) {
     for keys in KEYS {
         let served = Served::run(folder(keys), &["c.toml"]);
-        under_a_writer(served, repetitions().div_ceil(KEYS.len() as u32), promised, |served, writer, repetition| {
-            act(served, writer, keys, repetition);
-        });
+        under_a_writer(
+            served,
+            repetitions().div_ceil(KEYS.len() as u32),
+            promised,
+            |served, writer, repetition| {
+                act(served, writer, keys, repetition);
+            },
+        );
     }
 }
 
@@ -224,14 +241,24 @@ fn no_growth_loses_what_was_answered() {
         repetitions(),
         |block| block.answered,
         |served, writer, repetition| {
-            let file = OpenOptions::new().write(true).open(served.bench.path("disk.img")).expect("the disk");
+            let file = OpenOptions::new()
+                .write(true)
+                .open(served.bench.path("disk.img"))
+                .expect("the disk");
             let last = DISK as u64 + u64::from(repetition) * BLOCK as u64;
             file.set_len(last + BLOCK as u64).expect("it grows");
             served.bench.stdout(&["ctl", "ctl", "reload"]);
             writer.let_it_write();
             let mut client = Client::open(&served.bench.path("s"), "a").expect("it listens");
-            assert_eq!(client.write(FUA, last, &[7; BLOCK]).expect("an answer"), 0, "the new block is there");
-            assert_eq!(client.read(last, BLOCK as u32).expect("an answer").expect("no error"), [7; BLOCK]);
+            assert_eq!(
+                client.write(FUA, last, &[7; BLOCK]).expect("an answer"),
+                0,
+                "the new block is there"
+            );
+            assert_eq!(
+                client.read(last, BLOCK as u32).expect("an answer").expect("no error"),
+                [7; BLOCK]
+            );
         },
     );
 }

@@ -16,7 +16,9 @@ use elevon_testkit::{denied, tool};
 fn units(bench: &Bench) -> [PathBuf; 2] {
     ["service", "socket"].map(|kind| {
         let name = format!("elevon-serve@.{kind}");
-        let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(&name));
+        let text = fs::read_to_string(
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(&name),
+        );
         let text = text.expect("a unit").replace("/usr/bin/elevon", env!("CARGO_BIN_EXE_elevon"));
         bench.file(&name, text);
         bench.path(&name)
@@ -30,7 +32,8 @@ fn systemd_reads_the_units_without_a_complaint() {
     let output = analyze.args(["verify", "--man=no"]).args(units(&bench)).output().expect("it ran");
     let stderr = String::from_utf8_lossy(&output.stderr);
     // Before 253 there is one type less; the line before it is kept.
-    let complaints: Vec<&str> = stderr.lines().filter(|line| !line.ends_with("ignoring: notify-reload")).collect();
+    let complaints: Vec<&str> =
+        stderr.lines().filter(|line| !line.ends_with("ignoring: notify-reload")).collect();
     assert!(output.status.success() && complaints.is_empty(), "{stderr}");
 }
 
@@ -40,7 +43,10 @@ fn the_unit_exposes_little() {
     let bench = Bench::new();
     let [service, _] = units(&bench);
     // Ten times the figure that is printed: 1.6 for a service with the network and block devices.
-    let output = analyze.args(["security", "--offline=true", "--no-pager", "--threshold=20"]).arg(service).output();
+    let output = analyze
+        .args(["security", "--offline=true", "--no-pager", "--threshold=20"])
+        .arg(service)
+        .output();
     let output = output.expect("it ran");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
 }
@@ -57,7 +63,8 @@ fn traced(bench: &Bench, options: &[&str]) -> Option<(String, String)> {
     );
     strace.current_dir(bench.path("")).args(["-f", "-qq", "-o", "trace"]).args(options);
     strace.args([env!("CARGO_BIN_EXE_elevon"), "serve", "c.toml"]);
-    let mut child = strace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("strace started");
+    let mut child =
+        strace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("strace started");
     let began = Instant::now();
     let mut client = loop {
         if let Ok(client) = Client::open(&bench.path("s"), "a") {
@@ -96,9 +103,14 @@ fn calls_of(names: &[&str]) -> BTreeSet<String> {
             all.insert((*name).to_owned());
             continue;
         }
-        let output = Command::new("systemd-analyze").args(["syscall-filter", "--no-pager", name]).output();
+        let output =
+            Command::new("systemd-analyze").args(["syscall-filter", "--no-pager", name]).output();
         let text = String::from_utf8(output.expect("it ran").stdout).expect("UTF-8");
-        let inner = text.lines().skip(1).map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        let inner = text
+            .lines()
+            .skip(1)
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
         all.extend(calls_of(&inner.collect::<Vec<_>>()));
     }
     all
@@ -121,8 +133,10 @@ fn the_sandbox_allows_what_a_server_does() {
     }
     // Beyond the unit's lists, systemd allows what starting a process takes.
     allowed.extend(calls_of(&["@default"]));
-    let calls: Vec<(&str, &str)> =
-        trace.lines().filter_map(|line| line.split_once(' ')?.1.trim_start().split_once('(')).collect();
+    let calls: Vec<(&str, &str)> = trace
+        .lines()
+        .filter_map(|line| line.split_once(' ')?.1.trim_start().split_once('('))
+        .collect();
     let made: BTreeSet<&str> = calls
         .iter()
         .map(|(name, _)| *name)
@@ -134,7 +148,8 @@ fn the_sandbox_allows_what_a_server_does() {
     for (name, rest) in calls {
         let is_writable_code = rest.contains("PROT_WRITE") && rest.contains("PROT_EXEC");
         assert!(!is_writable_code, "MemoryDenyWriteExecute= refuses {name}({rest}");
-        let is_family = ["AF_UNIX", "AF_INET,", "AF_INET6"].iter().any(|family| rest.starts_with(family));
+        let is_family =
+            ["AF_UNIX", "AF_INET,", "AF_INET6"].iter().any(|family| rest.starts_with(family));
         assert!(name != "socket" || is_family, "RestrictAddressFamilies= refuses {name}({rest}");
     }
 }
@@ -143,7 +158,15 @@ fn the_sandbox_allows_what_a_server_does() {
 #[test]
 fn without_io_uring_a_server_uses_threads() {
     let bench = Bench::new();
-    let Some((trace, said)) = traced(&bench, &["-e", "inject=io_uring_setup:error=EPERM"]) else { return };
-    assert!(trace.contains("io_uring_setup") && !trace.contains("io_uring_enter"), "it was refused");
-    assert!(said.contains("io_uring is not available (Operation not permitted): using a pool of"), "{said}");
+    let Some((trace, said)) = traced(&bench, &["-e", "inject=io_uring_setup:error=EPERM"]) else {
+        return;
+    };
+    assert!(
+        trace.contains("io_uring_setup") && !trace.contains("io_uring_enter"),
+        "it was refused"
+    );
+    assert!(
+        said.contains("io_uring is not available (Operation not permitted): using a pool of"),
+        "{said}"
+    );
 }

@@ -45,7 +45,8 @@ fn with_certificates(required: bool) -> Bench {
     authority.fill(&bench.path("bob"), "client", "bob", &["admin.example"]);
     Authority::new("another").fill(&bench.path("mallory"), "client", "alice", &[]);
     // It trusts the server, so that it is the server who refuses.
-    let both = fs::read_to_string(bench.path("mallory/ca-cert.pem")).expect("PEM") + &authority.certificate();
+    let both = fs::read_to_string(bench.path("mallory/ca-cert.pem")).expect("PEM")
+        + &authority.certificate();
     fs::write(bench.path("mallory/ca-cert.pem"), both).expect("a file written");
     bench
 }
@@ -80,7 +81,10 @@ fn libnbd_copies_through_tls() {
     let alice = uri(&served, "alice", "alice");
     let info = served.client("nbdinfo", &["--json", &alice]).expect("installed");
     let info: serde_json::Value = serde_json::from_str(&ok(&info)).expect("JSON");
-    assert_eq!((info["TLS"].as_bool(), info["protocol"].as_str()), (Some(true), Some("newstyle-fixed")));
+    assert_eq!(
+        (info["TLS"].as_bool(), info["protocol"].as_str()),
+        (Some(true), Some("newstyle-fixed"))
+    );
     let pattern = pattern(2 << 20);
     served.bench.file("pattern", &pattern);
     ok(&served.client("nbdcopy", &["--flush", "pattern", &alice]).expect("installed"));
@@ -109,13 +113,15 @@ fn qemu_uses_tls() {
     };
     ok(&io("bob", "bob", "write -f -P 5 64k 1M").expect("installed"));
     ok(&io("bob", "bob", "read -P 5 64k 1M").expect("installed"));
-    let files = format!("tls-creds-x509,id=tls,endpoint=client,dir={}", served.bench.path("bob").display());
+    let files =
+        format!("tls-creds-x509,id=tls,endpoint=client,dir={}", served.bench.path("bob").display());
     let image = format!(
         "driver=nbd,server.type=unix,server.path={},export=open,tls-creds=tls,tls-hostname=localhost",
         served.bench.path("s").display()
     );
-    let info =
-        ok(&served.client("qemu-img", &["info", "--object", &files, "--image-opts", &image]).expect("installed"));
+    let info = ok(&served
+        .client("qemu-img", &["info", "--object", &files, "--image-opts", &image])
+        .expect("installed"));
     assert!(info.contains("virtual size: 2 MiB"), "{info}");
     refused(&io("alice", "bob", "read 0 4k").expect("installed"), "no export of this name");
     refused(&io("mallory", "open", "read 0 4k").expect("installed"), "qemu-io: can't open");
@@ -125,26 +131,38 @@ fn qemu_uses_tls() {
 #[test]
 fn a_client_sees_and_opens_what_its_certificate_allows() {
     let bench = with_certificates(true);
-    bench.file("c.toml", CONFIG.replace("REQUIRED", "true").replace("[tls]", "metrics = 'unix:m'\n[tls]"));
+    bench.file(
+        "c.toml",
+        CONFIG.replace("REQUIRED", "true").replace("[tls]", "metrics = 'unix:m'\n[tls]"),
+    );
     let served = Served::run(bench, &["c.toml"]);
-    for (client, expected) in [("alice", &["open", "alice"][..]), ("bob", &["open", "alice", "bob"])] {
-        let Some(list) = served.client("nbdinfo", &["--list", "--json", &uri(&served, "", client)]) else { return };
+    for (client, expected) in
+        [("alice", &["open", "alice"][..]), ("bob", &["open", "alice", "bob"])]
+    {
+        let Some(list) = served.client("nbdinfo", &["--list", "--json", &uri(&served, "", client)])
+        else {
+            return;
+        };
         let list: serde_json::Value = serde_json::from_str(&ok(&list)).expect("JSON");
         let exports = list["exports"].as_array().expect("a list");
-        let names: Vec<&str> = exports.iter().filter_map(|export| export["export-name"].as_str()).collect();
+        let names: Vec<&str> =
+            exports.iter().filter_map(|export| export["export-name"].as_str()).collect();
         assert_eq!(names, expected, "{client}");
     }
     refused(
         &served.client("nbdinfo", &["--size", &uri(&served, "bob", "alice")]).expect("installed"),
         "server has no export named 'bob'",
     );
-    let plain = served.client("nbdinfo", &["--size", &served.of_export("open")]).expect("installed");
+    let plain =
+        served.client("nbdinfo", &["--size", &served.of_export("open")]).expect("installed");
     assert!(!plain.status.success(), "a client without TLS");
-    let wrong = served.client("nbdinfo", &["--size", &uri(&served, "open", "mallory")]).expect("installed");
+    let wrong =
+        served.client("nbdinfo", &["--size", &uri(&served, "open", "mallory")]).expect("installed");
     assert!(!wrong.status.success(), "another authority");
     let none = uri(&served, "open", "nobody");
     fs::create_dir(served.bench.path("nobody")).expect("a folder");
-    fs::copy(served.bench.path("alice/ca-cert.pem"), served.bench.path("nobody/ca-cert.pem")).expect("copied");
+    fs::copy(served.bench.path("alice/ca-cert.pem"), served.bench.path("nobody/ca-cert.pem"))
+        .expect("copied");
     let without = served.client("nbdinfo", &["--size", &none]).expect("installed");
     assert!(!without.status.success(), "a client without a certificate");
     let metrics = Exposition::read(&get(&served.bench.path("m"), "/metrics", "").body, false);
@@ -160,18 +178,26 @@ fn the_log_names_clients_by_their_certificates() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
     command.args(["serve", "c.toml", "--log-format", "json", "--log-level", "debug"]).stderr(log);
     let served = Served::of_command(bench, command);
-    let size = |client: &str, export: &str| served.client("nbdinfo", &["--size", &uri(&served, export, client)]);
+    let size = |client: &str, export: &str| {
+        served.client("nbdinfo", &["--size", &uri(&served, export, client)])
+    };
     let Some(output) = size("bob", "bob") else { return };
     ok(&output);
     assert!(!size("alice", "bob").expect("installed").status.success());
     // A thread writes the log, and is done when the server has ended.
     let bench = served.ended();
     let text = fs::read_to_string(bench.path("log")).expect("a log");
-    let log: Vec<serde_json::Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    let log: Vec<serde_json::Value> =
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let found = |message: &str, names: &str| {
-        log.iter().any(|it| it["names"] == names && it["message"].as_str().is_some_and(|it| it.contains(message)))
+        log.iter().any(|it| {
+            it["names"] == names && it["message"].as_str().is_some_and(|it| it.contains(message))
+        })
     };
-    assert!(found("opened export bob, by bob, admin.example (pid ", "bob, admin.example"), "{text}");
+    assert!(
+        found("opened export bob, by bob, admin.example (pid ", "bob, admin.example"),
+        "{text}"
+    );
     assert!(found("export bob is not for alice", "alice"), "{text}");
 }
 
@@ -182,7 +208,9 @@ fn tls_that_is_offered_leaves_plain_clients_what_is_open_to_all() {
     let mut plain = Client::open(&served.bench.path("s"), "open").expect("it is open to all");
     assert_eq!(plain.write(0, 0, &[1; 4096]).expect("an answer"), 0);
     assert!(Client::open(&served.bench.path("s"), "alice").is_err(), "a client without a name");
-    let Some(size) = served.client("nbdinfo", &["--size", &uri(&served, "alice", "alice")]) else { return };
+    let Some(size) = served.client("nbdinfo", &["--size", &uri(&served, "alice", "alice")]) else {
+        return;
+    };
     assert_eq!(ok(&size).trim(), (2 << 20).to_string());
     served.end();
 }
@@ -205,7 +233,8 @@ fn connections_of_a_client_have_a_limit() {
     );
     let Some(mut nbdsh) = elevon_testkit::tool("nbdsh") else { return };
     // Another Python that comes first in PATH does not have libnbd's module.
-    let output = nbdsh.env("PATH", "/usr/bin:/bin").args(["-c", &script]).output().expect("the tool ran");
+    let output =
+        nbdsh.env("PATH", "/usr/bin:/bin").args(["-c", &script]).output().expect("the tool ran");
     let said = ok(&output);
     assert!(said.contains("policy") && said.trim().ends_with(&(2 << 20).to_string()), "{said}");
     served.end();
@@ -219,23 +248,37 @@ fn ctl(served: &Served, args: &[&str]) -> String {
 #[test]
 fn a_reload_takes_renewed_certificates_and_other_clients() {
     let served = start(true);
-    let size = |client: &str, export: &str| served.client("nbdinfo", &["--size", &uri(&served, export, client)]);
+    let size = |client: &str, export: &str| {
+        served.client("nbdinfo", &["--size", &uri(&served, export, client)])
+    };
     let Some(output) = size("alice", "alice") else { return };
     ok(&output);
     // Another authority signs everybody's certificates anew.
     let authority = Authority::new("new");
     authority.fill(&served.bench.path("server"), "server", "localhost", &["localhost"]);
     authority.fill(&served.bench.path("carol"), "client", "carol", &[]);
-    assert!(!size("carol", "open").expect("installed").status.success(), "the old files are in force");
-    served.bench.file("c.toml", CONFIG.replace("REQUIRED", "true").replace("'alice', 'admin.example'", "'carol'"));
+    assert!(
+        !size("carol", "open").expect("installed").status.success(),
+        "the old files are in force"
+    );
+    served.bench.file(
+        "c.toml",
+        CONFIG.replace("REQUIRED", "true").replace("'alice', 'admin.example'", "'carol'"),
+    );
     ctl(&served, &["reload"]);
     ok(&size("carol", "open").expect("installed"));
     ok(&size("carol", "alice").expect("installed"));
-    assert!(!size("alice", "open").expect("installed").status.success(), "the old authority is not known any more");
+    assert!(
+        !size("alice", "open").expect("installed").status.success(),
+        "the old authority is not known any more"
+    );
     // Files that do not fit leave everything as it was.
     fs::write(served.bench.path("server/server-key.pem"), "no key\n").expect("written");
     let output = served.bench.elevon(&["ctl", "ctl", "reload"]).output().expect("it ran");
-    refused(&output, "c.toml:4:16: tls.certificates: server/server-key.pem: no private key in PEM is in it");
+    refused(
+        &output,
+        "c.toml:4:16: tls.certificates: server/server-key.pem: no private key in PEM is in it",
+    );
     ok(&size("carol", "open").expect("installed"));
     served.end();
 }
@@ -246,12 +289,17 @@ fn a_reload_never_ends_the_verification_of_clients() {
     let bench = with_certificates(true);
     let config = CONFIG.replace("REQUIRED", "true").replace("clients = ", "# ");
     bench.file("c.toml", &config);
-    let said = |bench: &Bench| ok(&bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran"));
-    assert!(said(&bench).ends_with("are verified: an authority of server/ca-cert.pem has signed their certificates\n"));
+    let said = |bench: &Bench| {
+        ok(&bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran"))
+    };
+    assert!(said(&bench).ends_with(
+        "are verified: an authority of server/ca-cert.pem has signed their certificates\n"
+    ));
     let served = Served::run(bench, &["c.toml"]);
-    let without_tls =
-        config.split_once("[tls]").expect("TLS").0.to_owned() + "[device.fast]\ndevice = './disk.img'\n[export.open]\n";
-    fs::rename(served.bench.path("server/ca-cert.pem"), served.bench.path("away.pem")).expect("renamed");
+    let without_tls = config.split_once("[tls]").expect("TLS").0.to_owned()
+        + "[device.fast]\ndevice = './disk.img'\n[export.open]\n";
+    fs::rename(served.bench.path("server/ca-cert.pem"), served.bench.path("away.pem"))
+        .expect("renamed");
     for config in [&config, &without_tls] {
         served.bench.file("c.toml", config);
         let output = served.bench.elevon(&["ctl", "ctl", "reload"]).output().expect("it ran");
@@ -264,7 +312,8 @@ fn a_reload_never_ends_the_verification_of_clients() {
     served.bench.file("c.toml", &config);
     assert!(said(&served.bench).contains("\nclients that use TLS are not verified: "));
     fs::create_dir(served.bench.path("nobody")).expect("a folder");
-    fs::copy(served.bench.path("away.pem"), served.bench.path("nobody/ca-cert.pem")).expect("copied");
+    fs::copy(served.bench.path("away.pem"), served.bench.path("nobody/ca-cert.pem"))
+        .expect("copied");
     if let Some(size) = served.client("nbdinfo", &["--size", &uri(&served, "open", "nobody")]) {
         assert!(!size.status.success(), "a client without a certificate");
     }
@@ -277,7 +326,9 @@ fn a_client_that_may_no_longer_have_an_export_is_sent_away() {
     let served = start(false);
     let mut plain = Client::open(&served.bench.path("s"), "open").expect("it is open to all");
     assert_eq!(plain.write(0, 0, &[1; 4096]).expect("an answer"), 0);
-    let named = CONFIG.replace("REQUIRED", "false").replace("[export.open]", "[export.open]\nclients = 'alice'");
+    let named = CONFIG
+        .replace("REQUIRED", "false")
+        .replace("[export.open]", "[export.open]\nclients = 'alice'");
     served.bench.file("c.toml", named);
     ctl(&served, &["reload"]);
     assert!(plain.flush().is_err(), "it has no name");
@@ -302,14 +353,16 @@ fn clients_that_hang_in_a_handshake_hurt_nobody() {
     let served = start(true);
     let socket = served.bench.path("s");
     // A length of a record that does not come, and noise.
-    let slow: Vec<UnixStream> = (0..40).map(|_| hanging(&socket, b"\x16\x03\x01\x02\x00\x01")).collect();
+    let slow: Vec<UnixStream> =
+        (0..40).map(|_| hanging(&socket, b"\x16\x03\x01\x02\x00\x01")).collect();
     let mut noise = hanging(&socket, b"IHAVEOPT\0\0\0\x07\0\0\0\x06\0\0\0\0\0\0");
     let mut rest = Vec::new();
     // An alert of TLS, then the end; never an answer to the option.
     let _ = noise.read_to_end(&mut rest);
     assert!(!rest.windows(8).any(|at| at == 0x0003_e889_0455_65a9_u64.to_be_bytes()), "{rest:?}");
     // Hundreds of connections that do nothing cut the oldest of them, and no other client.
-    let mut idle: Vec<UnixStream> = (0..300).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
+    let mut idle: Vec<UnixStream> =
+        (0..300).map(|_| UnixStream::connect(&socket).expect("it listens")).collect();
     if let Some(size) = served.client("nbdinfo", &["--size", &uri(&served, "alice", "alice")]) {
         assert_eq!(ok(&size).trim(), (2 << 20).to_string());
     }
@@ -337,29 +390,50 @@ fn bytes_behind_starttls_are_never_taken_for_protected_ones() {
 #[test]
 fn a_single_export_takes_its_files_from_options() {
     let bench = with_certificates(true);
-    let files = ["--tls-certificate", "server/server-cert.pem", "--tls-key", "server/server-key.pem"];
-    let args = [&["disk.img", "--listen", "unix:s", "--listen", "tcp:127.0.0.1:0"], &files[..]].concat();
+    let files =
+        ["--tls-certificate", "server/server-cert.pem", "--tls-key", "server/server-key.pem"];
+    let args =
+        [&["disk.img", "--listen", "unix:s", "--listen", "tcp:127.0.0.1:0"], &files[..]].concat();
     let served = Served::run(bench, &args);
     assert!(served.uri.starts_with("nbds+unix:///disk.img?socket="), "{}", served.uri);
     // Without an authority for clients, one needs no certificate.
     fs::create_dir(served.bench.path("nobody")).expect("a folder");
-    fs::copy(served.bench.path("alice/ca-cert.pem"), served.bench.path("nobody/ca-cert.pem")).expect("copied");
-    let Some(size) = served.client("nbdinfo", &["--size", &uri(&served, "disk.img", "nobody")]) else { return };
+    fs::copy(served.bench.path("alice/ca-cert.pem"), served.bench.path("nobody/ca-cert.pem"))
+        .expect("copied");
+    let Some(size) = served.client("nbdinfo", &["--size", &uri(&served, "disk.img", "nobody")])
+    else {
+        return;
+    };
     assert_eq!(ok(&size).trim(), DISK.to_string());
     served.end();
 }
 
 #[test]
 fn a_single_export_is_for_the_clients_that_options_name() {
-    let files = ["--tls-certificates", "server", "--client", "carol", "--client", "BOB", "--tls-required=false"];
+    let files = [
+        "--tls-certificates",
+        "server",
+        "--client",
+        "carol",
+        "--client",
+        "BOB",
+        "--tls-required=false",
+    ];
     let args = [&["disk.img", "--listen", "unix:s"], &files[..]].concat();
     let served = Served::run(with_certificates(true), &args);
-    assert!(served.uri.starts_with("nbds+unix:///disk.img?"), "it opens for no client without TLS: {}", served.uri);
+    assert!(
+        served.uri.starts_with("nbds+unix:///disk.img?"),
+        "it opens for no client without TLS: {}",
+        served.uri
+    );
     let size = |client| served.client("nbdinfo", &["--size", &uri(&served, "disk.img", client)]);
     let Some(of_bob) = size("bob") else { return };
     assert_eq!(ok(&of_bob).trim(), DISK.to_string());
     refused(&size("alice").expect("installed"), "server has no export named 'disk.img'");
-    assert!(Client::open(&served.bench.path("s"), "disk.img").is_err(), "a client without TLS has no name");
+    assert!(
+        Client::open(&served.bench.path("s"), "disk.img").is_err(),
+        "a client without TLS has no name"
+    );
     served.end();
 }
 
@@ -367,11 +441,19 @@ fn a_single_export_is_for_the_clients_that_options_name() {
 fn a_client_of_tcp_checks_the_name_of_the_server() {
     for (certificates, is_right) in [("server", true), ("elsewhere", false)] {
         let bench = with_certificates(true);
-        let args =
-            ["disk.img", "--listen", "tcp:127.0.0.1:0", "--listen", "unix:s", "--tls-certificates", certificates];
+        let args = [
+            "disk.img",
+            "--listen",
+            "tcp:127.0.0.1:0",
+            "--listen",
+            "unix:s",
+            "--tls-certificates",
+            certificates,
+        ];
         let served = Served::run(bench, &args);
         assert!(served.uri.starts_with("nbds://127.0.0.1:"), "{}", served.uri);
-        let uri = format!("{}?tls-certificates={}", served.uri, served.bench.path("alice").display());
+        let uri =
+            format!("{}?tls-certificates={}", served.uri, served.bench.path("alice").display());
         let Some(size) = served.client("nbdinfo", &["--size", &uri]) else { return };
         assert_eq!(size.status.success(), is_right, "{}", String::from_utf8_lossy(&size.stderr));
         served.end();
@@ -393,7 +475,11 @@ fn files_of_tls_are_checked_before_anything_is_served() {
             &format!("certificates = 'server'\n{pair}"),
             "c.toml:3:2: tls: certificates is a folder",
         ),
-        ("certificates = 'server'", pair, "c.toml:14:12: export.alice.clients: names of clients come from"),
+        (
+            "certificates = 'server'",
+            pair,
+            "c.toml:14:12: export.alice.clients: names of clients come from",
+        ),
         (
             "certificates = 'server'",
             &format!("{pair}\nclient_ca = 'text.pem'"),
@@ -413,12 +499,19 @@ fn files_of_tls_are_checked_before_anything_is_served() {
     const PAIR: [&str; 2] = ["server/server-cert.pem", "server/server-key.pem"];
     fs::create_dir(bench.path("nobody")).expect("a folder");
     for file in PAIR {
-        fs::copy(bench.path(file), bench.path(&file.replace("server/", "nobody/"))).expect("copied");
+        fs::copy(bench.path(file), bench.path(&file.replace("server/", "nobody/")))
+            .expect("copied");
     }
     let one = ["serve", "disk.img", "--listen", "unix:s"];
     for (args, words) in [
-        (&["--tls-certificate", "text.pem", "--tls-key", "none"][..], "--tls-certificate: text.pem: no certificate"),
-        (&["--tls-certificate", "server/server-cert.pem", "--tls-key", "none"], "--tls-key: none: No such file"),
+        (
+            &["--tls-certificate", "text.pem", "--tls-key", "none"][..],
+            "--tls-certificate: text.pem: no certificate",
+        ),
+        (
+            &["--tls-certificate", "server/server-cert.pem", "--tls-key", "none"],
+            "--tls-key: none: No such file",
+        ),
         (&["--tls-certificate", "text.pem"], "--tls-key"),
         (&["--tls-required"], "--tls-cert"),
         (&["--client", "alice"], "--tls-client-ca"),
@@ -430,7 +523,10 @@ fn files_of_tls_are_checked_before_anything_is_served() {
             &["--client", "bob", "--tls-certificate", PAIR[0], "--tls-key", PAIR[1]],
             "--client bob: names of clients come from their certificates; give --tls-client-ca",
         ),
-        (&["--tls-certificates", "server", "--tls-certificate", "x", "--tls-key", "y"], "cannot be used with"),
+        (
+            &["--tls-certificates", "server", "--tls-certificate", "x", "--tls-key", "y"],
+            "cannot be used with",
+        ),
     ] {
         let output = bench.elevon(&[&one[..], args].concat()).output().expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -31,14 +31,27 @@ fn under_load(act: impl FnOnce(&Served)) {
 #[test]
 fn without_a_terminal_a_table_is_printed() {
     under_load(|served| {
-        for args in [&["top", "ctl", "--interval", "0.5"][..], &["top", "ctl", "--interval", "0.5", "--once"]] {
+        for args in [
+            &["top", "ctl", "--interval", "0.5"][..],
+            &["top", "ctl", "--interval", "0.5", "--once"],
+        ] {
             let text = served.bench.stdout(args);
             let lines: Vec<&str> = text.lines().collect();
             assert!(lines.len() == 4 && lines[0].starts_with("device fast: "), "{text}");
-            assert!(lines[1].starts_with("tenant ") && lines[1].ends_with("what held it"), "{text}");
+            assert!(
+                lines[1].starts_with("tenant ") && lines[1].ends_with("what held it"),
+                "{text}"
+            );
             assert!(lines[2].starts_with("/ "), "{text}");
-            assert!(lines[3].starts_with("a ") && lines[3].contains(" % own limit iops=20"), "{text}");
-            let iops: f64 = lines[3].split_whitespace().nth(2).and_then(|word| word.parse().ok()).expect("a rate");
+            assert!(
+                lines[3].starts_with("a ") && lines[3].contains(" % own limit iops=20"),
+                "{text}"
+            );
+            let iops: f64 = lines[3]
+                .split_whitespace()
+                .nth(2)
+                .and_then(|word| word.parse().ok())
+                .expect("a rate");
             assert!(iops > 0.0 && iops < 100.0, "{text}");
         }
     });
@@ -59,7 +72,10 @@ fn a_page_cache_and_who_is_held_by_it_are_told() {
     };
     let lines: Vec<&str> = text.lines().collect();
     assert!(lines.len() == 6 && lines[0].starts_with("device slow: "), "{text}");
-    assert!(lines[1].starts_with("page cache, write-back: ") && lines[1].ends_with(" read was there"), "{text}");
+    assert!(
+        lines[1].starts_with("page cache, write-back: ") && lines[1].ends_with(" read was there"),
+        "{text}"
+    );
     assert!(lines[1].contains("B of ") && !lines[1].contains(" 0B dirty"), "{text}");
     assert!(lines[4].starts_with("a ") && lines[4].contains(" held by its dirty pages"), "{text}");
     assert!(lines[5].starts_with("b ") && lines[5].ends_with(" -"), "{text}");
@@ -73,11 +89,19 @@ fn a_page_cache_and_who_is_held_by_it_are_told() {
 fn on_a_terminal_it_draws_until_a_key_ends_it() {
     let Some(mut script) = elevon_testkit::tool("script") else { return };
     under_load(|served| {
-        let command = format!("stty rows 24 cols 120; {} top ctl --interval 0.1", env!("CARGO_BIN_EXE_elevon"));
-        script.args(["-q", "-e", "-f", "-c", &command, "typescript"]).current_dir(served.bench.path(""));
-        let mut child = script.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script ran");
-        let seen =
-            || std::fs::read(served.bench.path("typescript")).map(|text| String::from_utf8_lossy(&text).into_owned());
+        let command = format!(
+            "stty rows 24 cols 120; {} top ctl --interval 0.1",
+            env!("CARGO_BIN_EXE_elevon")
+        );
+        script
+            .args(["-q", "-e", "-f", "-c", &command, "typescript"])
+            .current_dir(served.bench.path(""));
+        let mut child =
+            script.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script ran");
+        let seen = || {
+            std::fs::read(served.bench.path("typescript"))
+                .map(|text| String::from_utf8_lossy(&text).into_owned())
+        };
         let began = std::time::Instant::now();
         // Only cells that change are drawn, blanks are skipped: words between which there was
         // another cause before are not next to each other. The setting has blanks around its `=`.
@@ -103,7 +127,11 @@ fn what_cannot_be_watched_is_said_in_a_line() {
             "elevon: none: No such file or directory; no server has its control socket there: name the path of --control, \
              or of the key control\n",
         ),
-        (&["top", "none", "--interval", "0"], 2, "elevon: --interval 0: expected seconds from 0.1 to 60"),
+        (
+            &["top", "none", "--interval", "0"],
+            2,
+            "elevon: --interval 0: expected seconds from 0.1 to 60",
+        ),
     ] {
         let output = bench.elevon(args).output().expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr);

@@ -23,7 +23,10 @@ fn before(bench: Bench, export: &str) -> Served {
 /// The same with further options.
 fn before_with(bench: Bench, export: &str, options: &[&str]) -> Served {
     let address = format!("nbd+unix:///{export}?socket={}", bench.path("up").display());
-    Served::run(bench, &[&[&*address, "--name", "disk.img", "--listen", "unix:s"], options].concat())
+    Served::run(
+        bench,
+        &[&[&*address, "--name", "disk.img", "--listen", "unix:s"], options].concat(),
+    )
 }
 
 /// A server that refuses what is not in blocks of 64 KiB, and, for these policies, what else nbdkit
@@ -49,12 +52,16 @@ fn blocks_larger_than_a_page_are_those_of_clients() {
         let info = served.client("nbdinfo", &["--json", &served.uri]).expect("installed");
         let info: serde_json::Value = serde_json::from_str(&ok(&info)).expect("JSON");
         let of = |key: &str| info["exports"][0][key].as_u64();
-        assert_eq!((of("block_size_minimum"), of("block_size_preferred")), (Some(65536), Some(65536)));
+        assert_eq!(
+            (of("block_size_minimum"), of("block_size_preferred")),
+            (Some(65536), Some(65536))
+        );
         ok(&served.client("nbdcopy", &["--flush", "pattern", &served.uri]).expect("installed"));
         ok(&served.client("nbdcopy", &[&served.uri, "back"]).expect("installed"));
         assert!(fs::read(served.bench.path("back")).expect("the copy") == pattern(DISK));
     }
-    let mut held = Client::open_with_blocks(&served.bench.path("s"), "disk.img").expect("it listens");
+    let mut held =
+        Client::open_with_blocks(&served.bench.path("s"), "disk.img").expect("it listens");
     assert_eq!(held.write(0, 65536, &[1; 65536]).expect("an answer"), 0);
     assert_eq!(held.write(0, 4096, &[2; 4096]).expect("an answer"), EINVAL);
     assert_eq!(held.read(65536, 4096).expect("an answer"), Err(EINVAL));
@@ -72,7 +79,8 @@ fn sizes_that_cannot_be_kept_are_refused_by_name() {
         bench.file("a.fio", "[a]\nrw=read\ndirect=1\nbs=64k\nsize=1M\n");
         let Some(_nbdkit) = nbdkit(&bench, server) else { return };
         let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
-        let args: Vec<&str> = args.iter().map(|arg| if *arg == "UP" { &*address } else { arg }).collect();
+        let args: Vec<&str> =
+            args.iter().map(|arg| if *arg == "UP" { &*address } else { arg }).collect();
         let output = bench.elevon(&args).output().expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.code() == Some(2) && stderr.lines().count() == 1, "{stderr}");
@@ -81,28 +89,49 @@ fn sizes_that_cannot_be_kept_are_refused_by_name() {
     let serve = ["serve", "UP", "--listen", "unix:s"];
     let with = |more: [&'static str; 2]| [&serve[..], &more].concat();
     refused(&LARGE, &with(["--cache", "1MiB"]), "its blocks of 65536 bytes are larger than a page");
-    refused(&LARGE, &with(["--set", "max_sectors_kb=32"]), "at least 64 KiB, a block of nbd+unix:///");
+    refused(
+        &LARGE,
+        &with(["--set", "max_sectors_kb=32"]),
+        "at least 64 KiB, a block of nbd+unix:///",
+    );
     let run = ["run", "a.fio", "--device", "UP"];
     refused(&LARGE, &run, "the server's blocks have 65536 bytes; up to 4096 are supported");
-    let small = ["--filter=blocksize-policy", "memory", "8M", "blocksize-preferred=512", "blocksize-maximum=1K"];
-    refused(&small, &serve, "the server takes up to 1024 bytes at a time; at least 4096 are needed");
+    let small = [
+        "--filter=blocksize-policy",
+        "memory",
+        "8M",
+        "blocksize-preferred=512",
+        "blocksize-maximum=1K",
+    ];
+    refused(
+        &small,
+        &serve,
+        "the server takes up to 1024 bytes at a time; at least 4096 are needed",
+    );
 }
 
 #[test]
 fn bytes_go_to_nbdkit_and_come_back() {
     let cache = ["--cache", "1MiB"];
-    for (plugin, options) in
-        [(&["memory", "8M"][..], &[][..]), (&["file", "disk.img"], &[]), (&["file", "disk.img"], &cache)]
-    {
+    for (plugin, options) in [
+        (&["memory", "8M"][..], &[][..]),
+        (&["file", "disk.img"], &[]),
+        (&["file", "disk.img"], &cache),
+    ] {
         let bench = Bench::new();
         bench.file("disk.img", vec![0; DISK]);
         bench.file("pattern", pattern(DISK));
         let Some(_nbdkit) = nbdkit(&bench, plugin) else { return };
         let served = before_with(bench, "", options);
-        let Some(copied) = served.client("nbdcopy", &["--flush", "pattern", &served.uri]) else { return };
+        let Some(copied) = served.client("nbdcopy", &["--flush", "pattern", &served.uri]) else {
+            return;
+        };
         ok(&copied);
         if plugin[0] == "file" {
-            assert!(fs::read(served.bench.path("disk.img")).expect("the disk") == pattern(DISK), "what was flushed");
+            assert!(
+                fs::read(served.bench.path("disk.img")).expect("the disk") == pattern(DISK),
+                "what was flushed"
+            );
         }
         ok(&served.client("nbdcopy", &[&served.uri, "back"]).expect("installed"));
         assert!(fs::read(served.bench.path("back")).expect("the copy") == pattern(DISK));
@@ -126,7 +155,11 @@ fn bytes_go_to_nbdkit_and_come_back() {
 #[test]
 fn fio_verifies_through_a_server_before_a_server() {
     let bench = Bench::new();
-    let Some(_nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=1ms", "wdelay=1ms"]) else { return };
+    let Some(_nbdkit) =
+        nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=1ms", "wdelay=1ms"])
+    else {
+        return;
+    };
     let served = before(bench, "");
     let uri = format!("--uri={}", served.uri);
     let args = ["--name=a", "--ioengine=nbd", &uri, "--rw=randrw", "--bs=4k", "--size=4m"];
@@ -139,8 +172,10 @@ fn fio_verifies_through_a_server_before_a_server() {
 #[test]
 fn errors_of_the_server_are_told() {
     let bench = Bench::new();
-    let (error, file) = ("error-pwrite=ENOSPC", format!("error-file={}", bench.path("broken").display()));
-    let args = ["--filter=error", "memory", "8M", error, "error-rate=100%", "error-pread=EIO", &file];
+    let (error, file) =
+        ("error-pwrite=ENOSPC", format!("error-file={}", bench.path("broken").display()));
+    let args =
+        ["--filter=error", "memory", "8M", error, "error-rate=100%", "error-pread=EIO", &file];
     let Some(_nbdkit) = nbdkit(&bench, &args) else { return };
     let served = before(bench, "");
     let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
@@ -199,11 +234,14 @@ fn a_lost_connection_fails_what_is_in_flight_and_is_made_again() {
 #[test]
 fn many_requests_fail_together_once_each() {
     let bench = Bench::new();
-    let Some(nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=600"]) else { return };
+    let Some(nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=600"]) else {
+        return;
+    };
     let served = before_with(bench, "", &["--on-loss", "error"]);
     let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
     // Reads wait at the server for ten minutes, in its threads; a write beside them does not.
-    let reads: Vec<u64> = (0..12).map(|at| client.send(0, 0, at * 8192, 4096, &[]).expect("sent")).collect();
+    let reads: Vec<u64> =
+        (0..12).map(|at| client.send(0, 0, at * 8192, 4096, &[]).expect("sent")).collect();
     assert_eq!(client.write(0, 0, &[1; 4096]).expect("an answer"), 0);
     drop(nbdkit);
     let mut answered: Vec<u64> = Vec::new();
@@ -220,7 +258,9 @@ fn many_requests_fail_together_once_each() {
 #[test]
 fn a_server_that_does_not_answer_in_time_is_taken_for_lost() {
     let bench = Bench::new();
-    let Some(_nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=600"]) else { return };
+    let Some(_nbdkit) = nbdkit(&bench, &["--filter=delay", "memory", "8M", "rdelay=600"]) else {
+        return;
+    };
     let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
     let args = [&address, "--name", "disk.img", "--listen", "unix:s", "--set", "io_timeout=2000"];
     let served = Served::run(bench, &args);
@@ -263,13 +303,19 @@ limit = { iops = 1000 }
             "nbds+unix:///disk.img?socket=up",
             "c.toml:3:10: device.far.device: nbds+unix:///disk.img?socket=up: whose certificates are trusted?",
         ),
-        ("nbd+unix:///disk.img", "c.toml:3:10: device.far.device: nbd+unix:///disk.img: is no address"),
+        (
+            "nbd+unix:///disk.img",
+            "c.toml:3:10: device.far.device: nbd+unix:///disk.img: is no address",
+        ),
     ] {
         bench.file("c.toml", config.replace("nbd+unix:///disk.img?socket=up", to));
         let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{to}: {stderr}");
-        assert!(stderr.lines().count() == 1 && stderr.starts_with(&format!("elevon: {words}")), "{to}: {stderr}");
+        assert!(
+            stderr.lines().count() == 1 && stderr.starts_with(&format!("elevon: {words}")),
+            "{to}: {stderr}"
+        );
     }
     bench.file("c.toml", config);
     let served = Served::run(bench, &["c.toml"]);
@@ -277,7 +323,10 @@ limit = { iops = 1000 }
     assert_eq!(b.write(FUA, 4096, &[7; 4096]).expect("an answer"), 0);
     let disk = fs::read(served.bench.path("disk.img")).expect("the disk");
     let at = (2 << 20) + 4096;
-    assert!(disk[at..at + 4096].iter().all(|&byte| byte == 7) && disk[..at].iter().all(|&byte| byte == 0));
+    assert!(
+        disk[at..at + 4096].iter().all(|&byte| byte == 7)
+            && disk[..at].iter().all(|&byte| byte == 0)
+    );
     served.end();
 }
 
@@ -287,7 +336,10 @@ fn map(served: &Served) -> Vec<(u64, u64, u64)> {
     let info: serde_json::Value = serde_json::from_str(&info).expect("JSON");
     let number = |extent: &serde_json::Value, key: &str| extent[key].as_u64().expect("a number");
     let extents = info.as_array().expect("extents");
-    extents.iter().map(|extent| (number(extent, "offset"), number(extent, "length"), number(extent, "type"))).collect()
+    extents
+        .iter()
+        .map(|extent| (number(extent, "offset"), number(extent, "length"), number(extent, "type")))
+        .collect()
 }
 
 #[test]
@@ -307,11 +359,19 @@ fn holes_of_the_server_are_told_and_skipped() {
     let copy = fs::metadata(served.bench.path("copy")).expect("the copy");
     assert!(copy.len() == DISK as u64 && copy.blocks() * 512 < 2 << 20, "{} blocks", copy.blocks());
     // What is trimmed here is a hole there, and the other way round.
-    if let Some(output) = served.qemu_io(&served.uri, &["discard 1M 512k", "write -P 1 4M 1M", "flush"]) {
+    if let Some(output) =
+        served.qemu_io(&served.uri, &["discard 1M 512k", "write -P 1 4M 1M", "flush"])
+    {
         ok(&output);
         assert_eq!(
             map(&served),
-            [(0, 3 * mb / 2, 3), (3 * mb / 2, mb / 2, 0), (2 * mb, 2 * mb, 3), (4 * mb, mb, 0), (5 * mb, 3 * mb, 3)]
+            [
+                (0, 3 * mb / 2, 3),
+                (3 * mb / 2, mb / 2, 0),
+                (2 * mb, 2 * mb, 3),
+                (4 * mb, mb, 0),
+                (5 * mb, 3 * mb, 3)
+            ]
         );
     }
     served.end();
@@ -320,8 +380,15 @@ fn holes_of_the_server_are_told_and_skipped() {
 #[test]
 fn extents_of_the_server_are_told_in_whole_blocks() {
     let bench = Bench::new();
-    bench.file("extents", "0 1000 hole,zero\n1000 3096 \n4096 100000 hole,zero\n104096 1000000 zero\n");
-    let Some(_nbdkit) = nbdkit(&bench, &["--filter=extentlist", "memory", "8M", "extentlist=extents"]) else { return };
+    bench.file(
+        "extents",
+        "0 1000 hole,zero\n1000 3096 \n4096 100000 hole,zero\n104096 1000000 zero\n",
+    );
+    let Some(_nbdkit) =
+        nbdkit(&bench, &["--filter=extentlist", "memory", "8M", "extentlist=extents"])
+    else {
+        return;
+    };
     if elevon_testkit::tool("nbdinfo").is_none() {
         return;
     }
@@ -329,7 +396,13 @@ fn extents_of_the_server_are_told_in_whole_blocks() {
     let end = 1_104_384;
     assert_eq!(
         map(&served),
-        [(0, 512, 3), (512, 3584, 0), (4096, 99_840, 3), (103_936, end - 103_936, 2), (end, DISK as u64 - end, 3)]
+        [
+            (0, 512, 3),
+            (512, 3584, 0),
+            (4096, 99_840, 3),
+            (103_936, end - 103_936, 2),
+            (end, DISK as u64 - end, 3)
+        ]
     );
     served.end();
 }
@@ -352,15 +425,18 @@ fn a_question_about_holes_fails_as_any_request() {
     served.end();
     // And while it waits for a server that is lost.
     let bench = Bench::new();
-    let Some(nbdkit) =
-        nbdkit(&bench, &["--filter=log", "--filter=delay", "memory", "8M", "delay-extents=600", "logfile=log"])
-    else {
+    let Some(nbdkit) = nbdkit(
+        &bench,
+        &["--filter=log", "--filter=delay", "memory", "8M", "delay-extents=600", "logfile=log"],
+    ) else {
         return;
     };
     let served = before_with(bench, "", &["--on-loss", "error"]);
     let mut info = elevon_testkit::tool("nbdinfo").expect("looked for above");
     let info = info.args(["--map", &served.uri]).stderr(Stdio::piped()).spawn().expect("it ran");
-    until("it asks", || fs::read_to_string(served.bench.path("log")).is_ok_and(|log| log.contains("Extents")));
+    until("it asks", || {
+        fs::read_to_string(served.bench.path("log")).is_ok_and(|log| log.contains("Extents"))
+    });
     drop(nbdkit);
     let output = info.wait_with_output().expect("it ended");
     assert!(String::from_utf8_lossy(&output.stderr).contains("Input/output error"), "{output:?}");
@@ -372,7 +448,8 @@ fn connections(nbdkit_args: &[&str], keys: &str) -> Option<(usize, String)> {
     let bench = Bench::new();
     let args = [&["--filter=log"][..], nbdkit_args, &["logfile=log"]].concat();
     let _nbdkit = nbdkit(&bench, &args)?;
-    let config = "listen = 'unix:s'\n[device.far]\ndevice = 'nbd+unix:///?socket=up'\nKEYS\n[export.a]\n";
+    let config =
+        "listen = 'unix:s'\n[device.far]\ndevice = 'nbd+unix:///?socket=up'\nKEYS\n[export.a]\n";
     bench.file("c.toml", config.replace("KEYS", keys));
     let said = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
     ok(&said);
@@ -392,7 +469,8 @@ fn there_are_several_connections_if_the_server_promises_that_they_see_one_disk()
         let Some((count, said)) = connections(args, keys) else { return };
         assert_eq!((count, said.as_str()), (wanted, ""), "{args:?} {keys}");
     }
-    let (count, said) = connections(&["--filter=limit", "memory", "8M", "limit=2"], "").expect("installed");
+    let (count, said) =
+        connections(&["--filter=limit", "memory", "8M", "limit=2"], "").expect("installed");
     assert_eq!(count, 2);
     assert!(said.contains("2 connections in place of 4: nbd+unix:///?socket=up: "), "{said}");
 }
@@ -408,14 +486,24 @@ fn jobs_run_on_a_disk_of_a_server() {
     );
     let address = "nbd+unix:///disk.img?socket=up";
     let text = bench.stdout(&["run", "job.fio", "--device", address]);
-    assert!(text.contains("real device nbd+unix:///disk.img?socket=up (8388608B") || text.contains(address), "{text}");
+    assert!(
+        text.contains("real device nbd+unix:///disk.img?socket=up (8388608B")
+            || text.contains(address),
+        "{text}"
+    );
     assert!(text.contains("err= 0"), "{text}");
     for (args, words) in [
         (&["--memory", "1GiB"][..], "--memory 1GiB: only a simulated machine has it"),
         (&["--cache", "64MiB"], "--cache 64MiB: stands before a file or block device"),
-        (&["--fault", "dead:after=5s"], "--fault dead:after=5s: only a simulated device, or one that is served, has"),
+        (
+            &["--fault", "dead:after=5s"],
+            "--fault dead:after=5s: only a simulated device, or one that is served, has",
+        ),
     ] {
-        let output = bench.elevon(&[&["run", "job.fio", "--device", address], args].concat()).output().expect("it ran");
+        let output = bench
+            .elevon(&[&["run", "job.fio", "--device", address], args].concat())
+            .output()
+            .expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{stderr}");
         assert!(stderr.contains(words) && stderr.lines().count() == 1, "{stderr}");

@@ -72,7 +72,17 @@ fn before(read: impl Fn(&Request) -> Done + Send + Sync + 'static) -> Served {
     let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
     Served::run(
         bench,
-        &[&address, "--name", "disk.img", "--listen", "unix:s", "--scheduler", "none", "--on-loss", "error"],
+        &[
+            &address,
+            "--name",
+            "disk.img",
+            "--listen",
+            "unix:s",
+            "--scheduler",
+            "none",
+            "--on-loss",
+            "error",
+        ],
     )
 }
 
@@ -89,7 +99,12 @@ fn chunk(request: &Request, is_last: bool, kind: u16, payload: &[&[u8]]) -> Vec<
 }
 
 fn data(request: &Request, offset: u64, length: u64) -> Vec<u8> {
-    chunk(request, false, 1, &[&offset.to_be_bytes(), &vec![(offset >> 12) as u8 + 1; length as usize]])
+    chunk(
+        request,
+        false,
+        1,
+        &[&offset.to_be_bytes(), &vec![(offset >> 12) as u8 + 1; length as usize]],
+    )
 }
 
 #[test]
@@ -97,12 +112,19 @@ fn chunks_are_put_together() {
     let served = before(|request| {
         let at = request.offset;
         let hole = [&(at + 4096).to_be_bytes()[..], &4096_u32.to_be_bytes()].concat();
-        let chunks = [data(request, at + 8192, 4096), chunk(request, false, 2, &[&hole]), data(request, at, 4096)];
+        let chunks = [
+            data(request, at + 8192, 4096),
+            chunk(request, false, 2, &[&hole]),
+            data(request, at, 4096),
+        ];
         Done::Answer([&chunks.concat()[..], &chunk(request, true, 0, &[])].concat())
     });
     let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
     let read = client.read(4096, 12288).expect("an answer").expect("it succeeds");
-    assert!(read[..4096].iter().all(|&byte| byte == 2) && read[4096..8192].iter().all(|&byte| byte == 0));
+    assert!(
+        read[..4096].iter().all(|&byte| byte == 2)
+            && read[4096..8192].iter().all(|&byte| byte == 0)
+    );
     assert!(read[8192..].iter().all(|&byte| byte == 4));
     served.end();
 }
@@ -114,7 +136,12 @@ fn an_error_with_its_place_spares_what_was_read_before_it() {
         let lengths = Arc::clone(&lengths);
         move |request| {
             lengths.lock().expect("no panic").push(request.length);
-            let error = chunk(request, true, 0x8002, &[&5_u32.to_be_bytes(), &[0, 0], &4096_u64.to_be_bytes()]);
+            let error = chunk(
+                request,
+                true,
+                0x8002,
+                &[&5_u32.to_be_bytes(), &[0, 0], &4096_u64.to_be_bytes()],
+            );
             Done::Answer([data(request, 0, 4096), error].concat())
         }
     });

@@ -16,11 +16,25 @@ const SIZE: usize = 1 << 20;
 const BAD: u64 = 65536;
 
 /// Serves the disk of a server that behaves so.
-fn before(flags: u16, options: &[&str], behave: impl Fn(&Request) -> Act + Send + Sync + 'static) -> (Served, Faulty) {
+fn before(
+    flags: u16,
+    options: &[&str],
+    behave: impl Fn(&Request) -> Act + Send + Sync + 'static,
+) -> (Served, Faulty) {
     let bench = Bench::new();
     let faulty = Faulty::start(&bench.path("up"), SIZE, flags, behave);
     let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
-    let args = [&address, "--name", "disk", "--listen", "unix:s", "--control", "ctl", "--scheduler", "none"];
+    let args = [
+        &address,
+        "--name",
+        "disk",
+        "--listen",
+        "unix:s",
+        "--control",
+        "ctl",
+        "--scheduler",
+        "none",
+    ];
     (Served::run(bench, &[&args[..], options].concat()), faulty)
 }
 
@@ -37,22 +51,31 @@ fn a_bad_answer_ends_its_request_and_harms_no_other() {
     let answers: [(&str, Answer); 16] = [
         ("nothing", |r| chunk(r, true, 0, b"")),
         ("too little", |r| data(r, true, r.offset, &[1; 512])),
-        ("too little of a hole", |r| chunk(r, true, 2, &[&r.offset.to_be_bytes()[..], &[0, 0, 2, 0]].concat())),
+        ("too little of a hole", |r| {
+            chunk(r, true, 2, &[&r.offset.to_be_bytes()[..], &[0, 0, 2, 0]].concat())
+        }),
         ("a gap", |r| data(r, true, r.offset + 512, &[1; 3584])),
         ("a gap between", |r| {
-            [data(r, false, r.offset, &[1; 512]), data(r, true, r.offset + 1024, &[1; 3072])].concat()
+            [data(r, false, r.offset, &[1; 512]), data(r, true, r.offset + 1024, &[1; 3072])]
+                .concat()
         }),
         ("too much", |r| data(r, true, r.offset, &[1; 8192])),
         ("what is elsewhere", |r| data(r, true, 0, &[1; 4096])),
         ("beyond the disk", |r| data(r, true, u64::MAX - 4095, &[1; 4096])),
-        ("twice", |r| [data(r, false, r.offset, &[1; 4096]), data(r, true, r.offset, &[1; 4096])].concat()),
-        ("overlapping", |r| [data(r, false, r.offset, &[1; 4096]), data(r, true, r.offset + 8, &[1; 8])].concat()),
+        ("twice", |r| {
+            [data(r, false, r.offset, &[1; 4096]), data(r, true, r.offset, &[1; 4096])].concat()
+        }),
+        ("overlapping", |r| {
+            [data(r, false, r.offset, &[1; 4096]), data(r, true, r.offset + 8, &[1; 8])].concat()
+        }),
         ("no bytes", |r| data(r, true, r.offset, b"")),
         ("no offset", |r| chunk(r, true, 1, b"1234")),
         ("extents", |r| chunk(r, true, 5, &[0; 12])),
         ("an unknown kind", |r| chunk(r, true, 99, b"text")),
         ("an odd error", |r| chunk(r, true, 0x8001, &[0, 0, 0])),
-        ("an error of another byte", |r| chunk(r, true, 0x8002, &[0, 0, 0, 5, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9])),
+        ("an error of another byte", |r| {
+            chunk(r, true, 0x8002, &[0, 0, 0, 5, 0, 0, 9, 9, 9, 9, 9, 9, 9, 9])
+        }),
     ];
     let which = Arc::new(AtomicUsize::new(0));
     let (served, faulty) = before(FLAGS, &[], {
@@ -81,7 +104,9 @@ fn answers_that_come_twice_are_of_no_use() {
         READ => {
             let whole = data(request, true, request.offset, &vec![7; request.length as usize]);
             let other = Request { cookie: !0, ..request.clone() };
-            Act::Send([&whole[..], &whole, &simple(&other, 5), &data(&other, true, 0, &[1; 99])].concat())
+            Act::Send(
+                [&whole[..], &whole, &simple(&other, 5), &data(&other, true, 0, &[1; 99])].concat(),
+            )
         }
         _ => Act::Send([simple(request, 0), simple(request, 0)].concat()),
     });
@@ -98,11 +123,12 @@ fn answers_that_come_twice_are_of_no_use() {
 #[test]
 fn a_request_that_no_connection_survives_is_given_up() {
     for garbage in [None, Some(vec![9; 100])] {
-        let (served, faulty) = before(FLAGS, &[], move |request| match (request.offset, &garbage) {
-            (BAD, Some(garbage)) => Act::Send(garbage.clone()),
-            (BAD, None) => Act::Leave,
-            _ => Act::Right,
-        });
+        let (served, faulty) =
+            before(FLAGS, &[], move |request| match (request.offset, &garbage) {
+                (BAD, Some(garbage)) => Act::Send(garbage.clone()),
+                (BAD, None) => Act::Leave,
+                _ => Act::Right,
+            });
         let (mut bad, mut good) = (client(&served), client(&served));
         assert_eq!(bad.write(0, BAD, &[1; 512]).expect("an answer"), EIO);
         assert_eq!(good.write(0, 0, &[1; 512]).expect("an answer"), 0);
@@ -221,8 +247,12 @@ fn fua_goes_to_a_server_without_flush() {
             assert_eq!(client.answer().expect("an answer").1, 0);
         }
         assert_eq!(client.flush().expect("an answer"), 0);
-        let changes: Vec<_> = faulty.requests().into_iter().filter(|request| request.command != READ).collect();
-        assert!(changes.len() >= 3 && changes.iter().all(|request| request.flags & 1 == 1), "{changes:?}");
+        let changes: Vec<_> =
+            faulty.requests().into_iter().filter(|request| request.command != READ).collect();
+        assert!(
+            changes.len() >= 3 && changes.iter().all(|request| request.flags & 1 == 1),
+            "{changes:?}"
+        );
         served.end();
     }
 }
@@ -243,10 +273,15 @@ fn a_device_is_opened_again_by_command() {
     assert_eq!(client.flush().expect("an answer"), EIO);
     fails.store(false, Ordering::SeqCst);
     assert_eq!(client.flush().expect("an answer"), EIO, "what the first has lost is lost");
-    let reopen = |device: &str| served.bench.elevon(&["ctl", "ctl", "reopen", device]).output().expect("it ran");
+    let reopen = |device: &str| {
+        served.bench.elevon(&["ctl", "ctl", "reopen", device]).output().expect("it ran")
+    };
     let unknown = reopen("x");
     assert_eq!(unknown.status.code(), Some(2));
-    assert!(String::from_utf8_lossy(&unknown.stderr).contains("x: no such device; there are disk"), "{unknown:?}");
+    assert!(
+        String::from_utf8_lossy(&unknown.stderr).contains("x: no such device; there are disk"),
+        "{unknown:?}"
+    );
     let opened = reopen("disk");
     assert!(opened.status.success(), "{opened:?}");
     assert_eq!((client.flush().expect("an answer"), faulty.connections()), (0, 2));

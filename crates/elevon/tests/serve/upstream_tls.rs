@@ -25,13 +25,23 @@ fn with_certificates() -> Bench {
 
 /// Starts nbdkit with TLS; clients have to show a certificate.
 fn nbdkit_with_tls(bench: &Bench) -> Option<Killed> {
-    nbdkit(bench, &["--tls=require", "--tls-certificates=server", "--tls-verify-peer", "memory", "8M"])
+    nbdkit(
+        bench,
+        &["--tls=require", "--tls-certificates=server", "--tls-verify-peer", "memory", "8M"],
+    )
 }
 
 /// Serves `disk.img` with TLS, and returns its address.
 fn own_server(bench: &Bench, listen: &str) -> (Killed, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
-    command.current_dir(bench.path("")).args(["serve", "disk.img", "--listen", listen, "--tls-certificates", "server"]);
+    command.current_dir(bench.path("")).args([
+        "serve",
+        "disk.img",
+        "--listen",
+        listen,
+        "--tls-certificates",
+        "server",
+    ]);
     let mut child = command.stdout(Stdio::piped()).spawn().expect("it started");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("UTF-8");
@@ -60,7 +70,17 @@ fn bytes_go_through_tls() {
     let object = "tls-creds-x509,id=tls,endpoint=server,dir=server,verify-peer=yes";
     let socket = bench.path("up");
     let _ = fs::remove_file(&socket);
-    qemu.current_dir(bench.path("")).args(["--object", object, "--tls-creds=tls", "-t", "-e0", "-f", "raw", "-x", ""]);
+    qemu.current_dir(bench.path("")).args([
+        "--object",
+        object,
+        "--tls-creds=tls",
+        "-t",
+        "-e0",
+        "-f",
+        "raw",
+        "-x",
+        "",
+    ]);
     let _qemu = Killed(qemu.arg("-k").arg(&socket).arg("disk.img").spawn().expect("it started"));
     until("it listens", || UnixStream::connect(&socket).is_ok());
     copies(bench);
@@ -76,20 +96,37 @@ fn a_configuration_names_the_files() {
         format!("listen = 'unix:s'\n[device.far]\ndevice = '{uri}'\n{keys}\n[export.a]\n")
     };
     let tls = |keys: &str| config("nbds", &format!("tls = {{ {keys} }}"));
-    let at = |line: u32, column: u32, rest: &str| format!("elevon: c.toml:{line}:{column}: device.far.{rest}");
+    let at = |line: u32, column: u32, rest: &str| {
+        format!("elevon: c.toml:{line}:{column}: device.far.{rest}")
+    };
     for (text, words) in [
-        (config("nbd", ""), at(3, 10, "device: nbd+unix:///?socket=up: the server refuses: it requires TLS")),
-        (config("nbds", ""), at(3, 10, "device: nbds+unix:///?socket=up: whose certificates are trusted?")),
+        (
+            config("nbd", ""),
+            at(3, 10, "device: nbd+unix:///?socket=up: the server refuses: it requires TLS"),
+        ),
+        (
+            config("nbds", ""),
+            at(3, 10, "device: nbds+unix:///?socket=up: whose certificates are trusted?"),
+        ),
         (tls("ca = 'alice/ca-cert.pem'"), at(3, 10, "device: nbds+unix:///?socket=up: ")),
-        (tls("certificates = 'mallory'"), at(3, 10, "device: nbds+unix:///?socket=up: invalid peer certificate: ")),
+        (
+            tls("certificates = 'mallory'"),
+            at(3, 10, "device: nbds+unix:///?socket=up: invalid peer certificate: "),
+        ),
         (
             tls(&format!("{own}, hostname = 'other'")),
             at(3, 10, "device: nbds+unix:///?socket=up: invalid peer certificate: "),
         ),
         (tls("ca = 'none.pem'"), at(4, 14, "tls.ca: none.pem: No such file")),
         (tls("ca = 'disk.img'"), at(4, 14, "tls.ca: disk.img: no certificate in PEM is in it")),
-        (tls("certificates = 'none'"), at(4, 24, "tls.certificates: none/ca-cert.pem: No such file")),
-        (config("nbd", &format!("tls = {{ {own} }}")), at(3, 10, "device: nbd+unix:///?socket=up: has keys of TLS")),
+        (
+            tls("certificates = 'none'"),
+            at(4, 24, "tls.certificates: none/ca-cert.pem: No such file"),
+        ),
+        (
+            config("nbd", &format!("tls = {{ {own} }}")),
+            at(3, 10, "device: nbd+unix:///?socket=up: has keys of TLS"),
+        ),
     ] {
         bench.file("c.toml", &text);
         let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
@@ -112,7 +149,10 @@ fn nothing_goes_to_a_server_without_tls() {
     let address = "nbds+unix:///?socket=up&tls-certificates=alice";
     let output = bench.elevon(&["serve", address, "--listen", "unix:s"]).output().expect("it ran");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.code() == Some(2) && stderr.contains("the server refuses: it has no TLS"), "{stderr}");
+    assert!(
+        output.status.code() == Some(2) && stderr.contains("the server refuses: it has no TLS"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -121,7 +161,8 @@ fn connections_are_made_again_with_the_files_as_they_are_then() {
     let (first, address) = own_server(&bench, "tcp:127.0.0.1:0");
     assert!(address.starts_with("nbds://127.0.0.1:"), "{address}");
     let port = address.split([':', '/']).nth(4).expect("a port").to_owned();
-    let args = [&format!("{address}?tls-certificates=alice"), "--name", "disk.img", "--listen", "unix:s"];
+    let args =
+        [&format!("{address}?tls-certificates=alice"), "--name", "disk.img", "--listen", "unix:s"];
     let served = Served::run(bench, &args);
     let mut client = Client::open(&served.bench.path("s"), "disk.img").expect("it listens");
     assert_eq!(client.write(1, 0, &[1; 4096]).expect("an answer"), 0);

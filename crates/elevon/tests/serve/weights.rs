@@ -26,9 +26,11 @@ fn rates(served: &Served) -> [f64; 3] {
         jobs += &format!("[{name}]\nuri={}\n", served.of_export(name));
     }
     served.bench.file("jobs.fio", jobs);
-    let output = served.client("fio", &["--output-format=json", "jobs.fio"]).expect("it is installed");
+    let output =
+        served.client("fio", &["--output-format=json", "jobs.fio"]).expect("it is installed");
     let text = String::from_utf8(output.stdout).expect("UTF-8");
-    let json: Value = serde_json::from_str(&text[text.find('{').expect("an object")..]).expect("JSON");
+    let json: Value =
+        serde_json::from_str(&text[text.find('{').expect("an object")..]).expect("JSON");
     [0, 1, 2].map(|at| json["jobs"][at]["read"]["iops"].as_f64().expect("a rate"))
 }
 
@@ -37,10 +39,15 @@ fn what_comes_first_is_said_once_and_to_flow() {
     let bench = Bench::new();
     bench.file("disk.img", vec![0; 1 << 20]);
     for (scheduler, said) in [
-        ("flow:prefer=shares", "c.toml:5:10: device.d.prefer: the scheduler's text gives it, too; give it once"),
+        (
+            "flow:prefer=shares",
+            "c.toml:5:10: device.d.prefer: the scheduler's text gives it, too; give it once",
+        ),
         ("bfq", "c.toml:5:10: device.d.prefer: bfq has no such choice; flow has"),
     ] {
-        let device = format!("[device.d]\ndevice = './disk.img'\nscheduler = '{scheduler}'\nprefer = 'throughput'\n");
+        let device = format!(
+            "[device.d]\ndevice = './disk.img'\nscheduler = '{scheduler}'\nprefer = 'throughput'\n"
+        );
         bench.file("c.toml", format!("listen = 'unix:s'\n{device}[export.a]\n"));
         let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -56,13 +63,17 @@ fn weights_hold_on_this_disk_beside_a_writer() {
     let runs: u32 = runs.parse().expect("ELEVON_WEIGHTS is a number");
     let bench = Bench::new();
     let mut disk = File::create(bench.path("disk.img")).expect("a file");
-    (0..(3 * PART) >> 20).for_each(|at| disk.write_all(&vec![(at % 251) as u8; 1 << 20]).expect("room on the disk"));
+    (0..(3 * PART) >> 20)
+        .for_each(|at| disk.write_all(&vec![(at % 251) as u8; 1 << 20]).expect("room on the disk"));
     disk.sync_all().expect("written");
     let mut config =
-        "listen = 'unix:s'\ncontrol = 'ctl'\n[device.fast]\ndevice = 'disk.img'\ndirect = true\n".to_owned();
+        "listen = 'unix:s'\ncontrol = 'ctl'\n[device.fast]\ndevice = 'disk.img'\ndirect = true\n"
+            .to_owned();
     for (at, (name, weight)) in NAMES.iter().zip(WEIGHTS).enumerate() {
-        config +=
-            &format!("[export.{name}]\nstart = {}\nsize = {PART}\n[tenant.{name}]\nweight = {weight}\n", at * PART);
+        config += &format!(
+            "[export.{name}]\nstart = {}\nsize = {PART}\n[tenant.{name}]\nweight = {weight}\n",
+            at * PART
+        );
     }
     bench.file("c.toml", config);
     let mut other = File::create(bench.path("other")).expect("a file");
@@ -80,7 +91,10 @@ fn weights_hold_on_this_disk_beside_a_writer() {
     for run in 1..=runs {
         let rates = rates(&served);
         let all: f64 = rates.iter().sum();
-        let off = rates.iter().zip(WEIGHTS).map(|(rate, weight)| (rate / all * 700.0 / weight - 1.0).abs() * 100.0);
+        let off = rates
+            .iter()
+            .zip(WEIGHTS)
+            .map(|(rate, weight)| (rate / all * 700.0 / weight - 1.0).abs() * 100.0);
         let off = off.fold(0.0, f64::max);
         let explained = served.bench.stdout(&["ctl", "ctl", "stats"]);
         let is_said = explained.contains("weight not in force");

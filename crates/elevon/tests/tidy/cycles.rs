@@ -26,7 +26,8 @@ fn files_that_need_each_other_are_listed() {
     let (_, table) = map.split_once("## Files that need each other").expect("the table");
     let table = table.split("\n## ").next().unwrap_or_default();
     let listed: BTreeSet<String> = table.lines().filter_map(group_of_row).flatten().collect();
-    let found: BTreeSet<String> = needs().iter().flat_map(|(krate, needs)| cycles(krate, needs)).collect();
+    let found: BTreeSet<String> =
+        needs().iter().flat_map(|(krate, needs)| cycles(krate, needs)).collect();
     let unlisted: Vec<_> = found.difference(&listed).collect();
     let gone: Vec<_> = listed.difference(&found).collect();
     assert!(
@@ -50,7 +51,8 @@ fn group_of_row(row: &str) -> Option<Vec<String>> {
 
 /// Returns the cycles of a crate as the table names them.
 fn cycles(krate: &str, needs: &Needs) -> Vec<String> {
-    let reach: BTreeMap<&Module, BTreeSet<&Module>> = needs.keys().map(|from| (from, reached(from, needs))).collect();
+    let reach: BTreeMap<&Module, BTreeSet<&Module>> =
+        needs.keys().map(|from| (from, reached(from, needs))).collect();
     let mut groups = BTreeSet::new();
     for (from, to) in &reach {
         let group: BTreeSet<String> =
@@ -59,7 +61,9 @@ fn cycles(krate: &str, needs: &Needs) -> Vec<String> {
             groups.insert(group);
         }
     }
-    let text = |group: BTreeSet<String>| format!("{krate}: {}", group.into_iter().collect::<Vec<_>>().join(", "));
+    let text = |group: BTreeSet<String>| {
+        format!("{krate}: {}", group.into_iter().collect::<Vec<_>>().join(", "))
+    };
     groups.into_iter().map(text).collect()
 }
 
@@ -78,19 +82,26 @@ pub(super) fn needs() -> BTreeMap<String, Needs> {
     let mut crates: BTreeMap<String, BTreeMap<Module, TokenStream>> = BTreeMap::new();
     for (path, text) in sources().into_iter().filter(|(path, _)| !is_test(path)) {
         let Some((krate, module)) = place(&path) else { continue };
-        let code = code_lines(&text).join("\n").parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let code = code_lines(&text)
+            .join("\n")
+            .parse()
+            .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
         crates.entry(krate).or_default().insert(module, code);
     }
     let needs_of = |files: BTreeMap<Module, TokenStream>| {
         let modules: BTreeSet<Module> = files.keys().cloned().collect();
-        files.into_iter().map(|(module, code)| (module.clone(), named_by(&module, code, &modules))).collect()
+        files
+            .into_iter()
+            .map(|(module, code)| (module.clone(), named_by(&module, code, &modules)))
+            .collect()
     };
     crates.into_iter().map(|(krate, files)| (krate, needs_of(files))).collect()
 }
 
 /// Returns the crate and the module that a file is.
 fn place(path: &Path) -> Option<(String, Module)> {
-    let below = path.strip_prefix(root().join("crates")).expect("a file of a crate").with_extension("");
+    let below =
+        path.strip_prefix(root().join("crates")).expect("a file of a crate").with_extension("");
     let mut parts = below.components().map(|part| part.as_os_str().to_string_lossy().into_owned());
     let krate = parts.next()?.trim_start_matches("elevon-").to_owned();
     let krate = if krate == "elevon" { "command".to_owned() } else { krate };
@@ -152,7 +163,8 @@ fn collect_paths(code: TokenStream, paths: &mut Vec<Vec<String>>) {
             TokenTree::Group(group) if goes_on && group.delimiter() == Delimiter::Brace => {
                 let mut below = Vec::new();
                 collect_paths(group.stream(), &mut below);
-                paths.extend(below.into_iter().map(|end| path.iter().cloned().chain(end).collect()));
+                paths
+                    .extend(below.into_iter().map(|end| path.iter().cloned().chain(end).collect()));
                 path.clear();
                 goes_on = false;
             }
@@ -179,9 +191,12 @@ fn a_cycle_is_found_however_the_names_are_written() {
         ("c", "/// See [`crate::a`].\nstruct S;"),
     ];
     let module = |name: &str| vec![name.to_owned()];
-    let modules: BTreeSet<Module> = files.iter().map(|(name, _)| module(name)).chain([Vec::new()]).collect();
+    let modules: BTreeSet<Module> =
+        files.iter().map(|(name, _)| module(name)).chain([Vec::new()]).collect();
     let code = |text: &str| text.parse().expect("tokens");
-    let needs =
-        files.iter().map(|(name, text)| (module(name), named_by(&module(name), code(text), &modules))).collect();
+    let needs = files
+        .iter()
+        .map(|(name, text)| (module(name), named_by(&module(name), code(text), &modules)))
+        .collect();
     assert_eq!(cycles("x", &needs), ["x: a, b, d"]);
 }

@@ -27,7 +27,10 @@ const SERVE: [(&str, &[&str]); 12] = [
 fn folders_of_the_server_depend_on_those_above_them() {
     for (row, (folder, allowed)) in SERVE.iter().enumerate() {
         for other in *allowed {
-            assert!(SERVE[..row].iter().any(|(above, _)| above == other), "{folder} may name {other}, which is below");
+            assert!(
+                SERVE[..row].iter().any(|(above, _)| above == other),
+                "{folder} may name {other}, which is below"
+            );
         }
     }
     let needs = needs().remove("serve").expect("the server");
@@ -37,14 +40,23 @@ fn folders_of_the_server_depend_on_those_above_them() {
         let Some((_, allowed)) = SERVE.iter().find(|(row, _)| row == folder) else {
             panic!("{folder} has no row of what it may name")
         };
-        for other in others.iter().filter_map(|other| other.first()).filter(|other| *other != folder) {
-            assert!(allowed.contains(&other.as_str()), "{} must not name {other}", module.join("/"));
+        for other in
+            others.iter().filter_map(|other| other.first()).filter(|other| *other != folder)
+        {
+            assert!(
+                allowed.contains(&other.as_str()),
+                "{} must not name {other}",
+                module.join("/")
+            );
             named.insert((folder, other));
         }
     }
     for (folder, allowed) in SERVE {
         for other in allowed {
-            assert!(named.contains(&(folder, other)), "{folder} does not name {other}: take it from the row");
+            assert!(
+                named.contains(&(folder, other)),
+                "{folder} does not name {other}: take it from the row"
+            );
         }
     }
 }
@@ -55,10 +67,17 @@ fn folders_of_the_server_depend_on_those_above_them() {
 fn the_server_knows_protocols_in_one_folder() {
     let folder = root().join("crates/elevon-serve/src");
     let knows = ["net", "disks/upstream", "disks/upstream.rs"].map(|place| folder.join(place));
-    for (path, text) in sources().into_iter().filter(|(path, _)| path.starts_with(&folder) && !is_test(path)) {
+    for (path, text) in
+        sources().into_iter().filter(|(path, _)| path.starts_with(&folder) && !is_test(path))
+    {
         if !knows.iter().any(|place| path.starts_with(place)) {
             let line = code_lines(&text).into_iter().find(|line| line.contains("elevon_nbd"));
-            assert!(line.is_none(), "{} must not name a protocol: {}", path.display(), line.unwrap_or_default());
+            assert!(
+                line.is_none(),
+                "{} must not name a protocol: {}",
+                path.display(),
+                line.unwrap_or_default()
+            );
         }
     }
 }

@@ -36,7 +36,9 @@ fn sources() -> Vec<(PathBuf, String)> {
 
 /// Returns README, ARCHITECTURE, CHANGELOG and the pages of `docs/` with their texts.
 fn documents() -> Vec<(PathBuf, String)> {
-    let files = [root(), root().join("docs")].into_iter().flat_map(|folder| fs::read_dir(folder).expect("a folder"));
+    let files = [root(), root().join("docs")]
+        .into_iter()
+        .flat_map(|folder| fs::read_dir(folder).expect("a folder"));
     let paths = files.map(|file| file.expect("a readable entry").path());
     let pages = paths.filter(|path| path.extension().is_some_and(|e| e == "md"));
     pages.map(|path| (path.clone(), fs::read_to_string(&path).expect("UTF-8 text"))).collect()
@@ -45,7 +47,8 @@ fn documents() -> Vec<(PathBuf, String)> {
 /// Yields the crates but for the command, without `elevon-` before their names.
 fn library_crates() -> impl Iterator<Item = String> {
     let folders = fs::read_dir(root().join("crates")).expect("the crates");
-    let names = folders.map(|folder| folder.expect("a folder").file_name().into_string().expect("a name"));
+    let names =
+        folders.map(|folder| folder.expect("a folder").file_name().into_string().expect("a name"));
     names.filter(|name| name != "elevon").map(|name| name.trim_start_matches("elevon-").to_owned())
 }
 
@@ -66,7 +69,8 @@ fn arrows() -> Vec<(String, BTreeSet<String>)> {
     let named = rows.map(|cells| {
         let krate = cells[0].trim_matches('`').trim_start_matches("elevon-").to_owned();
         let used = cells.last().and_then(|cell| cell.split([';', '(']).next()).unwrap_or_default();
-        let used = used.split(',').map(|name| name.trim().to_owned()).filter(|name| name != "nothing");
+        let used =
+            used.split(',').map(|name| name.trim().to_owned()).filter(|name| name != "nothing");
         (krate, used.collect())
     });
     named.filter(|(krate, _)| krate != "elevon").collect()
@@ -77,22 +81,34 @@ fn every_arrow_points_towards_the_core() {
     let arrows = arrows();
     let mut below: Vec<&str> = Vec::new();
     for (krate, used) in &arrows {
-        assert!(used.iter().all(|other| below.contains(&other.as_str())), "{krate} stands above what it uses");
+        assert!(
+            used.iter().all(|other| below.contains(&other.as_str())),
+            "{krate} stands above what it uses"
+        );
         below.push(krate);
     }
     for krate in library_crates() {
-        let (_, allowed) = arrows.iter().find(|(row, _)| *row == krate).expect("a row of ARCHITECTURE");
-        let manifest = fs::read_to_string(folder_of(&krate).join("Cargo.toml")).expect("a manifest");
+        let (_, allowed) =
+            arrows.iter().find(|(row, _)| *row == krate).expect("a row of ARCHITECTURE");
+        let manifest =
+            fs::read_to_string(folder_of(&krate).join("Cargo.toml")).expect("a manifest");
         let dependencies = manifest.split("[dependencies]").nth(1).unwrap_or_default();
         let dependencies = dependencies.split("\n[").next().unwrap_or_default();
         let names = dependencies.lines().filter(|line| line.contains('='));
-        let names: BTreeSet<String> =
-            names.filter_map(|line| line.split(['=', '.']).next()).map(|name| name.trim().to_owned()).collect();
-        let (ours, others): (BTreeSet<_>, BTreeSet<_>) = names.iter().partition(|name| name.starts_with("elevon-"));
-        let ours: BTreeSet<String> = ours.iter().map(|name| name.trim_start_matches("elevon-").to_owned()).collect();
+        let names: BTreeSet<String> = names
+            .filter_map(|line| line.split(['=', '.']).next())
+            .map(|name| name.trim().to_owned())
+            .collect();
+        let (ours, others): (BTreeSet<_>, BTreeSet<_>) =
+            names.iter().partition(|name| name.starts_with("elevon-"));
+        let ours: BTreeSet<String> =
+            ours.iter().map(|name| name.trim_start_matches("elevon-").to_owned()).collect();
         assert_eq!(ours, *allowed, "what elevon-{krate} uses, and what ARCHITECTURE says");
         let is_policy = ["core", "cache"].contains(&krate.as_str());
-        assert!(!is_policy || others.is_empty(), "elevon-{krate} depends on no other crate, not on {others:?}");
+        assert!(
+            !is_policy || others.is_empty(),
+            "elevon-{krate} depends on no other crate, not on {others:?}"
+        );
     }
 }
 
@@ -110,10 +126,16 @@ const LONG_FUNCTIONS: &[(&str, &str)] = &[
     ("write/perfetto.rs body", "a table: the fields of each event by its number"),
     ("io_cost/tests.rs nothing_is_lost_or_doubled", "one walk of an oracle, by kinds of step"),
     ("stack/tests.rs random_walks_end_every_call_once", "one walk of an oracle, by kinds of step"),
-    ("tests/tenants.rs random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for", "one walk of an oracle"),
+    (
+        "tests/tenants.rs random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for",
+        "one walk of an oracle",
+    ),
     ("closed_loop/mod.rs run", "one event loop of a test, without the crates that have one"),
     ("tenants/tests.rs a_mistake_is_a_line_with_its_place", "a table of bad input and answers"),
-    ("formats/fio_errors.rs bad_lines_and_what_is_said_of_them", "a table of bad input and answers"),
+    (
+        "formats/fio_errors.rs bad_lines_and_what_is_said_of_them",
+        "a table of bad input and answers",
+    ),
     ("ftrace/tests.rs every_shape_of_tail", "a table of lines and what they say"),
 ];
 /// Maximum width of a comment, in characters with its indentation; rows of tables and drawings may
@@ -130,13 +152,16 @@ fn functions(text: &str) -> Vec<(String, usize)> {
         let indent = &line[..line.len() - code.len()];
         let words: Vec<&str> = code.split([' ', '(', '<']).collect();
         let Some(keyword) = words.iter().position(|&word| word == "fn") else { continue };
-        let is_modifier =
-            |word: &&str| word.starts_with("pub") || ["const", "unsafe", "extern", "async", "\"C\""].contains(word);
+        let is_modifier = |word: &&str| {
+            word.starts_with("pub")
+                || ["const", "unsafe", "extern", "async", "\"C\""].contains(word)
+        };
         if !words[..keyword].iter().all(|word| is_modifier(word) || word.ends_with(')')) {
             continue;
         }
         let close = format!("{indent}}}");
-        let end = lines[at..].iter().position(|line| *line == close || *line == format!("{indent}}};"));
+        let end =
+            lines[at..].iter().position(|line| *line == close || *line == format!("{indent}}};"));
         let ends_at_once = code.ends_with(['}', ';']);
         if let Some(end) = end.filter(|_| !ends_at_once) {
             found.push((words[keyword + 1].to_owned(), end + 1));
@@ -150,20 +175,30 @@ fn files_and_functions_stay_short_enough_to_read() {
     let mut excepted: Vec<&str> = Vec::new();
     for (path, text) in sources() {
         let place = path.display();
-        assert!(text.lines().count() <= LONGEST_FILE, "{place} has more than {LONGEST_FILE} lines: cut it by concept");
-        for (name, lines) in functions(&text).into_iter().filter(|&(_, lines)| lines > LONGEST_FUNCTION) {
+        assert!(
+            text.lines().count() <= LONGEST_FILE,
+            "{place} has more than {LONGEST_FILE} lines: cut it by concept"
+        );
+        for (name, lines) in
+            functions(&text).into_iter().filter(|&(_, lines)| lines > LONGEST_FUNCTION)
+        {
             let is_it = |known: &str| {
                 let (file, function) = known.split_once(' ').expect("a file and a function");
                 function == name && path.ends_with(file)
             };
             match LONG_FUNCTIONS.iter().find(|(known, _)| is_it(known)) {
                 Some((known, _)) => excepted.push(known),
-                None => panic!("{place}: {name} has {lines} lines: cut it, or say in LONG_FUNCTIONS why not"),
+                None => panic!(
+                    "{place}: {name} has {lines} lines: cut it, or say in LONG_FUNCTIONS why not"
+                ),
             }
         }
     }
     for (known, _) in LONG_FUNCTIONS {
-        assert!(excepted.contains(known), "{known} is no longer too long: take it from LONG_FUNCTIONS");
+        assert!(
+            excepted.contains(known),
+            "{known} is no longer too long: take it from LONG_FUNCTIONS"
+        );
     }
 }
 
@@ -175,7 +210,12 @@ fn comments_can_be_read_in_half_a_screen() {
             let is_table = line.contains(" | ") || line.contains('▶');
             if is_comment && !is_table {
                 let width = line.chars().count();
-                assert!(width <= WIDEST_COMMENT, "{}:{}: {width} columns", path.display(), number + 1);
+                assert!(
+                    width <= WIDEST_COMMENT,
+                    "{}:{}: {width} columns",
+                    path.display(),
+                    number + 1
+                );
             }
         }
     }
@@ -201,10 +241,20 @@ fn comments_say_what_they_mean() {
     for (path, text) in sources.chain(documents()) {
         let is_document = path.extension().is_some_and(|e| e == "md");
         for (number, line) in text.lines().enumerate() {
-            let comment = if is_document { Some(line) } else { line.split_once("//").map(|(_, comment)| comment) };
+            let comment = if is_document {
+                Some(line)
+            } else {
+                line.split_once("//").map(|(_, comment)| comment)
+            };
             let Some(comment) = comment.map(str::to_lowercase) else { continue };
-            if let Some((riddle, plain)) = RIDDLES.iter().find(|(riddle, _)| comment.contains(riddle)) {
-                panic!("{}:{}: \"{riddle}\": write \"{plain}\" or better: {line}", path.display(), number + 1);
+            if let Some((riddle, plain)) =
+                RIDDLES.iter().find(|(riddle, _)| comment.contains(riddle))
+            {
+                panic!(
+                    "{}:{}: \"{riddle}\": write \"{plain}\" or better: {line}",
+                    path.display(),
+                    number + 1
+                );
             }
         }
     }
@@ -225,7 +275,9 @@ fn policy_is_no_std_and_knows_no_clock() {
         assert!(lib.contains("#![no_std]"), "elevon-{krate} must do without std");
     }
     for (path, text) in sources() {
-        let is_policy = path.components().any(|c| c.as_os_str() == "elevon-core" || c.as_os_str() == "elevon-cache");
+        let is_policy = path
+            .components()
+            .any(|c| c.as_os_str() == "elevon-core" || c.as_os_str() == "elevon-cache");
         let is_source = path.components().any(|c| c.as_os_str() == "src");
         let is_test = path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs")
             || path.components().any(|c| c.as_os_str() == "tests" || c.as_os_str() == "testing");
@@ -234,7 +286,12 @@ fn policy_is_no_std_and_knows_no_clock() {
         }
         for banned in ["std::time", "std::thread", "std::fs", "HashMap", "f64", "f32"] {
             let line = code_lines(&text).into_iter().find(|line| line.contains(banned));
-            assert!(line.is_none(), "{}: policy must not use {banned}: {}", path.display(), line.unwrap_or_default());
+            assert!(
+                line.is_none(),
+                "{}: policy must not use {banned}: {}",
+                path.display(),
+                line.unwrap_or_default()
+            );
         }
     }
 }
@@ -262,11 +319,13 @@ fn metadata() -> serde_json::Value {
 /// Tests of every crate may use these crates; builds for users must not contain them.
 #[test]
 fn no_production_crate_depends_on_the_crates_for_tests() {
-    const FOR_TESTS: [&str; 4] = ["elevon-fairness", "elevon-render", "elevon-swarm", "elevon-testkit"];
+    const FOR_TESTS: [&str; 4] =
+        ["elevon-fairness", "elevon-render", "elevon-swarm", "elevon-testkit"];
     let metadata = metadata();
     let name = |value: &serde_json::Value| value["name"].as_str().expect("a name").to_owned();
     let packages = metadata["packages"].as_array().expect("packages");
-    let ours: Vec<_> = packages.iter().filter(|package| name(package).starts_with("elevon")).collect();
+    let ours: Vec<_> =
+        packages.iter().filter(|package| name(package).starts_with("elevon")).collect();
     assert!(
         FOR_TESTS.iter().all(|it| ours.iter().any(|package| name(package) == *it)),
         "the crates for tests are there"
@@ -275,9 +334,14 @@ fn no_production_crate_depends_on_the_crates_for_tests() {
     for package in ours.into_iter().filter(|package| !FOR_TESTS.contains(&name(package).as_str())) {
         // An ordinary dependency has the kind null, one of a build script `build`.
         let dependencies = package["dependencies"].as_array().expect("dependencies");
-        let production = dependencies.iter().filter(|dependency| dependency["kind"] != "dev").map(name);
+        let production =
+            dependencies.iter().filter(|dependency| dependency["kind"] != "dev").map(name);
         for dependency in production {
-            assert!(!FOR_TESTS.contains(&dependency.as_str()), "{} must not use {dependency}", name(package));
+            assert!(
+                !FOR_TESTS.contains(&dependency.as_str()),
+                "{} must not use {dependency}",
+                name(package)
+            );
         }
     }
 }
@@ -296,16 +360,27 @@ fn python_links_no_command_line() {
 fn no_crate_turns_on_a_feature_of_a_bench() {
     let metadata = metadata();
     let packages = metadata["packages"].as_array().expect("packages");
-    let dependencies = packages.iter().flat_map(|package| package["dependencies"].as_array().expect("dependencies"));
+    let dependencies = packages
+        .iter()
+        .flat_map(|package| package["dependencies"].as_array().expect("dependencies"));
     let enabled: Vec<&str> = dependencies
         .flat_map(|dependency| dependency["features"].as_array().expect("features"))
-        .chain(packages.iter().flat_map(|package| package["features"]["default"].as_array().into_iter().flatten()))
+        .chain(
+            packages.iter().flat_map(|package| {
+                package["features"]["default"].as_array().into_iter().flatten()
+            }),
+        )
         .filter_map(|feature| feature.as_str().filter(|name| name.contains("without-")))
         .filter(|name| ["control", "throttle", "activity"].iter().any(|hook| name.ends_with(hook)))
         .collect();
     assert!(enabled.is_empty(), "{enabled:?}");
-    let declared = packages.iter().filter(|package| package["features"].get("without-control").is_some());
-    assert_eq!(declared.count(), 2, "elevon-core declares them, and elevon-sim hands them on to its benches");
+    let declared =
+        packages.iter().filter(|package| package["features"].get("without-control").is_some());
+    assert_eq!(
+        declared.count(),
+        2,
+        "elevon-core declares them, and elevon-sim hands them on to its benches"
+    );
 }
 
 #[test]
@@ -317,7 +392,12 @@ fn minimum_rust_version_is_enough_for_every_dependency() {
     assert!(packages.len() > 20, "dependencies are listed");
     for package in packages {
         let needed = package["rust_version"].as_str().unwrap_or("0");
-        assert!(version(needed) <= minimum, "{} {} needs Rust {needed}", package["name"], package["version"]);
+        assert!(
+            version(needed) <= minimum,
+            "{} {} needs Rust {needed}",
+            package["name"],
+            package["version"]
+        );
     }
 }
 
@@ -327,7 +407,8 @@ fn the_glossary_names_what_is_in_the_code() {
     let sources = sources();
     let rows: Vec<&str> = glossary.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!(rows.len() >= 30, "the table of the glossary was not found");
-    let mut words: Vec<&str> = rows.iter().filter_map(|row| row.split('|').nth(1)).map(str::trim).collect();
+    let mut words: Vec<&str> =
+        rows.iter().filter_map(|row| row.split('|').nth(1)).map(str::trim).collect();
     words.sort_unstable();
     words.dedup();
     assert_eq!(words.len(), rows.len(), "each word has one row");
@@ -352,13 +433,15 @@ fn the_walk_of_a_write_names_functions_that_exist() {
     let map = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("the map");
     let (_, walk) = map.split_once("## One write, there and back").expect("the walk");
     let walk = walk.split("\n## ").next().unwrap_or_default();
-    let quoted = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
+    let quoted =
+        |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect::<Vec<_>>();
     let rows: Vec<&str> = walk.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!((6..=10).contains(&rows.len()), "{} stages", rows.len());
     for row in rows {
         let cells: Vec<&str> = row.split('|').collect();
         let [file] = &quoted(cells[2])[..] else { panic!("{row}: one file a stage") };
-        let text = fs::read_to_string(root().join("crates").join(file)).unwrap_or_else(|_| panic!("{row}: no {file}"));
+        let text = fs::read_to_string(root().join("crates").join(file))
+            .unwrap_or_else(|_| panic!("{row}: no {file}"));
         let named = quoted(cells[3]);
         assert!(!named.is_empty(), "{row}: no function");
         let known: Vec<String> = functions(&text).into_iter().map(|(name, _)| name).collect();
@@ -378,7 +461,10 @@ fn code_lines(text: &str) -> Vec<&str> {
             // The tree is formatted, so an item ends on its line or with a brace below its start.
             let item = lines.find(|line| !line.trim_start().starts_with("#[")).unwrap_or_default();
             if !item.ends_with([';', '}', ',']) {
-                lines.find(|line| line.strip_prefix(indent).is_some_and(|end| ["}", "};", "},", ");"].contains(&end)));
+                lines.find(|line| {
+                    line.strip_prefix(indent)
+                        .is_some_and(|end| ["}", "};", "},", ");"].contains(&end))
+                });
             }
         } else if !line.trim_start().starts_with("//") {
             code.push(line);
@@ -390,7 +476,9 @@ fn code_lines(text: &str) -> Vec<&str> {
 /// Returns true for a test, a bench or a helper of tests.
 fn is_test(path: &Path) -> bool {
     let is_in = |folder: &str| path.components().any(|c| c.as_os_str() == folder);
-    path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs") || is_in("tests") || is_in("benches")
+    path.file_name().is_some_and(|n| n == "tests.rs" || n == "testing.rs")
+        || is_in("tests")
+        || is_in("benches")
 }
 
 /// Programs that tests may start without a look for them: POSIX has them, or Linux needs
@@ -403,12 +491,13 @@ fn tests_ask_whether_a_program_is_installed() {
     // CI goes without fio-plot, of which there is no package.
     let is_known = |name: &&str| ALWAYS_THERE.contains(name) || *name == "fio-plot";
     let is_bench = |path: &Path| path.components().any(|part| part.as_os_str() == "benches");
-    for (path, text) in sources()
-        .into_iter()
-        .filter(|(path, _)| is_test(path) && !is_bench(path) && !path.ends_with("tests/tidy/main.rs"))
-    {
-        let started = text.match_indices("Command::new(\"").map(|(at, mark)| &text[at + mark.len()..]);
-        for name in started.filter_map(|rest| rest.split('"').next()).filter(|name| !is_known(name)) {
+    for (path, text) in sources().into_iter().filter(|(path, _)| {
+        is_test(path) && !is_bench(path) && !path.ends_with("tests/tidy/main.rs")
+    }) {
+        let started =
+            text.match_indices("Command::new(\"").map(|(at, mark)| &text[at + mark.len()..]);
+        for name in started.filter_map(|rest| rest.split('"').next()).filter(|name| !is_known(name))
+        {
             let named = |before: &str| text.matches(&format!("{before}\"{name}\"")).count();
             assert!(
                 named("") > named("Command::new("),
@@ -424,15 +513,20 @@ fn tests_ask_whether_a_program_is_installed() {
 #[test]
 fn no_float_function_of_the_platform_is_used() {
     const FUNCTIONS: [&str; 20] = [
-        "ln", "ln_1p", "log2", "log10", "exp", "exp2", "exp_m1", "powf", "powi", "cbrt", "hypot", "sin", "cos", "tan",
-        "asin", "acos", "atan", "atan2", "sinh", "tanh",
+        "ln", "ln_1p", "log2", "log10", "exp", "exp2", "exp_m1", "powf", "powi", "cbrt", "hypot",
+        "sin", "cos", "tan", "asin", "acos", "atan", "atan2", "sinh", "tanh",
     ];
     for (path, text) in sources().into_iter().filter(|(path, _)| !is_test(path)) {
         for line in code_lines(&text) {
-            let used = FUNCTIONS
-                .iter()
-                .find(|name| line.contains(&format!(".{name}(")) || line.contains(&format!("f64::{name}(")));
-            assert!(used.is_none(), "{}: use libm for {}: {line}", path.display(), used.unwrap_or(&""));
+            let used = FUNCTIONS.iter().find(|name| {
+                line.contains(&format!(".{name}(")) || line.contains(&format!("f64::{name}("))
+            });
+            assert!(
+                used.is_none(),
+                "{}: use libm for {}: {line}",
+                path.display(),
+                used.unwrap_or(&"")
+            );
         }
     }
 }
@@ -448,18 +542,28 @@ fn what_is_cited_is_in_the_repository() {
     };
     // The strings are in two parts, so that this line is not found.
     let documents = [concat!("the ", "facts"), concat!("device ", "facts")];
-    for (path, text) in sources().into_iter().filter(|(path, _)| !path.ends_with("tests/tidy/main.rs")) {
+    for (path, text) in
+        sources().into_iter().filter(|(path, _)| !path.ends_with("tests/tidy/main.rs"))
+    {
         for (number, line) in text.lines().enumerate() {
             let place = format!("{}:{}", path.display(), number + 1);
-            let name =
-                line.trim_start().strip_prefix("fn ").and_then(|rest| rest.split('(').next()).unwrap_or_default();
-            let is_numbered = name.split_once('_').is_some_and(|(first, _)| is_scenario(first) && first.len() > 2);
+            let name = line
+                .trim_start()
+                .strip_prefix("fn ")
+                .and_then(|rest| rest.split('(').next())
+                .unwrap_or_default();
+            let is_numbered = name
+                .split_once('_')
+                .is_some_and(|(first, _)| is_scenario(first) && first.len() > 2);
             assert!(!is_numbered, "{place}: name the behaviour: {line}");
             let Some((_, comment)) = line.split_once("//") else { continue };
             let words = || comment.split(|c: char| !c.is_ascii_alphanumeric());
             let scenario = words().find(|word| word.starts_with('G') && is_scenario(word));
             assert!(scenario.is_none(), "{place}: name the behaviour: {line}");
-            assert!(!documents.iter().any(|title| comment.contains(title)), "{place}: cite what is here: {line}");
+            assert!(
+                !documents.iter().any(|title| comment.contains(title)),
+                "{place}: cite what is here: {line}"
+            );
         }
     }
 }
@@ -468,14 +572,16 @@ fn what_is_cited_is_in_the_repository() {
 #[test]
 fn source_files_that_documents_name_exist() {
     let sources = sources();
-    let exists = |named: &str| root().join(named).exists() || sources.iter().any(|(path, _)| path.ends_with(named));
+    let exists = |named: &str| {
+        root().join(named).exists() || sources.iter().any(|(path, _)| path.ends_with(named))
+    };
     let mut named = 0;
     for (path, text) in documents() {
         // Between two backticks is every second part of a line.
         let words = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
-        for file in words
-            .filter(|word| word.ends_with(".rs") && !word.contains([' ', '*', '<', '{']) && *word != "foo/tests.rs")
-        {
+        for file in words.filter(|word| {
+            word.ends_with(".rs") && !word.contains([' ', '*', '<', '{']) && *word != "foo/tests.rs"
+        }) {
             assert!(exists(file), "{}: there is no `{file}`", path.display());
             named += 1;
         }

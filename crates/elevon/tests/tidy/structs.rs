@@ -14,7 +14,10 @@ const LARGE_STRUCTS: &[(&str, &str)] = &[
     ("sched/flow.rs Flow", "not cut yet: the scheduler is about to be remade"),
     ("src/pattern.rs Pattern", "not cut yet: the state of each order of offsets"),
     ("src/replay.rs Replayed", "not cut yet: the state of a process that follows a trace"),
-    ("process/options.rs Options", "not cut yet: what a process looks at for each I/O, in few cache lines"),
+    (
+        "process/options.rs Options",
+        "not cut yet: what a process looks at for each I/O, in few cache lines",
+    ),
 ];
 
 /// Returns the structs of a file as (name, named fields). They are found by indentation, because
@@ -34,12 +37,17 @@ fn structs(text: &str) -> Vec<(String, usize)> {
     let mut found = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let code = without_scope(line);
-        let Some(rest) = code.strip_prefix("struct ").filter(|rest| !rest.ends_with(['}', ';'])) else { continue };
-        let name = rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
+        let Some(rest) = code.strip_prefix("struct ").filter(|rest| !rest.ends_with(['}', ';']))
+        else {
+            continue;
+        };
+        let name =
+            rest.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').next().unwrap_or_default();
         let indent = &line[..line.len() - line.trim_start().len()];
         let (close, inside) = (format!("{indent}}}"), format!("{indent}    "));
         let body = lines[at + 1..].iter().take_while(|line| **line != close);
-        let is_direct = |line: &&&str| line.strip_prefix(&inside).is_some_and(|rest| !rest.starts_with(' '));
+        let is_direct =
+            |line: &&&str| line.strip_prefix(&inside).is_some_and(|rest| !rest.starts_with(' '));
         found.push((name.to_owned(), body.filter(is_direct).filter(|line| is_field(line)).count()));
     }
     found
@@ -71,5 +79,8 @@ fn structs_are_cut_by_concept() {
     for (known, _) in LARGE_STRUCTS {
         assert!(excepted.contains(known), "{known} is small enough: take it from LARGE_STRUCTS");
     }
-    assert!(most > 60, "the largest struct found has {most} fields: the fields of kernel rules were not counted");
+    assert!(
+        most > 60,
+        "the largest struct found has {most} fields: the fields of kernel rules were not counted"
+    );
 }

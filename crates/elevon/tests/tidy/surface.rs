@@ -47,7 +47,8 @@ fn what_is_public_is_named_by_another_crate() {
     let mut named: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut public: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     for (path, text) in sources() {
-        let place = path.strip_prefix(&crates).expect("a file of a crate").to_string_lossy().into_owned();
+        let place =
+            path.strip_prefix(&crates).expect("a file of a crate").to_string_lossy().into_owned();
         let (krate, file) = place.split_once('/').expect("a crate");
         if !file.starts_with("src/") {
             // Tests and benches of a crate use it from outside.
@@ -56,14 +57,22 @@ fn what_is_public_is_named_by_another_crate() {
         }
         named.entry(krate.to_owned()).or_default().extend(words(&text).map(str::to_owned));
         if !is_test(&path) {
-            let items =
-                code_lines(&text).into_iter().filter_map(public_item).map(|name| (file.to_owned(), name.to_owned()));
+            let items = code_lines(&text)
+                .into_iter()
+                .filter_map(public_item)
+                .map(|name| (file.to_owned(), name.to_owned()));
             public.entry(krate.to_owned()).or_default().extend(items);
         }
     }
     for (krate, most) in UNNAMED {
-        let is_named = |name: &String| named.iter().any(|(other, words)| other != krate && words.contains(name));
+        let is_named = |name: &String| {
+            named.iter().any(|(other, words)| other != krate && words.contains(name))
+        };
         let unnamed: Vec<_> = public[krate].iter().filter(|(_, name)| !is_named(name)).collect();
-        assert!(unnamed.len() <= most, "{krate}: make them pub(crate), of {}: {unnamed:#?}", unnamed.len());
+        assert!(
+            unnamed.len() <= most,
+            "{krate}: make them pub(crate), of {}: {unnamed:#?}",
+            unnamed.len()
+        );
     }
 }

@@ -35,7 +35,8 @@ runtime=1
 ";
 
 fn data(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name);
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name);
     path.to_str().expect("UTF-8").to_owned()
 }
 
@@ -74,12 +75,17 @@ fn what_is_advised_holds_in_the_run_that_was_traced() {
     bench.file("job.ftrace", plain.join("\n") + "\n");
     let found = advice(&bench, "job.ftrace", &["--goal", "p99", "--for", "db", "--best", "5"]);
     assert_eq!(found["is_worth_it"], true, "{found:#}");
-    assert_eq!((&found["captured"]["scheduler"], &found["captured"]["source"]), (&"none".into(), &"shown".into()));
+    assert_eq!(
+        (&found["captured"]["scheduler"], &found["captured"]["source"]),
+        (&"none".into(), &"shown".into())
+    );
     let (before, bulk_before) = of_job(&bench, "--scheduler none");
     let proposals = found["proposals"].as_array().expect("proposals");
     let is_of_queue = |proposal: &&Value| {
         let changes = proposal["changes"].as_array().expect("changes");
-        changes.iter().all(|change| matches!(change["what"].as_str(), Some("scheduler" | "tunable" | "setting")))
+        changes.iter().all(|change| {
+            matches!(change["what"].as_str(), Some("scheduler" | "tunable" | "setting"))
+        })
     };
     let of_queue: Vec<&Value> = proposals.iter().filter(is_of_queue).collect();
     assert!(!of_queue.is_empty(), "{found:#}");
@@ -92,8 +98,14 @@ fn what_is_advised_holds_in_the_run_that_was_traced() {
         assert!(summary.contains("p99 of db-1001 ") && summary.contains(" % lower"), "{summary}");
         let promised = number(&db["p99_ns"]["before"]) / number(&db["p99_ns"]["after"]);
         let got = before / after;
-        assert!(promised > 1.2 && got > promised.sqrt(), "{options}: {promised} was promised, and {got} came");
-        assert!(bulk / bulk_before > 0.75, "{options}: bulk lost too much: {bulk} of {bulk_before}");
+        assert!(
+            promised > 1.2 && got > promised.sqrt(),
+            "{options}: {promised} was promised, and {got} came"
+        );
+        assert!(
+            bulk / bulk_before > 0.75,
+            "{options}: bulk lost too much: {bulk} of {bulk_before}"
+        );
     }
 }
 
@@ -102,16 +114,22 @@ fn what_is_advised_holds_in_the_run_that_was_traced() {
 #[test]
 fn the_check_is_near_the_trace() {
     let bench = Bench::new();
-    for (name, within) in
-        [("whatif/mq-deadline.ftrace.zst", 15.0), ("traces/pgbench-ext4-mq-deadline.ftrace.zst", 25.2)]
-    {
-        let found = advice(&bench, &data(name), &["--scheduler", "mq-deadline", "--kernel", "6.18"]);
+    for (name, within) in [
+        ("whatif/mq-deadline.ftrace.zst", 15.0),
+        ("traces/pgbench-ext4-mq-deadline.ftrace.zst", 25.2),
+    ] {
+        let found =
+            advice(&bench, &data(name), &["--scheduler", "mq-deadline", "--kernel", "6.18"]);
         let rows = found["check"].as_array().expect("rows").iter();
         let mut count = 0;
         for row in rows.filter(|row| number(&row["ios"]) >= 200.0) {
             for figure in ["iops", "p50_ns", "p99_ns"] {
                 let error = number(&row[figure]["error_percent"]);
-                assert!(error.abs() < within, "{name} {}: {figure} is {error} % off", row["process"]);
+                assert!(
+                    error.abs() < within,
+                    "{name} {}: {figure} is {error} % off",
+                    row["process"]
+                );
                 count += 1;
             }
         }
@@ -130,7 +148,11 @@ fn where_nothing_helps_nothing_is_advised() {
     bench.stdout(&["run", "job.fio", "--device", DEVICE, "--trace", "job.ftrace"]);
     for goal in ["balanced", "p99", "p50", "throughput", "fair"] {
         let found = advice(&bench, "job.ftrace", &["--goal", goal]);
-        assert_eq!((&found["is_worth_it"], &found["proposals"]), (&false.into(), &Value::Array(vec![])), "{goal}");
+        assert_eq!(
+            (&found["is_worth_it"], &found["proposals"]),
+            (&false.into(), &Value::Array(vec![])),
+            "{goal}"
+        );
         assert!(number(&found["tried"]) > 20.0, "{goal}: it did look");
     }
     let text = bench.stdout(&["advise", "job.ftrace"]);
@@ -143,18 +165,33 @@ fn a_process_that_is_wanted_is_given_its_claim() {
     let bench = Bench::new();
     let job = "rw=randread\nbs=64k\nioengine=libaio\niodepth=16\nsize=400m\ndirect=1\ntime_based=1\nruntime=1\n";
     bench.file("job.fio", format!("[one]\n{job}[two]\n{job}offset=500m\n"));
-    bench.stdout(&["run", "job.fio", "--device", DEVICE, "--scheduler", "bfq", "--trace", "job.ftrace"]);
-    let common = ["--scheduler", "bfq", "--device", DEVICE, "--name", "sda", "--goal", "throughput"];
+    bench.stdout(&[
+        "run",
+        "job.fio",
+        "--device",
+        DEVICE,
+        "--scheduler",
+        "bfq",
+        "--trace",
+        "job.ftrace",
+    ]);
+    let common =
+        ["--scheduler", "bfq", "--device", DEVICE, "--name", "sda", "--goal", "throughput"];
     let args = [&common[..], &["--for", "one", "--max-loss", "80", "--best", "10"]].concat();
     let found = advice(&bench, "job.ftrace", &args);
     let proposals = found["proposals"].as_array().expect("proposals");
-    let claims = |proposal: &&Value| !proposal["set"]["systemd"].as_object().expect("units").is_empty();
-    let with_claims = proposals.iter().find(claims).unwrap_or_else(|| panic!("no claim: {found:#}"));
+    let claims =
+        |proposal: &&Value| !proposal["set"]["systemd"].as_object().expect("units").is_empty();
+    let with_claims =
+        proposals.iter().find(claims).unwrap_or_else(|| panic!("no claim: {found:#}"));
     let text = with_claims["set"].to_string();
     assert!(text.contains("IOSchedulingClass=") || text.contains("IOWeight="), "{text}");
     assert!(text.contains("/etc/systemd/system/one.service.d/io.conf"), "{text}");
     let two = &with_claims["processes"][1];
-    assert!(two["process"] == "two-1002" && number(&two["iops"]["change_percent"]) < -20.0, "{two:#}");
+    assert!(
+        two["process"] == "two-1002" && number(&two["iops"]["change_percent"]) < -20.0,
+        "{two:#}"
+    );
     assert!(with_claims["losers"].to_string().contains("two-1002"), "{with_claims:#}");
     for proposal in proposals {
         assert_eq!(proposal["is_in_kernel"], true, "nothing else was asked for: {proposal:#}");
@@ -173,22 +210,38 @@ fn a_limit_that_is_advised_holds_in_the_run_that_was_traced() {
              time_based=1\nruntime=1\n"
         )
     };
-    let jobs =
-        |cgroups: [&str; 2]| format!("{}{}{}{}", job("one", 8, "0"), cgroups[0], job("two", 32, "500m"), cgroups[1]);
+    let jobs = |cgroups: [&str; 2]| {
+        format!("{}{}{}{}", job("one", 8, "0"), cgroups[0], job("two", 32, "500m"), cgroups[1])
+    };
     bench.file("job.fio", jobs(["", ""]));
     bench.stdout(&["run", "job.fio", "--device", DEVICE, "--trace", "job.ftrace"]);
-    let args =
-        ["--device", DEVICE, "--name", "sda", "--goal", "p50", "--for", "one", "--max-loss", "80", "--best", "10"];
+    let args = [
+        "--device",
+        DEVICE,
+        "--name",
+        "sda",
+        "--goal",
+        "p50",
+        "--for",
+        "one",
+        "--max-loss",
+        "80",
+        "--best",
+        "10",
+    ];
     let found = advice(&bench, "job.ftrace", &args);
     let proposals = found["proposals"].as_array().expect("proposals");
     let is_limit = |proposal: &&Value| {
         let changes = proposal["changes"].as_array().expect("changes");
         changes.len() == 1 && changes[0]["what"] == "io.max" && changes[0]["process"] == "two-1002"
     };
-    let limit = proposals.iter().find(is_limit).unwrap_or_else(|| panic!("no limit alone: {found:#}"));
+    let limit =
+        proposals.iter().find(is_limit).unwrap_or_else(|| panic!("no limit alone: {found:#}"));
     assert!(limit["set"].to_string().contains("IOReadIOPSMax=/dev/sda "), "{limit:#}");
     assert!(limit["losers"].to_string().contains("two-1002"), "{limit:#}");
-    let targets = proposals.iter().any(|one| one["set"].to_string().contains("IODeviceLatencyTargetSec=/dev/sda "));
+    let targets = proposals
+        .iter()
+        .any(|one| one["set"].to_string().contains("IODeviceLatencyTargetSec=/dev/sda "));
     assert!(targets, "a target helps, too: {found:#}");
 
     bench.file("tenants.toml", limit["tenants"].as_str().expect("a file"));
@@ -200,7 +253,10 @@ fn a_limit_that_is_advised_holds_in_the_run_that_was_traced() {
     let ([one, _], [one_limited, two_limited]) = (of(&[]), of(&["--tenants", "tenants.toml"]));
     let promised = 1.0 + number(&limit["processes"][0]["iops"]["change_percent"]) / 100.0;
     let got = one_limited / one;
-    assert!(promised > 2.0 && (got / promised - 1.0).abs() < 0.1, "{promised} was promised, and {got} came");
+    assert!(
+        promised > 2.0 && (got / promised - 1.0).abs() < 0.1,
+        "{promised} was promised, and {got} came"
+    );
     let rate: f64 = limit["changes"][0]["value"]
         .as_str()
         .and_then(|text| text.strip_prefix("riops="))
@@ -214,7 +270,8 @@ fn a_limit_that_is_advised_holds_in_the_run_that_was_traced() {
 #[test]
 fn two_that_do_not_meet_are_left_alone() {
     let bench = Bench::new();
-    let job = "rw=randread\nbs=8k\nioengine=psync\ndirect=1\nsize=64m\nthinktime=2ms\nnumber_ios=500\n";
+    let job =
+        "rw=randread\nbs=8k\nioengine=psync\ndirect=1\nsize=64m\nthinktime=2ms\nnumber_ios=500\n";
     bench.file("job.fio", format!("[one]\n{job}[two]\n{job}offset=500m\n"));
     bench.stdout(&["run", "job.fio", "--device", DEVICE, "--trace", "job.ftrace"]);
     for args in [&["--goal", "p99", "--for", "one"][..], &["--goal", "balanced"]] {
@@ -242,7 +299,11 @@ fn what_was_recorded_need_not_be_said() {
     let first = found["proposals"][0]["set"]["shell"][0].as_str().expect("a line");
     assert!(first.contains("/sys/block/nvme1n1/"), "{first}");
     // The command line wins.
-    let found = advice(&bench, "job.ftrace", &["--device", DEVICE, "--scheduler", "kyber", "--ios", "2000"]);
+    let found = advice(
+        &bench,
+        "job.ftrace",
+        &["--device", DEVICE, "--scheduler", "kyber", "--ios", "2000"],
+    );
     assert_eq!(found["captured"]["source"], "given");
     let ios = found["ios"].as_u64().expect("a number");
     assert!((2000..2064).contains(&ios), "{ios}: with those of the same instant");
@@ -252,7 +313,8 @@ fn what_was_recorded_need_not_be_said() {
 fn the_same_trace_gives_the_same_bytes() {
     let bench = traced();
     for format in ["normal", "json"] {
-        let args = ["advise", "job.ftrace", "--goal", "fair", "--ios", "4000", "--output-format", format];
+        let args =
+            ["advise", "job.ftrace", "--goal", "fair", "--ios", "4000", "--output-format", format];
         assert_eq!(bench.stdout(&args), bench.stdout(&args), "{format}");
     }
 }
@@ -260,10 +322,28 @@ fn the_same_trace_gives_the_same_bytes() {
 #[test]
 fn text_for_people() {
     let bench = traced();
-    insta::assert_snapshot!(bench.stdout(&["advise", "job.ftrace", "--device", DEVICE, "--best", "2"]));
+    insta::assert_snapshot!(bench.stdout(&[
+        "advise",
+        "job.ftrace",
+        "--device",
+        DEVICE,
+        "--best",
+        "2"
+    ]));
     let trace = data("traces/mixed-deflate.perfetto-trace");
     let device = "slots:slots=2,latency=70us,bandwidth=1500MB/s,size=1GiB";
-    let args = ["advise", &trace, "--dev", "7:7", "--kernel", "6.18", "--scheduler", "mq-deadline", "--device", device];
+    let args = [
+        "advise",
+        &trace,
+        "--dev",
+        "7:7",
+        "--kernel",
+        "6.18",
+        "--scheduler",
+        "mq-deadline",
+        "--device",
+        device,
+    ];
     insta::assert_snapshot!("nothing_to_advise", bench.stdout(&args).replace(&data(""), ""));
 }
 
@@ -285,11 +365,20 @@ fn bad_input_is_one_line() {
         (vec![&enough, "--dev", "7:7", "--set", "nr_request=4"], "did you mean nr_requests?"),
         (vec![&enough, "--dev", "7:7", "--device", "./disk.img"], "--device ./disk.img: is real"),
         (vec![&enough, "--dev", "7:7", "--kernel", "3.0"], "--kernel 3.0: not modelled"),
-        (vec![&enough, "--dev", "7:7", "--ioprio", "fio=best"], "--ioprio fio=best: expected PROCESS=idle"),
-        (vec![&enough, "--dev", "7:7", "--ioprio", "fios=idle"], "--ioprio fios=idle: no process fios"),
+        (
+            vec![&enough, "--dev", "7:7", "--ioprio", "fio=best"],
+            "--ioprio fio=best: expected PROCESS=idle",
+        ),
+        (
+            vec![&enough, "--dev", "7:7", "--ioprio", "fios=idle"],
+            "--ioprio fios=idle: no process fios",
+        ),
         (vec![&enough, "--dev", "7:7", "--from", "1"], "--from 1: expected a time with its unit"),
         (vec![&enough, "--dev", "7:7", "--process", "fios"], ": no process fios"),
-        (vec![&enough, "--memory", "1GiB"], "--memory 1GiB: the bios of a trace are below the page cache"),
+        (
+            vec![&enough, "--memory", "1GiB"],
+            "--memory 1GiB: the bios of a trace are below the page cache",
+        ),
         (vec![&enough, "--goal", "speed"], "speed"),
         (vec![&enough, "--ios", "5"], "--ios 5: expected a number from 1000 to 10000000"),
         (vec![&enough, "--best", "0"], "--best 0: expected a number from 1 to 20"),

@@ -21,7 +21,9 @@ fn slots_as_its_parameters_say() {
     assert_eq!((model("rseqiops"), model("rrandiops"), model("rbps")), (iops, iops, bps));
     // Writes are measured in a window that starts among other writes, so each server may count one
     // I/O more or less.
-    let near = |key: &str, value: u64, of: u64| assert!(model(key).abs_diff(value) * of <= value * 4, "{key}: {found}");
+    let near = |key: &str, value: u64, of: u64| {
+        assert!(model(key).abs_diff(value) * of <= value * 4, "{key}: {found}")
+    };
     near("wseqiops", iops, 990);
     near("wrandiops", iops, 990);
     near("wbps", bps, 275);
@@ -40,9 +42,12 @@ fn slots_as_its_parameters_say() {
 fn null_as_its_latency_and_depth_say() {
     // 64 commands, or 16 of large blocks, of 1 ms each.
     let found = json(&["--device", "null:latency=1ms", "--seconds", "0.1"]);
-    for (key, value) in
-        [("rrandiops", 64_000_u64), ("wseqiops", 64_000), ("rbps", 16_000_u64 << 20), ("wbps", 16_000 << 20)]
-    {
+    for (key, value) in [
+        ("rrandiops", 64_000_u64),
+        ("wseqiops", 64_000),
+        ("rbps", 16_000_u64 << 20),
+        ("wbps", 16_000 << 20),
+    ] {
         let own = found["io.cost.model"][key].as_u64().expect("a coefficient");
         // A window that starts among writes may contain one round more or less, of 100.
         assert!(own.abs_diff(value) * 100 <= value, "{key}: {own}, not {value}");
@@ -58,14 +63,21 @@ fn text_for_people() {
 #[test]
 fn a_real_file_is_only_read() {
     let bench = Bench::new();
-    let content: Vec<u8> = (0..4_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
+    let content: Vec<u8> =
+        (0..4_u32 << 20).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     bench.file("disk.img", &content);
     let text = bench.stdout(&["calibrate", "--device", "./disk.img", "--seconds", "0.02"]);
     assert!(text.contains("rrandiops=") && !text.contains("wbps="), "{text}");
     assert!(text.contains("--overwrite-data"), "{text}");
-    assert!(std::fs::read(bench.path("disk.img")).expect("the file") == content, "it was written to");
+    assert!(
+        std::fs::read(bench.path("disk.img")).expect("the file") == content,
+        "it was written to"
+    );
     bench.stdout(&["calibrate", "--device", "./disk.img", "--seconds", "0.02", "--overwrite-data"]);
-    assert!(std::fs::read(bench.path("disk.img")).expect("the file") != content, "it was not written to");
+    assert!(
+        std::fs::read(bench.path("disk.img")).expect("the file") != content,
+        "it was not written to"
+    );
 }
 
 #[test]
@@ -84,7 +96,8 @@ fn bad_input_is_one_line() {
             "--like hdd-7200: expected a profile of flash (sata-ssd-plextor-m5s, ",
         ),
     ] {
-        let output = bench.elevon(&[&["calibrate"], args].concat()).output().expect("the command ran");
+        let output =
+            bench.elevon(&[&["calibrate"], args].concat()).output().expect("the command ran");
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!((output.status.code(), said.lines().count()), (Some(2), 1), "{args:?}: {said}");
         assert!(said.contains(words), "{args:?}: {said}");
@@ -93,7 +106,10 @@ fn bad_input_is_one_line() {
 
 fn trace_of_six_slots() -> String {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    root.join("tests/data/kernel-truth/whatif/mq-deadline.ftrace.zst").to_str().expect("UTF-8").to_owned()
+    root.join("tests/data/kernel-truth/whatif/mq-deadline.ftrace.zst")
+        .to_str()
+        .expect("UTF-8")
+        .to_owned()
 }
 
 #[test]
@@ -101,9 +117,13 @@ fn a_device_fitted_to_a_trace_is_one_for_device() {
     let bench = Bench::new();
     let trace = trace_of_six_slots();
     let text = bench.stdout(&["calibrate", &trace, "-o", "disk.toml"]);
-    assert!(text.contains("\nservers: 6\n") && text.contains("Saved for --device @disk.toml"), "{text}");
+    assert!(
+        text.contains("\nservers: 6\n") && text.contains("Saved for --device @disk.toml"),
+        "{text}"
+    );
     let found: Value =
-        serde_json::from_str(&bench.stdout(&["calibrate", &trace, "--output-format", "json"])).expect("JSON");
+        serde_json::from_str(&bench.stdout(&["calibrate", &trace, "--output-format", "json"]))
+            .expect("JSON");
     assert_eq!(found["servers"], 6);
     assert_eq!(
         std::fs::read_to_string(bench.path("disk.toml")).expect("saved"),
@@ -112,7 +132,8 @@ fn a_device_fitted_to_a_trace_is_one_for_device() {
     let shown = bench.stdout(&["devices", "@disk.toml"]);
     assert!(shown.contains("fitted"), "{shown}");
     bench.file("job.fio", "[a]\nrw=randread\nbs=8k\nnumber_ios=100\n");
-    let run = bench.json("job.fio", &["--device", "@disk.toml", "--cpu-cost", "submit=0,complete=0"]);
+    let run =
+        bench.json("job.fio", &["--device", "@disk.toml", "--cpu-cost", "submit=0,complete=0"]);
     let mean = run["jobs"][0]["read"]["clat_ns"]["mean"].as_f64().expect("a latency");
     let part = |of: &Value| of.as_f64().expect("a latency");
     let own = part(&found["read"]["latency_ns"]) + part(&found["base_ns"]);
@@ -133,11 +154,18 @@ fn discards_keep_the_device_busy() {
     bench.stdout(&["run", "job.fio", "--device", SLOTS, "--trace", "job.ftrace"]);
     let found = bench.stdout(&["calibrate", "job.ftrace", "--output-format", "json"]);
     let found: Value = serde_json::from_str(&found).expect("JSON");
-    assert_eq!((&found["servers"], &found["servers_is_lower_bound"]), (&4.into(), &false.into()), "{found:#}");
+    assert_eq!(
+        (&found["servers"], &found["servers_is_lower_bound"]),
+        (&4.into(), &false.into()),
+        "{found:#}"
+    );
     let discard = found["discard_ns"].as_f64().expect("a time of discards");
     assert!((discard / 1e6 - 1.0).abs() < 0.02 && found["write"].is_null(), "{found:#}");
     let profile = found["profile"].as_str().expect("a file");
-    assert!(profile.contains("discard_latency") && !profile.contains("\nwrite_latency"), "{profile}");
+    assert!(
+        profile.contains("discard_latency") && !profile.contains("\nwrite_latency"),
+        "{profile}"
+    );
     let processes = found["check"]["processes"].as_array().expect("the replay as captured");
     assert_eq!(processes.len(), 5);
     for process in processes {
@@ -154,17 +182,23 @@ fn discards_keep_the_device_busy() {
 #[test]
 fn a_run_that_goes_deeper_than_the_trace_is_warned_of() {
     let bench = Bench::new();
-    let job = |depth: u32| format!("[a]\nioengine=libaio\nrw=randread\nbs=4k\niodepth={depth}\nnumber_ios=2000\n");
+    let job = |depth: u32| {
+        format!("[a]\nioengine=libaio\nrw=randread\nbs=4k\niodepth={depth}\nnumber_ios=2000\n")
+    };
     bench.file("8.fio", job(8));
     bench.file("32.fio", job(32));
     let device = "slots:slots=64,latency=4ms,bandwidth=400MB/s,size=1GiB";
     bench.stdout(&["run", "8.fio", "--device", device, "--trace", "8.ftrace"]);
     let text = bench.stdout(&["calibrate", "8.ftrace", "-o", "disk.toml"]);
     assert!(text.contains(", or more: at most 8 requests were in the device at once"), "{text}");
-    let warnings = |job: &str| bench.json(job, &["--device", "@disk.toml"])["elevon"]["warnings"].to_string();
+    let warnings =
+        |job: &str| bench.json(job, &["--device", "@disk.toml"])["elevon"]["warnings"].to_string();
     assert!(!warnings("8.fio").contains("at once"), "{}", warnings("8.fio"));
     let said = warnings("32.fio");
-    assert!(said.contains("at most 8 requests in the device at once, and this run had 32"), "{said}");
+    assert!(
+        said.contains("at most 8 requests in the device at once, and this run had 32"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -31,7 +31,10 @@ fn what_is_no_block_device_is_refused() {
         (&["a", "out", "--seconds", "0"], "--seconds 0: expected seconds from 0.001 to 604800"),
         (&["a", "out", "--seconds", "-1"], "--seconds -1: expected seconds"),
         (&["a", "out", "--seconds", "nan"], "--seconds NaN: expected seconds"),
-        (&["a", "out", "--buffer", "4"], "--buffer 4: expected a size from 64K to 4G, or the same in KiB, MiB or GiB"),
+        (
+            &["a", "out", "--buffer", "4"],
+            "--buffer 4: expected a size from 64K to 4G, or the same in KiB, MiB or GiB",
+        ),
         (
             &["a", "out", "--buffer", "1KiB"],
             "--buffer 1KiB: expected a size from 64K to 4G, or the same in KiB, MiB or GiB",
@@ -68,10 +71,16 @@ fn a_place_that_is_no_tracefs_is_refused_and_so_is_an_old_file() {
     fs::create_dir_all(bench.path("empty")).expect("a folder");
     fs::create_dir_all(bench.path("bare/events")).expect("a folder");
     for (place, words) in [
-        ("empty", "empty: is no tracefs (it has no `events`); as root: mount -t tracefs nodev /sys/kernel/tracing"),
+        (
+            "empty",
+            "empty: is no tracefs (it has no `events`); as root: mount -t tracefs nodev /sys/kernel/tracing",
+        ),
         ("bare", "bare/events/block: not there: this kernel has no block events"),
     ] {
-        let output = bench.elevon(&["capture", &device, "new", "--tracefs", place]).output().expect("the command ran");
+        let output = bench
+            .elevon(&["capture", &device, "new", "--tracefs", place])
+            .output()
+            .expect("the command ran");
         let stderr = String::from_utf8(output.stderr).expect("UTF-8");
         // A line more where the folder of the output lies on that device.
         assert_eq!(output.status.code(), Some(2), "{stderr}");
@@ -84,7 +93,8 @@ fn a_place_that_is_no_tracefs_is_refused_and_so_is_an_old_file() {
 /// A trace of a real kernel, as if `elevon capture` had recorded it: device 7:7.
 fn with_settings(bench: &Bench, name: &str) {
     let trace = crate::common::kernel_truth("traces/pgbench-ext4-mq-deadline-excerpt.ftrace");
-    let device = bench.stdout(&["inspect", trace.to_str().expect("UTF-8"), "--output-format", "json"]);
+    let device =
+        bench.stdout(&["inspect", trace.to_str().expect("UTF-8"), "--output-format", "json"]);
     let device: Value = serde_json::from_str(&device).expect("JSON");
     let head = format!(
         "# elevon capture 1\n# kernel: 6.12.7-lts\n# device: {}\n# sectors: 4194304\n# queue/scheduler: none [mq-deadline]\n\
@@ -118,16 +128,21 @@ fn the_settings_of_a_trace_are_shown_and_used() {
     // A replay has the scheduler, the kernel and the queue settings; what the command line gives
     // replaces them.
     let replayed = |args: &[&str]| {
-        let output = bench.elevon(&[&["replay", "t.txt", "--device", "@disk.toml"], args].concat()).output();
+        let output =
+            bench.elevon(&[&["replay", "t.txt", "--device", "@disk.toml"], args].concat()).output();
         let output = output.expect("the command ran");
         assert!(output.status.success());
-        (String::from_utf8_lossy(&output.stdout).into_owned(), String::from_utf8_lossy(&output.stderr).into_owned())
+        (
+            String::from_utf8_lossy(&output.stdout).into_owned(),
+            String::from_utf8_lossy(&output.stderr).into_owned(),
+        )
     };
     let taken = "as the trace was recorded: --scheduler 'mq-deadline:fifo_batch=5' --kernel 6.12 --set 'max_sectors_kb=256' --set 'nr_requests=62';";
     let (report, said) = replayed(&[]);
     assert!(said.contains(taken), "{said}");
     assert!(report.contains("mq-deadline") && report.contains("max_sectors_kb=256"), "{report}");
-    let (_, said) = replayed(&["--scheduler", "none", "--kernel", "6.18", "--set", "max_sectors_kb=128"]);
+    let (_, said) =
+        replayed(&["--scheduler", "none", "--kernel", "6.18", "--set", "max_sectors_kb=128"]);
     assert!(said.contains("as the trace was recorded: --set 'nr_requests=62';"), "{said}");
 }
 
@@ -136,9 +151,13 @@ fn a_file_beside_a_trace_has_its_settings() {
     let bench = Bench::new();
     let trace = crate::common::kernel_truth("blktrace-6.1/dd-none.blktrace.0");
     fs::copy(trace, bench.path("d.blktrace.0")).expect("copied");
-    bench.file("d.settings", "dev:252:0\nqueue/scheduler:[none]\nqueue/nr_requests:64\nkernel:6.1.187\n");
+    bench.file(
+        "d.settings",
+        "dev:252:0\nqueue/scheduler:[none]\nqueue/nr_requests:64\nkernel:6.1.187\n",
+    );
     let json = |path: &str| -> Value {
-        serde_json::from_str(&bench.stdout(&["inspect", path, "--output-format", "json"])).expect("JSON")
+        serde_json::from_str(&bench.stdout(&["inspect", path, "--output-format", "json"]))
+            .expect("JSON")
     };
     for path in ["d", "d.blktrace.0"] {
         assert_eq!(json(path)["trace"]["recorded"]["queue/nr_requests"], "64", "{path}");
@@ -162,7 +181,8 @@ impl Machine {
     fn new() -> Option<Self> {
         let bench = Bench::new();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let mut tracefs = elevon_trace::capture::tracefs_of(&mounts).filter(|path| path.join("instances").exists());
+        let mut tracefs = elevon_trace::capture::tracefs_of(&mounts)
+            .filter(|path| path.join("instances").exists());
         let is_mounted_here = tracefs.is_none();
         if is_mounted_here {
             let place = bench.path("tracing");
@@ -185,7 +205,10 @@ impl Machine {
     fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
         command.current_dir(self.bench.path("")).arg("capture").arg(&self.device).args(args);
-        command.args(["--tracefs", text(&self.tracefs)]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .args(["--tracefs", text(&self.tracefs)])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         command
     }
 
@@ -193,7 +216,9 @@ impl Machine {
     fn start(&self, args: &[&str]) -> Child {
         let mut child = self.command(args).spawn().expect("the command started");
         let instance = self.tracefs.join(format!("instances/elevon-capture-{}", child.id()));
-        let is_on = |file: &str| fs::read_to_string(instance.join(file)).is_ok_and(|text| text.trim() == "1");
+        let is_on = |file: &str| {
+            fs::read_to_string(instance.join(file)).is_ok_and(|text| text.trim() == "1")
+        };
         // A new instance is on until it is set up, and no event is enabled before it is off.
         while !(is_on("events/block/block_rq_remap/enable") && is_on("tracing_on")) {
             if let Some(status) = child.try_wait().expect("a child") {
@@ -222,7 +247,8 @@ impl Machine {
     }
 
     fn inspected(&self, name: &str) -> Value {
-        serde_json::from_str(&self.bench.stdout(&["inspect", name, "--output-format", "json"])).expect("JSON")
+        serde_json::from_str(&self.bench.stdout(&["inspect", name, "--output-format", "json"]))
+            .expect("JSON")
     }
 }
 
@@ -245,7 +271,10 @@ fn text(path: &Path) -> &str {
 fn run(name: &str, args: &[&str], denied: &str) -> Option<Output> {
     let output = elevon_testkit::tool(name)?.args(args).output().expect("the tool ran");
     if !output.status.success() {
-        elevon_testkit::denied(&format!("{denied}: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        elevon_testkit::denied(&format!(
+            "{denied}: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        ));
         return None;
     }
     Some(output)
@@ -255,18 +284,24 @@ fn run(name: &str, args: &[&str], denied: &str) -> Option<Output> {
 fn a_real_device_is_recorded_until_a_signal() {
     let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let Some(machine) = Machine::new() else { return };
-    for (name, seconds, signalled, code) in
-        [("a.txt", None, "INT", 0), ("b.txt.zst", Some("600"), "TERM", 143), ("c.gz", Some("600"), "INT", 130)]
-    {
+    for (name, seconds, signalled, code) in [
+        ("a.txt", None, "INT", 0),
+        ("b.txt.zst", Some("600"), "TERM", 143),
+        ("c.gz", Some("600"), "INT", 130),
+    ] {
         let mut args = vec![name];
         args.extend(seconds.into_iter().flat_map(|seconds| ["--seconds", seconds]));
         let child = machine.start(&args);
         machine.read(16);
         signal(&child, signalled);
         let output = child.wait_with_output().expect("it ended");
-        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert_eq!(output.status.code(), Some(code), "{stderr}");
-        assert!(stdout.contains(", none lost") && stdout.contains(&format!("elevon inspect {name}")), "{stdout}");
+        assert!(
+            stdout.contains(", none lost") && stdout.contains(&format!("elevon inspect {name}")),
+            "{stdout}"
+        );
         assert_eq!(machine.instances(), [""; 0]);
         let found = machine.inspected(name);
         assert_eq!(found["events"]["queue"], 16, "{found}");
@@ -291,9 +326,13 @@ fn what_a_killed_recording_left_is_removed_by_the_next() {
     signal(&child, "KILL");
     child.wait().expect("it ended");
     assert_eq!(machine.instances().len(), 1);
-    let output = machine.command(&["b.txt", "--seconds", "0.01"]).output().expect("the command ran");
+    let output =
+        machine.command(&["b.txt", "--seconds", "0.01"]).output().expect("the command ran");
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && stderr.contains("removed the trace instance elevon-capture-"), "{stderr}");
+    assert!(
+        output.status.success() && stderr.contains("removed the trace instance elevon-capture-"),
+        "{stderr}"
+    );
     assert_eq!(machine.instances(), [""; 0]);
 }
 
@@ -303,7 +342,9 @@ fn a_full_disk_ends_a_recording_and_nothing_is_left() {
     let Some(machine) = Machine::new() else { return };
     let full = machine.bench.path("full");
     fs::create_dir(&full).expect("a folder");
-    if run("mount", &["-t", "tmpfs", "-o", "size=32k", "nodev", text(&full)], "no tmpfs here").is_none() {
+    if run("mount", &["-t", "tmpfs", "-o", "size=32k", "nodev", text(&full)], "no tmpfs here")
+        .is_none()
+    {
         return;
     }
     let child = machine.start(&["full/out.txt", "--seconds", "600"]);
@@ -315,7 +356,10 @@ fn a_full_disk_ends_a_recording_and_nothing_is_left() {
     let unmounted = Command::new("umount").arg(&full).status();
     assert!(unmounted.is_ok_and(|status| status.success()));
     assert_eq!((output.status.code(), left), (Some(2), 0), "{stderr}");
-    assert!(stderr.contains("No space left on device") && stderr.contains("free some space there"), "{stderr}");
+    assert!(
+        stderr.contains("No space left on device") && stderr.contains("free some space there"),
+        "{stderr}"
+    );
     assert_eq!(machine.instances(), [""; 0]);
 }
 
@@ -341,5 +385,8 @@ fn without_root_it_says_that_it_needs_it() {
         .expect("it ran");
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{stderr}");
-    assert!(stderr.contains("Permission denied") && stderr.contains("needs root (sudo)"), "{stderr}");
+    assert!(
+        stderr.contains("Permission denied") && stderr.contains("needs root (sudo)"),
+        "{stderr}"
+    );
 }

@@ -8,13 +8,17 @@ use serde_json::Value;
 const SIX_SLOTS: &str = "slots:slots=6,latency=2150us,bandwidth=300MB/s,size=1GiB";
 
 fn data(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name);
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name);
     path.to_str().expect("UTF-8").to_owned()
 }
 
 /// Returns the cells of a row of a table, without its name.
 fn row<'a>(block: &'a str, name: &str) -> Vec<&'a str> {
-    let line = block.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_else(|| panic!("no {name}: {block}"));
+    let line = block
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .unwrap_or_else(|| panic!("no {name}: {block}"));
     line.split_whitespace().collect()
 }
 
@@ -24,11 +28,13 @@ fn each_column_is_a_replay_paired_by_process() {
     let bench = Bench::new();
     let trace = data("whatif/mq-deadline.ftrace.zst");
     let common = ["--closed", "--device", SIX_SLOTS, "--set", "max_sectors_kb=512"];
-    let table = bench.stdout(&[&["compare", &trace], &common[..], &["--vs", "--scheduler bfq"]].concat());
+    let table =
+        bench.stdout(&[&["compare", &trace], &common[..], &["--vs", "--scheduler bfq"]].concat());
     let iops = ["none", "bfq"].map(|scheduler| {
         let own = ["--scheduler", scheduler, "--output-format", "json"];
         let found: Value =
-            serde_json::from_str(&bench.stdout(&[&["replay", &trace], &common[..], &own].concat())).expect("JSON");
+            serde_json::from_str(&bench.stdout(&[&["replay", &trace], &common[..], &own].concat()))
+                .expect("JSON");
         let jobs = found["jobs"].as_array().expect("jobs").clone();
         jobs.into_iter().map(|job| {
             let of = |direction: &str| job[direction]["iops"].as_f64().expect("a rate");
@@ -39,7 +45,10 @@ fn each_column_is_a_replay_paired_by_process() {
     assert_eq!(none.len(), 4);
     for ((name, a), (same, b)) in none.iter().zip(&bfq) {
         assert_eq!(name, same);
-        let block = table.split("\n\n").find(|block| block.starts_with(&format!("job {name} "))).expect("a block");
+        let block = table
+            .split("\n\n")
+            .find(|block| block.starts_with(&format!("job {name} ")))
+            .expect("a block");
         let cells = row(block, "IOPS");
         let near = |cell: &str, iops: f64| {
             let shown: f64 = cell.replace(',', "").parse().expect("a number");
@@ -60,10 +69,12 @@ fn json_has_the_same_shape_for_traces_and_jobs() {
     bench.file("job.fio", "[dd]\nrw=read\nbs=1m\nsize=8m\niodepth=4\nioengine=libaio\ndirect=1\n");
     let of = |input: &str| -> Value {
         let args = ["compare", input, "--device", SIX_SLOTS, "--vs", "--set max_sectors_kb=128"];
-        serde_json::from_str(&bench.stdout(&[&args[..], &["--output-format", "json"]].concat())).expect("JSON")
+        serde_json::from_str(&bench.stdout(&[&args[..], &["--output-format", "json"]].concat()))
+            .expect("JSON")
     };
     let (of_trace, of_job) = (of(&trace), of("job.fio"));
-    let keys = |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
+    let keys =
+        |value: &Value| value.as_object().expect("an object").keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&of_trace), keys(&of_job));
     for path in ["/jobs/0", "/device", "/variants/1"] {
         let [a, b] = [&of_trace, &of_job].map(|value| keys(value.pointer(path).expect("the key")));
@@ -77,7 +88,10 @@ fn json_has_the_same_shape_for_traces_and_jobs() {
             assert_eq!(variant["report"]["jobs"][0]["jobname"], job["jobname"]);
         }
         assert_eq!(compared["settings"]["max_sectors_kb"][1], "128");
-        assert!(compared["device"]["requests"]["ratios"][1].as_f64() > Some(1.0), "smaller requests");
+        assert!(
+            compared["device"]["requests"]["ratios"][1].as_f64() > Some(1.0),
+            "smaller requests"
+        );
     }
 }
 
@@ -88,13 +102,18 @@ fn a_trace_is_found_by_its_content() {
     let bench = Bench::new();
     for cpu in 0..2 {
         let name = format!("sda.blktrace.{cpu}");
-        let content = std::fs::read(data(&format!("blktrace-6.1/dd-none.blktrace.{cpu}"))).expect("the trace");
+        let content = std::fs::read(data(&format!("blktrace-6.1/dd-none.blktrace.{cpu}")))
+            .expect("the trace");
         bench.file(&name, content);
     }
-    let first = bench.stdout(&["compare", "sda", "--vs", "--scheduler kyber", "--html", "page.html"]);
+    let first =
+        bench.stdout(&["compare", "sda", "--vs", "--scheduler kyber", "--html", "page.html"]);
     assert_eq!(bench.stdout(&["compare", "sda.blktrace.1", "--vs", "--scheduler kyber"]), first);
     let page = std::fs::read_to_string(bench.path("page.html")).expect("the page");
-    assert!(page.starts_with("<!doctype html>") && page.contains("--scheduler kyber"), "a page of both");
+    assert!(
+        page.starts_with("<!doctype html>") && page.contains("--scheduler kyber"),
+        "a page of both"
+    );
 
     let trace = data("traces/dd-1028k-direct.ftrace");
     let of_file = bench.stdout(&["compare", &trace, "--vs", "--kernel 6.1"]);
@@ -127,15 +146,37 @@ fn bad_input_is_one_line() {
         (vec![&trace, "--speed", "0"], "--speed 0: expected a number from 0.001 to 1000"),
         (vec![&trace, "--cpu-cost", "submit=1us"], "--cpu-cost submit=1us: the times of a trace"),
         (vec![&trace, "--include-dir", "."], "--include-dir .: a trace has no job file"),
-        (vec![&trace, "--memory", "1GiB"], "--memory 1GiB: the bios of a trace are below the page cache"),
-        (vec![&trace, "--vs", "--cache 1GiB"], "--vs '--cache 1GiB'"),
-        (vec![&trace, "--vs", "--memory 1GiB"], "--vs '--memory 1GiB': --memory 1GiB: the bios of a trace"),
-        (vec![&trace, "--vs", "--ioprio dd=be:8"], "--vs '--ioprio dd=be:8': --ioprio dd=be:8: expected PROCESS=idle"),
-        (vec!["job.fio", "--ioprio", "a=idle"], "--ioprio a=idle: ranks a process of a trace; a job has prioclass="),
-        (vec!["job.fio", "--vs", "--ioprio a=idle"], "--ioprio a=idle: ranks a process of a trace"),
-        (vec!["job.fio", "--until", "2s"], "--until: says how a trace is replayed; job.fio is none"),
         (
-            vec![&trace, "--closed", "--time-based", "--allow-writes", "--vs", "--device ./disk.img"],
+            vec![&trace, "--memory", "1GiB"],
+            "--memory 1GiB: the bios of a trace are below the page cache",
+        ),
+        (vec![&trace, "--vs", "--cache 1GiB"], "--vs '--cache 1GiB'"),
+        (
+            vec![&trace, "--vs", "--memory 1GiB"],
+            "--vs '--memory 1GiB': --memory 1GiB: the bios of a trace",
+        ),
+        (
+            vec![&trace, "--vs", "--ioprio dd=be:8"],
+            "--vs '--ioprio dd=be:8': --ioprio dd=be:8: expected PROCESS=idle",
+        ),
+        (
+            vec!["job.fio", "--ioprio", "a=idle"],
+            "--ioprio a=idle: ranks a process of a trace; a job has prioclass=",
+        ),
+        (vec!["job.fio", "--vs", "--ioprio a=idle"], "--ioprio a=idle: ranks a process of a trace"),
+        (
+            vec!["job.fio", "--until", "2s"],
+            "--until: says how a trace is replayed; job.fio is none",
+        ),
+        (
+            vec![
+                &trace,
+                "--closed",
+                "--time-based",
+                "--allow-writes",
+                "--vs",
+                "--device ./disk.img",
+            ],
             "--vs '--device ./disk.img': --time-based --allow-writes",
         ),
         (vec!["-", "--vs", "--kernel 6.1"], "the trace is empty"),

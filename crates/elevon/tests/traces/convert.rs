@@ -19,8 +19,11 @@ fn inspect(bench: &Bench, trace: &str, more: &[&str]) -> Value {
 fn events(found: &Value) -> Vec<(String, u64)> {
     let of = |key: &str| found[key].as_object().expect("an object").clone();
     let all = of("events").into_iter().chain(of("events_without_device"));
-    let mut counts: Vec<(String, u64)> = all.filter_map(|(kind, count)| Some((kind, count.as_u64()?))).collect();
-    counts.retain(|(kind, count)| *count > 0 && !matches!(&kind[..], "io_start" | "io_done" | "plug" | "unplug"));
+    let mut counts: Vec<(String, u64)> =
+        all.filter_map(|(kind, count)| Some((kind, count.as_u64()?))).collect();
+    counts.retain(|(kind, count)| {
+        *count > 0 && !matches!(&kind[..], "io_start" | "io_done" | "plug" | "unplug")
+    });
     counts.sort();
     counts
 }
@@ -49,7 +52,11 @@ fn a_real_trace_is_the_same_in_every_format() {
         // Back from one into the other, through the standard input.
         let text = std::fs::read(bench.path("made.csv")).expect("a file");
         bench.elevon(&["convert", "-", "back.ftrace"]).write_stdin(text).assert().success();
-        assert_eq!(events(&inspect(&bench, "back.ftrace", &["--dev", dev])), events(&expected), "{source}");
+        assert_eq!(
+            events(&inspect(&bench, "back.ftrace", &["--dev", dev])),
+            events(&expected),
+            "{source}"
+        );
     }
 }
 
@@ -61,7 +68,10 @@ fn plugs_without_a_device_are_no_device_of_a_blktrace() {
     let source = kernel_truth("whatif/mq-deadline.ftrace.zst");
     let source = source.to_str().expect("a name");
     bench.stdout(&["convert", source, "made.blktrace"]);
-    assert_eq!(events(&inspect(&bench, "made.blktrace", &[])), events(&inspect(&bench, source, &[])));
+    assert_eq!(
+        events(&inspect(&bench, "made.blktrace", &[])),
+        events(&inspect(&bench, source, &[]))
+    );
 }
 
 #[test]
@@ -84,7 +94,10 @@ fn an_iolog_has_what_was_submitted() {
     }
     assert!(found["timeline"]["busy_ns"].is_null() && found["timeline"]["queued"].is_array());
     let text = bench.stdout(&["inspect", "made.iolog"]);
-    assert!(!text.contains("Utilisation") && !text.contains("splits 0") && !text.contains("0.0 %"), "{text}");
+    assert!(
+        !text.contains("Utilisation") && !text.contains("splits 0") && !text.contains("0.0 %"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -98,7 +111,8 @@ fn blkparse_reads_what_is_converted() {
     let text = String::from_utf8(run.expect("it ran").stdout).expect("UTF-8");
     let expected = inspect(&bench, source, &["--dev", "7:7"]);
     for (letter, kind) in [("Q", "queue"), ("D", "issue"), ("C", "complete")] {
-        let lines = text.lines().filter(|line| line.split_whitespace().nth(5) == Some(letter)).count();
+        let lines =
+            text.lines().filter(|line| line.split_whitespace().nth(5) == Some(letter)).count();
         assert_eq!(lines as u64, expected["events"][kind].as_u64().expect("a count"), "{kind}");
     }
 }
@@ -136,14 +150,24 @@ fn what_cannot_be_converted_is_refused() {
     bench.file("one.txt", "a-1 [000] 1.000001: block_bio_queue: 8,0 R 8 + 8 [a]\n");
     for (args, expected) in [
         (vec!["one.txt", "x.txt"], "elevon: x.txt: a trace that is written ends in .ftrace, "),
-        (vec!["one.txt", "no/x.csv"], "elevon: no/x.csv: cannot write there: No such file or directory\n"),
-        (vec!["one.txt", "x.csv", "--dev", "9:9"], "elevon: one.txt: it has no event of device 9:9; there are 8:0\n"),
+        (
+            vec!["one.txt", "no/x.csv"],
+            "elevon: no/x.csv: cannot write there: No such file or directory\n",
+        ),
+        (
+            vec!["one.txt", "x.csv", "--dev", "9:9"],
+            "elevon: one.txt: it has no event of device 9:9; there are 8:0\n",
+        ),
         (vec!["nothing", "x.csv"], "elevon: nothing: No such file"),
         (vec!["one.txt", "one.txt"], "elevon: one.txt: "),
     ] {
         let output = bench.elevon(&[&["convert"], &args[..]].concat()).output().expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!((output.status.code(), stderr.starts_with(expected)), (Some(2), true), "{stderr}");
+        assert_eq!(
+            (output.status.code(), stderr.starts_with(expected)),
+            (Some(2), true),
+            "{stderr}"
+        );
     }
     std::fs::rename(bench.path("one.txt"), bench.path("one.ftrace")).expect("a new name");
     let output = bench.elevon(&["convert", "one.ftrace", "one.ftrace"]).output().expect("it ran");
@@ -156,9 +180,19 @@ fn what_cannot_be_converted_is_refused() {
 #[test]
 fn a_run_is_traced_in_every_format() {
     let bench = Bench::new();
-    bench.file("job.fio", "[job]\nrw=randrw\nsize=1m\nfsync=16\niodepth=4\nioengine=libaio\ndirect=1\n");
+    bench.file(
+        "job.fio",
+        "[job]\nrw=randrw\nsize=1m\nfsync=16\niodepth=4\nioengine=libaio\ndirect=1\n",
+    );
     for format in WHOLE {
-        bench.stdout(&["run", "job.fio", "--device", "sata-ssd-860evo", "--trace", &format!("made.{format}")]);
+        bench.stdout(&[
+            "run",
+            "job.fio",
+            "--device",
+            "sata-ssd-860evo",
+            "--trace",
+            &format!("made.{format}"),
+        ]);
     }
     let expected = events(&inspect(&bench, "made.ftrace", &[]));
     assert!(expected.len() >= 4, "{expected:?}");

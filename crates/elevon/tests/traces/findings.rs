@@ -12,7 +12,10 @@ fn findings(job: &str, args: &[&str]) -> Vec<Value> {
     bench.elevon(&run).output().expect("it ran");
     let text = bench.stdout(&["inspect", "t.ftrace", "--output-format", "json"]);
     let found: Value = serde_json::from_str(&text).expect("JSON");
-    assert!(found["requests"].as_object().is_some_and(|groups| !groups.is_empty()), "{job}: a trace");
+    assert!(
+        found["requests"].as_object().is_some_and(|groups| !groups.is_empty()),
+        "{job}: a trace"
+    );
     found["findings"].as_array().expect("findings").clone()
 }
 
@@ -22,14 +25,26 @@ type Case<'a> = (&'a str, &'a [&'a str]);
 const ALONE: [Case<'_>; 14] = [
     ("[a]\nrw=read\nbs=1m\nnumber_ios=500\n", &["--device", "nvme-datacenter"]),
     ("[a]\nrw=randread\nbs=4k\nnumber_ios=3000\n", &["--device", "nvme-consumer"]),
-    ("[a]\nrw=randread\nbs=4k\niodepth=32\nioengine=libaio\nnumber_ios=9000\n", &["--device", "nvme-datacenter"]),
-    ("[a]\nrw=randwrite\nbs=4k\niodepth=8\nioengine=libaio\nnumber_ios=5000\n", &["--device", "nvme-datacenter"]),
-    ("[a]\nrw=randrw\nbs=4k\niodepth=4\nioengine=libaio\nnumber_ios=5000\n", &["--device", "nvme-consumer"]),
+    (
+        "[a]\nrw=randread\nbs=4k\niodepth=32\nioengine=libaio\nnumber_ios=9000\n",
+        &["--device", "nvme-datacenter"],
+    ),
+    (
+        "[a]\nrw=randwrite\nbs=4k\niodepth=8\nioengine=libaio\nnumber_ios=5000\n",
+        &["--device", "nvme-datacenter"],
+    ),
+    (
+        "[a]\nrw=randrw\nbs=4k\niodepth=4\nioengine=libaio\nnumber_ios=5000\n",
+        &["--device", "nvme-consumer"],
+    ),
     (
         "[a]\nrw=write\nbs=128k\niodepth=8\nioengine=libaio\nnumber_ios=2000\n",
         &["--device", "sata-ssd-860evo", "--scheduler", "mq-deadline"],
     ),
-    ("[a]\nrw=read\nbs=512k\nnumber_ios=300\n", &["--device", "hdd-7200", "--scheduler", "mq-deadline"]),
+    (
+        "[a]\nrw=read\nbs=512k\nnumber_ios=300\n",
+        &["--device", "hdd-7200", "--scheduler", "mq-deadline"],
+    ),
     ("[a]\nrw=randread\nbs=4k\nnumber_ios=300\n", &["--device", "hdd-7200", "--scheduler", "bfq"]),
     (
         "[a]\nrw=randread\nbs=4k\niodepth=16\nioengine=libaio\nnumber_ios=1000\n",
@@ -41,12 +56,21 @@ const ALONE: [Case<'_>; 14] = [
         "[a]\nrw=read\nbs=512k\niodepth=2\nioengine=libaio\nnumber_ios=500\n",
         &["--device", "ufs-3.1", "--scheduler", "mq-deadline"],
     ),
-    ("[a]\nrw=randrw\nbs=16k\nnumber_ios=600\n", &["--device", "emmc-5.1", "--scheduler", "mq-deadline"]),
-    ("[a]\nrw=randread\nbs=4k\niodepth=16\nioengine=libaio\nnumber_ios=5000\n", &["--device", "optane"]),
+    (
+        "[a]\nrw=randrw\nbs=16k\nnumber_ios=600\n",
+        &["--device", "emmc-5.1", "--scheduler", "mq-deadline"],
+    ),
+    (
+        "[a]\nrw=randread\nbs=4k\niodepth=16\nioengine=libaio\nnumber_ios=5000\n",
+        &["--device", "optane"],
+    ),
 ];
 
 const TOGETHER: [Case<'_>; 9] = [
-    ("[a]\nrw=randread\nbs=4k\nnumjobs=2\nnumber_ios=500\n", &["--device", "slots:slots=8,latency=1ms"]),
+    (
+        "[a]\nrw=randread\nbs=4k\nnumjobs=2\nnumber_ios=500\n",
+        &["--device", "slots:slots=8,latency=1ms"],
+    ),
     (
         "[a]\nrw=randread\nbs=4k\nnumjobs=8\nnumber_ios=300\n",
         &["--device", "slots:slots=8,latency=1ms", "--scheduler", "mq-deadline"],
@@ -112,7 +136,12 @@ fn steady_problems_are_found() {
         ),
         (
             scan,
-            &["--device", "slots:slots=6,latency=2ms,bandwidth=300MB/s", "--set", "max_sectors_kb=64"],
+            &[
+                "--device",
+                "slots:slots=6,latency=2ms,bandwidth=300MB/s",
+                "--set",
+                "max_sectors_kb=64",
+            ],
             "device_bufferbloat",
             "a larger max_sectors_kb: it was 64",
         ),
@@ -122,10 +151,22 @@ fn steady_problems_are_found() {
             "small_requests",
             "A queue limit of 4 KiB cuts 24 bios into 6144 requests",
         ),
-        (reads, &["--device", "nvme-consumer", "--fault", "error:ppm=20000"], "io_errors", "read with ENODATA (-61)"),
         (
             reads,
-            &["--device", "slots:slots=16,latency=2ms", "--scheduler", "mq-deadline", "--set", "nr_requests=4"],
+            &["--device", "nvme-consumer", "--fault", "error:ppm=20000"],
+            "io_errors",
+            "read with ENODATA (-61)",
+        ),
+        (
+            reads,
+            &[
+                "--device",
+                "slots:slots=16,latency=2ms",
+                "--scheduler",
+                "mq-deadline",
+                "--set",
+                "nr_requests=4",
+            ],
             "few_tags",
             "for nr_requests=4",
         ),

@@ -43,9 +43,14 @@ fn samples_have_the_same_reads() {
     ] {
         let more = dev.map(|dev| vec!["--dev", dev]).unwrap_or_default();
         let text = bench.stdout(&[&["inspect", &sample(name)], &more[..]].concat());
-        let row = text.lines().find(|line| line.starts_with("read D2C issued to completed")).expect(name);
+        let row =
+            text.lines().find(|line| line.starts_with("read D2C issued to completed")).expect(name);
         let words: Vec<&str> = row.split_whitespace().skip(5).collect();
-        assert_eq!((words[0], words[1], *words.last().expect("a word")), ("3", "410us", "2.50ms"), "{name}: {row}");
+        assert_eq!(
+            (words[0], words[1], *words.last().expect("a word")),
+            ("3", "410us", "2.50ms"),
+            "{name}: {row}"
+        );
     }
 }
 
@@ -82,7 +87,9 @@ fn traces_in_mails_are_read() {
   2:   8,0    0        3     0.000002000  1201  D   R 2048 + 8 [fio]
   3:   8,0    0        4     0.000202000     0  C   R 2048 + 8 [0]     <-- 200 us
 ";
-    for (name, text, format) in [("a", wrapped, "ftrace"), ("b", quoted, "blkparse"), ("c", numbered, "blkparse")] {
+    for (name, text, format) in
+        [("a", wrapped, "ftrace"), ("b", quoted, "blkparse"), ("c", numbered, "blkparse")]
+    {
         bench.file(name, text);
         let found = inspected(&bench, name, &[]);
         assert_eq!(found["trace"]["format"], format);
@@ -102,7 +109,10 @@ fn a_device_is_chosen_by_its_name() {
     for name in ["loop2", "/dev/loop2", "0:1"] {
         assert_eq!(inspected(&bench, &trace, &["--dev", name])["trace"]["events"], 3, "{name}");
         bench.stdout(&["convert", &trace, "one.csv", "--dev", name]);
-        assert_eq!(std::fs::read_to_string(bench.path("one.csv")).expect("a file").lines().count(), 4);
+        assert_eq!(
+            std::fs::read_to_string(bench.path("one.csv")).expect("a file").lines().count(),
+            4
+        );
         assert!(bench.stdout(&["replay", &trace, "--dev", name]).contains("jbd2/vda2-8"));
     }
     let listed = "it names no device loop9; there are 0:0 vda (15 events), 0:1 loop2 (3 events)";

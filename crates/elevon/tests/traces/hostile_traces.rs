@@ -7,7 +7,8 @@ use crate::common::Bench;
 fn traces() -> Vec<std::path::PathBuf> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/corpus/analysis");
     let entries = std::fs::read_dir(folder).expect("the corpus is committed");
-    let mut all: Vec<_> = entries.map(|entry| entry.expect("a readable directory").path()).collect();
+    let mut all: Vec<_> =
+        entries.map(|entry| entry.expect("a readable directory").path()).collect();
     all.retain(|path| path.extension().is_some());
     all.sort();
     all
@@ -35,7 +36,10 @@ fn hostile_traces_give_a_report_or_one_line() {
             let said = String::from_utf8_lossy(&output.stderr);
             match output.status.code() {
                 Some(0) => reports += 1,
-                Some(2) => assert!(said.lines().any(|line| line.starts_with("elevon: ")), "{command:?}: {said}"),
+                Some(2) => assert!(
+                    said.lines().any(|line| line.starts_with("elevon: ")),
+                    "{command:?}: {said}"
+                ),
                 other => panic!("{command:?}: exit code {other:?}: {said}"),
             }
             for file in ["page.html", "requests.csv"] {
@@ -49,8 +53,14 @@ fn hostile_traces_give_a_report_or_one_line() {
 #[test]
 fn a_trace_of_centuries_is_not_replayed() {
     let bench = Bench::new();
-    let trace = traces().into_iter().find(|path| path.ends_with("far-apart.ftrace")).expect("it is in the corpus");
-    let output = bench.elevon(&["replay", trace.to_str().expect("UTF-8")]).output().expect("the command ran");
+    let trace = traces()
+        .into_iter()
+        .find(|path| path.ends_with("far-apart.ftrace"))
+        .expect("it is in the corpus");
+    let output = bench
+        .elevon(&["replay", trace.to_str().expect("UTF-8")])
+        .output()
+        .expect("the command ran");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
     assert!(said.contains("its I/Os span 584 years, and a replay takes at most 100"), "{said}");

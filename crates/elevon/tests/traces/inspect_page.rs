@@ -23,7 +23,8 @@ fn the_wheel_and_the_pointer_go_to_a_single_request() {
 
     // A place in the middle of a request: the wheel keeps the time under the pointer.
     let time_at = |x: f64| (x - left) / width * duration;
-    let within = |x: &f64| (time_at(*x) % PERIOD as f64 - TAKES as f64 / 2.0).abs() < TAKES as f64 / 4.0;
+    let within =
+        |x: &f64| (time_at(*x) % PERIOD as f64 - TAKES as f64 / 2.0).abs() < TAKES as f64 / 4.0;
     let x = (400..800).map(f64::from).find(within).expect("a place within a request");
     let y = top + 20.0;
     let target = (time_at(x) / PERIOD as f64) as u64;
@@ -58,5 +59,8 @@ fn the_wheel_and_the_pointer_go_to_a_single_request() {
 
     browser.value("document.getElementById('timeline').dispatchEvent(new MouseEvent('dblclick'))");
     let seen = browser.drawn();
-    assert!(seen["where"].as_str().is_some_and(|text| text.contains("120,000 requests begin")), "{seen}");
+    assert!(
+        seen["where"].as_str().is_some_and(|text| text.contains("120,000 requests begin")),
+        "{seen}"
+    );
 }

@@ -43,9 +43,17 @@ fn spread(random: &mut Rng) -> String {
     let p99 = between(random, 1.001, 3.0);
     // About as a log-normal distribution has them.
     let at = |normal: f64| (p99.powf(normal / 2.326) * 1000.0).round() / 10.0;
-    [("p10", -1.28), ("p25", -0.67), ("p75", 0.67), ("p90", 1.28), ("p95", 1.64), ("p99", 2.326), ("p999", 3.09)]
-        .map(|(name, normal)| format!(",spread_{name}={}%", at(normal)))
-        .concat()
+    [
+        ("p10", -1.28),
+        ("p25", -0.67),
+        ("p75", 0.67),
+        ("p90", 1.28),
+        ("p95", 1.64),
+        ("p99", 2.326),
+        ("p999", 3.09),
+    ]
+    .map(|(name, normal)| format!(",spread_{name}={}%", at(normal)))
+    .concat()
 }
 
 impl Case {
@@ -57,13 +65,15 @@ impl Case {
         let servers = between(random, 2.0, 33.0) as u64;
         let latency = between(random, 100.0, 8000.0);
         let device = if is_flash {
-            let name = ["ufs-3.1", "ufs-4.0", "nvme-consumer", "sata-ssd-860evo"][random.below(4) as usize];
+            let name = ["ufs-3.1", "ufs-4.0", "nvme-consumer", "sata-ssd-860evo"]
+                [random.below(4) as usize];
             let read = between(random, 50.0, 300.0);
             format!("{name}:read_time={read:.0}us")
         } else {
             let rate = between(random, 50.0, 2000.0);
             let write = latency * between(random, 0.5, 3.0);
-            let base = if random.below(2) == 0 { 0.0 } else { latency * between(random, 0.05, 1.0) };
+            let base =
+                if random.below(2) == 0 { 0.0 } else { latency * between(random, 0.05, 1.0) };
             format!(
                 "slots:slots={servers},latency={latency:.0}us,bandwidth={rate:.0}MB/s,write_latency={write:.0}us,\
                  base_latency={base:.0}us,size=4GiB{}",
@@ -71,7 +81,11 @@ impl Case {
             )
         };
         // From an idle device to one whose queue is always full.
-        let of_servers = if is_flash { between(random, 1.0, 32.0) } else { servers as f64 * between(random, 0.1, 8.0) };
+        let of_servers = if is_flash {
+            between(random, 1.0, 32.0)
+        } else {
+            servers as f64 * between(random, 0.1, 8.0)
+        };
         let mut left = (of_servers.round() as u64).clamp(1, 120);
         let depth = left;
         let ios = 5000;
@@ -99,7 +113,10 @@ impl Case {
                 _ => String::new(),
             };
             let offset = number * 512;
-            let _ = writeln!(job, "[j{number}]\nrw={rw}\nbs={size}\niodepth={own}\noffset={offset}m\n{think}");
+            let _ = writeln!(
+                job,
+                "[j{number}]\nrw={rw}\nbs={size}\niodepth={own}\noffset={offset}m\n{think}"
+            );
         }
         Self { device, servers: (!is_flash).then_some(servers), job, depth }
     }
@@ -150,7 +167,16 @@ fn run(seed: u64) -> Found {
     let case = Case::new(seed);
     let bench = Bench::new();
     bench.file("job.fio", &case.job);
-    bench.stdout(&["run", "job.fio", "--device", &case.device, "--scheduler", "mq-deadline", "--trace", "t.ftrace"]);
+    bench.stdout(&[
+        "run",
+        "job.fio",
+        "--device",
+        &case.device,
+        "--scheduler",
+        "mq-deadline",
+        "--trace",
+        "t.ftrace",
+    ]);
     let text = bench.stdout(&["calibrate", "t.ftrace", "-o", "d.toml", "--output-format", "json"]);
     let fit: Value = serde_json::from_str(&text).expect("JSON");
     let mut found = Found { is_inside: true, ..Found::default() };
@@ -170,13 +196,27 @@ fn run(seed: u64) -> Found {
     );
     for options in case.questions() {
         let report = |device: &str| {
-            let args = ["run", "job.fio", "--scheduler", "mq-deadline", "--output-format", "json", "--device", device];
+            let args = [
+                "run",
+                "job.fio",
+                "--scheduler",
+                "mq-deadline",
+                "--output-format",
+                "json",
+                "--device",
+                device,
+            ];
             let options: Vec<&str> = options.iter().map(String::as_str).collect();
-            serde_json::from_str::<Value>(&bench.stdout(&[&args[..], &options[..]].concat())).expect("JSON")
+            serde_json::from_str::<Value>(&bench.stdout(&[&args[..], &options[..]].concat()))
+                .expect("JSON")
         };
         let [truth, predicted] = [case.device.as_str(), "@d.toml"].map(report);
-        let warnings: Vec<&str> =
-            predicted["elevon"]["warnings"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let warnings: Vec<&str> = predicted["elevon"]["warnings"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
         let predicted = figures(&predicted);
         for (key, truth) in figures(&truth) {
             let Some(own) = predicted.get(&key) else { continue };
@@ -184,14 +224,18 @@ fn run(seed: u64) -> Found {
             for (at, figure) in ["I/Os a second", "p50"].into_iter().enumerate() {
                 found.asked += 1;
                 let is_deeper = warnings.iter().any(|line| line.contains("had at most"));
-                let of_job = |line: &&&str| line.contains("not known") && line.contains(&format!(": {name}: "));
-                let is_marked = is_deeper || warnings.iter().filter(of_job).any(|line| line.contains(figure));
+                let of_job = |line: &&&str| {
+                    line.contains("not known") && line.contains(&format!(": {name}: "))
+                };
+                let is_marked =
+                    is_deeper || warnings.iter().filter(of_job).any(|line| line.contains(figure));
                 if is_marked {
                     found.marked += 1;
                 } else if (own[at] / truth[at] - 1.0).abs() > WITHIN {
-                    found
-                        .wrong
-                        .push(format!("{options:?} {name} {figure}: {:.0}, predicted {:.0}", truth[at], own[at]));
+                    found.wrong.push(format!(
+                        "{options:?} {name} {figure}: {:.0}, predicted {:.0}",
+                        truth[at], own[at]
+                    ));
                 }
             }
         }
@@ -225,7 +269,9 @@ fn random_devices_are_inside_of_their_interval() {
         );
         found.wrong.iter().for_each(|line| println!("    {line}"));
     }
-    println!("{inside} of {cases} inside; of {asked} figures {marked} not known, {wrong} more than 25 % off");
+    println!(
+        "{inside} of {cases} inside; of {asked} figures {marked} not known, {wrong} more than 25 % off"
+    );
     if !is_long {
         assert_eq!(inside, cases, "devices inside of their interval");
         assert_eq!(wrong, 0, "figures that are wrong without a remark");

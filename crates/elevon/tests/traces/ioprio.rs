@@ -15,13 +15,24 @@ fn bench() -> Bench {
         "[global]\ndirect=1\nruntime=1\ntime_based\n[reader]\nrw=randread\nbs=4k\n\
          [writer]\nioengine=libaio\niodepth=64\nrw=write\nbs=256k\n",
     );
-    bench.stdout(&["run", "job.fio", "--device", DEVICE, "--scheduler", "mq-deadline", "--trace", "t.ftrace"]);
+    bench.stdout(&[
+        "run",
+        "job.fio",
+        "--device",
+        DEVICE,
+        "--scheduler",
+        "mq-deadline",
+        "--trace",
+        "t.ftrace",
+    ]);
     bench
 }
 
 /// Runs a replay and returns its report, and its warnings on stderr.
 fn replay(bench: &Bench, more: &[&str]) -> (Value, String) {
-    let args = [&["replay", "t.ftrace", "--closed", "--device", DEVICE, "--output-format", "json"], more].concat();
+    let args =
+        [&["replay", "t.ftrace", "--closed", "--device", DEVICE, "--output-format", "json"], more]
+            .concat();
     let output = bench.elevon(&args).output().expect("the command ran");
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(output.status.success(), "{args:?}: {stderr}");
@@ -49,17 +60,29 @@ fn an_idle_writer_lets_a_reader_pass() {
         }
     }
     // The last one for a process holds.
-    let (report, _) = replay(&bench, &["--ioprio", "writer=idle", "--ioprio", "1002=be:7", "--ioprio", "reader=rt:0"]);
+    let (report, _) = replay(
+        &bench,
+        &["--ioprio", "writer=idle", "--ioprio", "1002=be:7", "--ioprio", "reader=rt:0"],
+    );
     assert_eq!(report["elevon"]["config"]["ioprio"], "reader-1001=rt:0 writer-1002=be:7");
     assert!(reads(&report) > 2_000.0, "real time goes first: {}", reads(&report));
-    let text = bench.stdout(&["replay", "t.ftrace", "--closed", "--device", DEVICE, "--ioprio", "writer=idle"]);
+    let text = bench.stdout(&[
+        "replay",
+        "t.ftrace",
+        "--closed",
+        "--device",
+        DEVICE,
+        "--ioprio",
+        "writer=idle",
+    ]);
     assert!(text.contains("ioprio=writer-1002=idle"), "{text}");
 }
 
 #[test]
 fn a_variant_may_have_other_priorities() {
     let bench = bench();
-    let args = ["compare", "t.ftrace", "--closed", "--device", DEVICE, "--vs", "--ioprio writer=idle"];
+    let args =
+        ["compare", "t.ftrace", "--closed", "--device", DEVICE, "--vs", "--ioprio writer=idle"];
     let report = bench.stdout(&[&args[..], &["--output-format", "json"]].concat());
     let report: Value = serde_json::from_str(&report).expect("JSON");
     let config = |at: usize| report["variants"][at]["report"]["elevon"]["config"]["ioprio"].clone();
@@ -84,22 +107,40 @@ fn a_priority_that_changes_nothing_is_told() {
         assert!(matches!(&lines[..], [line] if line.contains(wanted)), "{more:?}: {lines:?}");
         rate
     };
-    let of_none = one(&["--scheduler", "none", "--ioprio", "writer=idle"], "none does not look at I/O priorities");
+    let of_none = one(
+        &["--scheduler", "none", "--ioprio", "writer=idle"],
+        "none does not look at I/O priorities",
+    );
     assert_eq!(of_none, said(&["--scheduler", "none"]).0);
-    one(&["--scheduler", "mq-deadline", "--kernel", "5.10", "--ioprio", "writer=idle"], "before Linux 5.15");
+    one(
+        &["--scheduler", "mq-deadline", "--kernel", "5.10", "--ioprio", "writer=idle"],
+        "before Linux 5.15",
+    );
     for prio in ["writer=be:7", "writer=be:0"] {
-        one(&["--scheduler", "mq-deadline", "--ioprio", prio], "looks at the class and not at the level");
+        one(
+            &["--scheduler", "mq-deadline", "--ioprio", prio],
+            "looks at the class and not at the level",
+        );
     }
     bench.file("class.toml", "[tenant.writer-1002]\nclass = \"idle\"\n");
     let class = ["--tenants", "class.toml", "--scheduler"];
     for scheduler in ["flow", "bfq", "kyber", "none"] {
-        let with = one(&[&class[..], &[scheduler]].concat(), "writer-1002: its class ranks it against no other: ");
+        let with = one(
+            &[&class[..], &[scheduler]].concat(),
+            "writer-1002: its class ranks it against no other: ",
+        );
         bench.file("no-class.toml", "[tenant.writer-1002]\nweight = 100\n");
         let (without, _) = said(&["--tenants", "no-class.toml", "--scheduler", scheduler]);
         assert!((with / without).max(without / with) < 1.6, "{scheduler}: {with} {without}");
     }
-    one(&["--tenants", "class.toml", "--scheduler", "flow"], "--ioprio PROCESS=idle without --tenants");
-    one(&["--tenants", "class.toml", "--scheduler", "bfq"], "a class counts only within the tenant");
+    one(
+        &["--tenants", "class.toml", "--scheduler", "flow"],
+        "--ioprio PROCESS=idle without --tenants",
+    );
+    one(
+        &["--tenants", "class.toml", "--scheduler", "bfq"],
+        "a class counts only within the tenant",
+    );
     // mq-deadline knows no groups: there it is the priority of its process.
     let (by_class, lines) = said(&[&class[..], &["mq-deadline"]].concat());
     assert_eq!(lines, [""; 0]);
@@ -109,22 +150,27 @@ fn a_priority_that_changes_nothing_is_told() {
     let tenants = ["--tenants", "class.toml", "--scheduler", "bfq", "--ioprio", "reader=rt:0"];
     let (_, lines) = said(&tenants);
     assert!(
-        lines
-            .iter()
-            .any(|line| line.contains("--ioprio: under bfq a priority counts among the processes of one cgroup")),
+        lines.iter().any(|line| line
+            .contains("--ioprio: under bfq a priority counts among the processes of one cgroup")),
         "{lines:?}"
     );
     // A job has no such option, and is not told of it.
-    let output =
-        bench.elevon(&["run", "job.fio", "--device", DEVICE, "--tenants", "class.toml"]).output().expect("ran");
+    let output = bench
+        .elevon(&["run", "job.fio", "--device", DEVICE, "--tenants", "class.toml"])
+        .output()
+        .expect("ran");
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
-    assert!(stderr.contains("its class ranks it against no other") && !stderr.contains("--ioprio"), "{stderr}");
+    assert!(
+        stderr.contains("its class ranks it against no other") && !stderr.contains("--ioprio"),
+        "{stderr}"
+    );
 }
 
 #[test]
 fn advice_begins_with_the_priorities_that_are_given() {
     let bench = bench();
-    let args = ["advise", "t.ftrace", "--device", DEVICE, "--ios", "1500", "--ioprio", "writer=be:6"];
+    let args =
+        ["advise", "t.ftrace", "--device", DEVICE, "--ios", "1500", "--ioprio", "writer=be:6"];
     let report = bench.stdout(&[&args[..], &["--output-format", "json"]].concat());
     let report: Value = serde_json::from_str(&report).expect("JSON");
     assert_eq!(report["captured"]["ioprio"], serde_json::json!({ "writer-1002": "be:6" }));

@@ -13,7 +13,8 @@ use crate::common::Bench;
 const SIX_SLOTS: &str = "slots:slots=6,latency=2150us,bandwidth=300MB/s,size=1GiB";
 
 fn data(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name);
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name);
     path.to_str().expect("UTF-8").to_owned()
 }
 
@@ -38,12 +39,14 @@ fn refused(bench: &Bench, args: &[&str]) -> String {
 fn bios_enter_before_they_are_split() {
     let bench = Bench::new();
     let trace = data("traces/dd-1028k-direct.ftrace");
-    let with =
-        |limit: &str| json(&bench, &trace, &["--device", SIX_SLOTS, "--set", limit])["elevon"]["counters"].clone();
+    let with = |limit: &str| {
+        json(&bench, &trace, &["--device", SIX_SLOTS, "--set", limit])["elevon"]["counters"].clone()
+    };
     let (same, wide) = (with("max_sectors_kb=512"), with("max_sectors_kb=1280"));
     assert_eq!(wide["splits"], 0, "{wide}");
     let inspected: Value =
-        serde_json::from_str(&bench.stdout(&["inspect", &trace, "--output-format", "json"])).expect("JSON");
+        serde_json::from_str(&bench.stdout(&["inspect", &trace, "--output-format", "json"]))
+            .expect("JSON");
     assert_eq!(same["splits"], inspected["splits"], "{same}");
 }
 
@@ -56,10 +59,20 @@ fn a_closed_loop_does_what_the_trace_did() {
     let found = json(
         &bench,
         &trace,
-        &["--closed", "--once", "--device", SIX_SLOTS, "--scheduler", "mq-deadline", "--set", "max_sectors_kb=512"],
+        &[
+            "--closed",
+            "--once",
+            "--device",
+            SIX_SLOTS,
+            "--scheduler",
+            "mq-deadline",
+            "--set",
+            "max_sectors_kb=512",
+        ],
     );
     let inspected: Value =
-        serde_json::from_str(&bench.stdout(&["inspect", &trace, "--output-format", "json"])).expect("JSON");
+        serde_json::from_str(&bench.stdout(&["inspect", &trace, "--output-format", "json"]))
+            .expect("JSON");
     let jobs = found["jobs"].as_array().expect("jobs");
     assert_eq!(jobs.len(), 4);
     for job in jobs {
@@ -81,7 +94,11 @@ fn a_closed_loop_does_what_the_trace_did() {
             let p50 = number(&job[direction]["clat_ns"]["percentile"]["50.000000"]);
             near("p50", p50, number(&measured["percentile_ns"]["p50"]));
         }
-        near("runtime", number(&job[direction]["runtime"]), if direction == "read" { 5000.0 } else { 5005.0 });
+        near(
+            "runtime",
+            number(&job[direction]["runtime"]),
+            if direction == "read" { 5000.0 } else { 5005.0 },
+        );
     }
 }
 
@@ -92,7 +109,8 @@ fn jobs_that_ran_for_a_time_run_for_that_time() {
     let bench = Bench::new();
     let trace = data("whatif/mq-deadline.ftrace.zst");
     let of = |more: &[&str]| {
-        let found = json(&bench, &trace, &[&["--closed", "--set", "max_sectors_kb=512"], more].concat());
+        let found =
+            json(&bench, &trace, &[&["--closed", "--set", "max_sectors_kb=512"], more].concat());
         let jobs = found["jobs"].as_array().expect("jobs").clone();
         let all = jobs.iter().map(|job| {
             let direction = if job["read"]["total_ios"] != 0 { "read" } else { "write" };
@@ -126,19 +144,33 @@ fn an_open_loop_keeps_the_times_of_the_trace() {
         let all = [&["--device", "null:latency=1us"], args].concat();
         json(&bench, &trace, &all)["jobs"][0]["read"]["runtime"].as_u64().expect("ms")
     };
-    let (once, twice, slow) = (runtime(&[]), runtime(&["--speed", "2"]), runtime(&["--speed", "0.1"]));
-    assert!(once > 0 && twice.abs_diff(once / 2) <= 1 && slow.abs_diff(once * 10) <= 10, "{once} {twice} {slow}");
+    let (once, twice, slow) =
+        (runtime(&[]), runtime(&["--speed", "2"]), runtime(&["--speed", "0.1"]));
+    assert!(
+        once > 0 && twice.abs_diff(once / 2) <= 1 && slow.abs_diff(once * 10) <= 10,
+        "{once} {twice} {slow}"
+    );
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes() {
     let bench = Bench::new();
-    for (trace, dev) in
-        [("traces/pgbench-ext4-mq-deadline-excerpt.ftrace", None), ("traces/mixed-deflate.perfetto-trace", Some("7:7"))]
-    {
+    for (trace, dev) in [
+        ("traces/pgbench-ext4-mq-deadline-excerpt.ftrace", None),
+        ("traces/mixed-deflate.perfetto-trace", Some("7:7")),
+    ] {
         let trace = data(trace);
         for closed in [None, Some("--closed")] {
-            let mut args = vec!["replay", &trace, "--scheduler", "bfq", "--seed", "3", "--output-format", "json"];
+            let mut args = vec![
+                "replay",
+                &trace,
+                "--scheduler",
+                "bfq",
+                "--seed",
+                "3",
+                "--output-format",
+                "json",
+            ];
             args.extend(dev.iter().flat_map(|dev| ["--dev", dev]));
             args.extend(closed);
             assert_eq!(bench.stdout(&args), bench.stdout(&args), "{args:?}");
@@ -167,8 +199,14 @@ fn a_real_device_is_only_read_unless_writes_are_allowed() {
     let found: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!(found["jobs"][0]["read"]["total_ios"], 2);
     assert_eq!(found["jobs"][0]["write"]["total_ios"], 0);
-    assert_eq!(std::fs::read(bench.path("disk.img")).expect("the file"), before, "nothing was written");
-    let found: Value = serde_json::from_str(&bench.stdout(&[&args[..], &["--allow-writes"]].concat())).expect("JSON");
+    assert_eq!(
+        std::fs::read(bench.path("disk.img")).expect("the file"),
+        before,
+        "nothing was written"
+    );
+    let found: Value =
+        serde_json::from_str(&bench.stdout(&[&args[..], &["--allow-writes"]].concat()))
+            .expect("JSON");
     assert_eq!(found["jobs"][0]["write"]["total_ios"], 1);
     assert_ne!(std::fs::read(bench.path("disk.img")).expect("the file"), before, "it was written");
 }
@@ -183,8 +221,11 @@ CPU:0 [LOST 42 EVENTS]
 ";
     bench.file("trace.txt", trace);
     for closed in [&[][..], &["--closed"]] {
-        let args =
-            [&["replay", "trace.txt", "--device", "null:latency=1ms", "--output-format", "json"], closed].concat();
+        let args = [
+            &["replay", "trace.txt", "--device", "null:latency=1ms", "--output-format", "json"],
+            closed,
+        ]
+        .concat();
         let output = bench.elevon(&args).output().expect("the command ran");
         let stderr = String::from_utf8(output.stderr).expect("UTF-8");
         assert!(stderr.contains("42 events were lost in 1 gap(s)"), "{stderr}");
@@ -213,13 +254,25 @@ fn a_process_bound_by_its_cpu_stays_so_on_a_faster_device() {
         let found: Value = serde_json::from_str(&bench.stdout(args)).expect("JSON");
         found["jobs"][0]["read"]["iops"].as_f64().expect("a number")
     };
-    for cost in ["submit=400us,complete=200us", "submit=100us,complete=50us", "submit=10us,complete=10us"] {
+    for cost in
+        ["submit=400us,complete=200us", "submit=100us,complete=50us", "submit=10us,complete=10us"]
+    {
         let run = ["run", "busy.fio", "--output-format", "json", "--cpu-cost", cost, "--device"];
         rate(&[&run[..], &[&device("700us"), "--trace", "busy.ftrace"]].concat());
         let really = rate(&[&run[..], &[&device("200us")]].concat());
-        let replayed =
-            rate(&["replay", "busy.ftrace", "--closed", "--output-format", "json", "--device", &device("200us")]);
-        assert!((replayed / really - 1.0).abs() < 0.05, "{cost}: {replayed} I/Os a second, really {really}");
+        let replayed = rate(&[
+            "replay",
+            "busy.ftrace",
+            "--closed",
+            "--output-format",
+            "json",
+            "--device",
+            &device("200us"),
+        ]);
+        assert!(
+            (replayed / really - 1.0).abs() < 0.05,
+            "{cost}: {replayed} I/Os a second, really {really}"
+        );
     }
 }
 
@@ -238,7 +291,11 @@ fn a_loop_that_is_not_closed_is_told() {
         let args = [&["replay", "trace.txt", "--device", "null:latency=1ms"], closed].concat();
         let output = bench.elevon(&args).output().expect("the command ran");
         let stderr = String::from_utf8(output.stderr).expect("UTF-8");
-        assert_eq!(stderr.contains("1 of 2 processes (b-12) have no completions"), is_told, "{stderr}");
+        assert_eq!(
+            stderr.contains("1 of 2 processes (b-12) have no completions"),
+            is_told,
+            "{stderr}"
+        );
     }
 }
 
@@ -266,7 +323,10 @@ fn bad_input_is_one_line() {
     let asked: Vec<&str> = text.lines().filter(|line| !line.contains("_complete:")).collect();
     bench.file("asked.ftrace", asked.join("\n"));
     for (args, said) in [
-        (vec!["replay", "asked.ftrace", "--closed"], "--closed: asked.ftrace has no completions to wait for"),
+        (
+            vec!["replay", "asked.ftrace", "--closed"],
+            "--closed: asked.ftrace has no completions to wait for",
+        ),
         (vec!["replay", "missing.txt"], "missing.txt"),
         (vec!["replay", "empty.txt"], "empty.txt"),
         (vec!["replay", "job.fio"], "job.fio"),
@@ -277,11 +337,26 @@ fn bad_input_is_one_line() {
         (vec!["replay", &trace, "--time-based"], "--closed"),
         (vec!["replay", &trace, "--once"], "--closed"),
         (vec!["replay", &trace, "--closed", "--once", "--time-based"], "--once"),
-        (vec!["replay", &trace, "--memory", "1GiB"], "--memory 1GiB: the bios of a trace are below the page cache"),
-        (vec!["replay", &trace, "--memory", "1GiB"], "leave it out, or describe the I/O above the cache in a job file"),
-        (vec!["replay", &trace, "--cache", "1GiB"], "--cache 1GiB: the bios of a trace are below the page cache"),
-        (vec!["replay", &trace, "--cpu-cost", "submit=1us"], "--cpu-cost submit=1us: the times of a trace have"),
-        (vec!["replay", &trace, "--job-option", "bs=4k"], "--job-option bs=4k: a trace has no job file"),
+        (
+            vec!["replay", &trace, "--memory", "1GiB"],
+            "--memory 1GiB: the bios of a trace are below the page cache",
+        ),
+        (
+            vec!["replay", &trace, "--memory", "1GiB"],
+            "leave it out, or describe the I/O above the cache in a job file",
+        ),
+        (
+            vec!["replay", &trace, "--cache", "1GiB"],
+            "--cache 1GiB: the bios of a trace are below the page cache",
+        ),
+        (
+            vec!["replay", &trace, "--cpu-cost", "submit=1us"],
+            "--cpu-cost submit=1us: the times of a trace have",
+        ),
+        (
+            vec!["replay", &trace, "--job-option", "bs=4k"],
+            "--job-option bs=4k: a trace has no job file",
+        ),
         (vec!["replay", &trace, "--log-dir", "."], "--log-dir .: a trace has no job file"),
         (vec!["replay", &trace, "--scheduler", "deadline"], "--scheduler deadline"),
     ] {
@@ -298,21 +373,28 @@ fn a_run_is_replayed_as_it_was_recorded() {
     bench.file("w.fio", "[w]\nrw=randwrite\nbs=64k\niodepth=4\nnumber_ios=8\nsize=16m\n");
     for kernel in Kernel::ALL.map(Kernel::name) {
         for scheduler in ["none", "mq-deadline:fifo_batch=3", "kyber", "bfq:slice_idle=0", "flow"] {
-            let run = ["run", "w.fio", "--trace", "w.ftrace", "--set", "nomerges=2", "--kernel", kernel];
+            let run =
+                ["run", "w.fio", "--trace", "w.ftrace", "--set", "nomerges=2", "--kernel", kernel];
             bench.stdout(&[&run[..], &["--scheduler", scheduler]].concat());
             let found = json(&bench, "w.ftrace", &[]);
             let elevon = &found["elevon"];
             let name = scheduler.split(':').next().expect("a name");
             assert_eq!(elevon["scheduler"]["name"], name, "{kernel}");
-            let tunable = scheduler.split_once(':').and_then(|(_, tunable)| tunable.split_once('='));
+            let tunable =
+                scheduler.split_once(':').and_then(|(_, tunable)| tunable.split_once('='));
             if let Some((tunable, value)) = tunable {
-                assert_eq!(elevon["scheduler"]["tunables"][tunable].to_string().trim_matches('"'), value, "{elevon}");
+                assert_eq!(
+                    elevon["scheduler"]["tunables"][tunable].to_string().trim_matches('"'),
+                    value,
+                    "{elevon}"
+                );
             }
             assert_eq!(elevon["config"]["kernel"], kernel);
             assert_eq!(elevon["config"]["nomerges"].to_string().trim_matches('"'), "2", "{elevon}");
             let command = elevon["command"].as_str().expect("a command");
             let words = shlex::split(command).expect("words of a shell");
-            let words: Vec<&str> = words.iter().map(String::as_str).chain(["--output-format", "json"]).collect();
+            let words: Vec<&str> =
+                words.iter().map(String::as_str).chain(["--output-format", "json"]).collect();
             let again: Value = serde_json::from_str(&bench.stdout(&words[1..])).expect("JSON");
             assert_eq!(again["jobs"], found["jobs"], "{command}");
             // The kernel to which one moves may lack a tunable that was recorded.
@@ -327,7 +409,16 @@ fn a_run_is_replayed_as_it_was_recorded() {
 fn a_command_names_what_differs_from_the_recording() {
     let bench = Bench::new();
     bench.file("w.fio", "[w]\nrw=randwrite\nbs=64k\nnumber_ios=8\nsize=16m\n");
-    bench.stdout(&["run", "w.fio", "--trace", "w.ftrace", "--kernel", "6.1", "--scheduler", "kyber"]);
+    bench.stdout(&[
+        "run",
+        "w.fio",
+        "--trace",
+        "w.ftrace",
+        "--kernel",
+        "6.1",
+        "--scheduler",
+        "kyber",
+    ]);
     let found = json(&bench, "w.ftrace", &["--scheduler", "none", "--kernel", "7.3"]);
     let command = found["elevon"]["command"].as_str().expect("a command");
     assert!(command.contains("--scheduler none --kernel 7.3"), "{command}");

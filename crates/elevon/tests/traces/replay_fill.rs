@@ -10,7 +10,8 @@ use serde_json::Value;
 const DEVICE: &str = "slots:slots=6,latency=2150us,bandwidth=300MB/s,size=2GiB";
 
 fn data(name: &str) -> String {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name);
+    let path =
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/kernel-truth").join(name);
     path.to_str().expect("UTF-8").to_owned()
 }
 
@@ -34,7 +35,8 @@ fn sorted([bios, mut requests]: [Vec<u64>; 2]) -> [Vec<u64>; 2] {
 }
 
 fn replayed(bench: &Bench, trace: &str, args: &[&str]) -> [Vec<u64>; 2] {
-    let all = [&["replay", trace, "--closed", "--device", DEVICE, "--trace", "own.ftrace"], args].concat();
+    let all = [&["replay", trace, "--closed", "--device", DEVICE, "--trace", "own.ftrace"], args]
+        .concat();
     bench.stdout(&all);
     sizes(&std::fs::read_to_string(bench.path("own.ftrace")).expect("the trace"))
 }
@@ -67,14 +69,19 @@ fn a_fill_gives_the_sizes_that_it_promises() {
         for limit_kb in [512, 1024, 640] {
             let limit = limit_kb * 2;
             let max_sectors = format!("max_sectors_kb={limit_kb}");
-            let [bios, requests] = replayed(&bench, &trace, &["--set", &max_sectors, "--set", "fill=max-sectors"]);
+            let [bios, requests] =
+                replayed(&bench, &trace, &["--set", &max_sectors, "--set", "fill=max-sectors"]);
             let mut expected = vec![limit; (io / limit) as usize];
             expected.extend(Some(io % limit).filter(|&rest| rest > 0));
-            assert!(bios.chunks(expected.len()).all(|bios| bios == expected), "{name} {limit_kb}: {bios:?}");
+            assert!(
+                bios.chunks(expected.len()).all(|bios| bios == expected),
+                "{name} {limit_kb}: {bios:?}"
+            );
             assert_eq!(requests.len(), bios.len(), "{name} {limit_kb}: a split");
             // A multiple by a mask, so right for powers of two only.
             if limit_kb != 640 {
-                let [bios, requests] = replayed(&bench, &trace, &["--set", &max_sectors, "--set", "fill=trim"]);
+                let [bios, requests] =
+                    replayed(&bench, &trace, &["--set", &max_sectors, "--set", "fill=trim"]);
                 let mut at = 0;
                 for bio in bios {
                     at += bio;
@@ -96,7 +103,10 @@ fn a_fill_gives_the_sizes_that_it_promises() {
 #[test]
 fn a_trace_of_a_job_does_under_a_fill_what_the_job_does() {
     let bench = Bench::new();
-    bench.file("job.fio", "[read]\nioengine=libaio\ndirect=1\nrw=read\nbs=16m\niodepth=2\nsize=128m\n");
+    bench.file(
+        "job.fio",
+        "[read]\nioengine=libaio\ndirect=1\nrw=read\nbs=16m\niodepth=2\nsize=128m\n",
+    );
     for device in ["ufs-4.0", "nvme-datacenter"] {
         let stack = ["--kernel", "6.18", "--device", device, "--set", "direct_path=iomap"];
         let common = [&stack[..], &["--output-format", "json"]].concat();

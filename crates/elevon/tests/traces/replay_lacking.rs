@@ -11,21 +11,28 @@ fn bench() -> Bench {
     bench.file("job.fio", job);
     bench.stdout(&["run", "job.fio", "--device", "hdd-7200", "--trace", "whole.ftrace"]);
     bench.stdout(&["convert", "whole.ftrace", "plain.blktrace"]);
-    let record = |n: u64| format!("{},host,0,Write,{},65536,10000\n", 128_166_372_003_061_629 + n * 100_000, n << 20);
+    let record = |n: u64| {
+        format!("{},host,0,Write,{},65536,10000\n", 128_166_372_003_061_629 + n * 100_000, n << 20)
+    };
     bench.file("volume.csv", (0..200).map(record).collect::<String>());
     bench
 }
 
 /// Returns the lines of stderr, and those of the report, that say what a trace lacks.
 fn said(bench: &Bench, args: &[&str]) -> (Vec<String>, Vec<String>) {
-    let output = bench.elevon(&[args, &["--output-format", "json"]].concat()).output().expect("the command ran");
+    let output = bench
+        .elevon(&[args, &["--output-format", "json"]].concat())
+        .output()
+        .expect("the command ran");
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     assert!(output.status.success(), "{args:?}: {stderr}");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-    let warnings = report.pointer("/elevon/warnings").or_else(|| report.get("warnings")).expect("warnings");
+    let warnings =
+        report.pointer("/elevon/warnings").or_else(|| report.get("warnings")).expect("warnings");
     let is_wanted = |line: &String| line.contains("decides by them");
     let lines = |text: &Value| text.as_str().expect("a text").to_owned();
-    let reported = warnings.as_array().expect("an array").iter().map(lines).filter(is_wanted).collect();
+    let reported =
+        warnings.as_array().expect("an array").iter().map(lines).filter(is_wanted).collect();
     (stderr.lines().map(str::to_owned).filter(is_wanted).collect(), reported)
 }
 
@@ -39,12 +46,18 @@ fn a_replay_warns_of_what_its_scheduler_reads_and_the_trace_lacks() {
         (
             "plain.blktrace.0",
             &["mq-deadline"],
-            Some("has no I/O priorities, and mq-deadline decides by them: here all processes count as equals"),
+            Some(
+                "has no I/O priorities, and mq-deadline decides by them: here all processes count as equals",
+            ),
         ),
         ("plain.blktrace.0", &["mq-deadline", "--kernel", "5.10"], None),
         ("plain.blktrace.0", &["bfq"], Some("has no I/O priorities, and bfq decides by them")),
         ("volume.csv", &["none"], None),
-        ("volume.csv", &["kyber"], Some("has no flags that tell whether a write is waited for, and kyber")),
+        (
+            "volume.csv",
+            &["kyber"],
+            Some("has no flags that tell whether a write is waited for, and kyber"),
+        ),
         (
             "volume.csv",
             &["bfq"],
@@ -62,7 +75,10 @@ fn a_replay_warns_of_what_its_scheduler_reads_and_the_trace_lacks() {
             "{args:?}: {stderr:?}"
         );
         let wanted = wanted.unwrap_or_default();
-        assert!(stderr.iter().chain(&reported).all(|line| line.contains(wanted)), "{args:?}: {stderr:?}");
+        assert!(
+            stderr.iter().chain(&reported).all(|line| line.contains(wanted)),
+            "{args:?}: {stderr:?}"
+        );
     }
 }
 
@@ -70,8 +86,16 @@ fn a_replay_warns_of_what_its_scheduler_reads_and_the_trace_lacks() {
 #[test]
 fn a_comparison_and_advice_warn_too() {
     let bench = bench();
-    let args =
-        ["compare", "plain.blktrace.0", "--device", "hdd-7200", "--scheduler", "none", "--vs", "--scheduler bfq"];
+    let args = [
+        "compare",
+        "plain.blktrace.0",
+        "--device",
+        "hdd-7200",
+        "--scheduler",
+        "none",
+        "--vs",
+        "--scheduler bfq",
+    ];
     let output = bench.elevon(&args).output().expect("the command ran");
     let stderr = String::from_utf8(output.stderr).expect("UTF-8");
     let lines: Vec<&str> = stderr.lines().filter(|line| line.contains("decides by them")).collect();

@@ -35,7 +35,9 @@ fn parquet(path: &Path) -> Vec<Row> {
     };
     let row = |row: Result<parquet::record::Row, _>| {
         let row = row.expect("a row");
-        row.get_column_iter().filter_map(|(title, field)| Some((title.clone(), cell(field)?))).collect()
+        row.get_column_iter()
+            .filter_map(|(title, field)| Some((title.clone(), cell(field)?)))
+            .collect()
     };
     file.get_row_iter(None).expect("rows").map(row).collect()
 }

@@ -18,21 +18,37 @@ fn json(text: &str) -> Value {
 /// I/Os per second, median and 99th percentile in microseconds.
 type Figures = [f64; 3];
 
-const DIRECTIONS: [(&str, &str); 4] = [("db", "read"), ("log", "write"), ("scan", "read"), ("bulk", "write")];
+const DIRECTIONS: [(&str, &str); 4] =
+    [("db", "read"), ("log", "write"), ("scan", "read"), ("bulk", "write")];
 
 /// Process ids of the jobs in the trace.
 const IDS: [u64; 4] = [29246, 29247, 29248, 29255];
 
 fn predicted(bench: &Bench, trace: &str, options: &[&str]) -> [Figures; 4] {
-    let args = ["replay", trace, "--closed", "--device", "@disk.toml", "--kernel", "6.18", "--output-format", "json"];
+    let args = [
+        "replay",
+        trace,
+        "--closed",
+        "--device",
+        "@disk.toml",
+        "--kernel",
+        "6.18",
+        "--output-format",
+        "json",
+    ];
     let found = json(&bench.stdout(&[&args[..], options].concat()));
     let jobs = found["jobs"].as_array().expect("jobs");
     let of = |at: usize| {
         let name = format!("fio-{}", IDS[at]);
         let job = jobs.iter().find(|job| job["jobname"] == name.as_str()).expect("the process");
         let figures = &job[DIRECTIONS[at].1];
-        let percentile = |p: &str| figures["clat_ns"]["percentile"][p].as_f64().expect("a latency") / 1e3;
-        [figures["iops"].as_f64().expect("a rate"), percentile("50.000000"), percentile("99.000000")]
+        let percentile =
+            |p: &str| figures["clat_ns"]["percentile"][p].as_f64().expect("a latency") / 1e3;
+        [
+            figures["iops"].as_f64().expect("a rate"),
+            percentile("50.000000"),
+            percentile("99.000000"),
+        ]
     };
     [of(0), of(1), of(2), of(3)]
 }
@@ -47,8 +63,14 @@ fn measured(bench: &Bench, trace: &str) -> [Figures; 4] {
     let of = |at: usize| {
         let (job, direction) = DIRECTIONS[at];
         let row = rows.iter().find(|row| row["id"] == IDS[at]).expect("the process");
-        let percentile = |p: &str| row["latency"][direction]["percentile_ns"][p].as_f64().expect("a latency") / 1e3;
-        [fio["result"][job][direction]["iops"].as_f64().expect("a rate"), percentile("p50"), percentile("p99")]
+        let percentile = |p: &str| {
+            row["latency"][direction]["percentile_ns"][p].as_f64().expect("a latency") / 1e3
+        };
+        [
+            fio["result"][job][direction]["iops"].as_f64().expect("a rate"),
+            percentile("p50"),
+            percentile("p99"),
+        ]
     };
     [of(0), of(1), of(2), of(3)]
 }
@@ -61,7 +83,11 @@ fn tables(measured: &[Figures; 4], same: &[Figures; 4], others: &[(&str, [Figure
     for ((name, _), (measured, same)) in DIRECTIONS.iter().zip(measured.iter().zip(same)) {
         let _ = write!(out, "| `{name}` |");
         for (measured, same) in measured.iter().zip(same) {
-            let _ = write!(out, " {measured:.0} | {same:.0} | {:+.0} % |", (same / measured - 1.0) * 100.0);
+            let _ = write!(
+                out,
+                " {measured:.0} | {same:.0} | {:+.0} % |",
+                (same / measured - 1.0) * 100.0
+            );
         }
         out.push('\n');
     }
@@ -83,16 +109,18 @@ fn the_document_says_what_comes_out() {
     let trace = root().join("tests/data/kernel-truth/whatif/mq-deadline.ftrace.zst");
     let trace = trace.to_str().expect("UTF-8");
     bench.stdout(&["calibrate", trace, "-o", "disk.toml"]);
-    let (measured, same) =
-        (measured(&bench, trace), predicted(&bench, trace, &["--scheduler", "mq-deadline", "--once"]));
+    let (measured, same) = (
+        measured(&bench, trace),
+        predicted(&bench, trace, &["--scheduler", "mq-deadline", "--once"]),
+    );
     for (at, (measured, same)) in measured.iter().zip(&same).enumerate() {
         for (what, within) in [(0, 0.15), (1, 0.15), (2, 0.25)] {
             let error = same[what] / measured[what] - 1.0;
             assert!(error.abs() < within, "{} figure {what}: {error}", DIRECTIONS[at].0);
         }
     }
-    let others =
-        ["none", "kyber", "bfq"].map(|scheduler| (scheduler, predicted(&bench, trace, &["--scheduler", scheduler])));
+    let others = ["none", "kyber", "bfq"]
+        .map(|scheduler| (scheduler, predicted(&bench, trace, &["--scheduler", scheduler])));
     hold("predicted", &tables(&measured, &same, &others));
 }
 
@@ -132,7 +160,8 @@ fn the_document_says_what_comes_out_of_postgresql() {
     let rows = found["processes"].as_array().expect("processes");
     let number = |value: &Value| value.as_f64().expect("a figure");
     let replays = SEEDS.map(|seed| {
-        let args = ["replay", trace, "--closed", "--once", "--device", "@disk.toml", "--kernel", "6.18"];
+        let args =
+            ["replay", trace, "--closed", "--once", "--device", "@disk.toml", "--kernel", "6.18"];
         let more = ["--scheduler", "mq-deadline", "--seed", seed, "--output-format", "json"];
         json(&bench.stdout(&[&args[..], &more].concat()))
     });
@@ -146,7 +175,8 @@ fn the_document_says_what_comes_out_of_postgresql() {
             let mut all = replays.each_ref().map(|replay| {
                 let jobs = replay["jobs"].as_array().expect("jobs");
                 let name = format!("postgres-{id}");
-                let job = jobs.iter().find(|job| job["jobname"] == name.as_str()).expect("the process");
+                let job =
+                    jobs.iter().find(|job| job["jobname"] == name.as_str()).expect("the process");
                 number(&job[direction]["clat_ns"]["percentile"][percentile]) / 1e3
             });
             all.sort_by(f64::total_cmp);
@@ -154,10 +184,16 @@ fn the_document_says_what_comes_out_of_postgresql() {
         };
         let _ = write!(table, "| {id} | {direction} | {} |", latency["count"]);
         for (key, percentile, within) in [("p50", "50.000000", 0.21), ("p99", "99.000000", 0.35)] {
-            let (measured, all) = (number(&latency["percentile_ns"][key]) / 1e3, predicted(percentile));
+            let (measured, all) =
+                (number(&latency["percentile_ns"][key]) / 1e3, predicted(percentile));
             let error = all[SEEDS.len() / 2] / measured - 1.0;
             assert!(error.abs() < within, "{id} {direction} {key}: {error}");
-            let _ = write!(table, " {measured:.0} | {:.0} | {:+.0} % |", all[SEEDS.len() / 2], error * 100.0);
+            let _ = write!(
+                table,
+                " {measured:.0} | {:.0} | {:+.0} % |",
+                all[SEEDS.len() / 2],
+                error * 100.0
+            );
             if key == "p99" {
                 let _ = writeln!(table, " {:.0} to {:.0} |", all[0], all[SEEDS.len() - 1]);
             }
@@ -185,12 +221,25 @@ fn the_document_says_what_comes_out_of_a_buffered_writer() {
     let trace = trace.to_str().expect("UTF-8");
     bench.stdout(&["calibrate", trace, "-o", "disk.toml"]);
     let found = json(&bench.stdout(&["inspect", trace, "--output-format", "json"]));
-    let replayed =
-        json(&bench.stdout(&["replay", trace, "--closed", "--device", "@disk.toml", "--output-format", "json"]));
+    let replayed = json(&bench.stdout(&[
+        "replay",
+        trace,
+        "--closed",
+        "--device",
+        "@disk.toml",
+        "--output-format",
+        "json",
+    ]));
     let number = |value: &Value| value.as_f64().expect("a figure");
-    let mut table = String::from("| process | p50 us | | | p99 us | | |\n|---|---|---|---|---|---|---|\n");
+    let mut table =
+        String::from("| process | p50 us | | | p99 us | | |\n|---|---|---|---|---|---|---|\n");
     for (id, name, direction) in BUFFERED {
-        let row = found["processes"].as_array().expect("processes").iter().find(|row| row["id"] == id).expect("a row");
+        let row = found["processes"]
+            .as_array()
+            .expect("processes")
+            .iter()
+            .find(|row| row["id"] == id)
+            .expect("a row");
         let jobs = replayed["jobs"].as_array().expect("jobs");
         let of = format!("{name}-{id}");
         let job = jobs.iter().find(|job| job["jobname"] == of.as_str()).expect("the process");
@@ -218,17 +267,26 @@ fn the_document_says_what_comes_out_of_small_files() {
     bench.stdout(&["calibrate", trace, "-o", "disk.toml"]);
     let found = json(&bench.stdout(&["inspect", trace, "--output-format", "json"]));
     let replayed = |scheduler: &str| {
-        let args = ["replay", trace, "--closed", "--device", "@disk.toml", "--scheduler", scheduler];
+        let args =
+            ["replay", trace, "--closed", "--device", "@disk.toml", "--scheduler", scheduler];
         json(&bench.stdout(&[&args[..], &["--output-format", "json"]].concat()))
     };
     let (same, bfq) = (replayed("mq-deadline"), replayed("bfq"));
     let mut table = String::from(
         "| process | I/Os under mq-deadline, measured | predicted | under BFQ, predicted |\n|---|---|---|---|\n",
     );
-    for (id, name, direction) in
-        [(2652, "small", "write"), (2653, "small", "write"), (2654, "small", "write"), (2665, "fio", "read")]
-    {
-        let row = found["processes"].as_array().expect("processes").iter().find(|row| row["id"] == id).expect("a row");
+    for (id, name, direction) in [
+        (2652, "small", "write"),
+        (2653, "small", "write"),
+        (2654, "small", "write"),
+        (2665, "fio", "read"),
+    ] {
+        let row = found["processes"]
+            .as_array()
+            .expect("processes")
+            .iter()
+            .find(|row| row["id"] == id)
+            .expect("a row");
         let measured = row["latency"][direction]["count"].as_f64().expect("a count");
         let of = format!("{name}-{id}");
         let [same, bfq] = [&same, &bfq].map(|replay| {
@@ -253,8 +311,13 @@ fn the_document_says_what_a_limit_of_one_backend_costs_the_others() {
     let trace = root().join("tests/data/kernel-truth/traces/pgbench-ext4-mq-deadline.ftrace.zst");
     let trace = trace.to_str().expect("UTF-8");
     bench.stdout(&["calibrate", trace, "-o", "disk.toml"]);
-    let limit = ["--tenants", bench.file("limit.toml", "[tenant.postgres-28914]\n\"io.max\" = \"wiops=400\"\n")];
-    let mut table = String::from("| | 28914 | 28915 | 28916 | 28917 | checkpointer |\n|---|---|---|---|---|---|\n");
+    let limit = [
+        "--tenants",
+        bench.file("limit.toml", "[tenant.postgres-28914]\n\"io.max\" = \"wiops=400\"\n"),
+    ];
+    let mut table = String::from(
+        "| | 28914 | 28915 | 28916 | 28917 | checkpointer |\n|---|---|---|---|---|---|\n",
+    );
     for scheduler in ["mq-deadline", "bfq"] {
         let writes = |options: &[&str]| {
             let args = ["replay", trace, "--closed", "--device", "@disk.toml", "--kernel", "6.18"];
@@ -263,13 +326,19 @@ fn the_document_says_what_a_limit_of_one_backend_costs_the_others() {
             let jobs = found["jobs"].as_array().expect("jobs");
             [28914, 28915, 28916, 28917, 28147].map(|id| {
                 let name = format!("postgres-{id}");
-                let job = jobs.iter().find(|job| job["jobname"] == name.as_str()).expect("the process");
+                let job =
+                    jobs.iter().find(|job| job["jobname"] == name.as_str()).expect("the process");
                 job["write"]["iops"].as_f64().expect("a rate")
             })
         };
         let (free, limited) = (writes(&[]), writes(&limit));
         for at in 0..4 {
-            assert!(limited[at] < free[at] / 3.0, "{scheduler}: backend {at}: {} of {}", limited[at], free[at]);
+            assert!(
+                limited[at] < free[at] / 3.0,
+                "{scheduler}: backend {at}: {} of {}",
+                limited[at],
+                free[at]
+            );
         }
         for (what, figures) in [("no limit", free), ("limit", limited)] {
             let cells = figures.map(|rate| format!(" {rate:.0} |")).concat();

@@ -39,8 +39,20 @@ const NUMBERS: [&str; 24] = [
     "1e19",
 ];
 /// Numbers at which ranges end, in binary.
-const BITS: [u64; 12] =
-    [0, 1, 0x7f, 0xff, 0x7fff, 0xffff, 0x7fff_ffff, 0x8000_0000, u32::MAX as u64, u64::MAX / 2, 1 << 63, u64::MAX];
+const BITS: [u64; 12] = [
+    0,
+    1,
+    0x7f,
+    0xff,
+    0x7fff,
+    0xffff,
+    0x7fff_ffff,
+    0x8000_0000,
+    u32::MAX as u64,
+    u64::MAX / 2,
+    1 << 63,
+    u64::MAX,
+];
 
 /// Mutations of the inputs of a target.
 pub(super) struct Mutations {
@@ -53,7 +65,12 @@ impl Mutations {
         let mut all: Vec<Vec<u8>> = words.iter().map(|word| word.as_bytes().to_vec()).collect();
         let is_end = |byte: &u8| !byte.is_ascii_alphanumeric() && *byte != b'_' && *byte != b'-';
         let parts = corpus.iter().flat_map(|input| input.split(is_end));
-        all.extend(parts.filter(|word| (1..=LONGEST_WORD).contains(&word.len())).take(MOST_WORDS).map(<[u8]>::to_vec));
+        all.extend(
+            parts
+                .filter(|word| (1..=LONGEST_WORD).contains(&word.len()))
+                .take(MOST_WORDS)
+                .map(<[u8]>::to_vec),
+        );
         all.sort();
         all.dedup();
         Self { words: all }
@@ -117,9 +134,15 @@ fn word_end(input: &[u8], at: usize) -> usize {
 
 /// Puts another number in the place of the next one in the text.
 fn number(random: &mut Rng, input: &mut Vec<u8>, at: usize) {
-    let Some(start) = input[at..].iter().position(u8::is_ascii_digit).map(|from| at + from) else { return };
-    let end = input[start..].iter().position(|byte| !byte.is_ascii_digit()).map_or(input.len(), |end| start + end);
-    let old = std::str::from_utf8(&input[start..end]).ok().and_then(|text| text.parse::<u64>().ok());
+    let Some(start) = input[at..].iter().position(u8::is_ascii_digit).map(|from| at + from) else {
+        return;
+    };
+    let end = input[start..]
+        .iter()
+        .position(|byte| !byte.is_ascii_digit())
+        .map_or(input.len(), |end| start + end);
+    let old =
+        std::str::from_utf8(&input[start..end]).ok().and_then(|text| text.parse::<u64>().ok());
     let new = match (old, random.below(3)) {
         (Some(old), 0) => old.wrapping_add(1).to_string(),
         (Some(old), 1) if random.one_in(2) => old.wrapping_sub(1).to_string(),
@@ -155,7 +178,10 @@ mod tests {
         assert!(one == inputs(1) && one != inputs(2));
         let different: std::collections::BTreeSet<_> = one.iter().collect();
         assert!(different.len() > 800, "{}", different.len());
-        assert!(one.iter().any(|input| input.windows(10).any(|part| part == b"9223372036")), "ends of ranges occur");
+        assert!(
+            one.iter().any(|input| input.windows(10).any(|part| part == b"9223372036")),
+            "ends of ranges occur"
+        );
         assert!(one.iter().all(|input| input.len() <= MAX_INPUT_BYTES));
     }
 

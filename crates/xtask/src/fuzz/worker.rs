@@ -55,7 +55,8 @@ pub struct WorkerArgs {
 pub fn work(args: &WorkerArgs) -> Result<(), String> {
     let target = of_name(&args.target).ok_or("no such target")?;
     let fail = |error: io::Error| format!("{}: {error}", args.target);
-    let known: Vec<Vec<u8>> = corpus(target).map_err(fail)?.into_iter().map(|(_, bytes)| bytes).collect();
+    let known: Vec<Vec<u8>> =
+        corpus(target).map_err(fail)?.into_iter().map(|(_, bytes)| bytes).collect();
     let mut run = Run::start(target, args).map_err(fail)?;
     for bytes in &known {
         run.check(bytes).map_err(fail)?;
@@ -83,7 +84,12 @@ pub fn work(args: &WorkerArgs) -> Result<(), String> {
 }
 
 /// Adds some of the inputs to a corpus, and returns how many.
-fn add(target: &Target, mut inputs: Vec<Vec<u8>>, room: usize, random: &mut Rng) -> io::Result<usize> {
+fn add(
+    target: &Target,
+    mut inputs: Vec<Vec<u8>>,
+    room: usize,
+    random: &mut Rng,
+) -> io::Result<usize> {
     let count = room.min(inputs.len());
     for _ in 0..count {
         let input = inputs.swap_remove(random.below(inputs.len() as u64) as usize);
@@ -106,7 +112,13 @@ impl Run {
     fn start(target: &Target, args: &WorkerArgs) -> io::Result<Self> {
         let begun = Arc::new(AtomicU64::new(0));
         watch(Arc::clone(&begun));
-        Ok(Self { check: target.check, file: File::create(&args.input)?, begun, count: 0, seen: BTreeSet::new() })
+        Ok(Self {
+            check: target.check,
+            file: File::create(&args.input)?,
+            begun,
+            count: 0,
+            seen: BTreeSet::new(),
+        })
     }
 
     /// Checks an input. Returns true if it did something new.
@@ -159,15 +171,20 @@ mod tests {
     #[test]
     fn what_a_process_leaves_has_its_input() {
         let framed = |length: u64, bytes: &[u8]| [&length.to_le_bytes(), bytes].concat();
-        assert_eq!(input_of(&framed(3, b"abcdef")).as_deref(), Some(&b"abc"[..]), "an earlier one was longer");
+        assert_eq!(
+            input_of(&framed(3, b"abcdef")).as_deref(),
+            Some(&b"abc"[..]),
+            "an earlier one was longer"
+        );
         assert_eq!(input_of(&framed(0, b"")).as_deref(), Some(&b""[..]));
         assert_eq!((input_of(&framed(4, b"abc")), input_of(b"short")), (None, None));
     }
 
     #[test]
     fn new_is_what_allocates_otherwise() {
-        let used =
-            |count_total, bytes_max| shape(&AllocationInfo { count_total, bytes_max, ..AllocationInfo::default() });
+        let used = |count_total, bytes_max| {
+            shape(&AllocationInfo { count_total, bytes_max, ..AllocationInfo::default() })
+        };
         assert_ne!(used(1, 0), used(2, 0));
         assert_ne!(used(1, 100), used(1, 200));
         assert_eq!(used(1000, 100), used(1001, 101));

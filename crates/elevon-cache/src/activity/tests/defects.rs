@@ -37,14 +37,22 @@ fn bio(sector: u64, sectors: u64, ioprio: IoPrio) -> Bio {
 
 const SEED: [Activity; 2] = [Activity::IterBio, Activity::AddPage];
 
-fn with(form: Activity, options: Options, text: &str, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
+fn with(
+    form: Activity,
+    options: Options,
+    text: &str,
+    bio: IoPrio,
+    submitter: Submitter,
+    origin: Origin,
+) -> IoPrio {
     decide_with(&mut promoter(form, options), &singles(text), bio, submitter, origin)
 }
 
 /// Returns the class of a bio under each form, as a scheduler would see it.
 fn classes(text: &str, bio: IoPrio, submitter: Submitter, origin: Origin) -> [PrioClass; 3] {
-    [Activity::IterBio, Activity::AddPage, Activity::PageExact]
-        .map(|form| with(form, Options::default(), text, bio, submitter, origin).or(submitter.task).class())
+    [Activity::IterBio, Activity::AddPage, Activity::PageExact].map(|form| {
+        with(form, Options::default(), text, bio, submitter, origin).or(submitter.task).class()
+    })
 }
 
 #[test]
@@ -57,13 +65,18 @@ fn d01_the_larger_number_is_the_less_urgent_class() {
 #[test]
 fn d02_a_class_that_was_set_is_half_respected() {
     assert_eq!(classes("i5A10i", IoPrio::new(Rt, 2), plain(), Origin::Read), [Be, Be, Rt]);
-    assert_eq!(classes("i5A10i", IoPrio::new(Idle, 0), plain(), Origin::Read), [Be, Be, Idle], "honour_idle");
+    assert_eq!(
+        classes("i5A10i", IoPrio::new(Idle, 0), plain(), Origin::Read),
+        [Be, Be, Idle],
+        "honour_idle"
+    );
 }
 
 #[test]
 fn d03_order_decides() {
     for (one, other) in [("5A11i", "11i5A"), ("A15i", "15iA")] {
-        let outcome = |form| [decide(form, &singles(one)), decide(form, &singles(other))].map(IoPrio::class);
+        let outcome =
+            |form| [decide(form, &singles(one)), decide(form, &singles(other))].map(IoPrio::class);
         assert!(SEED.iter().any(|form| outcome(*form)[0] != outcome(*form)[1]));
         assert_eq!(outcome(Activity::PageExact), [None, None]);
     }
@@ -108,7 +121,10 @@ fn d06_a_recycled_bio_starts_with_a_stale_count() {
     };
     assert_eq!(run(Calls::recycled(9)), Rt, "the field as the proposal leaves it");
     assert_eq!(run(Calls::default()), None, "ours starts at zero, in ADD too");
-    assert_eq!(promoter(Activity::PageExact, Options::default()).begin(), Content::PageExact(Default::default()));
+    assert_eq!(
+        promoter(Activity::PageExact, Options::default()).begin(),
+        Content::PageExact(Default::default())
+    );
 }
 
 #[test]
@@ -122,17 +138,28 @@ fn d07_a_bio_does_not_grow() {
 fn d08_level_zero_by_accident() {
     for form in SEED {
         assert_eq!(decide(form, &singles("16A")).or(plain().task), IoPrio::new(Rt, 0));
-        assert_eq!(decide(form, &singles("i5A10i")).or(plain().task), IoPrio::new(Be, 0), "above every plain BE/4");
+        assert_eq!(
+            decide(form, &singles("i5A10i")).or(plain().task),
+            IoPrio::new(Be, 0),
+            "above every plain BE/4"
+        );
     }
     assert_eq!(decide(Activity::PageExact, &singles("16A")), IoPrio::new(Rt, 4));
-    assert_eq!(decide(Activity::PageExact, &singles("i5A10i")).or(plain().task), IoPrio::new(Be, 4));
+    assert_eq!(
+        decide(Activity::PageExact, &singles("i5A10i")).or(plain().task),
+        IoPrio::new(Be, 4)
+    );
     // A real-time task gets RT/0 instead of its RT/4, and RT although best effort was set.
     let real_time = Submitter::of_task(IoPrio::NONE, CpuPolicy::RealTime, 0);
     let modest = Submitter::of_task(IoPrio::new(Be, 6), CpuPolicy::RealTime, 0);
-    for (submitter, seed, exact) in
-        [(real_time, IoPrio::new(Rt, 0), IoPrio::new(Rt, 4)), (modest, IoPrio::new(Rt, 0), IoPrio::new(Be, 6))]
-    {
-        let of = |form| with(form, Options::default(), "16i", IoPrio::NONE, submitter, Origin::Read).or(submitter.task);
+    for (submitter, seed, exact) in [
+        (real_time, IoPrio::new(Rt, 0), IoPrio::new(Rt, 4)),
+        (modest, IoPrio::new(Rt, 0), IoPrio::new(Be, 6)),
+    ] {
+        let of = |form| {
+            with(form, Options::default(), "16i", IoPrio::NONE, submitter, Origin::Read)
+                .or(submitter.task)
+        };
         assert_eq!((of(Activity::IterBio), of(Activity::PageExact)), (seed, exact));
     }
 }
@@ -158,7 +185,10 @@ fn d12_writes() {
     for origin in [Origin::Writeback, Origin::Fsync] {
         assert_eq!(classes("16A", IoPrio::NONE, plain(), origin), [Rt, Rt, Be]);
         let writes = Options { raise_writes: true, ..Options::default() };
-        assert_eq!(with(Activity::PageExact, writes, "16A", IoPrio::NONE, plain(), origin).class(), Rt);
+        assert_eq!(
+            with(Activity::PageExact, writes, "16A", IoPrio::NONE, plain(), origin).class(),
+            Rt
+        );
     }
 }
 
@@ -237,7 +267,9 @@ fn d16_starvation() {
 #[test]
 fn d17_the_groups_policy_comes_after() {
     let rules = Kernel::V6_18.rules();
-    let group = |policy: PrioPolicy, prio: IoPrio, submitter: Submitter| policy.apply(prio.or(submitter.task), &rules);
+    let group = |policy: PrioPolicy, prio: IoPrio, submitter: Submitter| {
+        policy.apply(prio.or(submitter.task), &rules)
+    };
     let task = Submitter::of_task(IoPrio::NONE, CpuPolicy::RealTime, 0);
     assert_eq!(task.task, IoPrio::new(Rt, 4));
     assert_eq!(group(PrioPolicy::RestrictToBe, IoPrio::NONE, task).class(), Be);
@@ -250,8 +282,9 @@ fn d17_the_groups_policy_comes_after() {
     }
     // Exact keeps the level, so under promote-to-rt hot and cold bios have the same priority and
     // merge.
-    let both =
-        ["16A", "16i"].map(|text| group(PrioPolicy::PromoteToRt, decide(Activity::PageExact, &singles(text)), plain()));
+    let both = ["16A", "16i"].map(|text| {
+        group(PrioPolicy::PromoteToRt, decide(Activity::PageExact, &singles(text)), plain())
+    });
     assert_eq!(both, [IoPrio::new(Rt, 4); 2]);
 }
 

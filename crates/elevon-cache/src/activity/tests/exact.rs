@@ -8,7 +8,13 @@ fn unbounded() -> Options {
     Options { budget: Option::None, ..Options::default() }
 }
 
-fn exact_as(options: Options, text: &str, bio: IoPrio, submitter: Submitter, origin: Origin) -> IoPrio {
+fn exact_as(
+    options: Options,
+    text: &str,
+    bio: IoPrio,
+    submitter: Submitter,
+    origin: Origin,
+) -> IoPrio {
     decide_with(&mut promoter(Activity::PageExact, options), &singles(text), bio, submitter, origin)
 }
 
@@ -35,20 +41,35 @@ fn all_65536_patterns_by_their_count_alone() {
 #[test]
 fn upwards_only() {
     let loose = Options { honour_idle: false, ..unbounded() };
-    assert_eq!(exact_as(loose, "16A", IoPrio::NONE, set(Idle, 0), Origin::Read), IoPrio::new(Rt, 0));
-    assert_eq!(exact_as(loose, "5A11i", IoPrio::NONE, set(Idle, 0), Origin::Read), IoPrio::new(Be, 0));
+    assert_eq!(
+        exact_as(loose, "16A", IoPrio::NONE, set(Idle, 0), Origin::Read),
+        IoPrio::new(Rt, 0)
+    );
+    assert_eq!(
+        exact_as(loose, "5A11i", IoPrio::NONE, set(Idle, 0), Origin::Read),
+        IoPrio::new(Be, 0)
+    );
     for k in ["16i", "5A11i", "16A"] {
-        assert_eq!(exact_as(unbounded(), k, IoPrio::new(Rt, 2), plain(), Origin::Read), IoPrio::new(Rt, 2));
-        assert_eq!(exact_as(unbounded(), k, IoPrio::NONE, set(Rt, 2), Origin::Read), IoPrio::NONE, "the task's RT/2");
+        assert_eq!(
+            exact_as(unbounded(), k, IoPrio::new(Rt, 2), plain(), Origin::Read),
+            IoPrio::new(Rt, 2)
+        );
+        assert_eq!(
+            exact_as(unbounded(), k, IoPrio::NONE, set(Rt, 2), Origin::Read),
+            IoPrio::NONE,
+            "the task's RT/2"
+        );
     }
     for pattern in 0..1 << 8 {
         for class in [None, Rt, Be, Idle] {
             for submitter in [plain(), set(Rt, 1), set(Be, 1), set(Idle, 1)] {
                 for origin in Origin::ALL {
-                    let pieces: Vec<Piece> = bits(pattern, 8).map(|active| (active, PAGE, false)).collect();
+                    let pieces: Vec<Piece> =
+                        bits(pattern, 8).map(|active| (active, PAGE, false)).collect();
                     let bio = IoPrio::new(class, 6).with_hint(3);
                     let mut form = promoter(Activity::PageExact, loose);
-                    let after = decide_with(&mut form, &pieces, bio, submitter, origin).or(submitter.task);
+                    let after =
+                        decide_with(&mut form, &pieces, bio, submitter, origin).or(submitter.task);
                     let before = bio.or(submitter.task);
                     assert!(after.class().effective() <= before.class().effective());
                     assert_eq!((after.level(), after.hint()), (before.level(), before.hint()));
@@ -64,14 +85,24 @@ fn idle_on_purpose_is_a_ceiling() {
     let exact = |bio, submitter| exact_as(unbounded(), "16A", bio, submitter, Origin::Read);
     assert_eq!(exact(IoPrio::NONE, set(Idle, 0)), IoPrio::NONE);
     assert_eq!(exact(IoPrio::new(Idle, 0), plain()), IoPrio::new(Idle, 0));
-    assert_eq!(exact(IoPrio::NONE, derived), IoPrio::new(Rt, 4), "SCHED_IDLE says nothing about the I/O");
-    assert_eq!(exact(IoPrio::new(Be, 2), set(Idle, 0)), IoPrio::new(Rt, 2), "the bio's own class counts");
+    assert_eq!(
+        exact(IoPrio::NONE, derived),
+        IoPrio::new(Rt, 4),
+        "SCHED_IDLE says nothing about the I/O"
+    );
+    assert_eq!(
+        exact(IoPrio::new(Be, 2), set(Idle, 0)),
+        IoPrio::new(Rt, 2),
+        "the bio's own class counts"
+    );
 }
 
 #[test]
 fn what_is_covered() {
-    let raised =
-        |options| Origin::ALL.map(|origin| exact_as(options, "16A", IoPrio::NONE, plain(), origin).class() == Rt);
+    let raised = |options| {
+        Origin::ALL
+            .map(|origin| exact_as(options, "16A", IoPrio::NONE, plain(), origin).class() == Rt)
+    };
     assert_eq!(raised(unbounded()), [true, true, false, false, false, false, false]);
     let readahead = Options { raise_readahead: true, ..unbounded() };
     assert_eq!(raised(readahead), [true, true, true, false, false, false, false]);
@@ -80,18 +111,28 @@ fn what_is_covered() {
     let mut form = promoter(Activity::PageExact, unbounded());
     decide_with(&mut form, &singles("3Ai"), IoPrio::NONE, plain(), Origin::Readahead);
     let counts = form.counts(Origin::Readahead);
-    assert_eq!((counts.bios, counts.active_bytes, counts.bytes), (1, 3 * PAGE, 4 * PAGE), "counted, not raised");
+    assert_eq!(
+        (counts.bios, counts.active_bytes, counts.bytes),
+        (1, 3 * PAGE, 4 * PAGE),
+        "counted, not raised"
+    );
 }
 
 #[test]
 fn a_level_of_ones_own() {
     let seventh = Options { level: Some(7), ..unbounded() };
     assert_eq!(exact_as(seventh, "16A", IoPrio::NONE, plain(), Origin::Read), IoPrio::new(Rt, 7));
-    assert_eq!(exact_as(seventh, "16A", IoPrio::new(Rt, 1), plain(), Origin::Read), IoPrio::new(Rt, 1));
+    assert_eq!(
+        exact_as(seventh, "16A", IoPrio::new(Rt, 1), plain(), Origin::Read),
+        IoPrio::new(Rt, 1)
+    );
     let nice = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 19);
     assert_eq!(exact_as(unbounded(), "16A", IoPrio::NONE, nice, Origin::Read), IoPrio::new(Rt, 7));
     let unknown = Submitter { task: IoPrio::NONE, explicit: false, rt_cpu: false };
-    assert_eq!(exact_as(unbounded(), "16A", IoPrio::NONE, unknown, Origin::Read), IoPrio::new(Rt, 4));
+    assert_eq!(
+        exact_as(unbounded(), "16A", IoPrio::NONE, unknown, Origin::Read),
+        IoPrio::new(Rt, 4)
+    );
 }
 
 /// Checks the budget afterwards: no sequence of bios may have more promoted bytes than its share
@@ -104,7 +145,8 @@ fn a_budget_bounds_every_stretch() {
             percent: random.pick(&[0, 10, 25, 60, 100]),
             burst: Bytes::new(random.pick(&[0, PAGE, 64 * PAGE, 1000 * PAGE])),
         };
-        let mut form = promoter(Activity::PageExact, Options { budget: Some(limit), ..Options::default() });
+        let mut form =
+            promoter(Activity::PageExact, Options { budget: Some(limit), ..Options::default() });
         let mut log: Vec<(u64, u64)> = Vec::new();
         for _ in 0..300 {
             let (hot, count) = (random.one_in(2), 1 + random.below(256));
@@ -139,8 +181,11 @@ fn a_budget_bounds_every_stretch() {
 #[test]
 fn a_budget_comes_back_with_traffic() {
     let limit = BudgetLimit { percent: 25, burst: Bytes::new(16 * PAGE) };
-    let mut form = promoter(Activity::PageExact, Options { budget: Some(limit), ..Options::default() });
-    let mut run = |text: &str, bio| decide_with(&mut form, &singles(text), bio, plain(), Origin::Read).class();
+    let mut form =
+        promoter(Activity::PageExact, Options { budget: Some(limit), ..Options::default() });
+    let mut run = |text: &str, bio| {
+        decide_with(&mut form, &singles(text), bio, plain(), Origin::Read).class()
+    };
     assert_eq!(run("16A", IoPrio::NONE), Rt);
     assert_eq!(run("16A", IoPrio::NONE), None, "4 pages of credit");
     assert_eq!(run("16A", IoPrio::new(Rt, 0)), Rt, "RT by its issuer costs nothing; 12 pages");

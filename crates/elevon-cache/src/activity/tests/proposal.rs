@@ -6,7 +6,12 @@ use elevon_testkit::Rng;
 
 /// Returns the result of ITER, and checks that the proposal's steps and the builder's three numbers
 /// agree.
-fn iter_of(pages: impl Iterator<Item = bool> + Clone, vcnt: u32, bio: IoPrio, submitter: Submitter) -> IoPrio {
+fn iter_of(
+    pages: impl Iterator<Item = bool> + Clone,
+    vcnt: u32,
+    bio: IoPrio,
+    submitter: Submitter,
+) -> IoPrio {
     let stepwise = walk(bio, submitter, vcnt, pages.clone());
     let mut counted = Walk::default();
     pages.for_each(|active| counted.add(active, false));
@@ -98,8 +103,9 @@ fn adds_are_as_the_seed_words_them() {
     let mut random = Rng(5);
     for _ in 0..20_000 {
         let density = random.below(5);
-        let pieces: Vec<Piece> =
-            (0..1 + random.below(40)).map(|at| (random.below(5) < density, PAGE, at > 0 && random.one_in(3))).collect();
+        let pieces: Vec<Piece> = (0..1 + random.below(40))
+            .map(|at| (random.below(5) < density, PAGE, at > 0 && random.one_in(3)))
+            .collect();
         let submitter = random.pick(&submitters());
         let bio = IoPrio::new(random.pick(&[None, Rt, Be, Idle]), 3).with_hint(1);
         let mut form = promoter(Activity::AddPage, Options::default());
@@ -202,34 +208,64 @@ fn thresholds() {
                 None
             };
             assert_eq!(last(k), class, "{k} of {v}");
-            assert_eq!((k > v / 2, k > v / 4), (2 * k > v, 4 * k > v), "cut thresholds are thresholds of fractions");
+            assert_eq!(
+                (k > v / 2, k > v / 4),
+                (2 * k > v, 4 * k > v),
+                "cut thresholds are thresholds of fractions"
+            );
         }
     }
 }
 
 #[test]
 fn small_bios() {
-    for (text, class) in
-        [("A", Rt), ("i", None), ("Ai", Rt), ("iA", Be), ("AA", Rt), ("Aii", Rt), ("iAi", Be), ("iiA", Be)]
-    {
+    for (text, class) in [
+        ("A", Rt),
+        ("i", None),
+        ("Ai", Rt),
+        ("iA", Be),
+        ("AA", Rt),
+        ("Aii", Rt),
+        ("iAi", Be),
+        ("iiA", Be),
+    ] {
         assert_eq!(iter(text), class, "{text}");
     }
-    for (text, class) in
-        [("AAi", Rt), ("AiA", Rt), ("iAA", Rt), ("Aiii", None), ("iiiA", None), ("AAii", Rt), ("AiAi", Be)]
-    {
+    for (text, class) in [
+        ("AAi", Rt),
+        ("AiA", Rt),
+        ("iAA", Rt),
+        ("Aiii", None),
+        ("iiiA", None),
+        ("AAii", Rt),
+        ("AiAi", Be),
+    ] {
         assert_eq!(iter(text), class, "{text}");
     }
     for (text, class) in [("iAAi", Be), ("iiAA", Be), ("iAAA", Rt), ("AAiA", Rt)] {
         assert_eq!(iter(text), class, "{text}");
     }
-    for (text, class) in
-        [("A", Rt), ("Ai", Be), ("iA", Be), ("AA", Rt), ("Aii", Be), ("iAi", Be), ("iiA", Be), ("iAA", Rt)]
-    {
+    for (text, class) in [
+        ("A", Rt),
+        ("Ai", Be),
+        ("iA", Be),
+        ("AA", Rt),
+        ("Aii", Be),
+        ("iAi", Be),
+        ("iiA", Be),
+        ("iAA", Rt),
+    ] {
         assert_eq!(add(text), class, "{text}");
     }
-    for (text, class) in
-        [("Aiii", Be), ("iAii", Be), ("iiAi", Be), ("iiiA", None), ("iiAA", Be), ("iAAA", Rt), ("AAiA", Rt)]
-    {
+    for (text, class) in [
+        ("Aiii", Be),
+        ("iAii", Be),
+        ("iiAi", Be),
+        ("iiiA", None),
+        ("iiAA", Be),
+        ("iAAA", Rt),
+        ("AAiA", Rt),
+    ] {
         assert_eq!(add(text), class, "{text}");
     }
 }
@@ -278,7 +314,13 @@ fn golden_iter_of_other_tasks_and_bios() {
     for prio in [IoPrio::NONE, IoPrio::new(Idle, 3)] {
         assert_eq!(iter_as("", prio, plain()), prio, "an empty bio");
         assert_eq!(
-            decide_with(&mut promoter(Activity::IterBio, Options::default()), &[], prio, plain(), Origin::Fsync),
+            decide_with(
+                &mut promoter(Activity::IterBio, Options::default()),
+                &[],
+                prio,
+                plain(),
+                Origin::Fsync
+            ),
             prio
         );
     }
@@ -303,7 +345,8 @@ fn golden_add() {
 fn golden_merged_pages() {
     let row = |text: &str| {
         let pieces = contiguous(text);
-        [Activity::IterBio, Activity::AddPage, Activity::PageExact].map(|form| decide(form, &pieces).class())
+        [Activity::IterBio, Activity::AddPage, Activity::PageExact]
+            .map(|form| decide(form, &pieces).class())
     };
     assert_eq!(row("A15i"), [Rt, Rt, None]);
     assert_eq!(row("15iA"), [None, Rt, None]);

@@ -36,13 +36,18 @@ fn idle_memory_makes_room_for_files_where_there_is_zram() {
             // Slightly more than memory holds is read repeatedly, most of it through a mapping.
             for n in 0..40_000u64 {
                 let page = n * 7 % 4800;
-                let kind = if n % 3 == 0 { CallKind::Read } else { CallKind::Fault { write: false } };
+                let kind =
+                    if n % 3 == 0 { CallKind::Read } else { CallKind::Fault { write: false } };
                 quick(&mut cache, open, kind, page);
             }
             cache.self_check();
             let programs = *cache.resident().programs();
             let reserved = cache.resident().reserved() as i64 - 4096;
-            assert_eq!(reserved, programs.swap.used.div_ceil(3) as i64 - programs.swap.used as i64, "{name}");
+            assert_eq!(
+                reserved,
+                programs.swap.used.div_ceil(3) as i64 - programs.swap.used as i64,
+                "{name}"
+            );
             assert_eq!(programs.idle + programs.swap.used, 3072);
             (cache.resident().stats().inserted, programs.swap.used)
         });
@@ -82,7 +87,10 @@ fn an_idle_program_ends_before_young_pages_go() {
         killed = kills;
     }
     // All eight programs were killed, and then only waiting was left.
-    assert_eq!((killed, cache.resident().programs().idle, cache.resident().reserved()), (8, 0, 256));
+    assert_eq!(
+        (killed, cache.resident().programs().idle, cache.resident().reserved()),
+        (8, 0, 256)
+    );
     assert!(cache.resident().stats().evicted > 0 && cache.stats().waits(Cause::Memory).count > 0);
     assert_eq!(cache.stats().out_of_memory, 0);
 }
@@ -98,11 +106,17 @@ fn who_finds_no_memory_waits_a_jiffy_or_for_writeback() {
         let mut held = Vec::new();
         if is_writing {
             run(&mut cache, T0, call(open, CallKind::Write, 0, PAGE));
-            assert_eq!(cache.call(T0, Call { task: TaskId(1), ..call(open, CallKind::Fsync, 0, 0) }), Called::Wait);
+            assert_eq!(
+                cache.call(T0, Call { task: TaskId(1), ..call(open, CallKind::Fsync, 0, 0) }),
+                Called::Wait
+            );
             held = bios(&mut cache, T0);
         }
         let starved = (1..1024).find(|&page| {
-            let is_done = matches!(cache.call(T0, call(open, CallKind::Read, page * PAGE, PAGE)), Called::Done(_));
+            let is_done = matches!(
+                cache.call(T0, call(open, CallKind::Read, page * PAGE, PAGE)),
+                Called::Done(_)
+            );
             while let Some(io) = cache.poll_io(T0) {
                 cache.complete(T0, io.token, Status::Ok, Nanos::ZERO);
             }
@@ -124,14 +138,20 @@ fn who_finds_no_memory_waits_a_jiffy_or_for_writeback() {
         }
         let waits = cache.stats().waits(Cause::Memory);
         let least = Nanos::from_millis(150);
-        assert!(waits.iowait >= least && waits.iowait <= least + Nanos::from_millis(8), "{:?}", waits.iowait);
+        assert!(
+            waits.iowait >= least && waits.iowait <= least + Nanos::from_millis(8),
+            "{:?}",
+            waits.iowait
+        );
     }
 }
 
 /// Only reclaim leaves a shadow, as in `__remove_mapping`.
 #[test]
 fn what_was_cut_off_or_not_wanted_is_no_refault() {
-    let cut = |kind, offset| move |cache: &mut PageCache, open| _ = run(cache, ms(1), call(open, kind, offset, 0));
+    let cut = |kind, offset| {
+        move |cache: &mut PageCache, open| _ = run(cache, ms(1), call(open, kind, offset, 0))
+    };
     type Act = alloc::boxed::Box<dyn Fn(&mut PageCache, OpenId)>;
     let acts: [(Act, bool); 5] = [
         (alloc::boxed::Box::new(|_: &mut PageCache, _| {}), true),
@@ -192,12 +212,17 @@ fn kswapd_writes_where_it_meets_nothing_but_dirty_pages() {
 #[test]
 fn who_waits_for_memory_does_not_give_it_to_readahead() {
     // The window around the page is larger than memory, and the page is in its middle.
-    let (mut cache, open) = cache(1, 4096, |config| (config.ra_pages, config.io_pages) = (1024, 1024));
+    let (mut cache, open) =
+        cache(1, 4096, |config| (config.ra_pages, config.io_pages) = (1024, 1024));
     cache.map(open);
     let touch = call(open, CallKind::Fault { write: false }, 2048 * PAGE, PAGE);
     assert_eq!(cache.call(T0, touch), Called::Wait);
     let ahead = bios(&mut cache, T0);
-    assert!(ahead.iter().all(|(io, first, pages)| io.flags.contains(Flags::RAHEAD) && first + pages <= 2048));
+    assert!(
+        ahead
+            .iter()
+            .all(|(io, first, pages)| io.flags.contains(Flags::RAHEAD) && first + pages <= 2048)
+    );
     let (io, ..) = ahead[0];
     cache.complete(ms(1), io.token, Status::Ok, Nanos::ZERO);
     let alone = bios(&mut cache, ms(1));

@@ -56,7 +56,11 @@ impl World {
         let mut opens = Vec::new();
         for n in 0..FILES {
             let size = if n == 2 { 0 } else { FILE_PAGES * PAGE };
-            let file = cache.add_file(Sector::new((n + 1) << 20), Bytes::new(size), Bytes::new(FILE_PAGES * PAGE));
+            let file = cache.add_file(
+                Sector::new((n + 1) << 20),
+                Bytes::new(size),
+                Bytes::new(FILE_PAGES * PAGE),
+            );
             opens.extend([cache.open(file), cache.open(file)]);
         }
         Self {
@@ -120,10 +124,14 @@ impl World {
             if self.random.below(2) == 0 {
                 (wanted.offset, wanted.bytes) = (FileOffset::ZERO, Bytes::ZERO);
             }
-            let end =
-                if wanted.bytes.is_zero() { FILE_PAGES } else { (wanted.offset + wanted.bytes).page_ceil().get() };
-            let pages = (wanted.offset.page().get()..end)
-                .map(|page| (Self::sector(file, page), [0, 1].map(|h| self.value(file, page * 2 + h))));
+            let end = if wanted.bytes.is_zero() {
+                FILE_PAGES
+            } else {
+                (wanted.offset + wanted.bytes).page_ceil().get()
+            };
+            let pages = (wanted.offset.page().get()..end).map(|page| {
+                (Self::sector(file, page), [0, 1].map(|h| self.value(file, page * 2 + h)))
+            });
             self.promises[task] = pages.filter(|&(_, values)| values != [0, 0]).collect();
         }
         self.sizes[task] = self.cache.file_size(self.cache.opens[open.0 as usize].file).get();
@@ -175,7 +183,10 @@ impl World {
                 assert_eq!(done.status, Status::Ok);
                 let size = self.sizes[done.token as usize];
                 let is_short = wanted.offset + wanted.bytes > FileOffset::new(size);
-                assert!(done.bytes <= wanted.bytes && (is_short || done.bytes == wanted.bytes), "{done:?}");
+                assert!(
+                    done.bytes <= wanted.bytes && (is_short || done.bytes == wanted.bytes),
+                    "{done:?}"
+                );
             }
             CallKind::Write => assert_eq!((done.status, done.bytes), (Status::Ok, wanted.bytes)),
             CallKind::Fault { .. } => {
@@ -197,7 +208,8 @@ impl World {
             let Some(io) = self.cache.poll_io(self.now) else { return };
             if io.op == Op::Write {
                 self.written += io.bytes.get() / PAGE;
-                let held = self.cache.frames(io.token).iter().map(|frame| self.frames[frame.0 as usize]);
+                let held =
+                    self.cache.frames(io.token).iter().map(|frame| self.frames[frame.0 as usize]);
                 self.stable.insert(io.token, held.collect());
             }
             self.in_flight.push(io);
@@ -208,19 +220,24 @@ impl World {
         if self.in_flight.is_empty() {
             return;
         }
-        let io = self.in_flight.swap_remove(self.random.below(self.in_flight.len() as u64) as usize);
+        let io =
+            self.in_flight.swap_remove(self.random.below(self.in_flight.len() as u64) as usize);
         let frames: Vec<FrameId> = self.cache.frames(io.token).to_vec();
         if let Some(held) = self.stable.remove(&io.token) {
             let now = frames.iter().map(|frame| self.frames[frame.0 as usize]);
             assert!(now.eq(held), "what was being written has changed");
         }
-        let fails = io.op == Op::Read && io.flags.contains(Flags::RAHEAD) && self.random.below(20) == 0;
+        let fails =
+            io.op == Op::Read && io.flags.contains(Flags::RAHEAD) && self.random.below(20) == 0;
         for (n, frame) in frames.into_iter().enumerate() {
             let sector = io.sector.get() + 8 * n as u64;
             match io.op {
                 Op::Write => _ = self.device.insert(sector, self.frames[frame.0 as usize]),
                 _ if fails => self.frames[frame.0 as usize] = [u64::MAX; 2],
-                _ => self.frames[frame.0 as usize] = self.device.get(&sector).copied().unwrap_or([0; 2]),
+                _ => {
+                    self.frames[frame.0 as usize] =
+                        self.device.get(&sector).copied().unwrap_or([0; 2])
+                }
             }
         }
         let status = if fails { Status::Medium } else { Status::Ok };

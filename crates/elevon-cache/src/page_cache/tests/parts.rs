@@ -19,17 +19,27 @@ struct Bench {
 impl Bench {
     fn new(write_mode: WriteMode) -> Self {
         let change = |config: &mut CacheConfig| {
-            (config.copies, config.divides, config.tenant_flushers, config.write_mode) = (true, true, 4, write_mode);
+            (config.copies, config.divides, config.tenant_flushers, config.write_mode) =
+                (true, true, 4, write_mode);
         };
         let (cache, open) = cache(8, FILE, change);
         Self { cache, open, held: Vec::new(), now: T0 }
     }
 
-    fn call(&mut self, tenant: TenantId, token: u64, kind: CallKind, page: u64, pages: u64) -> Called {
+    fn call(
+        &mut self,
+        tenant: TenantId,
+        token: u64,
+        kind: CallKind,
+        page: u64,
+        pages: u64,
+    ) -> Called {
         let (offset, bytes) = (FileOffset::new(page * PAGE), Bytes::new(pages * PAGE));
         let task = TaskId(tenant.0);
-        let called =
-            self.cache.call(self.now, Call { task, token, tenant, ..call(self.open, kind, offset.get(), bytes.get()) });
+        let called = self.cache.call(
+            self.now,
+            Call { task, token, tenant, ..call(self.open, kind, offset.get(), bytes.get()) },
+        );
         self.go_on();
         called
     }
@@ -61,7 +71,8 @@ impl Bench {
     }
 
     fn done(&mut self, tenant: TenantId) -> usize {
-        let done = core::iter::from_fn(|| self.cache.poll_done()).inspect(|done| assert_eq!(done.status, Status::Ok));
+        let done = core::iter::from_fn(|| self.cache.poll_done())
+            .inspect(|done| assert_eq!(done.status, Status::Ok));
         done.filter(|done| done.task == TaskId(tenant.0)).count()
     }
 
@@ -107,7 +118,9 @@ fn calls_wait_for_a_device_that_stands_still() {
     for token in 0..600 {
         let kind = [CallKind::Read, CallKind::Write][rng.below(2) as usize];
         begun += 1;
-        ended += usize::from(bench.call(HELD, token, kind, rng.below(FILE - 64), 1 + rng.below(64)) != Called::Wait);
+        ended += usize::from(
+            bench.call(HELD, token, kind, rng.below(FILE - 64), 1 + rng.below(64)) != Called::Wait,
+        );
     }
     bench.wait(Nanos::from_secs(60));
     ended += bench.done(HELD);
@@ -144,7 +157,9 @@ fn calls_are_let_in_in_order_and_after_a_discard() {
     assert!(order.is_sorted() && order.len() == 100, "{order:?}");
     let mut waiting = 0;
     for token in 0..1500 {
-        waiting += usize::from(bench.call(HELD, token, CallKind::Write, 10_000 + token * 8, 8) == Called::Wait);
+        waiting += usize::from(
+            bench.call(HELD, token, CallKind::Write, 10_000 + token * 8, 8) == Called::Wait,
+        );
     }
     bench.wait(Nanos::from_millis(1));
     assert!(waiting > 0 && bench.cache.parts.has_writers(), "{waiting} wait");

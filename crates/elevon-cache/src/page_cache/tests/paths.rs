@@ -43,7 +43,10 @@ fn a_gap_in_a_window_ends_a_bio() {
     run(&mut cache, T0, call(open, CallKind::Write, 5 * PAGE, PAGE));
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 0, 16 * PAGE)), Called::Wait);
     let window = bios(&mut cache, T0);
-    assert_eq!(window.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(), [(0, 5), (6, 26)]);
+    assert_eq!(
+        window.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(),
+        [(0, 5), (6, 26)]
+    );
     // All bios of a window have RAHEAD, including the pages that the call waits for; the task's
     // plug ends with the last bio.
     assert!(window.iter().all(|(io, ..)| io.flags == Flags::RAHEAD && io.task == TaskId(0)));
@@ -94,15 +97,23 @@ fn windows_of_readahead_as_the_device_sees_them() {
     assert_eq!(run(&mut cache, T0, read(8)).1, [(Op::Read, 8, 1)]);
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 100 * PAGE, 1100 * PAGE)), Called::Wait);
     let pieces = bios(&mut cache, T0);
-    let pieces: Vec<_> = pieces.iter().map(|&(io, first, pages)| (first, pages, io.ends_plug)).collect();
-    assert_eq!(pieces, [(100, 512, true), (612, 512, true), (1124, 76, true)], "2 MiB each, a plug for each");
+    let pieces: Vec<_> =
+        pieces.iter().map(|&(io, first, pages)| (first, pages, io.ends_plug)).collect();
+    assert_eq!(
+        pieces,
+        [(100, 512, true), (612, 512, true), (1124, 76, true)],
+        "2 MiB each, a plug for each"
+    );
 }
 
 #[test]
 fn sequential_advice_doubles_the_window_and_normal_restores_it() {
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Sequential), 0, 0));
-    assert_eq!(run(&mut cache, T0, call(open, CallKind::Read, 0, 32 * PAGE)).1[0], (Op::Read, 0, 64));
+    assert_eq!(
+        run(&mut cache, T0, call(open, CallKind::Read, 0, 32 * PAGE)).1[0],
+        (Op::Read, 0, 64)
+    );
     run(&mut cache, T0, call(open, CallKind::Fadvise(Advice::Normal), 0, 0));
     let (_, windows) = run(&mut cache, T0, call(open, CallKind::Read, 1000 * PAGE, 33 * PAGE));
     assert_eq!(windows[0], (Op::Read, 1000, 33), "a call larger than the window");
@@ -120,8 +131,9 @@ fn a_read_that_fails_shrinks_the_window_and_gives_what_came_before() {
             cache.complete(T0, io.token, status, Nanos::ZERO);
         }
     };
-    let evicted: Vec<u64> =
-        (4..12).filter(|&page| cache.resident.find(FileId(0), PageIndex::new(page)).is_some()).collect();
+    let evicted: Vec<u64> = (4..12)
+        .filter(|&page| cache.resident.find(FileId(0), PageIndex::new(page)).is_some())
+        .collect();
     evicted.iter().for_each(|&page| {
         let frame = cache.resident.find(FileId(0), PageIndex::new(page)).expect("it is there");
         cache.resident.drop_page(frame);
@@ -129,11 +141,17 @@ fn a_read_that_fails_shrinks_the_window_and_gives_what_came_before() {
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 2 * PAGE, 6 * PAGE)), Called::Wait);
     fail(&mut cache);
     fail(&mut cache);
-    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Ok, Bytes::new(2 * PAGE))));
+    assert_eq!(
+        cache.poll_done().map(|done| (done.status, done.bytes)),
+        Some((Status::Ok, Bytes::new(2 * PAGE)))
+    );
     assert_eq!(cache.opens[0].ra.ra_pages(), 8);
     assert_eq!(cache.call(T0, call(open, CallKind::Read, 4 * PAGE, 4 * PAGE)), Called::Wait);
     fail(&mut cache);
-    assert_eq!(cache.poll_done().map(|done| (done.status, done.bytes)), Some((Status::Medium, Bytes::ZERO)));
+    assert_eq!(
+        cache.poll_done().map(|done| (done.status, done.bytes)),
+        Some((Status::Medium, Bytes::ZERO))
+    );
     assert_eq!(cache.opens[0].ra.ra_pages(), 2);
     cache.self_check();
     // A write that fills the page in part fails too, and has no window.
@@ -172,7 +190,8 @@ fn a_fault_that_waits_for_another_s_read_is_major_before_6_7_and_maps_around() {
         assert_eq!(window.len(), 1, "the second asks for nothing");
         assert_eq!(window[0].0.origin, Origin::Fault);
         complete_all(&mut cache, ms(1), &window);
-        let both: Vec<bool> = core::iter::from_fn(|| cache.poll_done()).map(|done| done.is_major).collect();
+        let both: Vec<bool> =
+            core::iter::from_fn(|| cache.poll_done()).map(|done| done.is_major).collect();
         assert_eq!(both, [true, is_major], "{kernel:?}");
         assert_eq!(cache.resident().pages().mapped(), 15);
     }
@@ -195,7 +214,9 @@ fn read_around_goes_on_while_faults_find_pages() {
             let window = bios(&mut cache, T0);
             let file = cache.opens[open.0 as usize].file;
             let mut at = PageIndex::ZERO;
-            while let Some((index, frame)) = cache.resident.pages().next(file, at).filter(|_| working_set) {
+            while let Some((index, frame)) =
+                cache.resident.pages().next(file, at).filter(|_| working_set)
+            {
                 at = index.next();
                 cache.resident.pages_mut().set(frame, PageFlags::WORKINGSET);
             }
@@ -212,7 +233,9 @@ fn read_around_goes_on_while_faults_find_pages() {
 #[test]
 fn read_around_of_stores_ends_after_100_misses() {
     let (mut cache, open) = cache_of(256, 1 << 16);
-    let mut store = |page: u64| run(&mut cache, T0, call(open, CallKind::Fault { write: true }, page * PAGE, 1)).1;
+    let mut store = |page: u64| {
+        run(&mut cache, T0, call(open, CallKind::Fault { write: true }, page * PAGE, 1)).1
+    };
     let around = (0..300).filter(|n| store(n * 64 + 20)[0].2 == 32).count();
     assert_eq!(around, 100);
 }
@@ -232,8 +255,15 @@ fn touches_through_advised_mappings_count_by_kernel() {
         // The first touch is a fault, the second is not.
         for _ in 0..2 {
             run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 9 * PAGE, 1));
-            let frame = cache.resident.find(cache.opens[open.0 as usize].file, PageIndex::new(9)).expect("cached");
-            assert_eq!(cache.resident.pages_mut().take_accessed(frame), counts, "{kernel:?} {advice:?}");
+            let frame = cache
+                .resident
+                .find(cache.opens[open.0 as usize].file, PageIndex::new(9))
+                .expect("cached");
+            assert_eq!(
+                cache.resident.pages_mut().take_accessed(frame),
+                counts,
+                "{kernel:?} {advice:?}"
+            );
         }
         assert_eq!(cache.stats().touches, 1);
     }
@@ -244,7 +274,11 @@ fn a_store_makes_a_page_dirty_once_and_a_clean_page_faults_again() {
     let (mut cache, open) = cache_of(64, 4096);
     let store = call(open, CallKind::Fault { write: true }, 9 * PAGE, 8);
     run(&mut cache, T0, store);
-    assert_eq!((cache.stats().dirtied, cache.resident().pages().mapped()), (1, 1), "a store maps its own page only");
+    assert_eq!(
+        (cache.stats().dirtied, cache.resident().pages().mapped()),
+        (1, 1),
+        "a store maps its own page only"
+    );
     run(&mut cache, T0, store);
     assert_eq!((cache.stats().dirtied, cache.stats().touches), (1, 1));
     run(&mut cache, T0, call(open, CallKind::Fsync, 0, 0));
@@ -260,7 +294,10 @@ fn who_submits_decides_priority_and_flags() {
     // fsync uses the caller's task and priority, and SYNC.
     run(&mut cache, T0, of(CallKind::Write, 0, PAGE));
     let data = synced(&mut cache, of(CallKind::Fsync, 0, 0));
-    assert_eq!((data[0].0.task, data[0].0.ioprio, data[0].0.flags), (TaskId(0), urgent.task, Flags::SYNC));
+    assert_eq!(
+        (data[0].0.task, data[0].0.ioprio, data[0].0.flags),
+        (TaskId(0), urgent.task, Flags::SYNC)
+    );
     complete_all(&mut cache, T0, &data);
     let flush = bios(&mut cache, T0);
     assert_eq!((flush[0].0.op, flush[0].0.ioprio), (Op::Flush, urgent.task));
@@ -276,14 +313,19 @@ fn who_submits_decides_priority_and_flags() {
     cache.reclaim_wants_clean = true;
     let write = bios(&mut cache, T0);
     let default = Submitter::of_task(IoPrio::NONE, CpuPolicy::Normal, 0).task;
-    assert_eq!((write[0].0.task, write[0].0.ioprio, write[0].0.flags), (FLUSHER, default, Flags::BACKGROUND));
+    assert_eq!(
+        (write[0].0.task, write[0].0.ioprio, write[0].0.flags),
+        (FLUSHER, default, Flags::BACKGROUND)
+    );
     assert_eq!((default.class(), default.level()), (PrioClass::Be, 4));
     assert_eq!(write[0].0.origin, Origin::Writeback);
 }
 
 #[test]
 fn a_range_is_synced_as_far_as_asked_for() {
-    let range = |wait_before, write, wait_after| CallKind::SyncRange(RangeSync { wait_before, write, wait_after });
+    let range = |wait_before, write, wait_after| {
+        CallKind::SyncRange(RangeSync { wait_before, write, wait_after })
+    };
     let (mut cache, open) = cache_of(64, 4096);
     run(&mut cache, T0, call(open, CallKind::Write, 0, 8 * PAGE));
     // Writes only begin, in this range only; they are not waited for and not part of an integrity
@@ -291,14 +333,20 @@ fn a_range_is_synced_as_far_as_asked_for() {
     let begin = call(open, range(false, true, false), 2 * PAGE, 3 * PAGE);
     assert_eq!(cache.call(T0, begin), Called::Done(begin.done(Bytes::ZERO)));
     let written = bios(&mut cache, T0);
-    assert_eq!((written.len(), written[0].1, written[0].2, written[0].0.flags), (1, 2, 3, Flags::NONE));
+    assert_eq!(
+        (written.len(), written[0].1, written[0].2, written[0].0.flags),
+        (1, 2, 3, Flags::NONE)
+    );
     // A second call skips the pages that are being written.
     run_without_io(&mut cache, begin);
     // The call waits for these pages, and begins no other writes.
     assert_eq!(cache.call(T0, call(open, range(true, false, false), 0, 0)), Called::Wait);
     assert!(bios(&mut cache, T0).is_empty());
     complete_all(&mut cache, ms(1), &written);
-    assert_eq!(cache.poll_done().map(|done| (done.status, done.waited)), Some((Status::Ok, Nanos::from_millis(1))));
+    assert_eq!(
+        cache.poll_done().map(|done| (done.status, done.waited)),
+        Some((Status::Ok, Nanos::from_millis(1)))
+    );
     assert_eq!(cache.resident().pages().dirty(), 5);
     // Pages are written and waited for, without a flush.
     let (done, bios) = run(&mut cache, ms(1), call(open, range(false, true, true), 0, 0));
@@ -334,7 +382,8 @@ fn what_was_never_written_is_not_read() {
     cache.resident.drop_page(frame);
     let (_, data) = run(&mut cache, T0, call(open, CallKind::Write, 5 * PAGE, 10));
     assert_eq!(data, [(Op::Read, 5, 1)]);
-    let (_, data) = run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 900 * PAGE, 1));
+    let (_, data) =
+        run(&mut cache, T0, call(open, CallKind::Fault { write: false }, 900 * PAGE, 1));
     assert_eq!(data, [(Op::Read, 900, 1)]);
     cache.self_check();
 }
@@ -355,7 +404,8 @@ fn the_flusher_begins_above_the_background_threshold() {
     // The writer checks the limits after a number of pages.
     let poll = cache.writers[0].allowance;
     assert!((32..=128).contains(&poll), "{poll}");
-    let (_, written) = run(&mut cache, T0, call(open, CallKind::Write, background * PAGE, poll * PAGE));
+    let (_, written) =
+        run(&mut cache, T0, call(open, CallKind::Write, background * PAGE, poll * PAGE));
     let pages: u64 = written.iter().map(|&(_, _, pages)| pages).sum();
     assert!(pages >= poll && cache.resident().pages().dirty() <= background, "{pages} written");
 }
@@ -364,18 +414,25 @@ fn the_flusher_begins_above_the_background_threshold() {
 #[test]
 fn a_block_device_is_written_and_dropped() {
     let (mut cache, open) = cache(64, 64, |_| {});
-    let mut go = |kind, page: u64, pages: u64| run(&mut cache, T0, call(open, kind, page * PAGE, pages * PAGE)).1;
+    let mut go = |kind, page: u64, pages: u64| {
+        run(&mut cache, T0, call(open, kind, page * PAGE, pages * PAGE)).1
+    };
     go(CallKind::Write, 0, 2);
     go(CallKind::Write, 40, 1);
     assert_eq!(go(CallKind::FlushBuffers, 0, 0), [(Op::Write, 0, 2), (Op::Write, 40, 1)]);
     assert_eq!(cache.resident().pages().used(), 0);
     // A page that is mapped stays, but not after the last close.
     cache.map(open);
-    let mut go = |kind, page: u64, pages: u64| run(&mut cache, T0, call(open, kind, page * PAGE, pages * PAGE)).1;
+    let mut go = |kind, page: u64, pages: u64| {
+        run(&mut cache, T0, call(open, kind, page * PAGE, pages * PAGE)).1
+    };
     go(CallKind::Fault { write: true }, 3, 1);
     assert_eq!(go(CallKind::FlushBuffers, 0, 0), [(Op::Write, 3, 1)]);
     assert!(cache.resident().pages().used() > 0);
-    assert_eq!(run(&mut cache, T0, call(open, CallKind::LastClose, 0, 0)).1, [(Op::Write, 0, 0); 0]);
+    assert_eq!(
+        run(&mut cache, T0, call(open, CallKind::LastClose, 0, 0)).1,
+        [(Op::Write, 0, 0); 0]
+    );
     assert_eq!(cache.resident().pages().used(), 0);
 }
 

@@ -11,7 +11,11 @@ fn of_tenants(memory: u64, pages: u64) -> (PageCache, OpenId) {
 }
 
 fn write(open: OpenId, tenant: TenantId, page: u64, pages: u64) -> Call {
-    Call { task: TaskId(tenant.0), tenant, ..call(open, CallKind::Write, page * PAGE, pages * PAGE) }
+    Call {
+        task: TaskId(tenant.0),
+        tenant,
+        ..call(open, CallKind::Write, page * PAGE, pages * PAGE)
+    }
 }
 
 fn flush_all(cache: &mut PageCache) {
@@ -29,7 +33,9 @@ fn whoever_made_a_page_dirty_pays_for_its_writing() {
     assert_eq!([SILVER, GOLD].map(|tenant| cache.resident().pages().dirty_of(tenant)), [3, 2]);
     flush_all(&mut cache);
     let written = bios(&mut cache, T0);
-    let who = |(io, first, pages): &(CacheIo, u64, u64)| (io.tenant, io.task.0 - FLUSHER.0, *first, *pages);
+    let who = |(io, first, pages): &(CacheIo, u64, u64)| {
+        (io.tenant, io.task.0 - FLUSHER.0, *first, *pages)
+    };
     // Page 2 was dirty already when gold wrote to it. No bio belongs to two tenants.
     assert_eq!(
         written.iter().map(who).collect::<Vec<_>>(),
@@ -45,7 +51,10 @@ fn whoever_made_a_page_dirty_pays_for_its_writing() {
     let sync = Call { task: TaskId(2), tenant: GOLD, ..call(open, CallKind::Fsync, 0, 0) };
     assert_eq!(cache.call(ms(1), sync), Called::Wait);
     let synced = bios(&mut cache, ms(1));
-    assert_eq!(synced.iter().map(|(io, ..)| (io.tenant, io.task)).collect::<Vec<_>>(), [(SILVER, TaskId(2))]);
+    assert_eq!(
+        synced.iter().map(|(io, ..)| (io.tenant, io.task)).collect::<Vec<_>>(),
+        [(SILVER, TaskId(2))]
+    );
 }
 
 #[test]
@@ -57,14 +66,20 @@ fn a_tenant_whose_flusher_sleeps_does_not_hold_up_another() {
     cache.task_blocked(of_silver);
     flush_all(&mut cache);
     let written = bios(&mut cache, T0);
-    assert_eq!(written.iter().map(|&(io, first, _)| (io.tenant, first)).collect::<Vec<_>>(), [(GOLD, 4)]);
+    assert_eq!(
+        written.iter().map(|&(io, first, _)| (io.tenant, first)).collect::<Vec<_>>(),
+        [(GOLD, 4)]
+    );
     let (_, written) = run(&mut cache, T0, write(open, GOLD, 8, 1));
     assert_eq!(written, [(Op::Write, 8, 1)], "nor does it later");
     // The flusher continues: the rest is written, although no other task asks for it.
     cache.reclaim_wants_clean = true;
     cache.task_unblocked(of_silver);
     let written = bios(&mut cache, T0);
-    assert_eq!(written.iter().map(|&(io, first, _)| (io.tenant, first)).collect::<Vec<_>>(), [(SILVER, 0)]);
+    assert_eq!(
+        written.iter().map(|&(io, first, _)| (io.tenant, first)).collect::<Vec<_>>(),
+        [(SILVER, 0)]
+    );
     cache.self_check();
 }
 
@@ -108,6 +123,10 @@ fn a_tenant_that_is_not_written_stops_and_another_does_not() {
     let most = limit * 3 / 5;
     assert!(held <= most, "{held} pages of silver's, of a half of {limit}");
     assert!(wrote[0] <= most, "silver wrote {} pages", wrote[0]);
-    assert!(wrote[1] > 60_000 && paused[1] < Nanos::from_secs(1), "gold wrote {} pages, paused {paused:?}", wrote[1]);
+    assert!(
+        wrote[1] > 60_000 && paused[1] < Nanos::from_secs(1),
+        "gold wrote {} pages, paused {paused:?}",
+        wrote[1]
+    );
     cache.self_check();
 }

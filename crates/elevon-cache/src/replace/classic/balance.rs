@@ -54,12 +54,18 @@ impl Programs {
     /// Returns the state at the start: pages in use are active, idle pages inactive.
     pub(super) fn new(anonymous: Anonymous) -> Self {
         let inactive = Population { touched: 0, idle: anonymous.idle };
-        Self { anonymous, inactive, active: Population { touched: anonymous.touched, idle: 0 }, ..Self::default() }
+        Self {
+            anonymous,
+            inactive,
+            active: Population { touched: anonymous.touched, idle: 0 },
+            ..Self::default()
+        }
     }
 
     /// Returns the numbers of inactive and active pages that a round scans.
     pub(super) fn amounts(&self, shares: Shares, priority: u8) -> [u64; 2] {
-        [self.inactive, self.active].map(|list| shares.amount(list.len(), shares.programs, priority))
+        [self.inactive, self.active]
+            .map(|list| shares.amount(list.len(), shares.programs, priority))
     }
 
     /// Returns the number of programs' pages on both lists.
@@ -98,7 +104,10 @@ impl Programs {
     pub(super) fn self_check(&self) {
         let Anonymous { touched, idle, .. } = self.anonymous;
         let (inactive, active) = (self.inactive, self.active);
-        assert_eq!((inactive.touched + active.touched, inactive.idle + active.idle), (touched, idle));
+        assert_eq!(
+            (inactive.touched + active.touched, inactive.idle + active.idle),
+            (touched, idle)
+        );
     }
 }
 
@@ -124,7 +133,12 @@ impl Classic {
     }
 
     /// Scans a batch of programs' pages: up to `inactive` and `active` pages of the two lists.
-    pub(super) fn shrink_programs(&mut self, inactive: u64, active: u64, outcome: &mut ScanOutcome) {
+    pub(super) fn shrink_programs(
+        &mut self,
+        inactive: u64,
+        active: u64,
+        outcome: &mut ScanOutcome,
+    ) {
         let before = *outcome;
         self.programs.shrink_inactive(inactive, outcome);
         if self.programs.is_inactive_low() {

@@ -11,7 +11,12 @@ use elevon_core::units::{Nanos, PageIndex};
 
 /// Returns a policy with `active` active pages that has counted `nonresident`, and one more page,
 /// inserted with `shadow`.
-fn refault(active: u64, anonymous: Anonymous, shadow: Shadow, nonresident: u64) -> (Classic, Pages, FrameId) {
+fn refault(
+    active: u64,
+    anonymous: Anonymous,
+    shadow: Shadow,
+    nonresident: u64,
+) -> (Classic, Pages, FrameId) {
     let (mut classic, mut pages) = (Classic::default(), Pages::new(1000));
     for index in 0..active {
         let (frame, _) = pages.insert(FileId(0), PageIndex::new(index)).expect("a frame");
@@ -28,8 +33,11 @@ fn refault(active: u64, anonymous: Anonymous, shadow: Shadow, nonresident: u64) 
 
 #[test]
 fn distance_against_the_active_list() {
-    for (active, bit, is_active) in [(400, true, false), (499, true, false), (500, false, true), (500, true, true)] {
-        let (classic, pages, frame) = refault(active, Anonymous::default(), Shadow::new(1000, bit), 1500);
+    for (active, bit, is_active) in
+        [(400, true, false), (499, true, false), (500, false, true), (500, true, true)]
+    {
+        let (classic, pages, frame) =
+            refault(active, Anonymous::default(), Shadow::new(1000, bit), 1500);
         assert_eq!(pages.has(frame, Flags::ACTIVE), is_active);
         assert_eq!(pages.has(frame, Flags::WORKINGSET), is_active && bit);
         assert_eq!(classic.nonresident, 1500 + u64::from(is_active));
@@ -43,8 +51,12 @@ fn anonymous_pages_count_where_swap_is_free() {
     let anonymous = Anonymous { touched: 60, idle: 50, swap, ..Anonymous::default() };
     let (_, pages, frame) = refault(400, anonymous, Shadow::new(1000, false), 1500);
     assert!(pages.has(frame, Flags::ACTIVE));
-    let (_, pages, frame) =
-        refault(400, Anonymous { swap: Swap::default(), ..anonymous }, Shadow::new(1000, false), 1500);
+    let (_, pages, frame) = refault(
+        400,
+        Anonymous { swap: Swap::default(), ..anonymous },
+        Shadow::new(1000, false),
+        1500,
+    );
     assert!(!pages.has(frame, Flags::ACTIVE));
 }
 
@@ -68,7 +80,8 @@ impl Small {
     }
     fn read(&mut self, index: u64) -> FrameId {
         let frame = self.pages.find(FileId(0), PageIndex::new(index)).unwrap_or_else(|| {
-            let (frame, shadow) = self.pages.insert(FileId(0), PageIndex::new(index)).expect("a frame");
+            let (frame, shadow) =
+                self.pages.insert(FileId(0), PageIndex::new(index)).expect("a frame");
             self.classic.insert(&mut self.pages, frame, Context::Read, shadow);
             frame
         });
@@ -77,7 +90,12 @@ impl Small {
     }
     fn evict(&mut self, want: u64) -> ScanOutcome {
         let request = Request { want, priority: 0, by: Reclaimer::Direct };
-        let outcome = self.classic.evict(Instant::ZERO + Nanos::ZERO, &mut self.pages, request, &mut self.out);
+        let outcome = self.classic.evict(
+            Instant::ZERO + Nanos::ZERO,
+            &mut self.pages,
+            request,
+            &mut self.out,
+        );
         self.classic.self_check(&self.pages);
         outcome
     }
@@ -117,7 +135,12 @@ fn near_refaults_with_and_without_the_bit() {
             small.classic.shrink_active(&mut small.pages, 1);
         }
         let mut outcome = ScanOutcome::default();
-        small.classic.shrink_inactive(&mut small.pages, Reclaimer::Direct, &mut outcome, &mut small.out);
+        small.classic.shrink_inactive(
+            &mut small.pages,
+            Reclaimer::Direct,
+            &mut outcome,
+            &mut small.out,
+        );
         assert_eq!((outcome.evicted, small.out[0].index), (1, PageIndex::ZERO));
         let frame = small.read(0);
         // The page was active when it was read again, but it is not active content.
@@ -183,12 +206,24 @@ fn shares(small: &Small, priority: u8) -> Shares {
 #[test]
 fn which_type_a_round_is_about() {
     let parts = |shares: Shares| (shares.programs > 0, shares.files > 0);
-    assert_eq!(parts(shares(&with_programs(8, 0, 60, 32), 4)), (false, true), "nothing can be swapped");
+    assert_eq!(
+        parts(shares(&with_programs(8, 0, 60, 32), 4)),
+        (false, true),
+        "nothing can be swapped"
+    );
     assert_eq!(parts(shares(&with_programs(8, 8, 0, 32), 0)), (false, true), "swappiness 0");
-    assert_eq!(parts(shares(&with_programs(8, 8, 60, 32), 5)), (false, true), "plenty of pages read once");
+    assert_eq!(
+        parts(shares(&with_programs(8, 8, 60, 32), 5)),
+        (false, true),
+        "plenty of pages read once"
+    );
     assert_eq!(parts(shares(&with_programs(8, 8, 60, 32), 6)), (true, true), "32 >> 6 is nothing");
     assert_eq!(parts(shares(&with_programs(8, 8, 60, 32), 0)), (true, true), "the last round");
-    assert_eq!(parts(shares(&with_programs(30, 30, 60, 4), 4)), (true, false), "files have next to nothing");
+    assert_eq!(
+        parts(shares(&with_programs(30, 30, 60, 4), 4)),
+        (true, false),
+        "files have next to nothing"
+    );
     // A page that refaulted into the active list shows that file pages are in use: reclaim of files
     // counts as easy again only after the next round.
     let mut small = with_programs(8, 8, 60, 32);
@@ -242,12 +277,18 @@ fn kswapd_writes_what_it_meets_again_among_dirty_pages_only() {
     };
     frames.iter().for_each(|&frame| _ = small.pages.set_dirty(frame, ROOT));
     assert!(kswapd(&mut small, Reclaimer::Kswapd).is_empty(), "met for the first time");
-    assert!(small.classic.meets_dirty && frames.iter().all(|&frame| small.pages.has(frame, Flags::RECLAIM)));
+    assert!(
+        small.classic.meets_dirty
+            && frames.iter().all(|&frame| small.pages.has(frame, Flags::RECLAIM))
+    );
     // All pages are on the active list, and return to the inactive one.
     assert!(kswapd(&mut small, Reclaimer::Kswapd).is_empty());
     assert_eq!((small.classic.inactive.len(), small.classic.active.len()), (8, 0));
     let met = small.classic.inactive.tail();
-    assert!(kswapd(&mut small.clone(), Reclaimer::Direct).is_empty(), "an allocating task writes nothing");
+    assert!(
+        kswapd(&mut small.clone(), Reclaimer::Direct).is_empty(),
+        "an allocating task writes nothing"
+    );
     let written = kswapd(&mut small.clone(), Reclaimer::Kswapd);
     assert_eq!((written.first().copied(), written.len()), (met, 8));
     // kswapd has reached the high mark since.

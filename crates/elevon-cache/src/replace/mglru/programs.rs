@@ -18,7 +18,8 @@ impl Programs {
     /// Puts all programs' pages in the second youngest generation.
     pub(super) fn new(anonymous: Anonymous, min_seq: u64, max_seq: u64) -> Self {
         let mut new = Self { anonymous, min_seq, ..Self::default() };
-        new.lists[at(max_seq - 1)] = Population { touched: anonymous.touched, idle: anonymous.idle };
+        new.lists[at(max_seq - 1)] =
+            Population { touched: anonymous.touched, idle: anonymous.idle };
         new
     }
 
@@ -91,7 +92,10 @@ impl Programs {
         assert!(self.min_seq < max_seq && max_seq - self.min_seq < GENERATIONS);
         for index in 0..GENERATIONS as usize {
             let exists = (self.min_seq..=max_seq).any(|seq| at(seq) == index);
-            assert!(exists || self.lists[index].len() == 0, "a generation that has ended has programs' pages");
+            assert!(
+                exists || self.lists[index].len() == 0,
+                "a generation that has ended has programs' pages"
+            );
         }
         let Anonymous { touched, idle, .. } = self.anonymous;
         let sum = self.lists.iter().fold(Population::default(), |mut sum, &list| {

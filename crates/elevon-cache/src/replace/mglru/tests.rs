@@ -70,7 +70,9 @@ fn refault(version: Version, uses: u32, context: Context, min_seq: u64) -> (Bed,
     let frame = bed.insert_at(0, Context::Read);
     bed.access(frame, uses);
     assert_eq!(bed.evict(1).evicted, 1);
-    let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), PageIndex::ZERO) else { panic!("no shadow") };
+    let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), PageIndex::ZERO) else {
+        panic!("no shadow")
+    };
     (bed.mglru.min_seq, bed.mglru.max_seq) = (min_seq, min_seq + 2);
     bed.mglru.on_anonymous(Anonymous::default());
     let frame = bed.insert_at(0, context);
@@ -92,16 +94,28 @@ fn uses_by_descriptor() {
         let mut bed = Bed::new(Version::V6_1, 0, 3);
         let frame = bed.insert(Context::Read);
         bed.access(frame, uses);
-        assert_eq!((bed.state(frame), bed.mglru.refs(&bed.pages, frame)), (state, refs), "{uses} uses");
+        assert_eq!(
+            (bed.state(frame), bed.mglru.refs(&bed.pages, frame)),
+            (state, refs),
+            "{uses} uses"
+        );
         assert_eq!(bed.mglru.tier(&bed.pages, frame), tier, "{uses} uses");
     }
-    let reworked =
-        [(1, (true, false, 0), 0), (2, (true, false, 1), 1), (4, (true, false, 3), 2), (5, (true, true, 3), 3)];
+    let reworked = [
+        (1, (true, false, 0), 0),
+        (2, (true, false, 1), 1),
+        (4, (true, false, 3), 2),
+        (5, (true, true, 3), 3),
+    ];
     for (uses, state, tier) in reworked {
         let mut bed = Bed::new(Version::V6_14, 0, 3);
         let frame = bed.insert(Context::Read);
         bed.access(frame, uses);
-        assert_eq!((bed.state(frame), bed.mglru.tier(&bed.pages, frame)), (state, tier), "{uses} uses");
+        assert_eq!(
+            (bed.state(frame), bed.mglru.tier(&bed.pages, frame)),
+            (state, tier),
+            "{uses} uses"
+        );
     }
 }
 
@@ -160,7 +174,11 @@ fn pages_used_most_are_always_protected() {
     bed.access(frame, 5);
     assert_eq!(bed.evict(1).evicted, 0);
     assert_eq!((bed.seq(frame), bed.state(frame)), (8, (false, false, 0)));
-    assert_eq!(bed.mglru.control.protected, [0, 0, 0, 0], "the generation is over, so it carried over");
+    assert_eq!(
+        bed.mglru.control.protected,
+        [0, 0, 0, 0],
+        "the generation is over, so it carried over"
+    );
     assert_eq!(bed.mglru.stats.protected_by_tier, [0, 0, 0, 1]);
 }
 
@@ -171,11 +189,18 @@ fn reworked_refaults() {
     assert_eq!(bed.mglru.stats.refaulted, 1);
     // The refault is still recent one generation later, and the three uses are restored.
     let (mut bed, frame, shadow) = refault(Version::V6_14, 4, Context::Read, 8);
-    assert_eq!((shadow.stamp(), shadow.is_workingset(), bed.state(frame)), (31, false, (false, false, 3)));
+    assert_eq!(
+        (shadow.stamp(), shadow.is_workingset(), bed.state(frame)),
+        (31, false, (false, false, 3))
+    );
     bed.access(frame, 1);
     assert_eq!(bed.mglru.refs(&bed.pages, frame), 4);
     let (bed, _, _) = refault(Version::V6_14, 1, Context::Read, 9);
-    assert_eq!((bed.mglru.max_seq, bed.mglru.stats.refaulted), (11, 0), "11 - 7 is not less than 4");
+    assert_eq!(
+        (bed.mglru.max_seq, bed.mglru.stats.refaulted),
+        (11, 0),
+        "11 - 7 is not less than 4"
+    );
     // With the working-set bit: used five times, protected once, evicted from the next generation.
     let mut bed = Bed::new(Version::V6_14, 6, 9);
     let frame = bed.insert_at(0, Context::Read);
@@ -183,7 +208,9 @@ fn reworked_refaults() {
     bed.mglru.add(&mut bed.pages, frame, 6);
     bed.access(frame, 5);
     (0..2).for_each(|_| _ = bed.evict(1));
-    let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), PageIndex::ZERO) else { panic!("still there") };
+    let Entry::Shadow(shadow) = bed.pages.entry(FileId(0), PageIndex::ZERO) else {
+        panic!("still there")
+    };
     assert!(shadow.is_workingset() && bed.mglru.stats.protected_by_tier[3] == 1);
     let frame = bed.insert_at(0, Context::Read);
     assert_eq!((bed.state(frame).1, bed.mglru.stats.restored), (true, 1));
@@ -191,7 +218,9 @@ fn reworked_refaults() {
 
 #[test]
 fn when_ageing_is_due() {
-    for (sizes, is_due) in [([100, 500, 400], true), ([300, 400, 300], false), ([300, 199, 501], true)] {
+    for (sizes, is_due) in
+        [([100, 500, 400], true), ([300, 400, 300], false), ([300, 199, 501], true)]
+    {
         let mut bed = Bed::new(Version::V6_1, 1, 3);
         (1..).zip(sizes).for_each(|(seq, count)| bed.fill(seq, count));
         assert_eq!(bed.mglru.needs_ageing(), is_due, "{sizes:?}");
@@ -257,7 +286,10 @@ fn busy_pages_pass_to_the_next_generation() {
     bed.pages.begin_writeback(frames[2]);
     bed.pages.pin(frames[3]);
     let outcome = bed.evict(1);
-    assert_eq!(outcome, ScanOutcome { scanned: 5, evicted: 1, dirty: 1, writeback: 1, ..ScanOutcome::default() });
+    assert_eq!(
+        outcome,
+        ScanOutcome { scanned: 5, evicted: 1, dirty: 1, writeback: 1, ..ScanOutcome::default() }
+    );
     assert_eq!([0, 1, 2, 3].map(|at: usize| bed.seq(frames[at])), [2, 2, 2, 3]);
     assert!([0, 1, 2].iter().all(|&at: &usize| bed.pages.has(frames[at], Flags::RECLAIM)));
     assert_eq!(bed.out[0].frame, frames[4]);
@@ -330,7 +362,11 @@ fn swappiness_at_its_ends() {
             // All file pages refault.
             (bed.mglru.control.refaulted[0], bed.mglru.control.evicted[0]) = (1000, 1000);
             let outcome = bed.evict(10);
-            assert_eq!((outcome.evicted, outcome.swapped), (evicted, swapped), "{version:?} {swappiness}");
+            assert_eq!(
+                (outcome.evicted, outcome.swapped),
+                (evicted, swapped),
+                "{version:?} {swappiness}"
+            );
         }
     }
     // In 6.1 older programs' pages are scanned first, unless swappiness is 0; 6.14 compares only
@@ -339,7 +375,10 @@ fn swappiness_at_its_ends() {
         [(Version::V6_1, 1, true), (Version::V6_1, 0, false), (Version::V6_14, 1, false)]
     {
         let bed = with_programs(version, 0, 100, swappiness);
-        assert_eq!(bed.mglru.programs.go_first(version, 2, bed.mglru.control.position(0, 1)), is_first);
+        assert_eq!(
+            bed.mglru.programs.go_first(version, 2, bed.mglru.control.position(0, 1)),
+            is_first
+        );
     }
 }
 
@@ -362,7 +401,9 @@ fn both_types_end_their_oldest_generation_together_or_not() {
         // zram is full: only file generations advance, and programs' oldest one stays.
         bed.mglru.programs.anonymous.swap.free = 0;
         bed.evict(100);
-        assert!(bed.mglru.min_seq >= 1 && bed.mglru.programs.min_seq == 0 && bed.mglru.size(1) == 0);
+        assert!(
+            bed.mglru.min_seq >= 1 && bed.mglru.programs.min_seq == 0 && bed.mglru.size(1) == 0
+        );
     }
 }
 
@@ -375,7 +416,11 @@ fn eviction_and_the_walk_find_programs_that_run() {
     assert_eq!(outcome.swapped, 20);
     let left = bed.mglru.anonymous();
     assert_eq!((left.touched, left.idle, left.swap.used), (60, 20, 20));
-    assert_eq!(bed.mglru.programs.size(3), outcome.scanned - 20, "those in use are the youngest now");
+    assert_eq!(
+        bed.mglru.programs.size(3),
+        outcome.scanned - 20,
+        "those in use are the youngest now"
+    );
     bed.new_generation();
     assert_eq!((bed.mglru.programs.size(4), bed.mglru.programs.size(3)), (0, 60));
 }

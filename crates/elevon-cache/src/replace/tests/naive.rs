@@ -110,7 +110,8 @@ impl Naive {
         match self.name {
             "classic" => {
                 let anonymous = self.anonymous;
-                let swap = if anonymous.swap.free > 0 { anonymous.touched + anonymous.idle } else { 0 };
+                let swap =
+                    if anonymous.swap.free > 0 { anonymous.touched + anonymous.idle } else { 0 };
                 let near = shadow.filter(|shadow| self.clock - shadow.0 <= self.len(ACTIVE) + swap);
                 if let Some((_, bit)) = near {
                     self.clock += 1;
@@ -130,7 +131,8 @@ impl Naive {
                 if let Some((token, bit)) = shadow {
                     self.refault(key, context, token / 4, (token % 4) as u32, bit);
                 }
-                let oldest = if self.max_seq - self.min_seq == 2 || self.max_seq - self.min_seq == 1 {
+                let oldest = if self.max_seq - self.min_seq == 2 || self.max_seq - self.min_seq == 1
+                {
                     self.min_seq
                 } else {
                     self.min_seq + 1
@@ -220,7 +222,8 @@ impl Naive {
         let start = self.evicted.len();
         // Lists here are shorter than a batch of 32 at each priority above 0; at 0 they may be
         // longer.
-        let (mut inactive, mut active) = (self.len(QUEUE) >> request.priority, self.len(ACTIVE) >> request.priority);
+        let (mut inactive, mut active) =
+            (self.len(QUEUE) >> request.priority, self.len(ACTIVE) >> request.priority);
         while inactive + active > 0 && !self.done(start, request) {
             for _ in 0..inactive.min(32) {
                 inactive -= 1;
@@ -321,10 +324,13 @@ impl Naive {
                 return;
             }
             let list = &self.lists[&QUEUE];
-            let at = self.hand.map_or(0, |hand| list.iter().position(|&key| key == hand).expect("listed"));
+            let at = self
+                .hand
+                .map_or(0, |hand| list.iter().position(|&key| key == hand).expect("listed"));
             let (key, next) = (list[at], list.get(at + 1).copied());
             let page = self.page(key);
-            let visited = core::mem::take(&mut page.referenced) | core::mem::take(&mut page.accessed);
+            let visited =
+                core::mem::take(&mut page.referenced) | core::mem::take(&mut page.accessed);
             if visited || page.busy() || page.pins > 0 {
                 page.reclaim |= page.busy();
             } else {
@@ -354,7 +360,8 @@ impl Naive {
         let refaulted = |tier: usize| self.avg_refaulted[tier] + self.refaulted[tier];
         let total = |tier: usize| self.avg_total[tier] + self.total[tier];
         let bad = |&tier: &usize| {
-            refaulted(tier) >= 64 && refaulted(tier) * (total(0) + 64) > (refaulted(0) + 1) * total(tier) * 2
+            refaulted(tier) >= 64
+                && refaulted(tier) * (total(0) + 64) > (refaulted(0) + 1) * total(tier) * 2
         };
         (1..4).find(bad).unwrap_or(4) - 1
     }
@@ -475,8 +482,12 @@ impl Naive {
                 self.put(key, self.min_seq + 1);
             }
             let near = (key.0, key.1 / 64 * 64)..=(key.0, key.1 / 64 * 64 + 63);
-            let near: Vec<Key> =
-                self.pages.range(near).filter(|(_, page)| page.accessed).map(|(&key, _)| key).collect();
+            let near: Vec<Key> = self
+                .pages
+                .range(near)
+                .filter(|(_, page)| page.accessed)
+                .map(|(&key, _)| key)
+                .collect();
             for key in near {
                 self.page(key).accessed = false;
                 self.promote(key);

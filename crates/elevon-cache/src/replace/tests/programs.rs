@@ -24,13 +24,15 @@ fn check(memory: &Resident) {
 fn programs_and_files_share_memory() {
     for (seed, swappiness) in [(1, 0), (2, 1), (3, 60), (4, 100), (5, 200)] {
         for name in POLICIES {
-            let mut memory = Resident::new(FRAMES, &ReplacementConfig::parse(name).expect("a policy"));
+            let mut memory =
+                Resident::new(FRAMES, &ReplacementConfig::parse(name).expect("a policy"));
             let (mut random, mut out) = (Rng(seed), Vec::new());
             let swap = Swap { free: 150, used: 0 };
             memory.set_programs(Anonymous { touched: 0, idle: IDLE, swap, swappiness, high: 16 });
             memory.set_reserved(TOUCHED + IDLE);
             for _ in 0..6_000 {
-                let index = if random.below(3) == 0 { random.below(2000) } else { random.below(300) };
+                let index =
+                    if random.below(3) == 0 { random.below(2000) } else { random.below(300) };
                 let context = if random.below(4) == 0 { Context::Fault } else { Context::Read };
                 if memory.free() < 16 {
                     memory.reclaim(Instant::ZERO, 16, Reclaimer::Kswapd, &mut out);
@@ -44,14 +46,20 @@ fn programs_and_files_share_memory() {
                     .or_else(|| memory.insert(FileId(0), PageIndex::new(index), context))
                     .expect("reclaim frees a frame");
                 memory.access(frame, context);
-                assert_eq!(memory.pages().entry(FileId(0), PageIndex::new(index)), Entry::Page(frame));
+                assert_eq!(
+                    memory.pages().entry(FileId(0), PageIndex::new(index)),
+                    Entry::Page(frame)
+                );
             }
             check(&memory);
             let used = memory.programs().swap.used;
             match (name, swappiness) {
                 ("s3-fifo" | "sieve", _) | (_, 0) => assert_eq!(used, 0, "{name} {swappiness}"),
                 (_, 1) => {}
-                _ => assert!(used > 50, "{name} {swappiness}: {used} of idle memory, though files came back"),
+                _ => assert!(
+                    used > 50,
+                    "{name} {swappiness}: {used} of idle memory, though files came back"
+                ),
             }
         }
     }

@@ -106,7 +106,11 @@ fn hits(policy: &str, trace: &[u64], capacity: u64) -> Vec<bool> {
                 return true;
             }
             if memory.free() == 0 {
-                memory.evict(Instant::ZERO, Request { want: 1, priority: 0, by: Reclaimer::Direct }, &mut out);
+                memory.evict(
+                    Instant::ZERO,
+                    Request { want: 1, priority: 0, by: Reclaimer::Direct },
+                    &mut out,
+                );
             }
             memory.insert(FileId(0), PageIndex::new(key), Context::Read).expect("one was evicted");
             memory.self_check();
@@ -140,9 +144,11 @@ fn hits_are_those_of_the_papers() {
         let expected: Vec<_> = trace.iter().map(|&key| s3.access(key, capacity as usize)).collect();
         let share = expected.iter().filter(|&&hit| hit).count() * 100 / trace.len();
         assert!((20..95).contains(&share), "{share} % hits");
-        let first = hits("s3-fifo", &trace, capacity).iter().zip(&expected).position(|(a, b)| a != b);
+        let first =
+            hits("s3-fifo", &trace, capacity).iter().zip(&expected).position(|(a, b)| a != b);
         assert_eq!(first, None, "seed {seed}");
-        let expected: Vec<_> = trace.iter().map(|&key| sieves.access(key, capacity as usize)).collect();
+        let expected: Vec<_> =
+            trace.iter().map(|&key| sieves.access(key, capacity as usize)).collect();
         let first = hits("sieve", &trace, capacity).iter().zip(&expected).position(|(a, b)| a != b);
         assert_eq!(first, None, "seed {seed}");
     }

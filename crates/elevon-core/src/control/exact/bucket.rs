@@ -131,9 +131,17 @@ mod tests {
         let mut bucket = Bucket::default();
         bucket.pay(SECOND, old.0, old.1 + 200_000);
         bucket.change(SECOND, old, new);
-        assert_eq!(bucket.eligible(new.0, new.1), SECOND + 10_000_000, "the 200,000 bytes beyond the burst");
+        assert_eq!(
+            bucket.eligible(new.0, new.1),
+            SECOND + 10_000_000,
+            "the 200,000 bytes beyond the burst"
+        );
         bucket.change(SECOND, new, old);
-        assert_eq!(bucket.eligible(old.0, old.1), SECOND + 1_000_000, "and the burst is not there again");
+        assert_eq!(
+            bucket.eligible(old.0, old.1),
+            SECOND + 1_000_000,
+            "and the burst is not there again"
+        );
     }
 
     #[test]
@@ -144,7 +152,11 @@ mod tests {
             bucket.change(SECOND, (100, old), (100, new));
             let mut probe = bucket;
             (0..left).for_each(|_| probe.pay(SECOND, 100, 1));
-            assert_eq!(probe.eligible(100, new), SECOND, "{left} go at once after {old} became {new}");
+            assert_eq!(
+                probe.eligible(100, new),
+                SECOND,
+                "{left} go at once after {old} became {new}"
+            );
         }
     }
 
@@ -156,7 +168,9 @@ mod tests {
         const LARGEST: u64 = 64;
         for seed in 0..300 {
             let mut rng = elevon_testkit::Rng(seed);
-            let any = |rng: &mut elevon_testkit::Rng| (1 + rng.below(1000), rng.below(2) * rng.below(5000));
+            let any = |rng: &mut elevon_testkit::Rng| {
+                (1 + rng.below(1000), rng.below(2) * rng.below(5000))
+            };
             let (mut now, mut limit) = (SECOND, any(&mut rng));
             let mut bucket = Bucket::default();
             // In units · ns. One unit more for times, which are whole nanoseconds.
@@ -169,7 +183,9 @@ mod tests {
                     now = at;
                     let units = 1 + rng.below(LARGEST);
                     bucket.pay(now, limit.0, units);
-                    earned = earned.checked_sub(u128::from(units) * u128::from(SECOND)).expect("no free burst");
+                    earned = earned
+                        .checked_sub(u128::from(units) * u128::from(SECOND))
+                        .expect("no free burst");
                 }
                 earned += u128::from(until - now) * u128::from(limit.0);
                 now = until;

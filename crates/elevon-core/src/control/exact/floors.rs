@@ -55,8 +55,18 @@ impl Floor {
 
 impl Exact {
     /// Sets the reserve of a tenant among those that wait for a limit of a tenant above it.
-    pub fn set_reserve(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, reserve: Reserve) {
-        let old = self.floors.iter().position(|floor| floor.tenant == tenant).map(|at| self.floors.swap_remove(at));
+    pub fn set_reserve(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        tenant: TenantId,
+        reserve: Reserve,
+    ) {
+        let old = self
+            .floors
+            .iter()
+            .position(|floor| floor.tenant == tenant)
+            .map(|at| self.floors.swap_remove(at));
         if reserve == Reserve::NONE {
             return;
         }
@@ -73,7 +83,11 @@ impl Exact {
     /// counted until now. Zero without a reserve.
     pub fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Nanos {
         let missed = |floor: &Floor| {
-            let late = if floor.waiting > 0 { now.get().saturating_sub(floor.due()).saturating_sub(SPAN) } else { 0 };
+            let late = if floor.waiting > 0 {
+                now.get().saturating_sub(floor.due()).saturating_sub(SPAN)
+            } else {
+                0
+            };
             floor.missed + Nanos::new(late)
         };
         self.floors.iter().find(|floor| floor.tenant == tenant).map_or(Nanos::ZERO, missed)
@@ -82,13 +96,21 @@ impl Exact {
     /// Panics unless every reserve counts what waits.
     pub(super) fn check_floors(&self, tenants: &Tenants) {
         for floor in &self.floors {
-            assert_eq!(floor.waiting, self.waiting_below(tenants, floor.tenant), "what waits with a reserve");
+            assert_eq!(
+                floor.waiting,
+                self.waiting_below(tenants, floor.tenant),
+                "what waits with a reserve"
+            );
         }
     }
 
     /// Returns the number of bios of a tenant and those below it that wait.
     fn waiting_below(&self, tenants: &Tenants, tenant: TenantId) -> usize {
-        let below = self.nodes.iter().enumerate().filter(|(id, _)| tenants.is_below(TenantId(*id as u32), tenant));
+        let below = self
+            .nodes
+            .iter()
+            .enumerate()
+            .filter(|(id, _)| tenants.is_below(TenantId(*id as u32), tenant));
         below.flat_map(|(_, node)| &node.queues).map(|queues| queues.waiting()).sum()
     }
 
@@ -110,7 +132,13 @@ impl Exact {
     }
 
     /// Counts a bio of a tenant that goes.
-    pub(super) fn count_for_floors(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, bytes: u64) {
+    pub(super) fn count_for_floors(
+        &mut self,
+        now: Instant,
+        tenants: &Tenants,
+        tenant: TenantId,
+        bytes: u64,
+    ) {
         for floor in self.floors.iter_mut().filter(|floor| tenants.is_below(tenant, floor.tenant)) {
             floor.count(now.get(), bytes);
         }
@@ -118,17 +146,25 @@ impl Exact {
 
     /// Returns the tenant that is owed the next bio of a level and has waited for it the longest.
     /// Every [`LOWER_CLASS_WAIT`] it is the turn of those that are owed nothing.
-    pub(super) fn owed(&mut self, now: Instant, level: TenantId, kinds: [Option<Kind>; 2]) -> Option<TenantId> {
+    pub(super) fn owed(
+        &mut self,
+        now: Instant,
+        level: TenantId,
+        kinds: [Option<Kind>; 2],
+    ) -> Option<TenantId> {
         if self.floors.is_empty() {
             return None;
         }
         let queues = self.nodes[level.index()].queues.as_mut().expect("somebody waits");
         let lines = &queues.lines;
         let waits = |kind: &Kind, tenant| first_below(&lines[kind.index()].turns, tenant).is_some();
-        let stands =
-            |floor: &Floor| floor.tenant != level && kinds.iter().flatten().any(|kind| waits(kind, floor.tenant));
-        let first = self.floors.iter().filter(|floor| stands(floor)).min_by_key(|floor| floor.due());
-        let owed = first.map(|floor| (floor.tenant, floor.due())).filter(|&(_, due)| due <= now.get());
+        let stands = |floor: &Floor| {
+            floor.tenant != level && kinds.iter().flatten().any(|kind| waits(kind, floor.tenant))
+        };
+        let first =
+            self.floors.iter().filter(|floor| stands(floor)).min_by_key(|floor| floor.due());
+        let owed =
+            first.map(|floor| (floor.tenant, floor.due())).filter(|&(_, due)| due <= now.get());
         if let Some((_, due)) = owed
             && let Some(late) = now.get().saturating_sub(due).checked_sub(SPAN)
         {

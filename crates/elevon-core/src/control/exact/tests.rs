@@ -50,7 +50,12 @@ impl Rig {
 
     fn change_turns(&mut self, tenant: TenantId, weight: u16, iops: u64) {
         self.stage.set_weight(tenant, weight);
-        self.stage.set_reserve(self.now, &self.tenants, tenant, Reserve { iops, bps: iops / 2 * KIB });
+        self.stage.set_reserve(
+            self.now,
+            &self.tenants,
+            tenant,
+            Reserve { iops, bps: iops / 2 * KIB },
+        );
     }
 
     fn submit(&mut self, charge: BioCost) -> u32 {
@@ -61,7 +66,8 @@ impl Rig {
 
     fn submit_unchecked(&mut self, charge: BioCost) -> u32 {
         let id = self.went.len() as u32;
-        let passed = self.stage.admit(self.now, &self.tenants, BioId(id), &charge) == StageVerdict::Pass;
+        let passed =
+            self.stage.admit(self.now, &self.tenants, BioId(id), &charge) == StageVerdict::Pass;
         self.charges.push((self.now, charge));
         self.went.push(passed.then_some(self.now));
         if passed {
@@ -86,7 +92,10 @@ impl Rig {
         self.stage.withdraw(self.now, &self.tenants, &is_chosen, &mut self.breakdown, &mut out);
         self.stage.self_check(&self.tenants);
         for bio in out {
-            assert!(is_chosen(bio) && self.went[bio.index()].replace(self.now).is_none(), "a bio that waited");
+            assert!(
+                is_chosen(bio) && self.went[bio.index()].replace(self.now).is_none(),
+                "a bio that waited"
+            );
         }
     }
 
@@ -105,7 +114,9 @@ impl Rig {
         let mut of: Vec<Vec<u32>> = bios.iter().map(|&bio| vec![self.submit(bio)]).collect();
         loop {
             for (bio, fragments) in bios.iter().zip(&mut of) {
-                while fragments.len() < parts && self.went[fragments[fragments.len() - 1] as usize].is_some() {
+                while fragments.len() < parts
+                    && self.went[fragments[fragments.len() - 1] as usize].is_some()
+                {
                     fragments.push(self.submit(BioCost { first: false, ..*bio }));
                 }
             }
@@ -115,7 +126,8 @@ impl Rig {
             self.now = self.stage.next_wakeup().expect("something waits").max(self.now);
             self.release();
         }
-        let micros = |&id: &u32| self.went[id as usize].expect("all went").since(start).get() / 1000;
+        let micros =
+            |&id: &u32| self.went[id as usize].expect("all went").since(start).get() / 1000;
         of.iter().map(|fragments| fragments.iter().map(micros).collect()).collect()
     }
 
@@ -140,9 +152,10 @@ fn bps(rbps: u64) -> Limits {
 
 #[test]
 fn exact_times() {
-    for (burst, expected) in
-        [(0, vec![0, 62_500, 125_000, 187_500, 250_000]), (256 * KIB, vec![0, 0, 0, 0, 0, 62_500, 125_000, 187_500])]
-    {
+    for (burst, expected) in [
+        (0, vec![0, 62_500, 125_000, 187_500, 250_000]),
+        (256 * KIB, vec![0, 0, 0, 0, 0, 62_500, 125_000, 187_500]),
+    ] {
         let mut rig = Rig::new();
         let tenant = rig.tenant(ROOT, Limits { burst_bytes: burst, ..bps(MIB) });
         let start = rig.now;
@@ -159,7 +172,11 @@ fn exact_times() {
         rig.submit(BioCost::plain(tenant, Op::Read, bytes));
     }
     rig.drain();
-    assert_eq!(rig.micros(start), [0, 3906, 1_003_906], "an I/O pays when it has gone, the next waits");
+    assert_eq!(
+        rig.micros(start),
+        [0, 3906, 1_003_906],
+        "an I/O pays when it has gone, the next waits"
+    );
 }
 
 #[test]
@@ -167,17 +184,22 @@ fn what_remains_of_a_split_bio_does_not_wait_for_bytes() {
     let run = |limits: Limits, sizes: &[u64], parts: usize| {
         let mut rig = Rig::new();
         let tenant = rig.tenant(ROOT, limits);
-        let bios: Vec<BioCost> = sizes.iter().map(|&bytes| BioCost::plain(tenant, Op::Read, bytes)).collect();
+        let bios: Vec<BioCost> =
+            sizes.iter().map(|&bytes| BioCost::plain(tenant, Op::Read, bytes)).collect();
         rig.split(&bios, parts)
     };
     // The examples of `exact_times`, with each bio in fragments.
-    assert_eq!(run(bps(MIB), &[4 * KIB, MIB, 4 * KIB], 2), [vec![0; 2], vec![3906; 2], vec![1_003_906; 2]]);
+    assert_eq!(
+        run(bps(MIB), &[4 * KIB, MIB, 4 * KIB], 2),
+        [vec![0; 2], vec![3906; 2], vec![1_003_906; 2]]
+    );
     let burst = Limits { burst_bytes: MIB, ..bps(MIB) };
     let expected = [0, 0, 1_000_000, 2_000_000].map(|at| vec![at; 4]);
     assert_eq!(run(burst, &[MIB; 4], 4), expected, "a burst is as many bios as if they were whole");
     // Each fragment is an I/O, and a bio that has begun goes before the next one.
     let both = Limits { iops: [4, UNLIMITED], ..bps(MIB) };
-    let (first, second) = (vec![0, 250_000, 500_000, 750_000], vec![1_000_000, 1_250_000, 1_500_000, 1_750_000]);
+    let (first, second) =
+        (vec![0, 250_000, 500_000, 750_000], vec![1_000_000, 1_250_000, 1_500_000, 1_750_000]);
     assert_eq!(run(both, &[MIB; 2], 4), [first, second]);
 }
 
@@ -198,7 +220,8 @@ fn rt_does_not_wait_behind_be_nor_reads_behind_writes() {
     let tenant = rig.tenant(ROOT, both);
     let be = BioCost::plain(tenant, Op::Read, 64 * KIB);
     let rt = BioCost { ioprio: IoPrio::new(PrioClass::Rt, 0), ..be };
-    let all = [be, be, be, rt, rt, BioCost { op: Op::Write, ..be }].map(|charge| rig.submit(charge));
+    let all =
+        [be, be, be, rt, rt, BioCost { op: Op::Write, ..be }].map(|charge| rig.submit(charge));
     rig.drain();
     assert_eq!(rig.order, [all[0], all[5], all[3], all[4], all[1], all[2]]);
 }
@@ -206,19 +229,24 @@ fn rt_does_not_wait_behind_be_nor_reads_behind_writes() {
 /// A tenant's class is strict, but what of lower classes waits gets one I/O every 250 ms.
 #[test]
 fn a_lower_class_waits_for_its_patience_at_most() {
-    for limits in
-        [Limits { iops: [100, UNLIMITED], ..Limits::default() }, Limits { total_iops: 100, ..Limits::default() }]
-    {
+    for limits in [
+        Limits { iops: [100, UNLIMITED], ..Limits::default() },
+        Limits { total_iops: 100, ..Limits::default() },
+    ] {
         for op in [Op::Read, Op::Write] {
             let mut rig = Rig::new();
             let tenant = rig.tenant(ROOT, limits);
-            let rt = BioCost { ioprio: IoPrio::new(PrioClass::Rt, 0), ..BioCost::plain(tenant, Op::Read, KIB) };
+            let rt = BioCost {
+                ioprio: IoPrio::new(PrioClass::Rt, 0),
+                ..BioCost::plain(tenant, Op::Read, KIB)
+            };
             let be = BioCost::plain(tenant, op, KIB);
             let start = rig.now;
             let of_rt: Vec<u32> = (0..1000).map(|_| rig.submit_unchecked(rt)).collect();
             let of_be = (0..2).map(|_| rig.submit_unchecked(be)).collect::<Vec<u32>>();
             rig.advance_timely(start + Nanos::from_secs(1));
-            let millis = |id: u32| rig.went[id as usize].map(|at| at.since(start).get() / 1_000_000);
+            let millis =
+                |id: u32| rig.went[id as usize].map(|at| at.since(start).get() / 1_000_000);
             let expected = match (limits.counts_both(), op) {
                 (false, Op::Write) => [Some(0); 2],
                 _ => [Some(250), Some(500)],
@@ -242,9 +270,13 @@ fn each_level_and_rule_is_charged_what_it_held() {
     rig.submit(BioCost::plain(other, Op::Read, KIB));
     rig.drain();
     assert_eq!(rig.micros(start), [0, 1_400_000, 900_000]);
-    let rows: Vec<(Cause, Nanos)> = rig.breakdown.of(slow).iter().map(|&(cause, wait)| (cause, wait.time)).collect();
+    let rows: Vec<(Cause, Nanos)> =
+        rig.breakdown.of(slow).iter().map(|&(cause, wait)| (cause, wait.time)).collect();
     let limit = |level| Cause::Limit { level, rule: Rule::ReadIops };
-    assert_eq!(rows, [(limit(parent), Nanos::from_millis(400)), (limit(slow), Nanos::from_millis(1000))]);
+    assert_eq!(
+        rows,
+        [(limit(parent), Nanos::from_millis(400)), (limit(slow), Nanos::from_millis(1000))]
+    );
 }
 
 #[test]
@@ -286,10 +318,17 @@ fn a_limit_for_both_directions_and_a_parents() {
         }
     }
     rig.drain();
-    assert_eq!(rig.now.since(start), Nanos::from_millis(590), "60 I/Os at 100 a second, the first at once");
+    assert_eq!(
+        rig.now.since(start),
+        Nanos::from_millis(590),
+        "60 I/Os at 100 a second, the first at once"
+    );
     // Children take turns: among the first 30 every child has ten, plus or minus one.
     for child in children {
-        let early = rig.order[..30].iter().filter(|&&bio| rig.charges[bio as usize].1.tenant == child).count();
+        let early = rig.order[..30]
+            .iter()
+            .filter(|&&bio| rig.charges[bio as usize].1.tenant == child)
+            .count();
         assert!((9..=11).contains(&early), "{child:?}: {early} of the first 30");
     }
 }
@@ -315,7 +354,9 @@ fn what_is_owed_survives_a_change_and_goes_with_the_rule() {
 /// The long-run rate of a saturated tenant, in parts of a thousand of the limit.
 #[test]
 fn the_long_run_rate_is_the_limit() {
-    for (limit, bytes) in [(1_000_003, 4 * KIB), (777, KIB), (12_345_678, 1_234_944), (7 * MIB, 128 * KIB)] {
+    for (limit, bytes) in
+        [(1_000_003, 4 * KIB), (777, KIB), (12_345_678, 1_234_944), (7 * MIB, 128 * KIB)]
+    {
         let mut rig = Rig::new();
         let tenant = rig.tenant(ROOT, bps(limit));
         let start = rig.now;
@@ -329,13 +370,23 @@ fn the_long_run_rate_is_the_limit() {
         }
         let ideal = u128::from(count * bytes) * 1_000_000_000 / u128::from(limit);
         let took = u128::from(rig.now.since(start).get());
-        assert!(took.abs_diff(ideal) <= 1 + ideal / 1_000_000, "{limit} B/s: {took} ns against {ideal}");
+        assert!(
+            took.abs_diff(ideal) <= 1 + ideal / 1_000_000,
+            "{limit} B/s: {took} ns against {ideal}"
+        );
     }
 }
 
 /// Runs a job of `depth` I/Os, each submitted again `service` after its release, `count` I/Os in
 /// total, while the clock calls up to `late` late. Returns the time from the first I/O to the last.
-fn closed_loop(rig: &mut Rig, charge: BioCost, depth: usize, service: u64, late: u64, count: u32) -> Nanos {
+fn closed_loop(
+    rig: &mut Rig,
+    charge: BioCost,
+    depth: usize,
+    service: u64,
+    late: u64,
+    count: u32,
+) -> Nanos {
     let mut rng = elevon_testkit::Rng(late << 7 ^ u64::from(count));
     let mut lateness = move || if late == 0 { 0 } else { rng.below(late) };
     let start = rig.now;
@@ -348,7 +399,12 @@ fn closed_loop(rig: &mut Rig, charge: BioCost, depth: usize, service: u64, late:
             alarm = wakeup.map(|at| (at, at.max(rig.now) + Nanos::new(lateness())));
         }
         let rings = alarm.map(|(_, rings)| rings);
-        rig.now = [over.front().copied(), rings].into_iter().flatten().min().expect("something happens").max(rig.now);
+        rig.now = [over.front().copied(), rings]
+            .into_iter()
+            .flatten()
+            .min()
+            .expect("something happens")
+            .max(rig.now);
         if rings.is_some_and(|at| at <= rig.now) {
             rig.release();
         }
@@ -379,12 +435,23 @@ fn a_clock_that_calls_late_costs_no_rate() {
             // Eight I/Os in flight can make up for a late call if it is late by less than the time
             // of eight I/Os at the limit's rate.
             let depth = 8 + (2 * late * rate / 1_000_000_000) as usize;
-            let took = closed_loop(&mut rig, BioCost::plain(tenant, Op::Read, bytes), depth, 15_000, late, count);
+            let took = closed_loop(
+                &mut rig,
+                BioCost::plain(tenant, Op::Read, bytes),
+                depth,
+                15_000,
+                late,
+                count,
+            );
             let ideal = u64::from(count - 1) * 1_000_000_000 / rate;
             let off = took.get().abs_diff(ideal);
-            assert!(off <= late + ideal / 1000, "{rate} a second, {late} ns late: {took:?} against {ideal} ns");
+            assert!(
+                off <= late + ideal / 1000,
+                "{rate} a second, {late} ns late: {took:?} against {ideal} ns"
+            );
             check_windows(&rig, &[ROOT, tenant], if late == 0 { Nanos::ZERO } else { CATCH_UP });
-            let late_time = rig.breakdown.of(tenant).iter().any(|&(cause, _)| cause == Cause::LateTimer);
+            let late_time =
+                rig.breakdown.of(tenant).iter().any(|&(cause, _)| cause == Cause::LateTimer);
             assert_eq!(late_time, late > 0, "{rate} a second, {late} ns late");
         }
     }
@@ -404,9 +471,18 @@ fn a_stall_is_made_up_for_up_to_the_bound() {
     assert_eq!(at_once, 101, "100 ms of 1000 a second, and the one that is due");
     rig.drain();
     assert_eq!(rig.now.since(stalled), Nanos::from_millis(898), "then one a millisecond");
-    let late: u64 =
-        rig.breakdown.of(tenant).iter().filter(|of| of.0 == Cause::LateTimer).map(|of| of.1.time.get()).sum();
-    assert_eq!(late, 999 * 100_000_000, "the 999 that stood in line waited so long for the clock that is made up for");
+    let late: u64 = rig
+        .breakdown
+        .of(tenant)
+        .iter()
+        .filter(|of| of.0 == Cause::LateTimer)
+        .map(|of| of.1.time.get())
+        .sum();
+    assert_eq!(
+        late,
+        999 * 100_000_000,
+        "the 999 that stood in line waited so long for the clock that is made up for"
+    );
 }
 
 #[test]

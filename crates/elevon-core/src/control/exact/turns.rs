@@ -89,7 +89,13 @@ impl Exact {
     }
 
     /// A tenant waits for a level from now on.
-    pub(super) fn enter(&mut self, tenants: &Tenants, tenant: TenantId, kind: Kind, level: TenantId) {
+    pub(super) fn enter(
+        &mut self,
+        tenants: &Tenants,
+        tenant: TenantId,
+        kind: Kind,
+        level: TenantId,
+    ) {
         let domain = self.nodes[level.index()].domain(kind);
         let arrival = self.arrivals;
         self.arrivals += 1;
@@ -112,7 +118,13 @@ impl Exact {
     }
 
     /// A tenant waits for a level no longer.
-    pub(super) fn leave(&mut self, tenants: &Tenants, tenant: TenantId, kind: Kind, level: TenantId) {
+    pub(super) fn leave(
+        &mut self,
+        tenants: &Tenants,
+        tenant: TenantId,
+        kind: Kind,
+        level: TenantId,
+    ) {
         let domain = self.nodes[level.index()].domain(kind);
         let own = self.tags(tenant, domain).own;
         let was_there = self.turns(level, kind).remove(&(tenant, own, tenant));
@@ -127,10 +139,16 @@ impl Exact {
     }
 
     /// Removes all that wait for a level from its lists, and returns them.
-    pub(super) fn leave_all(&mut self, tenants: &Tenants, level: TenantId) -> Vec<(TenantId, Kind)> {
+    pub(super) fn leave_all(
+        &mut self,
+        tenants: &Tenants,
+        level: TenantId,
+    ) -> Vec<(TenantId, Kind)> {
         let mut all = Vec::new();
         for kind in Kind::all() {
-            let own = |&(parent, _, child): &(TenantId, Tag, TenantId)| (parent == child).then_some((child, kind));
+            let own = |&(parent, _, child): &(TenantId, Tag, TenantId)| {
+                (parent == child).then_some((child, kind))
+            };
             let queues = self.nodes[level.index()].queues.iter();
             all.extend(queues.flat_map(|queues| &queues.lines[kind.index()].turns).filter_map(own));
         }
@@ -153,8 +171,15 @@ impl Exact {
         let next = |kind: Kind, at| first_below(&queues.lines[kind.index()].turns, at);
         let (mut kinds, mut at) = (kinds, from);
         loop {
-            let (_, child) = kinds.iter().flatten().filter_map(|&kind| next(kind, at)).min().expect("somebody waits");
-            kinds = kinds.map(|kind| kind.filter(|&kind| next(kind, at).is_some_and(|(_, first)| first == child)));
+            let (_, child) = kinds
+                .iter()
+                .flatten()
+                .filter_map(|&kind| next(kind, at))
+                .min()
+                .expect("somebody waits");
+            kinds = kinds.map(|kind| {
+                kind.filter(|&kind| next(kind, at).is_some_and(|(_, first)| first == child))
+            });
             if child == at {
                 return (at, self.next_kind(now, at, kinds));
             }
@@ -193,7 +218,8 @@ impl Exact {
         while at != level {
             is_owed |= owed == Some(at);
             let parent = above(tenants, at);
-            let (tag, weight) = (self.tags(at, domain).among_siblings, self.nodes[at.index()].weight);
+            let (tag, weight) =
+                (self.tags(at, domain).among_siblings, self.nodes[at.index()].weight);
             let clock = &mut self.tags(parent, domain).clock;
             let from = if is_owed { *clock } else { tag.0 };
             *clock = from.max(*clock);
@@ -205,7 +231,14 @@ impl Exact {
 
     /// Changes a tenant's tag among the children of `parent`, wherever it stands; as a child of its
     /// own it stands for its own bios.
-    fn retag(&mut self, tenants: &Tenants, parent: TenantId, child: TenantId, domain: usize, tag: Tag) {
+    fn retag(
+        &mut self,
+        tenants: &Tenants,
+        parent: TenantId,
+        child: TenantId,
+        domain: usize,
+        tag: Tag,
+    ) {
         let tags = self.tags(child, domain);
         let place = if parent == child { &mut tags.own } else { &mut tags.among_siblings };
         let old = core::mem::replace(place, tag);
@@ -225,10 +258,17 @@ impl Exact {
     /// Panics unless exactly those stand at a level who wait for it, and those between.
     pub(super) fn check_turns(&self, tenants: &Tenants, level: TenantId, kind: Kind) {
         let queues = |tenant: TenantId| self.nodes[tenant.index()].queues.as_deref();
-        let at = |tenant| queues(tenant).and_then(|queues| queues.backlog[kind.index()].at).map(|(level, _)| level);
+        let at = |tenant| {
+            queues(tenant)
+                .and_then(|queues| queues.backlog[kind.index()].at)
+                .map(|(level, _)| level)
+        };
         let domain = self.nodes[level.index()].domain(kind);
         let mut expected = Turns::new();
-        for tenant in (0..self.nodes.len()).map(|index| TenantId(index as u32)).filter(|&one| at(one) == Some(level)) {
+        for tenant in (0..self.nodes.len())
+            .map(|index| TenantId(index as u32))
+            .filter(|&one| at(one) == Some(level))
+        {
             assert!(tenants.is_below(tenant, level), "a tenant waits for a level above it");
             let tags = |tenant| &queues(tenant).expect("it stands somewhere").tags[domain];
             expected.insert((tenant, tags(tenant).own, tenant));
@@ -237,7 +277,12 @@ impl Exact {
             }
         }
         let turns = queues(level).map(|queues| &queues.lines[kind.index()].turns);
-        assert_eq!(turns.cloned().unwrap_or_default(), expected, "who stands at level {}", level.index());
+        assert_eq!(
+            turns.cloned().unwrap_or_default(),
+            expected,
+            "who stands at level {}",
+            level.index()
+        );
     }
 }
 

@@ -101,10 +101,16 @@ impl SchedulerWaits {
     }
 
     /// Records that a request of this tenant was issued to the device.
-    pub(crate) fn on_dispatch(&mut self, now: Instant, tenant: TenantId, breakdown: &mut WaitBreakdown) {
+    pub(crate) fn on_dispatch(
+        &mut self,
+        now: Instant,
+        tenant: TenantId,
+        breakdown: &mut WaitBreakdown,
+    ) {
         self.count_to(now);
         let clock = *slot(&mut self.clock_of, tenant);
-        self.running = if clock == NONE { self.new_clock(now, tenant, breakdown) } else { clock as usize };
+        self.running =
+            if clock == NONE { self.new_clock(now, tenant, breakdown) } else { clock as usize };
     }
 
     /// Records that the device is idle.
@@ -114,7 +120,12 @@ impl SchedulerWaits {
     }
 
     #[cold]
-    fn new_clock(&mut self, now: Instant, tenant: TenantId, breakdown: &mut WaitBreakdown) -> usize {
+    fn new_clock(
+        &mut self,
+        now: Instant,
+        tenant: TenantId,
+        breakdown: &mut WaitBreakdown,
+    ) -> usize {
         if self.owners.len() == SLOTS {
             self.lumped += 1;
             if self.lumped < LUMPED {
@@ -155,7 +166,12 @@ impl SchedulerWaits {
     pub fn end_wait(&mut self, now: Instant, tenant: TenantId) {
         self.count_to(now);
         let in_use = self.in_use();
-        let at = self.waiter_of.get(tenant.index()).copied().filter(|&at| at != NONE).expect("a wait that never began");
+        let at = self
+            .waiter_of
+            .get(tenant.index())
+            .copied()
+            .filter(|&at| at != NONE)
+            .expect("a wait that never began");
         let waiter = &mut self.waiters[at as usize];
         waiter.open = waiter.open.checked_sub(1).expect("a wait ends twice");
         for (mine, &clock) in waiter.row[..in_use].iter_mut().zip(&self.clocks) {
@@ -185,9 +201,14 @@ impl SchedulerWaits {
                         _ => Cause::Scheduler { served: Some(self.owners[at - 2]) },
                     };
                     let row = breakdown.of(waiter.tenant);
-                    let is_full = row.len() >= MOST_CAUSES && row.binary_search_by_key(&cause, |&(at, _)| at).is_err();
+                    let is_full = row.len() >= MOST_CAUSES
+                        && row.binary_search_by_key(&cause, |&(at, _)| at).is_err();
                     let cause = if is_full && at > OTHERS { Cause::SchedulerOthers } else { cause };
-                    breakdown.add_wait(waiter.tenant, cause, Wait { count: 0, time: Nanos::new(time) });
+                    breakdown.add_wait(
+                        waiter.tenant,
+                        cause,
+                        Wait { count: 0, time: Nanos::new(time) },
+                    );
                 }
             }
         }
@@ -263,7 +284,8 @@ mod tests {
                     naive.open.push(tenant);
                 }
                 _ if !naive.open.is_empty() => {
-                    let tenant = naive.open.swap_remove(rng.below(naive.open.len() as u64) as usize);
+                    let tenant =
+                        naive.open.swap_remove(rng.below(naive.open.len() as u64) as usize);
                     served.end_wait(now, tenant);
                 }
                 _ => {}
@@ -305,7 +327,12 @@ mod tests {
             }
         }
         for tenant in (0..1000).map(TenantId) {
-            let of_naive = naive.sums.iter().filter(|(key, _)| key.0 == tenant).map(|(_, time)| time).sum::<u64>();
+            let of_naive = naive
+                .sums
+                .iter()
+                .filter(|(key, _)| key.0 == tenant)
+                .map(|(_, time)| time)
+                .sum::<u64>();
             assert_eq!(breakdown.total(tenant), Nanos::new(of_naive));
         }
     }
@@ -330,7 +357,14 @@ mod tests {
             told(0, 64) && !told(64, 390) && told(390, 500),
             "after enough dispatches of others, others have clocks"
         );
-        let later: u64 = breakdown.of(patient).iter().find(|at| at.0 == Cause::SchedulerOthers).unwrap().1.time.get();
+        let later: u64 = breakdown
+            .of(patient)
+            .iter()
+            .find(|at| at.0 == Cause::SchedulerOthers)
+            .unwrap()
+            .1
+            .time
+            .get();
         assert!(later > 900_000, "{later}");
     }
 
@@ -348,7 +382,11 @@ mod tests {
         let wait = |time| Wait { count: 0, time: Nanos::new(time) };
         assert_eq!(
             breakdown.of(reader),
-            [(waited(None), wait(150)), (waited(Some(reader)), wait(100)), (waited(Some(writer)), wait(1400))]
+            [
+                (waited(None), wait(150)),
+                (waited(Some(reader)), wait(100)),
+                (waited(Some(writer)), wait(1400))
+            ]
         );
         served.end_wait(Instant::new(1000), reader);
         served.count_up_to(Instant::new(5000), &mut breakdown);

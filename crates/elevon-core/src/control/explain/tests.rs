@@ -49,14 +49,21 @@ fn it_is_the_sum_of_what_was_charged() {
     let all = breakdown.rolled_up(&tenants);
     for tenant in (0..tenants.ids() as u32).map(TenantId) {
         let own = |at: &&(TenantId, Cause, Nanos)| at.0 == tenant;
-        let below = |at: &&(TenantId, Cause, Nanos)| own(at) || (tenant != ROOT && tenants.is_below(at.0, tenant));
-        let sum = |of: &dyn Fn(&&(TenantId, Cause, Nanos)) -> bool| list.iter().filter(of).map(|at| at.2.get()).sum();
+        let below = |at: &&(TenantId, Cause, Nanos)| {
+            own(at) || (tenant != ROOT && tenants.is_below(at.0, tenant))
+        };
+        let sum = |of: &dyn Fn(&&(TenantId, Cause, Nanos)) -> bool| {
+            list.iter().filter(of).map(|at| at.2.get()).sum()
+        };
         assert_eq!(breakdown.total(tenant), Nanos::new(sum(&own)));
         assert_eq!(all.total(tenant), Nanos::new(sum(&below)));
         for reason in Reason::ALL {
             let held = |at: &&(TenantId, Cause, Nanos)| own(at) && at.1.reason() == Some(reason);
             let count = list.iter().filter(held).filter(|at| !at.2.is_zero()).count() as u64;
-            assert_eq!(breakdown.throttled(tenant, reason), Wait { count, time: Nanos::new(sum(&held)) });
+            assert_eq!(
+                breakdown.throttled(tenant, reason),
+                Wait { count, time: Nanos::new(sum(&held)) }
+            );
         }
         assert!(breakdown.of(tenant).is_sorted_by(|a, b| a.0 < b.0));
     }
@@ -71,6 +78,9 @@ fn a_wait_that_took_no_time_is_none() {
     assert!(breakdown.of(TenantId(1)).is_empty() && breakdown.of(TenantId(9)).is_empty());
     breakdown.add(TenantId(1), Cause::Cost, Nanos::new(5));
     breakdown.add(TenantId(1), Cause::Debt, Nanos::new(6));
-    assert_eq!(breakdown.throttled(TenantId(1), Reason::Weight), Wait { count: 2, time: Nanos::new(11) });
+    assert_eq!(
+        breakdown.throttled(TenantId(1), Reason::Weight),
+        Wait { count: 2, time: Nanos::new(11) }
+    );
     assert_eq!(breakdown.throttled(TenantId(1), Reason::Latency), Wait::default());
 }

@@ -99,8 +99,11 @@ impl IoCost {
         let owed = if group.debt > 0 { stretch(group.debt, share) } else { 0 };
         let behind = u64::try_from(group.vtime - vnow).unwrap_or(0).saturating_add(owed);
         let (low, high) = (DELAY_PERIODS.0 * period, DELAY_PERIODS.1 * period);
-        let wanted =
-            if behind >= low { DELAY.0 + mul_div(behind.min(high) - low, DELAY.1 - DELAY.0, high - low) } else { 0 };
+        let wanted = if behind >= low {
+            DELAY.0 + mul_div(behind.min(high) - low, DELAY.1 - DELAY.0, high - low)
+        } else {
+            0
+        };
         let before = group.delay.at(now).get();
         if wanted > before {
             group.delay = Delay { ns: wanted, set: now };
@@ -124,7 +127,8 @@ impl IoCost {
         if window < FORGIVE_EVERY {
             return;
         }
-        let used = core::mem::replace(&mut self.forgiveness, Forgiveness { since: now, usage: 0 }).usage;
+        let used =
+            core::mem::replace(&mut self.forgiveness, Forgiveness { since: now, usage: 0 }).usage;
         if used > window / 2 {
             return;
         }

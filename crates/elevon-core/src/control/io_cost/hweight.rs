@@ -188,7 +188,8 @@ impl Shares {
             at = node.parent;
         }
         let node = &mut self.nodes[slot as usize];
-        (node.share, node.share_in_use, node.generation) = (share.max(1), in_use.max(1), self.generation);
+        (node.share, node.share_in_use, node.generation) =
+            (share.max(1), in_use.max(1), self.generation);
     }
 
     /// Checks that sums match their parts.
@@ -200,12 +201,23 @@ impl Shares {
             *sum = (sum.0 + node.active, sum.1 + node.in_use);
             assert!(node.in_use <= node.active, "more weight in use than given");
             if node.active_below > 0 {
-                assert_eq!(node.active, node.weight, "something is active below, yet the node does not count");
-                assert_eq!(node.in_use, node.in_use_of(node.weight), "a node's weight in use against its children's");
+                assert_eq!(
+                    node.active, node.weight,
+                    "something is active below, yet the node does not count"
+                );
+                assert_eq!(
+                    node.in_use,
+                    node.in_use_of(node.weight),
+                    "a node's weight in use against its children's"
+                );
             }
         }
         for (node, sum) in self.nodes.iter().zip(sums) {
-            assert_eq!((node.active_below, node.in_use_below), sum, "sums of weights against the children");
+            assert_eq!(
+                (node.active_below, node.in_use_below),
+                sum,
+                "sums of weights against the children"
+            );
         }
     }
 }

@@ -60,7 +60,9 @@ impl core::fmt::Display for QosError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str(match self {
             Self::Percentile => "rpct and wpct are percentages: 0.00 to 100.00",
-            Self::MinAboveMax => "min is above max: give min=1.00 to 10000.00, and max at least that",
+            Self::MinAboveMax => {
+                "min is above max: give min=1.00 to 10000.00, and max at least that"
+            }
         })
     }
 }
@@ -82,7 +84,8 @@ impl Qos {
     /// Returns the length of a control period, 1 ms to 1 s: long enough for several I/Os at the
     /// target latency, so that its percentile is meaningful.
     pub fn period(&self) -> Nanos {
-        let (percent, latency) = if self.rlat >= self.wlat { (self.rpct, self.rlat) } else { (self.wpct, self.wlat) };
+        let (percent, latency) =
+            if self.rlat >= self.wlat { (self.rpct, self.rlat) } else { (self.wpct, self.wlat) };
         let times = if percent == 0 { 2 } else { u64::from((10_000 - percent) / 500).max(2) };
         Nanos::new(latency.get().saturating_mul(times).clamp(1_000_000, 1_000_000_000))
     }
@@ -132,7 +135,15 @@ impl Preset {
             Self::SsdQd1 | Self::SsdDefault => Nanos::from_millis(25),
             Self::SsdFast => Nanos::from_millis(5),
         };
-        Qos { enable: false, rpct: 0, rlat: latency, wpct: 0, wlat: latency, min: RATE_BOUNDS.0, max: RATE_BOUNDS.1 }
+        Qos {
+            enable: false,
+            rpct: 0,
+            rlat: latency,
+            wpct: 0,
+            wlat: latency,
+            min: RATE_BOUNDS.0,
+            max: RATE_BOUNDS.1,
+        }
     }
 }
 
@@ -148,9 +159,14 @@ struct Line {
 
 impl Line {
     fn new(bps: u64, seqiops: u64, randiops: u64) -> Self {
-        let once = |per_second: u64| if per_second == 0 { 0 } else { PICOS_PER_SEC.div_ceil(per_second) };
+        let once =
+            |per_second: u64| if per_second == 0 { 0 } else { PICOS_PER_SEC.div_ceil(per_second) };
         let page = once(bps.div_ceil(PAGE_SIZE));
-        Self { page, sequential: once(seqiops).saturating_sub(page), random: once(randiops).saturating_sub(page) }
+        Self {
+            page,
+            sequential: once(seqiops).saturating_sub(page),
+            random: once(randiops).saturating_sub(page),
+        }
     }
 }
 
@@ -164,7 +180,12 @@ pub struct Model {
 impl Model {
     /// Converts the coefficients with six divisions.
     pub fn new(c: &Coefficients) -> Self {
-        Self { lines: [Line::new(c.rbps, c.rseqiops, c.rrandiops), Line::new(c.wbps, c.wseqiops, c.wrandiops)] }
+        Self {
+            lines: [
+                Line::new(c.rbps, c.rseqiops, c.rrandiops),
+                Line::new(c.wbps, c.wseqiops, c.wrandiops),
+            ],
+        }
     }
 
     /// Returns the cost of an I/O that is a request of its own.

@@ -157,7 +157,8 @@ impl IoCost {
             let group = &mut self.groups[slot as usize];
             let usage = core::mem::replace(&mut group.used, Nanos::ZERO).get();
             total += usage;
-            self.seen.lagging |= group.over < core::mem::replace(&mut group.passed_before, group.passed);
+            self.seen.lagging |=
+                group.over < core::mem::replace(&mut group.passed_before, group.passed);
             let budget = vnow - group.vtime;
             if group.debt > 0 {
                 self.seen.short += usize::from(budget < low);
@@ -190,7 +191,8 @@ impl IoCost {
     /// shares) / (1 - sum of their old ones)`, every other share grows by `g` if a lender uses
     /// `new / (g * old)` of its weight, at every level of the tree.
     fn lend(&mut self, vnow: i64, donors: &[(u32, u64)], given_up: u64, kept: u64) {
-        let (others_before, others_after) = (WHOLE.saturating_sub(given_up), WHOLE.saturating_sub(kept));
+        let (others_before, others_after) =
+            (WHOLE.saturating_sub(given_up), WHOLE.saturating_sub(kept));
         let donors = if self.seen.short > 0 && others_before > 0 { donors } else { &[] };
         // In the order of the list of active tenants, as it was made.
         let mut donors = donors.iter().peekable();

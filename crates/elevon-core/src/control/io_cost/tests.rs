@@ -40,7 +40,8 @@ impl Bed {
     fn new(min: u32, max: u32) -> Self {
         let mut cost = IoCost::new(Preset::SsdDefault, &Kernel::V6_18.rules(), Hz(1000));
         cost.set_model(Instant::ZERO, PLAIN);
-        cost.set_qos(Instant::ZERO, Qos { enable: true, min, max, ..Preset::SsdDefault.qos() }).unwrap();
+        cost.set_qos(Instant::ZERO, Qos { enable: true, min, max, ..Preset::SsdDefault.qos() })
+            .unwrap();
         let bed = Self {
             cost,
             tenants: Tenants::new(),
@@ -163,9 +164,15 @@ fn shares_are_products_over_the_active_levels() {
     let (a, b) = (bed.tenant(ROOT, 100), bed.tenant(ROOT, 300));
     let (a0, a1) = (bed.tenant(a, 100), bed.tenant(a, 100));
     bed.activate(&[a0, a1]);
-    assert_eq!((share(&mut bed, a0), share(&mut bed, a1), bed.cost.share_ppm(b)), (500_000, 500_000, None));
+    assert_eq!(
+        (share(&mut bed, a0), share(&mut bed, a1), bed.cost.share_ppm(b)),
+        (500_000, 500_000, None)
+    );
     bed.activate(&[b]);
-    assert_eq!((share(&mut bed, a0), share(&mut bed, a1), share(&mut bed, b)), (125_000, 125_000, 750_000));
+    assert_eq!(
+        (share(&mut bed, a0), share(&mut bed, a1), share(&mut bed, b)),
+        (125_000, 125_000, 750_000)
+    );
     assert_eq!(stretch(10 * MS, 1 << 29), 80 * MS, "a 10 ms I/O costs A0 80 ms of its time");
     // An inner tenant is not controlled while a tenant below it is active.
     assert!((0..1000).all(|_| bed.read(a).1 == StageVerdict::Pass));
@@ -185,9 +192,12 @@ fn shares_are_products_over_the_active_levels() {
 fn the_linear_model() {
     let model = Model::new(&PLAIN);
     let us = |n| Nanos::from_micros(n);
-    for (bytes, sequential, random, merged) in
-        [(4096, 200, 1000, 100), (65536, 1700, 2500, 1600), (512, 200, 1000, 100), (8191, 200, 1000, 100)]
-    {
+    for (bytes, sequential, random, merged) in [
+        (4096, 200, 1000, 100),
+        (65536, 1700, 2500, 1600),
+        (512, 200, 1000, 100),
+        (8191, 200, 1000, 100),
+    ] {
         for is_write in [false, true] {
             assert_eq!(model.request(is_write, bytes, false), us(sequential));
             assert_eq!(model.request(is_write, bytes, true), us(random));
@@ -227,10 +237,19 @@ fn presets_cost_what_is_published() {
         }
         assert_eq!(preset.qos().period(), Nanos::from_millis(period));
     }
-    let qos = Qos { rpct: 5_000, rlat: Nanos::from_millis(5), wlat: Nanos::from_millis(1), ..Preset::SsdFast.qos() };
+    let qos = Qos {
+        rpct: 5_000,
+        rlat: Nanos::from_millis(5),
+        wlat: Nanos::from_millis(1),
+        ..Preset::SsdFast.qos()
+    };
     assert_eq!(qos.period(), Nanos::from_millis(50));
     assert_eq!(
-        (Preset::from_rotational(true, 1), Preset::from_rotational(false, 1), Preset::from_rotational(false, 2)),
+        (
+            Preset::from_rotational(true, 1),
+            Preset::from_rotational(false, 1),
+            Preset::from_rotational(false, 2)
+        ),
         (Preset::Hdd, Preset::SsdQd1, Preset::SsdDefault)
     );
 }
@@ -239,8 +258,14 @@ fn presets_cost_what_is_published() {
 fn bad_qualities_of_service_are_refused() {
     let mut cost = IoCost::new(Preset::Hdd, &Kernel::V6_18.rules(), Hz(1000));
     let good = Preset::Hdd.qos();
-    assert_eq!(cost.set_qos(Instant::ZERO, Qos { rpct: 10_001, ..good }), Err(QosError::Percentile));
-    assert_eq!(cost.set_qos(Instant::ZERO, Qos { min: 20_000, max: 10_000, ..good }), Err(QosError::MinAboveMax));
+    assert_eq!(
+        cost.set_qos(Instant::ZERO, Qos { rpct: 10_001, ..good }),
+        Err(QosError::Percentile)
+    );
+    assert_eq!(
+        cost.set_qos(Instant::ZERO, Qos { min: 20_000, max: 10_000, ..good }),
+        Err(QosError::MinAboveMax)
+    );
     assert_eq!(cost.set_qos(Instant::ZERO, Qos { min: 0, max: u32::MAX, ..good }), Ok(()));
     assert_eq!((cost.qos().min, cost.qos().max), (100, 1_000_000));
 }
@@ -260,7 +285,11 @@ fn one_to_three() {
     begins(&went[1][18..], &[333, 1_667, 3_000, 4_333, 5_667]);
     // In the long run 250 and 750 a second.
     let after = |of: &[u64]| of.iter().filter(|&&ns| ns > 0).count();
-    assert!(after(&went[0]).abs_diff(2500) <= 1 && after(&went[1]).abs_diff(7500) <= 1, "{}", after(&went[1]));
+    assert!(
+        after(&went[0]).abs_diff(2500) <= 1 && after(&went[1]).abs_diff(7500) <= 1,
+        "{}",
+        after(&went[1])
+    );
 }
 
 /// If every tenant is backlogged from the start, the k-th I/O is released at the time that exact
@@ -278,7 +307,11 @@ fn times_are_those_of_exact_fractions() {
             let below: Vec<u16> = (0..rng.below(4)).map(|_| 1 + rng.below(1000) as u16).collect();
             let sum_below = below.iter().map(|&w| u128::from(w)).sum::<u128>();
             for &weight in &below {
-                leaves.push((bed.tenant(tenant, weight), u128::from(top) * u128::from(weight), sum * sum_below));
+                leaves.push((
+                    bed.tenant(tenant, weight),
+                    u128::from(top) * u128::from(weight),
+                    sum * sum_below,
+                ));
             }
             if below.is_empty() {
                 leaves.push((tenant, u128::from(top), sum));
@@ -289,11 +322,14 @@ fn times_are_those_of_exact_fractions() {
         let went = bed.back_to_back(&ids, &alloc::vec![0; ids.len()], at(2_000 * MS));
         for (times, &(_, part, whole)) in went.iter().zip(&leaves) {
             for (k, &time) in times.iter().enumerate() {
-                let due =
-                    (u128::from(k as u64 + 1) * u128::from(MS) * whole / part).saturating_sub(25 * u128::from(MS));
+                let due = (u128::from(k as u64 + 1) * u128::from(MS) * whole / part)
+                    .saturating_sub(25 * u128::from(MS));
                 // Shares are stored in units of 2^-32.
                 let slack = 2 + k as u128 * 2 + (whole / part) * 64;
-                assert!(u128::from(time).abs_diff(due) <= slack, "seed {seed}, {k}: {time} against {due}");
+                assert!(
+                    u128::from(time).abs_diff(due) <= slack,
+                    "seed {seed}, {k}: {time} against {due}"
+                );
             }
         }
     }
@@ -319,7 +355,10 @@ fn a_tenant_that_needs_less_lends_and_takes_back() {
     // A uses 1 ms of device time every 10 ms, which never waits.
     let went = bed.back_to_back(&[a, b], &[10 * MS, 0], at(2_000 * MS));
     let (a_share, b_share) = (share(&mut bed, a), share(&mut bed, b));
-    assert!(a_share.abs_diff(100_000) < 20_000 && a_share + b_share <= 1_000_000 && b_share > 879_000, "{a_share}");
+    assert!(
+        a_share.abs_diff(100_000) < 20_000 && a_share + b_share <= 1_000_000 && b_share > 879_000,
+        "{a_share}"
+    );
     assert_eq!(went[0].len(), 201);
     let of_b = went[1].iter().filter(|&&ns| ns > 1_000 * MS).count();
     assert!(of_b.abs_diff(900) <= 9, "B has what A leaves: {of_b}");
@@ -397,8 +436,11 @@ fn removal_and_disabling_let_go_at_once() {
         let mut bed = Bed::fixed();
         let (a, b) = (bed.tenant(ROOT, 1), bed.tenant(ROOT, 10_000));
         bed.activate(&[a, b]);
-        let held: Vec<BioId> =
-            (0..5).map(|_| bed.read(a)).filter(|io| io.1 == StageVerdict::Sleep).map(|io| io.0).collect();
+        let held: Vec<BioId> = (0..5)
+            .map(|_| bed.read(a))
+            .filter(|io| io.1 == StageVerdict::Sleep)
+            .map(|io| io.0)
+            .collect();
         assert!(!held.is_empty());
         bed.now = at(7);
         if is_removal {
@@ -410,7 +452,10 @@ fn removal_and_disabling_let_go_at_once() {
         }
         assert!(bed.cost.next_wakeup().is_some_and(|at| at <= bed.now));
         assert_eq!((bed.release(), bed.cost.held()), (held.clone(), 0));
-        assert_eq!(bed.breakdown.iter().collect::<Vec<_>>(), [(a, Cause::Cost, Nanos::new(7 * held.len() as u64))]);
+        assert_eq!(
+            bed.breakdown.iter().collect::<Vec<_>>(),
+            [(a, Cause::Cost, Nanos::new(7 * held.len() as u64))]
+        );
         assert_eq!(bed.cost.is_enabled(), is_removal);
     }
 }
@@ -464,27 +509,36 @@ fn nothing_is_lost_or_doubled() {
                 }
                 4 => bed.cost.on_alloc_wait(Nanos::new(rng.below(10 * MS))),
                 5 => {
-                    let charge = BioCost { bytes: 4096 << rng.below(6), ..bed.charge(rng.pick(&living)) };
+                    let charge =
+                        BioCost { bytes: 4096 << rng.below(6), ..bed.charge(rng.pick(&living)) };
                     bed.cost.on_merge(bed.now, &bed.tenants, &charge);
                 }
                 6..14 => {
                     let must_issue = rng.one_in(10);
-                    let charge = BioCost { bytes: 4096 << rng.below(6), must_issue, ..bed.charge(rng.pick(&living)) };
+                    let charge = BioCost {
+                        bytes: 4096 << rng.below(6),
+                        must_issue,
+                        ..bed.charge(rng.pick(&living))
+                    };
                     match bed.submit(&charge) {
                         (_, StageVerdict::Pass) => flying.push((charge.tenant, bed.now)),
                         (bio, _) => {
-                            assert!(!must_issue && held.insert(bio, (charge.tenant, bed.now)).is_none());
+                            assert!(
+                                !must_issue && held.insert(bio, (charge.tenant, bed.now)).is_none()
+                            );
                         }
                     }
                 }
                 14..18 if !flying.is_empty() => {
-                    let (tenant, since) = flying.swap_remove(rng.below(flying.len() as u64) as usize);
+                    let (tenant, since) =
+                        flying.swap_remove(rng.below(flying.len() as u64) as usize);
                     bed.finish(tenant, since);
                 }
                 _ => {
                     let most = bed.now + Nanos::new(rng.below(30 * MS));
                     for bio in bed.step(most) {
-                        let (tenant, since) = held.remove(&bio).expect("released what it did not hold");
+                        let (tenant, since) =
+                            held.remove(&bio).expect("released what it did not hold");
                         let older = held.iter().find(|(other, of)| **other < bio && of.0 == tenant);
                         assert!(older.is_none(), "seed {seed}: out of order");
                         *waited.entry(tenant).or_default() += bed.now - since;
@@ -522,25 +576,35 @@ fn shares_follow_weights_and_no_time_is_wasted() {
         let mut bed = Bed::fixed();
         let greedy: Vec<u16> = (0..1 + rng.below(4)).map(|_| 50 + rng.below(500) as u16).collect();
         let modest = rng.below(4) as usize;
-        let mut tenants: Vec<TenantId> = greedy.iter().map(|&weight| bed.tenant(ROOT, weight)).collect();
+        let mut tenants: Vec<TenantId> =
+            greedy.iter().map(|&weight| bed.tenant(ROOT, weight)).collect();
         tenants.extend((0..modest).map(|_| bed.tenant(ROOT, 1_000)));
         bed.activate(&tenants);
-        let rest: Vec<u64> =
-            (0..tenants.len()).map(|at| if at < greedy.len() { 0 } else { 15 * MS + rng.below(20 * MS) }).collect();
+        let rest: Vec<u64> = (0..tenants.len())
+            .map(|at| if at < greedy.len() { 0 } else { 15 * MS + rng.below(20 * MS) })
+            .collect();
         let went = bed.back_to_back(&tenants, &rest, at(6_000 * MS));
-        let served: Vec<u64> =
-            went.iter().map(|times| times.iter().filter(|&&ns| ns > 1_000 * MS).count() as u64).collect();
+        let served: Vec<u64> = went
+            .iter()
+            .map(|times| times.iter().filter(|&&ns| ns > 1_000 * MS).count() as u64)
+            .collect();
         let total: u64 = served.iter().sum();
         assert!((4_900..5_250).contains(&total), "seed {seed}: {total} ms of 5000 used");
         let of_greedy: u64 = served[..greedy.len()].iter().sum();
         let weights: u64 = greedy.iter().map(|&weight| u64::from(weight)).sum();
         for (index, &weight) in greedy.iter().enumerate() {
             let due = of_greedy * u64::from(weight) / weights;
-            assert!(served[index].abs_diff(due) * 50 <= due + 100, "seed {seed}: {served:?} by {greedy:?}");
+            assert!(
+                served[index].abs_diff(due) * 50 <= due + 100,
+                "seed {seed}: {served:?} by {greedy:?}"
+            );
         }
         for index in greedy.len()..tenants.len() {
             let due = 5_000 * MS / rest[index];
-            assert!(served[index].abs_diff(due) <= 1, "seed {seed}: a modest tenant waited: {served:?} {rest:?}");
+            assert!(
+                served[index].abs_diff(due) <= 1,
+                "seed {seed}: a modest tenant waited: {served:?} {rest:?}"
+            );
         }
     }
 }
@@ -559,9 +623,17 @@ fn a_cost_beyond_any_budget_is_never_paid() {
         bed.activate(&[a, b]);
         for _ in 0..4 {
             let charge = BioCost { bytes, ..bed.charge(a) };
-            assert_ne!(bed.submit(&charge).1, StageVerdict::Pass, "{bytes} bytes at {rbps} bytes a second");
+            assert_ne!(
+                bed.submit(&charge).1,
+                StageVerdict::Pass,
+                "{bytes} bytes at {rbps} bytes a second"
+            );
         }
         bed.now = at(100_000 * MS);
-        assert_eq!(bed.release(), [], "100 s are too short for {bytes} bytes at {rbps} bytes a second");
+        assert_eq!(
+            bed.release(),
+            [],
+            "100 s are too short for {bytes} bytes at {rbps} bytes a second"
+        );
     }
 }

@@ -61,7 +61,9 @@ impl Scaling {
             DepthStep::Stay
         } else if self.cookie > before {
             if self.is_throttled() { DepthStep::Up } else { DepthStep::Clear }
-        } else if target.is_some_and(|own| own <= self.violated || samples <= self.samples * BLAMELESS / 100) {
+        } else if target
+            .is_some_and(|own| own <= self.violated || samples <= self.samples * BLAMELESS / 100)
+        {
             DepthStep::Stay
         } else {
             DepthStep::Down
@@ -110,8 +112,11 @@ impl Scaling {
 
     fn lower(&mut self, queue_size: u32) {
         let below = UNTHROTTLED - self.cookie;
-        self.cookie -=
-            if below <= queue_size { (queue_size / 4).max(1) } else { u32::from(below < queue_size.saturating_mul(2)) };
+        self.cookie -= if below <= queue_size {
+            (queue_size / 4).max(1)
+        } else {
+            u32::from(below < queue_size.saturating_mul(2))
+        };
     }
 
     fn raise(&mut self, queue_size: u32) {

@@ -122,7 +122,10 @@ fn violations_lower_the_cookie_and_halve_the_siblings_depth() {
         bed.window(guarded, 1_000 + n * 500 + 300, 1, 1, 20);
         assert_eq!((bed.cookie(), bed.touch(other)), (cookies[n as usize - 1], now));
     }
-    assert_eq!(cookies, [999_984, 999_968, 999_952, 999_936, 999_920, 999_919, 999_918, 999_917, 999_916]);
+    assert_eq!(
+        cookies,
+        [999_984, 999_968, 999_952, 999_936, 999_920, 999_919, 999_918, 999_917, 999_916]
+    );
     assert_eq!(depths, [(32, 0), (16, 0), (8, 0), (4, 0), (2, 0), (1, 0), (1, 1), (1, 2), (1, 3)]);
     assert_eq!(bed.throttling(guarded).0, None, "who is protected is not throttled");
 }
@@ -210,13 +213,19 @@ fn the_lowest_violated_target_decides() {
     bed.window(low, 450, 50, 0, 0);
     bed.window(middle, 500, 50, 50, 15);
     assert_eq!(bed.cookie(), 999_984);
-    assert_eq!([low, middle, high, none].map(|tenant| bed.touch(tenant).0), [None, None, Some(32), Some(32)]);
+    assert_eq!(
+        [low, middle, high, none].map(|tenant| bed.touch(tenant).0),
+        [None, None, Some(32), Some(32)]
+    );
     // A higher target than the violated one does not scale; a lower one takes over.
     bed.window(high, 1_200, 20, 20, 50);
     assert_eq!(bed.cookie(), 999_984);
     bed.window(low, 1_300, 50, 50, 15);
     assert_eq!(bed.cookie(), 999_968);
-    assert_eq!([low, middle, high, none].map(|tenant| bed.touch(tenant).0), [None, Some(32), Some(16), Some(16)]);
+    assert_eq!(
+        [low, middle, high, none].map(|tenant| bed.touch(tenant).0),
+        [None, Some(32), Some(16), Some(16)]
+    );
     // The middle tenant recovers and is no longer the owner.
     bed.window(middle, 1_900, 50, 0, 0);
     assert_eq!(bed.cookie(), 999_968);
@@ -260,9 +269,13 @@ fn what_does_not_fit_waits_in_order_at_its_level() {
     bed.target(guarded, 10);
     bed.window(guarded, 500, 1, 1, 20);
     // The parent's depth is 2, which its children share.
-    assert_eq!((bed.submit(left, false).1, bed.submit(right, false).1), (StageVerdict::Pass, StageVerdict::Pass));
+    assert_eq!(
+        (bed.submit(left, false).1, bed.submit(right, false).1),
+        (StageVerdict::Pass, StageVerdict::Pass)
+    );
     assert_eq!(bed.throttling(parent).0, Some(2));
-    let held: Vec<BioId> = [left, left, right].map(|tenant| bed.submit(tenant, false)).map(|io| io.0).to_vec();
+    let held: Vec<BioId> =
+        [left, left, right].map(|tenant| bed.submit(tenant, false)).map(|io| io.0).to_vec();
     assert_eq!(bed.latency.held(), 3);
     assert_eq!(bed.submit(right, true).1, StageVerdict::Pass, "journal and metadata go at once");
     bed.now = Instant::new(510 * MS);
@@ -277,7 +290,10 @@ fn what_does_not_fit_waits_in_order_at_its_level() {
     assert_eq!(bed.release(), held[1..]);
     let cause = Cause::Latency { level: parent };
     let waits: Vec<_> = bed.breakdown.iter().collect();
-    assert_eq!(waits, [(left, cause, Nanos::from_millis(50)), (right, cause, Nanos::from_millis(30))]);
+    assert_eq!(
+        waits,
+        [(left, cause, Nanos::from_millis(50)), (right, cause, Nanos::from_millis(30))]
+    );
 }
 
 #[test]
@@ -342,7 +358,11 @@ fn ios_that_must_go_fill_the_pool_by_what_they_beat_the_target() {
     assert_eq!(bed.submit(other, true).1, StageVerdict::Pass);
     bed.now = bed.now + Nanos::from_millis(20);
     bed.finish(other, issued, true);
-    assert_eq!(bed.latency.delay_of(bed.now, &bed.tenants, below), Nanos::from_millis(30), "of its level above");
+    assert_eq!(
+        bed.latency.delay_of(bed.now, &bed.tenants, below),
+        Nanos::from_millis(30),
+        "of its level above"
+    );
     assert_eq!(bed.latency.delay_of(bed.now, &bed.tenants, guarded), Nanos::ZERO);
 }
 
@@ -384,11 +404,14 @@ fn nothing_is_lost_or_doubled() {
                     let (tenant, must_issue) = (rng.pick(&living), rng.one_in(20));
                     match bed.submit(tenant, must_issue) {
                         (_, StageVerdict::Pass) => flying.push((tenant, bed.now, must_issue)),
-                        (bio, _) => assert!(!must_issue && held.insert(bio, (tenant, bed.now)).is_none()),
+                        (bio, _) => {
+                            assert!(!must_issue && held.insert(bio, (tenant, bed.now)).is_none())
+                        }
                     }
                 }
                 _ if !flying.is_empty() => {
-                    let (tenant, since, must) = flying.swap_remove(rng.below(flying.len() as u64) as usize);
+                    let (tenant, since, must) =
+                        flying.swap_remove(rng.below(flying.len() as u64) as usize);
                     bed.finish(tenant, since, must);
                 }
                 _ => {}

@@ -32,8 +32,15 @@ pub(super) struct LatencyWindow {
 impl LatencyWindow {
     /// Returns a window for a target: 16 times as long, 100 ms to 1 s.
     pub(super) fn new(now: Instant, target: Option<Nanos>) -> Self {
-        let length = target.map_or(WINDOW.0, |target| target.get().saturating_mul(TARGETS).clamp(WINDOW.0, WINDOW.1));
-        Self { start: now, length: Nanos::new(length), current: Sample::default(), last: Sample::default() }
+        let length = target.map_or(WINDOW.0, |target| {
+            target.get().saturating_mul(TARGETS).clamp(WINDOW.0, WINDOW.1)
+        });
+        Self {
+            start: now,
+            length: Nanos::new(length),
+            current: Sample::default(),
+            last: Sample::default(),
+        }
     }
 
     #[cfg(test)]

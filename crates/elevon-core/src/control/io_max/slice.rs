@@ -80,17 +80,25 @@ impl Slice {
     }
 
     /// Returns how long a bio of `bytes` has to wait for bytes; `None` if it does not.
-    pub(super) fn wait_for_bytes(&self, clock: &Clock, now: u64, rate: u64, bytes: u64) -> Option<Wait> {
+    pub(super) fn wait_for_bytes(
+        &self,
+        clock: &Clock,
+        now: u64,
+        rate: u64,
+        bytes: u64,
+    ) -> Option<Wait> {
         if rate == UNLIMITED || bytes == 0 {
             return None;
         }
         let elapsed = now - self.start;
-        let rounded = if elapsed == 0 { clock.slice } else { elapsed.next_multiple_of(clock.slice) };
+        let rounded =
+            if elapsed == 0 { clock.slice } else { elapsed.next_multiple_of(clock.slice) };
         let over = (self.bytes + bytes as i64).saturating_sub(clock.earned(rate, rounded));
         if over <= 0 {
             return None;
         }
-        let wait = (u128::from(over.unsigned_abs()) * u128::from(clock.hz.0) / u128::from(rate)).max(1);
+        let wait =
+            (u128::from(over.unsigned_abs()) * u128::from(clock.hz.0) / u128::from(rate)).max(1);
         Some(Wait::Bytes(u64::try_from(wait).unwrap_or(u64::MAX >> 1) + (rounded - elapsed)))
     }
 
@@ -133,7 +141,8 @@ impl Slice {
         if clock.in_series {
             // A budget of zero clears what was dispatched, as measured with limits below one I/O
             // per slice.
-            let trimmed = |used: i64, by: i64| if by <= 0 || used < by { used.min(0) } else { used - by };
+            let trimmed =
+                |used: i64, by: i64| if by <= 0 || used < by { used.min(0) } else { used - by };
             self.bytes = trimmed(self.bytes, bytes);
             self.ios = trimmed(self.ios, ios);
         } else if bytes > 0 || ios > 0 {
@@ -147,10 +156,20 @@ impl Slice {
 
     /// Begins a new slice after a change of limits, and carries the unused budget of the old ones
     /// over.
-    pub(super) fn carry(&mut self, clock: &Clock, now: u64, bps: u64, iops: u64, is_waited_on: bool) {
+    pub(super) fn carry(
+        &mut self,
+        clock: &Clock,
+        now: u64,
+        bps: u64,
+        iops: u64,
+        is_waited_on: bool,
+    ) {
         let elapsed = now.saturating_sub(self.start);
-        let carried = |used: i64, rate| if rate == UNLIMITED { 0 } else { used - clock.earned(rate, elapsed) };
-        let (bytes, ios) = if is_waited_on { (carried(self.bytes, bps), carried(self.ios, iops)) } else { (0, 0) };
+        let carried = |used: i64, rate| {
+            if rate == UNLIMITED { 0 } else { used - clock.earned(rate, elapsed) }
+        };
+        let (bytes, ios) =
+            if is_waited_on { (carried(self.bytes, bps), carried(self.ios, iops)) } else { (0, 0) };
         *self = Self { start: now, end: now + clock.slice, bytes, ios };
     }
 }

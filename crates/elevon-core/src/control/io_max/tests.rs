@@ -89,8 +89,13 @@ impl Rig {
         let id = self.next;
         self.next += 1;
         self.came.push(self.now);
-        let passed = self.stage.admit(self.now, &self.tenants, BioId(id), charge) == StageVerdict::Pass;
-        assert_eq!(passed, self.model.admit(self.ticks(), &self.tenants, id, charge), "bio {id} passes");
+        let passed =
+            self.stage.admit(self.now, &self.tenants, BioId(id), charge) == StageVerdict::Pass;
+        assert_eq!(
+            passed,
+            self.model.admit(self.ticks(), &self.tenants, id, charge),
+            "bio {id} passes"
+        );
         self.went.push(passed.then_some(self.now));
         if passed {
             self.order.push(id);
@@ -102,7 +107,10 @@ impl Rig {
     fn release(&mut self) -> Vec<u32> {
         let mut out = vec![];
         self.stage.release(self.now, &self.tenants, &mut self.breakdown, &mut out);
-        assert!(out.iter().map(|bio| bio.0).eq(self.model.release(self.ticks(), &self.tenants)), "what goes, in order");
+        assert!(
+            out.iter().map(|bio| bio.0).eq(self.model.release(self.ticks(), &self.tenants)),
+            "what goes, in order"
+        );
         self.check();
         for bio in &out {
             assert!(self.went[bio.index()].replace(self.now).is_none(), "a bio goes once");
@@ -119,7 +127,10 @@ impl Rig {
         self.model.withdraw(self.ticks(), is_chosen);
         self.check();
         for bio in out {
-            assert!(is_bio(bio) && self.went[bio.index()].replace(self.now).is_none(), "a bio that waited");
+            assert!(
+                is_bio(bio) && self.went[bio.index()].replace(self.now).is_none(),
+                "a bio that waited"
+            );
         }
     }
 
@@ -162,8 +173,10 @@ fn iops(riops: u64) -> Limits {
 
 #[test]
 fn bytes_go_as_slices_earn_them() {
-    let first = [0, 125, 125, 250, 312, 312, 437, 501, 501, 625, 625, 750, 812, 812, 937, 1001, 1001];
-    let short = [62, 125, 187, 250, 312, 375, 437, 501, 562, 625, 687, 750, 812, 875, 937, 1001, 1062];
+    let first =
+        [0, 125, 125, 250, 312, 312, 437, 501, 501, 625, 625, 750, 812, 812, 937, 1001, 1001];
+    let short =
+        [62, 125, 187, 250, 312, 375, 437, 501, 562, 625, 687, 750, 812, 875, 937, 1001, 1062];
     for (kernel, slice, expected) in
         [(Kernel::V6_1, 100, first), (Kernel::V6_18, 100, first), (Kernel::V6_18, 20, short)]
     {
@@ -189,7 +202,8 @@ fn bytes_go_as_slices_earn_them() {
 fn a_device_that_takes_its_time_moves_only_what_was_earned() {
     for kernel in [Kernel::V6_1, Kernel::V6_18] {
         let (mut rig, tenant) = Rig::one(kernel, 100, bps(MIB));
-        let times = rig.closed_loop(&BioCost::plain(tenant, Op::Read, 64 * KIB), 9, Nanos::from_millis(10));
+        let times =
+            rig.closed_loop(&BioCost::plain(tenant, Op::Read, 64 * KIB), 9, Nanos::from_millis(10));
         assert_eq!(times, [0, 125, 135, 250, 312, 322, 437, 501, 511], "{kernel:?}");
     }
 }
@@ -199,13 +213,31 @@ fn a_device_that_takes_its_time_moves_only_what_was_earned() {
 fn limits_of_ios_are_met_in_steps() {
     use Kernel::{V6_1, V6_18};
     let cases = [
-        (V6_1, 100, &[(15, 10.0), (75, 70.0), (99, 90.0), (1, 0.53), (3, 1.67), (5, 3.33), (9, 5.0)][..]),
+        (
+            V6_1,
+            100,
+            &[(15, 10.0), (75, 70.0), (99, 90.0), (1, 0.53), (3, 1.67), (5, 3.33), (9, 5.0)][..],
+        ),
         (
             V6_18,
             100,
-            &[(15, 10.0), (75, 70.0), (99, 90.0), (1, 1.0), (3, 3.0), (5, 4.98), (6, 4.0), (7, 11.0), (9, 16.8)],
+            &[
+                (15, 10.0),
+                (75, 70.0),
+                (99, 90.0),
+                (1, 1.0),
+                (3, 3.0),
+                (5, 4.98),
+                (6, 4.0),
+                (7, 11.0),
+                (9, 16.8),
+            ],
         ),
-        (V6_18, 20, &[(99, 50.0), (75, 50.0), (100, 100.0), (10, 10.0), (25, 25.0), (33, 17.7), (45, 80.0)]),
+        (
+            V6_18,
+            20,
+            &[(99, 50.0), (75, 50.0), (100, 100.0), (10, 10.0), (25, 25.0), (33, 17.7), (45, 80.0)],
+        ),
     ];
     for (kernel, slice, rates) in cases {
         for &(limit, expected) in rates {
@@ -213,7 +245,10 @@ fn limits_of_ios_are_met_in_steps() {
             let count = 60 * expected as usize + 40;
             let times = rig.back_to_back(&BioCost::plain(tenant, Op::Read, KIB), count);
             let rate = (count - 1) as f64 / (times[count - 1] as f64 / 1000.0);
-            assert!((rate / expected - 1.0).abs() < 0.04, "{kernel:?}, slice {slice}, riops {limit}: {rate:.2}");
+            assert!(
+                (rate / expected - 1.0).abs() < 0.04,
+                "{kernel:?}, slice {slice}, riops {limit}: {rate:.2}"
+            );
         }
     }
 }
@@ -229,18 +264,30 @@ fn ios_go_as_slices_earn_them() {
         assert_eq!(times, expected, "{kernel:?}, slice {slice}");
     }
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, iops(5));
-    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, KIB), 5), [100, 300, 600, 900, 1200]);
+    assert_eq!(
+        rig.back_to_back(&BioCost::plain(tenant, Op::Read, KIB), 5),
+        [100, 300, 600, 900, 1200]
+    );
     let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, iops(5));
-    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, KIB), 6), [201, 201, 402, 603, 804, 1005]);
+    assert_eq!(
+        rig.back_to_back(&BioCost::plain(tenant, Op::Read, KIB), 6),
+        [201, 201, 402, 603, 804, 1005]
+    );
 }
 
 #[test]
 fn both_limits_at_once_and_in_series() {
     let limits = Limits { iops: [10, UNLIMITED], ..bps(MIB) };
     let (mut rig, tenant) = Rig::one(Kernel::V6_1, 100, limits);
-    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, 64 * KIB), 6), [0, 125, 200, 300, 400, 500]);
+    assert_eq!(
+        rig.back_to_back(&BioCost::plain(tenant, Op::Read, 64 * KIB), 6),
+        [0, 125, 200, 300, 400, 500]
+    );
     let (mut rig, tenant) = Rig::one(Kernel::V6_18, 100, limits);
-    assert_eq!(rig.back_to_back(&BioCost::plain(tenant, Op::Read, 64 * KIB), 6), [0, 125, 226, 327, 428, 529]);
+    assert_eq!(
+        rig.back_to_back(&BioCost::plain(tenant, Op::Read, 64 * KIB), 6),
+        [0, 125, 226, 327, 428, 529]
+    );
 }
 
 #[test]
@@ -253,7 +300,8 @@ fn many_queued_go_as_one_after_the_other() {
     while rig.stage.held() > 0 {
         rig.step();
     }
-    let times: Vec<u64> = rig.went.iter().map(|at| at.unwrap().since(start).get() / 1_000_000).collect();
+    let times: Vec<u64> =
+        rig.went.iter().map(|at| at.unwrap().since(start).get() / 1_000_000).collect();
     assert_eq!(times[..10], [0, 125, 125, 250, 312, 312, 437, 501, 501, 625]);
     assert_eq!(times[31], 2001);
 }
@@ -270,7 +318,8 @@ fn idle_time_earns_nothing() {
     while rig.stage.held() > 0 {
         rig.step();
     }
-    let times: Vec<u64> = rig.went[1..].iter().map(|at| at.unwrap().since(start).get() / 1_000_000).collect();
+    let times: Vec<u64> =
+        rig.went[1..].iter().map(|at| at.unwrap().since(start).get() / 1_000_000).collect();
     assert_eq!(times, [5000, 5125, 5125, 5250]);
 }
 
@@ -289,7 +338,10 @@ fn a_change_of_limit_carries_what_was_earned() {
     // Removing a limit releases its bios at once.
     let id = rig.submit(&BioCost::plain(tenant, Op::Read, MIB));
     rig.set(tenant, Limits::default());
-    assert_eq!((rig.stage.is_enabled(), rig.stage.next_wakeup().unwrap() <= rig.now), (false, true));
+    assert_eq!(
+        (rig.stage.is_enabled(), rig.stage.next_wakeup().unwrap() <= rig.now),
+        (false, true)
+    );
     assert_eq!(rig.release(), [id]);
 }
 
@@ -377,11 +429,20 @@ fn each_level_and_rule_is_charged_what_it_held() {
         rig.step();
     }
     let [first, second] = both.map(|bio| rig.went[bio as usize].unwrap().since(start));
-    let charged =
-        |cause: Cause| rig.breakdown.of(child).iter().find(|row| row.0 == cause).map_or(Nanos::ZERO, |row| row.1.time);
+    let charged = |cause: Cause| {
+        rig.breakdown
+            .of(child)
+            .iter()
+            .find(|row| row.0 == cause)
+            .map_or(Nanos::ZERO, |row| row.1.time)
+    };
     let at_child = charged(Cause::Limit { level: child, rule: Rule::ReadBps });
     let at_parent = charged(Cause::Limit { level: parent, rule: Rule::ReadIops });
-    assert_eq!(at_child, Nanos::from_millis(3000), "a second each, and the second waits for the first");
+    assert_eq!(
+        at_child,
+        Nanos::from_millis(3000),
+        "a second each, and the second waits for the first"
+    );
     assert!(at_parent > Nanos::from_millis(500), "{at_parent:?}");
     assert_eq!(at_child + at_parent, first + second);
 }
@@ -399,7 +460,10 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     }
     let id = rig.submit(&BioCost::plain(below, Op::Read, MIB));
     assert!(rig.went[id as usize].is_none(), "an ancestor's limit counts");
-    let mut flat = IoMax::new(Config { flat: true, ..Config::from_rules(&Kernel::V6_18.rules(), Hz(250), true) });
+    let mut flat = IoMax::new(Config {
+        flat: true,
+        ..Config::from_rules(&Kernel::V6_18.rules(), Hz(250), true)
+    });
     flat.set(Instant::ZERO, ruled, bps(MIB));
     assert_eq!(
         flat.admit(Instant::ZERO, &rig.tenants, BioId(0), &BioCost::plain(below, Op::Read, MIB)),
@@ -429,7 +493,9 @@ fn random_tenants_limits_and_removals() {
             }
             rig.now = next;
             match below(12) {
-                0 => alive.push(rig.tenants.add(alive[below(alive.len() as u64) as usize]).unwrap()),
+                0 => {
+                    alive.push(rig.tenants.add(alive[below(alive.len() as u64) as usize]).unwrap())
+                }
                 1 if alive.len() > 1 && changes => {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;
                     if rig.remove(alive[at]) {
@@ -437,9 +503,14 @@ fn random_tenants_limits_and_removals() {
                     }
                 }
                 2 if alive.len() > 1 && (changes || step < 100 && who.is_empty()) => {
-                    let mut any = |unit: u64| if changes && below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit };
-                    let limits =
-                        Limits { bps: [any(100 * KIB), any(100 * KIB)], iops: [any(5), any(5)], ..Limits::default() };
+                    let mut any = |unit: u64| {
+                        if changes && below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit }
+                    };
+                    let limits = Limits {
+                        bps: [any(100 * KIB), any(100 * KIB)],
+                        iops: [any(5), any(5)],
+                        ..Limits::default()
+                    };
                     rig.set(alive[1 + below(alive.len() as u64 - 1) as usize], limits);
                 }
                 3 | 4 => {
@@ -461,15 +532,21 @@ fn random_tenants_limits_and_removals() {
         while rig.stage.held() > 0 {
             rig.step();
         }
-        let waited: u64 = (0..who.len()).map(|bio| rig.went[bio].unwrap().since(rig.came[bio]).get()).sum();
-        assert_eq!(rig.breakdown.iter().map(|(_, _, time)| time.get()).sum::<u64>(), waited, "seed {seed}");
+        let waited: u64 =
+            (0..who.len()).map(|bio| rig.went[bio].unwrap().since(rig.came[bio]).get()).sum();
+        assert_eq!(
+            rig.breakdown.iter().map(|(_, _, time)| time.get()).sum::<u64>(),
+            waited,
+            "seed {seed}"
+        );
         if !changes {
             check_windows(&rig, &who, &sizes);
         }
         // After a rule is removed, later bios do not wait behind those that its worker is about to
         // release.
         for key in who.iter().filter(|_| !changes) {
-            let mine: Vec<u32> = rig.order.iter().copied().filter(|&bio| who[bio as usize] == *key).collect();
+            let mine: Vec<u32> =
+                rig.order.iter().copied().filter(|&bio| who[bio as usize] == *key).collect();
             assert!(mine.is_sorted(), "seed {seed}: {key:?} out of order: {mine:?}");
         }
     }
@@ -486,7 +563,8 @@ fn check_windows(rig: &Rig, who: &[(TenantId, Op)], sizes: &[u64]) {
     let slices = u128::from(slices) * 1_000_000;
     let all = || (1..rig.tenants.ids() as u32).map(TenantId);
     let parent = |id| rig.tenants.parent(id);
-    let alone = all().filter(|&id| parent(id) == Some(ROOT) && all().all(|child| parent(child) != Some(id)));
+    let alone = all()
+        .filter(|&id| parent(id) == Some(ROOT) && all().all(|child| parent(child) != Some(id)));
     for (top, op) in alone.flat_map(|top| [(top, Op::Read), (top, Op::Write)]) {
         let rate = rig.stage.limits(top).bps[usize::from(op == Op::Write)];
         let mine = |&&bio: &&u32| who[bio as usize].1 == op && who[bio as usize].0 == top;
@@ -497,7 +575,10 @@ fn check_windows(rig: &Rig, who: &[(TenantId, Op)], sizes: &[u64]) {
             for &bio in &gone[from..] {
                 let window = u128::from(at(bio).since(at(gone[from])).get());
                 let earned = u128::from(rate) * (window + slices) / 1_000_000_000;
-                assert!(rate == UNLIMITED || bytes <= earned, "{top:?}: {bytes} bytes in {window} ns at {rate}/s");
+                assert!(
+                    rate == UNLIMITED || bytes <= earned,
+                    "{top:?}: {bytes} bytes in {window} ns at {rate}/s"
+                );
                 bytes += u128::from(sizes[bio as usize]);
             }
         }

@@ -26,7 +26,12 @@ pub(super) struct Bucket {
 
 impl Bucket {
     /// Returns a bucket that replaces another. `wanted`: the units of a waiting bio.
-    pub(super) fn replacing(old: Option<&Self>, limit: Limit, now: Instant, wanted: Option<u64>) -> Self {
+    pub(super) fn replacing(
+        old: Option<&Self>,
+        limit: Limit,
+        now: Instant,
+        wanted: Option<u64>,
+    ) -> Self {
         let fresh = Self { limit, level: capacity(limit), since: now, window: now };
         let Some(have) = old.map(|old| old.level_at(now)) else { return fresh };
         match wanted {
@@ -52,7 +57,9 @@ impl Bucket {
             return self.since;
         }
         let rate = i128::from(self.limit.rate);
-        self.since.saturating_add(Nanos::new(u64::try_from((missing + rate - 1) / rate).unwrap_or(u64::MAX)))
+        self.since.saturating_add(Nanos::new(
+            u64::try_from((missing + rate - 1) / rate).unwrap_or(u64::MAX),
+        ))
     }
 
     /// Takes units from the bucket.

@@ -89,7 +89,13 @@ impl Bed {
     }
 
     /// Returns when the reads of a sync reader, submitted one after the other, are released.
-    fn read_all(&mut self, mut now: Instant, tenant: TenantId, bytes: u64, count: usize) -> Vec<u64> {
+    fn read_all(
+        &mut self,
+        mut now: Instant,
+        tenant: TenantId,
+        bytes: u64,
+        count: usize,
+    ) -> Vec<u64> {
         let mut go = || {
             now = self.read(now, tenant, bytes);
             now.since(Instant::ZERO).as_millis()
@@ -98,7 +104,10 @@ impl Bed {
     }
 
     fn wait(&self, tenant: TenantId, cause: Cause) -> Nanos {
-        self.breakdown.iter().find(|&(t, c, _)| (t, c) == (tenant, cause)).map_or(Nanos::ZERO, |(_, _, time)| time)
+        self.breakdown
+            .iter()
+            .find(|&(t, c, _)| (t, c) == (tenant, cause))
+            .map_or(Nanos::ZERO, |(_, _, time)| time)
     }
 }
 
@@ -118,7 +127,10 @@ fn leaky_bucket() {
         let (mut bed, t) = limited(config, LimitKind::Bandwidth, leaky(MIB));
         assert_eq!(bed.read_all(ms(100), t, 256 * KIB, 3), [250, 500, 750]);
         assert_eq!(bed.read_all(ms(5000), t, 256 * KIB, 2), [5000, last], "quirks {quirks}");
-        assert_eq!(bed.wait(t, Cause::Limit { level: t, rule: Rule::Bandwidth }).as_millis(), 650 + last - 5000);
+        assert_eq!(
+            bed.wait(t, Cause::Limit { level: t, rule: Rule::Bandwidth }).as_millis(),
+            650 + last - 5000
+        );
     }
 }
 
@@ -129,7 +141,10 @@ fn token_bucket() {
     // After a minute the bucket is full again, and not more than full.
     assert_eq!(bed.read_all(ms(63_000), t, MIB, 5), [63_000, 63_000, 63_000, 63_000, 64_000]);
     let (mut bed, t) = limited(QUIRKS, LimitKind::Bandwidth, token(MIB, 4 * MIB));
-    assert_eq!(bed.read_all(ms(60_000), t, MIB, 6), [60_000, 60_000, 60_000, 60_000, 60_000, 61_000]);
+    assert_eq!(
+        bed.read_all(ms(60_000), t, MIB, 6),
+        [60_000, 60_000, 60_000, 60_000, 60_000, 61_000]
+    );
 }
 
 #[test]
@@ -147,8 +162,10 @@ fn of_two_limiters_the_longer_sleep_counts() {
 #[test]
 fn the_counter_follows_the_rules() {
     let mut tenants = Tenants::new();
-    let (g0, g1, g2) = (tenants.add(ROOT).unwrap(), tenants.add(ROOT).unwrap(), tenants.add(ROOT).unwrap());
-    let (mut sda, mut sdb) = (IoThrottle::new(Config::default()), IoThrottle::new(Config::default()));
+    let (g0, g1, g2) =
+        (tenants.add(ROOT).unwrap(), tenants.add(ROOT).unwrap(), tenants.add(ROOT).unwrap());
+    let (mut sda, mut sdb) =
+        (IoThrottle::new(Config::default()), IoThrottle::new(Config::default()));
     let now = ms(0);
     let (bw, iops) = (LimitKind::Bandwidth, LimitKind::Iops);
     assert_eq!(sda.set(now, &tenants, g1, bw, leaky(MIB)), Ok(Change::Inserted));
@@ -204,7 +221,8 @@ fn lookups_by_mode() {
 /// Runs two readers of one tenant, each with one read at a time, on a device that takes no time.
 /// Returns when each finishes, in ms.
 fn two_readers(class_aware: bool) -> [u64; 2] {
-    let (mut bed, t) = limited(Config { class_aware, ..Config::default() }, LimitKind::Bandwidth, leaky(8 * MIB));
+    let (mut bed, t) =
+        limited(Config { class_aware, ..Config::default() }, LimitKind::Bandwidth, leaky(8 * MIB));
     let mut left = [234_179_072u64; 2];
     let mut ends = [ms(0); 2];
     let mut waiting = BTreeMap::new();
@@ -275,7 +293,11 @@ fn waiting_bios_follow_a_change_and_go_at_once_when_the_rule_is_deleted() {
     assert_eq!((bed.throttle.held(), bed.throttle.next_wakeup()), (0, None));
     let wait = |cause| bed.wait(t, cause).as_millis();
     let limit = |rule| Cause::Limit { level: t, rule };
-    assert_eq!(wait(limit(Rule::Bandwidth)), 750 + 750 + 250, "the second waits behind the first for the same rule");
+    assert_eq!(
+        wait(limit(Rule::Bandwidth)),
+        750 + 750 + 250,
+        "the second waits behind the first for the same rule"
+    );
     assert_eq!(wait(limit(Rule::IopsMax)), 100);
 }
 
@@ -303,7 +325,10 @@ fn must_issue_overtakes_its_own_tenants_queue_and_leaves_a_debt() {
     assert_eq!(bed.throttle.next_wakeup(), Some(ms(2000)));
     // The proposal makes the journal wait.
     let (mut bed, t) = limited(QUIRKS, LimitKind::Bandwidth, leaky(MIB));
-    assert_eq!(bed.admit(ms(1), &BioCost { must_issue: true, ..Bed::charge(t, MIB) }).1, StageVerdict::Sleep);
+    assert_eq!(
+        bed.admit(ms(1), &BioCost { must_issue: true, ..Bed::charge(t, MIB) }).1,
+        StageVerdict::Sleep
+    );
 }
 
 #[test]
@@ -321,7 +346,9 @@ fn what_a_split_left_over_is_an_io_without_bytes_and_a_flush_is_nothing() {
 /// nothing, and a late call costs nothing.
 #[test]
 fn the_rate_is_exact() {
-    for (limit, late) in [(leaky(3_000_000_000), 0), (token(3_000_000_000, 4096), 0), (leaky(3_000_000_000), 700)] {
+    for (limit, late) in
+        [(leaky(3_000_000_000), 0), (token(3_000_000_000, 4096), 0), (leaky(3_000_000_000), 700)]
+    {
         let (mut bed, t) = limited(Config::default(), LimitKind::Bandwidth, limit);
         for _ in 0..10_000 {
             bed.admit(ms(0), &Bed::charge(t, 4096));
@@ -333,7 +360,10 @@ fn the_rate_is_exact() {
         }
         let burst = if limit == leaky(3_000_000_000) { 0 } else { 1 };
         let ideal = (10_000 - burst) * 4096 / 3;
-        assert!(now.get() >= ideal && now.get() <= ideal + late + 1, "{limit:?} {late}: {now:?}, not {ideal}");
+        assert!(
+            now.get() >= ideal && now.get() <= ideal + late + 1,
+            "{limit:?} {late}: {now:?}, not {ideal}"
+        );
     }
 }
 
@@ -384,20 +414,29 @@ fn with_quirks_everything_goes_when_the_seed_would_have_it() {
         let (mut used, mut start) = (0u128, ms(0));
         for (came, bytes, went) in random_traffic(QUIRKS, leaky(rate), seed) {
             used += u128::from(bytes);
-            let (age, due) = (came.since(start).get(), (used * 1_000_000_000).div_ceil(u128::from(rate)) as u64);
+            let (age, due) =
+                (came.since(start).get(), (used * 1_000_000_000).div_ceil(u128::from(rate)) as u64);
             let sleep = if age == 0 { 0 } else { due.saturating_sub(age) };
             if age > 0 && due <= age {
                 (used, start) = (0, came);
             }
-            assert!(went.since(came).get().abs_diff(sleep) <= 1, "leaky: {came:?} {went:?}, not after {sleep}");
+            assert!(
+                went.since(came).get().abs_diff(sleep) <= 1,
+                "leaky: {came:?} {went:?}, not after {sleep}"
+            );
         }
-        let (capacity, mut tokens, mut stamp) = (100_000 * 1_000_000_000i128, 100_000 * 1_000_000_000i128, ms(0));
+        let (capacity, mut tokens, mut stamp) =
+            (100_000 * 1_000_000_000i128, 100_000 * 1_000_000_000i128, ms(0));
         for (came, bytes, went) in random_traffic(QUIRKS, token(rate, 100_000), seed) {
             tokens -= i128::from(bytes) * 1_000_000_000;
-            tokens = (tokens + i128::from(came.since(stamp).get()) * i128::from(rate)).min(capacity);
+            tokens =
+                (tokens + i128::from(came.since(stamp).get()) * i128::from(rate)).min(capacity);
             stamp = came;
             let sleep = ((-tokens).max(0) as u128).div_ceil(u128::from(rate)) as u64;
-            assert!(went.since(came).get().abs_diff(sleep) <= 1, "token: {came:?} {went:?}, not after {sleep}");
+            assert!(
+                went.since(came).get().abs_diff(sleep) <= 1,
+                "token: {came:?} {went:?}, not after {sleep}"
+            );
         }
     }
 }
@@ -405,7 +444,9 @@ fn with_quirks_everything_goes_when_the_seed_would_have_it() {
 #[test]
 fn in_no_window_does_more_go_than_the_rate_and_one_burst() {
     for seed in 0..10 {
-        for (limit, capacity) in [(leaky(900_000), 0), (token(900_000, 30_000), 30_000), (token(900_000, MIB), MIB)] {
+        for (limit, capacity) in
+            [(leaky(900_000), 0), (token(900_000, 30_000), 30_000), (token(900_000, MIB), MIB)]
+        {
             let traffic = random_traffic(Config::default(), limit, seed);
             for (first, &(_, _, from)) in traffic.iter().enumerate() {
                 let (mut bytes, mut largest) = (0u128, 0);
@@ -414,7 +455,10 @@ fn in_no_window_does_more_go_than_the_rate_and_one_burst() {
                     largest = length.max(largest);
                     let burst = u128::from(largest.max(capacity)) * 1_000_000_000;
                     let most = u128::from(to.since(from).get() + 1) * 900_000 + burst;
-                    assert!(bytes * 1_000_000_000 <= most, "{limit:?}: {bytes} bytes from {from:?} to {to:?}");
+                    assert!(
+                        bytes * 1_000_000_000 <= most,
+                        "{limit:?}: {bytes} bytes from {from:?} to {to:?}"
+                    );
                 }
             }
         }

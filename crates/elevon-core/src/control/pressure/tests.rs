@@ -52,7 +52,10 @@ fn the_text_is_the_kernels() {
     let (mut pressure, tenants) = (Pressure::new(1), Tenants::new());
     pressure.on_change(at(0), &tenants, ROOT, Idle, Blocked);
     let text = "avg10=63.18 avg60=15.32 avg300=3.37 total=10000000";
-    assert_eq!(pressure.read(at(10_000), ROOT).to_string(), alloc::format!("some {text}\nfull {text}"));
+    assert_eq!(
+        pressure.read(at(10_000), ROOT).to_string(),
+        alloc::format!("some {text}\nfull {text}")
+    );
     let nothing = "avg10=0.00 avg60=0.00 avg300=0.00 total=0";
     let unknown = pressure.read(at(10_000), TenantId(7)).to_string();
     assert_eq!(unknown, alloc::format!("some {nothing}\nfull {nothing}"));
@@ -158,7 +161,12 @@ fn lazy_folds_are_those_of_one_who_always_looks() {
         let mut pressure = Pressure::new(1);
         let mut naive: Vec<Naive> = ids
             .iter()
-            .map(|_| Naive { cpus: 1, stalled_ms: [0; 2], recent_ms: [0; 2], averages: [[0; 3]; 2] })
+            .map(|_| Naive {
+                cpus: 1,
+                stalled_ms: [0; 2],
+                recent_ms: [0; 2],
+                averages: [[0; 3]; 2],
+            })
             .collect();
         for ms in 0..40_000u64 {
             // The contexts are busy for some seconds, then almost idle.
@@ -170,8 +178,12 @@ fn lazy_folds_are_those_of_one_who_always_looks() {
             }
             for (&tenant, naive) in ids.iter().zip(&mut naive) {
                 let counts = |owner| tenant == ROOT || tenants.is_below(owner, tenant);
-                let mine: Vec<_> =
-                    owners.iter().zip(states).filter(|(owner, _)| counts(**owner)).map(|at| at.1).collect();
+                let mine: Vec<_> = owners
+                    .iter()
+                    .zip(states)
+                    .filter(|(owner, _)| counts(**owner))
+                    .map(|at| at.1)
+                    .collect();
                 naive.step(ms, &mine);
                 if ms % 777 == 0 || ms % 2000 == 1999 {
                     let reading = pressure.read(at(ms + 1), tenant);

@@ -80,7 +80,8 @@ fn rolled_up_is_the_sum_over_everybody_below() {
     let all = stats.rolled_up(&tenants);
     let ids = || (0..tenants.ids() as u32).map(TenantId);
     for tenant in ids() {
-        let below = ids().filter(|&at| at == tenant || (tenant != ROOT && tenants.is_below(at, tenant)));
+        let below =
+            ids().filter(|&at| at == tenant || (tenant != ROOT && tenants.is_below(at, tenant)));
         let mut sum = TenantStat::default();
         below.for_each(|at| sum.add(&stats.of(at)));
         let seen = all.of(tenant);

@@ -83,7 +83,8 @@ impl Contender {
     #[inline(always)]
     fn or(self, other: Self) -> Self {
         let rest = |c: Self| u128::from(c.finish) << 64 | u128::from(c.order);
-        let other_wins = (other.time < self.time) | (other.time == self.time) & (rest(other) < rest(self));
+        let other_wins =
+            (other.time < self.time) | (other.time == self.time) & (rest(other) < rest(self));
         Self::choose(other_wins, self, other)
     }
 
@@ -223,7 +224,8 @@ impl ActiveTree {
     #[inline(always)]
     fn contender<const T: usize>(&self, place: u32) -> Contender {
         let entity = &self.places[place as usize];
-        let contender = Contender { time: entity.times[T], finish: entity.times[STARTED], order: entity.order };
+        let contender =
+            Contender { time: entity.times[T], finish: entity.times[STARTED], order: entity.order };
         Contender::choose(entity.takes_part(T), Contender::NOBODY, contender)
     }
 
@@ -243,7 +245,8 @@ impl ActiveTree {
         }
         let passed = self.since_origin(time).wrapping_sub(BEHIND);
         self.origin = self.origin.wrapping_add(passed);
-        let mut entities: Vec<&mut Place> = self.places.iter_mut().filter(|place| !place.takes_part(NONE)).collect();
+        let mut entities: Vec<&mut Place> =
+            self.places.iter_mut().filter(|place| !place.takes_part(NONE)).collect();
         entities.sort_unstable_by_key(|entity| entity.order);
         for (order, entity) in (0..).zip(&mut entities) {
             entity.order = order << 32 | entity.order & u64::from(u32::MAX);
@@ -274,9 +277,11 @@ impl ActiveTree {
     pub(super) fn self_check(&self, time: u64) -> Vec<u32> {
         self.check_winners::<STARTED>();
         self.check_winners::<WAITING>();
-        let entities: Vec<&Place> = self.places.iter().filter(|place| !place.takes_part(NONE)).collect();
+        let entities: Vec<&Place> =
+            self.places.iter().filter(|place| !place.takes_part(NONE)).collect();
         assert_eq!(entities.len(), self.count as usize, "entities");
-        for Place { times, id, .. } in self.places.iter().filter(|place| place.takes_part(STARTED)) {
+        for Place { times, id, .. } in self.places.iter().filter(|place| place.takes_part(STARTED))
+        {
             assert!(times[WAITING] <= self.since_origin(time), "entity {id} has not started");
         }
         entities.iter().map(|place| place.id).collect()

@@ -30,7 +30,8 @@ impl Bfq {
         process.outstanding += 1;
         let (is_only, may_merge) = (process.outstanding == 1, process.stable_target.is_some());
         if at_head {
-            self.slots[id.index()] = RequestInfo::from_request(request, RequestState::AtHead, Some(q), self.now);
+            self.slots[id.index()] =
+                RequestInfo::from_request(request, RequestState::AtHead, Some(q), self.now);
             self.engine.hold(q);
             self.lists.push_front(&mut self.at_head, id);
             return;
@@ -62,7 +63,12 @@ impl Bfq {
         let entity = &self.engine[q];
         let (is_idle_class, is_raised) = (entity.class == Class::Idle, entity.raise > 1);
         let queue = &mut self.queues[q.index()];
-        queue.seeks.add(is_seek(queue.last_position, request.sector, request.sectors.get(), rotational));
+        queue.seeks.add(is_seek(
+            queue.last_position,
+            request.sector,
+            request.sectors.get(),
+            rotational,
+        ));
         if queue.dispatched == 0 && !queue.busy {
             queue.think.on_arrival(now, idle, clock);
         }
@@ -101,7 +107,8 @@ impl Bfq {
         let (tick, old_raise, last) = (self.tick, self.engine[q].raise, self.last.position);
         let queue = &mut self.queues[q.index()];
         let deadline = self.now + self.settings.fifo_expire[usize::from(queue.sync)];
-        self.slots[id.index()] = RequestInfo::from_request(request, RequestState::Sorted, Some(q), deadline);
+        self.slots[id.index()] =
+            RequestInfo::from_request(request, RequestState::Sorted, Some(q), deadline);
         self.tree.insert(&mut queue.sorted, request.sector, id);
         self.lists.push_back(&mut queue.fifo, id);
         queue.queued += 1;
@@ -124,7 +131,8 @@ impl Bfq {
         } else {
             interactive = self.turn_busy(q, id);
         }
-        if self.settings.low_latency && (old_raise == 1 || self.engine[q].raise == 1 || interactive) {
+        if self.settings.low_latency && (old_raise == 1 || self.engine[q].raise == 1 || interactive)
+        {
             self.queues[q.index()].raising.since = tick;
         }
     }
@@ -145,7 +153,8 @@ impl Bfq {
         let looks = self.looks(q);
         let deserves = self.deserves_raising(q, looks);
         let queue = self.queue(q);
-        let (idle_since, max_budget, just_created) = (queue.budget_timeout, queue.max_budget, queue.just_created);
+        let (idle_since, max_budget, just_created) =
+            (queue.budget_timeout, queue.max_budget, queue.just_created);
         let recently_split = tick <= queue.split_at.saturating_add(self.ms(AFTER_SPLIT_MS));
         let in_time = now <= queue.think.last_end + Nanos::new(3 * self.settings.slice_idle.get());
         let left = self.engine[q].budget_left();
@@ -164,7 +173,8 @@ impl Bfq {
             self.raise_on_arrival(q, deserves, looks);
         }
         let raising = &mut self.queue_mut(q).raising;
-        (raising.backlogged_at, raising.backlogged_service, raising.soft_rt_pending) = (tick, 0, false);
+        (raising.backlogged_at, raising.backlogged_service, raising.soft_rt_pending) =
+            (tick, 0, false);
         self.enter_busy(q);
         if let Some(serving) = self.in_service().filter(|&serving| serving != q)
             && self.engine.next_is_another()
@@ -183,7 +193,10 @@ impl Bfq {
             a = self.engine.parent(q).map_or(a, |parent| self.engine[parent]);
             b = self.engine.parent(serving).map_or(b, |parent| self.engine[parent]);
         }
-        (wants && raised_enough) || higher_class || a.weight > b.weight || !self.is_better_to_idle(serving)
+        (wants && raised_enough)
+            || higher_class
+            || a.weight > b.weight
+            || !self.is_better_to_idle(serving)
     }
 
     /// Ends the wait for the queue in service: its request has arrived.

@@ -63,7 +63,14 @@ impl Budgets {
 
 /// Returns the next budget of a sync queue that is not raised; `None` if it does not change. `m`
 /// and `most`: smallest and largest.
-const fn feedback(reason: Reason, budget: u64, service: u64, in_device: bool, m: u64, most: u64) -> Option<u64> {
+const fn feedback(
+    reason: Reason,
+    budget: u64,
+    service: u64,
+    in_device: bool,
+    m: u64,
+    most: u64,
+) -> Option<u64> {
     Some(match reason {
         Reason::TooIdle if in_device => min(2 * budget, most),
         Reason::TooIdle if budget > 5 * m => budget - 4 * m,
@@ -82,7 +89,13 @@ const fn min(a: u64, b: u64) -> u64 {
 
 /// Returns whether a slot was slow, and the time to charge for it in milliseconds. `span_ns`: its
 /// length.
-const fn slowness(span_ns: u64, seeky: bool, rotational: bool, service: u64, max_measured: u64) -> (bool, u64) {
+const fn slowness(
+    span_ns: u64,
+    seeky: bool,
+    rotational: bool,
+    service: u64,
+    max_measured: u64,
+) -> (bool, u64) {
     let ms = span_ns / 1_000_000;
     match ms {
         0 => (seeky, if rotational { SHORTEST_DISK_MS } else { SHORTEST_FLASH_MS }),
@@ -206,7 +219,8 @@ impl Bfq {
         if queue.shared && queue.is_seeky() {
             queue.to_split = true;
         }
-        let stays_busy = !self.queue(q).is_empty() || (reason == Reason::Preempted && self.idling_needed(q));
+        let stays_busy =
+            !self.queue(q).is_empty() || (reason == Reason::Preempted && self.idling_needed(q));
         if stays_busy {
             self.engine.requeue(q, Change { expiration: true });
             self.recount(q);
@@ -245,7 +259,9 @@ mod tests {
     #[test]
     fn measured_budgets_count_from_the_eleventh_selection() {
         let mut budgets = Budgets { measured: 40000, ..Budgets::new() };
-        for (n, assigned) in [32, 60, 84, 105, 123, 139, 153, 165, 176, 186, 194, 201, 207].into_iter().enumerate() {
+        for (n, assigned) in
+            [32, 60, 84, 105, 123, 139, 153, 165, 176, 186, 194, 201, 207].into_iter().enumerate()
+        {
             budgets.on_selection();
             assert_eq!(budgets.assigned, assigned);
             assert_eq!(budgets.max(), if n >= 10 { 40000 } else { 16384 });

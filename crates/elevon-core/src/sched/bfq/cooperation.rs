@@ -63,7 +63,8 @@ impl Bfq {
         sector: Sector,
         may_merge: bool,
     ) -> Option<EntityId> {
-        if let Some(target) = self.queue(q).merged_into.and_then(|target| self.unless_freed(target)) {
+        if let Some(target) = self.queue(q).merged_into.and_then(|target| self.unless_freed(target))
+        {
             return (self.queue(target).processes > 0).then_some(target);
         }
         if may_merge && let Some(target) = self.late_stable_merge(task, q) {
@@ -98,21 +99,29 @@ impl Bfq {
             return Some(serving);
         }
         let around = self.positions.around(self.engine[q].group, sector);
-        let is_near =
-            |&(other, position): &(EntityId, Sector)| other != q && close(position) && self.may_cooperate(q, other);
+        let is_near = |&(other, position): &(EntityId, Sector)| {
+            other != q && close(position) && self.may_cooperate(q, other)
+        };
         around.into_iter().flatten().find(is_near).map(|(other, _)| other)
     }
 
     fn is_late(&self, q: EntityId) -> bool {
         let queue = self.queue(q);
-        queue.raising.backlogged_service > 0 && self.tick > queue.first_io.saturating_add(self.ms(MERGE_LIMIT_MS))
+        queue.raising.backlogged_service > 0
+            && self.tick > queue.first_io.saturating_add(self.ms(MERGE_LIMIT_MS))
     }
 
     fn may_cooperate(&self, a: EntityId, b: EntityId) -> bool {
         let (x, y) = (self.queue(a), self.queue(b));
         let (e, f) = (&self.engine[a], &self.engine[b]);
-        let alike = e.group == f.group && e.class == f.class && e.class != Class::Idle && x.sync && y.sync;
-        alike && !x.is_seeky() && !y.is_seeky() && !self.is_late(b) && x.processes > 0 && y.processes > 0
+        let alike =
+            e.group == f.group && e.class == f.class && e.class != Class::Idle && x.sync && y.sync;
+        alike
+            && !x.is_seeky()
+            && !y.is_seeky()
+            && !self.is_late(b)
+            && x.processes > 0
+            && y.processes > 0
     }
 
     /// Files a queue under the position of its next request. If another queue has this position
@@ -127,7 +136,8 @@ impl Bfq {
     #[inline(never)]
     fn move_position(&mut self, q: EntityId) {
         let next = self.queue(q).next.filter(|_| !self.is_queueing_flash());
-        let sector = next.filter(|_| self.engine[q].class != Class::Idle).map(|next| self.tree.key(next));
+        let sector =
+            next.filter(|_| self.engine[q].class != Class::Idle).map(|next| self.tree.key(next));
         let before = self.positions.get(q);
         if before == sector {
             return;
@@ -219,7 +229,9 @@ impl Bfq {
     /// Merges a new queue with that of the process created just before, if possible. Returns the
     /// queue to use.
     pub(super) fn stable_merge_at_birth(&mut self, task: TaskId, q: EntityId) -> EntityId {
-        let Some(last) = self.creation.last.filter(|&last| self.queue(last).live && self.is_twin(q, last)) else {
+        let Some(last) =
+            self.creation.last.filter(|&last| self.queue(last).live && self.is_twin(q, last))
+        else {
             self.creation.last = Some(q);
             return q;
         };

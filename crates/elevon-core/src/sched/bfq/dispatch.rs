@@ -67,7 +67,11 @@ impl Bfq {
         self.budgets.on_selection();
         self.extend_soft_rt(q);
         let entity = &self.engine[q];
-        let stretch = if self.queue(q).raising.soft_rt { 1 } else { (entity.weight / entity.orig_weight).max(1) };
+        let stretch = if self.queue(q).raising.soft_rt {
+            1
+        } else {
+            (entity.weight / entity.orig_weight).max(1)
+        };
         let timeout = self.tick + self.settings.timeout * stretch as i64;
         let queue = self.queue_mut(q);
         queue.fifo_checked = false;
@@ -112,7 +116,8 @@ impl Bfq {
     /// is raised, or its weight still is.
     fn serve(&mut self, q: EntityId, sectors: u64) -> bool {
         let entity = &self.engine[q];
-        let (tick, raised, is_heavy) = (self.tick, entity.raise > 1, entity.weight > entity.orig_weight);
+        let (tick, raised, is_heavy) =
+            (self.tick, entity.raise > 1, entity.weight > entity.orig_weight);
         let queue = self.queue_mut(q);
         queue.dispatched += 1;
         if queue.raising.backlogged_service == 0 {
@@ -130,7 +135,13 @@ impl Bfq {
     fn sample_rate(&mut self, id: RequestId, sectors: u64, in_service: bool) {
         let start = self.tree.key(id);
         let seeky = is_seek(self.last.position, start, sectors, self.device.rotational);
-        if self.device.peak.on_dispatch(self.now, sectors, seeky, self.in_flight, self.last.completion) {
+        if self.device.peak.on_dispatch(
+            self.now,
+            sectors,
+            seeky,
+            self.in_flight,
+            self.last.completion,
+        ) {
             self.update_max_budget();
         }
         self.last.position = start + crate::units::Sectors::new(sectors);
@@ -149,12 +160,16 @@ impl Bfq {
         queue.dispatched -= 1;
         queue.think.last_end = now;
         let (shared, leaves) = (queue.shared, queue.dispatched == 0 && !queue.busy);
-        let may_be_soft_rt = queue.raising.soft_rt_pending && queue.dispatched == 0 && queue.is_empty();
+        let may_be_soft_rt =
+            queue.raising.soft_rt_pending && queue.dispatched == 0 && queue.is_empty();
         if leaves {
             queue.budget_timeout = tick;
             self.recount(q);
         }
-        debug_assert!(self.is_counted(q), "a queue with requests in the device is counted otherwise");
+        debug_assert!(
+            self.is_counted(q),
+            "a queue with requests in the device is counted otherwise"
+        );
         let gap = now.since(self.last.completion);
         if gap > Nanos::ZERO && self.device.peak.on_completion(gap, self.last.completion) {
             self.update_max_budget();
@@ -202,7 +217,8 @@ impl Bfq {
             })
         };
         let seed_rules = self.settings.inject == super::injection::Inject::Seed;
-        if self.device.queueing.on_completion(self.in_flight, self.queued, is_held_back, seed_rules) {
+        if self.device.queueing.on_completion(self.in_flight, self.queued, is_held_back, seed_rules)
+        {
             self.update_queueing_flash();
         }
     }

@@ -109,7 +109,12 @@ pub(super) struct Entity {
 }
 
 impl Entity {
-    pub(super) const fn new(group: GroupId, child: Option<GroupId>, class: Class, weight: u64) -> Self {
+    pub(super) const fn new(
+        group: GroupId,
+        child: Option<GroupId>,
+        class: Class,
+        weight: u64,
+    ) -> Self {
         Self {
             start: 0,
             finish: 0,

@@ -37,7 +37,8 @@ pub(super) struct IdleTree {
 }
 
 impl IdleTree {
-    pub(super) const EMPTY: Self = Self { sorted: Root::EMPTY, recent: Vec::new(), count: 0, earliest: 0 };
+    pub(super) const EMPTY: Self =
+        Self { sorted: Root::EMPTY, recent: Vec::new(), count: 0, earliest: 0 };
 
     /// Inserts an entity, behind those with the same finish. Returns its seat.
     #[inline]
@@ -103,8 +104,14 @@ impl IdleTree {
     /// Checks order and finishes, and returns the entities. For tests: O(n).
     pub(super) fn self_check(&self, trees: &FinishTrees) -> Vec<u32> {
         let mut ids = trees.self_check(self.sorted);
-        let finishes = ids.iter().map(|&id| trees.finish(id)).chain(self.unsorted().map(|recent| recent.finish));
-        assert!(!{ finishes }.any(|finish| later(self.earliest, finish)), "a finish before the earliest");
+        let finishes = ids
+            .iter()
+            .map(|&id| trees.finish(id))
+            .chain(self.unsorted().map(|recent| recent.finish));
+        assert!(
+            !{ finishes }.any(|finish| later(self.earliest, finish)),
+            "a finish before the earliest"
+        );
         ids.extend(self.unsorted().map(|recent| recent.id));
         assert_eq!(ids.len(), self.count as usize, "idle entities");
         ids
@@ -145,9 +152,14 @@ mod tests {
                     assert!(!tree.may_be_reached(base.wrapping_sub(1)));
                 }
                 if rng.below(600) == 0 {
-                    assert_eq!(tree.last_finish(&mut trees), oracle.iter().max_by_key(since).map(|e| e.1));
+                    assert_eq!(
+                        tree.last_finish(&mut trees),
+                        oracle.iter().max_by_key(since).map(|e| e.1)
+                    );
                     assert_eq!(tree.first(&mut trees), first.map(|e| e.0));
-                    assert!(first.is_none_or(|first| !tree.may_be_reached(first.1.wrapping_sub(1))));
+                    assert!(
+                        first.is_none_or(|first| !tree.may_be_reached(first.1.wrapping_sub(1)))
+                    );
                 }
             }
         }

@@ -35,7 +35,11 @@ impl Counted {
     }
     /// Its weight, if it is present and not raised; otherwise 0.
     const fn weight(self) -> u16 {
-        if self.0 & (Self::PRESENT | Self::RAISED) == Self::PRESENT { (self.0 >> 16) as u16 } else { 0 }
+        if self.0 & (Self::PRESENT | Self::RAISED) == Self::PRESENT {
+            (self.0 >> 16) as u16
+        } else {
+            0
+        }
     }
     const fn class(self) -> Class {
         Class::ALL[(self.0 >> 8 & 3) as usize]
@@ -170,7 +174,8 @@ impl Bfq {
         if new.has(Counted::BUSY) {
             self.busy.queues.add(new.class());
         }
-        self.busy.raised = self.busy.raised + u32::from(new.raised_busy()) - u32::from(old.raised_busy());
+        self.busy.raised =
+            self.busy.raised + u32::from(new.raised_busy()) - u32::from(old.raised_busy());
     }
 
     /// Counts a queue that is present among those of its group.
@@ -212,7 +217,9 @@ impl Bfq {
         let own = || self.queue(q).counted.weight();
         let is_spared = || match self.settings.inject {
             Inject::Off | Inject::Seed => false,
-            Inject::Limit | Inject::Fair => own() > 0 && Some(own()) == self.busy.weights.smallest(),
+            Inject::Limit | Inject::Fair => {
+                own() > 0 && Some(own()) == self.busy.weights.smallest()
+            }
         };
         let weights_differ = self.busy.weights.distinct > 1 && !is_spared();
         let root = u32::from(self.rules.bfq_counts_root_group || self.groups[0].pending > 0);
@@ -223,14 +230,16 @@ impl Bfq {
     pub(super) fn idling_boosts(&self, q: EntityId) -> bool {
         let (queue, queueing) = (self.queue(q), self.device.queueing.is_on());
         let streams = !queue.is_seeky() && queue.io_bound.is_bound && queue.short_think;
-        let gains = (self.device.rotational && !queueing) || ((self.device.rotational || !queueing) && streams);
+        let gains = (self.device.rotational && !queueing)
+            || ((self.device.rotational || !queueing) && streams);
         gains && self.busy.raised == 0
     }
 
     /// Returns true if waiting for this queue is needed for its share.
     pub(super) fn idling_needed(&self, q: EntityId) -> bool {
         let others = self.busy_queues();
-        let crowded = || self.busy.raised < others || self.in_flight >= self.queue(q).dispatched + CROWD;
+        let crowded =
+            || self.busy.raised < others || self.in_flight >= self.queue(q).dispatched + CROWD;
         others == 1 || (self.engine[q].raise > 1 && crowded()) || self.is_asymmetric(q)
     }
 
@@ -244,7 +253,8 @@ impl Bfq {
         if self.settings.strict {
             return true;
         }
-        if self.settings.slice_idle.is_zero() || !queue.sync || self.engine[q].class == Class::Idle {
+        if self.settings.slice_idle.is_zero() || !queue.sync || self.engine[q].class == Class::Idle
+        {
             return false;
         }
         self.idling_needed(q) || self.idling_boosts(q)

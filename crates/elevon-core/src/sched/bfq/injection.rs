@@ -4,12 +4,12 @@
 //! about the latter:
 //!
 //! - `off`: nothing.
-//! - `seed`: as the first version (4.20). A seeky, unraised queue on queueing flash lets
-//!   `10 / inject_coeff` sectors of others pass for each of its own in a slot, ten by default. The
-//!   queue that was activated last goes first, whatever its weight. This restores the full
-//!   throughput, but with one request outstanding per process every process gets the same, so
-//!   weights have no effect. The device is found to queue commands by that version's test (more
-//!   than 4 in it, not 3); everything else is as in later kernels.
+//! - `seed`: as the first version (4.20). A seeky, unraised queue on queueing flash lets `10 /
+//!   inject_coeff` sectors of others pass for each of its own in a slot, ten by default. The queue
+//!   that was activated last goes first, whatever its weight. This restores the full throughput,
+//!   but with one request outstanding per process every process gets the same, so weights have no
+//!   effect. The device is found to queue commands by that version's test (more than 4 in it, not
+//!   3); everything else is as in later kernels.
 //! - `limit` (default): as in Linux since 5.2. A limit on the requests in the device, learnt from
 //!   how much longer the waited-for request took when others were injected. The harm is bounded,
 //!   but weights are ignored here too.
@@ -75,7 +75,14 @@ impl Injection {
 
     /// Learns from the time that the waited-for request took. `injected`: whether requests of
     /// others were served meanwhile; `in_flight` includes it.
-    pub(super) const fn learn(&mut self, took: u64, injected: bool, in_flight: u32, in_flight_max: u32, tick: i64) {
+    pub(super) const fn learn(
+        &mut self,
+        took: u64,
+        injected: bool,
+        in_flight: u32,
+        in_flight_max: u32,
+        tick: i64,
+    ) {
         let old = self.limit;
         if self.baseline > 0 && injected {
             // 1.5 times the baseline, rounded down.
@@ -121,7 +128,9 @@ impl Bfq {
     fn choose_as_the_seed(&self, q: EntityId) -> Option<EntityId> {
         let queue = self.queue(q);
         let injectable = queue.is_seeky() && self.engine[q].raise == 1 && self.is_queueing_flash();
-        if !injectable || queue.injection.service * self.settings.inject_coeff >= self.engine[q].service * 10 {
+        if !injectable
+            || queue.injection.service * self.settings.inject_coeff >= self.engine[q].service * 10
+        {
             return None;
         }
         self.engine.active_queues().find(|&other| self.fits(other))
@@ -156,7 +165,11 @@ impl Bfq {
         let candidate = |&other: &EntityId| {
             let raised = !only_raised || self.engine[other].raise > 1;
             raised && self.fits(other) && {
-                let big = flash && self.queue(other).next.is_some_and(|n| self.slots[n.index()].sectors >= BIG_REQUEST);
+                let big = flash
+                    && self
+                        .queue(other)
+                        .next
+                        .is_some_and(|n| self.slots[n.index()].sectors >= BIG_REQUEST);
                 let limit = if big { limit.min(1) } else { limit };
                 if big && waits { self.in_flight == 0 } else { self.in_flight < limit }
             }

@@ -29,7 +29,11 @@ pub(super) struct Reference {
 
 impl Reference {
     pub(super) const fn from_rotational(rotational: bool) -> Self {
-        if rotational { Self { rate: 14000, raise_ms: 7000 } } else { Self { rate: 33000, raise_ms: 2500 } }
+        if rotational {
+            Self { rate: 14000, raise_ms: 7000 }
+        } else {
+            Self { rate: 33000, raise_ms: 2500 }
+        }
     }
 }
 
@@ -55,7 +59,8 @@ impl PeakRate {
     }
 
     fn restart(&mut self, now: Instant, sectors: u64) {
-        (self.samples, self.sequential, self.sectors, self.largest, self.first) = (1, 0, sectors, sectors, now);
+        (self.samples, self.sequential, self.sectors, self.largest, self.first) =
+            (1, 0, sectors, sectors, now);
     }
 
     /// Adds a dispatched request, with `in_flight` others in the device. Returns true if the rate
@@ -80,7 +85,8 @@ impl PeakRate {
                 self.sequential += 1;
             }
             self.sectors += sectors;
-            self.largest = if self.samples.is_multiple_of(32) { sectors } else { self.largest.max(sectors) };
+            self.largest =
+                if self.samples.is_multiple_of(32) { sectors } else { self.largest.max(sectors) };
             if now.since(self.first) >= INTERVAL_FULL {
                 self.last = now;
                 changed = self.close(last_completion);
@@ -158,7 +164,8 @@ mod tests {
             (1000, 750, 200_000, 1000, 19776),
             (1000, 600, 250_000, 500, 23346),
         ] {
-            let mut peak = PeakRate { rate: 22000, ..PeakRate::new(Reference::from_rotational(false)) };
+            let mut peak =
+                PeakRate { rate: 22000, ..PeakRate::new(Reference::from_rotational(false)) };
             peak.learn(n, q, sectors, ms * 1_000_000);
             assert_eq!(peak.rate, rate, "{q} of {n} sequential, {sectors} sectors in {ms} ms");
         }
@@ -174,7 +181,11 @@ mod tests {
             }
             // The pause closes the interval.
             let last = (count - 1) * step;
-            assert_eq!(peak.on_dispatch(at(last + 101), 8, false, 0, at(last)), expected, "{count} every {step} ms");
+            assert_eq!(
+                peak.on_dispatch(at(last + 101), 8, false, 0, at(last)),
+                expected,
+                "{count} every {step} ms"
+            );
         }
     }
 
@@ -193,9 +204,13 @@ mod tests {
     #[test]
     fn budgets_and_raising_from_the_rate() {
         let of = |rate| PeakRate { rate, ..PeakRate::new(Reference::from_rotational(false)) };
-        for (rate, ms, sectors) in
-            [(22000, 125, 41961), (9333, 125, 17801), (33000, 125, 62942), (14000, 125, 26702), (22000, 124, 41625)]
-        {
+        for (rate, ms, sectors) in [
+            (22000, 125, 41961),
+            (9333, 125, 17801),
+            (33000, 125, 62942),
+            (14000, 125, 26702),
+            (22000, 124, 41625),
+        ] {
             assert_eq!(of(rate).sectors_in(ms), sectors);
         }
         for (rotational, rate, ms) in [

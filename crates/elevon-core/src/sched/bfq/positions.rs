@@ -91,7 +91,11 @@ impl Positions {
 
     /// Returns the first queue of a group at or behind a sector, and the last one at or before it,
     /// with their positions.
-    pub(super) fn around(&mut self, group: GroupId, sector: Sector) -> [Option<(EntityId, Sector)>; 2] {
+    pub(super) fn around(
+        &mut self,
+        group: GroupId,
+        sector: Sector,
+    ) -> [Option<(EntityId, Sector)>; 2] {
         self.sort();
         let root = self.roots.get(group.index()).copied().unwrap_or(Root::EMPTY);
         let found = [self.links.lower_bound(root, sector), self.links.floor(root, sector)];

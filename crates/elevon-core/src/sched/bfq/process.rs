@@ -86,7 +86,8 @@ impl Bfq {
             true => process.and_then(|process| process.ioprio).unwrap_or(IoPrio::NONE),
             false => request.ioprio,
         };
-        let is_same = |process: &&Process| process.ioprio == Some(ioprio) && process.group == Some(group);
+        let is_same =
+            |process: &&Process| process.ioprio == Some(ioprio) && process.group == Some(group);
         let (own, asynchronous) = match process.filter(is_same) {
             Some(process) => (process.sync, process.asynchronous),
             None => self.follow_process(task, ioprio, group),
@@ -104,7 +105,13 @@ impl Bfq {
 
     /// Returns the sync queue of a process that has none, or shares it.
     #[cold]
-    fn other_sync_queue(&mut self, own: Option<EntityId>, task: TaskId, group: GroupId, ioprio: IoPrio) -> EntityId {
+    fn other_sync_queue(
+        &mut self,
+        own: Option<EntityId>,
+        task: TaskId,
+        group: GroupId,
+        ioprio: IoPrio,
+    ) -> EntityId {
         let (class, level) = class_and_level(ioprio);
         match own {
             Some(q) => self.split_if_due(task, q).unwrap_or_else(|| {
@@ -120,7 +127,13 @@ impl Bfq {
         if queue.shared && queue.to_split && !queue.stable { self.split(task, q) } else { Some(q) }
     }
 
-    fn new_sync_queue(&mut self, task: TaskId, group: GroupId, class: Class, level: u8) -> EntityId {
+    fn new_sync_queue(
+        &mut self,
+        task: TaskId,
+        group: GroupId,
+        class: Class,
+        level: u8,
+    ) -> EntityId {
         let is_known = self.processes[task.index()].saved.is_some();
         let q = self.private_queue(task, group, class, level);
         if is_known { q } else { self.stable_merge_at_birth(task, q) }
@@ -159,7 +172,12 @@ impl Bfq {
     /// Updates the queues of a process that is new, or whose priority or group changed. Returns its
     /// sync queue and its async queue after that.
     #[cold]
-    fn follow_process(&mut self, task: TaskId, ioprio: IoPrio, group: GroupId) -> (Option<EntityId>, Option<EntityId>) {
+    fn follow_process(
+        &mut self,
+        task: TaskId,
+        ioprio: IoPrio,
+        group: GroupId,
+    ) -> (Option<EntityId>, Option<EntityId>) {
         if task.index() >= self.processes.len() {
             self.processes.resize(task.index() + 1, Process::default());
         }
@@ -290,7 +308,9 @@ impl Bfq {
     pub(super) fn is_over_limit(&self, task: TaskId, op: Op, flags: Flags) -> bool {
         let Some(process) = self.processes.get(task.index()) else { return false };
         let sync = crate::op::is_sync(op, flags);
-        let Some(q) = (if sync { process.sync } else { process.asynchronous }) else { return false };
+        let Some(q) = (if sync { process.sync } else { process.asynchronous }) else {
+            return false;
+        };
         if self.engine.group_count() == 1 && self.engine[q].allocated < 2 {
             return false;
         }
@@ -327,13 +347,28 @@ impl Bfq {
         let mut queued = 0;
         for (index, queue) in self.queues.iter().enumerate().filter(|(_, queue)| queue.live) {
             let q = EntityId(index as u32);
-            assert_eq!(self.tree.self_check(queue.sorted), queue.queued as usize, "tree of queue {index}");
-            assert_eq!(self.lists.self_check(queue.fifo), queue.queued as usize, "FIFO of queue {index}");
+            assert_eq!(
+                self.tree.self_check(queue.sorted),
+                queue.queued as usize,
+                "tree of queue {index}"
+            );
+            assert_eq!(
+                self.lists.self_check(queue.fifo),
+                queue.queued as usize,
+                "FIFO of queue {index}"
+            );
             for id in self.lists.iter(queue.fifo) {
                 let (slot, request) = (&self.slots[id.index()], &view.requests[id]);
                 assert_eq!((slot.state, slot.queue), (super::RequestState::Sorted, Some(q)));
-                assert_eq!(request.is_sync(), queue.sync, "queue {index} holds requests of its kind only");
-                assert_eq!((self.tree.key(id), slot.sectors), (request.sector, request.sectors.get()));
+                assert_eq!(
+                    request.is_sync(),
+                    queue.sync,
+                    "queue {index} holds requests of its kind only"
+                );
+                assert_eq!(
+                    (self.tree.key(id), slot.sectors),
+                    (request.sector, request.sectors.get())
+                );
             }
             queued += queue.queued;
             assert_eq!(queue.next.is_some(), queue.queued > 0, "queue {index} has a next request");
@@ -345,12 +380,21 @@ impl Bfq {
                 matches!(place, TreeState::Active | TreeState::Serving),
                 "queue {index} is {place:?}"
             );
-            assert_eq!(place == TreeState::Serving, self.is_in_service(q), "queue {index} in service");
+            assert_eq!(
+                place == TreeState::Serving,
+                self.is_in_service(q),
+                "queue {index} in service"
+            );
             assert!(!queue.waiting || self.is_in_service(q));
             let mine = |slot: &&super::RequestInfo| slot.queue == Some(q);
             let held = self.slots.iter().filter(mine).count();
-            assert_eq!(self.engine[q].allocated as usize, held, "requests that queue {index} holds");
-            let in_device = |slot: &&super::RequestInfo| mine(slot) && slot.state == super::RequestState::InDevice;
+            assert_eq!(
+                self.engine[q].allocated as usize, held,
+                "requests that queue {index} holds"
+            );
+            let in_device = |slot: &&super::RequestInfo| {
+                mine(slot) && slot.state == super::RequestState::InDevice
+            };
             assert_eq!(queue.dispatched as usize, self.slots.iter().filter(in_device).count());
             let points = |p: &&super::Process| p.sync == Some(q);
             if queue.sync {
@@ -360,6 +404,7 @@ impl Bfq {
         assert_eq!(self.queued, queued);
         let busy = self.queues.iter().filter(|queue| queue.live && queue.busy).count();
         assert_eq!(self.busy_queues() as usize, busy);
-        self.elevator.self_check(view, |id| self.slots[id.index()].state == super::RequestState::Sorted);
+        self.elevator
+            .self_check(view, |id| self.slots[id.index()].state == super::RequestState::Sorted);
     }
 }

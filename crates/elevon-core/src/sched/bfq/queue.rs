@@ -31,8 +31,8 @@ pub(super) struct BfqQueue {
     pub(super) level: u8,
     /// Budget set by feedback, in sectors.
     pub(super) max_budget: u64,
-    /// In service: when the slot times out. Otherwise: when it became empty with nothing in flight.
-    /// Ticks.
+    /// In service: when the slot times out. Otherwise: when it became empty with nothing in
+    /// flight. Ticks.
     pub(super) budget_timeout: i64,
     /// On an active tree or in service.
     pub(super) busy: bool,
@@ -176,7 +176,12 @@ impl Bfq {
 
     /// Returns the better of two requests to dispatch next.
     #[inline]
-    pub(super) fn choose(&self, a: Option<RequestId>, b: Option<RequestId>, last: Sector) -> Option<RequestId> {
+    pub(super) fn choose(
+        &self,
+        a: Option<RequestId>,
+        b: Option<RequestId>,
+        last: Sector,
+    ) -> Option<RequestId> {
         match (a, b) {
             (Some(a), Some(b)) => self.better(a, b, last),
             (only, None) | (None, only) => only,
@@ -208,7 +213,8 @@ impl Bfq {
             return Some(expired);
         }
         let sorted = self.queue(q).sorted;
-        let next = self.tree.next(id).or_else(|| self.tree.first(sorted).filter(|&first| first != id));
+        let next =
+            self.tree.next(id).or_else(|| self.tree.first(sorted).filter(|&first| first != id));
         let prev = self.tree.prev(id);
         self.choose(next, prev, self.tree.key(id))
     }

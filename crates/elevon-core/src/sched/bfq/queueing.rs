@@ -82,8 +82,15 @@ mod tests {
                     assert!(!q.on_completion(in_flight, queued, || held_back, rules));
                     assert_eq!(q.decided(), None);
                 }
-                assert_eq!(q.on_completion(in_flight, queued, || held_back, rules), expected.is_some());
-                assert_eq!(q.decided(), expected, "{in_flight} in flight, {queued} queued, seed {rules}");
+                assert_eq!(
+                    q.on_completion(in_flight, queued, || held_back, rules),
+                    expected.is_some()
+                );
+                assert_eq!(
+                    q.decided(),
+                    expected,
+                    "{in_flight} in flight, {queued} queued, seed {rules}"
+                );
                 assert_eq!(q.is_on(), expected != Some(false));
             }
         }

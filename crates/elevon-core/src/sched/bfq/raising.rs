@@ -90,10 +90,15 @@ impl Bfq {
 
     pub(super) fn looks(&self, q: EntityId) -> Looks {
         let queue = self.queue(q);
-        let eligible = !queue.in_large_burst && queue.dispatched == 0 && self.engine[q].new_weight == DEFAULT_WEIGHT;
+        let eligible = !queue.in_large_burst
+            && queue.dispatched == 0
+            && self.engine[q].new_weight == DEFAULT_WEIGHT;
         Looks {
-            interactive: eligible && self.tick > queue.budget_timeout.saturating_add(self.ms(IDLE_MS)),
-            soft_rt: eligible && !queue.seeks.is_totally_seeky() && self.tick > queue.raising.next_soft_rt,
+            interactive: eligible
+                && self.tick > queue.budget_timeout.saturating_add(self.ms(IDLE_MS)),
+            soft_rt: eligible
+                && !queue.seeks.is_totally_seeky()
+                && self.tick > queue.raising.next_soft_rt,
         }
     }
 
@@ -101,7 +106,8 @@ impl Bfq {
     pub(super) fn deserves_raising(&self, q: EntityId, looks: Looks) -> bool {
         let queue = self.queue(q);
         let private = queue.sync && (queue.owner.is_some() || queue.stable);
-        self.settings.low_latency && (self.engine[q].raise > 1 || (private && (looks.interactive || looks.soft_rt)))
+        self.settings.low_latency
+            && (self.engine[q].raise > 1 || (private && (looks.interactive || looks.soft_rt)))
     }
 
     /// Starts, renews or ends raising when a queue becomes busy.
@@ -120,7 +126,8 @@ impl Bfq {
             (raising.period, raising.soft_rt) = (period, false);
             INTERACTIVE
         } else if was == 1 {
-            (raising.period, raising.soft_rt, raising.interactive_since) = (soft_rt_period, true, LONG_AGO);
+            (raising.period, raising.soft_rt, raising.interactive_since) =
+                (soft_rt_period, true, LONG_AGO);
             SOFT_RT
         } else if in_burst {
             1
@@ -174,7 +181,8 @@ impl Bfq {
         if self.tick > raising.interactive_since.saturating_add(period) {
             self.end_raising(q);
         } else {
-            (raising.period, raising.soft_rt, raising.since) = (period, false, raising.interactive_since);
+            (raising.period, raising.soft_rt, raising.since) =
+                (period, false, raising.interactive_since);
             self.set_raise(q, INTERACTIVE);
         }
     }
@@ -192,7 +200,8 @@ impl Bfq {
                 if raising.soft_rt { self.end_soft_rt(q) } else { self.end_raising(q) }
             }
             let raising = &self.queue(q).raising;
-            if self.engine[q].raise > 1 && !raising.soft_rt && raising.service > INTERACTIVE_SECTORS {
+            if self.engine[q].raise > 1 && !raising.soft_rt && raising.service > INTERACTIVE_SECTORS
+            {
                 self.end_raising(q);
             }
         }
@@ -206,7 +215,10 @@ impl Bfq {
     /// Ends soft real-time raising of a queue that seeks all the time.
     #[inline(never)]
     pub(super) fn demote_seeky(&mut self, q: EntityId) {
-        if self.engine[q].raise > 1 && self.queue(q).raising.soft_rt && self.queue(q).seeks.is_totally_seeky() {
+        if self.engine[q].raise > 1
+            && self.queue(q).raising.soft_rt
+            && self.queue(q).seeks.is_totally_seeky()
+        {
             self.end_soft_rt(q);
         }
     }
@@ -219,15 +231,21 @@ impl Bfq {
         let (tick, hz) = (self.tick, self.hz);
         let raising = &mut self.queue_mut(q).raising;
         let at_that_rate = (raising.backlogged_service * hz.0 / SOFT_RT_RATE) as i64;
-        raising.next_soft_rt =
-            raising.next_soft_rt.max(raising.backlogged_at.saturating_add(at_that_rate)).max(tick + idle_ticks + 4);
+        raising.next_soft_rt = raising
+            .next_soft_rt
+            .max(raising.backlogged_at.saturating_add(at_that_rate))
+            .max(tick + idle_ticks + 4);
     }
 
     /// Extends the raising of a soft real-time queue by the time that it waited beyond its slot.
     pub(super) fn extend_soft_rt(&mut self, q: EntityId) {
         let (tick, raised) = (self.tick, self.engine[q].raise > 1);
         let queue = self.queue_mut(q);
-        if raised && queue.raising.soft_rt && tick > queue.raising.since && tick > queue.budget_timeout {
+        if raised
+            && queue.raising.soft_rt
+            && tick > queue.raising.since
+            && tick > queue.budget_timeout
+        {
             let waited = tick.saturating_sub(queue.budget_timeout);
             queue.raising.since = queue.raising.since.saturating_add(waited).min(tick);
         }

@@ -17,11 +17,17 @@ pub(super) struct ServiceTree {
 }
 
 impl ServiceTree {
-    pub(super) const EMPTY: Self = Self { active: ActiveTree::EMPTY, idle: IdleTree::EMPTY, time: 0, weights: 0 };
+    pub(super) const EMPTY: Self =
+        Self { active: ActiveTree::EMPTY, idle: IdleTree::EMPTY, time: 0, weights: 0 };
 
     /// Advances the virtual time by the service of `sectors`.
     #[inline]
-    pub(super) fn advance(&mut self, sectors: u64, entities: &mut [Entity], trees: &mut FinishTrees) {
+    pub(super) fn advance(
+        &mut self,
+        sectors: u64,
+        entities: &mut [Entity],
+        trees: &mut FinishTrees,
+    ) {
         self.time = self.time.wrapping_add(delta(sectors, self.weights));
         self.forget_idle(entities, trees);
     }

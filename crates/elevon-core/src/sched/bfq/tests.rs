@@ -37,7 +37,8 @@ struct As {
     tenant: u32,
 }
 
-const READ: As = As { task: 0, level: 4, class: PrioClass::Be, sectors: 8, op: Op::Read, tenant: 0 };
+const READ: As =
+    As { task: 0, level: 4, class: PrioClass::Be, sectors: 8, op: Op::Read, tenant: 0 };
 
 impl Bed<Bfq> {
     fn send(&mut self, how: As, sector: u64) -> RequestId {
@@ -79,7 +80,9 @@ impl Bed<Bfq> {
 #[test]
 fn which_of_two_requests_goes_first() {
     let near = |sector| Candidate { sector, meta: false };
-    let first = |a: Candidate, b: Candidate, last| if goes_first(a, b, last, 32768, 2) { a.sector } else { b.sector };
+    let first = |a: Candidate, b: Candidate, last| {
+        if goes_first(a, b, last, 32768, 2) { a.sector } else { b.sector }
+    };
     assert_eq!(first(near(1100), near(960), 1000), 960);
     assert_eq!(first(near(1100), near(940), 1000), 1100);
     assert_eq!(first(near(1100), near(950), 1000), 1100);
@@ -157,7 +160,13 @@ fn slow_slots_pay_for_their_time() {
 
 #[test]
 fn a_raised_queue_has_small_budgets_however_its_slot_ends() {
-    for reason in [Reason::TooIdle, Reason::Timeout, Reason::Exhausted, Reason::NoMoreRequests, Reason::Preempted] {
+    for reason in [
+        Reason::TooIdle,
+        Reason::Timeout,
+        Reason::Exhausted,
+        Reason::NoMoreRequests,
+        Reason::Preempted,
+    ] {
         let mut bed = bed(&[]);
         bed.send(READ, 0);
         let q = bed.sync_queue(0);
@@ -211,7 +220,8 @@ fn when_waiting_is_worth_it() {
 #[test]
 fn depths() {
     let mut bfq = Bfq::new(Kernel::V6_1.rules(), Hz(250), 1, 64);
-    let limits = |bfq: &Bfq| [Flags::NONE, Flags::SYNC].map(|f| bfq.depth_limit(Op::Write, f).unwrap());
+    let limits =
+        |bfq: &Bfq| [Flags::NONE, Flags::SYNC].map(|f| bfq.depth_limit(Op::Write, f).unwrap());
     bfq.on_depth_updated(64, 4);
     assert_eq!(limits(&bfq), [8, 12]);
     assert_eq!(bfq.depth_limit(Op::Read, Flags::NONE), None);
@@ -330,7 +340,10 @@ fn the_seed_takes_the_newest_that_fits() {
 fn where_the_seed_does_not_inject() {
     let seeky_only = |bed: &mut Bed<Bfq>| (0..32).for_each(|_| bed.queue_of(0).seeks.add(false));
     assert_eq!(plugged(Inject::Seed, 3, seeky_only).pull().len(), 0);
-    assert_eq!(plugged(Inject::Seed, 3, |bed| bed.scheduler.set_tunable("hw_tag", 1)).pull().len(), 0);
+    assert_eq!(
+        plugged(Inject::Seed, 3, |bed| bed.scheduler.set_tunable("hw_tag", 1)).pull().len(),
+        0
+    );
     assert_eq!(plugged(Inject::Seed, 3, |bed| bed.scheduler.on_queue_info(true)).pull().len(), 0);
     let mut bed = plugged(Inject::Seed, 3, |_| {});
     let q = bed.sync_queue(0);
@@ -350,7 +363,9 @@ fn the_limit_bounds_what_is_in_the_device() {
 
 #[test]
 fn large_requests_are_injected_into_an_empty_device_only() {
-    for (kernel, empty, count) in [(Kernel::V6_18, false, 0), (Kernel::V6_18, true, 1), (Kernel::V6_1, true, 1)] {
+    for (kernel, empty, count) in
+        [(Kernel::V6_18, false, 0), (Kernel::V6_18, true, 1), (Kernel::V6_1, true, 1)]
+    {
         let mut bed = plugged(Inject::Limit, 0, |bed| {
             bed.scheduler.rules = kernel.rules();
             bed.send(As { task: 1, level: 1, sectors: 64, ..READ }, 1_000_000);
@@ -485,7 +500,10 @@ fn tunables_show_what_was_set() {
     }
     let parse = |text| crate::sched::SchedulerConfig::parse(text).map_err(|e| format!("{e}"));
     assert_eq!(parse("bfq:inject=fair").unwrap().tunables, [("inject", 3)]);
-    assert_eq!(parse("bfq:inject=most").unwrap_err(), "inject=most: must be one of off|seed|limit|fair");
+    assert_eq!(
+        parse("bfq:inject=most").unwrap_err(),
+        "inject=most: must be one of off|seed|limit|fair"
+    );
 }
 
 /// Sends a request of one of twelve processes, which mostly keep their priority and group.
@@ -493,7 +511,13 @@ fn send_something(bed: &mut Bed<Bfq>, rng: &mut Rng) {
     let how = As {
         task: rng.below(12) as u32,
         level: rng.pick(&[0, 4, 4, 4, 7]),
-        class: rng.pick(&[PrioClass::Be, PrioClass::Be, PrioClass::Be, PrioClass::Rt, PrioClass::Idle]),
+        class: rng.pick(&[
+            PrioClass::Be,
+            PrioClass::Be,
+            PrioClass::Be,
+            PrioClass::Rt,
+            PrioClass::Idle,
+        ]),
         sectors: 8 << rng.below(6),
         op: rng.pick(&[Op::Read, Op::Read, Op::Write]),
         tenant: rng.below(4) as u32,

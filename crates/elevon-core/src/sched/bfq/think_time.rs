@@ -116,7 +116,13 @@ impl IoBound {
 
     /// Handles the arrival of a request; `away`: the time since which nothing was queued or in
     /// flight.
-    pub(super) fn on_arrival(&mut self, now: Instant, away: Option<Instant>, just_created: bool, clock: Clock) {
+    pub(super) fn on_arrival(
+        &mut self,
+        now: Instant,
+        away: Option<Instant>,
+        just_created: bool,
+        clock: Clock,
+    ) {
         let away = away.map_or(0, |since| clock.between(since, now));
         self.idle = self.idle.wrapping_add(away);
         let total = now.since(self.start).get();
@@ -159,9 +165,12 @@ mod tests {
 
     #[test]
     fn what_counts_as_a_seek() {
-        for (start, sectors, rotational, seek) in
-            [(1800, 8, false, false), (1801, 8, false, true), (1801, 64, false, false), (1801, 64, true, true)]
-        {
+        for (start, sectors, rotational, seek) in [
+            (1800, 8, false, false),
+            (1801, 8, false, true),
+            (1801, 64, false, false),
+            (1801, 64, true, true),
+        ] {
             assert_eq!(is_seek(Sector::new(1000), Sector::new(start), sectors, rotational), seek);
         }
         assert!(!is_seek(Sector::ZERO, Sector::new(1 << 30), 8, true));
@@ -212,7 +221,11 @@ mod tests {
         let mut long = [false; 5];
         for long in &mut long {
             let now = think.last_end;
-            think.on_arrival(if think.samples == 0 { Instant::ZERO } else { now }, idle, Clock::Kept);
+            think.on_arrival(
+                if think.samples == 0 { Instant::ZERO } else { now },
+                idle,
+                Clock::Kept,
+            );
             *long = think.exceeds(Nanos::from_millis(4));
         }
         assert_eq!(long, [false, false, true, false, false]);

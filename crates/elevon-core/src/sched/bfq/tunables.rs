@@ -18,7 +18,16 @@ const fn choice(
     help: &'static str,
 ) -> TunableInfo {
     let max = choices.len() as i64 - 1;
-    TunableInfo { name, unit: "choice", default: choices[default], range, min: 0, max, help, choices }
+    TunableInfo {
+        name,
+        unit: "choice",
+        default: choices[default],
+        range,
+        min: 0,
+        max,
+        help,
+        choices,
+    }
 }
 
 /// The entry of `elevon schedulers`.
@@ -35,10 +44,34 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
     // Measured on Linux 6.18.
     taken: |tunable| if tunable.choices.is_empty() { 0..=i64::MAX } else { tunable.values() },
     tunables: &[
-        row("back_seek_max", "KiB", "16384", NATURAL, "how far back a request may lie and still count as near"),
-        row("back_seek_penalty", "factor", "2", POSITIVE, "how much longer a way back counts than a way ahead"),
-        row("fifo_expire_async", "ms", "250", POSITIVE, "deadline of async requests, looked at once a slot"),
-        row("fifo_expire_sync", "ms", "125", POSITIVE, "deadline of sync requests, looked at once a slot"),
+        row(
+            "back_seek_max",
+            "KiB",
+            "16384",
+            NATURAL,
+            "how far back a request may lie and still count as near",
+        ),
+        row(
+            "back_seek_penalty",
+            "factor",
+            "2",
+            POSITIVE,
+            "how much longer a way back counts than a way ahead",
+        ),
+        row(
+            "fifo_expire_async",
+            "ms",
+            "250",
+            POSITIVE,
+            "deadline of async requests, looked at once a slot",
+        ),
+        row(
+            "fifo_expire_sync",
+            "ms",
+            "125",
+            POSITIVE,
+            "deadline of sync requests, looked at once a slot",
+        ),
         choice(
             "hw_tag",
             "detect|no|yes",
@@ -60,12 +93,48 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
             ("1..1000", 1, 1000),
             "with inject=seed, sectors of its own that a queue needs for ten of others (Elevon's own)",
         ),
-        row("low_latency", "boolean", "1", FLAG, "raise the weight of interactive and soft real-time queues"),
-        row("max_budget", "sectors", "0", NATURAL, "largest budget; 0 follows the measured peak rate"),
-        row("slice_idle", "ms", "8", NATURAL, "how long to wait for the next request of a queue; 0 never waits"),
-        row("slice_idle_us", "us", "8000", ("0..4294967295", 0, u32::MAX as i64), "slice_idle, finer"),
-        row("strict_guarantees", "boolean", "0", FLAG, "one request in the device at a time, and always wait"),
-        row("timeout_sync", "ms", "125", POSITIVE, "longest slot of a queue; HZ/8 unless given, 124 ms at hz=250"),
+        row(
+            "low_latency",
+            "boolean",
+            "1",
+            FLAG,
+            "raise the weight of interactive and soft real-time queues",
+        ),
+        row(
+            "max_budget",
+            "sectors",
+            "0",
+            NATURAL,
+            "largest budget; 0 follows the measured peak rate",
+        ),
+        row(
+            "slice_idle",
+            "ms",
+            "8",
+            NATURAL,
+            "how long to wait for the next request of a queue; 0 never waits",
+        ),
+        row(
+            "slice_idle_us",
+            "us",
+            "8000",
+            ("0..4294967295", 0, u32::MAX as i64),
+            "slice_idle, finer",
+        ),
+        row(
+            "strict_guarantees",
+            "boolean",
+            "0",
+            FLAG,
+            "one request in the device at a time, and always wait",
+        ),
+        row(
+            "timeout_sync",
+            "ms",
+            "125",
+            POSITIVE,
+            "longest slot of a queue; HZ/8 unless given, 124 ms at hz=250",
+        ),
     ],
 };
 

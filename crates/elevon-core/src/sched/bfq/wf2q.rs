@@ -174,7 +174,11 @@ impl Engine {
     #[inline]
     fn tree_mut(&mut self, id: EntityId) -> (&mut ServiceTree, &mut Entity, &mut FinishTrees) {
         let entity = &mut self.entities[id.index()];
-        (&mut self.groups[entity.group.index()].trees[entity.class as usize], entity, &mut self.trees)
+        (
+            &mut self.groups[entity.group.index()].trees[entity.class as usize],
+            entity,
+            &mut self.trees,
+        )
     }
 
     /// Returns true if the root would continue with another entity than the one in service.
@@ -221,7 +225,8 @@ impl Engine {
     pub(super) fn set_weight(&mut self, id: EntityId, weight: u64, class: Class) {
         let entity = &mut self[id];
         if (entity.new_weight, entity.new_class) != (weight, class) {
-            (entity.new_weight, entity.new_class, entity.changed) = (weight.clamp(1, 1000), class, true);
+            (entity.new_weight, entity.new_class, entity.changed) =
+                (weight.clamp(1, 1000), class, true);
         }
     }
 
@@ -232,7 +237,10 @@ impl Engine {
         if !entity.changed {
             return;
         }
-        debug_assert!(entity.place != TreeState::Idle, "an idle entity is filed under its old weight");
+        debug_assert!(
+            entity.place != TreeState::Idle,
+            "an idle entity is filed under its old weight"
+        );
         let counted = entity.place != TreeState::Nowhere;
         let class = if entity.place == TreeState::Active { entity.class } else { entity.new_class };
         let weight = entity.new_weight * entity.raise;
@@ -262,7 +270,13 @@ impl Engine {
         self.activate_upward(queue, false, in_service, change);
     }
 
-    fn activate_upward(&mut self, queue: EntityId, back_shift: bool, requeue: bool, change: Change) {
+    fn activate_upward(
+        &mut self,
+        queue: EntityId,
+        back_shift: bool,
+        requeue: bool,
+        change: Change,
+    ) {
         let mut at = Some(queue);
         while let Some(id) = at {
             match self[id].place {
@@ -367,7 +381,9 @@ impl Engine {
                 self.update_next(group, None, change);
             }
             at = self.parent(id);
-            if self.groups[group.index()].next.is_some() || self.groups[group.index()].in_service.is_some() {
+            if self.groups[group.index()].next.is_some()
+                || self.groups[group.index()].in_service.is_some()
+            {
                 break;
             }
             keep_ahead = true;
@@ -409,7 +425,9 @@ impl Engine {
             Some(old) if old == new => false,
             Some(old) => {
                 let (a, b) = (&self[new], &self[old]);
-                a.class == b.class && !later(a.start, self.tree(new).time) && later(b.finish, a.finish)
+                a.class == b.class
+                    && !later(a.start, self.tree(new).time)
+                    && later(b.finish, a.finish)
             }
         };
         let next = match changed.filter(|&new| replaces(new)) {
@@ -418,7 +436,9 @@ impl Engine {
         };
         self.groups[group.index()].next = next;
         let came = next.is_some() && old.is_none();
-        let (Some(next), Some(own)) = (next, self.groups[group.index()].entity) else { return came };
+        let (Some(next), Some(own)) = (next, self.groups[group.index()].entity) else {
+            return came;
+        };
         let budget = self[next].budget;
         let shrank = self[own].budget > budget;
         self[own].budget = budget;
@@ -545,13 +565,20 @@ impl Engine {
             let mut active = 0;
             let is_child = |e: &&Entity| e.group.index() == index;
             let is_linked = |e: &Entity| e.parent() == group.entity;
-            assert!(self.entities.iter().filter(is_child).all(is_linked), "children of group {index} know its entity");
+            assert!(
+                self.entities.iter().filter(is_child).all(is_linked),
+                "children of group {index} know its entity"
+            );
             for class in Class::ALL {
                 let tree = &group.trees[class as usize];
                 let mut weights = 0;
                 let mine = |id: &u32, place| {
                     let e = &self.entities[*id as usize];
-                    assert_eq!((e.group.index(), e.class, e.place), (index, class, place), "entity {id} is elsewhere");
+                    assert_eq!(
+                        (e.group.index(), e.class, e.place),
+                        (index, class, place),
+                        "entity {id} is elsewhere"
+                    );
                 };
                 for id in tree.active.self_check(tree.time) {
                     mine(&id, TreeState::Active);
@@ -563,17 +590,23 @@ impl Engine {
                     mine(&id, TreeState::Idle);
                     weights += self.entities[id as usize].weight;
                 }
-                let serving =
-                    |e: &&Entity| e.place == TreeState::Serving && e.group.index() == index && e.class == class;
+                let serving = |e: &&Entity| {
+                    e.place == TreeState::Serving && e.group.index() == index && e.class == class
+                };
                 let serving: u64 = self.entities.iter().filter(serving).map(|e| e.weight).sum();
-                assert_eq!(tree.weights, weights + serving, "sum of weights of class {class:?} in group {index}");
+                assert_eq!(
+                    tree.weights,
+                    weights + serving,
+                    "sum of weights of class {class:?} in group {index}"
+                );
             }
             if let Some(id) = group.in_service {
                 assert_eq!(self[id].group.index(), index);
                 active += u32::from(self[id].place == TreeState::Serving);
             }
             assert_eq!(group.active, active, "active children of group {index}");
-            let is_there = |id: EntityId| self[id].place == TreeState::Active || group.in_service == Some(id);
+            let is_there =
+                |id: EntityId| self[id].place == TreeState::Active || group.in_service == Some(id);
             assert!(group.next.is_none_or(is_there), "the next of group {index} is gone");
             let is_empty = group.trees.iter().all(|t| t.active.is_empty());
             assert!(group.next.is_some() || is_empty, "group {index} has a next");

@@ -34,7 +34,13 @@ pub(super) struct BySector {
 impl Queue {
     /// Takes out a request, which begins at `sector`.
     #[inline]
-    pub(super) fn take(&mut self, id: RequestId, sector: Sector, lists: &mut FifoLinks, by_sector: &mut BySector) {
+    pub(super) fn take(
+        &mut self,
+        id: RequestId,
+        sector: Sector,
+        lists: &mut FifoLinks,
+        by_sector: &mut BySector,
+    ) {
         lists.remove(&mut self.fifo, id);
         by_sector.remove(self, sector, id);
         self.queued -= 1;
@@ -46,7 +52,12 @@ impl BySector {
     pub(super) fn new(requests: usize) -> Self {
         let counters = requests.next_power_of_two().max(64);
         let shift = 64 - counters.trailing_zeros();
-        Self { tree: TreeLinks::new(requests), new: alloc::vec![0; counters], shift, is_complete: false }
+        Self {
+            tree: TreeLinks::new(requests),
+            new: alloc::vec![0; counters],
+            shift,
+            is_complete: false,
+        }
     }
 
     /// Makes room for the keys below `requests`; the number of counters does not change.
@@ -93,7 +104,8 @@ impl BySector {
     pub(super) fn file_all(&mut self, lists: &FifoLinks, slots: &[Slot], queue: &mut Queue) {
         let Some(newest) = queue.fifo.last().filter(|_| queue.unsorted > 0) else { return };
         // Those that are not filed have arrived last.
-        let oldest = (1..queue.unsorted).fold(newest, |id, _| lists.prev(id).expect("it is counted"));
+        let oldest =
+            (1..queue.unsorted).fold(newest, |id, _| lists.prev(id).expect("it is counted"));
         for id in lists.iter_from(oldest) {
             let sector = slots[id.index()].sector;
             *self.counter(sector) -= 1;
@@ -145,9 +157,16 @@ impl BySector {
     /// Checks which requests of a queue are filed, for tests.
     pub(super) fn self_check(&self, lists: &FifoLinks, queue: &Queue) {
         let filed = self.tree.self_check(queue.sorted);
-        assert_eq!(filed + queue.unsorted as usize, queue.queued as usize, "sorted requests and others");
+        assert_eq!(
+            filed + queue.unsorted as usize,
+            queue.queued as usize,
+            "sorted requests and others"
+        );
         let is_filed = |(at, id)| self.tree.contains(id) == (at < filed);
-        assert!(lists.iter(queue.fifo).enumerate().all(is_filed), "those that are not filed are the newest");
+        assert!(
+            lists.iter(queue.fifo).enumerate().all(is_filed),
+            "those that are not filed are the newest"
+        );
     }
 
     /// Returns how many requests are counted as not filed, for tests.
@@ -197,11 +216,17 @@ mod tests {
                 }
                 let looks_for = Sector::new(rng.below(60));
                 if rng.one_in(3) {
-                    let due = oracle.iter().find(|entry| (entry.0, entry.1) == (at, looks_for)).map(|entry| entry.2);
+                    let due = oracle
+                        .iter()
+                        .find(|entry| (entry.0, entry.1) == (at, looks_for))
+                        .map(|entry| entry.2);
                     assert_eq!(by_sector.first_at(&lists, &slots, &mut queues[at], looks_for), due);
                 }
                 queues.iter().for_each(|queue| by_sector.self_check(&lists, queue));
-                assert_eq!(by_sector.unsorted(), queues.iter().map(|queue| queue.unsorted).sum::<u32>());
+                assert_eq!(
+                    by_sector.unsorted(),
+                    queues.iter().map(|queue| queue.unsorted).sum::<u32>()
+                );
             }
         }
     }

@@ -16,18 +16,35 @@ impl Flow {
             if self.free.contains(&q) {
                 continue;
             }
-            assert_eq!(self.lists.self_check(queue.fifo), queue.queued as usize, "requests of queue {index}");
+            assert_eq!(
+                self.lists.self_check(queue.fifo),
+                queue.queued as usize,
+                "requests of queue {index}"
+            );
             self.by_sector.self_check(&self.lists, queue);
             unsorted += queue.unsorted;
             for id in self.lists.iter(queue.fifo) {
                 let slot = &self.slots[id.index()];
                 assert_eq!((slot.place, slot.queue), (Place::Queued, Some(q)), "request {}", id.0);
                 let request = &view.requests[id];
-                assert_eq!((slot.sector, slot.sectors), (request.sector, request.sectors.get()), "{} is", id.0);
+                assert_eq!(
+                    (slot.sector, slot.sectors),
+                    (request.sector, request.sectors.get()),
+                    "{} is",
+                    id.0
+                );
             }
-            assert_eq!(active.contains(&queue.member), queue.queued > 0, "whether queue {index} waits");
+            assert_eq!(
+                active.contains(&queue.member),
+                queue.queued > 0,
+                "whether queue {index} waits"
+            );
             if let Some(cell) = self.occupancy.looks_at() {
-                assert_eq!(self.fronts.contains(index), self.is_front(q, cell), "what is first in queue {index}");
+                assert_eq!(
+                    self.fronts.contains(index),
+                    self.is_front(q, cell),
+                    "what is first in queue {index}"
+                );
             }
             urgent += if queue.class < BEST_EFFORT { queue.queued } else { 0 };
             let in_device = |slot: &&Slot| slot.place == Place::InDevice && slot.queue == Some(q);
@@ -35,7 +52,11 @@ impl Flow {
             waiting += queue.queued;
         }
         assert_eq!(unsorted, self.by_sector.unsorted(), "requests that are not filed by sector");
-        assert_eq!((waiting, urgent), (self.waiting, self.urgent), "requests that wait, and urgent ones");
+        assert_eq!(
+            (waiting, urgent),
+            (self.waiting, self.urgent),
+            "requests that wait, and urgent ones"
+        );
         for cell in 0..occupancy::CELLS as u8 {
             let is_present = |slot: &&Slot| slot.place != Place::Unknown && slot.cell == cell;
             let count = self.slots.iter().filter(is_present).count();

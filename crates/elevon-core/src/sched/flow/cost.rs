@@ -123,7 +123,8 @@ impl Sums {
         let ridge = RIDGE * n * n;
         // Sums that were halved are rounded, which can leave a variance below zero.
         let (variance, covariance) = ((n * xx - x * x).max(0) + ridge, n * self.xy - x * y);
-        let slope = quotient((covariance << SLOPE_SHIFT) + ridge * i128::from(before), variance).max(0) as u64;
+        let slope = quotient((covariance << SLOPE_SHIFT) + ridge * i128::from(before), variance)
+            .max(0) as u64;
         // Of the mean time a base is left. At most MEMORY + 8 times of MAX_TIME are below 2^42.
         let steepest = ((self.y * 31 / 32) << SLOPE_SHIFT).checked_div(self.x);
         let slope = slope.min(steepest.unwrap_or(slope));
@@ -229,7 +230,14 @@ impl CostModel {
 
     /// Learns from a request that was in the device for `time` nanoseconds. Returns true if what
     /// requests take by themselves is known anew.
-    pub(super) fn learn(&mut self, direction: Direction, sectors: u64, is_next: bool, time: u64, quiet: Quiet) -> bool {
+    pub(super) fn learn(
+        &mut self,
+        direction: Direction,
+        sectors: u64,
+        is_next: bool,
+        time: u64,
+        quiet: Quiet,
+    ) -> bool {
         let at = direction.line(is_next);
         let sectors = if at == NO_DATA { 0 } else { sectors };
         let line = &mut self.lines[at];
@@ -266,7 +274,10 @@ mod tests {
                 sums.add(sectors, 80_000 + sectors * 100, 1 + n % 9);
                 let (base, slope) = sums.fit(SLOPE_PRIOR);
                 let time = base + ((slope * sectors) >> SLOPE_SHIFT);
-                assert!(time.abs_diff(80_000 + sectors * 100) < 10_000 + sectors * 20, "{n} of {sectors}: {time}");
+                assert!(
+                    time.abs_diff(80_000 + sectors * 100) < 10_000 + sectors * 20,
+                    "{n} of {sectors}: {time}"
+                );
             }
         }
     }
@@ -282,13 +293,27 @@ mod tests {
                 let alone = n % 50 == 0;
                 let wait = if alone { 0 } else { waiting };
                 let quiet = if alone { Quiet::Yes } else { Quiet::No };
-                model.learn(Direction::Read, sectors, false, wait + exact * (90 + rng.below(21)) / 100, quiet);
+                model.learn(
+                    Direction::Read,
+                    sectors,
+                    false,
+                    wait + exact * (90 + rng.below(21)) / 100,
+                    quiet,
+                );
             }
             for sectors in [8, 64, 1024] {
-                let (got, due) = (model.of(Direction::Read, sectors, false), 150_000 + 900 * sectors);
-                assert!(near(got, due, 12), "{sectors} sectors behind {waiting}: {got} instead of {due}");
+                let (got, due) =
+                    (model.of(Direction::Read, sectors, false), 150_000 + 900 * sectors);
+                assert!(
+                    near(got, due, 12),
+                    "{sectors} sectors behind {waiting}: {got} instead of {due}"
+                );
             }
-            assert_eq!(model.of(Direction::NoData, 0, false), BASE_PRIOR, "what moves no data has a line of its own");
+            assert_eq!(
+                model.of(Direction::NoData, 0, false),
+                BASE_PRIOR,
+                "what moves no data has a line of its own"
+            );
         }
     }
 
@@ -310,7 +335,9 @@ mod tests {
     #[test]
     fn one_size_alone_is_met_after_two_requests_and_followed() {
         let mut model = CostModel::new();
-        (0..2).for_each(|_| assert!(model.learn(Direction::Write, 512, false, 2_500_000, Quiet::Yes)));
+        (0..2).for_each(|_| {
+            assert!(model.learn(Direction::Write, 512, false, 2_500_000, Quiet::Yes))
+        });
         assert!(
             near(model.of(Direction::Write, 512, false), 2_500_000, 1),
             "{}",
@@ -326,7 +353,12 @@ mod tests {
         );
         // Shorter than the prior slope allows for.
         let mut fast = CostModel::new();
-        (0..200).for_each(|_| assert!(fast.learn(Direction::Read, 2048, false, 30_000, Quiet::Yes)));
-        assert!(near(fast.of(Direction::Read, 2048, false), 30_000, 5), "{}", fast.of(Direction::Read, 2048, false));
+        (0..200)
+            .for_each(|_| assert!(fast.learn(Direction::Read, 2048, false, 30_000, Quiet::Yes)));
+        assert!(
+            near(fast.of(Direction::Read, 2048, false), 30_000, 5),
+            "{}",
+            fast.of(Direction::Read, 2048, false)
+        );
     }
 }

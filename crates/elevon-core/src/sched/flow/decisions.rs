@@ -45,7 +45,8 @@ pub struct Decisions {
     /// How many may be: of any class, and of a class above best effort. `None` while one kind of
     /// request is looked at.
     pub most: Option<[u32; 2]>,
-    /// Requests that were dispatched before all others: given back by the driver, or of no process.
+    /// Requests that were dispatched before all others: given back by the driver, or of no
+    /// process.
     pub from_head: u64,
     /// Requests that the driver refused: until then more may have been allowed than it takes.
     pub refused: u64,
@@ -91,7 +92,11 @@ impl Flow {
         };
         Decisions {
             in_flight: self.in_flight,
-            most: self.occupancy.looks_at().is_none().then_some([limit, limit + (limit / 8).max(1)]),
+            most: self
+                .occupancy
+                .looks_at()
+                .is_none()
+                .then_some([limit, limit + (limit / 8).max(1)]),
             from_head: self.counts.from_head,
             refused: self.counts.refused,
             overdue: self.counts.overdue,

@@ -169,8 +169,15 @@ struct Probe {
 
 impl Probe {
     /// The look at the first requests of a device.
-    const FIRST: Self =
-        Self { way: Way::Solo, depth: 1, step: 0, since: Instant::ZERO, skip: 0, others: None, sums: Sums::NONE };
+    const FIRST: Self = Self {
+        way: Way::Solo,
+        depth: 1,
+        step: 0,
+        since: Instant::ZERO,
+        skip: 0,
+        others: None,
+        sums: Sums::NONE,
+    };
 }
 
 /// For what another depth may be tried.
@@ -255,9 +262,10 @@ pub(super) struct Depth {
     strange: u32,
     /// The smaller depth that was last tried in vain; 0 if none was.
     refused: u32,
-    /// What the device delivered before the limit was first made smaller, or later at a larger one,
-    /// since its load or what is known of requests has changed; `None` if it was not made smaller.
-    /// It is a part of the time of the device, which stays the same if that becomes slower.
+    /// What the device delivered before the limit was first made smaller, or later at a larger
+    /// one, since its load or what is known of requests has changed; `None` if it was not made
+    /// smaller. It is a part of the time of the device, which stays the same if that becomes
+    /// slower.
     delivered_before: Option<u64>,
     /// A smaller depth was tried and throughput fell with it: requests do not wait in the device.
     is_verified: bool,
@@ -363,7 +371,9 @@ impl Depth {
     /// A request has ended that neither reads nor writes. Ends the look at the first requests of a
     /// device, and another one that such requests alone would make last.
     pub(super) fn end_solo_without_data(&mut self, now: Instant) {
-        let is_long = self.probe.is_some_and(|probe| probe.way == Way::Solo && now.since(probe.since) >= SOLO_LONG);
+        let is_long = self
+            .probe
+            .is_some_and(|probe| probe.way == Way::Solo && now.since(probe.since) >= SOLO_LONG);
         if self.is_first_solo() || is_long {
             self.end();
         }
@@ -393,7 +403,8 @@ impl Depth {
 
     /// Returns true if a smaller depth is not due to be tried.
     pub(super) fn is_at_bottom(&self, now: Instant) -> bool {
-        self.probe.is_none() && (self.reached() <= 1 || now < self.down.next || !self.queues_inside())
+        self.probe.is_none()
+            && (self.reached() <= 1 || now < self.down.next || !self.queues_inside())
     }
 
     /// Counts the time until now in which `in_flight` requests were in flight: to be called before
@@ -419,7 +430,13 @@ impl Depth {
 
     /// Returns the sample of a request that ends.
     pub(super) fn sample(&self, mark: Mark, time: u64, alone: u64, occupied: Occupied) -> Sample {
-        Sample { mark, time: time.clamp(1, MAX_TIME), alone, occupied, area: self.area.wrapping_sub(mark.area) }
+        Sample {
+            mark,
+            time: time.clamp(1, MAX_TIME),
+            alone,
+            occupied,
+            area: self.area.wrapping_sub(mark.area),
+        }
     }
 
     /// Returns what a request says about the time that one takes alone. `is_known`: that was seen
@@ -428,10 +445,15 @@ impl Depth {
         match () {
             () if sample.area * 16 <= sample.time * 17 => Quiet::Yes,
             // A whole baseline cannot have been shorter than it takes alone.
-            () if is_known && self.baseline.count >= MIN_SAMPLES && self.baseline.time < self.baseline.alone => {
+            () if is_known
+                && self.baseline.count >= MIN_SAMPLES
+                && self.baseline.time < self.baseline.alone =>
+            {
                 Quiet::Probably
             }
-            () if self.is_verified && self.probe.is_none() && sample.mark.epoch == self.epoch => Quiet::Probably,
+            () if self.is_verified && self.probe.is_none() && sample.mark.epoch == self.epoch => {
+                Quiet::Probably
+            }
             () => Quiet::No,
         }
     }
@@ -459,7 +481,13 @@ impl Depth {
 
     /// Learns from a request that has ended. What else there is in [`Load`] is seldom asked for.
     #[inline]
-    pub(super) fn learn(&mut self, now: Instant, sample: Sample, wants: Wants, load: impl FnOnce() -> Load) -> Event {
+    pub(super) fn learn(
+        &mut self,
+        now: Instant,
+        sample: Sample,
+        wants: Wants,
+        load: impl FnOnce() -> Load,
+    ) -> Event {
         if self.order.note(sample.time) && self.probe.is_none() && self.order.decide() {
             self.renew_baseline();
         }
@@ -475,7 +503,13 @@ impl Depth {
 
     /// Learns from a request that counts.
     #[inline(always)]
-    fn learn_of(&mut self, now: Instant, sample: Sample, wants: Wants, load: impl FnOnce() -> Load) -> Event {
+    fn learn_of(
+        &mut self,
+        now: Instant,
+        sample: Sample,
+        wants: Wants,
+        load: impl FnOnce() -> Load,
+    ) -> Event {
         if let Some(probe) = self.probe {
             return self.learn_in_probe(now, probe, sample, load());
         }
@@ -492,7 +526,8 @@ impl Depth {
         }
         if self.baseline.count >= MIN_SAMPLES {
             self.recent.0 += sample.time >> 6;
-            self.recent.1 += (sample.alone >> 6) * (self.baseline.time >> 8) / (self.baseline.alone >> 8).max(1);
+            self.recent.1 +=
+                (sample.alone >> 6) * (self.baseline.time >> 8) / (self.baseline.alone >> 8).max(1);
         }
         if self.baseline.count == 0 {
             self.began = now;

@@ -16,12 +16,18 @@ impl Scheduler for Flow {
             self.grow(view.requests.len());
         }
         let request = &view.requests[id];
-        debug_assert_eq!(self.slots[id.index()].place, Place::Unknown, "request {} is inserted twice", id.0);
+        debug_assert_eq!(
+            self.slots[id.index()].place,
+            Place::Unknown,
+            "request {} is inserted twice",
+            id.0
+        );
         self.waiting += 1;
         let queue = (request.task != TaskId::IDLE).then(|| self.queue_for(request));
         let filed_in = queue.filter(|_| !at_head);
         let slot = &mut self.slots[id.index()];
-        (slot.place, slot.queue) = (if filed_in.is_some() { Place::Queued } else { Place::AtHead }, queue);
+        (slot.place, slot.queue) =
+            (if filed_in.is_some() { Place::Queued } else { Place::AtHead }, queue);
         (slot.direction, slot.is_next, slot.arrived) = (Direction::from_op(request.op), false, now);
         (slot.sector, slot.sectors) = (request.sector, request.sectors.get());
         if let Some(q) = filed_in {
@@ -53,7 +59,12 @@ impl Scheduler for Flow {
         self.waiting > 0
     }
 
-    fn find_merge(&mut self, view: View<'_>, bio: &Bio, one_hit_only: bool) -> Option<(RequestId, MergeKind)> {
+    fn find_merge(
+        &mut self,
+        view: View<'_>,
+        bio: &Bio,
+        one_hit_only: bool,
+    ) -> Option<(RequestId, MergeKind)> {
         let (class, _) = class_and_weight(bio.ioprio);
         let q = self.tasks.get(bio.task.index())?.queues[class]?;
         let Self { elevator, slots, queues, lists, by_sector, .. } = self;
@@ -63,7 +74,12 @@ impl Scheduler for Flow {
         })
     }
 
-    fn find_insert_merge(&mut self, view: View<'_>, id: RequestId, one_hit_only: bool) -> Option<RequestId> {
+    fn find_insert_merge(
+        &mut self,
+        view: View<'_>,
+        id: RequestId,
+        one_hit_only: bool,
+    ) -> Option<RequestId> {
         self.elevator.find_insert_merge(view, id, one_hit_only)
     }
 
@@ -86,7 +102,13 @@ impl Scheduler for Flow {
         self.by_sector.neighbour(id, kind)
     }
 
-    fn on_requests_merged(&mut self, now: Instant, view: View<'_>, survivor: RequestId, swallowed: RequestId) {
+    fn on_requests_merged(
+        &mut self,
+        now: Instant,
+        view: View<'_>,
+        survivor: RequestId,
+        swallowed: RequestId,
+    ) {
         self.advance(now);
         if swallowed.index() >= self.slots.len() {
             self.grow(view.requests.len());
@@ -142,12 +164,22 @@ impl Scheduler for Flow {
 
     /// Charges those that asked for a FLUSH the time for which it kept the device from others, as
     /// requests that move no data are charged: from the end of the request before it on.
-    fn on_shared_flush(&mut self, now: Instant, view: View<'_>, began: Instant, issuers: &[RequestId]) {
+    fn on_shared_flush(
+        &mut self,
+        now: Instant,
+        view: View<'_>,
+        began: Instant,
+        issuers: &[RequestId],
+    ) {
         self.advance(now);
         let kept = now.since(began.max(self.ended));
         let each = Nanos::new(kept.get() / (issuers.len() as u64).max(1));
         self.ended = now;
-        for request in issuers.iter().map(|&id| &view.requests[id]).filter(|request| request.task != TaskId::IDLE) {
+        for request in issuers
+            .iter()
+            .map(|&id| &view.requests[id])
+            .filter(|request| request.task != TaskId::IDLE)
+        {
             let q = self.queue_for(request);
             self.counts.constrained += 1;
             self.shares.charge(now, self.queue(q).member, each);
@@ -189,7 +221,10 @@ impl Scheduler for Flow {
         self.shares.has_turns = rotational;
         self.by_sector.set_complete(rotational);
         let Self { by_sector, lists, slots, queues, .. } = self;
-        queues.iter_mut().filter(|_| rotational).for_each(|queue| by_sector.file_all(lists, slots, queue));
+        queues
+            .iter_mut()
+            .filter(|_| rotational)
+            .for_each(|queue| by_sector.file_all(lists, slots, queue));
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {
@@ -212,7 +247,10 @@ impl Scheduler for Flow {
     }
 
     fn measured(&self) -> Option<(&'static str, u64)> {
-        Some(("usable_depth", if self.rotational { turn::DEPTH } else { self.depth.usable() }.into()))
+        Some((
+            "usable_depth",
+            if self.rotational { turn::DEPTH } else { self.depth.usable() }.into(),
+        ))
     }
 
     fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {

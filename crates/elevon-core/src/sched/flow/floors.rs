@@ -63,7 +63,9 @@ impl Tag {
     /// Returns true if more is owed than so many units.
     fn owes_more(&self, units: u64, clock: u64) -> bool {
         let owed = u128::from(clock.saturating_sub(self.due)) * u128::from(self.rate);
-        self.rate > 0 && self.due <= clock && owed >= u128::from(units) * u128::from(Nanos::from_secs(1).get())
+        self.rate > 0
+            && self.due <= clock
+            && owed >= u128::from(units) * u128::from(Nanos::from_secs(1).get())
     }
 
     /// Counts units that are dispatched. `clock` is the time by the clock of floors.
@@ -71,7 +73,8 @@ impl Tag {
         if self.rate == 0 {
             return;
         }
-        let scaled = u128::from(units) * u128::from(Nanos::from_secs(1).get()) + u128::from(self.rest);
+        let scaled =
+            u128::from(units) * u128::from(Nanos::from_secs(1).get()) + u128::from(self.rest);
         let rate = u128::from(self.rate);
         self.rest = (scaled % rate) as u64;
         // One request of a tenant with a low rate takes longer than the span.
@@ -121,10 +124,20 @@ impl Floors {
     /// Sets the floor of a group, or removes it.
     pub(super) fn set(&mut self, now: Instant, group: GroupId, reserve: Reserve) {
         let clock = self.clock(now);
-        let old = self.all.iter().position(|floor| floor.group == group).map(|at| self.all.swap_remove(at));
+        let old = self
+            .all
+            .iter()
+            .position(|floor| floor.group == group)
+            .map(|at| self.all.swap_remove(at));
         if reserve != Reserve::NONE {
-            let (ios, bytes) = (Tag::from_rate(reserve.iops, clock), Tag::from_rate(reserve.bps, clock));
-            self.all.push(Floor { group, ios, bytes, missed: old.map_or(Nanos::ZERO, |old| old.missed) });
+            let (ios, bytes) =
+                (Tag::from_rate(reserve.iops, clock), Tag::from_rate(reserve.bps, clock));
+            self.all.push(Floor {
+                group,
+                ios,
+                bytes,
+                missed: old.map_or(Nanos::ZERO, |old| old.missed),
+            });
         }
     }
 
@@ -159,7 +172,8 @@ impl Floors {
     /// `first` of so many bytes were served.
     pub(super) fn is_due(&self, now: Instant, group: GroupId, first: u64, bytes: u64) -> bool {
         let clock = self.clock(now);
-        let owes_more = |of: &Floor| of.ios.owes_more(first, clock) || of.bytes.owes_more(first * bytes, clock);
+        let owes_more =
+            |of: &Floor| of.ios.owes_more(first, clock) || of.bytes.owes_more(first * bytes, clock);
         self.all.iter().any(|floor| floor.group == group && owes_more(floor))
     }
 
@@ -174,7 +188,12 @@ impl Floors {
 
     /// Returns the group that is owed service and has waited for it the longest; `waits` tells
     /// which have requests that may go. `patience` is how long those wait that are owed nothing.
-    pub(super) fn owed(&mut self, now: Instant, patience: Nanos, waits: impl Fn(GroupId) -> bool) -> Option<GroupId> {
+    pub(super) fn owed(
+        &mut self,
+        now: Instant,
+        patience: Nanos,
+        waits: impl Fn(GroupId) -> bool,
+    ) -> Option<GroupId> {
         let group = self.first_due(now, waits)?;
         (now.since(self.others_at) < patience).then_some(group)
     }
@@ -183,8 +202,10 @@ impl Floors {
     /// wait are late by beyond [`SPAN`] is counted.
     fn first_due(&mut self, now: Instant, waits: impl Fn(GroupId) -> bool) -> Option<GroupId> {
         let clock = self.clock(now);
-        let first = self.all.iter().filter(|floor| waits(floor.group)).min_by_key(|floor| floor.due());
-        let (group, due) = first.map(|floor| (floor.group, floor.due())).filter(|(_, due)| *due <= clock)?;
+        let first =
+            self.all.iter().filter(|floor| waits(floor.group)).min_by_key(|floor| floor.due());
+        let (group, due) =
+            first.map(|floor| (floor.group, floor.due())).filter(|(_, due)| *due <= clock)?;
         if let Some(late) = (clock - due).checked_sub(SPAN) {
             self.stood += late;
             for floor in self.all.iter_mut().filter(|floor| waits(floor.group)) {
@@ -205,7 +226,9 @@ impl Flow {
         }
         let Self { floors, shares, now, .. } = self;
         let is_new = |group: &GroupId| shares.kinds_in(*group).is_empty();
-        let begin = |was_due, group| floors.begin(*now, shares.in_device_until(*now, group), group) || was_due;
+        let begin = |was_due, group| {
+            floors.begin(*now, shares.in_device_until(*now, group), group) || was_due
+        };
         shares.groups_above(member).filter(is_new).fold(false, begin)
     }
 
@@ -231,7 +254,9 @@ impl Flow {
             floors.others_at = *now;
         }
         let bytes = Sectors::new(self.slots[id.index()].sectors).bytes().get();
-        self.shares.groups_above(member).for_each(|group| self.floors.count(self.now, group, bytes));
+        self.shares
+            .groups_above(member)
+            .for_each(|group| self.floors.count(self.now, group, bytes));
     }
 
     /// Dispatches a request of the tenant that is owed service by its floor, if there is one.
@@ -241,7 +266,8 @@ impl Flow {
             return None;
         }
         let Self { floors, shares, .. } = self;
-        let group = floors.owed(self.now, shares.patience, |group| shares.kinds_in(group).has_any(kinds))?;
+        let group = floors
+            .owed(self.now, shares.patience, |group| shares.kinds_in(group).has_any(kinds))?;
         let member = shares.choose_in(group, self.now, kinds)?;
         let q = self.of_member[member.index()];
         let id = self.queue(q).fifo.first().expect("an active flow has a request");
@@ -285,7 +311,11 @@ mod tests {
         let mut floors = Floors::default();
         floors.set(at(0), GROUPS[0], iops(100));
         floors.set(at(0), GROUPS[1], Reserve { iops: 50, bps: 300 * 4096 });
-        assert_eq!(served(&mut floors, 1_000, 10_000_000), [1_000, 3_000], "of both rates the higher holds");
+        assert_eq!(
+            served(&mut floors, 1_000, 10_000_000),
+            [1_000, 3_000],
+            "of both rates the higher holds"
+        );
         assert_eq!(floors.missed(at(10_000_000), GROUPS[0], true), Some(Nanos::ZERO));
         floors.set(at(10_000_000), GROUPS[0], Reserve::NONE);
         assert_eq!(floors.missed(at(10_000_000), GROUPS[0], true), None);
@@ -301,7 +331,10 @@ mod tests {
         assert_eq!((a + b, 4_000 - a - b), (3_961, 39));
         assert!(b.abs_diff(3 * a) <= 6, "{a} and {b}");
         let missed = floors.missed(at(10_000_000), GROUPS[0], false).expect("a floor");
-        assert!(missed.get().abs_diff(Nanos::from_millis(8_900).get()) < 50_000_000, "9/10 of the time: {missed:?}");
+        assert!(
+            missed.get().abs_diff(Nanos::from_millis(8_900).get()) < 50_000_000,
+            "9/10 of the time: {missed:?}"
+        );
     }
 
     #[test]
@@ -314,7 +347,10 @@ mod tests {
         floors.others_at = at(1_000_000);
         assert!(floors.owed(at(1_000_000), PATIENCE_OF_TESTS, |_| true).is_some());
         floors.count(at(1_000_000), GROUPS[0], 4096);
-        assert!(floors.owed(at(1_000_500), PATIENCE_OF_TESTS, |_| true).is_none(), "1 ms after the one before");
+        assert!(
+            floors.owed(at(1_000_500), PATIENCE_OF_TESTS, |_| true).is_none(),
+            "1 ms after the one before"
+        );
         // By its weight it gets ten times its floor for a second: due again after 100 ms.
         for now in (1_000_000..2_000_000).step_by(100) {
             floors.count(at(now), GROUPS[0], 4096);
@@ -340,7 +376,10 @@ mod tests {
         assert_eq!(floors.missed(at(52_000), GROUPS[0], true), Some(Nanos::ZERO));
         // No more than a span is kept.
         assert!(floors.begin(at(1_000_000), at(1_000_000), GROUPS[0]));
-        assert_eq!(floors.missed(at(1_000_000), GROUPS[0], false), Some(Nanos::from_millis(1_000 - 52 - 100)));
+        assert_eq!(
+            floors.missed(at(1_000_000), GROUPS[0], false),
+            Some(Nanos::from_millis(1_000 - 52 - 100))
+        );
     }
 
     /// Also while no decision is made, as if the device or another scheduler stood in the way.
@@ -351,10 +390,21 @@ mod tests {
         for ms in [50, 1_000, 25_000] {
             let missed = floors.missed(at(ms * 1_000), GROUPS[0], true).expect("a floor");
             assert_eq!(missed, Nanos::from_millis(ms.saturating_sub(100)), "after {ms} ms");
-            assert_eq!(floors.missed(at(ms * 1_000), GROUPS[0], false), Some(Nanos::ZERO), "it asks for nothing");
+            assert_eq!(
+                floors.missed(at(ms * 1_000), GROUPS[0], false),
+                Some(Nanos::ZERO),
+                "it asks for nothing"
+            );
         }
-        assert!(floors.owed(at(25_000_000), PATIENCE_OF_TESTS, |_| true).is_none(), "others are served once");
-        assert_eq!(floors.missed(at(25_000_000), GROUPS[0], true), Some(Nanos::from_millis(24_900)), "counted once");
+        assert!(
+            floors.owed(at(25_000_000), PATIENCE_OF_TESTS, |_| true).is_none(),
+            "others are served once"
+        );
+        assert_eq!(
+            floors.missed(at(25_000_000), GROUPS[0], true),
+            Some(Nanos::from_millis(24_900)),
+            "counted once"
+        );
     }
 
     #[test]

@@ -77,7 +77,11 @@ impl Flow {
     /// Returns true if as many writes are in the device as may be, or places are kept for.
     #[inline]
     pub(super) fn are_writes_full(&self) -> bool {
-        let kept = if self.holds.is_empty() { 0 } else { self.holds.iter().filter(|hold| hold.is_write).count() };
+        let kept = if self.holds.is_empty() {
+            0
+        } else {
+            self.holds.iter().filter(|hold| hold.is_write).count()
+        };
         self.writes_in_flight + kept as u32 >= self.write_depth.limit()
     }
 
@@ -85,7 +89,11 @@ impl Flow {
     #[inline]
     fn free_places(&self, is_write: bool) -> u32 {
         let all = self.limit().saturating_sub(self.in_flight);
-        let own = if is_write { self.write_depth.limit().saturating_sub(self.writes_in_flight) } else { all };
+        let own = if is_write {
+            self.write_depth.limit().saturating_sub(self.writes_in_flight)
+        } else {
+            all
+        };
         all.min(own).max(1)
     }
 
@@ -153,7 +161,9 @@ impl Flow {
                 continue;
             }
             let queue = self.queue(q);
-            if queue.is_delayed(until.since(now)) && self.shares.would_be_next(now, queue.member, cost, 0) {
+            if queue.is_delayed(until.since(now))
+                && self.shares.would_be_next(now, queue.member, cost, 0)
+            {
                 self.holds.push(Hold { queue: q, is_write, since: now, until });
                 return;
             }
@@ -178,7 +188,8 @@ impl Flow {
         let queue = self.queue(q);
         let Some(hold) = queue.short_hold(most).or_else(|| queue.hold(most)) else { return false };
         let cost = self.charges().of(slot);
-        let is_short = |member| self.shares.would_be_next(self.now, member, cost, u64::from(first) * cost);
+        let is_short =
+            |member| self.shares.would_be_next(self.now, member, cost, u64::from(first) * cost);
         let is_owed = self.would_be_owed(queue.member, first, slot.sectors);
         let is_kept = is_owed || (queue.is_delayed(hold) && is_short(queue.member));
         if is_kept {

@@ -59,7 +59,8 @@ impl Flow {
         let mut turn = (1..=count).map(|step| QueueId(((cursor + step) % count) as u32));
         turn.find_map(|q| {
             let queue = self.queue(q);
-            let first = queue.fifo.first().filter(|_| queue.queued > 0 && queue.class == BEST_EFFORT)?;
+            let first =
+                queue.fifo.first().filter(|_| queue.queued > 0 && queue.class == BEST_EFFORT)?;
             kinds.has(self.kind_of(first)).then_some((q, first))
         })
     }
@@ -131,8 +132,10 @@ impl Flow {
             self.learn_of_disk(slot);
             return;
         }
-        let (alone, time) = (self.costs.of(slot.direction, slot.sectors, false), now.since(issued).get());
-        let sample = self.depth.sample(slot.mark, time, alone, self.occupancy.occupied(slot.cell, alone));
+        let (alone, time) =
+            (self.costs.of(slot.direction, slot.sectors, false), now.since(issued).get());
+        let sample =
+            self.depth.sample(slot.mark, time, alone, self.occupancy.occupied(slot.cell, alone));
         let is_look = self.occupancy.looks_at().is_some();
         let is_known = self.costs.is_known(slot.direction);
         let quiet = match self.depth.quiet(&sample, is_known) {
@@ -196,9 +199,12 @@ impl Flow {
     fn what_to_limit(&self, is_unfair: bool) -> (bool, bool) {
         let now = self.now;
         // Only where it decides something: it takes divisions.
-        let matters = is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));
-        let are_mixed = matters && self.was_recently(self.read_at) && self.was_recently(self.write_at);
-        let writes_prevail = are_mixed && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
+        let matters =
+            is_unfair && (self.depth.may_be_down_due(now) || self.write_depth.may_be_down_due(now));
+        let are_mixed =
+            matters && self.was_recently(self.read_at) && self.was_recently(self.write_at);
+        let writes_prevail =
+            are_mixed && self.write_depth.mean_depth() * 2 > self.depth.mean_depth();
         (writes_prevail, matters && (!writes_prevail || self.write_depth.is_at_bottom(now)))
     }
 
@@ -228,8 +234,10 @@ impl Flow {
         }
         let Self { occupancy, costs, .. } = self;
         if costs.learn(slot.direction, slot.sectors, false, time, quiet) {
-            let direction = |is_write: bool| if is_write { Direction::Write } else { Direction::Read };
-            occupancy.on_new_costs(|is_write, sectors| costs.of(direction(is_write), sectors, false));
+            let direction =
+                |is_write: bool| if is_write { Direction::Write } else { Direction::Read };
+            occupancy
+                .on_new_costs(|is_write, sectors| costs.of(direction(is_write), sectors, false));
         }
     }
 

@@ -106,8 +106,8 @@ struct Cell {
     present: u32,
     /// When one of its requests last ended.
     used: Option<Instant>,
-    /// What a request occupies, as a part of its time alone; `None` if its requests do not fill the
-    /// device.
+    /// What a request occupies, as a part of its time alone; `None` if its requests do not fill
+    /// the device.
     part: Option<u64>,
     /// What one of so many sectors was seen to occupy, in nanoseconds, if `part` is known.
     seen: (u64, u64),
@@ -238,8 +238,8 @@ impl Occupancy {
 
     /// Returns the same for what is compared later, when more may be known of the device.
     pub(super) fn occupied(&self, cell: u8, alone: u64) -> Occupied {
-        let is_estimated =
-            (self.with_part | self.by_sizes) >> cell & 1 == 0 && self.parts[usize::from(cell)] == self.rest;
+        let is_estimated = (self.with_part | self.by_sizes) >> cell & 1 == 0
+            && self.parts[usize::from(cell)] == self.rest;
         if is_estimated {
             Occupied { known: 0, rest: alone }
         } else {
@@ -331,7 +331,14 @@ impl Occupancy {
     /// Learns from a request that was dispatched in this look. `area` is the number in flight,
     /// integrated over its time in the device, `alone` what the cost model expects of it alone.
     /// Returns true if the look ends.
-    pub(super) fn learn(&mut self, now: Instant, slot: &Slot, time: u64, area: u64, alone: u64) -> bool {
+    pub(super) fn learn(
+        &mut self,
+        now: Instant,
+        slot: &Slot,
+        time: u64,
+        area: u64,
+        alone: u64,
+    ) -> bool {
         let (cell, sectors) = (slot.cell, slot.sectors);
         let Some(mut look) = self.look.filter(|look| look.cell == cell) else { return false };
         if look.alone.0 < ALONE {
@@ -380,7 +387,8 @@ impl Occupancy {
         let cell = &mut self.cells[usize::from(look.cell)];
         let before = cell.part;
         cell.seen = (each, look.sectors / look.n.max(1));
-        (cell.part, cell.most) = if is_full { (Some(part.max(MIN_RATIO)), most_of(look.cell)) } else { (None, part) };
+        (cell.part, cell.most) =
+            if is_full { (Some(part.max(MIN_RATIO)), most_of(look.cell)) } else { (None, part) };
         let bit = 1 << look.cell;
         self.with_part = if is_full { self.with_part | bit } else { self.with_part & !bit };
         let is_same = match (before, cell.part) {
@@ -407,7 +415,8 @@ impl Occupancy {
             left &= left - 1;
             let cell = &mut self.cells[usize::from(at)];
             let (each, sectors) = cell.seen;
-            cell.part = Some(((each << SHIFT) / alone(has_writes(at), sectors).max(1)).max(MIN_RATIO));
+            cell.part =
+                Some(((each << SHIFT) / alone(has_writes(at), sectors).max(1)).max(MIN_RATIO));
         }
         self.renew_parts();
     }
@@ -415,7 +424,9 @@ impl Occupancy {
     /// Brings [`Self::parts`] up to date with what is known.
     fn renew_parts(&mut self) {
         let rest = self.rest;
-        let part_of = |cell: &Cell| cell.part.unwrap_or(if cell.most * 5 < rest * 4 { cell.most } else { rest });
+        let part_of = |cell: &Cell| {
+            cell.part.unwrap_or(if cell.most * 5 < rest * 4 { cell.most } else { rest })
+        };
         self.parts = self.cells.each_ref().map(part_of);
         self.by_sizes = 0;
         if self.with_part == 0 || self.has_equal_servers() {
@@ -426,7 +437,8 @@ impl Occupancy {
             if cell.part.is_some() || cell.used.is_none() {
                 continue;
             }
-            let each = ((u128::from(sizes::expected(self, at)) * u128::from(self.scale)) >> SHIFT) as u64;
+            let each =
+                ((u128::from(sizes::expected(self, at)) * u128::from(self.scale)) >> SHIFT) as u64;
             let part = (each << SHIFT) / cell.last.1.max(1);
             self.parts[at] = part.clamp(MIN_RATIO, cell.most.max(MIN_RATIO));
             self.by_sizes |= 1 << at;
@@ -474,7 +486,8 @@ impl Occupancy {
                 self.rest = if self.is_rest_known { (self.rest * 3 + part) / 4 } else { part };
                 self.is_rest_known = true;
                 if self.expected > 0 {
-                    let scale = u128::from(left) * u128::from(self.scale) / u128::from(self.expected);
+                    let scale =
+                        u128::from(left) * u128::from(self.scale) / u128::from(self.expected);
                     let scale = scale.clamp(SCALES.0.into(), SCALES.1.into()) as u64;
                     self.scale = (self.scale * 3 + scale) / 4;
                 }
@@ -530,8 +543,9 @@ mod tests {
     #[test]
     fn cells_tell_direction_order_and_size_apart() {
         let all = [false, true].map(|follows| {
-            [Direction::Read, Direction::Write]
-                .map(|direction| (0..12).map(|shift| cell(direction, 1 << shift, follows)).collect::<Vec<_>>())
+            [Direction::Read, Direction::Write].map(|direction| {
+                (0..12).map(|shift| cell(direction, 1 << shift, follows)).collect::<Vec<_>>()
+            })
         });
         let mut cells: Vec<u8> = all.into_iter().flatten().flatten().collect();
         assert!(cells.iter().all(|cell| usize::from(*cell) < CELLS));
@@ -539,7 +553,9 @@ mod tests {
         cells.dedup();
         assert_eq!(cells.len(), CELLS);
         assert_eq!(cell(Direction::Read, 8, false), cell(Direction::Read, 15, false));
-        assert!(follows(cell(Direction::Write, 8, true)) && !follows(cell(Direction::Write, 8, false)));
+        assert!(
+            follows(cell(Direction::Write, 8, true)) && !follows(cell(Direction::Write, 8, false))
+        );
     }
 
     #[test]
@@ -550,7 +566,11 @@ mod tests {
         assert!(occupancy.consider(now));
         assert_eq!(occupancy.looks_at(), Some(read));
         look(&mut occupancy, &mut now, 100_000, 10_000, 32);
-        assert!(occupancy.of(read, 100_000).abs_diff(10_000) <= 100, "{}", occupancy.of(read, 100_000));
+        assert!(
+            occupancy.of(read, 100_000).abs_diff(10_000) <= 100,
+            "{}",
+            occupancy.of(read, 100_000)
+        );
         assert!(!occupancy.consider(now), "it is known");
         // A write every 500 us occupies what 20 reads leave of them.
         for _ in 0..4_000 {
@@ -573,7 +593,10 @@ mod tests {
         look(&mut occupancy, &mut now, 100_000, 10_000, 32);
         occupancy.on_new_costs(|is_write, sectors| if is_write { 1 } else { 14_000 * sectors });
         let [small, large] = [112_000, 168_000].map(|alone| occupancy.of(read, alone));
-        assert!(small.abs_diff(10_000) <= 100 && large.abs_diff(15_000) <= 150, "{small} and {large}");
+        assert!(
+            small.abs_diff(10_000) <= 100 && large.abs_diff(15_000) <= 150,
+            "{small} and {large}"
+        );
     }
 
     /// So many are in flight that none of them has waited for as long as one will.
@@ -588,7 +611,8 @@ mod tests {
             let is_alone = occupancy.is_alone();
             now = now + if is_alone { Nanos::from_millis(5) } else { Nanos::from_micros(2_500) };
             ended += u64::from(!is_alone);
-            let time = if is_alone { 5_000_000 } else { (ended * 2_500_000).clamp(5_000_000, 80_000_000) };
+            let time =
+                if is_alone { 5_000_000 } else { (ended * 2_500_000).clamp(5_000_000, 80_000_000) };
             area = if is_alone { time } else { time * 32 };
             if occupancy.learn(now, &of(read), time, area, 5_000_000) {
                 occupancy.end(now);
@@ -717,7 +741,10 @@ mod tests {
         assert!(!occupancy.consider(now), "not before its pause is over");
         now = now + PAUSE.0;
         in_use(&mut occupancy, now);
-        assert!(!occupancy.consider(now), "looks of 150 ms at two cells take less than a 64th of the time");
+        assert!(
+            !occupancy.consider(now),
+            "looks of 150 ms at two cells take less than a 64th of the time"
+        );
         now = now + Nanos::new(MAX_LOOK.get() * 2 * PART_OF_LOOKS);
         in_use(&mut occupancy, now);
         assert!(occupancy.consider(now));

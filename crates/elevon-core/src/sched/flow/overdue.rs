@@ -36,7 +36,8 @@ impl Flow {
         let queue = self.queue(q);
         let has_room = if self.has_turns() {
             // The disk would choose among requests of several queues by place.
-            self.in_flight == 0 || (queue.in_device == self.in_flight && self.in_flight < DEPTH_IN_TURN)
+            self.in_flight == 0
+                || (queue.in_device == self.in_flight && self.in_flight < DEPTH_IN_TURN)
         } else if self.occupancy.looks_at().is_some() {
             self.in_flight < self.depth.most()
         } else {

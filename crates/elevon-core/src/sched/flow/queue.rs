@@ -60,8 +60,8 @@ pub(super) struct Queue {
     pub(super) unsorted: u32,
     pub(super) queued: u32,
     pub(super) in_device: u32,
-    /// Which stretch of time with requests waiting this is, what was charged in it, and the largest
-    /// cost of a request so far.
+    /// Which stretch of time with requests waiting this is, what was charged in it, and the
+    /// largest cost of a request so far.
     pub(super) stretch: u64,
     pub(super) charged: u64,
     pub(super) largest: u64,
@@ -236,7 +236,8 @@ mod tests {
     fn hold(thinks: &[u64]) -> Option<Nanos> {
         let mut shares = Shares::new(Nanos::from_millis(250));
         let member = shares.add(Instant::ZERO, GroupId::ROOT, 1, 40);
-        let (mut queue, mut now, alone) = (Queue::new(member, 1), Instant::ZERO, Nanos::from_micros(500));
+        let (mut queue, mut now, alone) =
+            (Queue::new(member, 1), Instant::ZERO, Nanos::from_micros(500));
         for think in thinks.iter().cycle().take(400) {
             queue.on_end(now, now, Nanos::ZERO, alone);
             now = now + Nanos::from_micros(*think);

@@ -111,9 +111,10 @@ impl Member {
             Place::Served | Place::Lingering | Place::Away(_) if has_turns => {
                 latest(self.start, tree.oldest(tree.time, cost, self.weight_next))
             }
-            Place::Served | Place::Lingering | Place::Away(_) => {
-                latest(self.start, tree.time.wrapping_sub(delta(CREDIT * cost, u64::from(self.weight_next))))
-            }
+            Place::Served | Place::Lingering | Place::Away(_) => latest(
+                self.start,
+                tree.time.wrapping_sub(delta(CREDIT * cost, u64::from(self.weight_next))),
+            ),
         }
     }
 }
@@ -174,7 +175,8 @@ const fn delta(cost: u64, weight: u64) -> u64 {
 impl Shares {
     /// Returns the root group without members.
     pub(super) fn new(patience: Nanos) -> Self {
-        let root = Group { classes: [ClassTree::EMPTY; CLASSES], waits: Waits::default(), member: None };
+        let root =
+            Group { classes: [ClassTree::EMPTY; CLASSES], waits: Waits::default(), member: None };
         Self {
             members: Vec::new(),
             free: Vec::new(),
@@ -192,7 +194,13 @@ impl Shares {
     }
 
     /// Adds a flow to a group. `class` is an index, most urgent first.
-    pub(super) fn add(&mut self, now: Instant, group: GroupId, class: usize, weight: u32) -> MemberId {
+    pub(super) fn add(
+        &mut self,
+        now: Instant,
+        group: GroupId,
+        class: usize,
+        weight: u32,
+    ) -> MemberId {
         self.add_member(now, group, None, class, weight)
     }
 
@@ -200,7 +208,11 @@ impl Shares {
     pub(super) fn add_group(&mut self, now: Instant, parent: GroupId, weight: u32) -> GroupId {
         let id = GroupId(self.groups.len() as u32);
         let member = self.add_member(now, parent, Some(id), BEST_EFFORT, weight);
-        self.groups.push(Group { classes: [ClassTree::EMPTY; CLASSES], waits: Waits::default(), member: Some(member) });
+        self.groups.push(Group {
+            classes: [ClassTree::EMPTY; CLASSES],
+            waits: Waits::default(),
+            member: Some(member),
+        });
         id
     }
 
@@ -269,7 +281,9 @@ impl Shares {
     fn take_out(&mut self, id: MemberId) {
         let Member { group, class, place, .. } = self.members[id.index()];
         match place {
-            Place::Ahead => self.trees.remove(&mut self.groups[group.index()].classes[usize::from(class)].ahead, id.0),
+            Place::Ahead => self
+                .trees
+                .remove(&mut self.groups[group.index()].classes[usize::from(class)].ahead, id.0),
             Place::Lingering => self.trees.remove(&mut self.lingering, id.0),
             Place::Active | Place::Served | Place::Away(_) => {}
         }
@@ -533,7 +547,12 @@ impl Shares {
         while let Some(id) = at {
             let member = &mut self.members[id.index()];
             is_owed |= owed.is_some() && member.own == owed;
-            debug_assert_eq!(member.place, Place::Active, "member {} is served without requests", id.0);
+            debug_assert_eq!(
+                member.place,
+                Place::Active,
+                "member {} is served without requests",
+                id.0
+            );
             let (group, class) = (member.group, usize::from(member.class));
             let Group { classes, waits, member: above } = &mut self.groups[group.index()];
             (at, member.in_device, member.cost) = (*above, member.in_device + 1, next_cost);
@@ -546,7 +565,8 @@ impl Shares {
             let scaled = (cost << SHIFT) + tree.rest;
             tree.rest = scaled % tree.weights;
             tree.time = before.wrapping_add(scaled / tree.weights);
-            (tree.waits_since, tree.served, tree.in_device) = (now, tree.served + 1, tree.in_device + 1);
+            (tree.waits_since, tree.served, tree.in_device) =
+                (now, tree.served + 1, tree.in_device + 1);
             tree.note(now, cost);
             tree.pace.note(now);
             let own = delta(cost, u64::from(member.weight));
@@ -557,9 +577,11 @@ impl Shares {
             member.start = member.start.wrapping_add(own);
             let had = core::mem::replace(&mut member.kinds, kinds);
             if !kinds.is_empty() {
-                tree.weights = tree.weights - u64::from(member.weight) + u64::from(member.weight_next);
+                tree.weights =
+                    tree.weights - u64::from(member.weight) + u64::from(member.weight_next);
                 member.weight = member.weight_next;
-                member.finish = member.start.wrapping_add(delta(next_cost, u64::from(member.weight)));
+                member.finish =
+                    member.start.wrapping_add(delta(next_cost, u64::from(member.weight)));
             }
             let times = (member.start, member.finish);
             tree.refile(&mut self.places, waits, (id, class), (had, kinds), times);
@@ -613,8 +635,16 @@ impl Shares {
                 let mut active: Vec<MemberId> = Vec::new();
                 for kind in 0..KINDS {
                     let waits = group.waits.contains(class, kind);
-                    assert_eq!(waits, !tree.active[kind].is_empty(), "whether class {class} of group {index} waits");
-                    for id in tree.active[kind].self_check(&self.places, tree.time).into_iter().map(member_of_key) {
+                    assert_eq!(
+                        waits,
+                        !tree.active[kind].is_empty(),
+                        "whether class {class} of group {index} waits"
+                    );
+                    for id in tree.active[kind]
+                        .self_check(&self.places, tree.time)
+                        .into_iter()
+                        .map(member_of_key)
+                    {
                         assert!(self.members[id.index()].kinds.has(kind), "the kind of {}", id.0);
                         active.push(id);
                     }
@@ -626,11 +656,20 @@ impl Shares {
                     let is_counted = matches!(m.place, Place::Served | Place::Lingering);
                     is_counted && (m.group.index(), usize::from(m.class)) == (index, class)
                 };
-                let mut weights: u64 = self.members.iter().filter(is_served).map(|m| u64::from(m.weight)).sum();
-                let places = active.iter().map(|&id| (id, Place::Active)).chain(ahead.map(|id| (id, Place::Ahead)));
+                let mut weights: u64 =
+                    self.members.iter().filter(is_served).map(|m| u64::from(m.weight)).sum();
+                let places = active
+                    .iter()
+                    .map(|&id| (id, Place::Active))
+                    .chain(ahead.map(|id| (id, Place::Ahead)));
                 for (id, place) in places {
                     let member = &self.members[id.index()];
-                    assert_eq!((member.group.index(), usize::from(member.class)), (index, class), "where {} is", id.0);
+                    assert_eq!(
+                        (member.group.index(), usize::from(member.class)),
+                        (index, class),
+                        "where {} is",
+                        id.0
+                    );
                     assert_eq!(member.place, place, "the place of {}", id.0);
                     weights += u64::from(member.weight);
                     if place == Place::Ahead {
@@ -643,11 +682,18 @@ impl Shares {
                         waiting.push(id);
                     }
                 }
-                assert_eq!(weights, tree.weights, "sum of weights of class {class} in group {index}");
+                assert_eq!(
+                    weights, tree.weights,
+                    "sum of weights of class {class} in group {index}"
+                );
             }
             if let Some(member) = group.member {
                 let is_active = self.members[member.index()].place == Place::Active;
-                assert_eq!(!self.kinds_in(GroupId(index as u32)).is_empty(), is_active, "whether group {index} waits");
+                assert_eq!(
+                    !self.kinds_in(GroupId(index as u32)).is_empty(),
+                    is_active,
+                    "whether group {index} waits"
+                );
             }
         }
         waiting

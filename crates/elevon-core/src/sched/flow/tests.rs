@@ -252,7 +252,11 @@ fn a_floor_holds_for_one_request_at_a_time() {
         let [served, _] = device.served_in_last_of(4, classes);
         assert!(served >= least, "floor {floor}: {served}");
         // Of 5,000 the process can have 1,000.
-        let missed = device.bed.scheduler.reserve_missed(device.bed.now, device.tenants[0]).expect("a floor");
+        let missed = device
+            .bed
+            .scheduler
+            .reserve_missed(device.bed.now, device.tenants[0])
+            .expect("a floor");
         assert_eq!(missed >= Nanos::from_secs(3), floor == 5_000, "floor {floor}: {missed:?}");
     }
 }
@@ -303,10 +307,12 @@ fn random_steps_keep_every_invariant() {
         let (mut sent, mut done, mut has_looked) = (0, 0, false);
         for _ in 0..2000 {
             has_looked |= device.bed.scheduler.occupancy.looks_at().is_some();
-            let may_send = device.bed.requests.iter().any(|(_, r)| r.state == crate::request::State::Free);
+            let may_send =
+                device.bed.requests.iter().any(|(_, r)| r.state == crate::request::State::Free);
             match rng.below(4) {
                 0 | 1 if may_send => {
-                    let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Be, PrioClass::Idle][rng.below(4) as usize];
+                    let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Be, PrioClass::Idle]
+                        [rng.below(4) as usize];
                     let op = if rng.below(3) == 0 { Op::Write } else { Op::Read };
                     device.send_op(op, rng.below(8) as u32, class, rng.below(8) as u8);
                     sent += 1;
@@ -345,7 +351,11 @@ fn served_beside_flushes(millis: u64) -> [u32; 2] {
                 let began = device.bed.now;
                 device.bed.now = began + Nanos::from_millis(millis);
                 let Bed { requests, rules, scheduler, now } = &mut device.bed;
-                let issuer = requests.iter().find(|(_, request)| request.task == TaskId(0)).expect("one waits").0;
+                let issuer = requests
+                    .iter()
+                    .find(|(_, request)| request.task == TaskId(0))
+                    .expect("one waits")
+                    .0;
                 scheduler.on_shared_flush(*now, View { requests, rules }, began, &[issuer]);
             }
         }

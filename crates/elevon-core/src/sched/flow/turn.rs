@@ -80,11 +80,14 @@ impl Flow {
         let other = self.shares.choose_by_shares(self.now);
         let other = other.map(|member| self.queue(self.of_member[member.index()]));
         // A less urgent class is chosen over one with requests if it has waited for too long.
-        if other.is_some_and(|other| other.class < queue.class || (other.class > queue.class && queue.queued > 0)) {
+        if other.is_some_and(|other| {
+            other.class < queue.class || (other.class > queue.class && queue.queued > 0)
+        }) {
             return Next::Any;
         }
         if queue.queued > 0 {
-            let id = self.by_sector.next_in_turn(queue, self.turn.end).expect("the queue has requests");
+            let id =
+                self.by_sector.next_in_turn(queue, self.turn.end).expect("the queue has requests");
             return if kinds.has(self.kind_of(id)) { Next::Serve(q, id) } else { Next::Any };
         }
         if queue.in_device == 0 && self.turn.until.is_none_or(|end| self.now >= end) {
@@ -124,7 +127,8 @@ impl Flow {
 
     /// Returns true if a request of a queue that arrived now would be the next by shares.
     fn is_owed(&self, queue: &Queue) -> bool {
-        !self.settings.turn.is_zero() && self.shares.would_be_next(self.now, queue.member, self.seek(queue.sectors), 0)
+        !self.settings.turn.is_zero()
+            && self.shares.would_be_next(self.now, queue.member, self.seek(queue.sectors), 0)
     }
 
     /// Returns true if the turn has had its time: of the device, or, where requests of others are

@@ -166,7 +166,9 @@ impl WaitingMembers {
     pub(super) fn self_check(&self, places: &Places, time: u64) -> Vec<u32> {
         let mut keys = self.eligible.self_check(&places.at);
         let early = self.early.self_check(&places.links, time);
-        keys.extend(early.inspect(|key| assert_eq!(places.at[*key as usize], EARLY, "where {key} is")));
+        keys.extend(
+            early.inspect(|key| assert_eq!(places.at[*key as usize], EARLY, "where {key} is")),
+        );
         keys
     }
 }
@@ -227,9 +229,14 @@ mod tests {
                     among.min_by_key(|entry| ahead(entry.2)).map(|entry| (entry.2, entry.0))
                 };
                 assert_eq!(waiting.first_eligible(), first(&|start| start <= 0));
-                let next = oracle.iter().map(|entry| ahead(entry.1)).filter(|start| *start > 0).min();
-                let early = next.and_then(|next| first(&|start| start == next).map(|first| (next, first)));
-                assert_eq!(waiting.first_early(&places).map(|(start, first)| (ahead(start), first)), early);
+                let next =
+                    oracle.iter().map(|entry| ahead(entry.1)).filter(|start| *start > 0).min();
+                let early =
+                    next.and_then(|next| first(&|start| start == next).map(|first| (next, first)));
+                assert_eq!(
+                    waiting.first_early(&places).map(|(start, first)| (ahead(start), first)),
+                    early
+                );
             }
         }
     }

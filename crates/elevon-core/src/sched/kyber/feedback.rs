@@ -82,7 +82,13 @@ pub(super) struct Feedback {
 
 /// Returns the percentile of a histogram and empties it, if it has enough samples or has waited
 /// long enough for them.
-fn percentile(histogram: &mut Histogram, timeout: &mut Option<u64>, percent: u32, tick: u64, hz: Hz) -> Option<u32> {
+fn percentile(
+    histogram: &mut Histogram,
+    timeout: &mut Option<u64>,
+    percent: u32,
+    tick: u64,
+    hz: Hz,
+) -> Option<u32> {
     let samples: u32 = histogram.0.iter().sum();
     if samples == 0 {
         return None;
@@ -140,7 +146,9 @@ impl Feedback {
             } else if total.is_some() {
                 domain.remembered = total;
             }
-            total.filter(|bucket| congested || *bucket >= FIRST_LATE_BUCKET).map(|bucket| bucket + 1)
+            total
+                .filter(|bucket| congested || *bucket >= FIRST_LATE_BUCKET)
+                .map(|bucket| bucket + 1)
         })
     }
 }
@@ -156,7 +164,8 @@ mod tests {
     const HZ: Hz = Hz(1000);
     const READ: usize = 0;
     const WRITE: usize = 1;
-    const TARGETS: [Nanos; DOMAINS] = [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
+    const TARGETS: [Nanos; DOMAINS] =
+        [Nanos::from_millis(2), Nanos::from_millis(10), Nanos::from_secs(5)];
 
     /// Returns a latency in the middle of a bucket.
     fn within(bucket: u64, target: Nanos) -> Nanos {
@@ -172,7 +181,8 @@ mod tests {
 
     #[test]
     fn buckets_of_read_latencies() {
-        for (latency, expected) in [(0, 0), (1, 0), (500000, 0), (500001, 1), (2000000, 3), (2000001, 4), (10000000, 7)]
+        for (latency, expected) in
+            [(0, 0), (1, 0), (500000, 0), (500001, 1), (2000000, 3), (2000001, 4), (10000000, 7)]
         {
             assert_eq!(bucket(Nanos::new(latency), TARGETS[READ]), expected, "{latency} ns");
         }
@@ -181,7 +191,11 @@ mod tests {
     #[test]
     fn buckets_of_tiny_and_huge_targets() {
         for target in 0..8 {
-            assert_eq!(bucket(Nanos::new(3), Nanos::new(target)), 2, "a bucket is at least a nanosecond wide");
+            assert_eq!(
+                bucket(Nanos::new(3), Nanos::new(target)),
+                2,
+                "a bucket is at least a nanosecond wide"
+            );
         }
         assert_eq!(bucket(Nanos::new(u64::MAX), Nanos::new(u64::MAX)), 4);
         assert_eq!(bucket(Nanos::new(u64::MAX), Nanos::ZERO), 7);
@@ -211,7 +225,11 @@ mod tests {
             for percent in [1, 50, 90, 99, 100] {
                 let nth = latencies[(count * percent).div_ceil(100) as usize - 1];
                 let quarters = (1..8).filter(|quarter| nth > quarter * 500_000).count() as u32;
-                assert_eq!(histogram.percentile(percent as u32), quarters, "{percent} % of {latencies:?}");
+                assert_eq!(
+                    histogram.percentile(percent as u32),
+                    quarters,
+                    "{percent} % of {latencies:?}"
+                );
             }
         }
     }

@@ -12,7 +12,8 @@ use crate::{ioprio::PrioClass, kernel::Kernel, request::State};
 
 const DEPTHS: [u32; 4] = [256, 128, 64, 16];
 const BATCHES: [u32; 4] = [16, 8, 1, 1];
-const OPS: [Op; 6] = [Op::Read, Op::Write, Op::Discard, Op::SecureErase, Op::WriteZeroes, Op::ZoneAppend];
+const OPS: [Op; 6] =
+    [Op::Read, Op::Write, Op::Discard, Op::SecureErase, Op::WriteZeroes, Op::ZoneAppend];
 
 fn domain(op: Op) -> usize {
     [Op::Read, Op::Write, Op::Discard].iter().position(|o| *o == op).unwrap_or(3)
@@ -74,13 +75,18 @@ impl Oracle {
     }
 
     fn queued(&self, queue: usize, domain: usize) -> usize {
-        let listed = self.lists.iter().filter(|((q, d, _), _)| (*q, *d) == (queue, domain)).map(|(_, l)| l.len());
+        let listed = self
+            .lists
+            .iter()
+            .filter(|((q, d, _), _)| (*q, *d) == (queue, domain))
+            .map(|(_, l)| l.len());
         listed.sum::<usize>() + self.staged.get(&(queue, domain)).map_or(0, VecDeque::len)
     }
 
     /// Returns the lowest free number, and how many are free.
     fn free_tokens(&self, domain: usize) -> (Option<u32>, u32) {
-        let held: BTreeSet<u32> = self.held.values().filter(|(d, _)| *d == domain).map(|(_, n)| *n).collect();
+        let held: BTreeSet<u32> =
+            self.held.values().filter(|(d, _)| *d == domain).map(|(_, n)| *n).collect();
         let mut free = (0..self.depths[domain]).filter(|n| !held.contains(n));
         let lowest = free.next();
         (lowest, lowest.map_or(0, |_| 1 + free.count() as u32))
@@ -123,7 +129,9 @@ impl Oracle {
         waiting.remove(&queue);
         let staged = self.staged.entry((queue, domain)).or_default();
         if staged.is_empty() {
-            for (_, list) in self.lists.iter_mut().filter(|((q, d, _), _)| (*q, *d) == (queue, domain)) {
+            for (_, list) in
+                self.lists.iter_mut().filter(|((q, d, _), _)| (*q, *d) == (queue, domain))
+            {
                 staged.append(list);
             }
         }
@@ -184,11 +192,20 @@ impl Oracle {
         }
         let tick = 1_000_000_000 / self.hz;
         let spacing = if self.hz < 640 { 1 } else { 8 };
-        let ticks = self.timer.is_none().then(|| (now / tick + self.hz / 10 + 1..).find(|at| at % spacing == 0));
+        let ticks = self
+            .timer
+            .is_none()
+            .then(|| (now / tick + self.hz / 10 + 1..).find(|at| at % spacing == 0));
         self.timer = self.timer.or(ticks.flatten().map(|at| at * tick));
     }
 
-    fn percentile(&mut self, domain: usize, which: usize, percent: usize, tick: u64) -> Option<u32> {
+    fn percentile(
+        &mut self,
+        domain: usize,
+        which: usize,
+        percent: usize,
+        tick: u64,
+    ) -> Option<u32> {
         let Seen { buckets, timeout, .. } = &mut self.seen[domain];
         let list = &mut buckets[which];
         if list.is_empty() {
@@ -240,7 +257,8 @@ struct Walk {
 impl Walk {
     fn new(seed: u64) -> Self {
         let mut rng = Rng(seed);
-        let (queues, cpus, hz) = (rng.pick(&[1u16, 1, 3]), rng.pick(&[1u16, 2, 65]), rng.pick(&[100, 250, 1000]));
+        let (queues, cpus, hz) =
+            (rng.pick(&[1u16, 1, 3]), rng.pick(&[1u16, 2, 65]), rng.pick(&[100, 250, 1000]));
         let requests = rng.pick(&[40, 300]);
         let kyber = Kyber::new(Kernel::V6_18.rules(), Hz(hz), queues, cpus, requests);
         Self {
@@ -255,8 +273,16 @@ impl Walk {
     }
 
     fn insert(&mut self) {
-        let Some(id) = self.bed.requests.iter().find(|(_, r)| r.state == State::Free).map(|(id, _)| id) else { return };
-        let op = if self.rng.one_in(8) { self.rng.pick(&OPS) } else { self.rng.pick(&[Op::Read, Op::Read, Op::Write]) };
+        let Some(id) =
+            self.bed.requests.iter().find(|(_, r)| r.state == State::Free).map(|(id, _)| id)
+        else {
+            return;
+        };
+        let op = if self.rng.one_in(8) {
+            self.rng.pick(&OPS)
+        } else {
+            self.rng.pick(&[Op::Read, Op::Read, Op::Write])
+        };
         assert_eq!(self.bed.prepare(op, 8, PrioClass::Be), id);
         let r = &mut self.bed.requests[id];
         r.queue = HwQueue(self.rng.below(self.rows.len() as u64) as u16);
@@ -328,7 +354,10 @@ impl Walk {
         assert_eq!(self.bed.scheduler.timer.map(Instant::get), self.oracle.timer);
         assert_eq!(self.bed.scheduler.depths(), self.oracle.depths);
         for (pool, promises) in self.bed.scheduler.pools.iter().zip(&self.oracle.promises) {
-            assert!((0..self.rows.len()).all(|queue| pool.is_waiting(queue) == promises.waiting.contains(&queue)));
+            assert!(
+                (0..self.rows.len())
+                    .all(|queue| pool.is_waiting(queue) == promises.waiting.contains(&queue))
+            );
         }
         match self.rng.below(3) {
             0 => self.insert(),
@@ -344,7 +373,8 @@ impl Walk {
             self.oracle.sample(now, 1, [u64::MAX, now - start]);
         }
         let queues = 0..self.rows.len();
-        let queued: usize = queues.clone().flat_map(|q| [0, 1, 2, 3].map(|d| self.oracle.queued(q, d))).sum();
+        let queued: usize =
+            queues.clone().flat_map(|q| [0, 1, 2, 3].map(|d| self.oracle.queued(q, d))).sum();
         assert_eq!(self.inserted, self.dispatched + queued as u64);
         for queue in queues {
             let has_work = (0..4).any(|d| self.oracle.queued(queue, d) > 0);
@@ -367,7 +397,9 @@ fn agrees_with_the_oracle_at_every_step() {
             let changes = || before.iter().zip(walk.oracle.depths);
             cuts += changes().filter(|(old, new)| new < old).count();
             rises += changes().filter(|(old, new)| new > old).count();
-            starved += usize::from(walk.oracle.promises.iter().any(|promises| !promises.waiting.is_empty()));
+            starved += usize::from(
+                walk.oracle.promises.iter().any(|promises| !promises.waiting.is_empty()),
+            );
         }
     }
     assert!(cuts >= 10 && rises >= 5, "depths hardly moved: {cuts} cuts, {rises} rises");

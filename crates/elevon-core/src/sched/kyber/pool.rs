@@ -66,7 +66,12 @@ impl Pool {
     /// Frees a token. Returns the queue to wake for it; `queued` returns how many requests a queue
     /// has.
     #[inline]
-    pub(super) fn free(&mut self, now: Instant, token: u8, queued: impl Fn(usize) -> u32) -> Option<usize> {
+    pub(super) fn free(
+        &mut self,
+        now: Instant,
+        token: u8,
+        queued: impl Fn(usize) -> u32,
+    ) -> Option<usize> {
         self.lapse(now);
         if !self.tokens.free(token) {
             return None;

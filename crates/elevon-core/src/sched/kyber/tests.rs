@@ -33,8 +33,20 @@ fn domains_take_turns() {
         order.push(['R', 'W', 'D', 'O'][Domain::from_op(bed.requests[id].op) as usize]);
         bed.finish(id);
     }
-    let runs = [('R', 16), ('W', 8), ('D', 1), ('O', 1), ('R', 4), ('W', 8), ('D', 1), ('O', 1), ('W', 4), ('D', 1)];
-    let expected: String = runs.into_iter().flat_map(|(letter, n)| core::iter::repeat_n(letter, n)).collect();
+    let runs = [
+        ('R', 16),
+        ('W', 8),
+        ('D', 1),
+        ('O', 1),
+        ('R', 4),
+        ('W', 8),
+        ('D', 1),
+        ('O', 1),
+        ('W', 4),
+        ('D', 1),
+    ];
+    let expected: String =
+        runs.into_iter().flat_map(|(letter, n)| core::iter::repeat_n(letter, n)).collect();
     assert_eq!(order, expected + "O");
 }
 
@@ -50,7 +62,11 @@ fn a_domain_without_tokens_waits() {
     bed.at(5);
     bed.finish(write);
     let timer = Instant::ZERO + Nanos::from_millis(112);
-    assert_eq!(bed.scheduler.next_wakeup(), timer, "no token, but a latency: 100 ticks, a multiple of 8");
+    assert_eq!(
+        bed.scheduler.next_wakeup(),
+        timer,
+        "no token, but a latency: 100 ticks, a multiple of 8"
+    );
     bed.finish(reads[1]);
     assert_eq!(bed.scheduler.next_wakeup(), bed.now, "a token is free: at once");
     bed.scheduler.on_wakeup(bed.now);
@@ -73,10 +89,14 @@ fn hardware_queues_that_wait_are_woken_in_turn() {
     while bed.scheduler.queues.iter().any(|queue| queue.queued != [0; 4]) {
         bed.finish(running);
         bed.scheduler.on_wakeup(bed.now);
-        let woken: Vec<u16> = (0..3).filter(|queue| bed.scheduler.is_woken(HwQueue(*queue))).collect();
+        let woken: Vec<u16> =
+            (0..3).filter(|queue| bed.scheduler.is_woken(HwQueue(*queue))).collect();
         assert_eq!(woken.len(), 1, "one token, one queue");
         running = bed.dispatch_on(woken[0]).expect("the token is there");
-        assert!(bed.scheduler.queues[usize::from(woken[0])].queued == [0; 4] || bed.dispatch_on(woken[0]).is_none());
+        assert!(
+            bed.scheduler.queues[usize::from(woken[0])].queued == [0; 4]
+                || bed.dispatch_on(woken[0]).is_none()
+        );
         served.push(woken[0]);
     }
     assert_eq!(served, [0, 1, 2, 1, 2]);
@@ -118,7 +138,11 @@ fn bios_join_their_own_domain_alone() {
     }
     bed.scheduler.set_context(HwQueue(0), 1);
     let joined = bed.find_merge(&bio(Op::Write, 1008, 8, PrioClass::Be), true);
-    assert_eq!(joined, Some((write, MergeKind::Back)), "ten reads since do not push it out of the last eight writes");
+    assert_eq!(
+        joined,
+        Some((write, MergeKind::Back)),
+        "ten reads since do not push it out of the last eight writes"
+    );
     assert_eq!(bed.find_merge(&bio(Op::Read, 1008, 8, PrioClass::Be), false), None);
     assert_eq!(bed.find_merge(&bio(Op::Read, 5008, 8, PrioClass::Be), false), None, "the ninth");
     bed.scheduler.set_context(HwQueue(0), 0);
@@ -137,7 +161,12 @@ fn what_is_not_sync_takes_three_quarters_of_the_tags() {
     ] {
         let mut kyber = Kyber::new(kernel.rules(), Hz(250), 1, 1, 64);
         kyber.on_depth_updated(nr_requests, word_shift(nr_requests));
-        assert_eq!(kyber.depth_limit(Op::Write, Flags::NONE), Some(limit), "{} {nr_requests}", kernel.name());
+        assert_eq!(
+            kyber.depth_limit(Op::Write, Flags::NONE),
+            Some(limit),
+            "{} {nr_requests}",
+            kernel.name()
+        );
         assert_eq!(kyber.depth_limit(Op::Discard, Flags::NONE), Some(limit));
         assert_eq!(kyber.depth_limit(Op::Read, Flags::NONE), None);
         let of_sync_writes = kernel.rules().kyber_limits_sync_writes.then_some(limit);
@@ -177,7 +206,15 @@ fn requests_of_the_domain_without_target_are_no_samples() {
 /// which the total p99 was, and the depth of writes that followed. Every I/O p90 was in the last.
 #[test]
 fn flushes_take_the_depth_of_writes_as_measured() {
-    let measured = [(588, 2, 64), (566, 2, 32), (591, 2, 16), (576, 1, 4), (531, 2, 2), (522, 2, 1), (582, 1, 1)];
+    let measured = [
+        (588, 2, 64),
+        (566, 2, 32),
+        (591, 2, 16),
+        (576, 1, 4),
+        (531, 2, 2),
+        (522, 2, 1),
+        (582, 1, 1),
+    ];
     let mut bed = bed(1, 1);
     for (samples, quarter, depth) in measured {
         let slow = Nanos::from_micros(2500 * quarter - 1);

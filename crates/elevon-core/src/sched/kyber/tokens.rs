@@ -68,7 +68,10 @@ impl Tokens {
     pub(super) fn held(&self) -> (u32, u32) {
         let taken = (0..MAX_DOMAIN_DEPTH).filter(|n| self.is_taken(*n as u8));
         let (below, above): (u32, u32) =
-            taken.fold((0, 0), |(b, a), n| if (n as u32) < self.depth { (b + 1, a) } else { (b, a + 1) });
+            taken.fold(
+                (0, 0),
+                |(b, a), n| if (n as u32) < self.depth { (b + 1, a) } else { (b, a + 1) },
+            );
         (below, above)
     }
 
@@ -103,7 +106,9 @@ mod tests {
     #[test]
     fn depths_stay_between_one_and_the_maximum() {
         let mut tokens = Tokens::new(16);
-        for (quarters, depth) in [(1, 4), (1, 1), (1, 1), (4, 1), (8, 2), (5, 2), (8, 4), (8, 8), (8, 16), (8, 16)] {
+        for (quarters, depth) in
+            [(1, 4), (1, 1), (1, 1), (4, 1), (8, 2), (5, 2), (8, 4), (8, 8), (8, 16), (8, 16)]
+        {
             tokens.scale(quarters);
             assert_eq!(tokens.depth(), depth);
         }

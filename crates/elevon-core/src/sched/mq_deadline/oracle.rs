@@ -144,11 +144,18 @@ impl Oracle {
     }
 
     fn ending_at(&mut self, requests: &Requests, sector: u64) -> Option<u32> {
-        self.ends.retain(|&(end, _, id)| end != sector || request_is_mergeable(&requests[RequestId(id)]));
+        self.ends.retain(|&(end, _, id)| {
+            end != sector || request_is_mergeable(&requests[RequestId(id)])
+        });
         self.ends.iter().filter(|e| e.0 == sector).max_by_key(|e| e.1).map(|e| e.2)
     }
 
-    pub(super) fn find_merge(&mut self, requests: &Requests, bio: &Bio, one_hit: bool) -> Option<(u32, MergeKind)> {
+    pub(super) fn find_merge(
+        &mut self,
+        requests: &Requests,
+        bio: &Bio,
+        one_hit: bool,
+    ) -> Option<(u32, MergeKind)> {
         let rules = self.rules;
         let fits = |id: &u32| is_compatible(&rules, &requests[RequestId(*id)], bio);
         if let Some(id) = self.last_merge.filter(fits)
@@ -164,16 +171,25 @@ impl Oracle {
         }
         let class = [1, 0, 1, 2][bio.ioprio.class() as usize];
         let mut starts: Vec<&Entry> = self.queued.iter().collect();
-        starts.retain(|e| e.class == class && e.write == (bio.op != Op::Read) && e.sector == bio.end().get());
+        starts.retain(|e| {
+            e.class == class && e.write == (bio.op != Op::Read) && e.sector == bio.end().get()
+        });
         let first = starts.iter().min_by_key(|e| e.placed).map(|e| e.id);
         first.filter(|_| self.front_merges).filter(fits).map(|id| (id, MergeKind::Front))
     }
 
-    pub(super) fn find_insert_merge(&mut self, requests: &Requests, id: u32, one_hit: bool) -> Option<u32> {
+    pub(super) fn find_insert_merge(
+        &mut self,
+        requests: &Requests,
+        id: u32,
+        one_hit: bool,
+    ) -> Option<u32> {
         let (rules, request) = (self.rules, &requests[RequestId(id)]);
         let fits = |&other: &u32| {
             let candidate = &requests[RequestId(other)];
-            other != id && candidate.end() == request.sector && requests_are_compatible(&rules, candidate, request)
+            other != id
+                && candidate.end() == request.sector
+                && requests_are_compatible(&rules, candidate, request)
         };
         match self.last_merge.filter(fits) {
             None if !one_hit => self.ending_at(requests, request.sector.get()).filter(fits),
@@ -258,7 +274,8 @@ impl Oracle {
             return self.next[class][usize::from(write)];
         }
         let from = self.position[class][usize::from(write)];
-        let ahead = self.queued.iter().filter(|e| e.class == class && e.write == write && e.sector >= from);
+        let ahead =
+            self.queued.iter().filter(|e| e.class == class && e.write == write && e.sector >= from);
         ahead.min_by_key(|e| (e.sector, e.placed)).map(|e| e.id)
     }
 
@@ -278,7 +295,8 @@ impl Oracle {
         let chosen = match self.next(class, self.last_write) {
             Some(id) if self.batching < self.fifo_batch => id,
             _ => {
-                let (read, write) = (self.oldest(class, false).is_some(), self.oldest(class, true).is_some());
+                let (read, write) =
+                    (self.oldest(class, false).is_some(), self.oldest(class, true).is_some());
                 let mut to_write = write && !read;
                 if read && write {
                     to_write = self.starved >= self.writes_starved as u32;
@@ -289,7 +307,11 @@ impl Oracle {
                 }
                 let head = *self.oldest(class, to_write)?;
                 (self.last_write, self.batching) = (to_write, 0);
-                if tick >= head.deadline { head.id } else { self.next(class, to_write).unwrap_or(head.id) }
+                if tick >= head.deadline {
+                    head.id
+                } else {
+                    self.next(class, to_write).unwrap_or(head.id)
+                }
             }
         };
         let entry = *self.entry(chosen).expect("it is queued");
@@ -305,7 +327,8 @@ impl Oracle {
 
     /// Returns how many requests of a class are queued or at the head.
     pub(super) fn queued_in(&self, class: usize) -> usize {
-        self.queued.iter().filter(|e| e.class == class).count() + self.at_head.iter().filter(|h| h.0 == class).count()
+        self.queued.iter().filter(|e| e.class == class).count()
+            + self.at_head.iter().filter(|h| h.0 == class).count()
     }
 
     pub(super) fn is_empty(&self) -> bool {

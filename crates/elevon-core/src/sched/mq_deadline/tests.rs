@@ -49,7 +49,8 @@ fn runs(served: &str) -> String {
             _ => runs.push((kind, 1)),
         }
     }
-    let texts: Vec<String> = runs.iter().map(|(kind, count)| alloc::format!("{kind}{count}")).collect();
+    let texts: Vec<String> =
+        runs.iter().map(|(kind, count)| alloc::format!("{kind}{count}")).collect();
     texts.join(" ")
 }
 
@@ -141,7 +142,8 @@ fn an_expired_head_starts_the_next_batch() {
 fn a_class_in_flight_blocks_the_lower_ones() {
     for kernel in ERAS {
         let mut bed = bed(kernel, &[]);
-        let mut ids = [PrioClass::Idle, PrioClass::None, PrioClass::Rt].map(|c| bed.insert(Op::Read, 8, c));
+        let mut ids =
+            [PrioClass::Idle, PrioClass::None, PrioClass::Rt].map(|c| bed.insert(Op::Read, 8, c));
         ids.reverse();
         for id in ids {
             assert_eq!(bed.dispatch(), Some(id));
@@ -171,9 +173,10 @@ fn age_lifts_a_lower_class() {
 #[test]
 fn a_failing_probe_resets_the_batch_of_others() {
     for kernel in ERAS {
-        for (with_best_effort, order) in
-            [(false, by_era(kernel, "rt:R32 rt:W8 rt:R8", "rt:W8 rt:R40")), (true, "rt:R40 rt:W8 R1")]
-        {
+        for (with_best_effort, order) in [
+            (false, by_era(kernel, "rt:R32 rt:W8 rt:R8", "rt:W8 rt:R40")),
+            (true, "rt:R40 rt:W8 R1"),
+        ] {
             let mut bed = bed(kernel, &[]);
             for i in 0..40 {
                 bed.insert(Op::Read, 8 * i, PrioClass::Rt);
@@ -204,7 +207,10 @@ fn a_request_at_the_head_leaves_the_batch_alone() {
                 assert_eq!(bed.dispatch(), Some(x));
             }
             bed.finish(x);
-            assert_eq!(runs(&bed.drain()), by_era(kernel, "R6 W4 W4", "W2 R8 W4").replace("W4 W4", "W8"));
+            assert_eq!(
+                runs(&bed.drain()),
+                by_era(kernel, "R6 W4 W4", "W2 R8 W4").replace("W4 W4", "W8")
+            );
         }
     }
 }
@@ -240,7 +246,11 @@ fn the_survivor_takes_the_older_place_and_deadline() {
         }
         assert_eq!(bed.serve(1), ["R200"]);
         assert_eq!(
-            bed.scheduler.neighbour(View { requests: &bed.requests, rules: &bed.rules }, a, MergeKind::Back),
+            bed.scheduler.neighbour(
+                View { requests: &bed.requests, rules: &bed.rules },
+                a,
+                MergeKind::Back
+            ),
             Some(b)
         );
         bed.swallow(a, b);
@@ -301,7 +311,11 @@ fn merges_are_found_in_the_order_of_the_elevator() {
     assert_eq!(bed.scheduler.neighbour(view, other, MergeKind::Front), Some(cached));
     bed.swallow(cached, other);
     assert_eq!(bed.find_merge(&read(132), true), Some((cached, MergeKind::Back)));
-    assert_eq!(bed.find_merge(&bio(Op::Read, 132, 8, PrioClass::Idle), false), None, "another class");
+    assert_eq!(
+        bed.find_merge(&bio(Op::Read, 132, 8, PrioClass::Idle), false),
+        None,
+        "another class"
+    );
     bed.requests[cached].flags |= Flags::NOMERGE;
     assert_eq!(bed.find_merge(&read(132), false), None);
     assert_eq!(bed.drain(), "R100");
@@ -402,8 +416,13 @@ fn negative_writes_starved_waits_for_the_last_read_and_zero_never() {
 #[test]
 fn p14_share_of_reads_and_writes() {
     for kernel in ERAS {
-        for (batch, starved, ascending) in [(1, 1, true), (4, 2, true), (16, 3, true), (3, 2, false), (5, 1, false)] {
-            let mut bed = bed(kernel, &[("fifo_batch", batch), ("writes_starved", starved), ("read_expire", 1 << 30)]);
+        for (batch, starved, ascending) in
+            [(1, 1, true), (4, 2, true), (16, 3, true), (3, 2, false), (5, 1, false)]
+        {
+            let mut bed = bed(
+                kernel,
+                &[("fifo_batch", batch), ("writes_starved", starved), ("read_expire", 1 << 30)],
+            );
             let (mut rng, mut top) = (Rng(9), 0);
             let mut served = vec![];
             let mut queued = [0, 0];
@@ -430,7 +449,10 @@ fn p14_share_of_reads_and_writes() {
             for run in &inner[..inner.len() - 1] {
                 let (kind, count) = (run.as_bytes()[0], run[1..].parse::<i64>().unwrap());
                 let full = if kind == b'R' { batch * starved } else { batch };
-                assert!(if ascending { count == full } else { count <= full }, "{kernel:?} {batch} {starved}: {run}");
+                assert!(
+                    if ascending { count == full } else { count <= full },
+                    "{kernel:?} {batch} {starved}: {run}"
+                );
             }
         }
     }
@@ -445,7 +467,10 @@ fn p15_an_expired_request_waits_a_bounded_number_of_dispatches() {
         let kernel = rng.pick(&ERAS);
         let (batch, starved) = (1 + rng.below(8) as i64, 1 + rng.below(3) as i64);
         let expiries = [("read_expire", 40), ("write_expire", 100)];
-        let mut bed = bed(kernel, &[("fifo_batch", batch), ("writes_starved", starved), expiries[0], expiries[1]]);
+        let mut bed = bed(
+            kernel,
+            &[("fifo_batch", batch), ("writes_starved", starved), expiries[0], expiries[1]],
+        );
         let mut fifos: [Vec<(RequestId, i64)>; 2] = [vec![], vec![]];
         let mut passed = [0i64; 2];
         let mut ms = 0;
@@ -460,7 +485,8 @@ fn p15_an_expired_request_waits_a_bounded_number_of_dispatches() {
                 continue;
             }
             let tick = (bed.now.get() / 4_000_000) as i64;
-            let expired = fifos.each_ref().map(|f| f.first().filter(|head| head.1 <= tick).copied());
+            let expired =
+                fifos.each_ref().map(|f| f.first().filter(|head| head.1 <= tick).copied());
             let Some(id) = bed.dispatch() else { continue };
             for direction in [READ, WRITE] {
                 let bound = batch - 1 + if direction == READ { batch } else { starved * batch };
@@ -468,7 +494,11 @@ fn p15_an_expired_request_waits_a_bounded_number_of_dispatches() {
                     Some((head, _)) if head != id => passed[direction] += 1,
                     _ => passed[direction] = 0,
                 }
-                assert!(passed[direction] <= bound, "seed {seed} {kernel:?}: {} > {bound}", passed[direction]);
+                assert!(
+                    passed[direction] <= bound,
+                    "seed {seed} {kernel:?}: {} > {bound}",
+                    passed[direction]
+                );
                 waited[direction] = waited[direction].max(passed[direction]);
                 fifos[direction].retain(|r| r.0 != id);
             }
@@ -552,7 +582,15 @@ impl Duel {
     }
 
     fn random_op(&mut self) -> Op {
-        self.rng.pick(&[Op::Read, Op::Read, Op::Read, Op::Write, Op::Write, Op::Discard, Op::WriteZeroes])
+        self.rng.pick(&[
+            Op::Read,
+            Op::Read,
+            Op::Read,
+            Op::Write,
+            Op::Write,
+            Op::Discard,
+            Op::WriteZeroes,
+        ])
     }
 
     fn insert(&mut self) {
@@ -642,11 +680,18 @@ impl Duel {
         self.filling ^= self.rng.one_in(80);
         let action = self.rng.below(24);
         match if self.filling && action >= 12 { action - 12 } else { action } {
-            0..=6 if self.bed.requests.iter().filter(|(_, r)| r.state != State::Free).count() < 120 => self.insert(),
+            0..=6
+                if self.bed.requests.iter().filter(|(_, r)| r.state != State::Free).count()
+                    < 120 =>
+            {
+                self.insert()
+            }
             0..=7 => self.merge_bio(),
             8..=15 => self.dispatch(),
             16..=19 if !self.in_flight.is_empty() => {
-                let id = self.in_flight.swap_remove(self.rng.below(self.in_flight.len() as u64) as usize);
+                let id = self
+                    .in_flight
+                    .swap_remove(self.rng.below(self.in_flight.len() as u64) as usize);
                 self.oracle.finish(id.0);
                 self.bed.finish(id);
             }

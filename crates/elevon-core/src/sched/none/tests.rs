@@ -24,7 +24,9 @@ fn insert(bed: &mut Bed<NoneScheduler>, queue: u16, cpu: u16, sector: u64) -> Re
 /// busy, `blk_mq_do_dispatch_ctx` of `block/blk-mq-sched.c`: one request of each CPU in turn.
 #[test]
 fn order_of_two_cpus() {
-    for (cpus, busy, order) in [(1, false, "R1 R2 R3"), (2, false, "R1 R3 R2"), (2, true, "R1 R2 R3")] {
+    for (cpus, busy, order) in
+        [(1, false, "R1 R2 R3"), (2, false, "R1 R3 R2"), (2, true, "R1 R2 R3")]
+    {
         let mut bed = bed(1, cpus);
         bed.scheduler.set_busy(HwQueue(0), busy);
         insert(&mut bed, 0, 0, 1);
@@ -55,7 +57,10 @@ fn a_batch_taken_whole_goes_out_before_later_arrivals() {
     assert_eq!(bed.serve(1), ["R10"]);
     insert(&mut bed, 0, 0, 30);
     bed.scheduler.set_busy(HwQueue(0), true);
-    assert!(bed.find_merge(&bio(Op::Read, 28, 8, PrioClass::Be), false).is_none(), "a batch takes no bios");
+    assert!(
+        bed.find_merge(&bio(Op::Read, 28, 8, PrioClass::Be), false).is_none(),
+        "a batch takes no bios"
+    );
     assert_eq!(bed.drain(), "R20 R30");
 }
 
@@ -74,8 +79,16 @@ fn a_bio_joins_the_newest_of_the_last_eight() {
     );
     assert_eq!(bed.find_merge(&read(3992), false), Some((ids[4], MergeKind::Front)));
     assert_eq!(bed.find_merge(&read(1008), false), None, "the ninth is out of reach");
-    assert_eq!(bed.find_merge(&bio(Op::Write, 9008, 8, PrioClass::Be), false), None, "another operation");
-    assert_eq!(bed.find_merge(&bio(Op::Read, 9008, 8, PrioClass::Rt), false), None, "another priority");
+    assert_eq!(
+        bed.find_merge(&bio(Op::Write, 9008, 8, PrioClass::Be), false),
+        None,
+        "another operation"
+    );
+    assert_eq!(
+        bed.find_merge(&bio(Op::Read, 9008, 8, PrioClass::Rt), false),
+        None,
+        "another priority"
+    );
     bed.requests[ids[9]].flags |= Flags::NOMERGE;
     assert_eq!(bed.find_merge(&read(9008), false), None, "it was refused for good");
     bed.scheduler.set_context(HwQueue(0), 3);
@@ -135,12 +148,18 @@ fn arrival_order_per_cpu_in_random_runs() {
                     let list = q * usize::from(cpus) + usize::from(bed.requests[id].cpu);
                     if batches[q].is_empty() {
                         // Requests are taken one at a time from the next CPU in turn that has one.
-                        let mut in_turn = (0..usize::from(cpus)).map(|i| (turn[q] + i) % usize::from(cpus));
-                        let next = in_turn.find(|cpu| !lists[q * usize::from(cpus) + cpu].is_empty());
+                        let mut in_turn =
+                            (0..usize::from(cpus)).map(|i| (turn[q] + i) % usize::from(cpus));
+                        let next =
+                            in_turn.find(|cpu| !lists[q * usize::from(cpus) + cpu].is_empty());
                         assert_eq!(next, Some(usize::from(bed.requests[id].cpu)), "seed {seed}");
                         turn[q] = usize::from(bed.requests[id].cpu) + 1;
                     }
-                    let expected = if batches[q].is_empty() { lists[list].pop_front() } else { batches[q].pop_front() };
+                    let expected = if batches[q].is_empty() {
+                        lists[list].pop_front()
+                    } else {
+                        batches[q].pop_front()
+                    };
                     assert_eq!(got, expected, "seed {seed}");
                     (dispatched, queued) = (dispatched + 1, queued - 1);
                     if rng.one_in(8) {

@@ -32,7 +32,8 @@ impl Stack {
         if !self.limits.write_cache {
             flags = flags.without(Flags::PREFLUSH | Flags::FUA);
         }
-        let bio = Part { op: io.op, flags, offset: 0, bytes, segments: 0 }.bio(now, io, submission.call);
+        let bio =
+            Part { op: io.op, flags, offset: 0, bytes, segments: 0 }.bio(now, io, submission.call);
         let layout = Some(&self.layouts[io.layout.index()]);
         if !matches!(split(&bio, layout, &self.limits, &self.rules), Split::Cut { .. }) {
             return false;
@@ -86,15 +87,31 @@ impl Stack {
 
     /// Lets a worker do a call whose try failed, once it runs.
     #[cold]
-    pub(super) fn hand_to_worker<D: Driver>(&mut self, now: Instant, io: &Io, submission: Submission, driver: &mut D) {
-        let submission = Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
-        self.woken.push(Woken { at: now + driver.wake_delay(), step: WokenStep::Work(submission, *io) });
+    pub(super) fn hand_to_worker<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: Submission,
+        driver: &mut D,
+    ) {
+        let submission =
+            Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
+        self.woken
+            .push(Woken { at: now + driver.wake_delay(), step: WokenStep::Work(submission, *io) });
     }
 
     /// Lets a worker do a call from its beginning. Before 6.5 a write of the device is under a plug
     /// there, too: that of the task stands for the worker's, if the task is not in a call itself.
-    pub(super) fn work<D: Driver>(&mut self, now: Instant, io: &Io, submission: Submission, driver: &mut D) {
-        let takes_plug = io.op == Op::Write && self.plugs_whole_write() && !self.tasks[io.task.index()].plug.is_open();
+    pub(super) fn work<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: Submission,
+        driver: &mut D,
+    ) {
+        let takes_plug = io.op == Op::Write
+            && self.plugs_whole_write()
+            && !self.tasks[io.task.index()].plug.is_open();
         let submission = if takes_plug {
             self.task_mut(io.task).plug.begin();
             Submission { plugged: true, in_worker: false, ..submission }

@@ -23,7 +23,11 @@ impl Stack {
         if self.rules.tag_wait_event && self.trace.is_on {
             let depth = self.config.tags_made();
             let bio = self.bios[bio.0];
-            self.trace_bio(now, EventKind::TagWait { of_scheduler: self.has_scheduler, depth }, &bio);
+            self.trace_bio(
+                now,
+                EventKind::TagWait { of_scheduler: self.has_scheduler, depth },
+                &bio,
+            );
         }
         let submission = self.fall_asleep(now, io, submission, driver);
         self.queues[queue.index()].waiters.push_back(Waiter { io: *io, submission, bio });
@@ -102,12 +106,18 @@ impl Stack {
     /// Wakes submissions that wait for a tag when a batch of tags was freed, in order. Meanwhile a
     /// free tag is whose submission comes next, and who is woken for nothing waits again, behind
     /// the others.
-    pub(in crate::stack) fn wake_batch<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+    pub(in crate::stack) fn wake_batch<D: Driver>(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        driver: &mut D,
+    ) {
         let batch = self.batch_of(queue);
         let entry = &mut self.queues[queue.index()];
         entry.freed += 1;
         // What was freed by a merge does not count, but the last request in flight wakes all.
-        if (entry.freed < batch && entry.used() > 0) || core::mem::replace(&mut entry.waking, true) {
+        if (entry.freed < batch && entry.used() > 0) || core::mem::replace(&mut entry.waking, true)
+        {
             return;
         }
         loop {
@@ -123,7 +133,10 @@ impl Stack {
                 if delay.is_zero() {
                     self.look_for_tag(now, queue, waiter, driver);
                 } else {
-                    self.woken.push(Woken { at: now + delay, step: WokenStep::LookForTag(queue, waiter) });
+                    self.woken.push(Woken {
+                        at: now + delay,
+                        step: WokenStep::LookForTag(queue, waiter),
+                    });
                 }
             }
         }
@@ -133,7 +146,13 @@ impl Stack {
     /// Continues a submission that was woken, if a tag is left for it. If none is, its task runs
     /// the queue before it sleeps again, as it did before its first sleep: what the scheduler held
     /// back then goes if it may go now, although no completion ran the queue.
-    fn look_for_tag<D: Driver>(&mut self, now: Instant, queue: HwQueue, waiter: Waiter, driver: &mut D) {
+    fn look_for_tag<D: Driver>(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        waiter: Waiter,
+        driver: &mut D,
+    ) {
         let Waiter { io, submission, bio } = waiter;
         if !self.has_tag_for(queue, submission.tag_limit) {
             self.run_queue(now, queue, driver);
@@ -157,7 +176,9 @@ impl Stack {
             let place = self.woken.iter().position(|woken| woken.at == next);
             let Some(place) = place.filter(|_| next <= now) else { break };
             match self.woken.remove(place).step {
-                WokenStep::LookForTag(queue, waiter) => self.look_for_tag(now, queue, waiter, driver),
+                WokenStep::LookForTag(queue, waiter) => {
+                    self.look_for_tag(now, queue, waiter, driver)
+                }
                 WokenStep::GoOn(Waiter { io, submission, bio }) => {
                     self.wake_submission(now, &io, submission, Some(bio), driver);
                 }
@@ -168,7 +189,12 @@ impl Stack {
     }
 
     /// Wakes submissions that wait for a tag, in order, while tags are free.
-    pub(in crate::stack) fn wake_waiters<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
+    pub(in crate::stack) fn wake_waiters<D: Driver>(
+        &mut self,
+        now: Instant,
+        queue: HwQueue,
+        driver: &mut D,
+    ) {
         // A request that ends at once causes a nested wake-up. The outer one continues the work, so
         // that the recursion stays shallow.
         if core::mem::replace(&mut self.queues[queue.index()].waking, true) {

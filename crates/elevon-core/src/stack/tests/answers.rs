@@ -23,7 +23,11 @@ fn a_late_answer_does_not_end_the_next_command_of_its_tag() {
         assert_eq!(rig.done(), [(1, Status::Timeout)]);
         rig.submit(Op::Write, Flags::NONE, 5000, 8);
         let next = rig.driver.issued[0];
-        assert_eq!((next.request, next.tag), (aborted.request, aborted.tag), "the tag is used again");
+        assert_eq!(
+            (next.request, next.tag),
+            (aborted.request, aborted.tag),
+            "the tag is used again"
+        );
         rig.complete(aborted);
         assert_eq!((rig.done(), rig.stack.counters().late_answers), (vec![], 1));
         rig.complete_with(next, Status::Medium, Bytes::ZERO);
@@ -65,8 +69,15 @@ fn a_late_answer_comes_once() {
 fn a_driver_whose_answers_are_final_is_asked_once() {
     for scheduled in [false, true] {
         for op in [Op::Read, Op::Write, Op::Flush, Op::Discard] {
-            for status in [Status::Transport, Status::Timeout, Status::IoError, Status::Again, Status::Offline] {
-                let mut config = if scheduled { with_scheduler(Kernel::V6_18) } else { config(Kernel::V6_18) };
+            for status in [
+                Status::Transport,
+                Status::Timeout,
+                Status::IoError,
+                Status::Again,
+                Status::Offline,
+            ] {
+                let mut config =
+                    if scheduled { with_scheduler(Kernel::V6_18) } else { config(Kernel::V6_18) };
                 config.limits.write_cache = true;
                 let mut rig = Rig::new(config);
                 rig.driver.is_final = true;
@@ -74,7 +85,11 @@ fn a_driver_whose_answers_are_final_is_asked_once() {
                 let command = rig.driver.issued[0];
                 rig.complete_with(command, status, Bytes::ZERO);
                 assert_eq!(rig.done(), [(1, status)], "{op:?}");
-                assert_eq!((rig.driver.issued.len(), rig.stack.counters().retries), (0, 0), "{op:?} {status:?}");
+                assert_eq!(
+                    (rig.driver.issued.len(), rig.stack.counters().retries),
+                    (0, 0),
+                    "{op:?} {status:?}"
+                );
             }
         }
     }

@@ -44,9 +44,10 @@ fn a_driver_that_promised_a_completion_is_not_asked_before_it() {
 
 #[test]
 fn what_a_busy_driver_left_of_a_lifo_plug_goes_on_in_order_of_arrival() {
-    for (kernel, expected) in
-        [(Kernel::V6_1, ["3000+8", "2000+8", "0+8", "1000+8"]), (Kernel::V6_18, ["0+8", "1000+8", "2000+8", "3000+8"])]
-    {
+    for (kernel, expected) in [
+        (Kernel::V6_1, ["3000+8", "2000+8", "0+8", "1000+8"]),
+        (Kernel::V6_18, ["0+8", "1000+8", "2000+8", "3000+8"]),
+    ] {
         let mut rig = Rig::new(config(kernel));
         rig.driver.room = Some(1);
         rig.batch(&[(0, 8), (1000, 8), (2000, 8), (3000, 8)]);
@@ -73,8 +74,11 @@ fn a_busy_device_gets_one_request_a_round() {
 }
 
 #[test]
-fn a_lone_request_of_an_old_kernel_passes_a_busy_device_by_only_if_it_is_sync_and_has_several_queues() {
-    for (hw_queues, op, inserted) in [(1, Op::Read, true), (2, Op::Read, false), (2, Op::Write, true)] {
+fn a_lone_request_of_an_old_kernel_passes_a_busy_device_by_only_if_it_is_sync_and_has_several_queues()
+ {
+    for (hw_queues, op, inserted) in
+        [(1, Op::Read, true), (2, Op::Read, false), (2, Op::Write, true)]
+    {
         // 6.1 would plug the write.
         let mut rig = Rig::new(StackConfig { hw_queues, ..config(Kernel::V6_6) });
         rig.driver.room = Some(0);
@@ -82,7 +86,11 @@ fn a_lone_request_of_an_old_kernel_passes_a_busy_device_by_only_if_it_is_sync_an
         rig.driver.room = None;
         rig.events();
         rig.submit(op, Flags::NONE, 1000, 8);
-        assert_eq!(rig.events().iter().any(|e| e.starts_with("I ")), inserted, "{hw_queues} {op:?}");
+        assert_eq!(
+            rig.events().iter().any(|e| e.starts_with("I ")),
+            inserted,
+            "{hw_queues} {op:?}"
+        );
     }
 }
 
@@ -123,7 +131,11 @@ fn what_waits_behind_a_refused_request_of_another_queue_goes_on() {
     rig.submit(Op::Read, Flags::NONE, 1000, 8);
     let other = Io { task: TaskId(1), ..rig.io(Op::Read, Flags::NONE, 2000, 8) };
     rig.stack.submit(rig.now, other, &mut rig.driver);
-    assert_eq!(rig.stack.queues[1].dispatch.len(), 1, "pulled with the other queue's, and put back");
+    assert_eq!(
+        rig.stack.queues[1].dispatch.len(),
+        1,
+        "pulled with the other queue's, and put back"
+    );
     rig.driver.room = None;
     rig.now = rig.stack.next_timer().expect("a queue to run");
     rig.stack.handle_timers(rig.now, &mut rig.driver);
@@ -159,9 +171,11 @@ fn a_promise_to_a_queue_with_nothing_in_the_driver_is_not_waited_for() {
 /// that dispatches the next. What the process submits before the worker runs can be merged.
 #[test]
 fn bfq_goes_on_when_the_worker_runs() {
-    let scheduler = SchedulerConfig::parse("bfq:strict_guarantees=1").expect("a scheduler that exists");
+    let scheduler =
+        SchedulerConfig::parse("bfq:strict_guarantees=1").expect("a scheduler that exists");
     for (delay, expected) in [(Nanos::ZERO, "1000+8"), (Nanos::from_micros(4), "1000+16")] {
-        let mut rig = Rig::new(StackConfig { scheduler: scheduler.clone(), ..config(Kernel::V6_18) });
+        let mut rig =
+            Rig::new(StackConfig { scheduler: scheduler.clone(), ..config(Kernel::V6_18) });
         rig.driver.worker_delay = delay;
         rig.submit(Op::Read, Flags::NONE, 0, 8);
         rig.submit(Op::Read, Flags::NONE, 1000, 8);
@@ -214,10 +228,12 @@ impl Driver for BusyOnce<'_> {
 /// request that is put before it needs the tag.
 #[test]
 fn what_is_put_back_for_another_queue_holds_no_tags() {
-    let deep = StackConfig { hw_queues: 2, cpus: 2, queue_depth: 2, ..with_scheduler(Kernel::V6_18) };
+    let deep =
+        StackConfig { hw_queues: 2, cpus: 2, queue_depth: 2, ..with_scheduler(Kernel::V6_18) };
     let mut rig = Rig::new(StackConfig { nr_requests: Some(4), ..deep });
     // A request of the most urgent class keeps all others in the scheduler.
-    let urgent = Io { ioprio: IoPrio::new(PrioClass::Rt, 0), ..rig.io(Op::Read, Flags::NONE, 9000, 8) };
+    let urgent =
+        Io { ioprio: IoPrio::new(PrioClass::Rt, 0), ..rig.io(Op::Read, Flags::NONE, 9000, 8) };
     rig.stack.submit(rig.now, urgent, &mut rig.driver);
     for (cpu, sector) in [(0, 0), (0, 1000), (1, 2000), (1, 3000), (1, 4000)] {
         let io = Io { task: TaskId(cpu), ..rig.io(Op::Read, Flags::NONE, sector, 8) };
@@ -243,7 +259,9 @@ fn a_reader_that_waits_for_a_tag_comes_before_throttled_writers() {
     let mut config = config(Kernel::V6_18);
     (config.queue_depth, config.wbt_lat) = (1, Some(Nanos::from_millis(2)));
     let mut rig = Rig::new(config);
-    for (task, op, sector) in [(1, Op::Write, 0), (2, Op::Read, 5000), (3, Op::Write, 1000), (4, Op::Write, 2000)] {
+    for (task, op, sector) in
+        [(1, Op::Write, 0), (2, Op::Read, 5000), (3, Op::Write, 1000), (4, Op::Write, 2000)]
+    {
         let io = Io { task: TaskId(task), ..rig.io(op, Flags::NONE, sector, 8) };
         rig.stack.submit(rig.now, io, &mut rig.driver);
     }
@@ -261,7 +279,8 @@ fn a_reader_that_waits_for_a_tag_comes_before_throttled_writers() {
 /// writes may take.
 fn with_a_write_held_back(wake_delay: Nanos) -> Rig {
     let mut config = with_scheduler(Kernel::V6_18);
-    config.scheduler = SchedulerConfig::parse("mq-deadline:async_depth=1").expect("a tunable that exists");
+    config.scheduler =
+        SchedulerConfig::parse("mq-deadline:async_depth=1").expect("a tunable that exists");
     let mut rig = Rig::new(config);
     rig.driver.wake_delay = wake_delay;
     // Another read has the lowest tag until the one of class RT has its own.
@@ -315,7 +334,10 @@ fn the_scheduler_is_asked_once_more_after_a_round_that_issued() {
         config.scheduler = SchedulerConfig::parse(&scheduler).expect("a tunable that exists");
         let mut rig = Rig::new(config);
         let urgent = |rig: &mut Rig, sector| {
-            let read = Io { ioprio: IoPrio::new(PrioClass::Rt, 0), ..rig.io(Op::Read, Flags::NONE, sector, 8) };
+            let read = Io {
+                ioprio: IoPrio::new(PrioClass::Rt, 0),
+                ..rig.io(Op::Read, Flags::NONE, sector, 8)
+            };
             rig.stack.submit(rig.now, read, &mut rig.driver);
         };
         // What BE has left lies behind, so that each time it is asked it begins a batch.

@@ -4,10 +4,18 @@ use super::*;
 
 #[test]
 fn in_flight_counts_from_the_driver_or_from_allocation_by_version() {
-    for (kernel, expected) in
-        [(Kernel::V6_1, 1), (Kernel::V6_6, 1), (Kernel::V6_12, 3), (Kernel::V6_18, 3), (Kernel::V7_3, 3)]
-    {
-        let mut rig = Rig::new(StackConfig { queue_depth: 1, nr_requests: Some(8), ..with_scheduler(kernel) });
+    for (kernel, expected) in [
+        (Kernel::V6_1, 1),
+        (Kernel::V6_6, 1),
+        (Kernel::V6_12, 3),
+        (Kernel::V6_18, 3),
+        (Kernel::V7_3, 3),
+    ] {
+        let mut rig = Rig::new(StackConfig {
+            queue_depth: 1,
+            nr_requests: Some(8),
+            ..with_scheduler(kernel)
+        });
         for sector in [0, 1000, 2000] {
             rig.submit(Op::Read, Flags::NONE, sector, 8);
         }

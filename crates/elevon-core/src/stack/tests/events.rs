@@ -72,7 +72,12 @@ fn a_sleep_for_a_tag_is_an_event_from_7_2_on() {
         }
         assert_eq!(rig.stack.counters().tag_waits, 1);
         // The event has the number of tags that there would be without the smaller `nr_requests`.
-        assert_eq!(rig.events().iter().filter(|event| *event == "T 128").count(), events, "{}", kernel.name());
+        assert_eq!(
+            rig.events().iter().filter(|event| *event == "T 128").count(),
+            events,
+            "{}",
+            kernel.name()
+        );
     }
 }
 
@@ -116,8 +121,14 @@ fn a_batch_by_version() {
     for (config, after) in [
         (config(Kernel::V6_1), vec!["D R 1000+8", "D R 0+16"]),
         (config(Kernel::V6_18), vec!["U 2", "D R 0+16", "D R 1000+8"]),
-        (with_scheduler(Kernel::V6_1), vec!["U 2", "I R 0+16", "I R 1000+8", "D R 0+16", "D R 1000+8"]),
-        (with_scheduler(Kernel::V6_18), vec!["U 2", "I R 0+16", "I R 1000+8", "D R 0+16", "D R 1000+8"]),
+        (
+            with_scheduler(Kernel::V6_1),
+            vec!["U 2", "I R 0+16", "I R 1000+8", "D R 0+16", "D R 1000+8"],
+        ),
+        (
+            with_scheduler(Kernel::V6_18),
+            vec!["U 2", "I R 0+16", "I R 1000+8", "D R 0+16", "D R 1000+8"],
+        ),
     ] {
         let mut rig = Rig::new(config);
         rig.batch(&[(0, 8), (8, 8), (1000, 8)]);
@@ -137,14 +148,20 @@ fn a_task_that_sleeps_for_a_tag_inserts_what_it_plugged() {
         rig.submit(Op::Read, Flags::NONE, sector, 8);
     }
     let events = rig.events();
-    assert_eq!(events[events.len() - 6..], ["Q R 2000+8", "UT 2", "I R 0+8", "I R 1000+8", "D R 0+8", "D R 1000+8"]);
+    assert_eq!(
+        events[events.len() - 6..],
+        ["Q R 2000+8", "UT 2", "I R 0+8", "I R 1000+8", "D R 0+8", "D R 1000+8"]
+    );
 }
 
 #[test]
 fn a_discard_by_system_call_is_inserted_even_without_a_scheduler() {
     let mut rig = Rig::new(config(Kernel::V6_18));
     rig.submit(Op::Discard, Flags::SYNC, 0, 4096);
-    assert_eq!(rig.events(), ["Q DS 0+4096", "G DS 0+4096", "S", "P", "UT 1", "I DS 0+4096", "D DS 0+4096"]);
+    assert_eq!(
+        rig.events(),
+        ["Q DS 0+4096", "G DS 0+4096", "S", "P", "UT 1", "I DS 0+4096", "D DS 0+4096"]
+    );
     // No task sleeps for an I/O that was submitted through a ring.
     let mut rig = Rig::new(config(Kernel::V6_18));
     let io = Io { may_block: false, ..rig.io(Op::Discard, Flags::SYNC, 0, 4096) };
@@ -159,7 +176,8 @@ fn only_the_last_bio_of_a_discard_is_sync() {
     config.limits.discard_granularity = 4096;
     let mut rig = Rig::new(config);
     rig.submit(Op::Discard, Flags::SYNC, 2, 20);
-    let expected = ["Q D 2+6", "G D 2+6", "S", "P", "Q DS 8+14", "M DS 8+14", "UT 1", "I D 2+20", "D D 2+20"];
+    let expected =
+        ["Q D 2+6", "G D 2+6", "S", "P", "Q DS 8+14", "M DS 8+14", "UT 1", "I D 2+20", "D D 2+20"];
     assert_eq!(rig.events(), expected);
 }
 
@@ -195,7 +213,10 @@ fn what_a_request_says_when_its_bios_are_gone() {
     let mut events = Vec::new();
     rig.stack.drain_events(&mut events);
     let done = events.last().expect("events");
-    assert_eq!((done.kind, done.ioprio, done.sectors), (EventKind::IoDone { is_request: true }, IoPrio::NONE, 0));
+    assert_eq!(
+        (done.kind, done.ioprio, done.sectors),
+        (EventKind::IoDone { is_request: true }, IoPrio::NONE, 0)
+    );
     assert_eq!(events[events.len() - 2].ioprio, IoPrio::DEFAULT);
 }
 

@@ -16,7 +16,16 @@ fn an_empty_flush_as_measured() {
     rig.complete_all();
     assert_eq!(
         rig.events(),
-        ["Q FWS 0+0", "G FWS 0+0", "S", "D FF 0+0", "C FF 18446744073709551615+0", "E", "C WS 0+0", "E"]
+        [
+            "Q FWS 0+0",
+            "G FWS 0+0",
+            "S",
+            "D FF 0+0",
+            "C FF 18446744073709551615+0",
+            "E",
+            "C WS 0+0",
+            "E"
+        ]
     );
     let stats = rig.stack.disk_stats(rig.now);
     assert_eq!((stats.groups[1].ios, stats.groups[1].sectors, stats.flushes), (1, 0, 1));
@@ -62,9 +71,11 @@ fn a_fua_write_on_a_cache_without_fua_is_followed_by_a_flush() {
 
 #[test]
 fn sequences_by_device() {
-    for (write_cache, fua, expected) in
-        [(false, false, vec!["W"]), (true, false, vec!["FF", "WS", "FF"]), (true, true, vec!["FF", "WFS"])]
-    {
+    for (write_cache, fua, expected) in [
+        (false, false, vec!["W"]),
+        (true, false, vec!["FF", "WS", "FF"]),
+        (true, true, vec!["FF", "WFS"]),
+    ] {
         let mut config = config(Kernel::V6_18);
         (config.limits.write_cache, config.limits.fua) = (write_cache, fua);
         let mut rig = Rig::new(config);
@@ -121,7 +132,11 @@ fn the_data_step_by_version() {
     for (kernel, flags, expected) in [
         // Up to 6.4 the write uses the dispatch list: it is neither plugged nor inserted.
         (Kernel::V6_1, Flags::FUA, vec!["Q WFS 0+8", "G WFS 0+8", "D WFS 0+8"]),
-        (Kernel::V6_18, Flags::FUA, vec!["Q WFS 0+8", "G WFS 0+8", "P", "U 1", "I WFS 0+8", "D WFS 0+8"]),
+        (
+            Kernel::V6_18,
+            Flags::FUA,
+            vec!["Q WFS 0+8", "G WFS 0+8", "P", "U 1", "I WFS 0+8", "D WFS 0+8"],
+        ),
         (
             Kernel::V6_1,
             Flags::PREFLUSH,
@@ -130,7 +145,15 @@ fn the_data_step_by_version() {
         (
             Kernel::V6_18,
             Flags::PREFLUSH,
-            vec!["Q FWS 0+8", "G FWS 0+8", "D FF 0+0", "C FF 18446744073709551615+0", "E", "I WS 0+8", "D WS 0+8"],
+            vec![
+                "Q FWS 0+8",
+                "G FWS 0+8",
+                "D FF 0+0",
+                "C FF 18446744073709551615+0",
+                "E",
+                "I WS 0+8",
+                "D WS 0+8",
+            ],
         ),
     ] {
         let mut config = with_scheduler(kernel);
@@ -150,7 +173,8 @@ fn the_data_step_by_version() {
 #[test]
 fn the_scheduler_does_not_hold_flushes_back() {
     let mut config = with_scheduler(Kernel::V6_18);
-    config.scheduler = SchedulerConfig::parse("mq-deadline:async_depth=1").expect("a tunable that exists");
+    config.scheduler =
+        SchedulerConfig::parse("mq-deadline:async_depth=1").expect("a tunable that exists");
     (config.limits.write_cache, config.limits.fua) = (true, true);
     let mut rig = Rig::new(config);
     for flags in [Flags::NONE, Flags::FUA, Flags::PREFLUSH] {
@@ -266,7 +290,12 @@ fn a_driver_may_refuse_any_step() {
                 rig.driver.refuses = None;
                 rig.submit(Op::Write, Flags::PREFLUSH | Flags::FUA, 0, 8);
                 rig.complete_all();
-                assert_eq!(rig.done(), [(2, Status::Ok)], "{} {scheduled} step {refused}", kernel.name());
+                assert_eq!(
+                    rig.done(),
+                    [(2, Status::Ok)],
+                    "{} {scheduled} step {refused}",
+                    kernel.name()
+                );
                 assert_eq!(rig.stack.disk_stats(rig.now).in_flight, 0);
             }
         }

@@ -21,7 +21,9 @@ fn ended(config: &StackConfig, op: Op, sector: u64, sectors: u64) -> (Status, Ve
 #[test]
 fn a_bio_in_the_range_of_a_rule_ends_before_it_is_queued() {
     let mut config = with_rules("add,op=WRITE,status=MEDIUM,start=100,nr_sectors=8");
-    for (sector, status) in [(92, Status::Ok), (96, Status::Medium), (107, Status::Medium), (108, Status::Ok)] {
+    for (sector, status) in
+        [(92, Status::Ok), (96, Status::Medium), (107, Status::Medium), (108, Status::Ok)]
+    {
         let (ended, events) = ended(&config, Op::Write, sector, 8);
         assert_eq!((ended, events.is_empty()), (status, !status.is_ok()), "{sector}: {events:?}");
         assert!(status.is_ok() == events.iter().any(|event| event.starts_with('Q')));
@@ -41,7 +43,11 @@ fn a_bio_in_the_range_of_a_rule_ends_before_it_is_queued() {
 fn the_rest_of_a_split_is_tested_again() {
     let mut config = with_rules("add,op=READ,status=IOERR,start=0");
     config.limits.max_user_sectors = Sectors::new(64);
-    assert_eq!(ended(&config, Op::Read, 0, 128), (Status::IoError, Vec::new()), "one bio, one test");
+    assert_eq!(
+        ended(&config, Op::Read, 0, 128),
+        (Status::IoError, Vec::new()),
+        "one bio, one test"
+    );
     let mut seen = [false; 2];
     for skipped in 1..40 {
         // With a chance, the front may pass and the rest fail.

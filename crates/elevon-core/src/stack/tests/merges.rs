@@ -61,7 +61,9 @@ fn a_gap_refuses_a_bio_but_does_not_close_the_request() {
 
 #[test]
 fn mixed_failfast_merges_and_the_first_bio_decides_on_a_retry() {
-    for (first, second, tries) in [(Flags::NONE, Flags::RAHEAD, 6), (Flags::FAILFAST_DEV, Flags::NONE, 1)] {
+    for (first, second, tries) in
+        [(Flags::NONE, Flags::RAHEAD, 6), (Flags::FAILFAST_DEV, Flags::NONE, 1)]
+    {
         let mut rig = Rig::new(config(Kernel::V6_18));
         rig.stack.begin_batch(rig.now, TaskId(0));
         rig.submit(Op::Read, second, 8, 8);
@@ -146,7 +148,11 @@ fn a_write_that_the_device_cannot_do_atomically_is_refused() {
 
 #[test]
 fn a_request_that_is_inserted_joins_two_that_wait() {
-    let mut rig = Rig::new(StackConfig { queue_depth: 1, nr_requests: Some(8), ..with_scheduler(Kernel::V6_18) });
+    let mut rig = Rig::new(StackConfig {
+        queue_depth: 1,
+        nr_requests: Some(8),
+        ..with_scheduler(Kernel::V6_18)
+    });
     // One is in the driver and one waits for its tag: what follows stays in the scheduler.
     rig.batch(&[(1000, 8)]);
     rig.batch(&[(2000, 8)]);

@@ -33,7 +33,10 @@ fn proposal_001_trace_of_a_lifo_plug() {
 fn the_same_bios_under_a_fifo_plug() {
     for kernel in [Kernel::V6_12, Kernel::V6_18] {
         let mut rig = Rig::new(iomap(kernel));
-        rig.submit_runs(86925864, [2144, 2144, 2112, 2096].into_iter().flat_map(full_bio).collect());
+        rig.submit_runs(
+            86925864,
+            [2144, 2144, 2112, 2096].into_iter().flat_map(full_bio).collect(),
+        );
         assert_eq!(
             rig.issued(),
             [
@@ -51,7 +54,8 @@ fn the_same_bios_under_a_fifo_plug() {
                 "86934312+48",
             ]
         );
-        let unplugs: Vec<String> = rig.events().into_iter().filter(|e| e.starts_with('U')).collect();
+        let unplugs: Vec<String> =
+            rig.events().into_iter().filter(|e| e.starts_with('U')).collect();
         assert_eq!(unplugs, ["U 1", "U 1", "U 10"]);
     }
 }
@@ -63,13 +67,33 @@ fn three_bios_of_1028_kib_in_both_eras() {
     rig.submit_runs(0, runs());
     assert_eq!(
         rig.issued(),
-        ["0+1024", "1024+1024", "2056+1024", "2048+8", "3080+1024", "4112+1024", "4104+8", "5136+1024", "6160+8"]
+        [
+            "0+1024",
+            "1024+1024",
+            "2056+1024",
+            "2048+8",
+            "3080+1024",
+            "4112+1024",
+            "4104+8",
+            "5136+1024",
+            "6160+8"
+        ]
     );
     let mut rig = Rig::new(iomap(Kernel::V6_18));
     rig.submit_runs(0, runs());
     assert_eq!(
         rig.issued(),
-        ["0+1024", "1024+1024", "2048+8", "2056+1024", "3080+1024", "4104+8", "4112+1024", "5136+1024", "6160+8"]
+        [
+            "0+1024",
+            "1024+1024",
+            "2048+8",
+            "2056+1024",
+            "3080+1024",
+            "4104+8",
+            "4112+1024",
+            "5136+1024",
+            "6160+8"
+        ]
     );
 }
 
@@ -78,14 +102,20 @@ fn aligned_bios_issue_alike_under_either_rule() {
     for kernel in Kernel::ALL {
         let mut rig = Rig::new(iomap(kernel));
         rig.submit_runs(0, [2048, 2048].into_iter().flat_map(full_bio).collect());
-        assert_eq!(rig.issued(), ["0+1024", "1024+1024", "2048+1024", "3072+1024"], "{}", kernel.name());
+        assert_eq!(
+            rig.issued(),
+            ["0+1024", "1024+1024", "2048+1024", "3072+1024"],
+            "{}",
+            kernel.name()
+        );
         assert_eq!(rig.stack.counters().tails, 0);
     }
 }
 
 #[test]
 fn proposal_001_fill_leaves_no_split() {
-    let mut rig = Rig::new(StackConfig { fill: crate::build::Fill::MaxSectors, ..iomap(Kernel::V6_18) });
+    let mut rig =
+        Rig::new(StackConfig { fill: crate::build::Fill::MaxSectors, ..iomap(Kernel::V6_18) });
     rig.submit_runs(0, [2144, 2144].into_iter().flat_map(full_bio).collect());
     assert_eq!(rig.issued(), ["0+1024", "1024+1024", "2048+1024", "3072+1024", "4096+192"]);
     assert_eq!(rig.stack.counters().splits, 0);

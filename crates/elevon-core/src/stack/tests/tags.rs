@@ -39,7 +39,11 @@ fn waiters_are_woken_in_batches_and_others_pass_them() {
     submit(&mut rig, 5000);
     assert_eq!(rig.issued().last().map(String::as_str), Some("5000+8"));
     rig.complete_first();
-    assert_eq!(rig.issued().last().map(String::as_str), Some("1600+8"), "two are woken, and one finds a tag");
+    assert_eq!(
+        rig.issued().last().map(String::as_str),
+        Some("1600+8"),
+        "two are woken, and one finds a tag"
+    );
     rig.complete_all();
     assert_eq!((rig.done().len(), rig.stack.counters().tag_waits), (20, 3));
 }

@@ -20,7 +20,14 @@ impl Rig {
         self.stack.control_mut().add_tenant(parent).expect("room")
     }
 
-    fn submit_as(&mut self, task: u32, tenant: TenantId, op: Op, sector: u64, sectors: u64) -> Submitted {
+    fn submit_as(
+        &mut self,
+        task: u32,
+        tenant: TenantId,
+        op: Op,
+        sector: u64,
+        sectors: u64,
+    ) -> Submitted {
         let io = Io { task: TaskId(task), tenant, ..self.io(op, Flags::NONE, sector, sectors) };
         self.stack.submit(self.now, io, &mut self.driver)
     }
@@ -42,12 +49,20 @@ fn a_bio_under_io_max_waits_and_its_task_does_not() {
         assert_eq!(rig.submit_as(0, tenant, Op::Read, at * 800, 8), Submitted::Accepted);
     }
     assert_eq!((rig.driver.issued.len(), rig.stack.next_timer()), (1, Some(Instant::new(8 * MS))));
-    assert_eq!(rig.submit_as(0, ROOT, Op::Read, 9000, 8), Submitted::Accepted, "nobody else is held");
+    assert_eq!(
+        rig.submit_as(0, ROOT, Op::Read, 9000, 8),
+        Submitted::Accepted,
+        "nobody else is held"
+    );
     rig.tick();
     assert_eq!((rig.now, rig.driver.issued.len()), (Instant::new(8 * MS), 3));
     rig.stack.control_mut().set_limit(rig.now, tenant, |limits| *limits = Limits::default());
     rig.tick();
-    assert_eq!((rig.now, rig.driver.issued.len()), (Instant::new(8 * MS), 4), "a rule that goes lets go at once");
+    assert_eq!(
+        (rig.now, rig.driver.issued.len()),
+        (Instant::new(8 * MS), 4),
+        "a rule that goes lets go at once"
+    );
 }
 
 #[test]
@@ -58,14 +73,19 @@ fn a_task_under_io_throttle_sleeps_and_what_cannot_sleep_goes_on_in_a_worker() {
     rig.stack.control_mut().set_io_throttle(rig.now, tenant, LimitKind::Bandwidth, limit).unwrap();
     assert_eq!(rig.submit_as(0, tenant, Op::Read, 0, 8), Submitted::Accepted);
     assert_eq!(rig.submit_as(0, tenant, Op::Read, 800, 8), Submitted::Blocked);
-    let io = Io { tenant, task: TaskId(1), may_block: false, ..rig.io(Op::Read, Flags::NONE, 1600, 8) };
+    let io =
+        Io { tenant, task: TaskId(1), may_block: false, ..rig.io(Op::Read, Flags::NONE, 1600, 8) };
     assert_eq!(rig.stack.submit(rig.now, io, &mut rig.driver), Submitted::Accepted);
     assert_eq!((rig.driver.issued.len(), rig.stack.poll_unblocked()), (1, None));
     rig.tick();
     assert_eq!((rig.driver.issued.len(), rig.stack.poll_unblocked()), (2, Some(TaskId(0))));
     rig.stack.remove_tenant(rig.now, tenant).unwrap();
     rig.tick();
-    assert_eq!((rig.now, rig.driver.issued.len()), (Instant::new(8 * MS), 3), "a tenant that goes lets go at once");
+    assert_eq!(
+        (rig.now, rig.driver.issued.len()),
+        (Instant::new(8 * MS), 3),
+        "a tenant that goes lets go at once"
+    );
 }
 
 #[test]
@@ -121,7 +141,10 @@ fn what_is_withdrawn_ends_and_its_tenant_does_not_pay_for_it() {
         rig.stack.self_check();
         let ended: Vec<_> = std::iter::from_fn(|| rig.stack.poll_done().copied()).collect();
         assert!(ended.iter().all(|done| (done.task, done.status) == (TaskId(0), Status::Offline)));
-        assert_eq!((ended.len(), rig.driver.issued.len()), (held - rig.stack.control().held(), issued));
+        assert_eq!(
+            (ended.len(), rig.driver.issued.len()),
+            (held - rig.stack.control().held(), issued)
+        );
         assert!(rig.stack.control().held() > 0, "those of the other task wait");
         // Each of 4 KiB takes 500 ms.
         let left = rig.stack.control().held() as u64;
@@ -197,8 +220,16 @@ fn running_waits_are_booked_up_to_a_view() {
                 rig.stack.self_check();
                 let waited = interval * 100 * MS;
                 assert_eq!(booked(&rig, |cause| *cause == Cause::Device), in_device * waited);
-                assert_eq!(booked(&rig, |cause| matches!(cause, Cause::Limit { .. })), limited * waited);
-                assert_eq!(booked(&rig, |_| true), 3 * waited, "{} in a tag's queue", 3 - in_device - limited);
+                assert_eq!(
+                    booked(&rig, |cause| matches!(cause, Cause::Limit { .. })),
+                    limited * waited
+                );
+                assert_eq!(
+                    booked(&rig, |_| true),
+                    3 * waited,
+                    "{} in a tag's queue",
+                    3 - in_device - limited
+                );
             }
         }
         // What was booked is not booked again at the end: all that the reads took, from time 0 on.
@@ -272,7 +303,8 @@ fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
                             ..rig.io(op, flags, below(4000) * 8, 8 * (1 + below(4)))
                         };
                         started.insert(io.token, rig.now);
-                        asleep[task as usize] = rig.stack.submit(rig.now, io, &mut rig.driver) == Submitted::Blocked;
+                        asleep[task as usize] =
+                            rig.stack.submit(rig.now, io, &mut rig.driver) == Submitted::Blocked;
                     }
                 }
             }
@@ -297,7 +329,8 @@ fn random_tenants_lose_nothing_and_every_nanosecond_is_accounted_for() {
         rig.stack.self_check();
         let now = rig.now;
         rig.stack.control_mut().settle(now);
-        let accounted: u64 = rig.stack.control().breakdown().iter().map(|(.., time)| time.get()).sum();
+        let accounted: u64 =
+            rig.stack.control().breakdown().iter().map(|(.., time)| time.get()).sum();
         assert_eq!(accounted, took, "seed {seed}, {name}");
     }
 }
@@ -321,12 +354,22 @@ fn change_something(rig: &mut Rig, alive: &mut Vec<TenantId>, below: &mut impl F
         2 => control.set_flat(now, tenant, set),
         3 | 4 => {
             let kind = if below(2) == 0 { LimitKind::Bandwidth } else { LimitKind::Iops };
-            let policy = if below(2) == 0 { Policy::Leaky } else { Policy::Token { bucket: 1 + below(100_000) } };
-            let limit = (below(3) > 0)
-                .then(|| Limit { rate: (1 + below(40)) * if kind == LimitKind::Iops { 20 } else { 50_000 }, policy });
+            let policy = if below(2) == 0 {
+                Policy::Leaky
+            } else {
+                Policy::Token { bucket: 1 + below(100_000) }
+            };
+            let limit = (below(3) > 0).then(|| Limit {
+                rate: (1 + below(40)) * if kind == LimitKind::Iops { 20 } else { 50_000 },
+                policy,
+            });
             control.set_io_throttle(now, tenant, kind, limit).unwrap();
         }
-        5 => control.set_latency(now, tenant, (below(2) == 0).then(|| Nanos::new((1 + below(50)) * MS))),
+        5 => control.set_latency(
+            now,
+            tenant,
+            (below(2) == 0).then(|| Nanos::new((1 + below(50)) * MS)),
+        ),
         6 => control.set_weight(now, tenant, 1 + below(1000) as u16).unwrap(),
         7 => {
             control.set_prio_policy(tenant, PrioPolicy::ALL[below(5) as usize]);
@@ -356,9 +399,13 @@ fn the_data_of_a_flush_sequence_waits_for_the_device_and_the_rest_for_flushes() 
         rig.complete_first();
     }
     assert_eq!(rig.done().len(), 1);
-    let rows = rig.stack.control().breakdown().of(tenant).iter().map(|&(cause, wait)| (cause, wait.time));
+    let rows =
+        rig.stack.control().breakdown().of(tenant).iter().map(|&(cause, wait)| (cause, wait.time));
     let rows: Vec<(Cause, Nanos)> = rows.filter(|(_, time)| !time.is_zero()).collect();
-    assert_eq!(rows, [(Cause::Flush, Nanos::from_millis(3)), (Cause::Device, Nanos::from_millis(5))]);
+    assert_eq!(
+        rows,
+        [(Cause::Flush, Nanos::from_millis(3)), (Cause::Device, Nanos::from_millis(5))]
+    );
 }
 
 #[test]
@@ -376,8 +423,14 @@ fn a_worker_submits_what_io_max_held_under_one_plug() {
         rig.stack.drain_events(&mut events);
         events.iter().map(|event| (event.task.0, letter(event))).collect::<Vec<_>>()
     };
-    let of = |task, letters: &[&str]| letters.iter().map(|&letter| (task, letter.to_string())).collect::<Vec<_>>();
-    assert_eq!(events(&mut rig), of(0, &["Q R 0+8", "G R 0+8", "S", "P", "U 1", "D R 0+8"]), "nothing of what waits");
+    let of = |task, letters: &[&str]| {
+        letters.iter().map(|&letter| (task, letter.to_string())).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        events(&mut rig),
+        of(0, &["Q R 0+8", "G R 0+8", "S", "P", "U 1", "D R 0+8"]),
+        "nothing of what waits"
+    );
     rig.stack.control_mut().set_io_max(rig.now, tenant, |limits| *limits = Limits::default());
     rig.tick();
     let both = ["Q R 8+8", "G R 8+8", "S", "P", "Q R 16+8", "M R 16+8", "U 1", "D R 8+16"];
@@ -388,5 +441,9 @@ fn a_worker_submits_what_io_max_held_under_one_plug() {
     rig.complete_all();
     let device_time = |task| rig.stack.accounting().device_time(TaskId(task));
     let of_held = rig.now.since(held_for);
-    assert!(device_time(0) >= of_held + of_held && device_time(7) == Nanos::ZERO, "{}", device_time(0));
+    assert!(
+        device_time(0) >= of_held + of_held && device_time(7) == Nanos::ZERO,
+        "{}",
+        device_time(0)
+    );
 }

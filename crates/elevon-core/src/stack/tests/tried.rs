@@ -13,10 +13,20 @@ fn io_uring_tries_first_and_a_worker_does_what_was_tried_in_vain() {
         rig.stack.submit(rig.now, io, &mut rig.driver);
     }
     rig.stack.end_batch(rig.now, TaskId(0), &mut rig.driver);
-    let tried = ["Q R 0+1032", "B R 0+1032", "Q R 5000+8", "G R 5000+8", "S", "P", "U 1", "D R 5000+8"];
+    let tried =
+        ["Q R 0+1032", "B R 0+1032", "Q R 5000+8", "G R 5000+8", "S", "P", "U 1", "D R 5000+8"];
     assert_eq!(rig.events(), tried);
     rig.run_worker();
-    let done = ["Q R 0+1032", "X 0/1024", "G R 0+1024", "S", "D R 0+1024", "G R 1024+8", "S", "D R 1024+8"];
+    let done = [
+        "Q R 0+1032",
+        "X 0/1024",
+        "G R 0+1024",
+        "S",
+        "D R 0+1024",
+        "G R 1024+8",
+        "S",
+        "D R 1024+8",
+    ];
     assert_eq!(rig.events(), done);
     rig.complete_all();
     assert_eq!(rig.done().len(), 2);
@@ -36,7 +46,16 @@ fn io_uring_tries_first_and_a_worker_waits_for_a_tag() {
         rig.run_worker();
         assert_eq!(rig.stack.counters().tag_waits, 1);
         if is_traced {
-            let expected = ["Q R 0+8", "G R 0+8", "S", "D R 0+8", "Q R 1000+8", "B R 1000+8", "Q R 1000+8", "T 1"];
+            let expected = [
+                "Q R 0+8",
+                "G R 0+8",
+                "S",
+                "D R 0+8",
+                "Q R 1000+8",
+                "B R 1000+8",
+                "Q R 1000+8",
+                "T 1",
+            ];
             assert_eq!(rig.events(), expected);
         }
         rig.complete_all();
@@ -52,7 +71,16 @@ fn before_6_5_the_worker_has_a_plug_for_a_write() {
     rig.stack.submit(rig.now, io, &mut rig.driver);
     assert_eq!(rig.events(), ["Q WS 0+1032", "B WS 0+1032"]);
     rig.run_worker();
-    let done = ["Q WS 0+1032", "X 0/1024", "G WS 0+1024", "P", "G WS 1024+8", "D WS 0+1024", "P", "D WS 1024+8"];
+    let done = [
+        "Q WS 0+1032",
+        "X 0/1024",
+        "G WS 0+1024",
+        "P",
+        "G WS 1024+8",
+        "D WS 0+1024",
+        "P",
+        "D WS 1024+8",
+    ];
     assert_eq!(rig.events(), done);
     rig.complete_all();
     assert_eq!(rig.done().len(), 1);
@@ -62,7 +90,8 @@ fn before_6_5_the_worker_has_a_plug_for_a_write() {
 /// the request is inserted, and a worker issues it.
 #[test]
 fn a_task_that_sleeps_in_its_plug_leaves_its_requests_to_a_worker() {
-    let mut rig = Rig::new(StackConfig { buffered_path: DirectPath::Blkdev, ..config(Kernel::V6_1) });
+    let mut rig =
+        Rig::new(StackConfig { buffered_path: DirectPath::Blkdev, ..config(Kernel::V6_1) });
     assert!(rig.stack.plugs_buffered_writes());
     rig.stack.begin_batch(rig.now, TaskId(0));
     let io = rig.io(Op::Read, Flags::NONE, 0, 8);

@@ -42,13 +42,20 @@ impl Twins {
         let command = self.untraced.driver.issued[at];
         let request = self.untraced.stack.requests[command.request];
         let half = Bytes::new(command.bytes.get() / 1024 * 512);
-        let is_whole = request.sequence == command.sequence && request.sectors.bytes() == command.bytes;
-        if is_part && is_whole && request.state == State::InFlight && command.op.has_data() && !half.is_zero() {
+        let is_whole =
+            request.sequence == command.sequence && request.sectors.bytes() == command.bytes;
+        if is_part
+            && is_whole
+            && request.state == State::InFlight
+            && command.op.has_data()
+            && !half.is_zero()
+        {
             self.parts += 1;
             return self.both(|rig| rig.answer(rig.driver.issued[at], Status::Ok, half));
         }
         self.failed += usize::from(fails);
-        let (status, bytes) = if fails { (Status::Medium, Bytes::ZERO) } else { (Status::Ok, command.bytes) };
+        let (status, bytes) =
+            if fails { (Status::Medium, Bytes::ZERO) } else { (Status::Ok, command.bytes) };
         self.both(|rig| rig.complete_with(rig.driver.issued[at], status, bytes));
     }
 
@@ -61,9 +68,16 @@ impl Twins {
                 rig.stack.handle_timers(rig.now, &mut rig.driver);
             }
             rig.stack.self_check();
-            let commands = format!("{:?} {:?}", rig.driver.issued, core::mem::take(&mut rig.driver.pieces));
+            let commands =
+                format!("{:?} {:?}", rig.driver.issued, core::mem::take(&mut rig.driver.pieces));
             let done: Vec<Done> = core::iter::from_fn(|| rig.stack.poll_done().copied()).collect();
-            (commands, done, rig.stack.next_timer(), rig.stack.ios_in_flight(), rig.stack.counters().clone())
+            (
+                commands,
+                done,
+                rig.stack.next_timer(),
+                rig.stack.ios_in_flight(),
+                rig.stack.counters().clone(),
+            )
         });
     }
 }
@@ -91,8 +105,10 @@ fn a_trace_changes_nothing() {
     for seed in 0..80u64 {
         let mut twins = Twins::new(varied(seed));
         twins.both(|rig| rig.driver.aborts = true);
-        let inside = twins.both(|rig| rig.stack.register_layout(Layout::contiguous(1 << 16, 1 << 20).skip(1536)));
-        let (mut random, mut asleep, mut in_batch, mut end) = (Rng(seed), [false; 3], [false; 3], 0);
+        let inside = twins
+            .both(|rig| rig.stack.register_layout(Layout::contiguous(1 << 16, 1 << 20).skip(1536)));
+        let (mut random, mut asleep, mut in_batch, mut end) =
+            (Rng(seed), [false; 3], [false; 3], 0);
         for _ in 0..400 {
             let at = random.below(3) as usize;
             let task = TaskId(at as u32);
@@ -109,7 +125,8 @@ fn a_trace_changes_nothing() {
                 end = sector + sectors;
                 let (may_block, odd) = (random.below(2) == 0, random.below(3) == 0);
                 let layout = if odd { inside } else { LayoutId(0) };
-                let io = Io { task, may_block, layout, ..twins.traced.io(op, flags, sector, sectors) };
+                let io =
+                    Io { task, may_block, layout, ..twins.traced.io(op, flags, sector, sectors) };
                 if random.below(6) == 0 && !std::mem::replace(&mut in_batch[at], true) {
                     twins.both(|rig| rig.stack.begin_batch(rig.now, task));
                 }

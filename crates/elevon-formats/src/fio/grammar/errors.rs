@@ -4,7 +4,11 @@ use super::super::draft::Draft;
 use super::super::number::Scan;
 use crate::diagnostic::{Complaint, Problem};
 
-pub(in super::super) fn continue_on_error(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
+pub(in super::super) fn continue_on_error(
+    draft: &mut Draft,
+    _: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
     draft.spec.errors.continues = match text {
         "none" | "0" => [false; 3],
         "read" => [true, false, false],
@@ -12,20 +16,25 @@ pub(in super::super) fn continue_on_error(draft: &mut Draft, _: &mut Scan, text:
         "io" | "all" | "1" => [true; 3],
         "verify" => [false; 3],
         _ => {
-            return Err(Problem::NoChoice
-                .because(format!("`{text}` is no choice; must be one of none read write io verify all")));
+            return Err(Problem::NoChoice.because(format!(
+                "`{text}` is no choice; must be one of none read write io verify all"
+            )));
         }
     };
     draft.spec.errors.continues_on_mismatch = matches!(text, "verify" | "all" | "1");
     Ok(())
 }
 
-pub(in super::super) fn ignore_error(draft: &mut Draft, _: &mut Scan, text: &str) -> Result<(), Complaint> {
+pub(in super::super) fn ignore_error(
+    draft: &mut Draft,
+    _: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
     let lists: Vec<&str> = text.split(',').collect();
     if lists.len() > 3 {
-        return Err(
-            Problem::TooMany.because(format!("`{text}` has too many lists; must be at most three: READ,WRITE,VERIFY"))
-        );
+        return Err(Problem::TooMany.because(format!(
+            "`{text}` has too many lists; must be at most three: READ,WRITE,VERIFY"
+        )));
     }
     let mut errors = [Vec::new(), Vec::new(), Vec::new()];
     for (slot, list) in errors.iter_mut().zip(lists) {
@@ -41,8 +50,9 @@ fn errno(name: &str) -> Result<i32, Complaint> {
     let known = NAMES.iter().find(|(known, _)| *known == name).map(|&(_, number)| number);
     let number = known.or_else(|| name.parse().ok().filter(|number| (1..4096).contains(number)));
     number.ok_or_else(|| {
-        Problem::NoChoice
-            .because(format!("`{name}` is no error; must be a name such as EIO, or a number from 1 to 4095"))
+        Problem::NoChoice.because(format!(
+            "`{name}` is no error; must be a name such as EIO, or a number from 1 to 4095"
+        ))
     })
 }
 

@@ -14,17 +14,26 @@ const LONGEST_WITH_FILE: usize = 1 << 16;
 /// A pattern that is longer is not read to its end.
 const MAX_BYTES: usize = 1 << 20;
 
-pub(in super::super) fn buffer_pattern(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
+pub(in super::super) fn buffer_pattern(
+    draft: &mut Draft,
+    scan: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
     let (pattern, offsets) = bytes(text, scan)?;
     if !offsets.is_empty() {
-        return Err(Problem::Unsupported
-            .because(format!("`{text}`: %o is a format of verify_pattern=; must be bytes such as 0xdeadbeef")));
+        return Err(Problem::Unsupported.because(format!(
+            "`{text}`: %o is a format of verify_pattern=; must be bytes such as 0xdeadbeef"
+        )));
     }
     draft.spec.content.pattern = Some(pattern.into());
     Ok(())
 }
 
-pub(in super::super) fn verify_pattern(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
+pub(in super::super) fn verify_pattern(
+    draft: &mut Draft,
+    scan: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
     let (pattern, offsets) = bytes(text, scan)?;
     (draft.spec.verify.pattern, draft.spec.verify.pattern_offsets) = (pattern.into(), offsets);
     Ok(())
@@ -38,15 +47,16 @@ fn bytes(text: &str, scan: &Scan) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
     let (mut out, mut offsets) = (Vec::new(), Vec::new());
     let mut rest = text.trim();
     if rest.is_empty() {
-        return Err(Problem::Missing.because("is empty; must be bytes such as 0xdeadbeef or \"text\""));
+        return Err(
+            Problem::Missing.because("is empty; must be bytes such as 0xdeadbeef or \"text\"")
+        );
     }
     let longest = if scan.files.is_empty() { MAX_PATTERN_BYTES } else { LONGEST_WITH_FILE };
     while !rest.is_empty() {
         // A file that is named a thousand times would not fit into memory.
         if out.len() > MAX_BYTES {
-            return Err(
-                Problem::OutOfRange.because(format!("is longer than {MAX_BYTES} bytes; must be 1 to {longest}"))
-            );
+            return Err(Problem::OutOfRange
+                .because(format!("is longer than {MAX_BYTES} bytes; must be 1 to {longest}")));
         }
         if let Some(tail) = rest.strip_prefix('"') {
             let inside;
@@ -66,16 +76,21 @@ fn bytes(text: &str, scan: &Scan) -> Result<(Vec<u8>, Vec<u16>), Complaint> {
             out.extend_from_slice(&[0; OFFSET_BYTES]);
             rest = tail;
         } else if rest.starts_with('%') {
-            return Err(Problem::Unsupported
-                .because(format!("`{rest}`: there is no such format; must be %o, the offset, or bytes such as 0xff")));
+            return Err(Problem::Unsupported.because(format!(
+                "`{rest}`: there is no such format; must be %o, the offset, or bytes such as 0xff"
+            )));
         } else {
-            return Err(Problem::Malformed
-                .because(format!("`{rest}` is no pattern; must be bytes such as 0xdeadbeef, 123 or \"text\"")));
+            return Err(Problem::Malformed.because(format!(
+                "`{rest}` is no pattern; must be bytes such as 0xdeadbeef, 123 or \"text\""
+            )));
         }
     }
     match out.len() {
         length if (1..=longest).contains(&length) => Ok((out, offsets)),
-        length => Err(Problem::OutOfRange.because(format!("is {length} bytes long; must be 1 to {longest}"))),
+        length => {
+            Err(Problem::OutOfRange
+                .because(format!("is {length} bytes long; must be 1 to {longest}")))
+        }
     }
 }
 
@@ -89,11 +104,12 @@ fn quoted(text: &str, quote: char) -> Result<(&str, &str), Complaint> {
 fn file<'a>(name: &str, scan: &'a Scan) -> Result<&'a [u8], Complaint> {
     match scan.files.get(name) {
         Some(Ok(bytes)) => Ok(bytes),
-        Some(Err(why)) => {
-            Err(Problem::File.because(format!("{why}; the name is relative to the file that has the option")))
-        }
+        Some(Err(why)) => Err(Problem::File
+            .because(format!("{why}; the name is relative to the file that has the option"))),
         None => {
-            let message = format!("'{name}': only a job file can name a file with a pattern; put the option there");
+            let message = format!(
+                "'{name}': only a job file can name a file with a pattern; put the option there"
+            );
             Err(Problem::Unsupported.because(message))
         }
     }
@@ -114,15 +130,21 @@ fn hex<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, Complaint> {
 }
 
 fn number<'a>(text: &'a str, out: &mut Vec<u8>) -> Result<&'a str, Complaint> {
-    let end = text.char_indices().skip(1).find(|(_, c)| !c.is_ascii_digit()).map_or(text.len(), |(at, _)| at);
+    let end = text
+        .char_indices()
+        .skip(1)
+        .find(|(_, c)| !c.is_ascii_digit())
+        .map_or(text.len(), |(at, _)| at);
     // The 0 before an x starts a hexadecimal number: 120xff is 12 and 0xff.
-    let is_before_hex = end > 1 && text[..end].ends_with('0') && text[end..].starts_with(['x', 'X']);
+    let is_before_hex =
+        end > 1 && text[..end].ends_with('0') && text[end..].starts_with(['x', 'X']);
     let (digits, rest) = text.split_at(if is_before_hex { end - 1 } else { end });
-    let value: i64 = digits
-        .parse()
-        .map_err(|_| Problem::OutOfRange.because(format!("`{digits}` is no number; must be below 2^32, or hex")))?;
+    let value: i64 = digits.parse().map_err(|_| {
+        Problem::OutOfRange.because(format!("`{digits}` is no number; must be below 2^32, or hex"))
+    })?;
     if !(i64::from(i32::MIN)..=i64::from(u32::MAX)).contains(&value) {
-        return Err(Problem::OutOfRange.because(format!("`{digits}` is too large; must be below 2^32, or hex")));
+        return Err(Problem::OutOfRange
+            .because(format!("`{digits}` is too large; must be below 2^32, or hex")));
     }
     let bytes = (value as u32).to_le_bytes();
     let used = bytes.iter().rposition(|&byte| byte != 0).map_or(1, |last| last + 1);

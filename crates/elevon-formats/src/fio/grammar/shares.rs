@@ -21,16 +21,21 @@ fn percent(text: &str) -> Result<Option<u32>, Complaint> {
         "" => Ok(None),
         text => match text.parse() {
             Ok(value @ 0..=100) => Ok(Some(value)),
-            _ => Err(Problem::Malformed.because(format!("`{text}` is no share; must be a whole percentage, 0 to 100"))),
+            _ => Err(Problem::Malformed
+                .because(format!("`{text}` is no share; must be a whole percentage, 0 to 100"))),
         },
     }
 }
 
 /// Divides what is left of 100 evenly among blank shares; the last of them gets the remainder.
-fn fill_blanks<T: Copy>(list: &[(T, Option<u32>)], scan: &mut Scan) -> Result<Vec<(T, u32)>, Complaint> {
+fn fill_blanks<T: Copy>(
+    list: &[(T, Option<u32>)],
+    scan: &mut Scan,
+) -> Result<Vec<(T, u32)>, Complaint> {
     let sum: u32 = list.iter().filter_map(|&(_, share)| share).sum();
     if sum > 100 {
-        return Err(Problem::OutOfRange.because(format!("the shares add up to {sum} %; must be 100 % at most")));
+        return Err(Problem::OutOfRange
+            .because(format!("the shares add up to {sum} %; must be 100 % at most")));
     }
     let blanks = list.iter().filter(|(_, share)| share.is_none()).count() as u32;
     let mut left = 100 - sum;
@@ -53,22 +58,28 @@ fn fill_blanks<T: Copy>(list: &[(T, Option<u32>)], scan: &mut Scan) -> Result<Ve
     Ok(filled)
 }
 
-pub(in super::super) fn bssplit(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
+pub(in super::super) fn bssplit(
+    draft: &mut Draft,
+    scan: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
     let list = by_direction(text, |part| {
         let mut sizes = Vec::new();
         for entry in part.split(':').filter(|entry| !entry.trim().is_empty()) {
             let (bytes, share) = entry.split_once('/').unwrap_or((entry, ""));
             let bytes = scan.unsigned(bytes, Unit::Plain)?;
             if !(1..=u64::from(u32::MAX)).contains(&bytes) {
-                return Err(
-                    Problem::OutOfRange.because(format!("`{entry}` is out of range; a size must be 1 byte to 4 GiB"))
-                );
+                return Err(Problem::OutOfRange.because(format!(
+                    "`{entry}` is out of range; a size must be 1 byte to 4 GiB"
+                )));
             }
             sizes.push((bytes, percent(share)?));
         }
         if sizes.is_empty() || sizes.len() > SIZES {
-            return Err(Problem::TooMany
-                .because(format!("`{part}` has {} sizes; must be 1 to {SIZES}, such as 4k/60:64k/40", sizes.len())));
+            return Err(Problem::TooMany.because(format!(
+                "`{part}` has {} sizes; must be 1 to {SIZES}, such as 4k/60:64k/40",
+                sizes.len()
+            )));
         }
         fill_blanks(&sizes, scan)
     })?;
@@ -82,19 +93,28 @@ pub(in super::super) fn bssplit(draft: &mut Draft, scan: &mut Scan, text: &str) 
 
 /// Parses `SIZE/PERCENT` or `SIZE/PERCENT/CLASS/LEVEL[/HINT]`, separated by colons. A blank share
 /// is 0, unlike that of `bssplit`: I/Os without a share keep the priority of the job.
-pub(in super::super) fn command_prio_split(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
+pub(in super::super) fn command_prio_split(
+    draft: &mut Draft,
+    scan: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
     let list = by_direction(text, |part| {
         let entries = part.split(':').filter(|entry| !entry.trim().is_empty());
         let parts = entries.map(|entry| split_part(entry, scan)).collect::<Result<Vec<_>, _>>()?;
         if parts.is_empty() || parts.len() > SIZES {
-            return Err(Problem::TooMany
-                .because(format!("`{part}` has {} sizes; must be 1 to {SIZES}, such as 4k/60:64k/40", parts.len())));
+            return Err(Problem::TooMany.because(format!(
+                "`{part}` has {} sizes; must be 1 to {SIZES}, such as 4k/60:64k/40",
+                parts.len()
+            )));
         }
         for one in &parts {
-            let sum: u32 = parts.iter().filter(|p| p.bytes == one.bytes).map(|p| u32::from(p.percent)).sum();
+            let sum: u32 =
+                parts.iter().filter(|p| p.bytes == one.bytes).map(|p| u32::from(p.percent)).sum();
             if sum > 100 {
-                return Err(Problem::OutOfRange
-                    .because(format!("the shares of {} bytes add up to {sum} %; must be 100 % at most", one.bytes)));
+                return Err(Problem::OutOfRange.because(format!(
+                    "the shares of {} bytes add up to {sum} %; must be 100 % at most",
+                    one.bytes
+                )));
             }
         }
         Ok(parts)
@@ -107,8 +127,9 @@ fn split_part(entry: &str, scan: &mut Scan) -> Result<SplitPart, Complaint> {
     let fields: Vec<&str> = entry.split('/').collect();
     let whole = |text: &str, what: &str, low: u16, high: u16| match text.trim().parse::<u16>() {
         Ok(value) if (low..=high).contains(&value) => Ok(value),
-        _ => Err(Problem::OutOfRange
-            .because(format!("the {what} `{text}` of `{entry}` is out of range; must be {low} to {high}"))),
+        _ => Err(Problem::OutOfRange.because(format!(
+            "the {what} `{text}` of `{entry}` is out of range; must be {low} to {high}"
+        ))),
     };
     let prio = match fields.as_slice() {
         [_] | [_, _] => None,
@@ -130,13 +151,19 @@ fn split_part(entry: &str, scan: &mut Scan) -> Result<SplitPart, Complaint> {
     Ok(SplitPart { bytes, percent, prio })
 }
 
-pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &str) -> Result<(), Complaint> {
-    let (name, arguments) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
+pub(in super::super) fn distribution(
+    draft: &mut Draft,
+    scan: &mut Scan,
+    text: &str,
+) -> Result<(), Complaint> {
+    let (name, arguments) =
+        text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
     let list = match name {
         "zoned" | "zoned_abs" => {
             let arguments = arguments.ok_or_else(|| {
-                Problem::Missing
-                    .because(format!("`{text}` lacks its zones; must be {name}:ACCESS%/RANGE with colons between"))
+                Problem::Missing.because(format!(
+                    "`{text}` lacks its zones; must be {name}:ACCESS%/RANGE with colons between"
+                ))
             })?;
             by_direction(arguments, |part| zones(part, name == "zoned", scan))?
         }
@@ -151,7 +178,8 @@ pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &
         }
         _ => {
             let choices = "random zipf pareto normal zoned zoned_abs sequence";
-            return Err(Problem::NoChoice.because(format!("`{name}` is no distribution; must be one of {choices}")));
+            return Err(Problem::NoChoice
+                .because(format!("`{name}` is no distribution; must be one of {choices}")));
         }
     };
     // The whole job has one form of distribution: a direction that is left out is uniform.
@@ -162,11 +190,13 @@ pub(in super::super) fn distribution(draft: &mut Draft, scan: &mut Scan, text: &
 /// Parses numbers of blocks with commas between. Whether rounds go on is an option of its own.
 fn sequence(text: &str, scan: &mut Scan) -> Result<Distribution, Complaint> {
     let entries = text.split(',').filter(|entry| !entry.trim().is_empty());
-    let blocks = entries.map(|entry| scan.unsigned(entry, Unit::Plain)).collect::<Result<Vec<u64>, _>>()?;
+    let blocks =
+        entries.map(|entry| scan.unsigned(entry, Unit::Plain)).collect::<Result<Vec<u64>, _>>()?;
     if blocks.is_empty() || blocks.len() > SEQUENCE {
         let count = blocks.len();
-        return Err(Problem::TooMany
-            .because(format!("`{text}` has {count} blocks; must be 1 to {SEQUENCE}, such as sequence:0,2,1,3")));
+        return Err(Problem::TooMany.because(format!(
+            "`{text}` has {count} blocks; must be 1 to {SEQUENCE}, such as sequence:0,2,1,3"
+        )));
     }
     Ok(Distribution::Sequence { blocks, stride: false })
 }
@@ -174,36 +204,35 @@ fn sequence(text: &str, scan: &mut Scan) -> Result<Distribution, Complaint> {
 fn real(text: &str) -> Result<f64, Complaint> {
     match text.trim().parse::<f64>() {
         Ok(value) if value.is_finite() => Ok(value),
-        _ => Err(Problem::Malformed.because(format!("`{text}` is no decimal number; must be one such as 1.2"))),
+        _ => Err(Problem::Malformed
+            .because(format!("`{text}` is no decimal number; must be one such as 1.2"))),
     }
 }
 
 fn skewed(name: &str, arguments: &str) -> Result<Distribution, Complaint> {
-    let (first, second) = arguments.split_once(':').map_or((arguments, None), |(a, b)| (a, Some(b)));
+    let (first, second) =
+        arguments.split_once(':').map_or((arguments, None), |(a, b)| (a, Some(b)));
     let parameter = |default| if first.trim().is_empty() { Ok(default) } else { real(first) };
     let centre = second.filter(|text| !text.trim().is_empty()).map(real).transpose()?;
     if centre.is_some_and(|centre| !(0.0..=1.0).contains(&centre)) {
-        return Err(
-            Problem::OutOfRange.because(format!("the centre in `{name}:{arguments}` is out of range; must be 0 to 1"))
-        );
+        return Err(Problem::OutOfRange.because(format!(
+            "the centre in `{name}:{arguments}` is out of range; must be 0 to 1"
+        )));
     }
     match name {
         "zipf" => match parameter(ZIPF_THETA)? {
-            theta if theta < 0.0 || theta == 1.0 => {
-                Err(Problem::OutOfRange.because(format!("theta {theta} is out of range; must be 0 or more, and not 1")))
-            }
+            theta if theta < 0.0 || theta == 1.0 => Err(Problem::OutOfRange
+                .because(format!("theta {theta} is out of range; must be 0 or more, and not 1"))),
             theta => Ok(Distribution::Zipf(theta, centre)),
         },
         "pareto" => match parameter(PARETO_POWER)? {
-            power if power <= 0.0 || power >= 1.0 => {
-                Err(Problem::OutOfRange.because(format!("power {power} is out of range; must be between 0 and 1")))
-            }
+            power if power <= 0.0 || power >= 1.0 => Err(Problem::OutOfRange
+                .because(format!("power {power} is out of range; must be between 0 and 1"))),
             power => Ok(Distribution::Pareto(power, centre)),
         },
         _ => match parameter(0.0)? {
-            deviation if !(0.0..100.0).contains(&deviation) => {
-                Err(Problem::OutOfRange.because(format!("deviation {deviation} is out of range; must be 0 up to 100")))
-            }
+            deviation if !(0.0..100.0).contains(&deviation) => Err(Problem::OutOfRange
+                .because(format!("deviation {deviation} is out of range; must be 0 up to 100"))),
             deviation => Ok(Distribution::Normal(deviation, centre)),
         },
     }
@@ -213,22 +242,27 @@ fn zones(text: &str, relative: bool, scan: &mut Scan) -> Result<Distribution, Co
     let mut zones = Vec::new();
     for entry in text.split(':').filter(|entry| !entry.trim().is_empty()) {
         let Some((access, range)) = entry.split_once('/') else {
-            return Err(
-                Problem::Malformed.because(format!("`{entry}` is no zone; must be ACCESS%/RANGE, such as 60/10"))
-            );
+            return Err(Problem::Malformed
+                .because(format!("`{entry}` is no zone; must be ACCESS%/RANGE, such as 60/10")));
         };
-        let access = percent(access)?
-            .ok_or_else(|| Problem::Missing.because(format!("`{entry}` lacks its share of accesses")))?;
-        let range =
-            if relative { u64::from(percent(range)?.unwrap_or(u32::MAX)) } else { scan.unsigned(range, Unit::Plain)? };
+        let access = percent(access)?.ok_or_else(|| {
+            Problem::Missing.because(format!("`{entry}` lacks its share of accesses"))
+        })?;
+        let range = if relative {
+            u64::from(percent(range)?.unwrap_or(u32::MAX))
+        } else {
+            scan.unsigned(range, Unit::Plain)?
+        };
         zones.push((access, range));
     }
     if zones.is_empty() || zones.len() > ZONES {
-        return Err(Problem::TooMany.because(format!("`{text}` has {} zones; must be 1 to {ZONES}", zones.len())));
+        return Err(Problem::TooMany
+            .because(format!("`{text}` has {} zones; must be 1 to {ZONES}", zones.len())));
     }
     let sum: u32 = zones.iter().map(|&(access, _)| access).sum();
     if sum != 100 {
-        return Err(Problem::OutOfRange.because(format!("the shares of accesses add up to {sum} %; must be 100 %")));
+        return Err(Problem::OutOfRange
+            .because(format!("the shares of accesses add up to {sum} %; must be 100 %")));
     }
     if !relative {
         return Ok(Distribution::ZonedAbsolute(zones));
@@ -237,6 +271,7 @@ fn zones(text: &str, relative: bool, scan: &mut Scan) -> Result<Distribution, Co
         .iter()
         .map(|&(access, range)| (access, u32::try_from(range).ok().filter(|&range| range <= 100)))
         .collect();
-    let filled = fill_blanks(&ranges, scan).map_err(|why| why.reworded(|words| format!("ranges: {words}")))?;
+    let filled = fill_blanks(&ranges, scan)
+        .map_err(|why| why.reworded(|words| format!("ranges: {words}")))?;
     Ok(Distribution::Zoned(filled))
 }

@@ -9,7 +9,13 @@ const JOBS: u64 = crate::fio::MAX_JOBS;
 const DEPTH: u64 = 1 << 20;
 
 pub(super) const ROWS: &[OptionRow] = &[
-    row("iodepth", OptionKind::Int(1, DEPTH, |d, n| d.depth = n as u32), "I/Os", "1", "I/Os kept in flight"),
+    row(
+        "iodepth",
+        OptionKind::Int(1, DEPTH, |d, n| d.depth = n as u32),
+        "I/Os",
+        "1",
+        "I/Os kept in flight",
+    ),
     row(
         "iodepth_batch",
         OptionKind::Int(0, ANY, |d, n| d.batch = n as u32),
@@ -49,15 +55,35 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         "io_submit_mode",
-        OptionKind::Choice(&["inline", "offload"], |d, word| d.spec.queue.offload = word == "offload"),
+        OptionKind::Choice(&["inline", "offload"], |d, word| {
+            d.spec.queue.offload = word == "offload"
+        }),
         "",
         "inline",
         "who submits: the job, or iodepth workers of it",
     ),
-    row("numjobs", OptionKind::Int(1, JOBS, |d, n| d.spec.numjobs = n as u32), "jobs", "1", "clones of the job"),
-    row("loops", OptionKind::Int(0, ANY, |d, n| d.spec.timing.loops = n.max(1)), "", "1", "times over the region"),
-    row("runtime", OptionKind::Time(SECONDS, |d, t| d.spec.timing.runtime = t), "s", "0", "end after this long")
-        .alias(&["timeout"]),
+    row(
+        "numjobs",
+        OptionKind::Int(1, JOBS, |d, n| d.spec.numjobs = n as u32),
+        "jobs",
+        "1",
+        "clones of the job",
+    ),
+    row(
+        "loops",
+        OptionKind::Int(0, ANY, |d, n| d.spec.timing.loops = n.max(1)),
+        "",
+        "1",
+        "times over the region",
+    ),
+    row(
+        "runtime",
+        OptionKind::Time(SECONDS, |d, t| d.spec.timing.runtime = t),
+        "s",
+        "0",
+        "end after this long",
+    )
+    .alias(&["timeout"]),
     row(
         "time_based",
         OptionKind::Flag(|d, on| d.spec.timing.time_based = on),
@@ -79,8 +105,20 @@ pub(super) const ROWS: &[OptionRow] = &[
         "0",
         "start this much later, or a range to draw from",
     ),
-    row("thinktime", OptionKind::Time(MICROS, |d, t| d.spec.think.time = t), "us", "0", "idle between I/Os"),
-    row("thinktime_spin", OptionKind::Time(MICROS, |d, t| d.spec.think.spin = t), "us", "0", "of it, CPU time"),
+    row(
+        "thinktime",
+        OptionKind::Time(MICROS, |d, t| d.spec.think.time = t),
+        "us",
+        "0",
+        "idle between I/Os",
+    ),
+    row(
+        "thinktime_spin",
+        OptionKind::Time(MICROS, |d, t| d.spec.think.spin = t),
+        "us",
+        "0",
+        "of it, CPU time",
+    ),
     row(
         "thinktime_blocks",
         OptionKind::Int(0, ANY, |d, n| d.think_blocks = Some((n as u32).max(1))),
@@ -90,7 +128,9 @@ pub(super) const ROWS: &[OptionRow] = &[
     ),
     row(
         "thinktime_blocks_type",
-        OptionKind::Choice(&["complete", "issue"], |d, word| d.spec.think.counts_issued = word == "issue"),
+        OptionKind::Choice(&["complete", "issue"], |d, word| {
+            d.spec.think.counts_issued = word == "issue"
+        }),
         "",
         "complete",
         "whether issued or completed I/Os count",
@@ -102,7 +142,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         "0",
         "I/O time between thoughts",
     ),
-    row("thinkcycles", COUNT, "", "0", "work between I/Os, in loops").no_effect("use thinktime_spin, in microseconds"),
+    row("thinkcycles", COUNT, "", "0", "work between I/Os, in loops")
+        .no_effect("use thinktime_spin, in microseconds"),
     row(
         "rate",
         OptionKind::Directions(0, ANY_64_BIT, |d, list| d.rate(list)),
@@ -142,7 +183,9 @@ pub(super) const ROWS: &[OptionRow] = &[
     .alias(&["ratecycle"]),
     row(
         "rate_process",
-        OptionKind::Choice(&["linear", "poisson"], |d, word| d.spec.rates.poisson = word == "poisson"),
+        OptionKind::Choice(&["linear", "poisson"], |d, word| {
+            d.spec.rates.poisson = word == "poisson"
+        }),
         "",
         "linear",
         "arrivals of a rated job",
@@ -175,7 +218,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "0",
         "how long latency_target tries a depth; 0: for one I/O",
     ),
-    row("latency_percentile", OptionKind::Text(grammar::latency_percentile), "%", "100", "share that must meet it"),
+    row(
+        "latency_percentile",
+        OptionKind::Text(grammar::latency_percentile),
+        "%",
+        "100",
+        "share that must meet it",
+    ),
     row(
         "latency_run",
         OptionKind::Bool(|d, on| d.latency.run = on),

@@ -8,7 +8,13 @@ const PACKED: &str = "logs are plain text";
 const EPOCH: &str = "times in logs count from the start of the run, so that a run can be repeated";
 
 pub(super) const ROWS: &[OptionRow] = &[
-    row("write_bw_log", LogKind::BANDWIDTH, "", "", "bandwidth over time; the value is the file's prefix"),
+    row(
+        "write_bw_log",
+        LogKind::BANDWIDTH,
+        "",
+        "",
+        "bandwidth over time; the value is the file's prefix",
+    ),
     row("write_iops_log", LogKind::IOPS, "", "", "IOPS over time"),
     row("write_lat_log", LogKind::LATENCY, "", "", "latencies over time"),
     row("write_hist_log", LogKind::HISTOGRAM, "", "", "latency histograms over time"),
@@ -26,7 +32,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         "0",
         "time between histograms",
     ),
-    row("log_hist_coarseness", COUNT, "", "0", "halve the bins this often").no_effect("histograms keep all bins"),
+    row("log_hist_coarseness", COUNT, "", "0", "halve the bins this often")
+        .no_effect("histograms keep all bins"),
     row(
         "log_max_value",
         OptionKind::Bool(|d, on| {
@@ -50,27 +57,52 @@ pub(super) const ROWS: &[OptionRow] = &[
         "mean or largest latency of a window, or both in two columns",
     )
     .alias(&["log_window"]),
-    row("log_offset", OptionKind::Bool(|d, on| d.spec.logs.offset = on), "", "0", "the offset in each line"),
-    row("log_prio", OptionKind::Bool(|d, on| d.spec.logs.prio = on), "", "0", "the priority in each line"),
-    row("log_issue_time", BOOL, "", "0", "the time of issue in each line").no_effect("--trace has every issue"),
-    row("log_entries", OptionKind::Int(1024, 1 << 20, |_, _| ()), "", "1024", "lines to reserve").no_effect(PACKED),
-    row("log_compression", OptionKind::Int(1024, 512 << 20, |_, _| ()), "bytes", "", "pack logs in pieces")
+    row(
+        "log_offset",
+        OptionKind::Bool(|d, on| d.spec.logs.offset = on),
+        "",
+        "0",
+        "the offset in each line",
+    ),
+    row(
+        "log_prio",
+        OptionKind::Bool(|d, on| d.spec.logs.prio = on),
+        "",
+        "0",
+        "the priority in each line",
+    ),
+    row("log_issue_time", BOOL, "", "0", "the time of issue in each line")
+        .no_effect("--trace has every issue"),
+    row("log_entries", OptionKind::Int(1024, 1 << 20, |_, _| ()), "", "1024", "lines to reserve")
         .no_effect(PACKED),
+    row(
+        "log_compression",
+        OptionKind::Int(1024, 512 << 20, |_, _| ()),
+        "bytes",
+        "",
+        "pack logs in pieces",
+    )
+    .no_effect(PACKED),
     row("log_compression_cpus", TEXT, "", "", "CPUs that pack").no_effect(PACKED),
     row("log_store_compressed", BOOL, "", "0", "store packed logs").no_effect(PACKED),
     row("log_unix_epoch", BOOL, "", "0", "Unix time in logs").no_effect(EPOCH),
     row("log_alternate_epoch", BOOL, "", "0", "another clock's time in logs").no_effect(EPOCH),
     row("log_alternate_epoch_clock_id", COUNT, "", "0", "that clock").no_effect(EPOCH),
-    row("per_job_logs", BOOL, "", "1", "a file for each job").no_effect("each job has its own file"),
+    row("per_job_logs", BOOL, "", "1", "a file for each job")
+        .no_effect("each job has its own file"),
 ];
 
 struct LogKind;
 
 impl LogKind {
-    const BANDWIDTH: OptionKind = OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.bandwidth, prefix));
-    const IOPS: OptionKind = OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.iops, prefix));
-    const LATENCY: OptionKind = OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.latency, prefix));
-    const HISTOGRAM: OptionKind = OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.histogram, prefix));
+    const BANDWIDTH: OptionKind =
+        OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.bandwidth, prefix));
+    const IOPS: OptionKind =
+        OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.iops, prefix));
+    const LATENCY: OptionKind =
+        OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.latency, prefix));
+    const HISTOGRAM: OptionKind =
+        OptionKind::OptionalText(|d, _, prefix| set(&mut d.spec.logs.histogram, prefix));
 }
 
 /// Sets the prefix of a log's files. Without one, a prefix that was given before stays, as in fio.

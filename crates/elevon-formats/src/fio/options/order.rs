@@ -14,7 +14,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "start when all jobs before have ended",
     )
     .alias(&["wait_for_previous"]),
-    row("wait_for", OptionKind::Text(grammar::wait_for), "", "", "start when the named job has ended"),
+    row(
+        "wait_for",
+        OptionKind::Text(grammar::wait_for),
+        "",
+        "",
+        "start when the named job has ended",
+    ),
     row(
         "exitall",
         OptionKind::Flag(|d, on| d.spec.order.exitall = on),
@@ -49,7 +55,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "0",
         "weight: jobs of a flow do I/Os in this proportion",
     ),
-    row("flow_id", OptionKind::Int(0, ANY, |d, n| d.flow.id = n as u32), "", "0", "the flow it belongs to"),
+    row(
+        "flow_id",
+        OptionKind::Int(0, ANY, |d, n| d.flow.id = n as u32),
+        "",
+        "0",
+        "the flow it belongs to",
+    ),
     row(
         "flow_sleep",
         OptionKind::Int(0, ANY, |d, n| d.flow.sleep = Nanos::from_micros(n)),

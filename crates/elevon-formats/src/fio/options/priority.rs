@@ -15,7 +15,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "",
         "1 real time, 2 best effort, 3 idle",
     ),
-    row("priohint", OptionKind::Int(0, 1023, |d, n| d.prio_hint = n as u16), "", "0", "hint for the device"),
+    row(
+        "priohint",
+        OptionKind::Int(0, 1023, |d, n| d.prio_hint = n as u16),
+        "",
+        "0",
+        "hint for the device",
+    ),
     row(
         "cmdprio_percentage",
         OptionKind::Directions(0, 100, |d, list| d.command_prio.percentage(list)),
@@ -32,10 +38,22 @@ pub(super) const ROWS: &[OptionRow] = &[
         "class of those, for reads and writes",
     )
     .of(COMMANDS),
-    row("cmdprio", OptionKind::Directions(0, 7, |d, list| d.command_prio.level(list)), "", "0", "level of those")
-        .of(COMMANDS),
-    row("cmdprio_hint", OptionKind::Directions(0, 1023, |d, list| d.command_prio.hint(list)), "", "0", "hint of those")
-        .of(COMMANDS),
+    row(
+        "cmdprio",
+        OptionKind::Directions(0, 7, |d, list| d.command_prio.level(list)),
+        "",
+        "0",
+        "level of those",
+    )
+    .of(COMMANDS),
+    row(
+        "cmdprio_hint",
+        OptionKind::Directions(0, 1023, |d, list| d.command_prio.hint(list)),
+        "",
+        "0",
+        "hint of those",
+    )
+    .of(COMMANDS),
     row(
         "cmdprio_bssplit",
         OptionKind::Text(grammar::command_prio_split),

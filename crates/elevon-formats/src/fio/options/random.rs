@@ -26,7 +26,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "seed of the job's sequences",
     )
     .alias(&["random_seed"]),
-    row("random_distribution", OptionKind::Text(grammar::distribution), "", "random", "where random offsets fall"),
+    row(
+        "random_distribution",
+        OptionKind::Text(grammar::distribution),
+        "",
+        "random",
+        "where random offsets fall",
+    ),
     row(
         "random_sequence_stride",
         OptionKind::Bool(|d, on| d.sequence_stride = on),

@@ -12,9 +12,21 @@ pub(super) const ROWS: &[OptionRow] = &[
         "size of an I/O, by direction",
     )
     .alias(&["blocksize"]),
-    row("bsrange", OptionKind::Text(grammar::bsrange), "bytes", "", "smallest and largest size, by direction")
-        .alias(&["blocksize_range"]),
-    row("bssplit", OptionKind::Text(grammar::bssplit), "bytes", "", "sizes with their shares in percent, by direction"),
+    row(
+        "bsrange",
+        OptionKind::Text(grammar::bsrange),
+        "bytes",
+        "",
+        "smallest and largest size, by direction",
+    )
+    .alias(&["blocksize_range"]),
+    row(
+        "bssplit",
+        OptionKind::Text(grammar::bssplit),
+        "bytes",
+        "",
+        "sizes with their shares in percent, by direction",
+    ),
     row(
         "ba",
         OptionKind::Directions(1, LARGEST_BLOCK, |d, list| d.block_align(list)),

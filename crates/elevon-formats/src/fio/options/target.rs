@@ -4,7 +4,8 @@ use super::super::grammar;
 use super::super::spec::{Amount, Fadvise};
 use super::{ANY, ANY_64_BIT, BOOL, COUNT, OptionKind, OptionRow, TEXT, row};
 
-const CREATION: &str = "files and devices are taken as they are; a simulated device has none to create";
+const CREATION: &str =
+    "files and devices are taken as they are; a simulated device has none to create";
 const UNCACHED: &str = "what it reads and writes stays in the page cache";
 const ZONES: &str = "it belongs to zonemode=zbd, and zoned devices are not supported";
 
@@ -21,7 +22,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         .no_effect("jobs without filename= run on the device"),
     row("unique_filename", BOOL, "", "1", "name files after the network client")
         .no_effect("there are no network clients"),
-    row("opendir", TEXT, "", "", "all files below a directory").refused("name the files in filename="),
+    row("opendir", TEXT, "", "", "all files below a directory")
+        .refused("name the files in filename="),
     row(
         "lockfile",
         OptionKind::Choice(&["none", "exclusive", "readwrite"], |_, _| ()),
@@ -38,7 +40,8 @@ pub(super) const ROWS: &[OptionRow] = &[
         "files of the job",
     )
     .alias(&["nr_files"]),
-    row("openfiles", COUNT, "files", "nrfiles", "files open at a time").no_effect("all files of a job stay open"),
+    row("openfiles", COUNT, "files", "nrfiles", "files open at a time")
+        .no_effect("all files of a job stay open"),
     row(
         "file_service_type",
         OptionKind::Text(grammar::file_service),
@@ -53,12 +56,31 @@ pub(super) const ROWS: &[OptionRow] = &[
         "",
         "bytes of the region, or a share of the device",
     ),
-    row("io_size", OptionKind::Amount(|d, n| d.spec.space.io_size = nonzero(n)), "bytes", "size", "bytes to move")
-        .alias(&["io_limit"]),
-    row("filesize", OptionKind::Text(grammar::filesize), "bytes", "", "size of a file, or a range of sizes"),
-    row("file_append", BOOL, "", "0", "start at the end of the file").refused("give the offset with offset="),
-    row("offset", OptionKind::Amount(|d, n| d.spec.space.offset = n), "bytes", "0", "where the region starts")
-        .alias(&["fileoffset"]),
+    row(
+        "io_size",
+        OptionKind::Amount(|d, n| d.spec.space.io_size = nonzero(n)),
+        "bytes",
+        "size",
+        "bytes to move",
+    )
+    .alias(&["io_limit"]),
+    row(
+        "filesize",
+        OptionKind::Text(grammar::filesize),
+        "bytes",
+        "",
+        "size of a file, or a range of sizes",
+    ),
+    row("file_append", BOOL, "", "0", "start at the end of the file")
+        .refused("give the offset with offset="),
+    row(
+        "offset",
+        OptionKind::Amount(|d, n| d.spec.space.offset = n),
+        "bytes",
+        "0",
+        "where the region starts",
+    )
+    .alias(&["fileoffset"]),
     row(
         "offset_increment",
         OptionKind::Amount(|d, n| d.spec.space.offset_increment = n),
@@ -95,7 +117,13 @@ pub(super) const ROWS: &[OptionRow] = &[
         "0",
         "writes that are never torn (RWF_ATOMIC)",
     ),
-    row("ioengine", OptionKind::Text(grammar::ioengine), "", "psync", "how a process waits for its I/O"),
+    row(
+        "ioengine",
+        OptionKind::Text(grammar::ioengine),
+        "",
+        "psync",
+        "how a process waits for its I/O",
+    ),
     row(
         "zonemode",
         OptionKind::Text(grammar::zonemode),
@@ -111,16 +139,37 @@ pub(super) const ROWS: &[OptionRow] = &[
         "bytes to move in a zone before the next one",
     ),
     row("zonecapacity", COUNT64, "bytes", "0", "capacity of a zone").no_effect(ZONES),
-    row("zonerange", OptionKind::Int(0, ANY_64_BIT, |d, n| d.zones.range = n), "bytes", "zonesize", "length of a zone"),
-    row("zoneskip", OptionKind::Text(grammar::zoneskip), "bytes", "0", "gap between zones; `Nz`: N times zonesize"),
+    row(
+        "zonerange",
+        OptionKind::Int(0, ANY_64_BIT, |d, n| d.zones.range = n),
+        "bytes",
+        "zonesize",
+        "length of a zone",
+    ),
+    row(
+        "zoneskip",
+        OptionKind::Text(grammar::zoneskip),
+        "bytes",
+        "0",
+        "gap between zones; `Nz`: N times zonesize",
+    ),
     row("read_beyond_wp", BOOL, "", "0", "read past a write pointer").no_effect(ZONES),
-    row("max_open_zones", OptionKind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones at most").no_effect(ZONES),
-    row("job_max_open_zones", OptionKind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones of a job")
+    row("max_open_zones", OptionKind::Int(0, 4096, |_, _| ()), "zones", "0", "open zones at most")
         .no_effect(ZONES),
+    row(
+        "job_max_open_zones",
+        OptionKind::Int(0, 4096, |_, _| ()),
+        "zones",
+        "0",
+        "open zones of a job",
+    )
+    .no_effect(ZONES),
     row("ignore_zone_limits", BOOL, "", "0", "ignore the device's zone limits").no_effect(ZONES),
-    row("zone_reset_threshold", TEXT, "", "", "share of written blocks that triggers resets").no_effect(ZONES),
+    row("zone_reset_threshold", TEXT, "", "", "share of written blocks that triggers resets")
+        .no_effect(ZONES),
     row("zone_reset_frequency", TEXT, "", "", "how often zones are reset").no_effect(ZONES),
-    row("recover_zbd_write_error", BOOL, "", "0", "repair write pointers after errors").no_effect(ZONES),
+    row("recover_zbd_write_error", BOOL, "", "0", "repair write pointers after errors")
+        .no_effect(ZONES),
     row(
         "fallocate",
         OptionKind::Choice(&["none", "native", "posix", "keep", "truncate", "0", "1"], |_, _| ()),
@@ -132,12 +181,14 @@ pub(super) const ROWS: &[OptionRow] = &[
     row("create_serialize", BOOL, "", "1", "create files one after the other").no_effect(CREATION),
     row("create_fsync", BOOL, "", "1", "sync files after creation").no_effect(CREATION),
     row("create_on_open", BOOL, "", "0", "create files when first opened").no_effect(CREATION),
-    row("create_only", BOOL, "", "0", "create files and end").refused("a run does its I/O; leave it out"),
+    row("create_only", BOOL, "", "0", "create files and end")
+        .refused("a run does its I/O; leave it out"),
     row("allow_file_create", BOOL, "", "1", "may create files").no_effect(CREATION),
     row("allow_mounted_write", BOOL, "", "0", "may write to a mounted device")
         .no_effect("what may be written to is what the command line names"),
     row("unlink", BOOL, "", "0", "remove files afterwards").no_effect("nothing is removed"),
-    row("unlink_each_loop", BOOL, "", "0", "remove files after each loop").no_effect("nothing is removed"),
+    row("unlink_each_loop", BOOL, "", "0", "remove files after each loop")
+        .no_effect("nothing is removed"),
     row(
         "pre_read",
         OptionKind::Bool(|d, on| d.spec.caching.pre_read = on),
@@ -166,15 +217,21 @@ pub(super) const ROWS: &[OptionRow] = &[
         "1",
         "what to tell the page cache of the pattern",
     ),
-    row("uncached", COUNT, "", "0", "buffered I/O that leaves no cache behind").no_effect(UNCACHED).of(&[
-        "pvsync2",
-        "io_uring",
-        "io_uring_cmd",
-    ]),
-    row("filetype", OptionKind::Choice(&["file", "dir"], |_, _| ()), "", "file", "what the file engines create")
-        .no_effect("the file engines are not supported")
-        .of(&["filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"]),
-    row("thp", COUNT, "", "", "huge pages for mmap").no_effect("mapped pages are 4 KiB").of(&["mmap"]),
+    row("uncached", COUNT, "", "0", "buffered I/O that leaves no cache behind")
+        .no_effect(UNCACHED)
+        .of(&["pvsync2", "io_uring", "io_uring_cmd"]),
+    row(
+        "filetype",
+        OptionKind::Choice(&["file", "dir"], |_, _| ()),
+        "",
+        "file",
+        "what the file engines create",
+    )
+    .no_effect("the file engines are not supported")
+    .of(&["filecreate", "filestat", "filedelete", "dircreate", "dirstat", "dirdelete"]),
+    row("thp", COUNT, "", "", "huge pages for mmap")
+        .no_effect("mapped pages are 4 KiB")
+        .of(&["mmap"]),
 ];
 
 const COUNT64: OptionKind = OptionKind::Int(0, ANY_64_BIT, |_, _| ());

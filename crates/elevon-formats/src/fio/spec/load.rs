@@ -98,7 +98,13 @@ pub struct ThinkTime {
 
 impl Default for ThinkTime {
     fn default() -> Self {
-        Self { time: Nanos::ZERO, spin: Nanos::ZERO, blocks: 1, counts_issued: false, io_time: Nanos::ZERO }
+        Self {
+            time: Nanos::ZERO,
+            spin: Nanos::ZERO,
+            blocks: 1,
+            counts_issued: false,
+            io_time: Nanos::ZERO,
+        }
     }
 }
 

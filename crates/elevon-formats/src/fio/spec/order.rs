@@ -38,7 +38,7 @@ pub struct Flow {
     pub id: u32,
     /// `flow`: the weight, 1 to 1000.
     pub weight: u32,
-    /// `flow_sleep`: how long a job that is ahead of the others sleeps before it looks again; zero:
-    /// until the others have caught up.
+    /// `flow_sleep`: how long a job that is ahead of the others sleeps before it looks again;
+    /// zero: until the others have caught up.
     pub sleep: Nanos,
 }

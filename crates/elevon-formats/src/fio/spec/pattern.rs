@@ -88,7 +88,8 @@ pub struct Random {
     pub seed: Option<u64>,
     /// `random_distribution`, by direction.
     pub distribution: [Distribution; 3],
-    /// `percentage_random`, by direction: the share of I/Os of a random job whose offset is random.
+    /// `percentage_random`, by direction: the share of I/Os of a random job whose offset is
+    /// random.
     pub percentage: [u8; 3],
     /// `norandommap`: a block may be repeated before all blocks were visited.
     pub norandommap: bool,

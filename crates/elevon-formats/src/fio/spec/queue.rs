@@ -38,8 +38,8 @@ pub struct Queue {
     pub depth: u32,
     /// `iodepth_batch` (`iodepth_batch_submit`): the maximum number of I/Os in one submission.
     pub batch_submit: u32,
-    /// `iodepth_batch_complete_min`: completions that a job which can prepare no more waits for; 0:
-    /// it waits only when its queue is full.
+    /// `iodepth_batch_complete_min`: completions that a job which can prepare no more waits for;
+    /// 0: it waits only when its queue is full.
     pub complete_min: u32,
     /// `iodepth_batch_complete_max`: completions that are reaped at once, at most.
     pub complete_max: u32,

@@ -17,7 +17,13 @@ pub struct Files {
 
 impl Default for Files {
     fn default() -> Self {
-        Self { names: Vec::new(), directory: None, count: 1, service: FileService::RoundRobin(1), size: None }
+        Self {
+            names: Vec::new(),
+            directory: None,
+            count: 1,
+            service: FileService::RoundRobin(1),
+            size: None,
+        }
     }
 }
 
@@ -97,7 +103,13 @@ pub struct Caching {
 
 impl Default for Caching {
     fn default() -> Self {
-        Self { direct: false, invalidate: true, pre_read: false, overwrite: false, fadvise: Fadvise::ByWorkload }
+        Self {
+            direct: false,
+            invalidate: true,
+            pre_read: false,
+            overwrite: false,
+            fadvise: Fadvise::ByWorkload,
+        }
     }
 }
 

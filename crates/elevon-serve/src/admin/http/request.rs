@@ -52,7 +52,10 @@ impl Request {
             }
             // The version comes behind the target.
             Err(httparse::Error::Version) if request.path.is_some() => {
-                return Err(refusal("505 HTTP Version Not Supported", "HTTP/1.0 and HTTP/1.1 are spoken here"));
+                return Err(refusal(
+                    "505 HTTP Version Not Supported",
+                    "HTTP/1.0 and HTTP/1.1 are spoken here",
+                ));
             }
             Err(_) => false,
         };
@@ -65,21 +68,28 @@ impl Request {
         match method {
             "GET" | "HEAD" => {}
             method if REFUSED.contains(&method) => {
-                return Err(refusal("405 Method Not Allowed", "only GET and HEAD: nothing can be changed here"));
+                return Err(refusal(
+                    "405 Method Not Allowed",
+                    "only GET and HEAD: nothing can be changed here",
+                ));
             }
             method => {
-                let why = format!("{method} is no method that is known here; there are GET and HEAD");
+                let why =
+                    format!("{method} is no method that is known here; there are GET and HEAD");
                 return Err(refusal("501 Not Implemented", &why));
             }
         }
-        let target = origin_form(target)
-            .ok_or_else(|| refusal("400 Bad Request", "the target is no path and no address of http"))?;
+        let target = origin_form(target).ok_or_else(|| {
+            refusal("400 Bad Request", "the target is no path and no address of http")
+        })?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
         let of = match &*percent_encoding::percent_decode_str(path).decode_utf8_lossy() {
             "/metrics" => Resource::Metrics { open: prefers_open(request.headers) },
             "/" | "" => Resource::Page,
             "/api/stats" => Resource::Stats,
-            "/api/explain" => explain(query).map_err(|why| json("400 Bad Request", &json!({ "error": why })))?,
+            "/api/explain" => {
+                explain(query).map_err(|why| json("400 Bad Request", &json!({ "error": why })))?
+            }
             _ => {
                 let all = "there are /, /metrics, /api/stats and /api/explain?tenant=PATH";
                 return Err(refusal("404 Not Found", all));
@@ -95,8 +105,14 @@ pub(crate) fn is_head(head: &[u8]) -> bool {
 }
 
 /// Returns the values of the headers of a name.
-fn values<'a>(headers: &'a [httparse::Header<'_>], name: &'a str) -> impl Iterator<Item = &'a [u8]> {
-    headers.iter().filter(move |header| header.name.eq_ignore_ascii_case(name)).map(|header| header.value)
+fn values<'a>(
+    headers: &'a [httparse::Header<'_>],
+    name: &'a str,
+) -> impl Iterator<Item = &'a [u8]> {
+    headers
+        .iter()
+        .filter(move |header| header.name.eq_ignore_ascii_case(name))
+        .map(|header| header.value)
 }
 
 /// Returns without an error if a request names its host as RFC 9112 wants it: once, and in HTTP/1.0
@@ -120,10 +136,10 @@ fn is_host(value: &[u8]) -> bool {
         _ => (text, ""),
     };
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~!$&'()*+,;=%".contains(&byte);
-    let is_in_brackets = host
-        .strip_prefix('[')
-        .and_then(|rest| rest.strip_suffix(']'))
-        .is_some_and(|inner| !inner.is_empty() && inner.bytes().all(|byte| is_name(byte) || byte == b':'));
+    let is_in_brackets =
+        host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).is_some_and(|inner| {
+            !inner.is_empty() && inner.bytes().all(|byte| is_name(byte) || byte == b':')
+        });
     port.bytes().all(|byte| byte.is_ascii_digit()) && (is_in_brackets || host.bytes().all(is_name))
 }
 
@@ -149,7 +165,9 @@ fn prefers_open(headers: &[httparse::Header<'_>]) -> bool {
         for range in value.split(',') {
             let mut parts = range.split(';').map(str::trim);
             let name = parts.next().unwrap_or_default();
-            let weight = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse::<f64>().ok()).unwrap_or(1.0);
+            let weight = parts
+                .find_map(|part| part.strip_prefix("q=")?.trim().parse::<f64>().ok())
+                .unwrap_or(1.0);
             match name {
                 "application/openmetrics-text" => open = open.max(Some(millis(weight))),
                 "text/plain" => plain = plain.max(Some(millis(weight))),
@@ -189,7 +207,10 @@ mod tests {
 
     #[test]
     fn a_parameter_is_decoded() {
-        assert_eq!(parameter("over_ms=5&tenant=shop%2Fb+%22c%22", "tenant").as_deref(), Some("shop/b \"c\""));
+        assert_eq!(
+            parameter("over_ms=5&tenant=shop%2Fb+%22c%22", "tenant").as_deref(),
+            Some("shop/b \"c\"")
+        );
         assert_eq!(parameter("tenant=%2", "tenant").as_deref(), Some("%2"));
         assert_eq!((parameter("tenants=a", "tenant"), parameter("", "tenant")), (None, None));
     }
@@ -197,13 +218,19 @@ mod tests {
     /// Returns what a head asks for, or the code of its refusal.
     fn asked(head: &str) -> Result<Resource, u16> {
         let asked = Request::of_head(format!("{head}\r\n\r\n").as_bytes());
-        asked.map(|request| request.of).map_err(|answer| answer.status[..3].parse().expect("a code"))
+        asked
+            .map(|request| request.of)
+            .map_err(|answer| answer.status[..3].parse().expect("a code"))
     }
 
     #[test]
     fn a_target_is_a_path_or_an_address() {
         for target in ["/", "http://h", "HTTP://h:9464/", "http://[::1]:1/", "https://h?x"] {
-            assert_eq!(asked(&format!("GET {target} HTTP/1.1\r\nHost: h")), Ok(Resource::Page), "{target}");
+            assert_eq!(
+                asked(&format!("GET {target} HTTP/1.1\r\nHost: h")),
+                Ok(Resource::Page),
+                "{target}"
+            );
         }
         for target in ["/metrics?x=1", "http://h/metrics", "/%6detrics"] {
             let metrics = Ok(Resource::Metrics { open: false });
@@ -220,7 +247,15 @@ mod tests {
         for hosts in ["Host: h", "host: [::1]:80", "HOST: h:", "Host:"] {
             assert_eq!(asked(&format!("GET / HTTP/1.1\r\n{hosts}")), Ok(Resource::Page), "{hosts}");
         }
-        for hosts in ["X: y", "Host: a\r\nHost: a", "Host: a b", "Host: a/b", "Host: a@b", "Host: h:x", "Host: [::1"] {
+        for hosts in [
+            "X: y",
+            "Host: a\r\nHost: a",
+            "Host: a b",
+            "Host: a/b",
+            "Host: a@b",
+            "Host: h:x",
+            "Host: [::1",
+        ] {
             assert_eq!(asked(&format!("GET / HTTP/1.1\r\n{hosts}")), Err(400), "{hosts}");
         }
         assert_eq!(asked("GET / HTTP/1.0"), Ok(Resource::Page), "HTTP/1.0 has no Host");
@@ -244,10 +279,14 @@ mod tests {
 
     #[test]
     fn what_is_accepted_is_weighed() {
-        let open = |accept: &str| asked(&format!("GET /metrics HTTP/1.1\r\nHost: h\r\nAccept: {accept}"));
+        let open =
+            |accept: &str| asked(&format!("GET /metrics HTTP/1.1\r\nHost: h\r\nAccept: {accept}"));
         for (accept, expected) in [
             ("application/openmetrics-text", true),
-            ("application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2", true),
+            (
+                "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3,*/*;q=0.2",
+                true,
+            ),
             ("application/openmetrics-text;q=0.2, text/plain", false),
             ("application/openmetrics-text;q=0", false),
             ("Application/OpenMetrics-Text; Q=1", true),

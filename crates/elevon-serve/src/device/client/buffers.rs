@@ -28,7 +28,13 @@ impl Buffers {
     /// `copies` is how often the data of a reply is in memory.
     pub(super) const fn new(memory: RequestMemory, copies: u64) -> Self {
         let holding = Holding::new(memory, copies);
-        Self { holding, parts: Vec::new(), free: Vec::new(), spare_lists: Vec::new(), was_used: false }
+        Self {
+            holding,
+            parts: Vec::new(),
+            free: Vec::new(),
+            spare_lists: Vec::new(),
+            was_used: false,
+        }
     }
 
     /// Returns true if they exist.

@@ -57,7 +57,10 @@ impl Requests {
 
     /// Yields all of them with their indices.
     pub(super) fn all(&self) -> impl Iterator<Item = (usize, &Pieces)> {
-        self.entries.iter().enumerate().filter_map(|(index, pieces)| Some((index, pieces.as_ref()?)))
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(index, pieces)| Some((index, pieces.as_ref()?)))
     }
 
     /// Returns true if no parts wait to be submitted.
@@ -82,7 +85,11 @@ impl Requests {
 
     /// Fails those that `is_meant` with `status`, up to one of which nothing is in flight. Returns
     /// its index.
-    pub(super) fn fail_next(&mut self, status: Status, is_meant: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(super) fn fail_next(
+        &mut self,
+        status: Status,
+        is_meant: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
         let mut meant = (0..self.entries.len()).filter(|&index| is_meant(index));
         meant.find(|&index| self.entries[index].as_mut().is_some_and(|pieces| pieces.fail(status)))
     }

@@ -102,15 +102,17 @@ impl ClientState {
 
     /// Returns true if a request waits.
     pub(crate) const fn has_held(&self) -> bool {
-        matches!(self, Self::Receiving(Intake::Held(_)) | Self::Finishing { intake: Intake::Held(_), .. })
+        matches!(
+            self,
+            Self::Receiving(Intake::Held(_)) | Self::Finishing { intake: Intake::Held(_), .. }
+        )
     }
 
     /// Returns the payload that is being received.
     pub(crate) const fn payload(&self) -> Option<Payload> {
         match self {
-            Self::Receiving(Intake::Payload(payload)) | Self::Finishing { intake: Intake::Payload(payload), .. } => {
-                Some(*payload)
-            }
+            Self::Receiving(Intake::Payload(payload))
+            | Self::Finishing { intake: Intake::Payload(payload), .. } => Some(*payload),
             Self::Closing(farewell) | Self::Gone(farewell) => farewell.unread,
             Self::Receiving(_) | Self::Finishing { .. } => None,
         }
@@ -119,9 +121,8 @@ impl ClientState {
     /// The same, to be changed.
     pub(crate) const fn payload_mut(&mut self) -> Option<&mut Payload> {
         match self {
-            Self::Receiving(Intake::Payload(payload)) | Self::Finishing { intake: Intake::Payload(payload), .. } => {
-                Some(payload)
-            }
+            Self::Receiving(Intake::Payload(payload))
+            | Self::Finishing { intake: Intake::Payload(payload), .. } => Some(payload),
             Self::Closing(farewell) | Self::Gone(farewell) => farewell.unread.as_mut(),
             Self::Receiving(_) | Self::Finishing { .. } => None,
         }
@@ -148,7 +149,9 @@ impl ClientState {
     /// The client is asked to end, `bytes` after what was received.
     pub(crate) fn ask_to_end(&mut self, bytes: u64) {
         match self {
-            Self::Receiving(intake) => *self = Self::Finishing { intake: *intake, last_bytes: bytes },
+            Self::Receiving(intake) => {
+                *self = Self::Finishing { intake: *intake, last_bytes: bytes }
+            }
             Self::Finishing { .. } => {}
             Self::Closing(farewell) | Self::Gone(farewell) => farewell.was_asked = true,
         }
@@ -209,7 +212,8 @@ mod tests {
     use super::*;
     use crate::request::Operation;
 
-    const REQUEST: DiskRequest = DiskRequest { operation: Operation::Flush, offset: 0, length: 0, fua: false, tag: 0 };
+    const REQUEST: DiskRequest =
+        DiskRequest { operation: Operation::Flush, offset: 0, length: 0, fua: false, tag: 0 };
 
     #[test]
     fn a_payload_outlives_the_states_in_which_requests_are_taken() {
@@ -217,7 +221,9 @@ mod tests {
         state.expect_payload(3);
         state.ask_to_end(10);
         state.count_received(4);
-        assert!(matches!(state, ClientState::Finishing { last_bytes: 6, .. }) && !state.is_closing());
+        assert!(
+            matches!(state, ClientState::Finishing { last_bytes: 6, .. }) && !state.is_closing()
+        );
         state.close(true);
         state.set_gone();
         assert!(state.is_gone() && state.took_leave() && state.was_asked_to_end());

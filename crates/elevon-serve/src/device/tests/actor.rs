@@ -36,7 +36,13 @@ pub(super) struct Actor {
 
 impl Actor {
     /// Lets a client of this number open its part of the disk, and ask.
-    pub(super) fn new(lab: &mut Lab, number: u32, tenant: &'static str, range: (u64, u64), habit: Habit) -> Self {
+    pub(super) fn new(
+        lab: &mut Lab,
+        number: u32,
+        tenant: &'static str,
+        range: (u64, u64),
+        habit: Habit,
+    ) -> Self {
         let wire = lab.open_asking(number, tenant, range);
         let due = vec![lab.now(); habit.depth].into();
         let (rng, latency) = (Rng(u64::from(number) + 1), Histogram::new());
@@ -66,7 +72,9 @@ impl Actor {
         let again = now.saturating_add(nanos(self.habit.think));
         match self.habit.manner {
             Manner::Late => (0..answers).for_each(|_| self.be_late(now)),
-            Manner::Bursts if answers > 0 && self.sent.is_empty() => self.due.extend(vec![again; self.habit.depth]),
+            Manner::Bursts if answers > 0 && self.sent.is_empty() => {
+                self.due.extend(vec![again; self.habit.depth])
+            }
             Manner::Bursts => {}
             _ => self.due.extend(vec![again; answers]),
         }
@@ -102,7 +110,8 @@ impl Actor {
 
     fn reconnect(&mut self, lab: &mut Lab) {
         self.number += 1;
-        let mut old = mem::replace(&mut self.wire, lab.open_asking(self.number, self.tenant, self.range));
+        let mut old =
+            mem::replace(&mut self.wire, lab.open_asking(self.number, self.tenant, self.range));
         old.leave();
         self.sent.clear();
         lab.compute_for(CONNECTS);
@@ -115,7 +124,11 @@ impl Actor {
         let cookie = self.next;
         self.next += 1;
         let (command, offset, length) = self.habit.ask(cookie, &mut self.rng, self.range.1);
-        let payload = if command == Command::Write { vec![cookie as u8; length as usize] } else { Vec::new() };
+        let payload = if command == Command::Write {
+            vec![cookie as u8; length as usize]
+        } else {
+            Vec::new()
+        };
         let command = match command {
             Command::Read => elevon_nbd::Command::Read,
             Command::Write => elevon_nbd::Command::Write,
@@ -126,7 +139,8 @@ impl Actor {
             Command::BlockStatus => elevon_nbd::Command::BlockStatus { one: false },
         };
         self.sent.insert(cookie, now);
-        self.wire.ask(&Request { command, fua: false, df: false, cookie, offset, length }, &payload);
+        self.wire
+            .ask(&Request { command, fua: false, df: false, cookie, offset, length }, &payload);
     }
 }
 

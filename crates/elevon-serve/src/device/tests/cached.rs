@@ -13,7 +13,8 @@ const DISK: &str = "slots:slots=8,latency=100us,bandwidth=2GB/s,size=64MiB,queue
 
 const ZEROES: Command = Command::WriteZeroes { no_hole: false, fast: false };
 
-const FLUSH: Request = Request { command: Command::Flush, fua: false, df: false, cookie: 0, offset: 0, length: 0 };
+const FLUSH: Request =
+    Request { command: Command::Flush, fua: false, df: false, cookie: 0, offset: 0, length: 0 };
 
 const fn write(offset: u64, length: u64) -> Request {
     Request { command: Command::Write, fua: false, df: false, cookie: 0, offset, length }
@@ -58,7 +59,8 @@ fn a_disk_reads_as_what_was_written_last() {
                 }
             };
             let request = Request { command, fua: rng.below(8) == 0, ..request };
-            let payload = if command == Command::Write { vec![byte; range.len()] } else { Vec::new() };
+            let payload =
+                if command == Command::Write { vec![byte; range.len()] } else { Vec::new() };
             assert!(lab.ask(wire, &request, &payload));
             model[range].fill(byte);
         }
@@ -93,15 +95,23 @@ fn a_failed_write_back_is_told_and_never_healed() {
 /// Nor does a flush succeed, or a write with FUA, after a flush that failed.
 #[test]
 fn a_failed_flush_is_never_healed() {
-    let mut lab =
-        Lab::cached("ufs-3.1", &["flush_error:ppm=100000,status=medium"], "none", "", cache(1 << 20, WriteMode::Back));
+    let mut lab = Lab::cached(
+        "ufs-3.1",
+        &["flush_error:ppm=100000,status=medium"],
+        "none",
+        "",
+        cache(1 << 20, WriteMode::Back),
+    );
     let (mut wire, mut succeeded, mut failed) = (lab.open(0, ""), 0, 0);
     for number in 0..200_u64 {
         let request = Request { fua: number % 2 == 0, ..write(number * 4096, 4096) };
         let is_promise = lab.ask(&mut wire, &request, &[1; 4096]);
         let is_flushed = lab.ask(&mut wire, &FLUSH, &[]);
         assert!(!(request.fua && !is_promise && is_flushed), "request {number} healed it");
-        assert!(failed == 0 || !is_flushed && is_promise != request.fua, "request {number} after {failed} failures");
+        assert!(
+            failed == 0 || !is_flushed && is_promise != request.fua,
+            "request {number} after {failed} failures"
+        );
         *if is_flushed { &mut succeeded } else { &mut failed } += 1;
     }
     assert!(succeeded > 0 && failed > 0, "{succeeded} succeeded, {failed} failed");
@@ -117,7 +127,10 @@ fn a_flush_waits_for_the_pages_of_its_export_only() {
     let mut slow = lab.open_range(0, "slow", 0, half);
     let mut fast = lab.open_range(1, "fast", half, half);
     for at in [0, 1 << 20] {
-        assert!(lab.ask(&mut slow, &write(at, 64 << 10), &[1; 64 << 10]), "a limit holds back bios, not copies");
+        assert!(
+            lab.ask(&mut slow, &write(at, 64 << 10), &[1; 64 << 10]),
+            "a limit holds back bios, not copies"
+        );
     }
     slow.ask(&FLUSH, &[]);
     let began = lab.now();
@@ -167,7 +180,10 @@ fn a_writer_is_held_by_its_dirty_pages() {
     let view = lab.device.view();
     let cache = view.cache.expect("a cache");
     assert!(cache.tenants[&TenantId(1)].paused > Nanos::ZERO);
-    assert!(cache.reading.dirty + cache.reading.writeback <= cache.reading.dirty_limit * 11 / 10, "{cache:?}");
+    assert!(
+        cache.reading.dirty + cache.reading.writeback <= cache.reading.dirty_limit * 11 / 10,
+        "{cache:?}"
+    );
 }
 
 /// A range with dirty pages is data, though the device does not have it yet.
@@ -176,7 +192,9 @@ fn dirty_pages_are_allocated() {
     let mut lab = Lab::cached(DISK, &[], "none", "", cache(1 << 20, WriteMode::Back));
     let mut wire: Wire = lab.open(0, "");
     assert!(lab.ask(&mut wire, &write(8192, 8192), &[1; 8192]));
-    let of = |lab: &Lab, at, bytes| lab.device.cache.as_ref().expect("a cache").clean_then_dirty(at, bytes);
+    let of = |lab: &Lab, at, bytes| {
+        lab.device.cache.as_ref().expect("a cache").clean_then_dirty(at, bytes)
+    };
     assert_eq!(of(&lab, 0, 1 << 20), (8192, true));
     assert_eq!(of(&lab, 8192, 1 << 20), (8192, false));
     assert_eq!(of(&lab, 9216, 512), (512, false));
@@ -189,7 +207,8 @@ fn dirty_pages_are_allocated() {
 /// pays for its own.
 #[test]
 fn a_range_is_read_ahead_and_the_next_client_pays_for_itself() {
-    let mut lab = Lab::cached(DISK, &[], "none", "[tenant.a]\n[tenant.b]\n", cache(1 << 20, WriteMode::Back));
+    let mut lab =
+        Lab::cached(DISK, &[], "none", "[tenant.a]\n[tenant.b]\n", cache(1 << 20, WriteMode::Back));
     let mut wire = lab.open(0, "a");
     let ahead = Request { command: Command::Cache, ..read(0, 512 << 10) };
     assert!(lab.ask(&mut wire, &ahead, &[]));
@@ -220,7 +239,8 @@ const HALF: u64 = 32 << 20;
 fn a_tenants_limit_takes_no_memory_from_its_neighbour() {
     let work = |flood: Option<Command>| {
         let mut lab = beside_a_limit(1 << 20);
-        let mut floods: Vec<Wire> = (1..9).map(|client| lab.open_range(client, "held", 0, HALF)).collect();
+        let mut floods: Vec<Wire> =
+            (1..9).map(|client| lab.open_range(client, "held", 0, HALF)).collect();
         for (index, wire) in floods.iter_mut().enumerate() {
             let Some(command) = flood else { break };
             for cookie in 0..64 {
@@ -237,7 +257,10 @@ fn a_tenants_limit_takes_no_memory_from_its_neighbour() {
             let offset = (done * 7919 % (HALF >> 12)) << 12;
             let is_write = done % 4 == 0;
             let request = if is_write { write(offset, 4096) } else { read(offset, 4096) };
-            assert!(lab.ask(&mut free, &request, if is_write { &[2; 4096] } else { &[] }), "{flood:?}");
+            assert!(
+                lab.ask(&mut free, &request, if is_write { &[2; 4096] } else { &[] }),
+                "{flood:?}"
+            );
             floods.iter_mut().for_each(|wire| {
                 while wire.answer().is_some_and(|(_, is_ok)| {
                     assert!(is_ok, "{flood:?} by the held tenant");
@@ -304,7 +327,10 @@ fn zeroes_that_are_refused_leave_what_was_written() {
     let mut wire = lab.open(0, "");
     assert!(lab.ask(&mut wire, &write(0, 4096), &[7; 4096]));
     let fast = Command::WriteZeroes { no_hole: false, fast: true };
-    assert!(!lab.ask(&mut wire, &Request { command: fast, ..read(0, 4096) }, &[]), "this disk writes zeroes as data");
+    assert!(
+        !lab.ask(&mut wire, &Request { command: fast, ..read(0, 4096) }, &[]),
+        "this disk writes zeroes as data"
+    );
     assert!(lab.ask(&mut wire, &read(0, 4096), &[]));
     assert_eq!(wire.read, [7; 4096]);
 }

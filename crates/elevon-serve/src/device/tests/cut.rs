@@ -110,7 +110,8 @@ fn a_client_that_is_cut_lets_others_change_its_blocks() {
 
 #[test]
 fn the_end_lets_go_what_limits_hold() {
-    for cache in [None, Some(super::lab::cache(1 << 20, elevon_cache::page_cache::WriteMode::Back))] {
+    for cache in [None, Some(super::lab::cache(1 << 20, elevon_cache::page_cache::WriteMode::Back))]
+    {
         let mut lab = match cache {
             None => Lab::new(DISK, &[], "none", LIMITED),
             Some(cache) => Lab::cached(DISK, &[], "none", LIMITED, cache),

@@ -46,14 +46,19 @@ fn a_disk_is_shared_by_streams() {
         let mut lab = Lab::new("hdd-7200", &[], "flow", tenants);
         for (tenant, base) in [("a", 0), ("b", 300 << 30), ("c", 600 << 30)] {
             let stream = Habit::stream(Kind::Read, 64 << 10, 32);
-            lab.add_at(tenant, (base, 300 << 30), Habit { manner: Manner::Late, think: late, ..stream });
+            lab.add_at(
+                tenant,
+                (base, 300 << 30),
+                Habit { manner: Manner::Late, think: late, ..stream },
+            );
         }
         lab.warm_up(Nanos::from_secs(5));
         // A turn is 0.2 s, and the lightest has one in 1.4 s.
         lab.run(Nanos::from_secs(70));
         let all: u64 = lab.clients.iter().map(|client| client.done).sum();
         let shares = lab.clients.iter().zip([4.0, 2.0, 1.0]);
-        let shares: Vec<f64> = shares.map(|(client, weight)| client.done as f64 / all as f64 * 7.0 / weight).collect();
+        let shares: Vec<f64> =
+            shares.map(|(client, weight)| client.done as f64 / all as f64 * 7.0 / weight).collect();
         assert!(shares.iter().all(|share| (share - 1.0).abs() < 0.05), "{late:?} late: {shares:?}");
         assert!(all * (64 << 10) / 70 > 140_000_000, "{late:?} late: {all} requests in 70 s");
     }
@@ -66,7 +71,8 @@ fn a_flush_that_failed_is_not_healed_by_the_next() {
     let mut lab = Lab::new("ufs-3.1", &["flush_error:ppm=100000"], "none", "");
     let mut wire = lab.open(0, "");
     let mut results = Vec::new();
-    let request = |command, length| Request { command, fua: false, df: false, cookie: 1, offset: 0, length };
+    let request =
+        |command, length| Request { command, fua: false, df: false, cookie: 1, offset: 0, length };
     for _ in 0..40 {
         assert!(lab.ask(&mut wire, &request(Command::Write, 4096), &[7; 4096]));
         results.push(lab.ask(&mut wire, &request(Command::Flush, 0), &[]));
@@ -83,7 +89,14 @@ fn buffers_that_are_not_used_are_given_back() {
     let mut lab = Lab::new(DISK, &[], "none", "");
     lab.add("", reads(1));
     let mut pauses = lab.open(7, "");
-    let write = |cookie| Request { cookie, command: Command::Write, offset: 0, length: 4096, fua: false, df: false };
+    let write = |cookie| Request {
+        cookie,
+        command: Command::Write,
+        offset: 0,
+        length: 4096,
+        fua: false,
+        df: false,
+    };
     let read = |cookie| Request { command: Command::Read, ..write(cookie) };
     let mut ask = |lab: &mut Lab, request: &Request| {
         pauses.ask(request, if request.command == Command::Write { &[7; 4096] } else { &[] });
@@ -115,7 +128,17 @@ fn a_client_without_memory_for_its_buffers_is_closed_and_others_go_on() {
     lab.run(Nanos::from_millis(1));
     lab.device.engine.backend_mut().is_out_of_memory = true;
     let mut late = lab.open(7, "");
-    late.ask(&Request { cookie: 1, command: Command::Read, offset: 0, length: 4096, fua: false, df: false }, &[]);
+    late.ask(
+        &Request {
+            cookie: 1,
+            command: Command::Read,
+            offset: 0,
+            length: 4096,
+            fua: false,
+            df: false,
+        },
+        &[],
+    );
     lab.run(Nanos::from_millis(1));
     assert!(late.answer().is_none());
     lab.run(Nanos::from_millis(1));
@@ -129,7 +152,8 @@ fn a_client_without_memory_for_its_buffers_is_closed_and_others_go_on() {
 #[test]
 fn a_limited_tenant_gets_its_limit() {
     for (iops, seconds) in [(1, 400), (10, 60), (1_000, 10), (20_000, 2), (70_000, 1)] {
-        let mut lab = Lab::new(DISK, &[], "none", &format!("[tenant.a]\nlimit = {{ iops = {iops} }}\n"));
+        let mut lab =
+            Lab::new(DISK, &[], "none", &format!("[tenant.a]\nlimit = {{ iops = {iops} }}\n"));
         lab.add("a", reads(128));
         lab.warm_up(Nanos::from_secs(1));
         lab.run(Nanos::from_secs(seconds));
@@ -137,12 +161,16 @@ fn a_limited_tenant_gets_its_limit() {
         assert!((rate / iops as f64 - 1.0).abs() < 0.01, "{rate} IOPS under a limit of {iops}");
     }
     for (bps, bytes) in [(10_000_u64, 4096), (1_000_000, 65536), (20_000_000, 1 << 20)] {
-        let mut lab = Lab::new(DISK, &[], "flow", &format!("[tenant.a]\nlimit = {{ wbps = {bps} }}\n"));
+        let mut lab =
+            Lab::new(DISK, &[], "flow", &format!("[tenant.a]\nlimit = {{ wbps = {bps} }}\n"));
         lab.add("a", Habit::stream(Kind::Write, bytes, 4));
         lab.warm_up(Nanos::from_secs(10));
         lab.run(Nanos::from_secs(100));
         let rate = (lab.clients[0].done * bytes) as f64 / 100.0;
-        assert!((rate / bps as f64 - 1.0).abs() < 0.01, "{rate} bytes a second under a limit of {bps}");
+        assert!(
+            (rate / bps as f64 - 1.0).abs() < 0.01,
+            "{rate} bytes a second under a limit of {bps}"
+        );
     }
 }
 
@@ -152,7 +180,8 @@ fn a_request_larger_than_its_bucket_passes_in_its_turn() {
     let mut lab = Lab::new(DISK, &[], "none", "[tenant.a]\nlimit = { bps = 1000000 }\n");
     let mut wire = lab.open(0, "a");
     let length = 8 << 20;
-    let request = Request { command: Command::Read, fua: false, df: false, cookie: 5, offset: 0, length };
+    let request =
+        Request { command: Command::Read, fua: false, df: false, cookie: 5, offset: 0, length };
     wire.ask(&request, &[]);
     let answer = loop {
         assert!(lab.step(), "an answer comes");
@@ -185,8 +214,18 @@ fn a_reader_keeps_its_latency_beside_a_deep_writer() {
         let p99 = |lab: &Lab| lab.clients[0].latency.percentile(990_000);
         let done = |lab: &Lab| lab.clients.iter().map(|client| client.done).sum::<u64>();
         let (alone, other, both) = (run(&[reader]), run(&[writer]), run(&[reader, writer]));
-        assert!(p99(&both) <= 2 * p99(&alone), "{disk}: p99 {} ns alone, {} ns beside", p99(&alone), p99(&both));
-        assert!(done(&both) * 10 > done(&other) * 9, "{disk}: {} requests of {}", done(&both), done(&other));
+        assert!(
+            p99(&both) <= 2 * p99(&alone),
+            "{disk}: p99 {} ns alone, {} ns beside",
+            p99(&alone),
+            p99(&both)
+        );
+        assert!(
+            done(&both) * 10 > done(&other) * 9,
+            "{disk}: {} requests of {}",
+            done(&both),
+            done(&other)
+        );
     }
 }
 
@@ -194,8 +233,12 @@ fn a_reader_keeps_its_latency_beside_a_deep_writer() {
 /// while all of them do I/O.
 #[test]
 fn a_reserve_is_kept_beside_heavier_tenants() {
-    let mut lab =
-        Lab::new(DISK, &[], "flow", "[tenant.a]\nweight = 1\n[tenant.b]\nweight = 1000\n[tenant.c]\nweight = 1000\n");
+    let mut lab = Lab::new(
+        DISK,
+        &[],
+        "flow",
+        "[tenant.a]\nweight = 1\n[tenant.b]\nweight = 1000\n[tenant.c]\nweight = 1000\n",
+    );
     for tenant in ["a", "b", "c"] {
         lab.add(tenant, reads(32));
     }
@@ -220,7 +263,10 @@ fn a_reserve_is_kept_beside_heavier_tenants() {
         assert_eq!(answered.try_recv().expect("an answer"), Ok(Vec::new()));
         let rate = (lab.clients[0].done - done) as f64 / 5.0;
         done = lab.clients[0].done;
-        assert!((rate - expected).abs() < 0.02 * expected + 10.0, "{setting}: {rate} I/Os a second");
+        assert!(
+            (rate - expected).abs() < 0.02 * expected + 10.0,
+            "{setting}: {rate} I/Os a second"
+        );
     }
 }
 
@@ -248,7 +294,9 @@ fn changes_lose_no_request() {
         let file = parse("", &format!("[tenant.a]\n{setting}"), &rules).expect("a good setting");
         let (answer, answered) = std::sync::mpsc::channel();
         let (tenant, settings) = (Some(tenant.to_owned()), file.tenants[0].settings.clone());
-        lab.send.send(Message::Set { tenant, settings, is_part: false, answer }).expect("the device is there");
+        lab.send
+            .send(Message::Set { tenant, settings, is_part: false, answer })
+            .expect("the device is there");
         answers.push(answered);
     }
     lab.run(Nanos::from_secs(2));
@@ -269,20 +317,27 @@ fn tenants_are_added_and_lose_their_settings_while_they_do_io() {
     let mut lab = Lab::new(DISK, &[], "flow", "[tenant.a]\nlimit = { iops = 100 }\n");
     lab.add("a", reads(8));
     lab.run(Nanos::from_secs(1));
-    let file = parse("", "[tenant.'b/c']\nweight = 300\n", &elevon_core::kernel::Kernel::DEFAULT.rules());
-    let plan = elevon_workload::tenants::TenantPlan::new(&[], Some(&file.expect("good"))).expect("a tree");
+    let file =
+        parse("", "[tenant.'b/c']\nweight = 300\n", &elevon_core::kernel::Kernel::DEFAULT.rules());
+    let plan =
+        elevon_workload::tenants::TenantPlan::new(&[], Some(&file.expect("good"))).expect("a tree");
     let (answer, answered) = std::sync::mpsc::channel();
     lab.send.send(Message::Tenants { tenants: plan.tenants, answer }).expect("the device is there");
     lab.warm_up(Nanos::from_millis(100));
     let ids = answered.try_recv().expect("an answer").expect("nothing is refused");
-    assert_eq!(ids.iter().map(|id| id.0).collect::<Vec<_>>(), [2, 3], "after the one that was there");
+    assert_eq!(
+        ids.iter().map(|id| id.0).collect::<Vec<_>>(),
+        [2, 3],
+        "after the one that was there"
+    );
     lab.run(Nanos::from_secs(1));
     assert!(lab.clients[0].done > 10_000, "its limit is gone");
     let (answer, answered) = std::sync::mpsc::channel();
     lab.send.send(Message::View { answer }).expect("the device is there");
     lab.run(Nanos::from_millis(10));
     let view = answered.try_recv().expect("an answer");
-    let told: Vec<(&str, usize)> = view.tenants.iter().map(|t| (t.path.as_str(), t.settings.len())).collect();
+    let told: Vec<(&str, usize)> =
+        view.tenants.iter().map(|t| (t.path.as_str(), t.settings.len())).collect();
     assert_eq!(told, [("/", 0), ("a", 0), ("b", 0), ("b/c", 2)]);
     assert!(view.tenant("a").is_some_and(|a| a.io.ios[0] > 10_000));
 }
@@ -293,7 +348,14 @@ fn tenants_are_added_and_lose_their_settings_while_they_do_io() {
 fn a_flood_of_requests_without_io_leaves_others_their_turn() {
     const FLOOD: u64 = 1_000;
     // Out of range, and so refused.
-    let refused = Request { command: Command::Read, cookie: 0, offset: 1 << 60, length: 512, fua: false, df: false };
+    let refused = Request {
+        command: Command::Read,
+        cookie: 0,
+        offset: 1 << 60,
+        length: 512,
+        fua: false,
+        df: false,
+    };
     let ahead = Request { command: Command::Cache, offset: 0, length: 1 << 20, ..refused };
     for (flood, most) in [(refused, 2 * u64::from(IN_FLIGHT)), (ahead, 2)] {
         let memory = cache(2 << 20, WriteMode::Back);

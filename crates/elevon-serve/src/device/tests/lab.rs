@@ -100,10 +100,18 @@ impl Wire {
         };
         self.data.insert(request.cookie, length as usize);
         let of_zeroes = match request.command {
-            Command::WriteZeroes { no_hole, fast } => u16::from(no_hole) << 1 | u16::from(fast) << 4,
+            Command::WriteZeroes { no_hole, fast } => {
+                u16::from(no_hole) << 1 | u16::from(fast) << 4
+            }
             _ => 0,
         };
-        self.head(u16::from(request.fua) | of_zeroes, kind, request.cookie, request.offset, request.length as u32);
+        self.head(
+            u16::from(request.fua) | of_zeroes,
+            kind,
+            request.cookie,
+            request.offset,
+            request.length as u32,
+        );
         self.unsent.extend(payload);
         self.transfer();
     }
@@ -128,7 +136,11 @@ impl Wire {
             input.add(bytes);
             self.unsent.drain(..bytes);
             self.send
-                .send(Message::Line(LineEvent::Received { client: self.client, input, result: Ok(bytes) }))
+                .send(Message::Line(LineEvent::Received {
+                    client: self.client,
+                    input,
+                    result: Ok(bytes),
+                }))
                 .expect("it is there");
         }
         !self.unsent.is_empty()
@@ -145,10 +157,14 @@ impl Wire {
         let client = self.client;
         while let Ok(ToWriter::Send(outgoing)) = self.written.try_recv() {
             let result = Err(io::ErrorKind::BrokenPipe.into());
-            self.send.send(Message::Line(LineEvent::Sent { client, outgoing, result })).expect("it is there");
+            self.send
+                .send(Message::Line(LineEvent::Sent { client, outgoing, result }))
+                .expect("it is there");
         }
         while let Ok(input) = self.memory.try_recv() {
-            self.send.send(Message::Line(LineEvent::Received { client, input, result: Ok(0) })).expect("it is there");
+            self.send
+                .send(Message::Line(LineEvent::Received { client, input, result: Ok(0) }))
+                .expect("it is there");
         }
     }
 
@@ -160,7 +176,11 @@ impl Wire {
             assert!(outgoing.slots().next().is_none(), "what is in buffers was gathered");
             self.came.extend(&outgoing.heads);
             self.send
-                .send(Message::Line(LineEvent::Sent { client: self.client, outgoing, result: Ok(()) }))
+                .send(Message::Line(LineEvent::Sent {
+                    client: self.client,
+                    outgoing,
+                    result: Ok(()),
+                }))
                 .expect("it is there");
         }
         while self.came.starts_with(&CHUNK) {
@@ -229,8 +249,10 @@ impl Exports for Disk {
 
 /// Options of a client that asks what is allocated: STRUCTURED_REPLY, and SET_META_CONTEXT of the
 /// export without a name, with `base:allocation`.
-const ASKS_ALLOCATION: [&[u8]; 2] =
-    [b"IHAVEOPT\0\0\0\x08\0\0\0\0", b"IHAVEOPT\0\0\0\x0a\0\0\0\x1b\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation"];
+const ASKS_ALLOCATION: [&[u8]; 2] = [
+    b"IHAVEOPT\0\0\0\x08\0\0\0\0",
+    b"IHAVEOPT\0\0\0\x0a\0\0\0\x1b\0\0\0\0\0\0\0\x01\0\0\0\x0fbase:allocation",
+];
 
 /// Returns a session in which a client that asks for nothing but these options, block sizes
 /// neither, has opened a disk of so many bytes.
@@ -255,18 +277,30 @@ impl Lab {
     }
 
     /// The same, with a page cache.
-    pub(super) fn cached(device: &str, faults: &[&str], scheduler: &str, tenants: &str, cache: CacheConfig) -> Self {
+    pub(super) fn cached(
+        device: &str,
+        faults: &[&str],
+        scheduler: &str,
+        tenants: &str,
+        cache: CacheConfig,
+    ) -> Self {
         Self::build(device, faults, scheduler, tenants, Extra { cache: Some(cache), is_cut: false })
     }
 
     /// The same, with a device whose power can be cut.
-    pub(super) fn with_power_cuts(device: &str, faults: &[&str], scheduler: &str, cache: Option<CacheConfig>) -> Self {
+    pub(super) fn with_power_cuts(
+        device: &str,
+        faults: &[&str],
+        scheduler: &str,
+        cache: Option<CacheConfig>,
+    ) -> Self {
         Self::build(device, faults, scheduler, "", Extra { cache, is_cut: true })
     }
 
     fn build(device: &str, faults: &[&str], scheduler: &str, tenants: &str, extra: Extra) -> Self {
         let Extra { cache, is_cut } = extra;
-        let device = Fault::parse(profiles::open(device, 1).expect("a device"), 1, faults).expect("good faults");
+        let device = Fault::parse(profiles::open(device, 1).expect("a device"), 1, faults)
+            .expect("good faults");
         let mut config = device.description().stack_config();
         config.scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
         let rules = config.kernel.rules();
@@ -326,7 +360,13 @@ impl Lab {
         self.open_with(client, tenant, range, &ASKS_ALLOCATION)
     }
 
-    fn open_with(&mut self, client: u32, tenant: &str, (base, size): (u64, u64), options: &[&[u8]]) -> Wire {
+    fn open_with(
+        &mut self,
+        client: u32,
+        tenant: &str,
+        (base, size): (u64, u64),
+        options: &[&[u8]],
+    ) -> Wire {
         let found = self.tenants.tenants.iter().position(|known| known.path == tenant);
         let tenant = TenantId(found.map_or(0, |index| index as u32 + 1));
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
@@ -345,7 +385,16 @@ impl Lab {
             requests,
         ));
         let (send, data) = (self.send.clone(), BTreeMap::new());
-        Wire { client, send, memory, written, unsent: Vec::new(), came: Vec::new(), data, read: Vec::new() }
+        Wire {
+            client,
+            send,
+            memory,
+            written,
+            unsent: Vec::new(),
+            came: Vec::new(),
+            data,
+            read: Vec::new(),
+        }
     }
 
     /// Asks for something on a connection, and runs until it is answered. Returns whether it

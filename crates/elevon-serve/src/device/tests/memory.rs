@@ -19,7 +19,9 @@ fn clients_share_the_memory_and_short_requests_never_wait_for_it() {
     let mut lab = Lab::new(DISK, &[], "none", "");
     lab.device.memory.set_limit(REQUEST_MEMORY_MIN);
     let mut wires: Vec<Wire> = (0..CLIENTS).map(|client| lab.open(client, "")).collect();
-    for (command, payload) in [(Command::Read, Vec::new()), (Command::Write, vec![1; LONGEST as usize])] {
+    for (command, payload) in
+        [(Command::Read, Vec::new()), (Command::Write, vec![1; LONGEST as usize])]
+    {
         wires.iter_mut().for_each(|wire| wire.ask(&request(command, LONGEST), &payload));
         // Nobody takes an answer, and no more of a payload is sent than the device lets come.
         for _ in 0..1000 {
@@ -28,9 +30,15 @@ fn clients_share_the_memory_and_short_requests_never_wait_for_it() {
             }
             lab.step();
         }
-        assert!(lab.device.short.len() >= CLIENTS as usize - 2, "{command:?}: {:?} wait", lab.device.short);
+        assert!(
+            lab.device.short.len() >= CLIENTS as usize - 2,
+            "{command:?}: {:?} wait",
+            lab.device.short
+        );
         let mut other = lab.open(CLIENTS, "");
-        for (command, payload) in [(Command::Write, vec![2; 256 << 10]), (Command::Read, Vec::new())] {
+        for (command, payload) in
+            [(Command::Write, vec![2; 256 << 10]), (Command::Read, Vec::new())]
+        {
             assert!(lab.ask(&mut other, &request(command, 256 << 10), &payload));
         }
         assert!(lab.device.memory.taken() <= REQUEST_MEMORY_MIN.get());
@@ -110,7 +118,10 @@ fn clients_that_have_stalled_keep_no_memory_for_which_others_wait() {
     let mut taken = 0;
     for half_minutes in 0..30 {
         if half_minutes == 20 {
-            assert!(!lab.device.clients.iter().flatten().any(|client| client.state.is_gone()), "no other waits");
+            assert!(
+                !lab.device.clients.iter().flatten().any(|client| client.state.is_gone()),
+                "no other waits"
+            );
             other.ask(&request(Command::Read, LONGEST / 2), &[]);
         }
         for _ in 0..300 {

@@ -112,7 +112,8 @@ impl Share {
             true => alone.busy,
             // As a part of what the same requests get if many are in flight.
             false => {
-                let many = Habit { depth: 64, think: Duration::ZERO, manner: Manner::Steady, ..victim };
+                let many =
+                    Habit { depth: 64, think: Duration::ZERO, manner: Manner::Steady, ..victim };
                 alone.rate / run(place, many, None).rate
             }
         };
@@ -178,7 +179,9 @@ fn so_many_random_pairs_as_are_asked_for() {
     let pairs: Vec<Pair> = (0..seeds).map(random_pair).collect();
     let count = |is: &dyn Fn(&Pair) -> bool| pairs.iter().filter(|pair| is(pair)).count();
     let (met, in_bound) = (count(&Pair::is_met), count(&|pair| pair.longest <= SHORT.bound));
-    println!("{met} of {seeds} pairs keep both goals. In {in_bound} no request waited for more than 20 ms.");
+    println!(
+        "{met} of {seeds} pairs keep both goals. In {in_bound} no request waited for more than 20 ms."
+    );
     for least in [0.9, 0.5, 0.2, 0.1] {
         println!("{} keep less than {least} of their share.", count(&|pair| pair.kept < least));
     }
@@ -191,7 +194,10 @@ fn so_many_random_pairs_as_are_asked_for() {
 fn all_pairs() {
     for place in &PLACES {
         println!("\n## On {} (`{}`), under {}\n", place.name, place.device, scheduler());
-        println!("| |{} longest wait |", VICTIMS.map(|victim| format!(" {} |", victim.name)).concat());
+        println!(
+            "| |{} longest wait |",
+            VICTIMS.map(|victim| format!(" {} |", victim.name)).concat()
+        );
         println!("|---|{}---|", "---|".repeat(VICTIMS.len()));
         let shares = VICTIMS.map(|victim| Share::of(place, victim));
         let (mut met, mut in_bound) = (0, 0);
@@ -209,6 +215,8 @@ fn all_pairs() {
             println!(" {} ms |", longest.get() / 1_000_000);
         }
         let bound = place.bound.get() / 1_000_000;
-        println!("\n{met} of 144 pairs keep both goals. In {in_bound} no request waited for more than {bound} ms.");
+        println!(
+            "\n{met} of 144 pairs keep both goals. In {in_bound} no request waited for more than {bound} ms."
+        );
     }
 }

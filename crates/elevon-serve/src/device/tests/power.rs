@@ -75,13 +75,15 @@ struct Run {
 impl Run {
     fn new(seed: u64, is_cached: bool, has_parts: bool) -> Self {
         let device = ["ufs-3.1", "sata-ssd-860evo", "hdd-7200"][(seed % 3) as usize];
-        let faults: &[&str] = if seed.is_multiple_of(5) { &["flush_error:ppm=300000,status=medium"] } else { &[] };
+        let faults: &[&str] =
+            if seed.is_multiple_of(5) { &["flush_error:ppm=300000,status=medium"] } else { &[] };
         let scheduler = ["none", "mq-deadline", "flow"][(seed / 3 % 3) as usize];
         let mode = if seed % 4 == 3 { WriteMode::Through } else { WriteMode::Back };
         // Less than the blocks have, so that dirty pages have to go.
         let cache = is_cached.then(|| cache(64 << 10, mode));
         let mut lab = Lab::with_power_cuts(device, faults, scheduler, cache);
-        let wires = (0..1 + u32::from(is_cached || has_parts)).map(|client| lab.open(client, "")).collect();
+        let wires =
+            (0..1 + u32::from(is_cached || has_parts)).map(|client| lab.open(client, "")).collect();
         let blocks = vec![KnownBlock::default(); BLOCKS as usize];
         let (rng, asked) = (Rng(seed + 1), BTreeMap::new());
         // Of a page, too.
@@ -112,14 +114,27 @@ impl Run {
         let known = &mut self.blocks[block as usize];
         let fua = self.rng.below(8) == 0;
         if self.rng.below(6) == 0 {
-            self.asked.insert(cookie, Asked::Flush(self.blocks.iter().map(|known| known.answered).collect()));
-            let request = Request { command: Command::Flush, fua: false, df: false, cookie, offset: 0, length: 0 };
+            self.asked.insert(
+                cookie,
+                Asked::Flush(self.blocks.iter().map(|known| known.answered).collect()),
+            );
+            let request = Request {
+                command: Command::Flush,
+                fua: false,
+                df: false,
+                cookie,
+                offset: 0,
+                length: 0,
+            };
             self.send(&request, &[]);
         } else if self.wires.len() > 1 && self.rng.below(3) == 0 {
             let answered = known.answered;
             self.asked.insert(cookie, Asked::Read { block, answered });
             let (offset, length) = (block * self.block, self.block);
-            self.send(&Request { command: Command::Read, fua: false, df: false, cookie, offset, length }, &[]);
+            self.send(
+                &Request { command: Command::Read, fua: false, df: false, cookie, offset, length },
+                &[],
+            );
         } else if !known.is_busy && known.sent < u8::MAX {
             (known.is_busy, known.sent) = (true, known.sent + 1);
             let stamp = known.sent;
@@ -152,10 +167,17 @@ impl Run {
                 }
             }
             Asked::Read { block, answered } => {
-                let (known, read, atom) = (&self.blocks[block as usize], &self.wires[wire].read, self.atom());
+                let (known, read, atom) =
+                    (&self.blocks[block as usize], &self.wires[wire].read, self.atom());
                 let sectors = || read.chunks(atom);
-                assert!(is_ok && sectors().all(|all| all.iter().all(|byte| *byte == all[0])), "a torn sector");
-                assert!(sectors().all(|all| known.may_hold(all[0], answered)), "{read:?}, {known:?}");
+                assert!(
+                    is_ok && sectors().all(|all| all.iter().all(|byte| *byte == all[0])),
+                    "a torn sector"
+                );
+                assert!(
+                    sectors().all(|all| known.may_hold(all[0], answered)),
+                    "{read:?}, {known:?}"
+                );
                 self.reads += 1;
             }
             Asked::Flush(answered) if is_ok => {
@@ -215,13 +237,19 @@ fn runs(seeds: u64, is_cached: bool, has_parts: bool) -> (usize, u64, u64) {
 #[test]
 fn what_is_durable_survives_a_power_cut() {
     let (durable, failed, _) = runs(SEEDS, false, false);
-    assert!(durable > SEEDS as usize && failed > 100, "{durable} durable blocks, {failed} failed flushes");
+    assert!(
+        durable > SEEDS as usize && failed > 100,
+        "{durable} durable blocks, {failed} failed flushes"
+    );
 }
 
 #[test]
 fn what_is_durable_survives_a_power_cut_with_a_page_cache() {
     let (durable, failed, reads) = runs(CACHED_SEEDS, true, false);
-    assert!(durable > CACHED_SEEDS as usize && failed > 100, "{durable} durable blocks, {failed} failed flushes");
+    assert!(
+        durable > CACHED_SEEDS as usize && failed > 100,
+        "{durable} durable blocks, {failed} failed flushes"
+    );
     assert!(reads > 10 * CACHED_SEEDS, "{reads} reads");
 }
 
@@ -231,7 +259,10 @@ fn what_is_durable_survives_a_power_cut_with_a_page_cache() {
 fn what_is_durable_of_parts_of_blocks_survives_a_power_cut() {
     for is_cached in [false, true] {
         let (durable, failed, _) = runs(PART_SEEDS, is_cached, true);
-        assert!(durable > PART_SEEDS as usize && failed > 30, "{durable} durable parts, {failed} failed flushes");
+        assert!(
+            durable > PART_SEEDS as usize && failed > 30,
+            "{durable} durable parts, {failed} failed flushes"
+        );
     }
 }
 

@@ -48,7 +48,12 @@ fn a_planned_change_is_told_once_it_is_made() {
 /// A table replaces the whole one that was there, and `max` lifts all of it, the bursts too.
 #[test]
 fn a_table_that_a_command_sets_replaces_the_old_one() {
-    let mut lab = Lab::new(DISK, &[], "none", "[tenant.a]\nlimit = { wiops = 50, iops = 100, burst_ios = 7 }\n");
+    let mut lab = Lab::new(
+        DISK,
+        &[],
+        "none",
+        "[tenant.a]\nlimit = { wiops = 50, iops = 100, burst_ios = 7 }\n",
+    );
     lab.add("a", writes(32));
     let rules = elevon_core::kernel::Kernel::DEFAULT.rules();
     for (setting, limit, expected) in [
@@ -64,12 +69,17 @@ fn a_table_that_a_command_sets_replaces_the_old_one() {
         let (answer, answered) = channel();
         let (tenant, settings) = (Some("a".to_owned()), file.tenants[0].settings.clone());
         let is_part = setting.starts_with("limit.");
-        lab.send.send(Message::Set { tenant, settings, is_part, answer }).expect("the device is there");
+        lab.send
+            .send(Message::Set { tenant, settings, is_part, answer })
+            .expect("the device is there");
         assert_eq!(told(&mut lab).as_deref(), limit, "{setting}");
         assert_eq!(answered.try_recv().expect("an answer"), Ok(Vec::new()));
         let got = rate(&mut lab);
         match expected {
-            Some(expected) => assert!(got.abs_diff(expected) <= 3 + expected / 100, "{setting}: {got} I/Os a second"),
+            Some(expected) => assert!(
+                got.abs_diff(expected) <= 3 + expected / 100,
+                "{setting}: {got} I/Os a second"
+            ),
             None => assert!(got > 10_000, "{setting}: {got} I/Os a second"),
         }
     }
@@ -92,7 +102,10 @@ fn a_view_tells_a_wait_of_ten_seconds_while_it_lasts() {
             let explained = now.explain(&before, tenant).expect("a tenant");
             let of = |cause: &serde_json::Value| cause["ns"].as_f64().expect("a number");
             let sum: f64 = explained["causes"].as_array().expect("a list").iter().map(of).sum();
-            assert!((sum / span - in_flight).abs() < 0.001, "second {second} of {tenant}: {explained}");
+            assert!(
+                (sum / span - in_flight).abs() < 0.001,
+                "second {second} of {tenant}: {explained}"
+            );
         }
         before = now;
     }

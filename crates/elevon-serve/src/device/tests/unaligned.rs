@@ -11,7 +11,8 @@ use elevon_testkit::Rng;
 use super::lab::{Lab, Wire, cache};
 
 /// Blocks of 512 bytes, and of 4,096.
-const DISKS: [&str; 2] = ["slots:slots=8,latency=100us,bandwidth=2GB/s,size=64MiB,queue_depth=64", "ufs-3.1"];
+const DISKS: [&str; 2] =
+    ["slots:slots=8,latency=100us,bandwidth=2GB/s,size=64MiB,queue_depth=64", "ufs-3.1"];
 /// The bytes of the disk that are used.
 const AREA: u64 = 96 << 10;
 
@@ -58,7 +59,8 @@ impl Run {
     fn new(seed: u64) -> Self {
         let scheduler = ["none", "mq-deadline", "bfq", "kyber", "flow"][(seed % 5) as usize];
         let disk = DISKS[(seed / 5 % 2) as usize];
-        let tenants = if seed % 7 == 6 { "[tenant.a]\nlimit = { iops = 2000 }\n" } else { "[tenant.a]\n" };
+        let tenants =
+            if seed % 7 == 6 { "[tenant.a]\nlimit = { iops = 2000 }\n" } else { "[tenant.a]\n" };
         let mut lab = match seed % 3 {
             0 => Lab::new(disk, &[], scheduler, tenants),
             1 => Lab::cached(disk, &[], scheduler, tenants, cache(64 << 10, WriteMode::Back)),
@@ -87,8 +89,11 @@ impl Run {
         let (offset, length) = if is_flush { (0, 0) } else { (offset, length) };
         // Some requests are of whole blocks.
         let is_whole = !is_flush && self.rng.below(4) == 0;
-        let (offset, length) =
-            if is_whole { (offset / 4096 * 4096, length.next_multiple_of(4096)) } else { (offset, length) };
+        let (offset, length) = if is_whole {
+            (offset / 4096 * 4096, length.next_multiple_of(4096))
+        } else {
+            (offset, length)
+        };
         let length = length.min(AREA - offset);
         let fua = self.rng.below(6) == 0;
         let request = Request { command, fua, df: false, cookie, offset, length };
@@ -101,7 +106,8 @@ impl Run {
         if new.writes() {
             let (first, last) = blocks(&new);
             let others = self.asked.values().filter(|other| other.writes()).map(blocks);
-            self.shared += others.filter(|other| other.0.max(first) <= other.1.min(last)).count() as u64;
+            self.shared +=
+                others.filter(|other| other.0.max(first) <= other.1.min(last)).count() as u64;
             for read in self.asked.values_mut().filter(|other| !other.allowed.is_empty()) {
                 allow(read, &new);
             }
@@ -112,7 +118,8 @@ impl Run {
                 allow(&mut new, other);
             }
         }
-        let payload = if command == Command::Write { vec![byte; length as usize] } else { Vec::new() };
+        let payload =
+            if command == Command::Write { vec![byte; length as usize] } else { Vec::new() };
         let wire = self.rng.below(self.wires.len() as u64) as usize;
         self.asked.insert(cookie, new);
         self.wires[wire].ask(&request, &payload);
@@ -128,7 +135,10 @@ impl Run {
                 }
                 for (at, (byte, allowed)) in wire.read.iter().zip(&asked.allowed).enumerate() {
                     let place = asked.range().start + at;
-                    assert!(allowed.contains(byte), "seed {seed}: byte {place} is {byte}, not of {allowed:?}");
+                    assert!(
+                        allowed.contains(byte),
+                        "seed {seed}: byte {place} is {byte}, not of {allowed:?}"
+                    );
                 }
                 self.reads += u64::from(!asked.allowed.is_empty());
             }
@@ -217,7 +227,9 @@ fn the_longest_requests_begin_and_end_at_any_byte() {
         let payload: Vec<u8> = (0..LENGTH).map(|at| ((at * 31) >> 3) as u8 | 1).collect();
         assert!(lab.ask(&mut wire, &request(Command::Write, offset, LENGTH), &payload));
         assert!(lab.ask(&mut wire, &request(Command::Read, offset + 1, LENGTH), &[]));
-        assert!(wire.read[..payload.len() - 1] == payload[1..] && wire.read[payload.len() - 1] == 0);
+        assert!(
+            wire.read[..payload.len() - 1] == payload[1..] && wire.read[payload.len() - 1] == 0
+        );
         assert!(lab.ask(&mut wire, &request(ZEROES, offset + 3, LENGTH - 5), &[]));
         let (disk, _) = lab.end();
         let wanted = [
@@ -236,13 +248,19 @@ fn an_error_of_a_block_that_is_changed_in_part_fails_the_request() {
     let faults = ["error:sectors=8-8,op=read,status=medium"];
     let mut lab = Lab::new(DISKS[0], &faults, "none", "");
     let mut wire = lab.open(0, "");
-    assert!(lab.ask(&mut wire, &request(Command::Write, 4096, 512), &[1; 512]), "a whole block is not read");
+    assert!(
+        lab.ask(&mut wire, &request(Command::Write, 4096, 512), &[1; 512]),
+        "a whole block is not read"
+    );
     for command in [Command::Write, ZEROES] {
         let length = 1024;
         let payload = if command == Command::Write { vec![2; length] } else { Vec::new() };
         assert!(!lab.ask(&mut wire, &request(command, 4096 - 600, length as u64), &payload));
     }
-    assert!(lab.ask(&mut wire, &request(Command::Trim, 4096 - 600, 650), &[]), "a trim leaves parts of blocks");
+    assert!(
+        lab.ask(&mut wire, &request(Command::Trim, 4096 - 600, 650), &[]),
+        "a trim leaves parts of blocks"
+    );
     assert!(lab.ask(&mut wire, &request(Command::Write, 4096 - 600, 88), &[3; 88]), "others go on");
     lab.wait_for(Nanos::from_millis(1));
     let (disk, _) = lab.end();
@@ -269,11 +287,22 @@ fn the_tenant_pays_for_the_blocks_that_are_read() {
 fn writes_of_parts_are_bounded_by_tenant() {
     let tenants = "[tenant.held]\nlimit = { wiops = 100 }\n[tenant.free]\n";
     let mut lab = Lab::new(DISKS[0], &[], "flow", tenants);
-    let mut wires: Vec<Wire> = (1..9).map(|client| lab.open_range(client, "held", 0, 1 << 20)).collect();
+    let mut wires: Vec<Wire> =
+        (1..9).map(|client| lab.open_range(client, "held", 0, 1 << 20)).collect();
     for wire in &mut wires {
         for cookie in 0..32 {
             let offset = cookie * 8192 + 1;
-            wire.ask(&Request { command: Command::Write, fua: false, df: false, cookie, offset, length: 5 }, &[1; 5]);
+            wire.ask(
+                &Request {
+                    command: Command::Write,
+                    fua: false,
+                    df: false,
+                    cookie,
+                    offset,
+                    length: 5,
+                },
+                &[1; 5],
+            );
         }
     }
     for _ in 0..20 {
@@ -285,13 +314,15 @@ fn writes_of_parts_are_bounded_by_tenant() {
     assert!(!lab.device.exclusion.has_room(TenantId(1)), "the tenant has as many as it may");
     assert!(!lab.device.to_exclude.is_empty() && lab.device.exclusion.has_room(TenantId(2)));
     let (mut free, began) = (lab.open_range(0, "free", 1 << 20, 1 << 20), lab.now());
-    let part = Request { command: Command::Write, fua: false, df: false, cookie: 1, offset: 3, length: 5 };
+    let part =
+        Request { command: Command::Write, fua: false, df: false, cookie: 1, offset: 3, length: 5 };
     assert!(lab.ask(&mut free, &part, &[2; 5]));
     assert!(lab.now().since(began) < Nanos::from_millis(10));
     let mut answered = 0;
     while answered < 8 * 32 {
         for wire in &mut wires {
-            answered += std::iter::from_fn(|| wire.answer()).inspect(|(_, is_ok)| assert!(is_ok)).count();
+            answered +=
+                std::iter::from_fn(|| wire.answer()).inspect(|(_, is_ok)| assert!(is_ok)).count();
         }
         assert!(lab.step());
     }

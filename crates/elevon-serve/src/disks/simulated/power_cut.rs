@@ -46,13 +46,17 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
     /// Keeps what a command is about to write.
     pub(super) fn keep(&mut self, command: &Command) {
         let (block, index) = (self.block_size(), command.request.index());
-        let (Some(writes), Some(flight)) = (&mut self.writes, self.flights.get(index)) else { return };
+        let (Some(writes), Some(flight)) = (&mut self.writes, self.flights.get(index)) else {
+            return;
+        };
         for piece in &flight.pieces {
             let start = piece.sector.byte_offset().get();
             for at in (0..piece.len).step_by(block as usize) {
                 let mut bytes = Vec::with_capacity(block as usize);
                 match command.op {
-                    Op::Write => self.slots.for_each_part(piece, at, block, |part| bytes.extend_from_slice(part)),
+                    Op::Write => self
+                        .slots
+                        .for_each_part(piece, at, block, |part| bytes.extend_from_slice(part)),
                     _ => bytes.resize(block as usize, 0),
                 }
                 let of_block = writes.entry((start + at) / block).or_default();

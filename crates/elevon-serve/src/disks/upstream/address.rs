@@ -46,7 +46,9 @@ pub enum UpstreamAddressError {
     )]
     Form,
     /// It has something behind `?` that is not known, or not there.
-    #[error("has a parameter that is not known; there are socket, and of nbds tls-certificates and tls-hostname")]
+    #[error(
+        "has a parameter that is not known; there are socket, and of nbds tls-certificates and tls-hostname"
+    )]
     Parameter,
     /// The name is too long for the protocol, or no UTF-8.
     #[error("the export's name is no text of up to 4096 bytes")]
@@ -56,7 +58,9 @@ pub enum UpstreamAddressError {
 impl UpstreamAddress {
     /// Returns true if a text asks for a disk of a server, in whatever form.
     pub fn is_one(text: &str) -> bool {
-        ["nbd://", "nbd+unix://", "nbds://", "nbds+unix://"].iter().any(|scheme| text.starts_with(scheme))
+        ["nbd://", "nbd+unix://", "nbds://", "nbds+unix://"]
+            .iter()
+            .any(|scheme| text.starts_with(scheme))
     }
 
     /// Returns true if both are the same export.
@@ -92,7 +96,9 @@ impl FromStr for UpstreamAddress {
             let value = decoded(value).filter(|value| !value.is_empty()).ok_or(Form)?;
             match (key, &mut tls) {
                 ("socket", _) if scheme.ends_with("+unix") => socket = Some(value),
-                ("tls-certificates", Some(tls)) => tls.files = Some(ServerTlsFiles::of_folder(Path::new(&value))),
+                ("tls-certificates", Some(tls)) => {
+                    tls.files = Some(ServerTlsFiles::of_folder(Path::new(&value)))
+                }
                 ("tls-hostname", Some(tls)) => tls.hostname = Some(value),
                 _ => return Err(Parameter),
             }
@@ -100,8 +106,10 @@ impl FromStr for UpstreamAddress {
         let server = if scheme.ends_with("+unix") {
             Address::Unix(socket.filter(|_| host.is_empty()).map(PathBuf::from).ok_or(Form)?)
         } else {
-            let has_port = host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-            let host = if has_port { host.to_owned() } else { format!("{host}:{}", elevon_nbd::PORT) };
+            let has_port =
+                host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok());
+            let host =
+                if has_port { host.to_owned() } else { format!("{host}:{}", elevon_nbd::PORT) };
             format!("tcp:{host}").parse().map_err(|_| Form)?
         };
         let export = decoded(export).filter(|name| name.len() <= 4096).ok_or(Name)?;
@@ -119,7 +127,9 @@ impl fmt::Display for UpstreamAddress {
                 let place = place.strip_suffix(&port).unwrap_or(place);
                 write!(f, "{scheme}://{place}/{}", self.export)
             }
-            Address::Unix(path) => write!(f, "{scheme}+unix:///{}?socket={}", self.export, path.display()),
+            Address::Unix(path) => {
+                write!(f, "{scheme}+unix:///{}?socket={}", self.export, path.display())
+            }
         }
     }
 }
@@ -127,7 +137,8 @@ impl fmt::Display for UpstreamAddress {
 /// Returns a text with `%41` and the like replaced by the bytes that they stand for; `None` if a
 /// `%` stands before anything but two digits, or the bytes are no UTF-8.
 fn decoded(text: &str) -> Option<String> {
-    let is_byte = |part: &str| part.len() >= 2 && part.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
+    let is_byte =
+        |part: &str| part.len() >= 2 && part.bytes().take(2).all(|digit| digit.is_ascii_hexdigit());
     let is_encoded = text.split('%').skip(1).all(is_byte);
     let bytes = percent_decode_str(text).decode_utf8().ok().filter(|_| is_encoded)?;
     Some(bytes.into_owned())
@@ -150,7 +161,11 @@ mod tests {
             ("nbd+unix:///?socket=s", "unix:s", ""),
         ] {
             let address: UpstreamAddress = text.parse().expect(text);
-            assert_eq!((address.server.to_string().as_str(), address.export.as_str()), (server, export), "{text}");
+            assert_eq!(
+                (address.server.to_string().as_str(), address.export.as_str()),
+                (server, export),
+                "{text}"
+            );
         }
         for (text, hostname, ca) in [
             (

@@ -8,7 +8,9 @@ use crate::request::Extent;
 pub(super) fn aligned(extents: &[Extent], block: u64) -> Vec<Extent> {
     let mut all: Vec<Extent> = Vec::new();
     let mut add = |extent: Extent| match all.last_mut() {
-        Some(last) if (last.hole, last.zero) == (extent.hole, extent.zero) => last.length += extent.length,
+        Some(last) if (last.hole, last.zero) == (extent.hole, extent.zero) => {
+            last.length += extent.length
+        }
         _ if extent.length > 0 => all.push(extent),
         _ => {}
     };
@@ -44,7 +46,10 @@ mod tests {
         let of = |extents: &[(u64, bool)]| {
             let extents: Vec<Extent> =
                 extents.iter().map(|&(length, hole)| Extent { length, hole, zero: hole }).collect();
-            aligned(&extents, 512).iter().map(|extent| (extent.length, extent.hole)).collect::<Vec<_>>()
+            aligned(&extents, 512)
+                .iter()
+                .map(|extent| (extent.length, extent.hole))
+                .collect::<Vec<_>>()
         };
         assert_eq!(of(&[(1024, true), (512, false)]), [(1024, true), (512, false)]);
         assert_eq!(of(&[(1000, true), (1048, false)]), [(512, true), (1536, false)]);

@@ -54,7 +54,9 @@ impl Connection {
         let mut client = Client::new(&connector.address.export, protection.is_some());
         let Negotiated { remote, channel, protected, input } =
             negotiate(&mut client, &connector.address, protection.as_ref(), &socket, until)?;
-        let is_that = |before: &Remote| Remote { size: remote.size, ..*before } == remote && remote.size >= before.size;
+        let is_that = |before: &Remote| {
+            Remote { size: remote.size, ..*before } == remote && remote.size >= before.size
+        };
         if let Some(before) = before.filter(|before| !is_that(before)) {
             let (before, now) = (Box::new(*before), Box::new(remote));
             return Err(UpstreamError::Changed { export: export(), before, now });
@@ -75,7 +77,10 @@ impl Connection {
                 // The thread that sends may have ended.
                 let _ = check.send(ToSender::Check);
             };
-            std::thread::Builder::new().name("upstream".into()).spawn(work).map_err(UpstreamError::Machine)?
+            std::thread::Builder::new()
+                .name("upstream".into())
+                .spawn(work)
+                .map_err(UpstreamError::Machine)?
         };
         Ok((Self { outlet, shared, receiver: Some(receiver) }, remote))
     }
@@ -154,7 +159,8 @@ fn negotiate(
     let (mut channel, mut protected): (Option<Arc<Channel>>, Option<Unprotected>) = (None, None);
     loop {
         let step = client.step(&input);
-        let (used, step) = step.map_err(|error| UpstreamError::Refused { export: address.to_string(), error })?;
+        let (used, step) =
+            step.map_err(|error| UpstreamError::Refused { export: address.to_string(), error })?;
         input.drain(..used);
         let output = client.take_output();
         match &channel {
@@ -162,7 +168,9 @@ fn negotiate(
             None => timed.write_all(&output).map_err(failed)?,
         }
         match step {
-            ClientStep::Opened(remote) => return Ok(Negotiated { remote, channel, protected, input }),
+            ClientStep::Opened(remote) => {
+                return Ok(Negotiated { remote, channel, protected, input });
+            }
             ClientStep::More => {
                 let read = read_more(&mut input, |room| match &mut protected {
                     Some(protected) => protected.read(&mut timed, room),
@@ -196,14 +204,21 @@ impl Protection {
     /// Reads the files, which may have been renewed.
     fn of(address: &UpstreamAddress) -> Result<Option<Self>, UpstreamError> {
         let Some(tls) = &address.tls else { return Ok(None) };
-        let files = tls.files.as_ref().ok_or_else(|| UpstreamError::NoAuthority { export: address.to_string() })?;
+        let files = tls
+            .files
+            .as_ref()
+            .ok_or_else(|| UpstreamError::NoAuthority { export: address.to_string() })?;
         let name = address.hostname().to_owned();
-        let name = ServerName::try_from(name.clone()).map_err(|_| UpstreamError::Hostname { name })?;
+        let name =
+            ServerName::try_from(name.clone()).map_err(|_| UpstreamError::Hostname { name })?;
         Ok(Some(Self { config: files.load()?, name }))
     }
 }
 
-fn read_more(input: &mut Vec<u8>, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) -> io::Result<usize> {
+fn read_more(
+    input: &mut Vec<u8>,
+    read: impl FnOnce(&mut [u8]) -> io::Result<usize>,
+) -> io::Result<usize> {
     let had = input.len();
     input.resize(had + READ, 0);
     let read = read(&mut input[had..]);
@@ -236,16 +251,21 @@ fn receive(inlet: &mut Inlet, shared: &Mutex<Shared>, mut input: Vec<u8>, answer
                 }
                 shared.lock().expect(LOCK).client.on_payload(length);
             }
-            ClientStep::Zeroes { cookie, at, length } => room(parts.entry(cookie).or_default(), at, length).fill(0),
+            ClientStep::Zeroes { cookie, at, length } => {
+                room(parts.entry(cookie).or_default(), at, length).fill(0)
+            }
             ClientStep::Extents { cookie, extents } => {
                 found.insert(cookie, extents.iter().map(extent_of).collect());
             }
             // It says nothing of the request, and answers no other.
             ClientStep::Reply { error: Some(NbdError::Shutdown), .. } => return,
             ClientStep::Reply { cookie, error, good } => {
-                let (mut data, extents) =
-                    (parts.remove(&cookie).unwrap_or_default(), found.remove(&cookie).unwrap_or_default());
-                let status = error.map_or(Status::Ok, |error| Status::from_errno(error.code() as i32));
+                let (mut data, extents) = (
+                    parts.remove(&cookie).unwrap_or_default(),
+                    found.remove(&cookie).unwrap_or_default(),
+                );
+                let status =
+                    error.map_or(Status::Ok, |error| Status::from_errno(error.code() as i32));
                 if error.is_some() {
                     data.truncate(good as usize);
                 }

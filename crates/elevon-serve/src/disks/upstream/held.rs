@@ -96,7 +96,8 @@ impl Away {
     /// Requests are held for a moment more, at most.
     pub(super) fn stop(&mut self, now: Instant) {
         let until = now.saturating_add(self.most.min(AT_END));
-        self.most = self.since.map_or(self.most.min(AT_END), |since| until.since(since).min(self.most));
+        self.most =
+            self.since.map_or(self.most.min(AT_END), |since| until.since(since).min(self.most));
     }
 }
 
@@ -135,14 +136,20 @@ impl Upstream {
     /// Returns true if a change before this one, of some of the same bytes, has no answer.
     fn is_behind(&self, sequence: u64) -> bool {
         let flight = &self.flights[&sequence];
-        let mut before = self.flights.range(..sequence).filter(|(_, other)| is_change(other.command.op));
-        is_change(flight.command.op) && before.any(|(_, other)| other.held.change.overlaps(&flight.held.change))
+        let mut before =
+            self.flights.range(..sequence).filter(|(_, other)| is_change(other.command.op));
+        is_change(flight.command.op)
+            && before.any(|(_, other)| other.held.change.overlaps(&flight.held.change))
     }
 
     /// Sends what waits and may be sent.
     pub(super) fn send_held(&mut self) {
-        let waiting: Vec<u64> =
-            self.flights.iter().filter(|(_, flight)| !flight.held.is_sent).map(|(&sequence, _)| sequence).collect();
+        let waiting: Vec<u64> = self
+            .flights
+            .iter()
+            .filter(|(_, flight)| !flight.held.is_sent)
+            .map(|(&sequence, _)| sequence)
+            .collect();
         self.away.waiting = 0;
         waiting.into_iter().for_each(|sequence| self.send_or_hold(sequence));
     }
@@ -177,7 +184,9 @@ impl Upstream {
         self.failed.extend(over);
         if !self.unflushed.is_whole() {
             self.unflushed.give_up();
-            self.break_promises("more was answered and not flushed before that than is kept to be sent again");
+            self.break_promises(
+                "more was answered and not flushed before that than is kept to be sent again",
+            );
         }
     }
 
@@ -206,7 +215,8 @@ impl Upstream {
         (self.away.since, self.away.has_given_up, self.away.epoch) = (None, false, epoch);
         self.reopening.drain(..).for_each(|answer| drop(answer.send(Ok(()))));
         let changes = self.unflushed.changes().cloned();
-        self.away.again = changes.enumerate().map(|(number, change)| (AGAIN | number as u64, change)).collect();
+        self.away.again =
+            changes.enumerate().map(|(number, change)| (AGAIN | number as u64, change)).collect();
         let count = self.away.again.len() as u64;
         let again = match count {
             0 => String::new(),
@@ -245,7 +255,10 @@ impl Upstream {
         let (_, change) = self.away.sent.remove(at);
         if !status.is_ok() {
             let Change { offset, length, .. } = change;
-            let why = format!("{length} bytes at byte {offset} could not be sent again (errno {})", status.errno());
+            let why = format!(
+                "{length} bytes at byte {offset} could not be sent again (errno {})",
+                status.errno()
+            );
             self.break_promises(&why);
         }
         self.send_again();
@@ -276,7 +289,10 @@ impl Upstream {
         if count > 0 {
             let time = span(self.away.most.get() as f64);
             let failed = counted(count as u64, "request");
-            self.add_news(Level::Error, format!("{}: gone for {time}: {failed} that waited failed", self.address));
+            self.add_news(
+                Level::Error,
+                format!("{}: gone for {time}: {failed} that waited failed", self.address),
+            );
         }
     }
 }

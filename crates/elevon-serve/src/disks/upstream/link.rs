@@ -73,7 +73,9 @@ pub enum UpstreamError {
         block: u32,
     },
     /// The server takes less at a time than a queue submits.
-    #[error("{export}: the server takes up to {payload} bytes at a time; at least {PAGE_SIZE} are needed")]
+    #[error(
+        "{export}: the server takes up to {payload} bytes at a time; at least {PAGE_SIZE} are needed"
+    )]
     Payload {
         /// The export, as its address names it.
         export: String,
@@ -91,7 +93,9 @@ pub enum UpstreamError {
         now: Box<Remote>,
     },
     /// The server has to use TLS, and nothing says whom it is known by.
-    #[error("{export}: whose certificates are trusted? Add tls-certificates=DIR, a folder with ca-cert.pem")]
+    #[error(
+        "{export}: whose certificates are trusted? Add tls-certificates=DIR, a folder with ca-cert.pem"
+    )]
     NoAuthority {
         /// The export, as its address names it.
         export: String,
@@ -199,14 +203,27 @@ impl Link {
         let (messages, received) = channel();
         let sockets = Sockets::default();
         let answering = Answers { queue, alarm };
-        let connector = Connector { address, answers: answering, messages: messages.clone(), sockets: sockets.clone() };
+        let connector = Connector {
+            address,
+            answers: answering,
+            messages: messages.clone(),
+            sockets: sockets.clone(),
+        };
         let (connections, remote, note) = connector.open(None)?;
-        let mut thread =
-            SenderThread { connector, remote, connections, epoch: 0, backoff: Backoff::new(Instant::now()) };
+        let mut thread = SenderThread {
+            connector,
+            remote,
+            connections,
+            epoch: 0,
+            backoff: Backoff::new(Instant::now()),
+        };
         // Those that the server does not serve are not waited for a second time.
         thread.connector.address.connections = thread.connections.len() as u32;
         let work = move || thread.run(&received);
-        let sender = std::thread::Builder::new().name("upstream".into()).spawn(work).map_err(UpstreamError::Machine)?;
+        let sender = std::thread::Builder::new()
+            .name("upstream".into())
+            .spawn(work)
+            .map_err(UpstreamError::Machine)?;
         let link = Self { messages, sender: Some(sender), sockets };
         Ok((link, remote, answers, note.into_iter().collect()))
     }
@@ -250,7 +267,10 @@ pub(super) struct Connector {
 impl Connector {
     /// Opens all connections, to the disk that it was `before`. If not as many can be as are
     /// wanted, says why.
-    fn open(&self, before: Option<&Remote>) -> Result<(Vec<Connection>, Remote, Option<String>), UpstreamError> {
+    fn open(
+        &self,
+        before: Option<&Remote>,
+    ) -> Result<(Vec<Connection>, Remote, Option<String>), UpstreamError> {
         self.sockets.0.lock().expect(LOCK).clear();
         let (first, remote) = Connection::open(self, NEGOTIATION, before)?;
         let (mut connections, mut note) = (vec![first], None);

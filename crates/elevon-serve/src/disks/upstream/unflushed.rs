@@ -160,7 +160,9 @@ mod tests {
 
     #[test]
     fn ranges_overlap_in_a_byte() {
-        for (one, other, does) in [((0, 512), (512, 512), false), ((0, 513), (512, 1), true), ((5, 1), (0, 9), true)] {
+        for (one, other, does) in
+            [((0, 512), (512, 512), false), ((0, 513), (512, 1), true), ((5, 1), (0, 9), true)]
+        {
             assert_eq!((overlap(one, other), overlap(other, one)), (does, does));
         }
     }

@@ -31,7 +31,11 @@ pub(crate) fn accept(listener: &Listener, place: Option<&Arc<str>>, server: &Arc
                 continue;
             }
         };
-        let client = Arc::new(Identity { peer: socket.peer(), place: place.cloned(), ..Identity::default() });
+        let client = Arc::new(Identity {
+            peer: socket.peer(),
+            place: place.cloned(),
+            ..Identity::default()
+        });
         let Some(name) = server.connected(second, &client) else { return };
         let of_thread = Arc::clone(server);
         let work = move || negotiation::negotiate(name, socket, client, &of_thread);

@@ -7,7 +7,9 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use elevon_nbd::{Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode, TransmissionFlags};
+use elevon_nbd::{
+    Close, Export, Exports, Refusal, Session, SessionConfig, Step, Tls as Mode, TransmissionFlags,
+};
 use elevon_result::number::counted;
 
 use super::transmission::Transmission;
@@ -72,7 +74,9 @@ impl Exports for Seen<'_> {
     }
     fn export(&self, name: &str) -> Result<Export, Refusal> {
         match find(&self.exports, name, self.client) {
-            Some(known) if known.is_drained => Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown)),
+            Some(known) if known.is_drained => {
+                Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown))
+            }
             Some(known) => Ok(nbd_export(&known.disk)),
             None if self.exports.iter().any(|export| export.name == name) => {
                 self.deny(name, format!("is not for {}", self.client.in_words()));
@@ -85,7 +89,9 @@ impl Exports for Seen<'_> {
         find(&self.exports, name, self.client).map_or(name, |known| &known.name).to_owned()
     }
     fn description(&self, name: &str) -> String {
-        find(&self.exports, name, self.client).map(|known| known.disk.description.clone()).unwrap_or_default()
+        find(&self.exports, name, self.client)
+            .map(|known| known.disk.description.clone())
+            .unwrap_or_default()
     }
     fn open(&self, name: &str) -> Result<Export, Refusal> {
         // One that it may not have is said to be so by this.
@@ -96,8 +102,12 @@ impl Exports for Seen<'_> {
                 *self.opened.borrow_mut() = Some(known);
                 Ok(told)
             }
-            Err(NotOpened::Unknown) => Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown)),
-            Err(NotOpened::Drained) => Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown)),
+            Err(NotOpened::Unknown) => {
+                Err(self.refuse(ConnectionRefusal::UnknownExport, Refusal::Unknown))
+            }
+            Err(NotOpened::Drained) => {
+                Err(self.refuse(ConnectionRefusal::Drained, Refusal::Shutdown))
+            }
             Err(NotOpened::Full { limit, key, why }) => {
                 let most = counted(limit.into(), "connection");
                 self.deny(&self.listed_name(name), format!("is refused: {key} allows {most}"));
@@ -110,14 +120,21 @@ impl Exports for Seen<'_> {
 /// Returns a disk as a client of NBD is told it. All connections see the same bytes. A client that
 /// wants fast zeroes is told at once if they are no faster than data.
 fn nbd_export(disk: &ExportedDisk) -> Export {
-    let ExportedDisk { size, block, preferred, read_only, rotational, trim, ref description } = *disk;
-    let flags = TransmissionFlags { read_only, rotational, trim, multi_conn: true, fast_zero: true };
+    let ExportedDisk { size, block, preferred, read_only, rotational, trim, ref description } =
+        *disk;
+    let flags =
+        TransmissionFlags { read_only, rotational, trim, multi_conn: true, fast_zero: true };
     Export { flags, block, preferred, description: description.clone(), ..Export::new(size) }
 }
 
 /// Speaks with a client until it has opened an export, and gives the connection to the device's
 /// thread, or until either side ends it.
-pub(crate) fn negotiate(number: u32, socket: Socket, client: Arc<Identity>, server: &Arc<dyn Gate>) {
+pub(crate) fn negotiate(
+    number: u32,
+    socket: Socket,
+    client: Arc<Identity>,
+    server: &Arc<dyn Gate>,
+) {
     let of_left = Arc::clone(server);
     let mut left = EndNotice::new(move |error| of_left.left(number, error));
     let tls = server.tls();
@@ -130,7 +147,8 @@ pub(crate) fn negotiate(number: u32, socket: Socket, client: Arc<Identity>, serv
     let began = Instant::now();
     let until = began + NEGOTIATION;
     let (input, secure, refused, was_denied) = (Vec::new(), None, None, false);
-    let mut reader = Reader { number, session, input, client, secure, refused, was_denied, began, until };
+    let mut reader =
+        Reader { number, session, input, client, secure, refused, was_denied, began, until };
     let opened = reader.negotiate(&socket, &**server, tls.as_deref());
     if !matches!(opened, Ok(Some(_)))
         && let Some(why) = reader.refusal()
@@ -167,7 +185,12 @@ struct Reader {
 
 impl Reader {
     /// Speaks with a client until it has opened an export. `None` if it left.
-    fn negotiate(&mut self, socket: &Socket, server: &dyn Gate, tls: Option<&Tls>) -> io::Result<Option<ServedExport>> {
+    fn negotiate(
+        &mut self,
+        socket: &Socket,
+        server: &dyn Gate,
+        tls: Option<&Tls>,
+    ) -> io::Result<Option<ServedExport>> {
         loop {
             let client = Arc::clone(&self.client);
             let seen = Seen::new(server, self.number, &client);
@@ -176,7 +199,11 @@ impl Reader {
             if let Some((export, why)) = seen.denied.into_inner() {
                 self.deny(server, &format!("export {export} {why}"), Some(&export));
             } else if self.secure.is_none() && self.session.was_refused_without_tls() {
-                self.deny(server, "is refused: it asks for an export without TLS, which is required", None);
+                self.deny(
+                    server,
+                    "is refused: it asks for an export without TLS, which is required",
+                    None,
+                );
             }
             let opened = seen.opened.into_inner();
             self.input.drain(..used);
@@ -192,7 +219,10 @@ impl Reader {
             }
             match step {
                 // It comes on: a list of many exports, and what is asked of each, takes its time.
-                Step::Continue => self.until = (Instant::now() + NEGOTIATION).min(self.began + LONGEST_NEGOTIATION),
+                Step::Continue => {
+                    self.until =
+                        (Instant::now() + NEGOTIATION).min(self.began + LONGEST_NEGOTIATION)
+                }
                 Step::More => match self.read_more(&mut timed) {
                     Ok(0) => return Ok(None),
                     Err(error) if has_left(&error) => return Ok(None),
@@ -232,13 +262,19 @@ impl Reader {
         let client = ("client", Field::Number(self.number.into()));
         let export = ("export", Field::Text(export.unwrap_or_default()));
         let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];
-        server.warn(&Record { level: Level::Warning, target: "connection", message: &message, fields: &fields });
+        server.warn(&Record {
+            level: Level::Warning,
+            target: "connection",
+            message: &message,
+            fields: &fields,
+        });
     }
 
     fn start_tls(&mut self, socket: &Socket, tls: &Tls) -> io::Result<()> {
         let until = self.until.min(Instant::now() + HANDSHAKE);
         let accepted = Channel::accept(tls, &mut Timed::new(socket, until));
-        let (channel, client) = accepted.map_err(|error| io::Error::new(error.kind(), format!("TLS: {error}")))?;
+        let (channel, client) =
+            accepted.map_err(|error| io::Error::new(error.kind(), format!("TLS: {error}")))?;
         let channel = Arc::new(channel);
         // The session has closed connections of which it had bytes left, so none of these are
         // taken for protected ones.
@@ -255,12 +291,18 @@ impl Reader {
     fn log_opened(&self, server: &dyn Gate, export: &ServedExport) {
         let names = self.client.names.join(", ");
         let peer = self.client.who();
-        let message = format!("connection {}: opened export {}, by {peer}", self.number, export.name);
+        let message =
+            format!("connection {}: opened export {}, by {peer}", self.number, export.name);
         let client = ("client", Field::Number(self.number.into()));
         let export = ("export", Field::Text(&export.name));
         let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];
         let fields = if names.is_empty() { &fields[..3] } else { &fields };
-        server.log(&Record { level: Level::Debug, target: "connection", message: &message, fields });
+        server.log(&Record {
+            level: Level::Debug,
+            target: "connection",
+            message: &message,
+            fields,
+        });
     }
 
     /// Gives the connection to the thread of the export's device.
@@ -268,7 +310,17 @@ impl Reader {
         let Self { number, session, input, secure, client: identity, .. } = self;
         let (name, charged) = (export.name.clone(), export.charged);
         let protocol = Box::new(Transmission::new(session));
-        let opened = Opened { number, identity, export: name, charged, protocol, socket, secure, input, left };
+        let opened = Opened {
+            number,
+            identity,
+            export: name,
+            charged,
+            protocol,
+            socket,
+            secure,
+            input,
+            left,
+        };
         server.give(export, opened);
     }
 
@@ -302,7 +354,11 @@ fn has_left(error: &io::Error) -> bool {
 }
 
 /// Reads bytes of the client; 0 at the end.
-fn receive(secure: Option<&mut Secure>, socket: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+fn receive(
+    secure: Option<&mut Secure>,
+    socket: &mut impl Read,
+    buffer: &mut [u8],
+) -> io::Result<usize> {
     match secure {
         Some(secure) => secure.incoming.read(socket, buffer),
         None => socket.read(buffer),

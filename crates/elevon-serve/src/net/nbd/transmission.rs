@@ -3,7 +3,9 @@
 use std::io;
 
 use elevon_core::status::Status;
-use elevon_nbd::{Close, Command, Export, Exports, NbdError, Reason, Refusal, ReplyFormat, Request, Session};
+use elevon_nbd::{
+    Close, Command, Export, Exports, NbdError, Reason, Refusal, ReplyFormat, Request, Session,
+};
 
 use crate::net::protocol::{Answer, Protocol, Step};
 use crate::request::{DiskRequest, Extent, MAX_PAYLOAD, Operation, RequestRefusal};
@@ -48,8 +50,12 @@ impl Protocol for Transmission {
                 Step::Refused { operation: command.map(operation_of), reason: refusal_of(reason) }
             }
             elevon_nbd::Step::Close(Close::Left) => Step::Leave,
-            elevon_nbd::Step::Close(why) => Step::Fail(io::Error::new(io::ErrorKind::InvalidData, why)),
-            elevon_nbd::Step::Opened(_) | elevon_nbd::Step::StartTls => unreachable!("an export is open"),
+            elevon_nbd::Step::Close(why) => {
+                Step::Fail(io::Error::new(io::ErrorKind::InvalidData, why))
+            }
+            elevon_nbd::Step::Opened(_) | elevon_nbd::Step::StartTls => {
+                unreachable!("an export is open")
+            }
         };
         (used, step)
     }
@@ -67,7 +73,9 @@ impl Protocol for Transmission {
                 let extents: Vec<_> = extents.iter().map(nbd_extent).collect();
                 format.extents(out, &request, &extents);
             }
-            Answer::Failed(status) => format.error(out, &request, NbdError::from_errno(status.errno()), ""),
+            Answer::Failed(status) => {
+                format.error(out, &request, NbdError::from_errno(status.errno()), "")
+            }
         }
     }
 

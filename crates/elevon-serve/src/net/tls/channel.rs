@@ -22,7 +22,10 @@ impl Channel {
     ///
     /// # Errors
     /// The socket failed, or the client is not who it has to be.
-    pub(crate) fn accept(tls: &Tls, socket: &mut (impl Read + Write)) -> io::Result<(Self, Identity)> {
+    pub(crate) fn accept(
+        tls: &Tls,
+        socket: &mut (impl Read + Write),
+    ) -> io::Result<(Self, Identity)> {
         let connection = ServerConnection::new(tls.config()).map_err(io::Error::other)?;
         let connection = shake_hands(connection.into(), socket)?;
         let identity = tls.identify(connection.peer_certificates().unwrap_or_default());
@@ -73,7 +76,10 @@ impl Channel {
     }
 }
 
-fn shake_hands(mut connection: Connection, socket: &mut (impl Read + Write)) -> io::Result<Connection> {
+fn shake_hands(
+    mut connection: Connection,
+    socket: &mut (impl Read + Write),
+) -> io::Result<Connection> {
     // What is protected is taken at once.
     connection.set_buffer_limit(None);
     while connection.is_handshaking() {

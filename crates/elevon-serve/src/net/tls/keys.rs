@@ -11,12 +11,13 @@ use x509_cert::spki::AlgorithmIdentifierRef;
 use super::TlsError;
 
 /// The keys that can be used.
-const USABLE: &str = "RSA of 2048 to 4096 bits in steps of 512, ECDSA on P-256 or P-384, and Ed25519 can be used";
+const USABLE: &str =
+    "RSA of 2048 to 4096 bits in steps of 512, ECDSA on P-256 or P-384, and Ed25519 can be used";
 
 /// Returns the key of a file.
 pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsError> {
-    let text =
-        std::fs::read(path).map_err(|error| TlsError::File { path: path.to_owned(), error: PemError::Io(error) })?;
+    let text = std::fs::read(path)
+        .map_err(|error| TlsError::File { path: path.to_owned(), error: PemError::Io(error) })?;
     if let Some(why) = unreadable(&String::from_utf8_lossy(&text)) {
         return Err(TlsError::Key { path: path.to_owned(), why });
     }
@@ -28,8 +29,12 @@ pub(super) fn private_key(path: &Path) -> Result<PrivateKeyDer<'static>, TlsErro
 
 /// Returns why no key can be taken out of a text, as the heads of its parts say.
 fn unreadable(text: &str) -> Option<String> {
-    let heads = || text.lines().filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----"));
-    let is_plain = |head: &str| matches!(head, "PRIVATE KEY" | "RSA PRIVATE KEY" | "EC PRIVATE KEY");
+    let heads = || {
+        text.lines()
+            .filter_map(|line| line.trim().strip_prefix("-----BEGIN ")?.strip_suffix("-----"))
+    };
+    let is_plain =
+        |head: &str| matches!(head, "PRIVATE KEY" | "RSA PRIVATE KEY" | "EC PRIVATE KEY");
     let is_encrypted = heads().any(|head| head == "ENCRYPTED PRIVATE KEY")
         || text.lines().any(|line| line.starts_with("Proc-Type:") && line.contains("ENCRYPTED"));
     let found = heads().find(|head| head.ends_with("KEY"))?.to_owned();
@@ -43,9 +48,12 @@ fn unreadable(text: &str) -> Option<String> {
     }
     Some(match &*found {
         "OPENSSH PRIVATE KEY" => {
-            "a key in OpenSSH's form; `ssh-keygen -p -m PKCS8 -f FILE` makes it one of PEM".to_owned()
+            "a key in OpenSSH's form; `ssh-keygen -p -m PKCS8 -f FILE` makes it one of PEM"
+                .to_owned()
         }
-        found if found.ends_with("PUBLIC KEY") => "a public key; the private one is needed".to_owned(),
+        found if found.ends_with("PUBLIC KEY") => {
+            "a public key; the private one is needed".to_owned()
+        }
         found => format!("the kind of key is {}; {USABLE}", found.trim_end_matches(" PRIVATE KEY")),
     })
 }
@@ -70,7 +78,8 @@ fn pkcs8(der: &[u8]) -> Option<String> {
     let (algorithm, key) = reader
         .sequence(|inner| {
             inner.decode::<u8>()?;
-            let both = (inner.decode::<AlgorithmIdentifierRef<'_>>()?, inner.decode::<&OctetStringRef>()?);
+            let both =
+                (inner.decode::<AlgorithmIdentifierRef<'_>>()?, inner.decode::<&OctetStringRef>()?);
             // Attributes, and the public key.
             inner.read_slice(inner.remaining_len())?;
             Ok::<_, x509_cert::der::Error>(both)
@@ -132,7 +141,9 @@ mod tests {
 
     #[test]
     fn heads_say_what_is_no_key_for_a_server() {
-        let of = |head: &str| unreadable(&format!("-----BEGIN {head}-----\nMIIB\n-----END {head}-----\n"));
+        let of = |head: &str| {
+            unreadable(&format!("-----BEGIN {head}-----\nMIIB\n-----END {head}-----\n"))
+        };
         let says = |head: &str, words: &str| {
             let why = of(head).unwrap_or_default();
             assert!(why.contains(words), "{head}: {why}");
@@ -146,7 +157,10 @@ mod tests {
         }
         let old = "-----BEGIN RSA PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nMIIB\n";
         assert!(unreadable(old).is_some_and(|why| why.contains("is encrypted")));
-        assert_eq!(unreadable("-----BEGIN EC PARAMETERS-----\nAA==\n-----BEGIN EC PRIVATE KEY-----\n"), None);
+        assert_eq!(
+            unreadable("-----BEGIN EC PARAMETERS-----\nAA==\n-----BEGIN EC PRIVATE KEY-----\n"),
+            None
+        );
     }
 
     /// Keys that OpenSSL made, of kinds that the library does not take.

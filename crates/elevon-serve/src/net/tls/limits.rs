@@ -46,7 +46,15 @@ impl Limits {
         let (certificate, others) = chain.split_first()?;
         let certificate = EndEntityCert::try_from(certificate).ok()?;
         let usage = KeyUsage::client_auth();
-        let path = certificate.verify_for_usage(algorithms.all, &roots.roots, others, now, usage, None, None);
+        let path = certificate.verify_for_usage(
+            algorithms.all,
+            &roots.roots,
+            others,
+            now,
+            usage,
+            None,
+            None,
+        );
         Self::of_path(&path.ok()?)
     }
 
@@ -71,17 +79,22 @@ impl Limits {
             let is_mail = name.contains('@') && !name.contains("://");
             let host = host(name);
             let subtrees = |all: &'_ Option<Vec<GeneralSubtree>>| all.clone().unwrap_or_default();
-            let (permitted, excluded) =
-                (subtrees(&constraints.permitted_subtrees), subtrees(&constraints.excluded_subtrees));
-            let has_mail = permitted.iter().chain(&excluded).any(|subtree| kind(subtree) == Some(Kind::Mail));
+            let (permitted, excluded) = (
+                subtrees(&constraints.permitted_subtrees),
+                subtrees(&constraints.excluded_subtrees),
+            );
+            let has_mail =
+                permitted.iter().chain(&excluded).any(|subtree| kind(subtree) == Some(Kind::Mail));
             let of_host = if host.parse::<IpAddr>().is_ok() { Kind::Ip } else { Kind::Dns };
             let by = if is_mail && has_mail { Kind::Mail } else { of_host };
             let text = if by == Kind::Mail { name } else { host };
             let is_in = |subtree: &GeneralSubtree, text: &str| is_within(subtree, by, text);
             // What is no host may still be the text of a name that is excluded.
-            let is_excluded =
-                excluded.iter().any(|subtree| is_in(subtree, text) || is_within(subtree, Kind::Dns, name));
-            !is_excluded && (permitted.is_empty() || permitted.iter().any(|subtree| is_in(subtree, text)))
+            let is_excluded = excluded
+                .iter()
+                .any(|subtree| is_in(subtree, text) || is_within(subtree, Kind::Dns, name));
+            !is_excluded
+                && (permitted.is_empty() || permitted.iter().any(|subtree| is_in(subtree, text)))
         })
     }
 }
@@ -150,7 +163,8 @@ fn is_in_network(text: &str, network: &[u8]) -> bool {
         Err(_) => return false,
     };
     let (address, mask) = network.split_at(network.len() / 2);
-    bytes.len() == address.len() && (0..bytes.len()).all(|at| bytes[at] & mask[at] == address[at] & mask[at])
+    bytes.len() == address.len()
+        && (0..bytes.len()).all(|at| bytes[at] & mask[at] == address[at] & mask[at])
 }
 
 #[cfg(test)]
@@ -165,11 +179,16 @@ mod tests {
 
     fn limits(permitted: Vec<GeneralName>, excluded: Vec<GeneralName>) -> Limits {
         let subtrees = |all: Vec<GeneralName>| {
-            let all: Vec<_> = all.into_iter().map(|base| GeneralSubtree { base, minimum: 0, maximum: None }).collect();
+            let all: Vec<_> = all
+                .into_iter()
+                .map(|base| GeneralSubtree { base, minimum: 0, maximum: None })
+                .collect();
             (!all.is_empty()).then_some(all)
         };
-        let constraints =
-            NameConstraints { permitted_subtrees: subtrees(permitted), excluded_subtrees: subtrees(excluded) };
+        let constraints = NameConstraints {
+            permitted_subtrees: subtrees(permitted),
+            excluded_subtrees: subtrees(excluded),
+        };
         Limits { all: vec![constraints] }
     }
 
@@ -219,8 +238,13 @@ mod tests {
     #[test]
     fn what_is_excluded_is_so_in_every_kind() {
         let of = limits(Vec::new(), vec![dns("backup.example")]);
-        let refused =
-            ["backup.example", "a.backup.example", "x@backup.example", "https://backup.example", "BACKUP.example"];
+        let refused = [
+            "backup.example",
+            "a.backup.example",
+            "x@backup.example",
+            "https://backup.example",
+            "BACKUP.example",
+        ];
         holds(&of, &["other.example", "x", "10.0.0.1", "x@other.example"], &refused);
         let none = GeneralName::IpAddress(OctetString::new([0; 8]).expect("short"));
         let usual = limits(vec![dns("lab.test")], vec![none]);
@@ -230,11 +254,20 @@ mod tests {
     #[test]
     fn mail_addresses_and_addresses_have_limits_of_their_own() {
         let mail = |base: &str| GeneralName::Rfc822Name(Ia5String::new(base).expect("ASCII"));
-        holds(&limits(vec![mail("lab.test")], Vec::new()), &["a@lab.test"], &["a@b.lab.test", "lab.test", "a@x.test"]);
+        holds(
+            &limits(vec![mail("lab.test")], Vec::new()),
+            &["a@lab.test"],
+            &["a@b.lab.test", "lab.test", "a@x.test"],
+        );
         holds(&limits(vec![mail(".lab.test")], Vec::new()), &["a@b.lab.test"], &["a@lab.test"]);
         holds(&limits(vec![mail("a@lab.test")], Vec::new()), &["a@lab.test"], &["b@lab.test"]);
-        let network = GeneralName::IpAddress(OctetString::new([10, 0, 0, 0, 255, 0, 0, 0]).expect("short"));
-        holds(&limits(vec![network], Vec::new()), &["10.1.2.3", "https://10.1.2.3/"], &["11.0.0.1", "::1", "a.test"]);
+        let network =
+            GeneralName::IpAddress(OctetString::new([10, 0, 0, 0, 255, 0, 0, 0]).expect("short"));
+        holds(
+            &limits(vec![network], Vec::new()),
+            &["10.1.2.3", "https://10.1.2.3/"],
+            &["11.0.0.1", "::1", "a.test"],
+        );
     }
 
     #[test]
@@ -243,7 +276,10 @@ mod tests {
         both.all.extend(limits(vec![dns("lab.test")], vec![dns("x.lab.test")]).all);
         holds(&both, &["lab.test", "a.lab.test"], &["a.test", "x.lab.test"]);
         holds(&Limits::default(), &["backup", "", "x@y"], &[]);
-        let strange = limits(vec![GeneralName::RegisteredId("1.2.3".parse().expect("an identifier"))], Vec::new());
+        let strange = limits(
+            vec![GeneralName::RegisteredId("1.2.3".parse().expect("an identifier"))],
+            Vec::new(),
+        );
         holds(&strange, &[], &["backup", "lab.test"]);
     }
 }

@@ -19,11 +19,15 @@ fn names(common_name: &str, alternative: &[&str]) -> Vec<String> {
 #[test]
 fn a_client_is_who_its_certificate_names() {
     assert_eq!(names("backup", &[]), ["backup"]);
-    assert_eq!(names("häuser", &["a.example", "b.example", "10.0.0.1"]), ["häuser", "a.example", "b.example"]);
+    assert_eq!(
+        names("häuser", &["a.example", "b.example", "10.0.0.1"]),
+        ["häuser", "a.example", "b.example"]
+    );
     assert_eq!(Identity::of(&CertificateDer::from(vec![1, 2, 3])), Identity::default());
     let client = Identity { names: names("backup", &["a.example"]), ..Identity::default() };
-    let is_one_of =
-        |clients: &[&str]| client.is_one_of(&clients.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+    let is_one_of = |clients: &[&str]| {
+        client.is_one_of(&clients.iter().map(|&name| name.to_owned()).collect::<Vec<_>>())
+    };
     assert!(is_one_of(&[]) && is_one_of(&["x", "A.Example"]) && is_one_of(&["backup"]));
     assert!(!is_one_of(&["backup2"]) && !is_one_of(&["back"]) && !is_one_of(&["*.example"]));
     assert!(!Identity::default().is_one_of(&["backup".to_owned()]), "without a certificate");
@@ -44,14 +48,18 @@ fn names_outside_the_limits_of_their_authority_open_nothing() {
     };
     let texts = |names: &[&str]| names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>();
     assert_eq!(who(&lab, "backup.example", &[]), (texts(&[]), texts(&["backup.example"])));
-    assert_eq!(who(&lab, "backup.example", &["a.lab.test"]), (texts(&["a.lab.test"]), texts(&["backup.example"])));
+    assert_eq!(
+        who(&lab, "backup.example", &["a.lab.test"]),
+        (texts(&["a.lab.test"]), texts(&["backup.example"]))
+    );
     assert_eq!(who(&lab, "b.lab.test", &[]), (texts(&["b.lab.test"]), texts(&[])));
     // The other certificates that a client sends limit nothing of what the root signed.
     assert_eq!(who(&ours, "backup.example", &[]), (texts(&["backup.example"]), texts(&[])));
     // No path: what was verified by the handshake has one.
     assert_eq!(who(&Authority::new("another"), "a.lab.test", &[]).0, texts(&[]));
     let below = lab.limited("desk", "desk.lab.test");
-    let chain = [der(&below.sign("x.lab.test", &[]).0), der(&below.certificate()), der(&lab.certificate())];
+    let chain =
+        [der(&below.sign("x.lab.test", &[]).0), der(&below.certificate()), der(&lab.certificate())];
     assert_eq!(tls.identify(&chain).outside, ["x.lab.test"], "every authority has its say");
 }
 
@@ -68,12 +76,16 @@ fn files_that_cannot_be_used_are_named() {
     let tls = Tls::load(&good).expect("good files");
     assert!(tls.is_required() && tls.client_ca().is_some());
     assert_eq!(tls.certificate(), path("server-cert.pem"));
-    assert!(tls.expires().is_some_and(|at| at > std::time::UNIX_EPOCH), "as it stands in the certificate");
+    assert!(
+        tls.expires().is_some_and(|at| at > std::time::UNIX_EPOCH),
+        "as it stands in the certificate"
+    );
     // A file that is there and cannot be read is no reason to do without it.
     std::fs::remove_file(path("ca-cert.pem")).expect("it was there");
     assert_eq!(TlsFiles::of_folder(folder.path(), true).client_ca, None);
     std::os::unix::fs::symlink(path("gone.pem"), path("ca-cert.pem")).expect("a link");
-    let error = Tls::load(&TlsFiles::of_folder(folder.path(), true)).expect_err("a link to nothing");
+    let error =
+        Tls::load(&TlsFiles::of_folder(folder.path(), true)).expect_err("a link to nothing");
     assert_eq!(error.path(), path("ca-cert.pem"), "{error}");
     let no_ca = TlsFiles { client_ca: None, required: false, ..good.clone() };
     let tls = Tls::load(&no_ca).expect("good files");
@@ -109,7 +121,9 @@ fn pair_of(version: &'static rustls::SupportedProtocolVersion) -> (Tls, ClientCo
     authority.fill(folder.path(), "server", "localhost", &["localhost"]);
     let tls = Tls::load(&TlsFiles::of_folder(folder.path(), true)).expect("good files");
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).expect("PEM")).expect("a root");
+    roots
+        .add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).expect("PEM"))
+        .expect("a root");
     let (certificate, key) = authority.sign("tester", &[]);
     let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).expect("PEM")];
     let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).expect("PEM");
@@ -153,7 +167,8 @@ fn flow_at_once(version: &'static rustls::SupportedProtocolVersion) {
         stream.flush().expect("sent");
         (back, stream.read(&mut [0; 1]).expect("the end is protected, too"))
     });
-    let (channel, identity) = Channel::accept(&tls, &mut Timed::new(&socket, soon())).expect("a handshake");
+    let (channel, identity) =
+        Channel::accept(&tls, &mut Timed::new(&socket, soon())).expect("a handshake");
     assert_eq!(identity.names, ["tester"]);
     let channel = Arc::new(channel);
     let (sending, mut out) = (Arc::clone(&channel), socket.try_clone().expect("a handle"));
@@ -193,8 +208,13 @@ fn a_handshake_has_an_end() {
         if !is_open {
             theirs.shutdown(Shutdown::Write).expect("an open socket");
         }
-        let until = if kind == io::ErrorKind::TimedOut { Instant::now() + Duration::from_millis(30) } else { soon() };
-        let error = Channel::accept(&tls, &mut Timed::new(&socket, until)).err().expect("no handshake");
+        let until = if kind == io::ErrorKind::TimedOut {
+            Instant::now() + Duration::from_millis(30)
+        } else {
+            soon()
+        };
+        let error =
+            Channel::accept(&tls, &mut Timed::new(&socket, until)).err().expect("no handshake");
         assert_eq!(error.kind(), kind, "{bytes:?}: {error}");
     }
 }
@@ -213,9 +233,11 @@ fn bytes_that_are_not_protected_end_the_connection() {
         plain.write_all(b"\x17\x03\x03\x00\x08in clear").expect("sent");
         stream
     });
-    let (channel, _) = Channel::accept(&tls, &mut Timed::new(&socket, soon())).expect("a handshake");
+    let (channel, _) =
+        Channel::accept(&tls, &mut Timed::new(&socket, soon())).expect("a handshake");
     let channel = Arc::new(channel);
-    let (mut incoming, mut socket, mut buffer) = (Unprotected::new(Arc::clone(&channel)), socket, [0; 100]);
+    let (mut incoming, mut socket, mut buffer) =
+        (Unprotected::new(Arc::clone(&channel)), socket, [0; 100]);
     assert_eq!(incoming.read(&mut socket, &mut buffer).expect("protected"), 9);
     assert_eq!(&buffer[..9], b"protected");
     channel.send(&mut socket, b"ok").expect("sent");

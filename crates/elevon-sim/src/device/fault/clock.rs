@@ -31,13 +31,16 @@ pub(super) struct Clock {
 impl Clock {
     pub(super) fn new(rules: &[Rule]) -> Self {
         let windows = rules.iter().filter_map(|rule| match *rule {
-            Rule::Slow { from, lasting, factor } => {
-                Some(SlowWindow { from: from.get(), end: from.saturating_add(lasting).get(), factor })
-            }
+            Rule::Slow { from, lasting, factor } => Some(SlowWindow {
+                from: from.get(),
+                end: from.saturating_add(lasting).get(),
+                factor,
+            }),
             _ => None,
         });
-        let warped =
-            rules.iter().any(|rule| matches!(rule, Rule::Slow { .. } | Rule::Stall { .. } | Rule::Reset { .. }));
+        let warped = rules.iter().any(|rule| {
+            matches!(rule, Rule::Slow { .. } | Rule::Stall { .. } | Rule::Reset { .. })
+        });
         Self { windows: windows.collect(), warped, ..Self::default() }
     }
 
@@ -93,7 +96,9 @@ impl Clock {
             let (factor, until) = self.pace(outer);
             let progress = (until - outer).checked_div(factor).unwrap_or(0);
             if inner.saturating_add(progress) >= at.get() {
-                return Instant::new(outer.saturating_add((at.get() - inner).saturating_mul(factor)));
+                return Instant::new(
+                    outer.saturating_add((at.get() - inner).saturating_mul(factor)),
+                );
             }
             (outer, inner) = (until, inner + progress);
         }

@@ -109,8 +109,11 @@ impl Content {
         if command.op == Op::Flush {
             self.flushes.insert(command.sequence, self.completions);
         } else if changes(command.op) {
-            let write =
-                Write { generation: command.sequence + 1, blocks: blocks(command, self.block_size), completed: None };
+            let write = Write {
+                generation: command.sequence + 1,
+                blocks: blocks(command, self.block_size),
+                completed: None,
+            };
             self.volatile.push(write);
         }
     }
@@ -124,7 +127,9 @@ impl Content {
         } else if changes(command.op) && ok {
             let generation = command.sequence + 1;
             let through = !self.volatile_cache || command.flags.contains(Flags::FUA);
-            if let Ok(index) = self.volatile.binary_search_by_key(&generation, |write| write.generation) {
+            if let Ok(index) =
+                self.volatile.binary_search_by_key(&generation, |write| write.generation)
+            {
                 self.volatile[index].completed = Some(self.completions);
             }
             self.completions += 1;
@@ -164,7 +169,14 @@ impl Content {
 
     /// Returns true if a block of a volatile write is left after a cut; `candidates` are all
     /// volatile writes to it.
-    fn keeps(&self, mode: PowerCut, seed: u64, index: usize, block: u64, candidates: &[u64]) -> bool {
+    fn keeps(
+        &self,
+        mode: PowerCut,
+        seed: u64,
+        index: usize,
+        block: u64,
+        candidates: &[u64],
+    ) -> bool {
         let write = &self.volatile[index];
         let count = self.volatile.len() as u64;
         let cut = below(draw(seed, 0, 0), count + 1);

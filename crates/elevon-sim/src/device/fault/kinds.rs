@@ -30,8 +30,8 @@ pub struct FaultKind {
     pub keys: &'static [Key],
     /// An example for `--fault`.
     pub example: &'static str,
-    /// True if it changes data, or the time that a model computes: a disk with real bytes, on which
-    /// commands can only fail or end late, does not have it.
+    /// True if it changes data, or the time that a model computes: a disk with real bytes, on
+    /// which commands can only fail or end late, does not have it.
     pub needs_simulation: bool,
 }
 
@@ -46,7 +46,12 @@ impl FaultKind {
     }
 }
 
-const fn key(name: &'static str, takes: &'static str, default: &'static str, meaning: &'static str) -> Key {
+const fn key(
+    name: &'static str,
+    takes: &'static str,
+    default: &'static str,
+    meaning: &'static str,
+) -> Key {
     Key { name, takes, default: Some(default), meaning }
 }
 
@@ -54,7 +59,8 @@ const SECTORS: &str = "FIRST-LAST, sectors of 512 bytes, both included";
 const PPM: &str = "1 to 1000000, parts per million";
 const TIME: &str = "a time up to 3600s (ns, us, ms, s)";
 const STATUS: &str = "medium, io, transport, target, timeout, nospace, protection or offline";
-const RETRY: Key = key("retry", TIME, "0", "time that the device tries before it reports the error");
+const RETRY: Key =
+    key("retry", TIME, "0", "time that the device tries before it reports the error");
 const AFTER: Key = key("after", TIME, "0", "time of the run from which on it is so");
 
 const fn often(meaning: &'static str) -> Key {
@@ -68,7 +74,12 @@ pub const KINDS: &[FaultKind] = &[
         effect: "Commands fail that touch a range of sectors, or a share of all commands, or of those that touch the range. One of `sectors` and `ppm` must be given.",
         counts: "a command that it made fail",
         keys: &[
-            Key { name: "sectors", takes: SECTORS, default: None, meaning: "where; the whole device if not given" },
+            Key {
+                name: "sectors",
+                takes: SECTORS,
+                default: None,
+                meaning: "where; the whole device if not given",
+            },
             often("share of the commands concerned that fail"),
             key("op", "any, read or write", "any", "which commands; any: all but flushes"),
             key("status", STATUS, "medium", "what the command ends with"),
@@ -82,9 +93,24 @@ pub const KINDS: &[FaultKind] = &[
         effect: "A read finds a run of sectors unreadable (a medium error), and so does every later read of them until they are written again. One of `ppm` and `sectors` must be given.",
         counts: "a read that failed because of it",
         keys: &[
-            key("ppm", "0 to 1000000, parts per million", "0", "share of reads that find a new unreadable run"),
-            key("run", "1 to 1048576 sectors", "64", "longest run; a run has 1 to this many sectors"),
-            Key { name: "sectors", takes: SECTORS, default: None, meaning: "a run that is unreadable from the start" },
+            key(
+                "ppm",
+                "0 to 1000000, parts per million",
+                "0",
+                "share of reads that find a new unreadable run",
+            ),
+            key(
+                "run",
+                "1 to 1048576 sectors",
+                "64",
+                "longest run; a run has 1 to this many sectors",
+            ),
+            Key {
+                name: "sectors",
+                takes: SECTORS,
+                default: None,
+                meaning: "a run that is unreadable from the start",
+            },
             RETRY,
         ],
         example: "latent:ppm=100,run=16,retry=2s",
@@ -192,7 +218,12 @@ pub const KINDS: &[FaultKind] = &[
         name: "busy",
         effect: "The device refuses a command for lack of resources; the host tries again.",
         counts: "a refusal",
-        keys: &[key("ppm", "1 to 999999, parts per million", "50000", "share of the tries that are refused")],
+        keys: &[key(
+            "ppm",
+            "1 to 999999, parts per million",
+            "50000",
+            "share of the tries that are refused",
+        )],
         example: "busy:ppm=50000",
         needs_simulation: false,
     },

@@ -46,8 +46,8 @@ pub struct Oracle {
     /// Counts the events that the host sees, which orders them.
     clock: u64,
     writes: BTreeMap<u64, Vec<Write>>,
-    /// Writes that succeeded and are not durable, by the clock at their end: generation and blocks.
-    /// A flush examines only these, not every block that was ever written.
+    /// Writes that succeeded and are not durable, by the clock at their end: generation and
+    /// blocks. A flush examines only these, not every block that was ever written.
     volatile: BTreeMap<u64, (u64, Range<u64>)>,
     flushes: BTreeMap<u64, u64>,
 }
@@ -85,9 +85,14 @@ impl Oracle {
         if let Some(sent) = self.flushes.remove(&command.sequence) {
             if status.is_ok() {
                 let later = self.volatile.split_off(&sent);
-                for (generation, blocks) in std::mem::replace(&mut self.volatile, later).into_values() {
+                for (generation, blocks) in
+                    std::mem::replace(&mut self.volatile, later).into_values()
+                {
                     for (_, writes) in self.writes.range_mut(blocks) {
-                        writes.iter_mut().filter(|w| w.generation == generation).for_each(|w| w.durable = true);
+                        writes
+                            .iter_mut()
+                            .filter(|w| w.generation == generation)
+                            .for_each(|w| w.durable = true);
                         prune(writes);
                     }
                 }
@@ -95,7 +100,8 @@ impl Oracle {
         } else if changes(command.op) {
             let through = !self.volatile_cache || command.flags.contains(Flags::FUA);
             if status.is_ok() && !through {
-                self.volatile.insert(self.clock, (command.sequence + 1, blocks(command, self.block_size)));
+                self.volatile
+                    .insert(self.clock, (command.sequence + 1, blocks(command, self.block_size)));
             }
             for block in blocks(command, self.block_size) {
                 let Some(writes) = self.writes.get_mut(&block) else { continue };
@@ -147,6 +153,7 @@ impl Oracle {
 
 /// Removes the writes that a durable write follows.
 fn prune(writes: &mut Vec<Write>) {
-    let newest = writes.iter().filter(|write| write.durable).map(|write| write.sent).max().unwrap_or(0);
+    let newest =
+        writes.iter().filter(|write| write.durable).map(|write| write.sent).max().unwrap_or(0);
     writes.retain(|write| write.ended >= newest);
 }

@@ -209,7 +209,10 @@ impl Rule {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let Some(kind) = kind(name) else {
             let known: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
-            return Err(TextError::Whole(format!("no such kind; `elevon faults` lists them ({})", known.join(", "))));
+            return Err(TextError::Whole(format!(
+                "no such kind; `elevon faults` lists them ({})",
+                known.join(", ")
+            )));
         };
         let given = Given::new(kind, rest)?;
         match kind.name {
@@ -228,14 +231,28 @@ impl Rule {
                 let sectors = given.sectors()?;
                 given.needs_place_or_share(sectors)?;
                 let ppm = given.count("ppm", 0..=1_000_000)?;
-                Ok(Self::Latent { ppm, run: given.count("run", 1..=1 << 20)?, sectors, retry: given.span("retry")? })
+                Ok(Self::Latent {
+                    ppm,
+                    run: given.count("run", 1..=1 << 20)?,
+                    sectors,
+                    retry: given.span("retry")?,
+                })
             }
-            "uber" => Ok(Self::Uber { bits: given.count("bits", 4096..=MAX_BITS)?, retry: given.span("retry")? }),
+            "uber" => Ok(Self::Uber {
+                bits: given.count("bits", 4096..=MAX_BITS)?,
+                retry: given.span("retry")?,
+            }),
             "bit_rot" => Ok(Self::BitRot { ppm: given.ppm()? }),
             "lost_write" => Ok(Self::LostWrite { ppm: given.ppm()? }),
             "misdirected" => Ok(Self::Misdirected { ppm: given.ppm()?, by: given.distance()? }),
-            "reset" => Ok(Self::Reset { every: given.count("every", 1..=u64::MAX)?, lasting: given.span("for")? }),
-            "stall" => Ok(Self::Stall { every: given.count("every", 1..=u64::MAX)?, lasting: given.span("for")? }),
+            "reset" => Ok(Self::Reset {
+                every: given.count("every", 1..=u64::MAX)?,
+                lasting: given.span("for")?,
+            }),
+            "stall" => Ok(Self::Stall {
+                every: given.count("every", 1..=u64::MAX)?,
+                lasting: given.span("for")?,
+            }),
             "slow" => Ok(Self::Slow {
                 from: given.instant("from")?,
                 lasting: given.span("for")?,
@@ -308,7 +325,10 @@ impl<'a> Given<'a> {
     }
 
     fn span(&self, key: &str) -> Result<Nanos, TextError> {
-        let default = self.default(key).and_then(|text| quantity::time(text).ok()).expect("a default that is a time");
+        let default = self
+            .default(key)
+            .and_then(|text| quantity::time(text).ok())
+            .expect("a default that is a time");
         self.fields.span(key, default)
     }
 
@@ -317,7 +337,10 @@ impl<'a> Given<'a> {
     }
 
     fn count(&self, key: &str, range: RangeInclusive<u64>) -> Result<u64, TextError> {
-        let default = self.default(key).and_then(|text| text.parse().ok()).expect("a default that is a number");
+        let default = self
+            .default(key)
+            .and_then(|text| text.parse().ok())
+            .expect("a default that is a number");
         self.fields.count(key, default, range)
     }
 
@@ -339,7 +362,9 @@ impl<'a> Given<'a> {
     /// command fail.
     fn needs_place_or_share(&self, sectors: Option<SectorRange>) -> Result<(), TextError> {
         if sectors.is_none() && self.fields.raw("ppm").is_none_or(|ppm| ppm == "0") {
-            return Err(TextError::Whole("needs sectors=FIRST-LAST, ppm=1..1000000, or both".into()));
+            return Err(TextError::Whole(
+                "needs sectors=FIRST-LAST, ppm=1..1000000, or both".into(),
+            ));
         }
         Ok(())
     }
@@ -351,7 +376,9 @@ impl<'a> Given<'a> {
             (Ok(first), Ok(last)) if first <= last => {
                 Ok(Some(SectorRange { first: Sector::new(first), last: Sector::new(last) }))
             }
-            _ => Err(self.fields.bad("sectors", "FIRST-LAST in 512-byte sectors, both included, as in 1000-2000")),
+            _ => Err(self
+                .fields
+                .bad("sectors", "FIRST-LAST in 512-byte sectors, both included, as in 1000-2000")),
         }
     }
 
@@ -366,9 +393,11 @@ impl<'a> Given<'a> {
 
     fn status(&self) -> Result<Status, TextError> {
         let text = self.text("status").unwrap_or("");
-        STATUSES.iter().find(|(name, _)| *name == text).map(|&(_, status)| status).ok_or_else(|| {
-            let names: Vec<_> = STATUSES.iter().map(|(name, _)| *name).collect();
-            self.fields.bad("status", format!("one of {}", names.join(", ")))
-        })
+        STATUSES.iter().find(|(name, _)| *name == text).map(|&(_, status)| status).ok_or_else(
+            || {
+                let names: Vec<_> = STATUSES.iter().map(|(name, _)| *name).collect();
+                self.fields.bad("status", format!("one of {}", names.join(", ")))
+            },
+        )
     }
 }

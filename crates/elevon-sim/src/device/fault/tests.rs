@@ -50,10 +50,15 @@ fn errors_by_range_say_how_far_they_got() {
         (2000, Status::Medium, 0),
         (2001, Status::Ok, 4096),
     ] {
-        assert_eq!(one(&mut device, sector << 20, &read_command(0, sector, 4096)), (TOOK, status, bytes), "{sector}");
+        assert_eq!(
+            one(&mut device, sector << 20, &read_command(0, sector, 4096)),
+            (TOOK, status, bytes),
+            "{sector}"
+        );
     }
     assert_eq!(one(&mut device, 1 << 40, &command(0, Op::Write, 1000, 4096)).1, Status::Ok);
-    let fired: Vec<_> = device.log().iter().map(|fired| (fired.at.get() >> 20, fired.rule)).collect();
+    let fired: Vec<_> =
+        device.log().iter().map(|fired| (fired.at.get() >> 20, fired.rule)).collect();
     assert_eq!(fired, [(996, "error"), (1000, "error"), (2000, "error")]);
 }
 
@@ -77,7 +82,10 @@ fn errors_by_probability_come_as_often_as_they_should_and_move_no_clock() {
 #[test]
 fn retries_take_their_time() {
     let mut device = faulty(&["error:sectors=8-8,retry=7s"]);
-    assert_eq!(one(&mut device, 0, &read_command(0, 8, 4096)), (TOOK + 7_000_000_000, Status::Medium, 0));
+    assert_eq!(
+        one(&mut device, 0, &read_command(0, 8, 4096)),
+        (TOOK + 7_000_000_000, Status::Medium, 0)
+    );
 }
 
 #[test]
@@ -104,7 +112,10 @@ fn latent_errors_last_until_they_are_written() {
     assert!(first > 100 && again > first, "{first} {again}");
     // A full rewrite removes all of them.
     let rewrite = ClosedLoop { op: Op::Write, bytes: Bytes::new(1 << 20), ios: 64, ..plan };
-    closed_loop(&mut arriving, &ClosedLoop { order: crate::device::closed_loop::Order::Sequential, ..rewrite });
+    closed_loop(
+        &mut arriving,
+        &ClosedLoop { order: crate::device::closed_loop::Order::Sequential, ..rewrite },
+    );
     assert!(arriving.bad.is_empty());
 }
 
@@ -116,14 +127,22 @@ fn unrecoverable_bit_errors_come_with_the_bits_read() {
     let mut device = faulty(&["uber:bits=80000000"]);
     let small = closed_loop(&mut device, &plan).errors;
     let mut device = faulty(&["uber:bits=80000000"]);
-    let large = closed_loop(&mut device, &ClosedLoop { bytes: Bytes::new(1 << 16), ios: 2_000, ..plan }).errors;
+    let large =
+        closed_loop(&mut device, &ClosedLoop { bytes: Bytes::new(1 << 16), ios: 2_000, ..plan })
+            .errors;
     // The reads have 82 MB and 131 MB; a bad sector that is read again counts again.
     assert!((4..60).contains(&small), "{small}");
     assert!((8..60).contains(&large), "{large}");
-    let (found, until) = device.bad.first_key_value().map(|(&at, &until)| (at, until)).expect("an unreadable sector");
+    let (found, until) = device
+        .bad
+        .first_key_value()
+        .map(|(&at, &until)| (at, until))
+        .expect("an unreadable sector");
     assert_eq!(until, found + 1);
     let mut at = 1 << 50;
-    for (op, status) in [(Op::Read, Status::Medium), (Op::Write, Status::Ok), (Op::Read, Status::Ok)] {
+    for (op, status) in
+        [(Op::Read, Status::Medium), (Op::Write, Status::Ok), (Op::Read, Status::Ok)]
+    {
         assert_eq!(one(&mut device, at, &command(0, op, found, 512)).1, status);
         at += 1 << 40;
     }
@@ -138,7 +157,9 @@ fn a_reset_ends_what_is_in_flight_and_takes_its_time() {
     }
     let over = Instant::new(6_000_000);
     assert_eq!(device.next_event(), Some(over));
-    let ended: Vec<_> = core::iter::from_fn(|| device.poll(over)).map(|done| (done.request.0, done.status)).collect();
+    let ended: Vec<_> = core::iter::from_fn(|| device.poll(over))
+        .map(|done| (done.request.0, done.status))
+        .collect();
     assert_eq!(ended, [0, 1, 2].map(|id| (id, Status::Transport)));
     assert_eq!((device.next_event(), device.fired_by_rule()), (None, &[1, 3][..]));
     // A command that arrives during a reset is processed after it.
@@ -186,13 +207,20 @@ fn a_stall_holds_everything_and_loses_nothing() {
 #[test]
 fn a_slow_window_slows_while_it_lasts() {
     let mut device = faulty(&["slow:from=1s,for=1s,factor=10"]);
-    for (at, took) in [(0, TOOK), (1_000_000_000, 10 * TOOK), (1_500_000_000, 10 * TOOK), (2_000_000_000, TOOK)] {
+    for (at, took) in
+        [(0, TOOK), (1_000_000_000, 10 * TOOK), (1_500_000_000, 10 * TOOK), (2_000_000_000, TOOK)]
+    {
         assert_eq!(one(&mut device, at, &read_command(0, 0, 4096)).0, took, "{at}");
     }
     // The window begins in the middle of the command: the first half is already done.
     let before = TOOK / 2;
     assert_eq!(
-        one(&mut faulty(&["slow:from=1s,factor=10"]), 1_000_000_000 - before, &read_command(0, 0, 4096)).0,
+        one(
+            &mut faulty(&["slow:from=1s,factor=10"]),
+            1_000_000_000 - before,
+            &read_command(0, 0, 4096)
+        )
+        .0,
         before * 11
     );
 }
@@ -248,7 +276,10 @@ fn rules_say_what_would_be_right() {
     for (text, error) in [
         ("eror:ppm=1", "no such kind; `elevon faults` lists them (error, latent, "),
         ("error:", "needs sectors=FIRST-LAST, ppm=1..1000000, or both"),
-        ("error:sectors=5-1", "fault error: `sectors=5-1`: expected FIRST-LAST in 512-byte sectors"),
+        (
+            "error:sectors=5-1",
+            "fault error: `sectors=5-1`: expected FIRST-LAST in 512-byte sectors",
+        ),
         ("error:sectors=1,status=bad", "expected one of medium, io, transport"),
         ("error:ppm=2000000", "fault error: `ppm=2000000`: expected a number from 1 to 1000000"),
         ("latent", "needs sectors=FIRST-LAST, ppm=1..1000000, or both"),
@@ -300,7 +331,10 @@ fn every_command_ends_once() {
             } else {
                 let op = [Op::Read, Op::Write, Op::Discard, Op::Flush][(chance >> 8 & 3) as usize];
                 let bytes = if op == Op::Flush { 0 } else { 512 << (chance >> 16 & 3) };
-                let sent = Command { sequence: step, ..command(slot, op, (chance >> 24) % 100_000, bytes) };
+                let sent = Command {
+                    sequence: step,
+                    ..command(slot, op, (chance >> 24) % 100_000, bytes)
+                };
                 if device.submit(now, &sent) == Accept::Ok {
                     flying.insert(slot, sent);
                 }
@@ -310,7 +344,10 @@ fn every_command_ends_once() {
                 assert!(at >= last, "time went back");
                 (now, last) = (now.max(at), at);
                 while let Some(done) = device.poll(now) {
-                    assert!(flying.remove(&done.request.0).is_some(), "seed {seed} step {step}: ended twice");
+                    assert!(
+                        flying.remove(&done.request.0).is_some(),
+                        "seed {seed} step {step}: ended twice"
+                    );
                 }
             }
         }
@@ -337,7 +374,8 @@ enum Honesty {
 /// first violation.
 fn cuts(seed: u64, mode: PowerCut, honesty: Honesty) -> Result<(), oracle::Violation> {
     let disk = Hdd::new(&HddParameters { write_cache: true, ..HddParameters::HDD_7200 });
-    let mut device = Fault::parse(disk, seed, &["error:ppm=20000,op=write", "flush_error:ppm=100000"]).unwrap();
+    let mut device =
+        Fault::parse(disk, seed, &["error:ppm=20000,op=write", "flush_error:ppm=100000"]).unwrap();
     device.track_content();
     let mut oracle = Oracle::new(512, true);
     let mut flying: BTreeMap<u32, Command> = BTreeMap::new();
@@ -353,11 +391,17 @@ fn cuts(seed: u64, mode: PowerCut, honesty: Honesty) -> Result<(), oracle::Viola
             let op = if chance >> 16 & 7 == 0 { Op::Flush } else { Op::Write };
             let fua = if chance >> 20 & 3 == 0 { Flags::FUA } else { Flags::NONE };
             let bytes = if op == Op::Flush { 0 } else { 512 * (1 + (chance >> 24 & 7)) };
-            let sent = Command { sequence: step, flags: fua, ..command(slot, op, chance >> 32 & 15, bytes) };
+            let sent = Command {
+                sequence: step,
+                flags: fua,
+                ..command(slot, op, chance >> 32 & 15, bytes)
+            };
             // The content model of a dishonest device ignores the flush or FUA, while the host
             // believes that it was done.
             let told = match honesty {
-                Honesty::FlushLies if op == Op::Flush => Command { op: Op::Read, bytes: Bytes::new(512), ..sent },
+                Honesty::FlushLies if op == Op::Flush => {
+                    Command { op: Op::Read, bytes: Bytes::new(512), ..sent }
+                }
                 Honesty::FuaLies => Command { flags: Flags::NONE, ..sent },
                 _ => sent,
             };
@@ -388,7 +432,8 @@ fn what_a_cut_leaves_is_legal() {
 #[test]
 fn the_oracle_notices_a_device_that_lies() {
     for honesty in [Honesty::FlushLies, Honesty::FuaLies] {
-        let noticed = (0..12).filter(|&seed| cuts(seed, PowerCut::DropAll, honesty).is_err()).count();
+        let noticed =
+            (0..12).filter(|&seed| cuts(seed, PowerCut::DropAll, honesty).is_err()).count();
         assert!(noticed > 6, "{noticed} of 12");
     }
 }
@@ -445,14 +490,19 @@ fn a_device_without_a_cache_loses_only_what_is_in_flight() {
 #[test]
 fn every_kind_and_key_of_the_table_is_read() {
     for kind in kinds::KINDS {
-        let rule = Rule::parse(kind.example).unwrap_or_else(|error| panic!("{}: {error}", kind.example));
+        let rule =
+            Rule::parse(kind.example).unwrap_or_else(|error| panic!("{}: {error}", kind.example));
         assert_eq!(rule.name(), kind.name);
         let (_, given) = kind.example.split_once(':').unwrap_or((kind.example, ""));
         for key in kind.keys {
             let is_given = given.split(',').any(|pair| pair.split('=').next() == Some(key.name));
             let (Some(default), false) = (key.default, is_given) else { continue };
             let text = format!("{}:{given},{}={default}", kind.name, key.name);
-            assert_eq!(Rule::parse(&text), Ok(rule), "{text}: the default is not what the table says");
+            assert_eq!(
+                Rule::parse(&text),
+                Ok(rule),
+                "{text}: the default is not what the table says"
+            );
         }
         assert!(kind.effect.ends_with('.') && !kind.counts.is_empty(), "{}", kind.name);
     }
@@ -461,9 +511,16 @@ fn every_kind_and_key_of_the_table_is_read() {
 /// Each rule counts separately, in the unit that the table states.
 #[test]
 fn each_rule_counts_its_own() {
-    let rules = ["error:sectors=8-15", "error:sectors=16-23", "slow:from=1s,for=1s,factor=2", "dead:after=2s"];
+    let rules = [
+        "error:sectors=8-15",
+        "error:sectors=16-23",
+        "slow:from=1s,for=1s,factor=2",
+        "dead:after=2s",
+    ];
     let mut device = faulty(&rules);
-    for (at, sector) in [(0, 8), (1, 8), (2, 16), (3, 0), (1000, 0), (1500, 0), (2500, 0), (2600, 0)] {
+    for (at, sector) in
+        [(0, 8), (1, 8), (2, 16), (3, 0), (1000, 0), (1500, 0), (2500, 0), (2600, 0)]
+    {
         one(&mut device, at * 1_000_000, &read_command(0, sector, 4096));
     }
     assert_eq!(device.fired_by_rule(), [2, 1, 2, 2]);
@@ -474,9 +531,13 @@ fn each_rule_counts_its_own() {
 #[test]
 fn sectors_beyond_the_device_are_refused() {
     // 64 MiB are 131072 sectors.
-    for (rule, is_good) in [("sectors=0-131071", true), ("sectors=131000-131072", false), ("sectors=200000", false)] {
+    for (rule, is_good) in
+        [("sectors=0-131071", true), ("sectors=131000-131072", false), ("sectors=200000", false)]
+    {
         for kind in ["error", "latent"] {
-            let got = Fault::parse(device(), 1, &[format!("{kind}:{rule}")]).map(|_| ()).map_err(|e| e.to_string());
+            let got = Fault::parse(device(), 1, &[format!("{kind}:{rule}")])
+                .map(|_| ())
+                .map_err(|e| e.to_string());
             let expected = "expected sectors of the device, 0 to 131071";
             assert_eq!(got.is_ok(), is_good, "{kind}:{rule}");
             assert!(got.err().is_none_or(|error| error.contains(expected)), "{kind}:{rule}");

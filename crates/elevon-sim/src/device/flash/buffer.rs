@@ -65,7 +65,8 @@ pub(super) struct Arrived {
 impl Buffer {
     pub(super) fn new(config: &FlashConfig, seed: u64) -> Self {
         let slow_q32 = ns_per_byte_q32(config.write_rate);
-        let fast_q32 = if config.slc_size > 0 { ns_per_byte_q32(config.slc_rate) } else { slow_q32 };
+        let fast_q32 =
+            if config.slc_size > 0 { ns_per_byte_q32(config.slc_rate) } else { slow_q32 };
         let (scattered_debt_q32, streamed_debt_q32) = config.collection_debt_q32();
         Self {
             capacity: config.buffer,
@@ -82,13 +83,16 @@ impl Buffer {
             program_time: config.program_time,
             partial: 0,
             next_die: 0,
-            scatter_bytes: (u128::from(config.scatter_cost) << 32).div_ceil(u128::from(fast_q32.max(1))) as u64,
+            scatter_bytes: (u128::from(config.scatter_cost) << 32)
+                .div_ceil(u128::from(fast_q32.max(1))) as u64,
             streams: Streams::new(),
             carried_debt: 0,
             scattered_debt_q32,
             streamed_debt_q32,
             // The first payments are spread, so that the dies do not all pay at once.
-            dies: (0..config.dies).map(|die| (0, below(mix64(!(seed ^ die)), config.gc_slice))).collect(),
+            dies: (0..config.dies)
+                .map(|die| (0, below(mix64(!(seed ^ die)), config.gc_slice)))
+                .collect(),
             slice: config.gc_slice,
             seed,
             slices: 0,
@@ -103,7 +107,11 @@ impl Buffer {
         if self.streams.go_on(start, bytes) {
             return Arrived { slot, weight: bytes, debt: scale_q32(bytes, self.streamed_debt_q32) };
         }
-        Arrived { slot, weight: bytes + self.scatter_bytes, debt: scale_q32(bytes, self.scattered_debt_q32) }
+        Arrived {
+            slot,
+            weight: bytes + self.scatter_bytes,
+            debt: scale_q32(bytes, self.scattered_debt_q32),
+        }
     }
 
     /// Returns true if the data fits now. A write larger than the buffer fits if the buffer is
@@ -167,14 +175,16 @@ impl Buffer {
         }
         let in_turn = (self.next_die..die_free.len()).chain(0..self.next_die);
         let first = in_turn.clone().find(|&die| takes(die) <= self.step_end);
-        self.next_die = first.unwrap_or_else(|| in_turn.min_by_key(|&die| takes(die)).expect("there is a die"));
+        self.next_die =
+            first.unwrap_or_else(|| in_turn.min_by_key(|&die| takes(die)).expect("there is a die"));
         self.step_end = self.step_end.max(takes(self.next_die));
     }
 
     /// Ends the current step: its bytes leave the buffer and, if they fill a program, occupy a die.
     pub(super) fn end_step(&mut self, die_free: &mut [u64]) {
         let now = self.step_end;
-        let debt = (u128::from(self.carried_debt) * u128::from(self.step) / u128::from(self.level)) as u64;
+        let debt =
+            (u128::from(self.carried_debt) * u128::from(self.step) / u128::from(self.level)) as u64;
         self.carried_debt -= debt;
         self.dies[self.next_die].0 += debt;
         self.level -= self.step;

@@ -200,15 +200,19 @@ impl FlashConfig {
         let block = self.erase_block as f64;
         let valid = 1.0 - 1.0 / self.write_amplification();
         let pages = block / self.program_unit as f64;
-        let collect = valid * pages * (self.read_time + self.program_time) as f64 + self.erase_time as f64;
+        let collect =
+            valid * pages * (self.read_time + self.program_time) as f64 + self.erase_time as f64;
         let q32 = |ns: f64| (ns * 4_294_967_296.0) as u64;
         (q32(collect / ((1.0 - valid) * block)), q32(self.erase_time as f64 / block))
     }
 
     /// Returns the cost of a read or write on the command stage and on the link, in this order.
     pub(crate) fn costs(&self, write: bool) -> (Cost, Cost) {
-        let (full, rate) =
-            if write { (self.write_command_cost, self.write_link) } else { (self.read_command_cost, self.read_link) };
+        let (full, rate) = if write {
+            (self.write_command_cost, self.write_link)
+        } else {
+            (self.read_command_cost, self.read_link)
+        };
         if self.command_on_link == 1 {
             (Cost::new(0, 0, 0, 0), Cost::new(self.command_base, full, self.command_size, rate))
         } else {

@@ -62,8 +62,9 @@ mod tests {
     fn share(streams: u64) -> f64 {
         let mut known = Streams::new();
         let writes = 200;
-        let goes_on =
-            (0..writes * streams).filter(|n| known.go_on((n % streams) << 40 | (n / streams) << 17, 1 << 17)).count();
+        let goes_on = (0..writes * streams)
+            .filter(|n| known.go_on((n % streams) << 40 | (n / streams) << 17, 1 << 17))
+            .count();
         goes_on as f64 / ((writes - 1) * streams) as f64
     }
 

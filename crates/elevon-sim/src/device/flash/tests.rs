@@ -150,7 +150,8 @@ fn a_flush_costs_its_base_and_the_drain() {
 
 #[test]
 fn fua_waits_for_the_dies_unless_power_loss_is_survived() {
-    for (power_loss_protection, end) in [(0, 4096 + 40_960 + 500_000 + 20_000), (1, 4096 + 20_000)] {
+    for (power_loss_protection, end) in [(0, 4096 + 40_960 + 500_000 + 20_000), (1, 4096 + 20_000)]
+    {
         let mut flash = device(FlashConfig { power_loss_protection, ..config() });
         submit(&mut flash, at(0), &Command { flags: Flags::FUA, ..command(0, Op::Write, 0, 4096) });
         assert_eq!(finish(&mut flash), [(0, end)]);
@@ -186,7 +187,11 @@ fn the_slc_cache_runs_out_and_refills() {
     let mut time = |start: u64, count: u32| {
         let mut now = start;
         for i in 0..count {
-            submit(&mut flash, Instant::new(now), &command(i, Op::Write, u64::from(i) * 128, 65536));
+            submit(
+                &mut flash,
+                Instant::new(now),
+                &command(i, Op::Write, u64::from(i) * 128, 65536),
+            );
             now = finish(&mut flash)[0].1;
         }
         (now - start) as f64 / f64::from(count)
@@ -240,7 +245,8 @@ fn discards_are_cheap_whatever_their_size() {
 /// If the command stage is busy, a queue with many commands does not starve a queue with one.
 #[test]
 fn hardware_queues_are_taken_in_turn() {
-    let mut flash = device(FlashConfig { hw_queues: 2, read_command_cost: 50_000, dies: 64, ..config() });
+    let mut flash =
+        device(FlashConfig { hw_queues: 2, read_command_cost: 50_000, dies: 64, ..config() });
     for i in 0..10 {
         submit(&mut flash, at(0), &read_command(i, u64::from(i) * 8, 4096));
     }
@@ -259,7 +265,8 @@ fn a_full_queue_refuses_and_an_abort_makes_room() {
     assert!(flash.abort(at(1), &commands[0]));
     assert!(!flash.abort(at(1), &commands[0]));
     submit(&mut flash, at(2), &commands[2]);
-    let requests: Vec<_> = finish(&mut flash).into_iter().map(|(request, _)| RequestId(request)).collect();
+    let requests: Vec<_> =
+        finish(&mut flash).into_iter().map(|(request, _)| RequestId(request)).collect();
     assert_eq!(requests, [RequestId(1), RequestId(2)]);
     assert!(!flash.abort(at(900), &commands[1]), "completed long ago");
 }

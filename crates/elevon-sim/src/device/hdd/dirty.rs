@@ -105,7 +105,13 @@ impl Dirty {
         }
         let number = self.next_number;
         self.next_number += 1;
-        self.extents.push_back(Extent { start: command.sector, end, bytes: command.bytes, place, number });
+        self.extents.push_back(Extent {
+            start: command.sector,
+            end,
+            bytes: command.bytes,
+            place,
+            number,
+        });
     }
 
     /// Appends a write or flush to the waiting list.
@@ -139,7 +145,11 @@ impl Dirty {
     /// Adds a flush of everything accepted until now.
     pub(super) fn flush(&mut self, command: &Command, completion: Completion) {
         self.sealed = self.next_number;
-        self.flushes.push_back(Flush { barrier: self.next_number, sequence: command.sequence, completion });
+        self.flushes.push_back(Flush {
+            barrier: self.next_number,
+            sequence: command.sequence,
+            completion,
+        });
     }
 
     /// Returns a flush whose extents are all on the medium.
@@ -156,7 +166,11 @@ impl Dirty {
     /// waits, only over extents that it waits for.
     pub(super) fn candidates(&self, window: usize) -> impl Iterator<Item = (usize, &Extent)> {
         let barrier = self.flushes.front().map_or(u64::MAX, |flush| flush.barrier);
-        self.extents.iter().enumerate().take(window).filter(move |(_, extent)| extent.number < barrier)
+        self.extents
+            .iter()
+            .enumerate()
+            .take(window)
+            .filter(move |(_, extent)| extent.number < barrier)
     }
 
     /// Starts writing extent `index` to the medium.

@@ -103,11 +103,18 @@ impl Geometry {
         let mut track_time = 0;
         let zones = (0..ZONES)
             .map(|i| {
-                let (x, next_x) = (stroke(2 * i, inner_permille), stroke(2 * i + 2, inner_permille));
-                let rate = (u128::from(outer_rate.get()) * u128::from(pace_left(2 * i + 1, inner_permille))) >> 32;
+                let (x, next_x) =
+                    (stroke(2 * i, inner_permille), stroke(2 * i + 2, inner_permille));
+                let rate = (u128::from(outer_rate.get())
+                    * u128::from(pace_left(2 * i + 1, inner_permille)))
+                    >> 32;
                 let pace = ((u128::from(SECTOR_SIZE) * 1_000_000_000) << RATE_SHIFT) / rate.max(1);
-                let zone =
-                    Zone { track_time, pace: pace as u64, x: x as u32, x_pace: ((next_x - x) << 32) / zone_sectors };
+                let zone = Zone {
+                    track_time,
+                    pace: pace as u64,
+                    x: x as u32,
+                    x_pace: ((next_x - x) << 32) / zone_sectors,
+                };
                 track_time += (zone_sectors * zone.pace) >> RATE_SHIFT;
                 zone
             })
@@ -122,7 +129,8 @@ impl Geometry {
             zone_sectors,
             reaches: (0..1 << SEEK_SHIFT).map(entry).collect(),
             on_track: reach(Nanos::ZERO),
-            track_x: ((u128::from(turn) << 32) / u128::from(track_time.max(1))).min(u128::from(u32::MAX)) as u32,
+            track_x: ((u128::from(turn) << 32) / u128::from(track_time.max(1)))
+                .min(u128::from(u32::MAX)) as u32,
             turn,
             total: track_time,
         }
@@ -131,7 +139,8 @@ impl Geometry {
     /// Returns the position of `sector`. Costs one division.
     pub(super) fn locate(&self, sector: Sector) -> SectorPosition {
         let index = (sector.get() / self.zone_sectors).min(ZONES - 1);
-        let (zone, offset) = (&self.zones[index as usize], sector.get() - index * self.zone_sectors);
+        let (zone, offset) =
+            (&self.zones[index as usize], sector.get() - index * self.zone_sectors);
         let track_time = zone.track_time + ((offset * zone.pace) >> RATE_SHIFT);
         let x = u64::from(zone.x) + ((offset * zone.x_pace) >> 32);
         SectorPosition {
@@ -214,8 +223,12 @@ mod tests {
     fn seek_curve_by_hand() {
         let at = |d: f64| CURVE.time((d * 4294967296.0) as u64).get() as f64 / 1e6;
         assert_eq!(CURVE.time(0), Nanos::ZERO);
-        for (d, ms) in [(0.0025, 1.495 + 11.413 * 0.05), (0.16, 1.495 + 11.413 * 0.4), (0.5, 4.51 + 5.545), (1.0, 15.6)]
-        {
+        for (d, ms) in [
+            (0.0025, 1.495 + 11.413 * 0.05),
+            (0.16, 1.495 + 11.413 * 0.4),
+            (0.5, 4.51 + 5.545),
+            (1.0, 15.6),
+        ] {
             assert!((at(d) - ms).abs() < 1e-5, "{d}: {}", at(d));
         }
     }
@@ -224,7 +237,8 @@ mod tests {
     fn mean_seek_of_the_fitted_curve_is_7_9_ms() {
         let drive = drive();
         let seek = |i: u64| {
-            let x = |purpose| drive.locate(Sector::new(below(draw(1, purpose, i), 1_953_525_168))).x;
+            let x =
+                |purpose| drive.locate(Sector::new(below(draw(1, purpose, i), 1_953_525_168))).x;
             CURVE.time(x(0).abs_diff(x(1)).into()).get()
         };
         let mean = (0..100_000).map(seek).sum::<u64>() as f64 / 1e11;
@@ -234,9 +248,14 @@ mod tests {
     #[test]
     fn outer_and_inner_rates_are_the_parameters() {
         let drive = drive();
-        let rate = |sector| 1e9 * 512e3 / drive.read_time(Sector::new(sector), Sectors::new(1000)) as f64;
+        let rate =
+            |sector| 1e9 * 512e3 / drive.read_time(Sector::new(sector), Sectors::new(1000)) as f64;
         assert!((rate(0) / 175e6 - 1.0).abs() < 0.001, "{}", rate(0));
-        assert!((rate(1_953_525_000) / (0.474 * 175e6) - 1.0).abs() < 0.002, "{}", rate(1_953_525_000));
+        assert!(
+            (rate(1_953_525_000) / (0.474 * 175e6) - 1.0).abs() < 0.002,
+            "{}",
+            rate(1_953_525_000)
+        );
         let middle = drive.locate(Sector::new(1_953_525_168 / 2));
         assert!((f64::from(middle.x) / 4294967296.0 - 0.4138).abs() < 0.001, "{}", middle.x);
     }
@@ -247,7 +266,11 @@ mod tests {
         let mut last = drive.locate(Sector::ZERO);
         for sector in (1..1_953_525_168).step_by(9_973_117) {
             let place = drive.locate(Sector::new(sector));
-            assert!(place.x >= last.x && place.track_time > last.track_time && place.angle < drive.turn());
+            assert!(
+                place.x >= last.x
+                    && place.track_time > last.track_time
+                    && place.angle < drive.turn()
+            );
             last = place;
         }
         assert!(last.track_time < drive.total());
@@ -259,7 +282,8 @@ mod tests {
         let drive = drive();
         let turn = u64::from(drive.turn());
         for i in 0..20_000 {
-            let place = |purpose| drive.locate(Sector::new(below(draw(3, purpose, i), 1_953_525_168)));
+            let place =
+                |purpose| drive.locate(Sector::new(below(draw(3, purpose, i), 1_953_525_168)));
             let (from, to) = (place(0), place(1));
             let angle = below(draw(3, 2, i), turn);
             let got = u64::from(drive.positioning(from.x, angle as u32, to.x, to.angle));

@@ -38,7 +38,12 @@ pub(super) struct ReadAhead {
 
 impl ReadAhead {
     pub(super) fn new(segments: u32, total: u64) -> Self {
-        Self { segments: vec![Span::default(); segments as usize], order: (0..segments).collect(), fill: None, total }
+        Self {
+            segments: vec![Span::default(); segments as usize],
+            order: (0..segments).collect(),
+            fill: None,
+            total,
+        }
     }
 
     fn front(&self, fill: Fill, now: u64) -> u64 {
@@ -104,7 +109,8 @@ impl ReadAhead {
         let index = index as usize;
         self.segments[index] = read;
         self.touch(index);
-        self.fill = Some(Fill { segment: index, since: now, limit: (read.end + ahead).min(self.total) });
+        self.fill =
+            Some(Fill { segment: index, since: now, limit: (read.end + ahead).min(self.total) });
     }
 
     /// Stops the fill because the arm is needed elsewhere: what was read by `now` stays.

@@ -5,7 +5,8 @@ use crate::chance::{below, draw};
 use crate::device::closed_loop::{ClosedLoop, Measured, Order, closed_loop, command, read_command};
 use elevon_core::units::Sectors;
 
-const ALL: [HddParameters; 3] = [HddParameters::HDD_2009, HddParameters::HDD_7200, HddParameters::HDD_NEARLINE_16T];
+const ALL: [HddParameters; 3] =
+    [HddParameters::HDD_2009, HddParameters::HDD_7200, HddParameters::HDD_NEARLINE_16T];
 const NO_MARGIN: HddParameters = HddParameters { margin: Nanos::ZERO, ..HddParameters::HDD_7200 };
 
 fn run(parameters: &HddParameters, plan: ClosedLoop) -> Measured {
@@ -17,7 +18,10 @@ fn random_reads(parameters: &HddParameters, depth: u32) -> Measured {
 }
 
 fn near(what: &str, got: f64, expected: f64, tolerance: f64) {
-    assert!((got / expected - 1.0).abs() <= tolerance, "{what}: got {got:.1}, expected {expected:.1}");
+    assert!(
+        (got / expected - 1.0).abs() <= tolerance,
+        "{what}: got {got:.1}, expected {expected:.1}"
+    );
 }
 
 /// Returns everything that the device completes until it is idle, with its time.
@@ -47,7 +51,8 @@ fn random_4k_reads_by_depth() {
             near(&what, measured.iops(), iops, 0.03);
             // Without a margin and with little overhead IOPS(q) = IOPS(1) * q^0.229; fixed costs
             // reduce the exponent.
-            let (exponent, tolerance) = if parameters == &NO_MARGIN { (0.229, 0.015) } else { (0.219, 0.03) };
+            let (exponent, tolerance) =
+                if parameters == &NO_MARGIN { (0.229, 0.015) } else { (0.219, 0.03) };
             near(&what, measured.iops(), one * f64::from(depth).powf(exponent), tolerance);
             let little = measured.iops() * measured.mean_latency().get() as f64 / 1e9;
             near(&what, measured.mean_in_flight(), little, 0.005);
@@ -106,12 +111,20 @@ fn sequential_reads_lose_nothing_by_depth() {
         for kib in [4, 64, 512] {
             let rate = |depth| {
                 let (bytes, order) = (Bytes::new(kib << 10), Order::Sequential);
-                run(parameters, ClosedLoop { bytes, order, depth, ios: 4_000, ..ClosedLoop::default() })
-                    .bytes_per_second()
+                run(
+                    parameters,
+                    ClosedLoop { bytes, order, depth, ios: 4_000, ..ClosedLoop::default() },
+                )
+                .bytes_per_second()
             };
             let one = rate(1);
             for depth in [2, 4, 8, 31] {
-                near(&format!("{} {kib} KiB depth {depth}", parameters.name), rate(depth), one, 0.02);
+                near(
+                    &format!("{} {kib} KiB depth {depth}", parameters.name),
+                    rate(depth),
+                    one,
+                    0.02,
+                );
             }
         }
     }
@@ -143,7 +156,8 @@ fn sequential_writes_fill_the_cache_and_then_go_at_media_rate() {
     let accept = 262_144.0 / (180_000.0 + 262_144.0 * 4.0) * 1e3;
     near("while it fits", run(parameters, plan(40)).bytes_per_second() / 1e6, accept, 0.01);
     let (short, long) = (run(parameters, plan(1_000)), run(parameters, plan(5_000)));
-    let rate = (long.bytes - short.bytes).get() as f64 / (long.elapsed - short.elapsed).get() as f64 * 1e3;
+    let rate =
+        (long.bytes - short.bytes).get() as f64 / (long.elapsed - short.elapsed).get() as f64 * 1e3;
     near("full", rate, 90.0, 0.03);
 }
 
@@ -205,7 +219,8 @@ fn a_full_cache_is_flushed_within_the_timeout_of_a_host() {
 
 #[test]
 fn the_oldest_is_not_starved() {
-    let parameters = HddParameters { starvation: Nanos::from_millis(300), ..HddParameters::HDD_7200 };
+    let parameters =
+        HddParameters { starvation: Nanos::from_millis(300), ..HddParameters::HDD_7200 };
     let guarded = run(&parameters, ClosedLoop { depth: 31, ios: 20_000, ..ClosedLoop::default() });
     let free = HddParameters { starvation: Nanos::from_secs(3_600), ..HddParameters::HDD_7200 };
     let free = run(&free, ClosedLoop { depth: 31, ios: 20_000, ..ClosedLoop::default() });
@@ -272,7 +287,8 @@ fn read_ahead_serves_what_follows_and_a_write_spoils_it() {
 #[test]
 fn aborted_commands_never_complete_and_the_rest_do() {
     for write_cache in [false, true] {
-        let mut device = Hdd::new(&HddParameters { write_cache, write_extents: 8, ..HddParameters::HDD_7200 });
+        let mut device =
+            Hdd::new(&HddParameters { write_cache, write_extents: 8, ..HddParameters::HDD_7200 });
         let mut now = Instant::default();
         let mut alive = std::collections::BTreeSet::new();
         for id in 0..3_000u32 {
@@ -325,12 +341,18 @@ fn a_large_read_is_not_slower_than_two_halves() {
         let sector = below(draw(4, 0, i), 1_000_000) * 1024;
         let last = |reads: &[Command]| {
             let mut device = Hdd::new(&HddParameters { sptf: false, ..HddParameters::HDD_7200 });
-            reads.iter().for_each(|read| assert_eq!(device.submit(Instant::default(), read), Accept::Ok));
+            reads
+                .iter()
+                .for_each(|read| assert_eq!(device.submit(Instant::default(), read), Accept::Ok));
             drain(&mut device).last().unwrap().0
         };
         let whole = last(&[read_command(0, sector, 262144)]);
-        let halves = last(&[read_command(0, sector, 131072), read_command(1, sector + 256, 131072)]);
-        assert!(whole <= halves + HddParameters::HDD_7200.overhead_miss.get(), "{i}: {whole} {halves}");
+        let halves =
+            last(&[read_command(0, sector, 131072), read_command(1, sector + 256, 131072)]);
+        assert!(
+            whole <= halves + HddParameters::HDD_7200.overhead_miss.get(),
+            "{i}: {whole} {halves}"
+        );
     }
 }
 
@@ -339,7 +361,10 @@ fn what_a_disk_cannot_do_is_refused() {
     let mut device = Hdd::new(&HddParameters::HDD_7200);
     let end = device.description().size.get();
     assert_eq!(device.submit(Instant::default(), &read_command(0, end - 8, 4096)), Accept::Ok);
-    assert_eq!(device.submit(Instant::default(), &read_command(1, end - 7, 4096)), Accept::Error(Status::IoError));
+    assert_eq!(
+        device.submit(Instant::default(), &read_command(1, end - 7, 4096)),
+        Accept::Error(Status::IoError)
+    );
     let discard = command(2, Op::Discard, 0, 4096);
     assert_eq!(device.submit(Instant::default(), &discard), Accept::Error(Status::NotSupported));
     assert_eq!(device.description().limits.max_hw_discard_sectors, Sectors::ZERO);
@@ -350,7 +375,11 @@ fn what_a_disk_cannot_do_is_refused() {
 #[test]
 fn the_interface_is_never_outrun() {
     for parameters in &ALL {
-        for (op, order) in [(Op::Read, Order::Sequential), (Op::Write, Order::Sequential), (Op::Read, Order::Random)] {
+        for (op, order) in [
+            (Op::Read, Order::Sequential),
+            (Op::Write, Order::Sequential),
+            (Op::Read, Order::Random),
+        ] {
             let mut device = Hdd::new(parameters);
             let block = 16_384;
             let position = |i: u64| match order {
@@ -359,16 +388,24 @@ fn the_interface_is_never_outrun() {
             };
             let next = |i: u64| Command { sequence: i, ..command(0, op, position(i), block) };
             let (mut sent, mut recent) = (8, std::collections::VecDeque::new());
-            (0..sent).for_each(|i| assert_eq!(device.submit(Instant::default(), &next(i)), Accept::Ok));
+            (0..sent)
+                .for_each(|i| assert_eq!(device.submit(Instant::default(), &next(i)), Accept::Ok));
             while let Some(now) = device.next_event() {
                 while device.poll(now).is_some() {
                     recent.push_back(now);
-                    while recent.front().is_some_and(|first| now.since(*first) >= Nanos::from_millis(1)) {
+                    while recent
+                        .front()
+                        .is_some_and(|first| now.since(*first) >= Nanos::from_millis(1))
+                    {
                         recent.pop_front();
                     }
                     // The first transfer of a window may have begun before it.
                     let moved = (recent.len() as u64 - 1) * block;
-                    assert!(moved <= parameters.link.get() / 1_000, "{} {op:?}: {moved}", parameters.name);
+                    assert!(
+                        moved <= parameters.link.get() / 1_000,
+                        "{} {op:?}: {moved}",
+                        parameters.name
+                    );
                     if sent < 3_000 {
                         device.submit(now, &next(sent));
                         sent += 1;

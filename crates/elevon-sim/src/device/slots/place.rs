@@ -50,7 +50,10 @@ impl Ends {
     /// Removes the newest end near `start`. Returns false if there is none.
     #[inline]
     fn take(&mut self, start: u64) -> bool {
-        let Some(at) = self.ends[..self.known].iter().position(|end| end.abs_diff(start) <= MAX_SEQUENTIAL_GAP) else {
+        let Some(at) = self.ends[..self.known]
+            .iter()
+            .position(|end| end.abs_diff(start) <= MAX_SEQUENTIAL_GAP)
+        else {
             return false;
         };
         self.ends.copy_within(at + 1..self.known, at);
@@ -74,7 +77,9 @@ mod tests {
     #[test]
     fn streams_go_on_near_where_they_ended() {
         let mut streams = Streams::default();
-        let mut go_on = |sector: u64, sectors: u64| streams.go_on(Sector::new(sector), Bytes::new(sectors * 512));
+        let mut go_on = |sector: u64, sectors: u64| {
+            streams.go_on(Sector::new(sector), Bytes::new(sectors * 512))
+        };
         assert!(!go_on(1000, 8));
         assert!(go_on(1008, 8), "where the last one ended");
         assert!(go_on(1016 - 512, 8) && go_on(512 + 512, 8), "256 KiB before and after");
@@ -84,7 +89,9 @@ mod tests {
     #[test]
     fn the_stream_that_rested_longest_is_forgotten() {
         let mut streams = Streams::default();
-        let mut go_on = |stream: u64, sector: u64| streams.go_on(Sector::new(stream << 20 | sector), Bytes::new(4096));
+        let mut go_on = |stream: u64, sector: u64| {
+            streams.go_on(Sector::new(stream << 20 | sector), Bytes::new(4096))
+        };
         for stream in 1..=9 {
             assert!(!go_on(stream, 0) && go_on(stream, 8));
         }

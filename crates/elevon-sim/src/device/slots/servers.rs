@@ -137,7 +137,11 @@ impl<T: Copy> Servers<T> {
                 Step::Leave => {
                     self.leave(at, held.sequence);
                     if !self.rules.base.is_zero() {
-                        self.events.push(at.saturating_add(self.rules.base), held.sequence, (Step::Finish, held));
+                        self.events.push(
+                            at.saturating_add(self.rules.base),
+                            held.sequence,
+                            (Step::Finish, held),
+                        );
                     } else if !self.is_delivered_later(at, held) {
                         return Some((at, held.item));
                     }
@@ -155,7 +159,8 @@ impl<T: Copy> Servers<T> {
         }
         if self.delivering_until < at {
             self.wakes += 1;
-            self.delivering_until = at.saturating_add(Nanos::new(below(draw(seed, WAKE, self.wakes), late.get() + 1)));
+            self.delivering_until =
+                at.saturating_add(Nanos::new(below(draw(seed, WAKE, self.wakes), late.get() + 1)));
         }
         self.delivering_until = self.delivering_until.saturating_add(each);
         self.events.push(self.delivering_until, held.sequence, (Step::Deliver, held));
@@ -200,7 +205,11 @@ impl<T: Copy> Servers<T> {
         if self.rules.hand_over.is_zero() {
             self.take_or_wait(now, next);
         } else {
-            self.events.push(now.saturating_add(self.rules.hand_over), next.sequence, (Step::Turn, next));
+            self.events.push(
+                now.saturating_add(self.rules.hand_over),
+                next.sequence,
+                (Step::Turn, next),
+            );
         }
     }
 
@@ -237,7 +246,10 @@ mod tests {
             servers.arrive(now, at as u64, Nanos::from_micros(100), at);
         }
         until(&mut servers, Instant::MAX);
-        assert_eq!((servers.next_at(), servers.free, servers.waiting.len()), (None, rules.servers, 0));
+        assert_eq!(
+            (servers.next_at(), servers.free, servers.waiting.len()),
+            (None, rules.servers, 0)
+        );
         done
     }
 
@@ -251,15 +263,25 @@ mod tests {
     /// servers go on meanwhile.
     #[test]
     fn one_thread_delivers_what_is_finished() {
-        let rules = Rules { servers: 2, base: Nanos::from_micros(30), each: Nanos::from_micros(5), ..Rules::default() };
+        let rules = Rules {
+            servers: 2,
+            base: Nanos::from_micros(30),
+            each: Nanos::from_micros(5),
+            ..Rules::default()
+        };
         assert_eq!(run(rules, &[0, 1, 2, 3]), [(135, 0), (140, 1), (235, 2), (240, 3)]);
         let rules = Rules { servers: 1, late: Nanos::from_micros(10), seed: 1, ..Rules::default() };
         let done = run(rules, &[0; 200]);
         // Lateness does not add up, because the server does not wait for it.
-        let late: Vec<u64> = done.iter().enumerate().map(|(at, done)| done.0 - 100 * (at as u64 + 1)).collect();
+        let late: Vec<u64> =
+            done.iter().enumerate().map(|(at, done)| done.0 - 100 * (at as u64 + 1)).collect();
         assert_eq!((late.iter().min(), late.iter().max()), (Some(&0), Some(&9)));
         let rules = Rules { servers: 4, ..rules };
-        assert!(run(rules, &[0; 200]).chunks(4).all(|group| group.iter().all(|done| done.0 == group[0].0)));
+        assert!(
+            run(rules, &[0; 200])
+                .chunks(4)
+                .all(|group| group.iter().all(|done| done.0 == group[0].0))
+        );
     }
 
     /// The server is free at 100. What comes at 110 takes it before the one that is called, and
@@ -276,9 +298,13 @@ mod tests {
     fn disorder_takes_any_of_those_that_wait() {
         let rules = Rules { servers: 1, disorder: 1_000_000, seed: 1, ..Rules::default() };
         let order: Vec<usize> = run(rules, &[0; 200]).into_iter().map(|(_, item)| item).collect();
-        let moved = order.iter().enumerate().map(|(at, &item)| at.abs_diff(item)).sum::<usize>() / 200;
+        let moved =
+            order.iter().enumerate().map(|(at, &item)| at.abs_diff(item)).sum::<usize>() / 200;
         assert!((40..90).contains(&moved), "a third of 200 on average: {moved}");
-        assert_eq!(order, run(rules, &[0; 200]).into_iter().map(|(_, item)| item).collect::<Vec<_>>());
+        assert_eq!(
+            order,
+            run(rules, &[0; 200]).into_iter().map(|(_, item)| item).collect::<Vec<_>>()
+        );
         let rules = Rules { disorder: 10_000, ..rules };
         let order: Vec<usize> = run(rules, &[0; 200]).into_iter().map(|(_, item)| item).collect();
         assert!(order.windows(2).filter(|pair| pair[1] == pair[0] + 1).count() > 190, "{order:?}");

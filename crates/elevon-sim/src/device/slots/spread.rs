@@ -39,7 +39,9 @@ impl Quantiles {
     pub const UNSET: Self = Self::of([0; PLACES.len()]);
 
     /// Returns quantiles with these values, from the smallest on.
-    pub const fn of([min, p10, p25, p50, p75, p90, p95, p99, p999, max]: [u32; PLACES.len()]) -> Self {
+    pub const fn of(
+        [min, p10, p25, p50, p75, p90, p95, p99, p999, max]: [u32; PLACES.len()],
+    ) -> Self {
         Self { min, p10, p25, p50, p75, p90, p95, p99, p999, max }
     }
 
@@ -61,7 +63,8 @@ impl Quantiles {
 }
 
 /// What part of the draws is shorter than each quantile, in parts in a million.
-pub const PLACES: [u32; 10] = [0, 100_000, 250_000, 500_000, 750_000, 900_000, 950_000, 990_000, 999_000, WHOLE];
+pub const PLACES: [u32; 10] =
+    [0, 100_000, 250_000, 500_000, 750_000, 900_000, 950_000, 990_000, 999_000, WHOLE];
 
 /// Draws from quantiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +94,16 @@ impl Spread {
     pub fn apply(&self, nanoseconds: u64, chance: u64) -> u64 {
         // Parts in a million, with 32 fractional bits.
         let place = ((u128::from(chance) * u128::from(WHOLE)) >> 32) as u64;
-        let above = PLACES[1..PLACES.len() - 1].iter().take_while(|&&at| u64::from(at) << 32 <= place).count() + 1;
-        let [low, high] = [above - 1, above].map(|at| (u64::from(PLACES[at]), u64::from(self.values[at])));
+        let above = PLACES[1..PLACES.len() - 1]
+            .iter()
+            .take_while(|&&at| u64::from(at) << 32 <= place)
+            .count()
+            + 1;
+        let [low, high] =
+            [above - 1, above].map(|at| (u64::from(PLACES[at]), u64::from(self.values[at])));
         let inside = place - (low.0 << 32);
-        let step = (u128::from(inside) * u128::from(high.1 - low.1) / u128::from(high.0 - low.0)) as u64;
+        let step =
+            (u128::from(inside) * u128::from(high.1 - low.1) / u128::from(high.0 - low.0)) as u64;
         // A share of at most 2^30, with 32 fractional bits.
         let share = (low.1 << 32) + step;
         ((u128::from(nanoseconds) * u128::from(share) / u128::from(WHOLE)) >> 32) as u64
@@ -108,20 +117,35 @@ mod tests {
 
     #[test]
     fn draws_have_the_quantiles() {
-        let values =
-            [500_000, 700_000, 800_000, 1_000_000, 1_500_000, 2_000_000, 3_000_000, 9_000_000, 20_000_000, 1 << 30];
+        let values = [
+            500_000,
+            700_000,
+            800_000,
+            1_000_000,
+            1_500_000,
+            2_000_000,
+            3_000_000,
+            9_000_000,
+            20_000_000,
+            1 << 30,
+        ];
         let spread = Spread::new(&Quantiles::of(values));
-        let mut draws: Vec<u64> = (0..200_000).map(|n| spread.apply(1_000_000, draw(1, 2, n))).collect();
+        let mut draws: Vec<u64> =
+            (0..200_000).map(|n| spread.apply(1_000_000, draw(1, 2, n))).collect();
         draws.sort_unstable();
         for (place, value) in PLACES.into_iter().zip(values) {
-            let at = (draws.len() as u64 * u64::from(place) / 1_000_000).min(draws.len() as u64 - 1);
+            let at =
+                (draws.len() as u64 * u64::from(place) / 1_000_000).min(draws.len() as u64 - 1);
             let found = draws[at as usize] as f64 / f64::from(value);
             let within = if place > 990_000 { 0.15 } else { 0.02 };
             assert!((found - 1.0).abs() < within, "{place}: {found}");
         }
         assert!(!spread.is_even() && Spread::new(&Quantiles::EVEN).is_even());
         assert_eq!(Spread::new(&Quantiles::EVEN).apply(12_345, u64::MAX / 3), 12_345);
-        assert_eq!((spread.apply(1_000_000, 0), spread.apply(1_000_000, u64::MAX) >> 20), (500_000, 1023));
+        assert_eq!(
+            (spread.apply(1_000_000, 0), spread.apply(1_000_000, u64::MAX) >> 20),
+            (500_000, 1023)
+        );
     }
 
     #[test]

@@ -79,14 +79,20 @@ impl<'a> Sides<'a> {
     /// `latency` is what a request takes in the deep queue.
     fn from_context(context: &Context<'a>, latency: u64) -> Self {
         let busy = context.depths.busy().max(1) as f64;
-        let part = |process: &'a ProcessStats| Part { process, depth: process.device_time as f64 / busy };
-        let mut parts: Vec<Part<'a>> = context.processes.iter().map(part).filter(|part| part.depth > 0.0).collect();
+        let part =
+            |process: &'a ProcessStats| Part { process, depth: process.device_time as f64 / busy };
+        let mut parts: Vec<Part<'a>> =
+            context.processes.iter().map(part).filter(|part| part.depth > 0.0).collect();
         parts.sort_by_key(|part| std::cmp::Reverse(part.process.device_time));
         let least = FILLER_DEPTH.max(context.depths.mean_busy_depth() / 4.0);
-        let (mut fillers, rest): (Vec<_>, Vec<_>) = parts.into_iter().partition(|part| part.depth >= least);
-        let most = fillers.first().map_or(0.0, |filler| WAITER_DEPTH.min(filler.depth / WAITER_PART));
+        let (mut fillers, rest): (Vec<_>, Vec<_>) =
+            parts.into_iter().partition(|part| part.depth >= least);
+        let most =
+            fillers.first().map_or(0.0, |filler| WAITER_DEPTH.min(filler.depth / WAITER_PART));
         let waits = |part: &Part<'_>| {
-            part.depth <= most && part.process.all_requests() >= WAITER_REQUESTS && part.latency() >= latency / 2
+            part.depth <= most
+                && part.process.all_requests() >= WAITER_REQUESTS
+                && part.latency() >= latency / 2
         };
         let mut waiters: Vec<Part<'a>> = rest.into_iter().filter(waits).collect();
         fillers.truncate(NAMED);
@@ -99,10 +105,9 @@ impl<'a> Sides<'a> {
     }
 
     fn evidence(&self) -> impl Iterator<Item = String> {
-        let fillers = self
-            .fillers
-            .iter()
-            .map(|part| format!("{} keeps {:.1} requests in the device", part.process.label(), part.depth));
+        let fillers = self.fillers.iter().map(|part| {
+            format!("{} keeps {:.1} requests in the device", part.process.label(), part.depth)
+        });
         let waiters = self.waiters.iter().map(|part| {
             format!(
                 "{} has {:.1} there, and each of its {} requests takes {} on average",
@@ -116,10 +121,14 @@ impl<'a> Sides<'a> {
     }
 
     fn figures(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let filler = self.fillers.first().map(|part| ("filler_depth_permille", (part.depth * 1000.0) as u64));
+        let filler = self
+            .fillers
+            .first()
+            .map(|part| ("filler_depth_permille", (part.depth * 1000.0) as u64));
         let waiter = self.waiters.first();
-        let waiter =
-            waiter.map(|part| [("waiter_requests", part.process.all_requests()), ("waiter_mean_ns", part.latency())]);
+        let waiter = waiter.map(|part| {
+            [("waiter_requests", part.process.all_requests()), ("waiter_mean_ns", part.latency())]
+        });
         filler.into_iter().chain(waiter.into_iter().flatten())
     }
 
@@ -131,7 +140,10 @@ impl<'a> Sides<'a> {
         let is_cut = watch.cuts.are_many(context, limit);
         if is_cut {
             let cut = watch.cuts.sentence(context, limit);
-            advice.push(format!("{}. The depth is made of the pieces: {cut}", remedy(context, limit)));
+            advice.push(format!(
+                "{}. The depth is made of the pieces: {cut}",
+                remedy(context, limit)
+            ));
         }
         let filler = self.fillers.first().map(|part| part.process.label());
         let iodepth = match &filler {
@@ -184,7 +196,15 @@ struct Shallow {
 impl Shallow {
     /// Returns the requests that were issued at a depth of at most `most`.
     fn from_context(context: &Context<'_>, most: u64) -> Option<Self> {
-        let rows = || context.depths.rows.iter().enumerate().skip(1).filter(|(at, _)| (1u64 << at) - 1 <= most);
+        let rows = || {
+            context
+                .depths
+                .rows
+                .iter()
+                .enumerate()
+                .skip(1)
+                .filter(|(at, _)| (1u64 << at) - 1 <= most)
+        };
         let count: u64 = rows().map(|(_, row)| row.latency.count).sum();
         let sum: u128 = rows().map(|(_, row)| row.latency.sum).sum();
         let reads: u64 = rows().map(|(_, row)| row.reads).sum();
@@ -206,7 +226,8 @@ impl Deep {
         let latency = latency.checked_div(u128::from(count))? as u64;
         let (depth, reads) = (depth / count, reads as f64 / count as f64);
         let rate = completed * 1e9 / time.max(1) as f64;
-        Some(Self { time, permille, latency, depth, rate, reads }).filter(|deep| deep.permille >= BLOATED_PERMILLE)
+        Some(Self { time, permille, latency, depth, rate, reads })
+            .filter(|deep| deep.permille >= BLOATED_PERMILLE)
     }
 }
 
@@ -233,13 +254,16 @@ fn gains_nothing(few: &DepthRow, many: &DepthRow) -> bool {
 /// Finds a depth from which on the device does no more, if it was often at that depth and deeper.
 fn beyond_gain(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
     let rows = rows(context);
-    let rows: Vec<_> =
-        rows.into_iter().filter(|(_, row)| row.completed >= MIN_REQUESTS_OF_A_ROW as f64 && row.time > 0).collect();
+    let rows: Vec<_> = rows
+        .into_iter()
+        .filter(|(_, row)| row.completed >= MIN_REQUESTS_OF_A_ROW as f64 && row.time > 0)
+        .collect();
     // The shallowest row that has at least the throughput of every row of four times its depth.
-    let (knee, few) = *rows.iter().filter(|(at, row)| is_plausible(*at, row)).find(|&&(at, few)| {
-        let mut deeper = rows.iter().filter(|&&(other, _)| other >= at + ROWS_APART).peekable();
-        deeper.peek().is_some() && deeper.all(|&(_, many)| gains_nothing(few, many))
-    })?;
+    let (knee, few) =
+        *rows.iter().filter(|(at, row)| is_plausible(*at, row)).find(|&&(at, few)| {
+            let mut deeper = rows.iter().filter(|&&(other, _)| other >= at + ROWS_APART).peekable();
+            deeper.peek().is_some() && deeper.all(|&(_, many)| gains_nothing(few, many))
+        })?;
     let first = knee + ROWS_APART;
     let deep = Deep::from_context(context, first)?;
     let few_mean = few.mean_latency()?;
@@ -302,9 +326,13 @@ fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
     let overtaken = watch.order.overtakes();
     let is_slower = |few: Shallow, times: u64| deep.latency >= few.latency.saturating_mul(times);
     let is_in_order = overtaken.is_some()
-        && known.map_or(deep.latency >= SLOWER_THAN_ANY_DEVICE_NS, |few| is_slower(few, MIN_FACTOR_IN_ORDER));
+        && known.map_or(deep.latency >= SLOWER_THAN_ANY_DEVICE_NS, |few| {
+            is_slower(few, MIN_FACTOR_IN_ORDER)
+        });
     let is_slow = known.is_some_and(|few| {
-        few.count >= MIN_SHALLOW && is_slower(few, MIN_FACTOR) && (few.reads - deep.reads).abs() <= SAME_MIX
+        few.count >= MIN_SHALLOW
+            && is_slower(few, MIN_FACTOR)
+            && (few.reads - deep.reads).abs() <= SAME_MIX
     });
     if deep.latency < MIN_WAIT_NS || !is_in_order && !is_slow {
         return None;
@@ -318,8 +346,11 @@ fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
         waiter.process.label(),
         words::span(waiter.latency())
     );
-    let mut figures =
-        vec![("depth", deep.depth), ("latency_deeper_mean_ns", deep.latency), ("time_deeper_ns", deep.time)];
+    let mut figures = vec![
+        ("depth", deep.depth),
+        ("latency_deeper_mean_ns", deep.latency),
+        ("time_deeper_ns", deep.time),
+    ];
     let mut evidence = vec![format!(
         "{} of the busy time the depth was {MIN_DEPTH_OF_AN_ORDER} or more, and {} on average; a request then takes {}",
         words::percent(deep.time, context.depths.busy()),

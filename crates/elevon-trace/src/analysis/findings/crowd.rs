@@ -28,7 +28,8 @@ pub(super) fn finding(context: &Context<'_>) -> Option<Finding> {
     if many < MIN_OTHERS_WAITING {
         return None;
     }
-    let mean = |time: u64, process: &ProcessStats| time.checked_div(process.all_requests()).unwrap_or(0);
+    let mean =
+        |time: u64, process: &ProcessStats| time.checked_div(process.all_requests()).unwrap_or(0);
     let waits = |process: &&ProcessStats| {
         let (waiting, in_device) = depths(process, observed);
         let (wait, served) = (mean(process.waited, process), mean(process.device_time, process));

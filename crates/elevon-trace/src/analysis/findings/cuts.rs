@@ -67,7 +67,9 @@ impl Cuts {
         format!(
             "{} bios of {} on average were cut into {} requests of at most {}, by {}",
             self.bios,
-            words::bytes(self.sectors.saturating_mul(SECTOR_SIZE).checked_div(self.bios).unwrap_or(0)),
+            words::bytes(
+                self.sectors.saturating_mul(SECTOR_SIZE).checked_div(self.bios).unwrap_or(0)
+            ),
             self.pieces,
             words::bytes(limit),
             cause(context, limit)
@@ -129,7 +131,9 @@ pub(super) fn remedy(context: &Context<'_>, limit: u64) -> String {
     let (soft, hard) = (context.setting("max_sectors_kb"), context.setting("max_hw_sectors_kb"));
     match (larger_setting(context, limit), soft, hard) {
         (None, Some(soft), Some(hard)) => {
-            format!("a larger max_sectors_kb: it was {soft}, and the hardware takes {hard} (max_hw_sectors_kb)")
+            format!(
+                "a larger max_sectors_kb: it was {soft}, and the hardware takes {hard} (max_hw_sectors_kb)"
+            )
         }
         (None, ..) => "a larger max_sectors_kb, if max_hw_sectors_kb allows one".to_owned(),
         (Some(_), ..) => format!("larger requests, {}", larger(context, limit)),

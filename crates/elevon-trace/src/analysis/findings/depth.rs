@@ -42,7 +42,10 @@ pub(super) fn shallow(context: &Context<'_>) -> Option<Finding> {
     let rows = rows(context);
     let (low, few) = *rows.first()?;
     let (high, many) = rows.iter().rev().find(|&&(at, row)| {
-        let (few, many) = (u128::from(few.mean_latency().unwrap_or(0)), u128::from(row.mean_latency().unwrap_or(0)));
+        let (few, many) = (
+            u128::from(few.mean_latency().unwrap_or(0)),
+            u128::from(row.mean_latency().unwrap_or(0)),
+        );
         at >= low + ROWS_APART && many * 100 <= few * FLAT_PERCENT
     })?;
     let busy = context.depths.busy();

@@ -53,7 +53,11 @@ impl Discards {
 
     #[inline]
     pub(super) fn on_completed(&mut self, request: &Request, serviced: Option<u64>) {
-        let Some(serviced) = serviced.filter(|_| matches!(request.group, Group::Read | Group::Write)) else { return };
+        let Some(serviced) =
+            serviced.filter(|_| matches!(request.group, Group::Read | Group::Write))
+        else {
+            return;
+        };
         if request.note.is_beside_discard {
             self.beside.add(serviced);
             self.waiters.add(request.process, serviced);
@@ -67,7 +71,8 @@ impl Discards {
     }
 
     pub(super) fn finding(&self, context: &Context<'_>) -> Option<Finding> {
-        let mean = |stat: &LatencyStat| stat.sum.checked_div(u128::from(stat.count)).unwrap_or(0) as u64;
+        let mean =
+            |stat: &LatencyStat| stat.sum.checked_div(u128::from(stat.count)).unwrap_or(0) as u64;
         let (beside, alone) = (mean(&self.beside), mean(&self.alone));
         let weight = words::permille(self.beside.count, self.beside.count + self.alone.count);
         if self.count < DISCARDS
@@ -110,11 +115,19 @@ impl Discards {
                     words::span(alone),
                     words::span(p99(&self.alone))
                 ),
-                format!("the {} discards are by {}", self.count, self.by_process.top(context).join(", ")),
+                format!(
+                    "the {} discards are by {}",
+                    self.count,
+                    self.by_process.top(context).join(", ")
+                ),
             ],
             advice: vec![
-                "fstrim at a quiet time (fstrim.timer) instead of the mount option discard".to_owned(),
-                format!("smaller discards: a lower discard_max_bytes{}", context.it_was("discard_max_bytes")),
+                "fstrim at a quiet time (fstrim.timer) instead of the mount option discard"
+                    .to_owned(),
+                format!(
+                    "smaller discards: a lower discard_max_bytes{}",
+                    context.it_was("discard_max_bytes")
+                ),
             ],
             weight,
         })

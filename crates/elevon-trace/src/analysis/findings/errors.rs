@@ -29,7 +29,9 @@ impl Tally {
     fn add(&mut self, errno: u32, group: Group, process: u32, now: u64) {
         match self.rows.iter().position(|row| row.errno == errno) {
             Some(at) => self.rows[at].count += 1,
-            None if self.rows.len() < MAX_ERRORS_TOLD_APART => self.rows.push(Row { errno, count: 1 }),
+            None if self.rows.len() < MAX_ERRORS_TOLD_APART => {
+                self.rows.push(Row { errno, count: 1 })
+            }
             None => self.rows[MAX_ERRORS_TOLD_APART - 1].count += 1,
         }
         self.groups[group as usize] += 1;
@@ -53,14 +55,26 @@ pub(in crate::analysis) struct Errors {
 
 impl Errors {
     /// Counts a request or bio that completed with an error.
-    pub(in crate::analysis) fn on_error(&mut self, error: i32, group: Group, process: u32, now: u64) {
+    pub(in crate::analysis) fn on_error(
+        &mut self,
+        error: i32,
+        group: Group,
+        process: u32,
+        now: u64,
+    ) {
         if error.unsigned_abs() != EAGAIN {
             self.completed.add(error.unsigned_abs(), group, process, now);
         }
     }
 
     /// Counts an event that a request failed, beside which there may be its completion.
-    pub(in crate::analysis) fn on_event(&mut self, error: Option<i32>, group: Group, process: u32, now: u64) {
+    pub(in crate::analysis) fn on_event(
+        &mut self,
+        error: Option<i32>,
+        group: Group,
+        process: u32,
+        now: u64,
+    ) {
         self.events.add(error.unwrap_or(0).unsigned_abs(), group, process, now);
     }
 
@@ -84,10 +98,16 @@ impl Errors {
             .map(|group| counted(of_kind(&group), group_name(group)))
             .collect();
         let names = rows.iter().map(|row| name(row.errno)).collect::<Vec<_>>().join(", ");
-        let first = tally.when.span().zip(context.span).map(|((first, _), (start, _))| first.saturating_sub(start));
+        let first = tally
+            .when
+            .span()
+            .zip(context.span)
+            .map(|((first, _), (start, _))| first.saturating_sub(start));
         let mut evidence: Vec<String> =
             rows.iter().map(|row| format!("{} with {}", row.count, told(row.errno))).collect();
-        evidence.extend(first.map(|first| format!("the first failed {} into the trace", words::span(first))));
+        evidence.extend(
+            first.map(|first| format!("the first failed {} into the trace", words::span(first))),
+        );
         let is_of_commands_only = of_kind(&Group::Other) == count;
         Some(Finding {
             kind: FindingKind::IoErrors,

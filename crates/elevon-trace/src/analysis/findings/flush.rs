@@ -80,7 +80,9 @@ impl Flushes {
         };
         let time = self.time.max(self.union);
         let weight = words::permille(time, context.observed);
-        if flushes < MIN_FLUSHES || writes > flushes.saturating_mul(WRITES_PER_FLUSH) || weight < MIN_FLUSHING_PERMILLE
+        if flushes < MIN_FLUSHES
+            || writes > flushes.saturating_mul(WRITES_PER_FLUSH)
+            || weight < MIN_FLUSHING_PERMILLE
         {
             return None;
         }

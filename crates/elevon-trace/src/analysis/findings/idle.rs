@@ -170,8 +170,9 @@ impl IdleWaits {
 /// Returns how often the driver gave requests back, if often enough to hold requests back.
 fn gave_back(context: &Context<'_>) -> Option<String> {
     let (times, issued) = (context.counts.requeues, context.issued());
-    (words::permille(times, issued) >= FEWEST_GIVEN_BACK_PERMILLE)
-        .then(|| format!("{times} times the driver gave a request back (requeue), for {issued} requests"))
+    (words::permille(times, issued) >= FEWEST_GIVEN_BACK_PERMILLE).then(|| {
+        format!("{times} times the driver gave a request back (requeue), for {issued} requests")
+    })
 }
 
 /// Returns what to try; bfq's idling first if bfq was in use, and not if another scheduler was.
@@ -197,7 +198,8 @@ fn advice(context: &Context<'_>) -> Vec<String> {
     let wbt = context.it_was("wbt_lat_usec");
     advice
         .push(format!("limits that hold I/O back show like this: io.max, io.cost, wbt_lat_usec{wbt}, a token bucket"));
-    advice.push("a process that batches submissions holds them in a plug: submit earlier".to_owned());
+    advice
+        .push("a process that batches submissions holds them in a plug: submit earlier".to_owned());
     if scheduler.is_none() {
         advice.push(of_bfq);
     }

@@ -34,7 +34,10 @@ struct Served {
 impl Served {
     /// Returns the sum over several classes.
     fn sum(rows: &[Self]) -> Self {
-        Self { count: rows.iter().map(|row| row.count).sum(), sum: rows.iter().map(|row| row.sum).sum() }
+        Self {
+            count: rows.iter().map(|row| row.count).sum(),
+            sum: rows.iter().map(|row| row.sum).sum(),
+        }
     }
 
     fn mean(self) -> u64 {
@@ -79,7 +82,8 @@ impl Inversions {
         if since == ABSENT {
             return;
         }
-        let overtaker = (rank + 1..RANKS).find(|&worse| self.latest[worse].is_some_and(|at| at > since));
+        let overtaker =
+            (rank + 1..RANKS).find(|&worse| self.latest[worse].is_some_and(|at| at > since));
         if let Some(worse) = overtaker
             && now.saturating_sub(since) >= MIN_WAIT_NS
         {
@@ -130,9 +134,10 @@ impl Inversions {
         // Only a request of a class above the worst can be overtaken.
         let worst_class = (0..RANKS).rev().find(|&rank| self.issued[rank] > 0)?;
         let better: u64 = self.issued[..worst_class].iter().sum();
-        let waits =
-            self.overtaken >= MIN_INVERSIONS && words::permille(self.overtaken, better) >= MIN_INVERSIONS_PERMILLE;
-        let (few, many) = (Served::sum(&self.few[..worst_class]), Served::sum(&self.many[..worst_class]));
+        let waits = self.overtaken >= MIN_INVERSIONS
+            && words::permille(self.overtaken, better) >= MIN_INVERSIONS_PERMILLE;
+        let (few, many) =
+            (Served::sum(&self.few[..worst_class]), Served::sum(&self.many[..worst_class]));
         let is_served_late = few.count >= FEWEST_SERVED
             && many.count >= FEWEST_SERVED
             && many.mean() >= few.mean().saturating_mul(MIN_FACTOR);

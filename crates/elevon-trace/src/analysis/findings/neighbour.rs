@@ -138,7 +138,11 @@ impl Neighbours {
         })?;
         let (with, without) = (slot.with.count, slot.without.count);
         let name = context.label(slot.process);
-        let others: u64 = self.bytes.iter().fold(0u64, |sum, &of| sum.saturating_add(of)).saturating_sub(slot.bytes);
+        let others: u64 = self
+            .bytes
+            .iter()
+            .fold(0u64, |sum, &of| sum.saturating_add(of))
+            .saturating_sub(slot.bytes);
         Some(Finding {
             kind: FindingKind::NoisyNeighbour,
             title: format!(
@@ -166,8 +170,11 @@ impl Neighbours {
                 words::span(alone)
             )],
             advice: vec![
-                format!("a cgroup of its own for {name}, with a smaller io.weight, or a limit (io.max)"),
-                "ionice -c 3 for it, with a scheduler that honours classes (mq-deadline, bfq)".to_owned(),
+                format!(
+                    "a cgroup of its own for {name}, with a smaller io.weight, or a limit (io.max)"
+                ),
+                "ionice -c 3 for it, with a scheduler that honours classes (mq-deadline, bfq)"
+                    .to_owned(),
             ],
             weight: words::permille(with, with + without),
         })

@@ -43,7 +43,9 @@ impl Order {
     /// Returns how many earlier requests nearly all completions overtake at most, if a deep queue
     /// is served nearly in order.
     pub(super) fn overtakes(&self) -> Option<u64> {
-        if self.looked_at < MIN_COMPLETIONS || self.in_order * 100 < self.looked_at * IN_ORDER_PERCENT {
+        if self.looked_at < MIN_COMPLETIONS
+            || self.in_order * 100 < self.looked_at * IN_ORDER_PERCENT
+        {
             return None;
         }
         let most = self.looked_at - self.looked_at / 100;

@@ -51,7 +51,10 @@ impl Requeues {
             self.times, self.requests
         )];
         if self.served > 0 {
-            evidence.push(format!("they took {} from the first issue to completion, on average", words::span(mean)));
+            evidence.push(format!(
+                "they took {} from the first issue to completion, on average",
+                words::span(mean)
+            ));
         }
         Some(Finding {
             kind: FindingKind::RequestsGivenBack,

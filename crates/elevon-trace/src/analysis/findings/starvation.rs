@@ -91,7 +91,10 @@ impl Starvation {
         let few = &self.rows[low];
         let all: u64 = self.rows.iter().map(|row| row.count).sum();
         let weight = words::permille(many.count, all);
-        if many.count < MIN_READS || weight < MIN_READS_PERMILLE || mean(&many) < mean(few).saturating_mul(MIN_FACTOR) {
+        if many.count < MIN_READS
+            || weight < MIN_READS_PERMILLE
+            || mean(&many) < mean(few).saturating_mul(MIN_FACTOR)
+        {
             return None;
         }
         let busiest = (high..ROWS).max_by_key(|&at| self.rows[at].count).unwrap_or(high);

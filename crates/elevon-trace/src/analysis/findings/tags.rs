@@ -40,7 +40,13 @@ impl Tags {
     /// Counts a request that was allocated for a bio after a wait, with the number of requests that
     /// were in progress when the bio was queued.
     #[inline]
-    pub(in crate::analysis) fn on_allocated(&mut self, process: u32, wait: u64, in_progress: u64, now: u64) {
+    pub(in crate::analysis) fn on_allocated(
+        &mut self,
+        process: u32,
+        wait: u64,
+        in_progress: u64,
+        now: u64,
+    ) {
         self.allocated += 1;
         if wait < MIN_WAIT_NS {
             return;
@@ -62,23 +68,33 @@ impl Tags {
         let is_often = self.waits >= MIN_WAITS && weight >= MIN_WAITS_PERMILLE;
         let is_limit = (1..=MAX_REQUESTS_OF_FEW_TAGS).contains(&self.limit)
             && self.at_limit * 100 >= self.waits * AT_LIMIT_PERCENT;
-        if !is_often || !is_limit || !self.are_long(context) || self.protects_others(context) || Self::is_full(context)
+        if !is_often
+            || !is_limit
+            || !self.are_long(context)
+            || self.protects_others(context)
+            || Self::is_full(context)
         {
             return None;
         }
         let mean = self.waited.checked_div(u128::from(self.waits))? as u64;
         let limit = self.limit;
-        let nr_requests = context.setting("nr_requests").and_then(|value| value.parse::<u64>().ok());
+        let nr_requests =
+            context.setting("nr_requests").and_then(|value| value.parse::<u64>().ok());
         let cause = match nr_requests {
             Some(value) if value == limit => format!("nr_requests={limit}"),
             Some(_) => {
-                format!("a limit of {limit} requests that is not nr_requests (throttled writeback: wbt_lat_usec)")
+                format!(
+                    "a limit of {limit} requests that is not nr_requests (throttled writeback: wbt_lat_usec)"
+                )
             }
             None => format!("a limit of {limit} requests, such as nr_requests"),
         };
         Some(Finding {
             kind: FindingKind::FewTags,
-            title: format!("Too few requests: bios wait {} on average for {cause}", words::span(mean)),
+            title: format!(
+                "Too few requests: bios wait {} on average for {cause}",
+                words::span(mean)
+            ),
             when: self.when.span(),
             who: self.waiters.top(context),
             figures: vec![
@@ -96,7 +112,10 @@ impl Tags {
                     words::span(mean),
                     words::span(self.longest)
                 ),
-                format!("{} of these waits began with {limit} requests in progress, and none with more", self.at_limit),
+                format!(
+                    "{} of these waits began with {limit} requests in progress, and none with more",
+                    self.at_limit
+                ),
             ],
             advice: vec![format!(
                 "a larger nr_requests{}, if throughput matters more than the latency of what comes later",
@@ -110,7 +129,11 @@ impl Tags {
     /// the limit may be meant.
     fn protects_others(&self, context: &Context<'_>) -> bool {
         let all: u64 = context.processes.iter().map(|row| row.all_requests()).sum();
-        let own = self.waiters.first().and_then(|at| context.processes.get(at)).map_or(0, |row| row.all_requests());
+        let own = self
+            .waiters
+            .first()
+            .and_then(|at| context.processes.get(at))
+            .map_or(0, |row| row.all_requests());
         own * 100 < all * OWN_PERCENT
     }
 
@@ -118,15 +141,19 @@ impl Tags {
     fn is_full(context: &Context<'_>) -> bool {
         let rows = || context.depths.rows.iter().skip(1).filter(|row| row.latency.count > 0);
         let least = rows().next().and_then(DepthRow::mean_latency).unwrap_or(0);
-        let usual = rows().max_by_key(|row| row.latency.count).and_then(DepthRow::mean_latency).unwrap_or(0);
+        let usual = rows()
+            .max_by_key(|row| row.latency.count)
+            .and_then(DepthRow::mean_latency)
+            .unwrap_or(0);
         usual >= least.saturating_mul(FULL_TIMES)
     }
 
     /// Returns true if the waits are long beside what the device takes.
     fn are_long(&self, context: &Context<'_>) -> bool {
         let rows = &context.depths.rows;
-        let (count, sum) =
-            rows.iter().fold((0, 0), |(count, sum), row| (count + row.latency.count, sum + row.latency.sum));
+        let (count, sum) = rows
+            .iter()
+            .fold((0, 0), |(count, sum), row| (count + row.latency.count, sum + row.latency.sum));
         let served = sum.checked_div(u128::from(count)).unwrap_or(0);
         self.waited.checked_div(u128::from(self.waits)).is_some_and(|mean| mean * 2 >= served)
     }

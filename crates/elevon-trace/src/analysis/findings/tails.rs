@@ -104,7 +104,11 @@ impl Tails {
     #[inline]
     pub(in crate::analysis) fn on_issued(&mut self, request: &Request, now: u64) {
         let is_data = matches!(request.group, Group::Read | Group::Write);
-        if is_data && request.has_tail && !request.is_requeued && request.sectors < self.limit.div_ceil(2) {
+        if is_data
+            && request.has_tail
+            && !request.is_requeued
+            && request.sectors < self.limit.div_ceil(2)
+        {
             self.tails += 1;
             add(&mut self.tail_sectors, request.sectors);
             self.by_process.add(request.process, 1);
@@ -137,7 +141,8 @@ impl Tails {
             needed += need;
         }
         let saved = requests.saturating_sub(needed);
-        let mean = (u128::from(self.tail_sectors) * u128::from(SECTOR_SIZE) / u128::from(self.tails)) as u64;
+        let mean = (u128::from(self.tail_sectors) * u128::from(SECTOR_SIZE)
+            / u128::from(self.tails)) as u64;
         let limit = self.limit.saturating_mul(SECTOR_SIZE);
         let mut advice = Vec::new();
         if saved > 0 {
@@ -155,7 +160,11 @@ impl Tails {
                 "filling bios differently (fill=) would save nothing here: each I/O ends with its tail".to_owned(),
             );
         }
-        advice.push(format!("I/O sizes that are multiples of {}, {}", words::bytes(limit), larger(context, limit)));
+        advice.push(format!(
+            "I/O sizes that are multiples of {}, {}",
+            words::bytes(limit),
+            larger(context, limit)
+        ));
         Some(Finding {
             kind: FindingKind::SmallTails,
             title: format!(
@@ -215,13 +224,19 @@ pub(super) fn larger(context: &Context<'_>, limit: u64) -> String {
                 "or buffers in huge pages: max_segments={segments} pages of 4 KiB end a request here, not \
                  max_sectors_kb={soft}"
             ),
-            None => format!("not of max_sectors_kb={soft}: another limit of the queue ends requests here"),
+            None => format!(
+                "not of max_sectors_kb={soft}: another limit of the queue ends requests here"
+            ),
         };
     }
     match (soft, hard) {
-        (Some(soft), Some(hard)) if soft == hard => "since the hardware takes no larger requests".to_owned(),
+        (Some(soft), Some(hard)) if soft == hard => {
+            "since the hardware takes no larger requests".to_owned()
+        }
         (Some(soft), Some(hard)) => {
-            format!("or a larger max_sectors_kb: it was {soft}, and the hardware takes {hard} (max_hw_sectors_kb)")
+            format!(
+                "or a larger max_sectors_kb: it was {soft}, and the hardware takes {hard} (max_hw_sectors_kb)"
+            )
         }
         _ => "or a larger max_sectors_kb if max_hw_sectors_kb allows one".to_owned(),
     }

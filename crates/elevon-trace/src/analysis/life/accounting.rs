@@ -28,9 +28,16 @@ impl Life {
 
     /// Ends the request whose accounting ends, in a trace without completions. The event has the
     /// sector at which the request began, and no length any more.
-    pub(super) fn account_done(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
+    pub(super) fn account_done(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        collect: &mut Collector,
+    ) {
         let with_data = Place { class: place.class & !EMPTY, ..place };
-        let Some(id) = self.request_at(with_data, true).or_else(|| self.request_at(place, true)) else {
+        let Some(id) = self.request_at(with_data, true).or_else(|| self.request_at(place, true))
+        else {
             // A flush has no start of accounting, and the data of a flush sequence ends twice.
             return;
         };

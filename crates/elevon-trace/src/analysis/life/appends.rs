@@ -16,7 +16,9 @@ impl Life {
         }
         let mut found: Option<(u32, u64)> = None;
         for &(id, issued, _) in self.in_device.iter().rev().take(MAX_COMPARED) {
-            let Some(request) = self.requests.get(id as usize).filter(|request| request.issued == issued) else {
+            let Some(request) =
+                self.requests.get(id as usize).filter(|request| request.issued == issued)
+            else {
                 continue;
             };
             let is_like = request.class == place.class && request.sectors == place.sectors;

@@ -8,7 +8,13 @@ const MAX_COMPARED: usize = 8;
 
 impl Life {
     /// Completes a bio of a device that has no requests.
-    pub(super) fn complete_bio(&mut self, event: &TraceEvent, place: Place, now: u64, collect: &mut Collector) {
+    pub(super) fn complete_bio(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        collect: &mut Collector,
+    ) {
         if !self.is_bio_based {
             self.is_bio_based = true;
             self.index_ends();
@@ -45,10 +51,14 @@ impl Life {
         };
         let oldest = alike.clone().next();
         let has_several = alike.clone().nth(1).is_some();
-        let whole = if has_several { alike.clone().find(|id| !is_unlikely(id)).or(oldest) } else { oldest };
+        let whole =
+            if has_several { alike.clone().find(|id| !is_unlikely(id)).or(oldest) } else { oldest };
         whole
             .or_else(|| {
-                self.ends.all(end).take(MAX_COMPARED).find(|&id| bio(id).start < place.start && self.waiting.has(id))
+                self.ends
+                    .all(end)
+                    .take(MAX_COMPARED)
+                    .find(|&id| bio(id).start < place.start && self.waiting.has(id))
             })
             .or_else(|| at_start().next())
     }

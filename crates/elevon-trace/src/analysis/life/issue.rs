@@ -55,10 +55,15 @@ impl Life {
         let is_issued = request(oldest).issued != ABSENT;
         let since = |id: u32| if is_issued { request(id).issued } else { request(id).earliest() };
         let group = request(oldest).group;
-        let completed =
-            if is_issued { served(collect, group) } else { Some(&collect.stages[group as usize].request_total) };
+        let completed = if is_issued {
+            served(collect, group)
+        } else {
+            Some(&collect.stages[group as usize].request_total)
+        };
         let bound = longest_likely(completed);
-        let mut alike = self.requests_at(place, is_issued).filter(|&id| request(id).sectors == request(oldest).sectors);
+        let mut alike = self
+            .requests_at(place, is_issued)
+            .filter(|&id| request(id).sectors == request(oldest).sectors);
         alike.find(|&id| !is_longer(since(id), now, bound)).or(Some(oldest))
     }
 
@@ -72,7 +77,8 @@ impl Life {
                 return true;
             }
             let in_device = collect.in_device;
-            let goes_on = in_device <= 1 || self.completions - request.completed_before >= in_device;
+            let goes_on =
+                in_device <= 1 || self.completions - request.completed_before >= in_device;
             let longest = served(collect, request.group).map_or(u64::MAX, |served| served.max);
             let most = longest.saturating_mul(LOST_TIMES);
             request.sectors == place.sectors && goes_on && is_longer(request.issued, now, most)
@@ -95,7 +101,14 @@ impl Life {
 
     /// Returns the request of an insert or issue event, and adds it if it is not known.
     #[inline]
-    fn find(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) -> u32 {
+    fn find(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        process: u32,
+        collect: &mut Collector,
+    ) -> u32 {
         let is_other = |&id: &u32| {
             let request = &self.requests[id as usize];
             let has_bio = || place.class & EMPTY == 0 && self.waiting.first(place.key()).is_some();
@@ -112,7 +125,8 @@ impl Life {
         if request.sectors < place.sectors {
             // The request has grown by merges that the trace does not show.
             let start = request.start.wrapping_add(request.sectors);
-            let rest = Place { start, sectors: place.sectors - request.sectors, class: place.class };
+            let rest =
+                Place { start, sectors: place.sectors - request.sectors, class: place.class };
             request.sectors = place.sectors;
             request.issued_sectors = place.sectors;
             self.by_end.remove(id);
@@ -123,7 +137,14 @@ impl Life {
         id
     }
 
-    pub(super) fn insert(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+    pub(super) fn insert(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        process: u32,
+        collect: &mut Collector,
+    ) {
         while let Some(id) = self.lost_at(place, now, collect) {
             self.lose_request(id, now, collect);
         }
@@ -136,7 +157,14 @@ impl Life {
         }
     }
 
-    pub(super) fn issue(&mut self, event: &TraceEvent, place: Place, now: u64, process: u32, collect: &mut Collector) {
+    pub(super) fn issue(
+        &mut self,
+        event: &TraceEvent,
+        place: Place,
+        now: u64,
+        process: u32,
+        collect: &mut Collector,
+    ) {
         while let Some(id) = self.lost_at(place, now, collect) {
             self.lose_request(id, now, collect);
         }
@@ -191,7 +219,9 @@ fn served(collect: &Collector, group: Group) -> Option<&LatencyStat> {
 
 /// Returns the longest time that a request or bio is likely to take, by those that completed.
 pub(super) fn longest_likely(completed: Option<&LatencyStat>) -> u64 {
-    let p99 = completed.filter(|completed| completed.count >= MIN_COMPLETED).and_then(|all| all.percentile(990_000));
+    let p99 = completed
+        .filter(|completed| completed.count >= MIN_COMPLETED)
+        .and_then(|all| all.percentile(990_000));
     p99.map_or(u64::MAX, |p99| p99.saturating_mul(UNLIKELY_TIMES))
 }
 

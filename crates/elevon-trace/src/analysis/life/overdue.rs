@@ -23,7 +23,8 @@ impl Life {
             // The last entry of a request is kept, the first to be met from the back.
             for entry in self.in_device.iter_mut().rev() {
                 let (id, issued, _) = *entry;
-                let is_current = requests.get(id as usize).is_some_and(|request| request.issued == issued);
+                let is_current =
+                    requests.get(id as usize).is_some_and(|request| request.issued == issued);
                 if !is_current || std::mem::replace(&mut is_kept[id as usize], true) {
                     entry.1 = ABSENT;
                 }
@@ -38,7 +39,8 @@ impl Life {
     #[inline]
     pub(super) fn check_overdue(&mut self, now: u64, collect: &mut Collector) {
         while let Some(&(id, issued, completions)) = self.in_device.front() {
-            let is_there = self.requests.get(id as usize).is_some_and(|request| request.issued == issued);
+            let is_there =
+                self.requests.get(id as usize).is_some_and(|request| request.issued == issued);
             if is_there {
                 let is_overdue = self.completions - completions >= OVERDUE_COMPLETIONS
                     && now - issued > self.longest.saturating_mul(OVERDUE_TIMES);

@@ -13,8 +13,8 @@ use crate::analysis::chosen::Collector;
 /// Sequences and flushes in progress.
 #[derive(Default)]
 pub(super) struct Sequences {
-    /// Sequences with the time since which they wait for a flush or their end, in that order. Those
-    /// that have ended are removed when they reach the front.
+    /// Sequences with the time since which they wait for a flush or their end, in that order.
+    /// Those that have ended are removed when they reach the front.
     waiting: VecDeque<(u32, u64)>,
     /// When the last completed flush was issued; 0 before the first.
     completed: u64,

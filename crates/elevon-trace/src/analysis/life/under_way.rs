@@ -12,7 +12,8 @@ impl Life {
     pub(in crate::analysis) fn selected_under_way(&self) -> (usize, usize) {
         let mut is_free = vec![false; self.bios.len()];
         self.free_bios.iter().for_each(|&id| is_free[id as usize] = true);
-        let bios = self.bios.iter().zip(is_free).filter(|(bio, is_free)| !is_free && bio.is_selected);
+        let bios =
+            self.bios.iter().zip(is_free).filter(|(bio, is_free)| !is_free && bio.is_selected);
         (bios.count(), self.requests().into_iter().filter(|request| request.is_selected).count())
     }
 
@@ -20,6 +21,11 @@ impl Life {
     pub(in crate::analysis) fn requests(&self) -> Vec<&Request> {
         let mut is_free = vec![false; self.requests.len()];
         self.free_requests.iter().for_each(|&id| is_free[id as usize] = true);
-        self.requests.iter().zip(is_free).filter(|(_, is_free)| !is_free).map(|(request, _)| request).collect()
+        self.requests
+            .iter()
+            .zip(is_free)
+            .filter(|(_, is_free)| !is_free)
+            .map(|(request, _)| request)
+            .collect()
     }
 }

@@ -16,15 +16,26 @@ fn requests_of_a_phone_are_issued_again() {
     }
     let kept = analysis.collect.records.clone().expect("requests");
     let read = kept.iter().find(|request| request.sector == 95_258_008).expect("the read");
-    assert_eq!(read.completed.zip(read.issued).map(|(end, start)| (end - start) / 1000), Some(2655));
+    assert_eq!(
+        read.completed.zip(read.issued).map(|(end, start)| (end - start) / 1000),
+        Some(2655)
+    );
     let found = analysis.finish(&reader);
     let counts = &found.counts;
     assert_eq!((counts.issued.iter().sum::<u64>(), counts.given_back, counts.requeues), (33, 4, 9));
     assert_eq!((counts.unmatched, counts.overdue, found.requests_under_way), (0, 0, 0));
     let read = &found.stages[READ];
-    assert_eq!((read.issued_to_completed.max, read.first_issued_to_completed.max), (2_655_000, 2_655_000));
-    let finding = found.findings.iter().find(|finding| finding.kind == FindingKind::RequestsGivenBack);
-    assert!(finding.is_some_and(|finding| finding.evidence[0].contains("4 of 33 requests")), "{:?}", found.findings);
+    assert_eq!(
+        (read.issued_to_completed.max, read.first_issued_to_completed.max),
+        (2_655_000, 2_655_000)
+    );
+    let finding =
+        found.findings.iter().find(|finding| finding.kind == FindingKind::RequestsGivenBack);
+    assert!(
+        finding.is_some_and(|finding| finding.evidence[0].contains("4 of 33 requests")),
+        "{:?}",
+        found.findings
+    );
 }
 
 /// With events of requeues the device has a request from its last issue on; the time from its first
@@ -41,8 +52,14 @@ fn a_requeued_request_has_two_times() {
         script.line(100, "i-0", "rq_complete: 8,0 W () 8 + 8 [0]");
         let found = script.inspect("8:0");
         let stages = &found.stages[WRITE];
-        assert_eq!((stages.issued_to_completed.max, stages.first_issued_to_completed.max), (served, 90_000));
-        assert_eq!((found.counts.requeues, found.counts.given_back, found.counts.issued[WRITE]), (1, 1, 1));
+        assert_eq!(
+            (stages.issued_to_completed.max, stages.first_issued_to_completed.max),
+            (served, 90_000)
+        );
+        assert_eq!(
+            (found.counts.requeues, found.counts.given_back, found.counts.issued[WRITE]),
+            (1, 1, 1)
+        );
         assert_eq!(found.counts.completed[WRITE], 1);
     }
 }
@@ -86,7 +103,11 @@ fn a_lost_completion_ends_with_the_next_issue_of_its_sectors() {
             let found = lost_at(has, ios, lost).inspect("8:0");
             let (counts, served) = (&found.counts, &found.stages[WRITE].issued_to_completed);
             let what = format!("{has:?} {ios} {lost}");
-            assert_eq!((served.count, served.min, served.max), (ios - 1, 100_000, 100_000), "{what}");
+            assert_eq!(
+                (served.count, served.min, served.max),
+                (ios - 1, 100_000, 100_000),
+                "{what}"
+            );
             assert_eq!((counts.overdue, counts.requeues, counts.unmatched), (1, 0, 0), "{what}");
             assert_eq!((found.requests_under_way, counts.issued[WRITE]), (0, ios), "{what}");
             if has == Has::All {
@@ -106,11 +127,17 @@ fn a_lost_completion_beside_a_slow_request() {
     script.line(900_000, "i-0", "rq_complete: 8,0 WS () 90000 + 8 [0]");
     for line in lost_at(Has::All, 400, 100).0.lines() {
         let (task, rest) = line.split_once(" [000] ..... 0.").expect("a line");
-        let _ = std::fmt::Write::write_fmt(&mut script.0, format_args!("{task} [000] ..... 1.{rest}\n"));
+        let _ = std::fmt::Write::write_fmt(
+            &mut script.0,
+            format_args!("{task} [000] ..... 1.{rest}\n"),
+        );
     }
     let found = script.inspect("8:0");
     let served = &found.stages[WRITE].issued_to_completed;
-    assert_eq!((served.count, served.max, served.percentile(990_000)), (400, 900_000_000, Some(100_000)));
+    assert_eq!(
+        (served.count, served.max, served.percentile(990_000)),
+        (400, 900_000_000, Some(100_000))
+    );
     assert_eq!((found.requests_under_way, found.counts.unmatched), (1, 0));
 }
 
@@ -121,9 +148,17 @@ fn two_requests_at_the_same_sectors_at_a_time() {
     for n in 0..200u64 {
         let at = n * 1000;
         for (task, after) in [("a", 0), ("b", 40)] {
-            script.line(at + after, &format!("{task}-1"), &format!("bio_queue: 8,0 R 8 + 8 [{task}]"));
+            script.line(
+                at + after,
+                &format!("{task}-1"),
+                &format!("bio_queue: 8,0 R 8 + 8 [{task}]"),
+            );
             script.line(at + after, &format!("{task}-1"), &format!("getrq: 8,0 R 8 + 8 [{task}]"));
-            script.line(at + after, &format!("{task}-1"), &format!("rq_issue: 8,0 R 4096 () 8 + 8 [{task}]"));
+            script.line(
+                at + after,
+                &format!("{task}-1"),
+                &format!("rq_issue: 8,0 R 4096 () 8 + 8 [{task}]"),
+            );
         }
         for after in [100, 150] {
             script.line(at + after, "i-0", "rq_complete: 8,0 R () 8 + 8 [0]");
@@ -132,7 +167,10 @@ fn two_requests_at_the_same_sectors_at_a_time() {
     let found = script.inspect("8:0");
     let (counts, served) = (&found.counts, &found.stages[READ].issued_to_completed);
     assert_eq!((served.count, served.min, served.max), (400, 100_000, 110_000));
-    assert_eq!((counts.overdue, counts.requeues, counts.unmatched, found.requests_under_way), (0, 0, 0, 0));
+    assert_eq!(
+        (counts.overdue, counts.requeues, counts.unmatched, found.requests_under_way),
+        (0, 0, 0, 0)
+    );
 }
 
 /// A request of another length at the same sector is another one.
@@ -149,7 +187,10 @@ fn another_length_is_another_request() {
     }
     let found = script.inspect("8:0");
     let served = &found.stages[READ].issued_to_completed;
-    assert_eq!((served.count, served.min, served.max, found.counts.requeues), (2, 80_000, 100_000, 0));
+    assert_eq!(
+        (served.count, served.min, served.max, found.counts.requeues),
+        (2, 80_000, 100_000, 0)
+    );
 }
 
 /// In a trace of bios alone, a completion is of the newer of two bios if the older would have taken
@@ -186,7 +227,9 @@ fn the_median_of_one_value_is_that_value() {
         let found = script.inspect("8:0");
         let stages = &found.stages[READ];
         let row = &found.depths.rows[1];
-        for stat in [&stages.issued_to_completed, &stages.bio_total, &stages.request_total, &row.latency] {
+        for stat in
+            [&stages.issued_to_completed, &stages.bio_total, &stages.request_total, &row.latency]
+        {
             for millionths in [1, 500_000, 990_000, 1_000_000] {
                 assert_eq!(stat.percentile(millionths), Some(us * 1000), "{us}");
             }

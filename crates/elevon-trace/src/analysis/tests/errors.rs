@@ -19,14 +19,25 @@ fn script(events: &[&str]) -> Script {
 #[test]
 fn an_error_is_found_whatever_tells_it() {
     const FLUSH: &str = "18446744073709551615 + 0";
-    let flush = [&*format!("rq_issue: 8,0 FF 0 () {FLUSH} [a]"), &*format!("rq_complete: 8,0 FF () {FLUSH} [-5]")];
+    let flush = [
+        &*format!("rq_issue: 8,0 FF 0 () {FLUSH} [a]"),
+        &*format!("rq_complete: 8,0 FF () {FLUSH} [-5]"),
+    ];
     for (events, count, words) in [
         (&flush[..], 1, "1 flush with EIO (-5)"),
         // Of a request, and of one that began before the trace.
-        (&["rq_issue: 8,0 R 4096 () 8 + 8 [a]", "rq_complete: 8,0 R () 8 + 8 [-61]"], 1, "1 read with ENODATA (-61)"),
+        (
+            &["rq_issue: 8,0 R 4096 () 8 + 8 [a]", "rq_complete: 8,0 R () 8 + 8 [-61]"],
+            1,
+            "1 read with ENODATA (-61)",
+        ),
         (&["rq_complete: 8,0 W () 8 + 8 [-5]"], 1, "1 write with EIO (-5)"),
         // Only the bio has it: it failed before it was in a request, and it was queued or not.
-        (&["bio_queue: 8,0 W 80 + 8 [a]", "bio_complete: 8,0 W 80 + 8 [-5]"], 1, "1 write with EIO (-5)"),
+        (
+            &["bio_queue: 8,0 W 80 + 8 [a]", "bio_complete: 8,0 W 80 + 8 [-5]"],
+            1,
+            "1 write with EIO (-5)",
+        ),
         (&["bio_complete: 8,0 WS 80 + 8 [-28]"], 1, "1 write with ENOSPC (-28)"),
         // A bio of a device that has requests, beside one that ended well.
         (
@@ -64,7 +75,11 @@ fn an_error_is_found_whatever_tells_it() {
             "1 flush with EIO (-5)",
         ),
         // Only events of errors were recorded.
-        (&["rq_error: 8,0 W () 8 + 8 [-5]", "rq_error: 8,0 W () 16 + 8 [-5]"], 2, "2 writes with EIO (-5)"),
+        (
+            &["rq_error: 8,0 W () 8 + 8 [-5]", "rq_error: 8,0 W () 16 + 8 [-5]"],
+            2,
+            "2 writes with EIO (-5)",
+        ),
         // An error of a part.
         (
             &[
@@ -108,5 +123,8 @@ fn errors_are_told_apart() {
     let finding = finding.expect("errors");
     assert_eq!((count, &finding.who[..]), (5, &["db (9)".to_owned()][..]));
     assert!(finding.title.contains("5 writes with EIO (-5), ETIMEDOUT (-110)"), "{finding:?}");
-    assert!(finding.evidence[0].starts_with("4 with EIO") && finding.evidence[1].starts_with("1 with ETIMEDOUT"));
+    assert!(
+        finding.evidence[0].starts_with("4 with EIO")
+            && finding.evidence[1].starts_with("1 with ETIMEDOUT")
+    );
 }

@@ -16,8 +16,16 @@ struct Io {
     prio: &'static str,
 }
 
-const READ: Io =
-    Io { queued: 0, issued: 0, completed: 0, rwbs: "R", sector: 0, sectors: 8, task: "reader-1", prio: "be,0,4" };
+const READ: Io = Io {
+    queued: 0,
+    issued: 0,
+    completed: 0,
+    rwbs: "R",
+    sector: 0,
+    sectors: 8,
+    task: "reader-1",
+    prio: "be,0,4",
+};
 const WRITE: Io = Io { rwbs: "W", task: "writer-2", ..READ };
 
 impl Io {
@@ -36,7 +44,8 @@ fn inspect_ios(ios: &[Io]) -> Inspection {
         let place = format!("{sector} + {sectors}");
         let bytes = sectors * 512;
         let comm = task.split('-').next().expect("a name");
-        let mut put = |time, order, text: String| lines.push((time, order, format!("{task} {text}")));
+        let mut put =
+            |time, order, text: String| lines.push((time, order, format!("{task} {text}")));
         put(io.queued, 1, format!("bio_queue: 8,0 {rwbs} {place} [{comm}]"));
         put(io.queued, 2, format!("getrq: 8,0 {rwbs} {place} [{comm}]"));
         put(io.queued, 3, format!("rq_insert: 8,0 {rwbs} {bytes} () {place} {prio} [{comm}]"));
@@ -68,7 +77,12 @@ fn get(found: &Inspection, kind: FindingKind) -> &Finding {
 }
 
 fn figure(finding: &Finding, name: &str) -> u64 {
-    finding.figures.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("{name}: {finding:?}")).1
+    finding
+        .figures
+        .iter()
+        .find(|(other, _)| *other == name)
+        .unwrap_or_else(|| panic!("{name}: {finding:?}"))
+        .1
 }
 
 fn assert_none(found: &Inspection, kind: FindingKind) {
@@ -131,7 +145,10 @@ fn small_tails_and_what_filling_would_save() {
     let found = split_bios(20, 2136, 2136);
     let finding = get(&found, FindingKind::SmallTails);
     assert_eq!((figure(finding, "tails"), figure(finding, "tail_mean_bytes")), (20, 88 * 512));
-    assert_eq!((figure(finding, "limit_bytes"), figure(finding, "requests_saved")), (512 << 10, 18));
+    assert_eq!(
+        (figure(finding, "limit_bytes"), figure(finding, "requests_saved")),
+        (512 << 10, 18)
+    );
     assert_eq!(finding.who, ["dd (1)"]);
     assert!(finding.advice[0].contains("18 requests less"), "{finding:?}");
     // Bios that are not contiguous end with a tail each, which no fill can avoid.
@@ -159,11 +176,23 @@ fn advice_on_tails_names_the_limit_that_cuts() {
     assert!(advice(&segments).contains("--set max_sectors_kb=512 and --set fill=max-sectors"));
     assert!(!advice(&["max_sectors_kb: 512"]).contains("--set max_sectors_kb"));
     for (settings, words) in [
-        (&["max_sectors_kb: 512", "max_hw_sectors_kb: 512"][..], "the hardware takes no larger requests"),
-        (&["max_sectors_kb: 512", "max_hw_sectors_kb: 1280"], "a larger max_sectors_kb: it was 512"),
-        (&["max_sectors_kb: 514", "max_hw_sectors_kb: 514"], "the hardware takes no larger requests"),
+        (
+            &["max_sectors_kb: 512", "max_hw_sectors_kb: 512"][..],
+            "the hardware takes no larger requests",
+        ),
+        (
+            &["max_sectors_kb: 512", "max_hw_sectors_kb: 1280"],
+            "a larger max_sectors_kb: it was 512",
+        ),
+        (
+            &["max_sectors_kb: 514", "max_hw_sectors_kb: 514"],
+            "the hardware takes no larger requests",
+        ),
         (&segments, "max_segments=128 pages of 4 KiB"),
-        (&["max_sectors_kb: 1280", "max_hw_sectors_kb: 1280", "max_segments: 64"], "another limit of the queue"),
+        (
+            &["max_sectors_kb: 1280", "max_hw_sectors_kb: 1280", "max_segments: 64"],
+            "another limit of the queue",
+        ),
         (&[], "if max_hw_sectors_kb allows one"),
     ] {
         let advice = advice(settings);
@@ -189,7 +218,10 @@ fn reads_among_writes(slow: u64) -> Inspection {
 fn a_reader_starves_behind_writes() {
     let found = reads_among_writes(9_000);
     let finding = get(&found, FindingKind::ReaderStarved);
-    assert_eq!((figure(finding, "reads_among_few_writes"), figure(finding, "reads_among_many_writes")), (100, 100));
+    assert_eq!(
+        (figure(finding, "reads_among_few_writes"), figure(finding, "reads_among_many_writes")),
+        (100, 100)
+    );
     assert_eq!(figure(finding, "reads_among_many_writes_mean_ns"), 9_010_000);
     assert_eq!(finding.who, ["reader (1)"]);
     assert!(finding.evidence.iter().any(|line| line.contains("writer (2)")), "{finding:?}");
@@ -215,8 +247,14 @@ fn priorities(rt_first: bool, wait: u64) -> Inspection {
 fn a_better_class_waits_for_a_worse_one() {
     let found = priorities(false, 8_000);
     let finding = get(&found, FindingKind::PriorityInversion);
-    assert_eq!((figure(finding, "overtaken"), figure(finding, "overtaken_wait_mean_ns")), (200, 8_000_000));
-    assert_eq!((figure(finding, "better_class_requests"), finding.who.clone()), (200, vec!["urgent (1)".to_owned()]));
+    assert_eq!(
+        (figure(finding, "overtaken"), figure(finding, "overtaken_wait_mean_ns")),
+        (200, 8_000_000)
+    );
+    assert_eq!(
+        (figure(finding, "better_class_requests"), finding.who.clone()),
+        (200, vec!["urgent (1)".to_owned()])
+    );
     assert!(finding.evidence[0].contains("bulk (2)"), "{finding:?}");
     assert_none(&priorities(true, 8_000), FindingKind::PriorityInversion);
     // The order is changed, but by less than a scheduler's wait.
@@ -230,10 +268,18 @@ fn urgent_among_bulk(slow: u64) -> Inspection {
     for n in 0..100u64 {
         let at = n * 20_000;
         if n % 2 == 1 {
-            ios.extend((0..10u64).map(|w| Io { task: "bulk-2", ..READ }.at(at + w, at + w + 10, at + 15_000 + w)));
+            ios.extend(
+                (0..10u64).map(|w| {
+                    Io { task: "bulk-2", ..READ }.at(at + w, at + w + 10, at + 15_000 + w)
+                }),
+            );
         }
         let long = if n % 2 == 1 { slow } else { 1_000 };
-        ios.push(Io { prio: "rt,0,0", task: "urgent-1", ..READ }.at(at + 50, at + 60, at + 60 + long));
+        ios.push(Io { prio: "rt,0,0", task: "urgent-1", ..READ }.at(
+            at + 50,
+            at + 60,
+            at + 60 + long,
+        ));
     }
     inspect_ios(&ios)
 }
@@ -269,7 +315,11 @@ fn commits_script(every: u64, long: u64) -> Script {
             script.line(at, "db-1", "bio_queue: 8,0 FWS 0 + 0 [db]");
             script.line(at, "db-1", "getrq: 8,0 FWS 0 + 0 [db]");
             script.line(at + 3, "kworker/0:1H-9", "rq_issue: 8,0 FF 0 () 0 + 0 [kworker/0:1H]");
-            script.line(at + 3 + long, "db-1", "rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]");
+            script.line(
+                at + 3 + long,
+                "db-1",
+                "rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]",
+            );
             script.line(at + 4 + long, "db-1", "rq_complete: 8,0 WS () 0 + 0 [0]");
             at += 10 + long;
         }
@@ -282,7 +332,10 @@ fn a_flush_for_every_write_is_a_storm() {
     let found = commits(1, 500);
     let finding = get(&found, FindingKind::FlushStorm);
     assert_eq!((figure(finding, "flushes"), figure(finding, "writes")), (400, 400));
-    assert_eq!((figure(finding, "flush_wait_mean_ns"), figure(finding, "flush_in_device_ns")), (504_000, 200_000_000));
+    assert_eq!(
+        (figure(finding, "flush_wait_mean_ns"), figure(finding, "flush_in_device_ns")),
+        (504_000, 200_000_000)
+    );
     assert_eq!(finding.who, ["db (1)"]);
     assert!(finding.weight > 700, "{finding:?}");
     // One flush for eight writes, and flushes that take almost no time.
@@ -294,7 +347,8 @@ fn a_flush_for_every_write_is_a_storm() {
 #[test]
 fn flushes_under_kyber_ask_for_another_scheduler() {
     for (scheduler, is_said) in [("[kyber]", true), ("[bfq]", false), ("[none]", false)] {
-        let head = format!("# elevon capture 1\n# device: 8:0\n# queue/scheduler: none {scheduler}\n");
+        let head =
+            format!("# elevon capture 1\n# device: 8:0\n# queue/scheduler: none {scheduler}\n");
         let found = inspect_text(&format!("{head}{}", commits_script(1, 500).0), "8:0");
         let advice = get(&found, FindingKind::FlushStorm).advice.join("; ");
         assert_eq!(advice.contains("kyber takes a flush"), is_said, "{scheduler}: {advice}");
@@ -328,7 +382,9 @@ fn a_queue_shallower_than_the_device_can_use() {
 
 /// A request every 10 ms, issued `held` microseconds after it was queued.
 fn held_back(held: u64) -> Inspection {
-    let ios: Vec<Io> = (0..100u64).map(|n| READ.at(n * 10_000, n * 10_000 + held, n * 10_000 + held + 1_000)).collect();
+    let ios: Vec<Io> = (0..100u64)
+        .map(|n| READ.at(n * 10_000, n * 10_000 + held, n * 10_000 + held + 1_000))
+        .collect();
     inspect_ios(&ios)
 }
 
@@ -363,9 +419,16 @@ fn an_idle_device_of_which_the_driver_gives_requests_back() {
     }
     let found = script.inspect("8:0");
     let finding = get(&found, FindingKind::RequestsGivenBack);
-    assert_eq!((figure(finding, "requeues"), figure(finding, "requests_given_back")), (20, 20), "{finding:?}");
+    assert_eq!(
+        (figure(finding, "requeues"), figure(finding, "requests_given_back")),
+        (20, 20),
+        "{finding:?}"
+    );
     let finding = get(&found, FindingKind::IdleWhileWaiting);
-    assert_eq!(finding.evidence[1], "20 times the driver gave a request back (requeue), for 20 requests");
+    assert_eq!(
+        finding.evidence[1],
+        "20 times the driver gave a request back (requeue), for 20 requests"
+    );
     assert!(finding.advice[0].starts_with("a driver gives requests back"), "{:?}", finding.advice);
     let found = held_back(5_000);
     let advice = &get(&found, FindingKind::IdleWhileWaiting).advice;
@@ -391,7 +454,11 @@ fn requests_given_back_before_they_are_issued() {
     }
     let found = script.inspect("8:0");
     let finding = get(&found, FindingKind::RequestsGivenBack);
-    assert_eq!((figure(finding, "requeues"), figure(finding, "requests_given_back")), (60, 30), "{finding:?}");
+    assert_eq!(
+        (figure(finding, "requeues"), figure(finding, "requests_given_back")),
+        (60, 30),
+        "{finding:?}"
+    );
 }
 
 /// A device that serves `slots` requests at a time, a millisecond each, first with two in it, then
@@ -422,7 +489,10 @@ fn depth_that_only_adds_latency() {
     let found = deep(2);
     let finding = get(&found, FindingKind::DeviceBufferbloat);
     assert_eq!(figure(finding, "enough_depth"), 3);
-    assert!((1_000_000..1_010_000).contains(&figure(finding, "latency_at_enough_mean_ns")), "{finding:?}");
+    assert!(
+        (1_000_000..1_010_000).contains(&figure(finding, "latency_at_enough_mean_ns")),
+        "{finding:?}"
+    );
     assert!(figure(finding, "latency_deeper_mean_ns") > 14_000_000, "{finding:?}");
     assert!((1_900..2_010).contains(&figure(finding, "iops_at_enough")), "{finding:?}");
     // A device that serves 32 at a time gains from every one.
@@ -436,7 +506,9 @@ fn the_end_of_a_burst_is_no_rate_of_a_small_depth() {
     let mut ios = Vec::new();
     for burst in 0..100 {
         let at = burst * 1000;
-        ios.extend((0..16).map(|n| READ.at(at + n, at + n, at + if n == 0 { 100 } else { 200 + n })));
+        ios.extend(
+            (0..16).map(|n| READ.at(at + n, at + n, at + if n == 0 { 100 } else { 200 + n })),
+        );
     }
     assert_none(&inspect_ios(&ios), FindingKind::DeviceBufferbloat);
 }
@@ -464,9 +536,15 @@ fn one_process_sets_the_p99_of_all() {
     let found = neighbours(20_000);
     let finding = get(&found, FindingKind::NoisyNeighbour);
     assert_eq!(finding.who, ["backup (9)"]);
-    assert_eq!((figure(finding, "others_requests_with"), figure(finding, "others_requests_without")), (1000, 3000));
+    assert_eq!(
+        (figure(finding, "others_requests_with"), figure(finding, "others_requests_without")),
+        (1000, 3000)
+    );
     let (all, alone) = (figure(finding, "others_p99_ns"), figure(finding, "others_p99_without_ns"));
-    assert!(all.abs_diff(20_000_000) * 64 < 20_000_000 && alone.abs_diff(1_000_000) * 64 < 1_000_000, "{finding:?}");
+    assert!(
+        all.abs_diff(20_000_000) * 64 < 20_000_000 && alone.abs_diff(1_000_000) * 64 < 1_000_000,
+        "{finding:?}"
+    );
     assert_none(&neighbours(1_500), FindingKind::NoisyNeighbour);
 }
 
@@ -479,7 +557,11 @@ fn who_has_little_under_way_sets_nobodys_p99() {
         let at = n * 100_000;
         let is_slow = n % 8 == 0;
         for late in 0..if is_slow { 20 } else { 0 } {
-            let (from, takes) = if late < 4 { (at + late, 10_000) } else { (at + 1_000 + late, 40_000 + late * 1_500) };
+            let (from, takes) = if late < 4 {
+                (at + late, 10_000)
+            } else {
+                (at + 1_000 + late, 40_000 + late * 1_500)
+            };
             ios.push(Io { task: "checkpoint-9", ..WRITE }.at(from, from + 5, from + takes));
         }
         for (task, late) in ["a-1", "b-2"].into_iter().zip(0..) {

@@ -11,7 +11,12 @@ fn reads(script: &mut String, cpu: u32, from: u64, to: u64) {
         let place = format!("{} + 64", ms * 1000);
         let mut line = |us: u64, event: &str| {
             let us = ms * 1000 + us;
-            let _ = writeln!(script, "a-1 [{cpu:03}] ..... {}.{:06}: block_{event}", us / 1_000_000, us % 1_000_000);
+            let _ = writeln!(
+                script,
+                "a-1 [{cpu:03}] ..... {}.{:06}: block_{event}",
+                us / 1_000_000,
+                us % 1_000_000
+            );
         };
         line(0, &format!("bio_queue: 8,0 R {place} [a]"));
         line(0, &format!("rq_issue: 8,0 R 32768 () {place} be,0,4 [a]"));
@@ -34,7 +39,9 @@ fn lost_time_is_neither_busy_nor_idle() {
     assert_eq!(line.slots.iter().map(|slot| slot.lost).sum::<u64>(), 1_000_500_000);
     let ms = |at: usize| at as u64 * line.width / 1_000_000;
     let inside = line.slots.iter().enumerate().filter(|&(at, _)| (510..1490).contains(&ms(at)));
-    assert!(inside.clone().count() > 100 && inside.clone().all(|(_, slot)| slot.lost == line.width));
+    assert!(
+        inside.clone().count() > 100 && inside.clone().all(|(_, slot)| slot.lost == line.width)
+    );
     assert_eq!(found.counts.completed[READ], 1000);
 }
 
@@ -52,7 +59,11 @@ fn events_of_other_cpus_in_a_gap_have_no_rate() {
     let completed: u64 = found.timeline.slots.iter().map(|slot| slot.completed[READ]).sum();
     assert_eq!((found.counts.completed[READ], completed), (2000, 1000));
     assert_eq!(found.utilisation.exact.get(), 500_000_000);
-    assert_eq!(found.counts.across_gaps, 3 * 1000, "of each: in the device, of the request, of the bio");
+    assert_eq!(
+        found.counts.across_gaps,
+        3 * 1000,
+        "of each: in the device, of the request, of the bio"
+    );
 }
 
 /// Flushes one after another, with a gap: the storm is one of the time that was seen.
@@ -64,7 +75,11 @@ fn a_finding_weighs_in_the_time_that_was_seen() {
             let at = from + n * 1000;
             let mut script = Script::default();
             script.line(at, "a-1", "rq_issue: 8,0 FF 0 () 0 + 0 none,0,0 [a]");
-            script.line(at + 300, "a-1", "rq_complete: 8,0 FF () 18446744073709551615 + 0 none,0,0 [0]");
+            script.line(
+                at + 300,
+                "a-1",
+                "rq_complete: 8,0 FF () 18446744073709551615 + 0 none,0,0 [0]",
+            );
             text.push_str(&script.0);
         }
     };
@@ -72,7 +87,11 @@ fn a_finding_weighs_in_the_time_that_was_seen() {
     text.push_str("CPU:0 [LOST 4000 EVENTS]\n");
     flushes(&mut text, 20_000_000);
     let found = inspect_text(&text, "8:0");
-    let finding = found.findings.iter().find(|finding| finding.kind == FindingKind::FlushStorm).expect("a storm");
+    let finding = found
+        .findings
+        .iter()
+        .find(|finding| finding.kind == FindingKind::FlushStorm)
+        .expect("a storm");
     assert_eq!(finding.weight, 302);
 }
 
@@ -93,5 +112,8 @@ fn whole_jiffies_do_not_pass_the_time() {
     let found = inspect_text(&text, "8:0");
     assert_eq!((found.observed, found.utilisation.exact.get()), (120_000_000, 120_000_000));
     let busy = &found.utilisation;
-    assert!([busy.sampled_ms, busy.inflight_ms, busy.precise_ms].into_iter().all(|ms| ms <= 120), "{busy:?}");
+    assert!(
+        [busy.sampled_ms, busy.inflight_ms, busy.precise_ms].into_iter().all(|ms| ms <= 120),
+        "{busy:?}"
+    );
 }

@@ -19,22 +19,38 @@ fn a_split_bio_ends_with_its_last_request() {
     script.line(105, dd, "getrq: 8,0 R 2048 + 8 [dd]");
     for (sector, sectors, at) in [(0, 1024, 110), (1024, 1024, 120), (2048, 8, 130)] {
         script.line(at, dd, &format!("rq_insert: 8,0 R 4096 () {sector} + {sectors} be,0,4 [dd]"));
-        script.line(at + 1, dd, &format!("rq_issue: 8,0 R 4096 () {sector} + {sectors} be,0,4 [dd]"));
+        script.line(
+            at + 1,
+            dd,
+            &format!("rq_issue: 8,0 R 4096 () {sector} + {sectors} be,0,4 [dd]"),
+        );
     }
     script.line(300, "<idle>-0", "rq_complete: 8,0 R () 2048 + 8 be,0,4 [0]");
     script.line(400, "<idle>-0", "rq_complete: 8,0 R () 0 + 1024 be,0,4 [0]");
     script.line(500, "<idle>-0", "rq_complete: 8,0 R () 1024 + 1024 be,0,4 [0]");
     let found = script.inspect("8:0");
     let stages = &found.stages[READ];
-    assert_eq!((found.counts.splits, found.counts.bios[READ], found.counts.completed[READ]), (2, 1, 3));
+    assert_eq!(
+        (found.counts.splits, found.counts.bios[READ], found.counts.completed[READ]),
+        (2, 1, 3)
+    );
     assert_eq!((stages.queue_to_allocated.min, stages.queue_to_allocated.max), (2_000, 5_000));
-    assert_eq!((stages.allocated_to_inserted.min, stages.allocated_to_inserted.max), (8_000, 25_000));
+    assert_eq!(
+        (stages.allocated_to_inserted.min, stages.allocated_to_inserted.max),
+        (8_000, 25_000)
+    );
     assert_eq!((stages.inserted_to_issued.count, stages.inserted_to_issued.max), (3, 1_000));
-    assert_eq!((stages.issued_to_completed.min, stages.issued_to_completed.max), (169_000, 379_000));
+    assert_eq!(
+        (stages.issued_to_completed.min, stages.issued_to_completed.max),
+        (169_000, 379_000)
+    );
     assert_eq!((stages.bio_total.count, stages.bio_total.max), (1, 400_000));
     assert_eq!((found.bios_under_way, found.requests_under_way), (0, 0));
     let dd = &found.processes[0];
-    assert_eq!((dd.label().as_str(), dd.splits, dd.requests[READ], dd.bytes[READ]), ("dd (7)", 2, 3, 2056 * 512));
+    assert_eq!(
+        (dd.label().as_str(), dd.splits, dd.requests[READ], dd.bytes[READ]),
+        ("dd (7)", 2, 3, 2056 * 512)
+    );
     assert_eq!((found.depths.max, found.depths.busy()), (3, 389_000));
 }
 
@@ -58,7 +74,10 @@ fn merged_bios_end_together() {
     let found = script.inspect("8:0");
     let (counts, stages) = (&found.counts, &found.stages[WRITE]);
     assert_eq!((counts.back_merges, counts.front_merges, counts.completed[WRITE]), (1, 1, 1));
-    assert_eq!((stages.bio_total.count, stages.bio_total.min, stages.bio_total.max), (3, 60_000, 80_000));
+    assert_eq!(
+        (stages.bio_total.count, stages.bio_total.min, stages.bio_total.max),
+        (3, 60_000, 80_000)
+    );
     assert_eq!((stages.request_total.max, stages.allocated_to_issued.max), (80_000, 29_000));
     assert_eq!(found.processes[0].merges, 2);
     assert_eq!((found.bios_under_way, found.requests_under_way), (0, 0));
@@ -93,7 +112,11 @@ fn requests_at_one_sector_are_told_apart() {
         }
         let found = script.inspect("8:0");
         let served = &found.stages[WRITE].issued_to_completed;
-        assert_eq!((served.count, served.min, served.max), (3, 20_000, 40_000), "getrq: {has_getrq}");
+        assert_eq!(
+            (served.count, served.min, served.max),
+            (3, 20_000, 40_000),
+            "getrq: {has_getrq}"
+        );
         let waited = &found.stages[WRITE].inserted_to_issued;
         assert_eq!((waited.min, waited.max), (1_000, 3_000), "getrq: {has_getrq}");
         assert_eq!((found.counts.partial, found.requests_under_way), (0, 0), "getrq: {has_getrq}");
@@ -177,7 +200,10 @@ fn flush_sequences_end_with_an_empty_completion() {
     assert_eq!((flush.issued_to_completed.count, flush.issued_to_completed.max), (2, 30_000));
     assert_eq!((flush.bio_total.count, flush.bio_total.max), (1, 33_000));
     assert_eq!((flush.queue_to_allocated.count, write.queue_to_allocated.count), (1, 2));
-    assert_eq!((write.issued_to_completed.max, write.bio_total.min, write.bio_total.max), (10_000, 5_000, 44_000));
+    assert_eq!(
+        (write.issued_to_completed.max, write.bio_total.min, write.bio_total.max),
+        (10_000, 5_000, 44_000)
+    );
     assert_eq!((found.bios_under_way, found.requests_under_way, found.counts.unmatched), (0, 0, 0));
     assert_eq!((found.mix.fua[WRITE], found.mix.preflush[Group::Flush as usize]), (2, 1));
     // Busy until each sequence ends: from 11 to 43, 51 to 94 and 101 to 105.
@@ -200,7 +226,10 @@ fn a_lost_end_of_a_flush_does_not_shift_the_next_ones() {
     }
     let found = script.inspect("8:0");
     let flush = &found.stages[Group::Flush as usize];
-    assert_eq!((flush.bio_total.count, flush.bio_total.min, flush.bio_total.max), (3, 36_000, 36_000));
+    assert_eq!(
+        (flush.bio_total.count, flush.bio_total.min, flush.bio_total.max),
+        (3, 36_000, 36_000)
+    );
     assert_eq!((found.counts.overdue, found.bios_under_way, found.requests_under_way), (1, 0, 0));
     // Busy as before from each allocation to the end of the sequence; the first until its loss is
     // certain.
@@ -244,7 +273,10 @@ fn bios_are_found_without_events_of_allocation() {
         script.line(at, "a-1", event);
     }
     let stages = &script.inspect("8:0").stages[READ];
-    assert_eq!((stages.bio_total.count, stages.bio_total.max, stages.request_total.max), (2, 40_000, 40_000));
+    assert_eq!(
+        (stages.bio_total.count, stages.bio_total.max, stages.request_total.max),
+        (2, 40_000, 40_000)
+    );
     assert_eq!((stages.queue_to_allocated.count, stages.allocated_to_issued.count), (0, 0));
 }
 
@@ -279,7 +311,11 @@ fn a_partition_is_told_from_the_rest_of_its_disk() {
         for n in 0..3u64 {
             let (at, sector) = (at + 10 * n, start + 8 * n);
             let own = 8 * n;
-            script.line(at, "a-1", &format!("bio_remap: 8,0 R {sector} + 8 <- ({partition}) {own}"));
+            script.line(
+                at,
+                "a-1",
+                &format!("bio_remap: 8,0 R {sector} + 8 <- ({partition}) {own}"),
+            );
             script.line(at + 1, "a-1", &format!("bio_queue: 8,0 R {sector} + 8 [a]"));
             script.line(at + 2, "a-1", &format!("rq_issue: 8,0 R 4096 () {sector} + 8 [a]"));
             script.line(at + 4, "a-1", &format!("rq_complete: 8,0 R () {sector} + 8 [0]"));
@@ -296,7 +332,11 @@ fn a_partition_is_told_from_the_rest_of_its_disk() {
     assert_eq!(whole.events[TraceKind::Complete.index()], 7);
     for partition in ["8:1", "8:2"] {
         let found = script.inspect(partition);
-        assert_eq!((found.counts.bios[READ], found.disk), (3, Some(DeviceNumber::new(8, 0))), "{partition}");
+        assert_eq!(
+            (found.counts.bios[READ], found.disk),
+            (3, Some(DeviceNumber::new(8, 0))),
+            "{partition}"
+        );
         assert_eq!(found.events[TraceKind::Complete.index()], 3, "{partition}");
         assert_eq!(found.stages[READ].bio_total.max, 3_000, "{partition}");
         assert_eq!(found.counts.bios[Group::Flush as usize], 0, "{partition}");
@@ -354,7 +394,12 @@ fn an_order_without_times_gives_counts_only() {
     let found = inspect_text(text, "8:32");
     assert_eq!((found.counts.splits, found.counts.issued[READ], found.untimed), (2, 3, 6));
     assert_eq!((found.span, found.duration(), found.depths.time()), (None, 0, 0));
-    assert!(found.stages.iter().all(|stage| stage.issued_to_completed.count + stage.bio_total.count == 0));
+    assert!(
+        found
+            .stages
+            .iter()
+            .all(|stage| stage.issued_to_completed.count + stage.bio_total.count == 0)
+    );
 }
 
 /// A trace of arrivals only, ten times longer than the number of I/Os that are followed: memory
@@ -384,7 +429,13 @@ fn what_never_completes_does_not_pile_up() {
 fn events_that_no_kernel_makes_do_no_harm() {
     let mut random = elevon_testkit::Rng(12);
     let mut analysis = Analysis::new(DeviceNumber::new(8, 0));
-    let ops = [Some(TraceOp::Read), Some(TraceOp::Write), Some(TraceOp::Flush), Some(TraceOp::Discard), None];
+    let ops = [
+        Some(TraceOp::Read),
+        Some(TraceOp::Write),
+        Some(TraceOp::Flush),
+        Some(TraceOp::Discard),
+        None,
+    ];
     let mut now = 0;
     for _ in 0..200_000 {
         let place = random.below(24) * 8;
@@ -409,7 +460,12 @@ fn events_that_no_kernel_makes_do_no_harm() {
         event.sector = if random.one_in(500) { Some(u64::MAX - 3) } else { Some(place) };
         event.bytes = Some(4096 * random.below(5));
         event.op = random.pick(&ops);
-        event.flags = Some(random.pick(&[Flags::NONE, Flags::PREFLUSH, Flags::FUA, Flags::FUA | Flags::PREFLUSH]));
+        event.flags = Some(random.pick(&[
+            Flags::NONE,
+            Flags::PREFLUSH,
+            Flags::FUA,
+            Flags::FUA | Flags::PREFLUSH,
+        ]));
         event.tid = Some(random.below(3) as u32);
         event.ioprio = IoPrio::from_bits((random.below(4) as u16) << 13);
         analysis.add(&[event]);
@@ -418,14 +474,19 @@ fn events_that_no_kernel_makes_do_no_harm() {
     let found = analysis.finish(&reader);
     let counts = &found.counts;
     assert!(counts.completed[READ] > 100 && counts.bios_completed[READ] > 100, "{counts:?}");
-    assert!(found.depths.busy() <= found.duration() && found.utilisation.exact.get() <= found.duration());
+    assert!(
+        found.depths.busy() <= found.duration()
+            && found.utilisation.exact.get() <= found.duration()
+    );
 }
 
 /// With one record per I/O, as in CSV traces, depth and utilisation follow from the response times.
 #[test]
 fn whole_ios_are_timed_by_their_response() {
     let mut analysis = Analysis::new(DeviceNumber::new(0, 1));
-    for (at, response, sector) in [(0, Some(100), 0u64), (50, Some(150), 8), (300, None, 16), (400, Some(10), 24)] {
+    for (at, response, sector) in
+        [(0, Some(100), 0u64), (50, Some(150), 8), (300, None, 16), (400, Some(10), 24)]
+    {
         let mut event = TraceEvent::new(TraceKind::Io { response_ns: response });
         event.time = Some(at);
         event.device = Some(DeviceNumber::new(0, 1));
@@ -438,14 +499,21 @@ fn whole_ios_are_timed_by_their_response() {
     let found = analysis.finish(&reader);
     let stage = &found.stages[READ].bio_total;
     assert_eq!((found.counts.bios[READ], stage.count, stage.max), (4, 3, 150));
-    assert_eq!((found.depths.max, found.depths.busy(), found.utilisation.exact.get()), (2, 210, 210));
+    assert_eq!(
+        (found.depths.max, found.depths.busy(), found.utilisation.exact.get()),
+        (2, 210, 210)
+    );
     assert_eq!((found.queue_seeks.distances.count, found.queue_seeks.sequential), (3, 3));
 }
 
 #[test]
 fn the_device_with_nearly_all_events_is_chosen() {
-    let line = |at: u64, device: &str| format!("a-1 [000] 0.{at:06}: block_bio_queue: {device} R {} + 8 [a]\n", at * 8);
-    let text = |other: u64| (0..100).map(|at| line(at, if at < other { "8,16" } else { "7,7" })).collect::<String>();
+    let line = |at: u64, device: &str| {
+        format!("a-1 [000] 0.{at:06}: block_bio_queue: {device} R {} + 8 [a]\n", at * 8)
+    };
+    let text = |other: u64| {
+        (0..100).map(|at| line(at, if at < other { "8,16" } else { "7,7" })).collect::<String>()
+    };
     let run = |text: String, device: Option<&str>| {
         let device = device.map(|device| device.parse().expect("a device"));
         let mut open = || crate::from_bytes(text.clone().into_bytes());
@@ -454,10 +522,16 @@ fn the_device_with_nearly_all_events_is_chosen() {
     let found = run(text(5), None).expect("one device");
     assert_eq!((found.device, found.events[0]), (DeviceNumber::new(7, 7), 95));
     let error = run(text(6), None).expect_err("two devices").to_string();
-    assert!(error.contains("--dev") && error.contains("7:7 (94 events), 8:16 (6 events)"), "{error}");
+    assert!(
+        error.contains("--dev") && error.contains("7:7 (94 events), 8:16 (6 events)"),
+        "{error}"
+    );
     assert_eq!(run(text(6), Some("8:16")).expect("a device").events[0], 6);
     let error = run(text(6), Some("9:0")).expect_err("no such device").to_string();
-    assert!(error.contains("no event of device 9:0") && error.contains("7:7 (94 events)"), "{error}");
+    assert!(
+        error.contains("no event of device 9:0") && error.contains("7:7 (94 events)"),
+        "{error}"
+    );
 }
 
 /// One completion is lost without notice: its request does not count as in the device for the rest
@@ -481,7 +555,10 @@ fn a_lost_completion_does_not_deepen_the_queue() {
         let busy = found.depths.busy();
         assert!((100_000_000..120_000_000).contains(&busy), "{busy}");
         assert!(found.depths.mean_busy_depth() < 1.2);
-        assert_eq!(found.stages[WRITE].issued_to_completed.max, if completes { 300_000_000 } else { 0 });
+        assert_eq!(
+            found.stages[WRITE].issued_to_completed.max,
+            if completes { 300_000_000 } else { 0 }
+        );
     }
 }
 
@@ -521,7 +598,9 @@ fn a_discard_of_several_ranges_is_one_request() {
 #[test]
 fn the_volumes_of_files_that_were_joined() {
     const LINES: u64 = 40_000;
-    let line = |disk: u64, n: u64| format!("{},srv,{disk},Read,0,4096,10\n", 128_166_372_000_000_000 + n * 10_000);
+    let line = |disk: u64, n: u64| {
+        format!("{},srv,{disk},Read,0,4096,10\n", 128_166_372_000_000_000 + n * 10_000)
+    };
     let text: String = (0..2 * LINES).map(|n| line(n / LINES, n % LINES)).collect();
     for device in ["0:0", "0:1"] {
         let mut open = || crate::from_bytes(text.clone().into_bytes());

@@ -34,7 +34,10 @@ fn a_partition_waits_for_flushes_of_its_disk() {
     assert!(finding.evidence.iter().any(|line| line.contains("whole disk 8:0")), "{finding:?}");
     assert_eq!(partition.depths.busy(), disk.depths.busy());
     let write = Group::Write as usize;
-    assert_eq!((partition.counts.completed[write], partition.counts.completed[Group::Flush as usize]), (100, 0));
+    assert_eq!(
+        (partition.counts.completed[write], partition.counts.completed[Group::Flush as usize]),
+        (100, 0)
+    );
 }
 
 /// A request of one partition waits while the device serves those of another.
@@ -59,7 +62,11 @@ fn a_partition_waits_for_the_load_of_others() {
     for device in ["8:0", "8:1", "8:2"] {
         let found = script.inspect(device);
         assert_eq!(kinds(&found), [], "{device}");
-        assert!((89_000_000..=90_000_000).contains(&found.depths.busy()), "{device}: {}", found.depths.busy());
+        assert!(
+            (89_000_000..=90_000_000).contains(&found.depths.busy()),
+            "{device}: {}",
+            found.depths.busy()
+        );
     }
 }
 

@@ -22,10 +22,21 @@ fn nothing_is_left_over_in_real_traces() {
         let counts = &found.counts;
         assert_eq!((found.bios_under_way, found.requests_under_way), (bios, requests), "{name}");
         let sum = |counts: &[u64]| counts.iter().sum::<u64>();
-        assert_eq!((sum(&counts.issued), counts.unmatched), (sum(&counts.completed) + requests, 0), "{name}");
-        assert_eq!((sum(&counts.bios), counts.forgotten), (sum(&counts.bios_completed) + bios, 0), "{name}");
+        assert_eq!(
+            (sum(&counts.issued), counts.unmatched),
+            (sum(&counts.completed) + requests, 0),
+            "{name}"
+        );
+        assert_eq!(
+            (sum(&counts.bios), counts.forgotten),
+            (sum(&counts.bios_completed) + bios, 0),
+            "{name}"
+        );
         if requests == 0 {
-            assert_eq!(counts.bio_bytes, counts.completed_bytes, "{name}: what was queued was served");
+            assert_eq!(
+                counts.bio_bytes, counts.completed_bytes,
+                "{name}: what was queued was served"
+            );
         }
         assert!(counts.completed[Group::Read as usize] > 10, "{name}");
     }

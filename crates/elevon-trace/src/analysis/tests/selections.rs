@@ -11,7 +11,11 @@ fn trace() -> String {
     let mut events: Vec<(u64, String)> = Vec::new();
     let mut io = |task: &str, op: &str, sector: u64, from: u64, until: u64| {
         let head = |at: u64, kind: &str| {
-            format!("{task} [000] ..... {}.{:06}: {kind}: 8,0 {op}", 1 + at / 1000, at % 1000 * 1000)
+            format!(
+                "{task} [000] ..... {}.{:06}: {kind}: 8,0 {op}",
+                1 + at / 1000,
+                at % 1000 * 1000
+            )
         };
         events.push((from, format!("{} {sector} + 8 [x]", head(from, "block_bio_queue"))));
         events.push((from, format!("{} {sector} + 8 [x]", head(from, "block_getrq"))));
@@ -44,7 +48,10 @@ fn of(process: &str) -> Selection {
 #[test]
 fn a_window_counts_what_happens_in_it() {
     let all = part(&Selection::default()).expect("a trace");
-    assert_eq!((all.counts.bios[0], all.counts.bios[1], all.depths.max, all.start), (5, 10, 5, Some(1_000 * MS)));
+    assert_eq!(
+        (all.counts.bios[0], all.counts.bios[1], all.depths.max, all.start),
+        (5, 10, 5, Some(1_000 * MS))
+    );
     let found = part(&window(40, 60)).expect("a part");
     assert_eq!(found.span, Some((1_040 * MS, 1_060 * MS)));
     // Queued at 40 and 50, and completed at 40 and 50, of which the former began before the window.
@@ -65,7 +72,8 @@ fn a_window_counts_what_happens_in_it() {
 #[test]
 fn windows_add_up() {
     let all = part(&Selection::default()).expect("a trace");
-    let parts = [window(0, 35), window(35, 61), Selection { from: Some(61 * MS), ..Selection::default() }];
+    let parts =
+        [window(0, 35), window(35, 61), Selection { from: Some(61 * MS), ..Selection::default() }];
     let parts = parts.map(|selection| part(&selection).expect("a part"));
     let sum = |of: fn(&Inspection) -> u64| parts.iter().map(of).sum::<u64>();
     assert_eq!(sum(|found| found.counts.bios.iter().sum()), 15);
@@ -83,24 +91,53 @@ fn a_process_is_selected_and_the_device_stays_whole() {
     let all = part(&Selection::default()).expect("a trace");
     for name in ["reader", "8", "reader-8"] {
         let found = part(&of(name)).expect("a part");
-        assert_eq!((found.counts.bios, found.counts.completed), ([5, 0, 0, 0, 0], [5, 0, 0, 0, 0]), "{name}");
+        assert_eq!(
+            (found.counts.bios, found.counts.completed),
+            ([5, 0, 0, 0, 0], [5, 0, 0, 0, 0]),
+            "{name}"
+        );
         assert_eq!((found.stages[0].bio_total.max, found.stages[1].bio_total.count), (MS, 0));
-        assert_eq!((found.processes.len(), found.processes[0].label()), (1, "reader (8)".to_owned()));
-        assert_eq!((found.depths.max, found.depths.integral), (all.depths.max, all.depths.integral));
-        assert_eq!((found.utilisation, found.events, found.span), (all.utilisation, all.events, all.span));
+        assert_eq!(
+            (found.processes.len(), found.processes[0].label()),
+            (1, "reader (8)".to_owned())
+        );
+        assert_eq!(
+            (found.depths.max, found.depths.integral),
+            (all.depths.max, all.depths.integral)
+        );
+        assert_eq!(
+            (found.utilisation, found.events, found.span),
+            (all.utilisation, all.events, all.span)
+        );
         assert_eq!((found.device_time, all.device_time), (405 * MS, 405 * MS));
-        let sum = |found: &Inspection, of: fn(&Slot) -> u64| found.timeline.slots.iter().map(of).sum::<u64>();
+        let sum = |found: &Inspection, of: fn(&Slot) -> u64| {
+            found.timeline.slots.iter().map(of).sum::<u64>()
+        };
         assert_eq!(sum(&found, |slot| slot.in_device), sum(&all, |slot| slot.in_device));
-        assert_eq!((sum(&found, |slot| slot.completed[0]), sum(&found, |slot| slot.completed[1])), (5, 0));
+        assert_eq!(
+            (sum(&found, |slot| slot.completed[0]), sum(&found, |slot| slot.completed[1])),
+            (5, 0)
+        );
     }
-    let both = part(&Selection { processes: vec!["reader".into()], ..window(40, 60) }).expect("a part");
-    assert_eq!((both.counts.bios[0], both.counts.bios[1], both.depths.integral), (1, 0, 81 * u128::from(MS)));
-    assert_eq!((both.bios_under_way, both.requests_under_way), (0, 0), "those of the writer are not asked for");
+    let both =
+        part(&Selection { processes: vec!["reader".into()], ..window(40, 60) }).expect("a part");
+    assert_eq!(
+        (both.counts.bios[0], both.counts.bios[1], both.depths.integral),
+        (1, 0, 81 * u128::from(MS))
+    );
+    assert_eq!(
+        (both.bios_under_way, both.requests_under_way),
+        (0, 0),
+        "those of the writer are not asked for"
+    );
 }
 
 #[test]
 fn a_cgroup_is_selected_by_each_bio() {
-    let mut pass = Analysis::of_part(DeviceNumber::new(8, 0), &Selection { cgroups: vec![5], ..Selection::default() });
+    let mut pass = Analysis::of_part(
+        DeviceNumber::new(8, 0),
+        &Selection { cgroups: vec![5], ..Selection::default() },
+    );
     for (at, cgroup) in [(0, 5), (1, 6), (2, 5)] {
         let event = |kind, time| TraceEvent {
             time: Some(time),
@@ -119,22 +156,37 @@ fn a_cgroup_is_selected_by_each_bio() {
     let reader = crate::from_bytes(trace().into_bytes()).expect("a reader");
     assert_eq!(pass.check_selection(&reader), Ok(()));
     let found = pass.finish(&reader);
-    assert_eq!((found.counts.bios[0], found.counts.completed[0], found.stages[0].issued_to_completed.max), (2, 2, 4));
+    assert_eq!(
+        (found.counts.bios[0], found.counts.completed[0], found.stages[0].issued_to_completed.max),
+        (2, 2, 4)
+    );
     assert_eq!((found.depths.busy(), found.processes[0].requests[0]), (12, 2));
 }
 
 #[test]
 fn a_selection_of_nothing_is_an_error() {
-    let error = |selection: &Selection| part(selection).map(|_| ()).expect_err("nothing is there").to_string();
-    assert_eq!(error(&of("raeder")), "no process raeder (did you mean `reader`?); there are writer-7, reader-8");
+    let error = |selection: &Selection| {
+        part(selection).map(|_| ()).expect_err("nothing is there").to_string()
+    };
+    assert_eq!(
+        error(&of("raeder")),
+        "no process raeder (did you mean `reader`?); there are writer-7, reader-8"
+    );
     assert_eq!(
         error(&Selection { from: Some(500 * MS), ..Selection::default() }),
         "no I/O from 500ms; the last is at 90ms"
     );
     let calm = Selection { processes: vec!["reader".into()], ..window(3, 20) };
-    assert_eq!(error(&calm), "no I/O from 3ms until 20ms, process reader; the nearest is at 1ms and at 21ms");
+    assert_eq!(
+        error(&calm),
+        "no I/O from 3ms until 20ms, process reader; the nearest is at 1ms and at 21ms"
+    );
     let cgroup = Selection { cgroups: vec![3], ..Selection::default() };
-    assert!(error(&cgroup).starts_with("no I/O of cgroup 3: its events name no cgroups"), "{}", error(&cgroup));
+    assert!(
+        error(&cgroup).starts_with("no I/O of cgroup 3: its events name no cgroups"),
+        "{}",
+        error(&cgroup)
+    );
 }
 
 /// A window of a partition is one of its disk.
@@ -145,15 +197,24 @@ fn the_device_of_a_partition_has_the_same_window() {
         let at = format!("1.{:06}", 10_000 * n);
         let (part, start) = if sector < 9_000 { ("8,1", 2048) } else { ("8,2", 90_000) };
         let line = |kind: &str| format!("a-1 [000] ..... {at}: {kind}: 8,0 R");
-        text += &format!("{} {sector} + 8 <- ({part}) {}\n", line("block_bio_remap"), sector - start);
+        text +=
+            &format!("{} {sector} + 8 <- ({part}) {}\n", line("block_bio_remap"), sector - start);
         text += &format!("{} {sector} + 8 [a]\n", line("block_bio_queue"));
         text += &format!("{} 4096 () {sector} + 8 [a]\n", line("block_rq_issue"));
-        text += &format!("a-1 [000] ..... 1.{:06}: block_rq_complete: 8,0 R () {sector} + 8 [0]\n", 10_000 * n + 5_000);
+        text += &format!(
+            "a-1 [000] ..... 1.{:06}: block_rq_complete: 8,0 R () {sector} + 8 [0]\n",
+            10_000 * n + 5_000
+        );
     }
     let bytes = text.into_bytes();
     let mut open = || crate::from_bytes(bytes.clone());
-    let found = inspect_part(&mut open, Some(DeviceNumber::new(8, 1)), &window(5, 28), None, &mut |_| {});
+    let found =
+        inspect_part(&mut open, Some(DeviceNumber::new(8, 1)), &window(5, 28), None, &mut |_| {});
     let found = found.expect("a part");
-    assert_eq!((found.counts.bios[0], found.counts.completed[0]), (1, 2), "it began at 20 ms, and one ended at 5 ms");
+    assert_eq!(
+        (found.counts.bios[0], found.counts.completed[0]),
+        (1, 2),
+        "it began at 20 ms, and one ended at 5 ms"
+    );
     assert_eq!(found.depths.busy(), 10 * MS, "of the disk, from 10 to 15 and from 20 to 25 ms");
 }

@@ -41,7 +41,9 @@ fn run(loads: &[Load], device: Served, from: u64, until: u64) -> Script {
     }
     let mut lines: Vec<(u64, u64, String, &str)> = Vec::new();
     let mut number = 0;
-    while let Some(first) = next.iter().enumerate().min_by_key(|(_, issue)| **issue).map(|(at, _)| at) {
+    while let Some(first) =
+        next.iter().enumerate().min_by_key(|(_, issue)| **issue).map(|(at, _)| at)
+    {
         let (at, of) = next.swap_remove(first);
         if at >= until {
             continue;
@@ -56,7 +58,9 @@ fn run(loads: &[Load], device: Served, from: u64, until: u64) -> Script {
         *slot = end;
         let place = format!("{} + {sectors}", number * 1000);
         let issued = if device.is_held { start } else { at };
-        for (at, event) in [(at, "bio_queue: 8,0 RW"), (at, "getrq: 8,0 RW"), (issued, "rq_issue: 8,0 RW 4096 ()")] {
+        for (at, event) in
+            [(at, "bio_queue: 8,0 RW"), (at, "getrq: 8,0 RW"), (issued, "rq_issue: 8,0 RW 4096 ()")]
+        {
             lines.push((at, number, format!("{} {place} [x]", event.replace("RW", rwbs)), task));
         }
         lines.push((end, 0, format!("rq_complete: 8,0 {rwbs} () {place} [0]"), "idle-0"));
@@ -76,7 +80,12 @@ fn bloat(script: &Script) -> Option<Finding> {
 }
 
 fn figure(finding: &Finding, name: &str) -> u64 {
-    finding.figures.iter().find(|(other, _)| *other == name).unwrap_or_else(|| panic!("{name}: {finding:?}")).1
+    finding
+        .figures
+        .iter()
+        .find(|(other, _)| *other == name)
+        .unwrap_or_else(|| panic!("{name}: {finding:?}"))
+        .1
 }
 
 /// A writer keeps the device's queue full all the time, and a reader with one request waits. The
@@ -97,17 +106,27 @@ fn a_reader_behind_a_deep_writer() {
             let found = bloat(&run(&[filler, READER], device, from, 4_000_000));
             let finding = found.unwrap_or_else(|| panic!("{wait_ms} ms from {from}"));
             let name = filler.task.split('-').next().expect("a name");
-            assert_eq!(finding.who, [format!("{name} (1)"), "reader (2)".to_owned()], "{finding:?}");
+            assert_eq!(
+                finding.who,
+                [format!("{name} (1)"), "reader (2)".to_owned()],
+                "{finding:?}"
+            );
             let depth = figure(&finding, "filler_depth_permille");
             assert!(depth.abs_diff(filler.depth * 1000) < filler.depth * 50, "{finding:?}");
             let wait = figure(&finding, "waiter_mean_ns");
             assert!(wait.abs_diff(wait_ms * 1_000_000) < wait_ms * 100_000, "{finding:?}");
             assert!(finding.title.contains("behind which reader (2) waits"), "{finding:?}");
-            assert!(finding.advice[0].contains(&format!("a smaller iodepth of {name} (1)")), "{finding:?}");
+            assert!(
+                finding.advice[0].contains(&format!("a smaller iodepth of {name} (1)")),
+                "{finding:?}"
+            );
             if from == 0 {
                 assert!(figure(&finding, "enough_depth").abs_diff(enough) <= 1, "{finding:?}");
             } else {
-                assert!(finding.evidence.iter().any(|line| line.contains("the trace does not show")), "{finding:?}");
+                assert!(
+                    finding.evidence.iter().any(|line| line.contains("the trace does not show")),
+                    "{finding:?}"
+                );
             }
         }
     }
@@ -138,14 +157,22 @@ fn cut(bios: u64, kib: u64, has_splits: bool) -> Script {
         for from in (0..sectors).step_by(piece as usize) {
             let place = format!("{} + {piece}", start + from);
             if has_splits && from + piece < sectors {
-                script.line(at, "fio-1", &format!("split: 8,0 R {} / {} [fio]", start + from, start + from + piece));
+                script.line(
+                    at,
+                    "fio-1",
+                    &format!("split: 8,0 R {} / {} [fio]", start + from, start + from + piece),
+                );
             }
             script.line(at, "fio-1", &format!("getrq: 8,0 R {place} [fio]"));
             script.line(at, "fio-1", &format!("rq_issue: 8,0 R {} () {place} [fio]", piece * 512));
         }
         for from in (0..sectors).step_by(piece as usize) {
             at += 10 + kib;
-            script.line(at, "i-0", &format!("rq_complete: 8,0 R () {} + {piece} [0]", start + from));
+            script.line(
+                at,
+                "i-0",
+                &format!("rq_complete: 8,0 R () {} + {piece} [0]", start + from),
+            );
         }
         at += 1000;
     }
@@ -159,9 +186,16 @@ fn a_limit_that_cuts_into_many_requests() {
         found.findings.into_iter().find(|finding| finding.kind == FindingKind::SmallRequests)
     };
     for (kib, has_splits) in [(4, true), (64, true), (128, true), (64, false)] {
-        let finding = get(&cut(24, kib, has_splits)).unwrap_or_else(|| panic!("{kib} {has_splits}"));
-        assert_eq!((figure(&finding, "cut_bios"), figure(&finding, "requests_of_cut_bios")), (24, 24 * 1024 / kib));
-        assert_eq!((figure(&finding, "limit_bytes"), &finding.who[..]), (kib << 10, &["fio (1)".to_owned()][..]));
+        let finding =
+            get(&cut(24, kib, has_splits)).unwrap_or_else(|| panic!("{kib} {has_splits}"));
+        assert_eq!(
+            (figure(&finding, "cut_bios"), figure(&finding, "requests_of_cut_bios")),
+            (24, 24 * 1024 / kib)
+        );
+        assert_eq!(
+            (figure(&finding, "limit_bytes"), &finding.who[..]),
+            (kib << 10, &["fio (1)".to_owned()][..])
+        );
         assert!(finding.advice[0].contains("max_sectors_kb"), "{finding:?}");
     }
     // Two pieces of 512 KiB are what the kernel makes by itself, and four of 256 KiB cost little.
@@ -177,10 +211,16 @@ fn a_limit_that_cuts_into_many_requests() {
         assert_eq!(found.is_some(), is_found, "{hard}");
         if let Some(finding) = found {
             assert_eq!(
-                (figure(&finding, "hardware_bytes"), figure(&finding, "requests_at_hardware_limit")),
+                (
+                    figure(&finding, "hardware_bytes"),
+                    figure(&finding, "requests_at_hardware_limit")
+                ),
                 (1280 << 10, 24)
             );
-            assert!(finding.advice[0].contains("it was 64, and the hardware takes 1280"), "{finding:?}");
+            assert!(
+                finding.advice[0].contains("it was 64, and the hardware takes 1280"),
+                "{finding:?}"
+            );
         }
     }
 }
@@ -191,13 +231,21 @@ fn discards(slow: u64) -> Option<Finding> {
     for n in 0..2000u64 {
         let (at, took) = (n * 1000, if n % 20 == 0 { slow } else { 100 });
         if n % 20 == 0 {
-            script.line(at, "trim-3", &format!("rq_issue: 8,0 D 1048576 () {} + 2048 [trim]", 1_000_000 + n * 4096));
+            script.line(
+                at,
+                "trim-3",
+                &format!("rq_issue: 8,0 D 1048576 () {} + 2048 [trim]", 1_000_000 + n * 4096),
+            );
         }
         script.line(at + 1, "db-4", &format!("rq_issue: 8,0 R 4096 () {} + 8 [db]", n * 8));
         script.line(at + 1 + took, "i-0", &format!("rq_complete: 8,0 R () {} + 8 [0]", n * 8));
         if n % 20 == 0 {
             let at = at + took + 2;
-            script.line(at, "i-0", &format!("rq_complete: 8,0 D () {} + 2048 [0]", 1_000_000 + n * 4096));
+            script.line(
+                at,
+                "i-0",
+                &format!("rq_complete: 8,0 D () {} + 2048 [0]", 1_000_000 + n * 4096),
+            );
         }
     }
     let found = script.inspect("8:0");
@@ -208,7 +256,10 @@ fn discards(slow: u64) -> Option<Finding> {
 fn discards_that_stall_reads() {
     let finding = discards(800).expect("stalls");
     assert_eq!((figure(&finding, "discards"), figure(&finding, "beside_discards")), (100, 100));
-    assert_eq!((figure(&finding, "beside_discards_mean_ns"), figure(&finding, "others_mean_ns")), (800_000, 100_000));
+    assert_eq!(
+        (figure(&finding, "beside_discards_mean_ns"), figure(&finding, "others_mean_ns")),
+        (800_000, 100_000)
+    );
     assert_eq!(finding.who, ["trim (3)", "db (4)"]);
     assert_eq!(discards(150), None);
 }
@@ -262,7 +313,9 @@ fn a_reader_crowded_out_of_the_device() {
         let found = script.inspect("8:0");
         found.findings.into_iter().find(|finding| finding.kind == FindingKind::CrowdedOut)
     };
-    for (device, wait_ms) in [(served(8, 6667, 0), 100), (served(1, 1000, 20), 128), (served(4, 3000, 50), 93)] {
+    for (device, wait_ms) in
+        [(served(8, 6667, 0), 100), (served(1, 1000, 20), 128), (served(4, 3000, 50), 93)]
+    {
         let finding = get(&[WRITER, READER], device).unwrap_or_else(|| panic!("{wait_ms}"));
         assert_eq!(finding.who, ["writer (1)", "reader (2)"], "{finding:?}");
         let wait = figure(&finding, "waiter_wait_mean_ns");
@@ -271,5 +324,8 @@ fn a_reader_crowded_out_of_the_device() {
     // A quick device, a process alone, and two of a kind.
     assert_eq!(get(&[Load { depth: 16, ..WRITER }, READER], served(8, 1000, 0)), None);
     assert_eq!(get(&[WRITER], served(8, 6667, 0)), None);
-    assert_eq!(get(&[Load { depth: 4, ..WRITER }, Load { depth: 4, ..READER }], served(1, 1000, 0)), None);
+    assert_eq!(
+        get(&[Load { depth: 4, ..WRITER }, Load { depth: 4, ..READER }], served(1, 1000, 0)),
+        None
+    );
 }

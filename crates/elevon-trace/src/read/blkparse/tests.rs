@@ -37,7 +37,12 @@ fn every_kind_of_line() {
             let rwbs = crate::op::TraceRwbs(event.op, event.flags).to_string();
             let show = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
             let letter = event.kind.letter().unwrap();
-            format!("{letter} {rwbs} {} {} {:?}", show(event.sector), show(event.bytes), event.error.unwrap_or(0))
+            format!(
+                "{letter} {rwbs} {} {} {:?}",
+                show(event.sector),
+                show(event.bytes),
+                event.error.unwrap_or(0)
+            )
         })
         .collect();
     assert_eq!(
@@ -99,9 +104,15 @@ fn lines_of_blk_classic() {
          254,16   0    57.422414100   235  G   R 12352 + 8 [fio]\n\
          254,16   0    57.500000000     0  C   R 12352 + 8 [0]\n",
     );
-    assert_eq!((reader.format(), reader.report().skipped_count()), (crate::TraceFormat::Blkparse, 0));
+    assert_eq!(
+        (reader.format(), reader.report().skipped_count()),
+        (crate::TraceFormat::Blkparse, 0)
+    );
     assert_eq!(counts(&events), [("queue", 1), ("getrq", 1), ("complete", 1)]);
-    assert_eq!((events[0].time, events[0].tid, events[0].cpu), (Some(57_421_600_615), Some(235), Some(0)));
+    assert_eq!(
+        (events[0].time, events[0].tid, events[0].cpu),
+        (Some(57_421_600_615), Some(235), Some(0))
+    );
 }
 
 /// What `-t` adds to a flush, which has no place, is no command.
@@ -123,12 +134,16 @@ fn a_flush_may_have_the_times_of_an_option() {
 #[test]
 fn formats_of_an_option_are_not_taken_for_the_default() {
     let line = "  8,0    0       18     0.054652930   130  C  WS 86392 + 8 [fio]\n";
-    let (events, reader) = read_bytes(["  8,0    0  1  0.0  130  Q  WS 86392 + 8 [fio]\n", line].concat());
+    let (events, reader) =
+        read_bytes(["  8,0    0  1  0.0  130  Q  WS 86392 + 8 [fio]\n", line].concat());
     assert_eq!((events.len(), reader.report().skipped[0].reason), (1, ERROR));
     assert_eq!(reader.report().check(), Ok(()), "one line may be damaged");
-    let (_, reader) = read_bytes(["  8,0    0  1  0.0  130  Q  WS 86392 + 8 [fio]\n", &line.repeat(8)].concat());
+    let (_, reader) =
+        read_bytes(["  8,0    0  1  0.0  130  Q  WS 86392 + 8 [fio]\n", &line.repeat(8)].concat());
     assert_eq!(reader.report().check(), Err(UnusableError::NoCompletionReadable));
-    for line in ["0.054647070   8,0   D WS 8 16 fio", "8,0 Q DS 409600", "0.05,130,fio,I,WS,86392,4096"] {
+    for line in
+        ["0.054647070   8,0   D WS 8 16 fio", "8,0 Q DS 409600", "0.05,130,fio,I,WS,86392,4096"]
+    {
         assert!(may_be_custom(line.as_bytes()), "{line}");
     }
     for line in ["Q 0 8 WS", "a D", "", "Timestamp,Response,IOType"] {
@@ -144,8 +159,11 @@ fn the_text_of_a_real_trace_is_its_events() {
         let (binary, binary_reader) = read_file(&base);
         for option in ["-q", "-t"] {
             let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
-            let output =
-                blkparse.current_dir(base.parent().unwrap()).args(["-i", name, option, "-s"]).output().unwrap();
+            let output = blkparse
+                .current_dir(base.parent().unwrap())
+                .args(["-i", name, option, "-s"])
+                .output()
+                .unwrap();
             let (text, reader) = read_bytes(output.stdout);
             assert_eq!(reader.report().skipped, [], "{name} {option}");
             assert_eq!(counts(&text), counts(&binary), "{name} {option}");
@@ -154,11 +172,21 @@ fn the_text_of_a_real_trace_is_its_events() {
                 .iter()
                 .map(|event| {
                     let time = event.time.map(|time| time - start);
-                    (time, event.cpu, event.kind.letter(), event.sector, event.bytes, event.tid, event.op)
+                    (
+                        time,
+                        event.cpu,
+                        event.kind.letter(),
+                        event.sector,
+                        event.bytes,
+                        event.tid,
+                        event.op,
+                    )
                 })
                 .collect();
-            let mut found: Vec<_> =
-                text.iter().map(|e| (e.time, e.cpu, e.kind.letter(), e.sector, e.bytes, e.tid, e.op)).collect();
+            let mut found: Vec<_> = text
+                .iter()
+                .map(|e| (e.time, e.cpu, e.kind.letter(), e.sector, e.bytes, e.tid, e.op))
+                .collect();
             expected.sort_unstable();
             found.sort_unstable();
             assert_eq!(found, expected, "{name} {option}");
@@ -183,7 +211,9 @@ fn an_error_at_the_end_of_its_range_is_an_error_or_refused() {
         ("-9223372036854775808", None),
         ("9223372036854775807", None),
     ] {
-        let text = format!("  8,0 0 1 0.000000001 1 P N [a]\n  8,0 0 2 0.000000002 1 C R 8 + 8 [{error}]\n");
+        let text = format!(
+            "  8,0 0 1 0.000000001 1 P N [a]\n  8,0 0 2 0.000000002 1 C R 8 + 8 [{error}]\n"
+        );
         let (events, reader) = read_bytes(text);
         assert_eq!(events.get(1).and_then(|event| event.error), expected, "{error}");
         assert_eq!(reader.report().skipped_count(), u64::from(expected.is_none()), "{error}");

@@ -192,7 +192,8 @@ impl Header {
     /// Reads the record at the front if it is of version 7 and little-endian.
     #[inline]
     pub(super) fn parse_usual(bytes: &[u8]) -> Option<Self> {
-        (u32::from_le_bytes(*bytes.first_chunk()?) == MAGIC | 7).then(|| Self::version_7::<false>(bytes))?
+        (u32::from_le_bytes(*bytes.first_chunk()?) == MAGIC | 7)
+            .then(|| Self::version_7::<false>(bytes))?
     }
 
     #[inline]
@@ -243,8 +244,10 @@ impl Header {
     #[inline]
     pub(super) fn with_padding_of(mut self, bytes: &[u8]) -> Self {
         if self.length == MAX_HEADER {
-            let ends_well =
-                |size: usize| bytes.len() == size || bytes.get(size..).is_some_and(|rest| version_at(rest).is_some());
+            let ends_well = |size: usize| {
+                bytes.len() == size
+                    || bytes.get(size..).is_some_and(|rest| version_at(rest).is_some())
+            };
             let unpadded = UNPADDED + usize::from(self.payload);
             if !ends_well(self.size()) && ends_well(unpadded) {
                 self.length = UNPADDED;
@@ -276,7 +279,11 @@ impl Header {
         }
         match payload.split_first_chunk() {
             Some((id, rest)) => {
-                let id = if self.is_big_endian { u64::from_be_bytes(*id) } else { u64::from_le_bytes(*id) };
+                let id = if self.is_big_endian {
+                    u64::from_be_bytes(*id)
+                } else {
+                    u64::from_le_bytes(*id)
+                };
                 (Some(id), rest)
             }
             None => (None, payload),
@@ -293,7 +300,11 @@ impl Header {
             action::NOTIFY_TIMESTAMP if payload.len() >= 8 => {
                 let word = |at: usize| {
                     let bytes = [payload[at], payload[at + 1], payload[at + 2], payload[at + 3]];
-                    u64::from(if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
+                    u64::from(if self.is_big_endian {
+                        u32::from_be_bytes(bytes)
+                    } else {
+                        u32::from_le_bytes(bytes)
+                    })
                 };
                 Notify::WallClock(word(0) * 1_000_000_000 + word(4))
             }
@@ -355,7 +366,9 @@ impl Header {
                 timer: Some(action == action::UNPLUG_TIMER),
             },
             action::INSERT => TraceKind::Insert,
-            action::SPLIT => TraceKind::Split { new_sector: number().ok_or("the sector of the remainder of a split")? },
+            action::SPLIT => TraceKind::Split {
+                new_sector: number().ok_or("the sector of the remainder of a split")?,
+            },
             action::BOUNCE => TraceKind::Bounce,
             action::REMAP => {
                 let from = payload.first_chunk::<16>().ok_or("the origin of a remap")?;

@@ -10,8 +10,8 @@ use crate::testing::{assert_ordered, counts, data, read_bytes, read_file};
 
 /// A 4 KiB read at sector 2048 by task 1234 on 8:0 at 1000 ns.
 const QUEUE: [u8; 48] = [
-    0x07, 0x74, 0x61, 0x65, 1, 0, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0x10, 0, 0, 1, 0, 0x11,
-    0, 0xd2, 4, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    0x07, 0x74, 0x61, 0x65, 1, 0, 0, 0, 0xe8, 3, 0, 0, 0, 0, 0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0x10,
+    0, 0, 1, 0, 0x11, 0, 0xd2, 4, 0, 0, 0, 0, 0x80, 0, 0, 0, 0, 0, 0, 0, 0, 0,
 ];
 
 /// A version 7 record that can be written in either byte order.
@@ -32,7 +32,18 @@ struct Made {
 impl Made {
     fn new(sequence: u32, time: u64, action: u32) -> Self {
         let (sector, bytes, pid, device) = (2048, 4096, 1234, 8 << 20);
-        Self { sequence, time, sector, bytes, action, pid, device, cpu: 0, error: 0, payload: Vec::new() }
+        Self {
+            sequence,
+            time,
+            sector,
+            bytes,
+            action,
+            pid,
+            device,
+            cpu: 0,
+            error: 0,
+            payload: Vec::new(),
+        }
     }
 
     fn bytes(&self, is_big_endian: bool) -> Vec<u8> {
@@ -95,8 +106,10 @@ fn either_byte_order_means_the_same() {
     remap.extend(0x80_0000u32.to_be_bytes());
     remap.extend(8u64.to_be_bytes());
     records.push(Made { payload: remap, ..Made::new(7, 1600, 0x0011_000f) });
-    let little = read_bytes(records.iter().flat_map(|record| record.bytes(false)).collect::<Vec<u8>>()).0;
-    let big = read_bytes(records.iter().flat_map(|record| record.bytes(true)).collect::<Vec<u8>>()).0;
+    let little =
+        read_bytes(records.iter().flat_map(|record| record.bytes(false)).collect::<Vec<u8>>()).0;
+    let big =
+        read_bytes(records.iter().flat_map(|record| record.bytes(true)).collect::<Vec<u8>>()).0;
     assert_eq!(little, big);
     let kinds: Vec<TraceKind> = little.iter().map(|event| event.kind).collect();
     assert_eq!(
@@ -111,7 +124,10 @@ fn either_byte_order_means_the_same() {
             TraceKind::Remap { from: DeviceNumber::new(8, 1), from_sector: 8 },
         ]
     );
-    assert_eq!((little[1].bytes, little[4].error, little[5].error), (Some(524288), Some(-5), Some(0)));
+    assert_eq!(
+        (little[1].bytes, little[4].error, little[5].error),
+        (Some(524288), Some(-5), Some(0))
+    );
 }
 
 #[test]
@@ -186,7 +202,8 @@ fn a_damaged_length_costs_one_record() {
         bytes
     };
     for length in [1, 47, 48 * 3 + 5, u16::MAX] {
-        let bytes: Vec<u8> = (1..100).flat_map(|n| record(n, if n == 50 { length } else { 0 })).collect();
+        let bytes: Vec<u8> =
+            (1..100).flat_map(|n| record(n, if n == 50 { length } else { 0 })).collect();
         let (events, reader) = read_bytes(bytes);
         // The gap of one event is an event, too.
         assert_eq!((events.len(), reader.report().lost), (99, 1), "{length}");
@@ -203,8 +220,14 @@ fn a_damaged_length_costs_one_record() {
 
 #[test]
 fn a_jump_of_sequence_numbers_is_a_gap() {
-    let records = [Made::new(1, 1000, Q), Made::new(2, 1100, D), Made::new(10, 2000, C), Made::new(11, 2100, Q)];
-    let (events, reader) = read_bytes(records.iter().flat_map(|record| record.bytes(false)).collect::<Vec<u8>>());
+    let records = [
+        Made::new(1, 1000, Q),
+        Made::new(2, 1100, D),
+        Made::new(10, 2000, C),
+        Made::new(11, 2100, Q),
+    ];
+    let (events, reader) =
+        read_bytes(records.iter().flat_map(|record| record.bytes(false)).collect::<Vec<u8>>());
     assert_eq!(events[2].kind, TraceKind::Lost { events: Some(7), until: Some(2000) });
     assert_eq!((events[2].time, events[2].cpu, events.len()), (Some(1100), Some(0), 5));
     assert_eq!((reader.report().gap_count, reader.report().lost), (1, 7));
@@ -215,11 +238,17 @@ fn two_traces_in_one_file_are_no_gap() {
     let mut bytes = Vec::new();
     for n in 0..50 {
         bytes.extend(Made::new(n + 1, u64::from(n) * 2 + 1000, Q).bytes(false));
-        bytes.extend(Made { device: 8 << 20 | 16, ..Made::new(n + 900, u64::from(n) * 2 + 1001, Q) }.bytes(false));
+        bytes.extend(
+            Made { device: 8 << 20 | 16, ..Made::new(n + 900, u64::from(n) * 2 + 1001, Q) }
+                .bytes(false),
+        );
     }
     let (events, reader) = read_bytes(bytes);
     assert_eq!((events.len(), reader.report().gap_count), (100, 0));
-    assert_eq!(reader.report().devices, [(DeviceNumber::new(8, 0), 50), (DeviceNumber::new(8, 16), 50)]);
+    assert_eq!(
+        reader.report().devices,
+        [(DeviceNumber::new(8, 0), 50), (DeviceNumber::new(8, 16), 50)]
+    );
 }
 
 /// Any of the files stands for all of them, as does their base name.
@@ -234,7 +263,11 @@ fn per_cpu_files_are_merged_and_agree_with_blkparse() {
         assert_eq!(reader.report().files.len(), 2, "{name}");
         assert_eq!((reader.report().skipped_count(), reader.report().gap_count), (0, 0), "{name}");
         for ending in ["", ".0", ".1"] {
-            assert_eq!(read_file(&folder.join(format!("{name}.blktrace{ending}"))).0, events, "{name} {ending}");
+            assert_eq!(
+                read_file(&folder.join(format!("{name}.blktrace{ending}"))).0,
+                events,
+                "{name} {ending}"
+            );
         }
         traces += 1;
         check_against_blkparse(&base, &events, reader.names());
@@ -248,7 +281,13 @@ fn check_against_blkparse(base: &Path, events: &[TraceEvent], names: &crate::nam
     let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
     let output = blkparse
         .current_dir(base.parent().unwrap())
-        .args(["-i", base.file_name().unwrap().to_str().unwrap(), "-q", "-f", "%c %T.%t %p %a %d %S %N %e|%C\\n"])
+        .args([
+            "-i",
+            base.file_name().unwrap().to_str().unwrap(),
+            "-q",
+            "-f",
+            "%c %T.%t %p %a %d %S %N %e|%C\\n",
+        ])
         .output()
         .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -266,7 +305,11 @@ fn check_against_blkparse(base: &Path, events: &[TraceEvent], names: &crate::nam
         let time = event.time.unwrap() - start;
         let comm = event.comm.map_or("", |id| names.name(id));
         let rwbs = crate::op::TraceRwbs(event.op, event.flags);
-        let timer = if matches!(event.kind, TraceKind::Unplug { timer: Some(true), .. }) { "T" } else { "" };
+        let timer = if matches!(event.kind, TraceKind::Unplug { timer: Some(true), .. }) {
+            "T"
+        } else {
+            ""
+        };
         let ours = format!(
             "{} {}.{:09} {} {}{timer} {} {} {} {}|",
             event.cpu.unwrap(),
@@ -285,7 +328,10 @@ fn check_against_blkparse(base: &Path, events: &[TraceEvent], names: &crate::nam
         if matches!(event.kind, TraceKind::Split { .. }) {
             // blkparse prints the record's length, which on some kernels is not that of the front
             // part.
-            assert_eq!(words.split(' ').take(6).collect::<Vec<_>>(), ours.split(' ').take(6).collect::<Vec<_>>());
+            assert_eq!(
+                words.split(' ').take(6).collect::<Vec<_>>(),
+                ours.split(' ').take(6).collect::<Vec<_>>()
+            );
         } else {
             assert_eq!(format!("{words}|"), ours);
         }
@@ -340,13 +386,15 @@ fn compressed_files_are_the_same_trace() {
     for (cpu, ending) in [(0, "gz"), (1, "zst")] {
         let bytes = std::fs::read(folder.join(format!("dd-none.blktrace.{cpu}"))).unwrap();
         let packed = if ending == "gz" {
-            let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+            let mut encoder =
+                flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
             std::io::Write::write_all(&mut encoder, &bytes).unwrap();
             encoder.finish().unwrap()
         } else {
             zstd::encode_all(&bytes[..], 1).unwrap()
         };
-        std::fs::write(copy.path().join(format!("dd-none.blktrace.{cpu}.{ending}")), packed).unwrap();
+        std::fs::write(copy.path().join(format!("dd-none.blktrace.{cpu}.{ending}")), packed)
+            .unwrap();
     }
     assert_eq!(read_file(&copy.path().join("dd-none")).0, plain);
     assert_eq!(read_file(&copy.path().join("dd-none.blktrace.1.zst")).0, plain);
@@ -356,7 +404,13 @@ fn compressed_files_are_the_same_trace() {
     std::fs::write(&path, &packed[..packed.len() / 2]).unwrap();
     let (cut, reader) = read_file(&path);
     assert!(cut.len() < plain.len() && cut.len() > plain.len() / 2);
-    assert!(reader.report().skipped.iter().any(|skipped| skipped.reason == "compressed data that is whole"));
+    assert!(
+        reader
+            .report()
+            .skipped
+            .iter()
+            .any(|skipped| skipped.reason == "compressed data that is whole")
+    );
 }
 
 /// One CPU's file whose start is damaged does not spoil the others, and one that is missing is
@@ -365,7 +419,8 @@ fn compressed_files_are_the_same_trace() {
 fn a_damaged_and_a_missing_file_of_a_cpu_are_told() {
     let folder = data("kernel-truth/blktrace-6.1");
     let copy = tempfile::tempdir().unwrap();
-    let files = [0, 1].map(|cpu| std::fs::read(folder.join(format!("dd-none.blktrace.{cpu}"))).unwrap());
+    let files =
+        [0, 1].map(|cpu| std::fs::read(folder.join(format!("dd-none.blktrace.{cpu}"))).unwrap());
     let put = |cpu: usize, bytes: &[u8]| {
         std::fs::write(copy.path().join(format!("dd-none.blktrace.{cpu}")), bytes).unwrap();
     };
@@ -401,11 +456,18 @@ fn a_file_of_a_cpu_that_is_cut_is_a_gap_to_the_end() {
     };
     let cut = [bytes(1, 100, 0), bytes(2, 200, 0)].concat();
     std::fs::write(copy.path().join("a.blktrace.0"), &cut[..cut.len() - 8]).unwrap();
-    std::fs::write(copy.path().join("a.blktrace.1"), [bytes(1, 50, 1), bytes(2, 300, 1)].concat()).unwrap();
+    std::fs::write(copy.path().join("a.blktrace.1"), [bytes(1, 50, 1), bytes(2, 300, 1)].concat())
+        .unwrap();
     let (events, reader) = read_file(&copy.path().join("a"));
     let kinds: Vec<_> = events.iter().map(|event| (event.time, event.kind.name())).collect();
-    assert_eq!(kinds, [(Some(50), "queue"), (Some(100), "queue"), (Some(100), "lost"), (Some(300), "queue")]);
+    assert_eq!(
+        kinds,
+        [(Some(50), "queue"), (Some(100), "queue"), (Some(100), "lost"), (Some(300), "queue")]
+    );
     assert_eq!(events[2].kind, TraceKind::Lost { events: None, until: Some(u64::MAX) });
     let gap = reader.report().gaps[0];
-    assert_eq!((gap.cpu, gap.from, gap.until, reader.report().skipped_count()), (Some(0), Some(100), None, 1));
+    assert_eq!(
+        (gap.cpu, gap.from, gap.until, reader.report().skipped_count()),
+        (Some(0), Some(100), None, 1)
+    );
 }

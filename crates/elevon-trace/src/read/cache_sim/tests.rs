@@ -8,13 +8,20 @@ use crate::{Position, TraceFormat};
 fn a_csv_with_places_can_be_replayed() {
     let path = data("formats/cache.csv");
     let (events, reader) = read_file(&path);
-    assert_eq!((reader.format(), reader.report().skipped_count(), events.len()), (TraceFormat::CacheSim, 0, 12));
+    assert_eq!(
+        (reader.format(), reader.report().skipped_count(), events.len()),
+        (TraceFormat::CacheSim, 0, 12)
+    );
     assert_ordered(&events);
     let first = events[0];
-    assert_eq!((first.time, first.sector, first.bytes), (Some(33_898 * SECOND), Some(42_932_745), Some(4096)));
+    assert_eq!(
+        (first.time, first.sector, first.bytes),
+        (Some(33_898 * SECOND), Some(42_932_745), Some(4096))
+    );
     assert_eq!((first.op, events[1].op), (Some(TraceOp::Read), Some(TraceOp::Write)));
     assert_eq!(reader.report().notes, [SECONDS_NOTE]);
-    let workload = crate::replay::read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
+    let workload =
+        crate::replay::read(&mut || crate::open(&path), None, &mut |_| {}).expect("a workload");
     assert_eq!(workload.processes.iter().map(|process| process.ios.len()).sum::<usize>(), 12);
 }
 
@@ -33,9 +40,14 @@ fn columns_are_found_by_their_titles() {
     let (events, reader) = read_bytes("time,lbn,size\n1,8,x\n2,8,512\n3,8\n");
     assert_eq!((events.len(), reader.report().skipped_count()), (1, 2));
     assert_eq!(reader.report().problems[1].0.at, Position::Line(4));
-    for text in ["asu,lba,size,op,time\n0,1,2,R,3\n", "time,size\n1,2\n", "a time and a key, and a size\n"] {
+    for text in
+        ["asu,lba,size,op,time\n0,1,2,R,3\n", "time,size\n1,2\n", "a time and a key, and a size\n"]
+    {
         let other = crate::from_bytes(text.into()).map(|reader| reader.format());
-        assert!(other.is_err() || other.is_ok_and(|format| format != TraceFormat::CacheSim), "{text}");
+        assert!(
+            other.is_err() || other.is_ok_and(|format| format != TraceFormat::CacheSim),
+            "{text}"
+        );
     }
 }
 
@@ -43,11 +55,15 @@ fn columns_are_found_by_their_titles() {
 fn oracle_general_has_seconds_and_sizes_and_no_more() {
     let path = data("formats/cache.oracleGeneral");
     let (events, reader) = read_file(&path);
-    assert_eq!((reader.format(), reader.report().skipped_count(), events.len()), (TraceFormat::OracleGeneral, 0, 8));
+    assert_eq!(
+        (reader.format(), reader.report().skipped_count(), events.len()),
+        (TraceFormat::OracleGeneral, 0, 8)
+    );
     assert_eq!((events[2].time, events[2].bytes), (Some(8 * SECOND), Some(12288)));
     assert!(events.iter().all(|event| event.sector.is_none() && event.op.is_none()));
     assert_eq!(reader.report().notes, [OBJECTS_NOTE, NO_OP_NOTE, SECONDS_NOTE]);
-    let found = inspect(&mut || crate::open(&path), None, None, &mut |_| {}).expect("an inspection");
+    let found =
+        inspect(&mut || crate::open(&path), None, None, &mut |_| {}).expect("an inspection");
     assert_eq!(found.counts.bios.iter().sum::<u64>(), 8);
     let refused = crate::replay::read(&mut || crate::open(&path), None, &mut |_| {});
     assert!(matches!(refused, Err(WorkloadReadError::Empty(_))));
@@ -71,7 +87,8 @@ fn damage_of_oracle_general_is_skipped() {
 
 #[test]
 fn other_bytes_are_no_oracle_general() {
-    let text = b"time and again the same words go on and on until the end of this text comes. ".repeat(3);
+    let text =
+        b"time and again the same words go on and on until the end of this text comes. ".repeat(3);
     assert!(!is_oracle(&text));
     assert!(!is_oracle(&[0; 240]));
     assert!(!is_oracle(&[0xff; 240]));

@@ -14,9 +14,13 @@ fn rows(text: &str, format: TraceFormat) -> Vec<Row> {
         .iter()
         .map(|event| {
             let TraceKind::Io { response_ns } = event.kind else { panic!("{event:?}") };
-            assert_eq!((event.tid, event.comm, event.cpu, event.flags, event.error), (None, None, None, None, None));
+            assert_eq!(
+                (event.tid, event.comm, event.cpu, event.flags, event.error),
+                (None, None, None, None, None)
+            );
             let device = event.device.unwrap();
-            let (time, sector, bytes) = (event.time.unwrap(), event.sector.unwrap(), event.bytes.unwrap());
+            let (time, sector, bytes) =
+                (event.time.unwrap(), event.sector.unwrap(), event.bytes.unwrap());
             (time, (device.major, device.minor), sector, bytes, event.op, response_ns)
         })
         .collect()
@@ -124,7 +128,8 @@ fn damaged_lines_are_located() {
     let text = "0,2048,8192,R,0.000500\n0,2048,8192,X,0.000500\n0,2048\n\n0,2048,99999999999999999999,R,1\n";
     let (events, reader) = read_bytes(text);
     assert_eq!(events.len(), 1);
-    let problems: Vec<_> = reader.report().problems.iter().map(|&(place, reason)| (place.at, reason)).collect();
+    let problems: Vec<_> =
+        reader.report().problems.iter().map(|&(place, reason)| (place.at, reason)).collect();
     assert_eq!(
         problems,
         [
@@ -146,7 +151,8 @@ fn fio_logs() {
     for text in [third, second] {
         let (events, reader) = read_bytes(text);
         assert_eq!((reader.format(), reader.report().skipped_count()), (TraceFormat::FioLog, 0));
-        let found: Vec<_> = events.iter().map(|e| (e.time.unwrap(), e.op.unwrap(), e.sector, e.bytes)).collect();
+        let found: Vec<_> =
+            events.iter().map(|e| (e.time.unwrap(), e.op.unwrap(), e.sector, e.bytes)).collect();
         assert_eq!(
             found,
             [
@@ -159,16 +165,21 @@ fn fio_logs() {
         assert_eq!(reader.names().device(events[2].device.unwrap()), Some("/tmp/g"));
         assert_eq!(reader.report().notes.len(), 1);
     }
-    let (events, reader) =
-        read_bytes("fio version 3 iolog\n1 f read 0\n2 f read 0 4096 1\n3 f hop 0 1\n4 f read 0 1\n");
+    let (events, reader) = read_bytes(
+        "fio version 3 iolog\n1 f read 0\n2 f read 0 4096 1\n3 f hop 0 1\n4 f read 0 1\n",
+    );
     assert_eq!((events.len(), reader.report().skipped_count()), (1, 3));
 }
 
 /// An editor on Windows puts a mark before the first line, and a carriage return behind each.
 #[test]
 fn a_text_of_windows_is_read_whole() {
-    let lines = ["419,W,8192,4096,1577808144360767", "420,R,8192,4096,1577808144360768"].join("\r\n");
-    for text in [format!("\u{feff}{lines}\r\n"), format!("\u{feff}device,op,offset,length,time\r\n{lines}\r\n")] {
+    let lines =
+        ["419,W,8192,4096,1577808144360767", "420,R,8192,4096,1577808144360768"].join("\r\n");
+    for text in [
+        format!("\u{feff}{lines}\r\n"),
+        format!("\u{feff}device,op,offset,length,time\r\n{lines}\r\n"),
+    ] {
         let (events, reader) = read_bytes(text.as_bytes());
         assert_eq!((events.len(), reader.report().skipped_count()), (2, 0), "{text}");
     }

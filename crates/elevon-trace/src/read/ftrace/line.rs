@@ -97,8 +97,9 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
         if !matches!(before.last(), None | Some(b' ' | b'\t')) {
             continue;
         }
-        let found = event_at(before, &line[at..], is_wrapped)
-            .or_else(|expected| event_at(before, without_stack(&line[at..]).ok_or(expected)?, is_wrapped));
+        let found = event_at(before, &line[at..], is_wrapped).or_else(|expected| {
+            event_at(before, without_stack(&line[at..]).ok_or(expected)?, is_wrapped)
+        });
         match found {
             // In a line without a prefix the task may be named like an event, so any other
             // interpretation has precedence.
@@ -111,7 +112,10 @@ fn parse(line: &[u8], is_wrapped: bool) -> Line<'_> {
     match (bare, failed) {
         (Some(record), _) => Line::Event(record),
         (None, Some(expected)) => Line::Malformed { expected },
-        (None, None) => command(line).or_else(|| lost(line)).or_else(|| without_fields(line)).unwrap_or(Line::Other),
+        (None, None) => command(line)
+            .or_else(|| lost(line))
+            .or_else(|| without_fields(line))
+            .unwrap_or(Line::Other),
     }
 }
 
@@ -121,8 +125,7 @@ fn without_fields(line: &[u8]) -> Option<Line<'static>> {
     let (before, _) = last_number(line)?;
     let before = before.strip_suffix(b"type: ")?;
     let is_numbers = before.iter().all(|byte| byte.is_ascii_hexdigit() || *byte == b' ');
-    let expected =
-        "an event (with ftrace's options raw, hex and bin the kernel leaves it out; without them it prints it)";
+    let expected = "an event (with ftrace's options raw, hex and bin the kernel leaves it out; without them it prints it)";
     (is_numbers || before.contains(&0)).then_some(Line::Malformed { expected })
 }
 
@@ -179,10 +182,9 @@ fn lost(line: &[u8]) -> Option<Line<'static>> {
 
 /// Returns true if a line has the prefix of an event: a task, a CPU and a time, and then a name.
 pub(super) fn has_prefix(line: &[u8]) -> bool {
-    COLON
-        .find_iter(line)
-        .take(4)
-        .any(|at| parse_prefix(&line[..=at]).is_ok_and(|prefix| prefix.cpu.is_some() && prefix.tid.is_some()))
+    COLON.find_iter(line).take(4).any(|at| {
+        parse_prefix(&line[..=at]).is_ok_and(|prefix| prefix.cpu.is_some() && prefix.tid.is_some())
+    })
 }
 
 /// Maximum length of an event name in bytes, longer than all known ones.
@@ -193,9 +195,15 @@ const MAX_EVENT: usize = 400;
 
 /// Reads the event whose name is at the start of `rest`. Returns `None` for an event that is not of
 /// a request or bio, and if the word is not an event name, for example a part of a task's name.
-fn event_at<'a>(prefix: &'a [u8], rest: &'a [u8], is_wrapped: bool) -> Result<Option<Record<'a>>, Expected> {
+fn event_at<'a>(
+    prefix: &'a [u8],
+    rest: &'a [u8],
+    is_wrapped: bool,
+) -> Result<Option<Record<'a>>, Expected> {
     // Names are short; a malicious line may contain the word at every place.
-    let Some(colon) = memchr::memchr(b':', &rest[..rest.len().min(MAX_NAME)]) else { return Ok(None) };
+    let Some(colon) = memchr::memchr(b':', &rest[..rest.len().min(MAX_NAME)]) else {
+        return Ok(None);
+    };
     let (name, tail) = (&rest[..colon], &rest[colon + 1..]);
     if !name.iter().all(|byte| byte.is_ascii_lowercase() || *byte == b'_') {
         return Ok(None);
@@ -272,16 +280,15 @@ fn command(line: &[u8]) -> Option<Line<'_>> {
             _ => continue,
         }
         // perf prints the group of an event before its name.
-        let rest = rest.strip_prefix(b"ufs:").or_else(|| rest.strip_prefix(b"scsi:")).unwrap_or(rest);
+        let rest =
+            rest.strip_prefix(b"ufs:").or_else(|| rest.strip_prefix(b"scsi:")).unwrap_or(rest);
         let Some(colon) = memchr::memchr(b':', &rest[..rest.len().min(MAX_NAME)]) else { continue };
         let (name, tail) = (&rest[..colon], &rest[colon + 1..]);
         let found = match name {
-            b"ufshcd_command" => {
-                hardware::ufs(tail).map(|found| found.map(|ufs| (ufs.event, NamedDevice::Ufs(ufs.device))))
-            }
-            b"scsi_dispatch_cmd_start" => {
-                hardware::scsi(TraceKind::Issue, tail).map(|(event, address)| Some((event, NamedDevice::Scsi(address))))
-            }
+            b"ufshcd_command" => hardware::ufs(tail)
+                .map(|found| found.map(|ufs| (ufs.event, NamedDevice::Ufs(ufs.device)))),
+            b"scsi_dispatch_cmd_start" => hardware::scsi(TraceKind::Issue, tail)
+                .map(|(event, address)| Some((event, NamedDevice::Scsi(address)))),
             b"scsi_dispatch_cmd_done" => hardware::scsi(TraceKind::Complete, tail)
                 .map(|(event, address)| Some((event, NamedDevice::Scsi(address)))),
             _ => continue,
@@ -293,7 +300,13 @@ fn command(line: &[u8]) -> Option<Line<'_>> {
             Ok(Some((mut event, named))) => {
                 prefix.apply(&mut event);
                 let (comm, resolution_ns) = (prefix.comm, prefix.resolution());
-                Line::Event(Record { event, comm, resolution_ns, named: Some(named), is_of_blk: false })
+                Line::Event(Record {
+                    event,
+                    comm,
+                    resolution_ns,
+                    named: Some(named),
+                    is_of_blk: false,
+                })
             }
         });
     }
@@ -322,7 +335,8 @@ fn parse_prefix(prefix: &[u8]) -> Result<Prefix<'_>, Expected> {
         if word.last() == Some(&b']')
             && let Some(open) = memchr::memrchr(b'[', left)
         {
-            let number = whole_number(&left[open + 1..left.len() - 1]).and_then(|cpu| u32::try_from(cpu).ok());
+            let number = whole_number(&left[open + 1..left.len() - 1])
+                .and_then(|cpu| u32::try_from(cpu).ok());
             cpu = Some(number.ok_or("the number of a CPU")?);
             left = left[..open].trim_ascii_end();
             break;
@@ -384,7 +398,9 @@ fn without_time_of_day(text: &[u8]) -> &[u8] {
     }
     let (left, time) = last_word(text);
     let (left, date) = last_word(left);
-    let are = |text: &[u8], mark: u8| text.iter().all(|byte| byte.is_ascii_digit() || *byte == mark || *byte == b'.');
+    let are = |text: &[u8], mark: u8| {
+        text.iter().all(|byte| byte.is_ascii_digit() || *byte == mark || *byte == b'.')
+    };
     let is_date = date.len() == 10 && date[4] == b'-' && are(date, b'-');
     if is_date && time.len() > 8 && time[2] == b':' && are(time, b':') { left } else { text }
 }
@@ -407,7 +423,14 @@ fn verbose(prefix: &[u8]) -> Option<Prefix<'_>> {
     let (comm, tid) = last_number(left.trim_ascii_end())?;
     let time = hexadecimal(time)?.checked_mul(1000).filter(|_| since_first.ends_with(b"ms"));
     let comm = known(comm.trim_ascii());
-    Some(Prefix { time, decimals: time.and(Some(6)), comm, tid: Some(tid), process: None, cpu: Some(cpu) })
+    Some(Prefix {
+        time,
+        decimals: time.and(Some(6)),
+        comm,
+        tid: Some(tid),
+        process: None,
+        cpu: Some(cpu),
+    })
 }
 
 /// Splits a text at the last of a byte, which is in neither part, without the blanks around it.
@@ -446,7 +469,8 @@ fn time_at_end(prefix: &[u8]) -> Result<(&[u8], Time), Expected> {
     }
     let unmarked = word.strip_suffix(b"us").or_else(|| word.split_last()?.1.strip_suffix(b"us"));
     if let Some(microseconds) = unmarked {
-        let ns = whole_number(microseconds).and_then(|count| count.checked_mul(1000)).ok_or(EXPECTED)?;
+        let ns =
+            whole_number(microseconds).and_then(|count| count.checked_mul(1000)).ok_or(EXPECTED)?;
         return Ok((left, Some((ns, 6))));
     }
     match seconds(word) {
@@ -463,7 +487,8 @@ fn task_alone(text: &[u8]) -> Prefix<'_> {
     let digits = word.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let (cpu, flags) = word.split_at(digits);
     let is_flag = |byte: &u8| matches!(byte, b'.' | b'#' | b'*') || byte.is_ascii_alphanumeric();
-    let is_flags = (4..=8).contains(&flags.len()) && flags.contains(&b'.') && flags.iter().all(is_flag);
+    let is_flags =
+        (4..=8).contains(&flags.len()) && flags.contains(&b'.') && flags.iter().all(is_flag);
     if (is_flags || flags.strip_prefix(b"-0x").and_then(hexadecimal).is_some())
         && let Some(cpu) = whole_number(cpu).and_then(|cpu| u32::try_from(cpu).ok())
         && let Some((comm, tid)) = last_number(before)
@@ -573,7 +598,11 @@ fn request<'a>(
 }
 
 /// Parses `8,0 WS () 2048 + 8 [be,0,4] [0]`.
-fn request_end(kind: TraceKind, mut at: Cursor<'_>, record: &mut Record<'_>) -> Result<bool, Expected> {
+fn request_end(
+    kind: TraceKind,
+    mut at: Cursor<'_>,
+    record: &mut Record<'_>,
+) -> Result<bool, Expected> {
     let event = &mut record.event;
     event.kind = kind;
     device_and_letters(&mut at, event)?;
@@ -615,15 +644,20 @@ fn remap(mut at: Cursor<'_>, record: &mut Record<'_>, is_request: bool) -> Resul
     if !at.is_at_end() {
         at.number("a number of bios")?;
     }
-    record.event.kind =
-        if is_request { TraceKind::RequestRemap { from, from_sector } } else { TraceKind::Remap { from, from_sector } };
+    record.event.kind = if is_request {
+        TraceKind::RequestRemap { from, from_sector }
+    } else {
+        TraceKind::Remap { from, from_sector }
+    };
     Ok(true)
 }
 
 /// Parses `[dd] 4`.
 fn unplug<'a>(at: Cursor<'a>, record: &mut Record<'a>) -> Result<bool, Expected> {
     let (comm, rest) = at.bracketed_last()?;
-    let requests = whole_number(rest).and_then(|count| u32::try_from(count).ok()).ok_or("a number of requests")?;
+    let requests = whole_number(rest)
+        .and_then(|count| u32::try_from(count).ok())
+        .ok_or("a number of requests")?;
     record.event.kind = TraceKind::Unplug { requests, timer: None };
     task(record, comm);
     Ok(true)
@@ -653,7 +687,8 @@ fn tag_wait(mut at: Cursor<'_>, record: &mut Record<'_>) -> Result<bool, Expecte
 fn device_and_letters(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected> {
     let (major, minor) = at.device()?;
     event.device = Some(DeviceNumber::new(major, minor));
-    let (op, flags): (TraceOp, Flags) = parse_rwbs(at.word()?).ok_or("letters of an operation such as WS")?;
+    let (op, flags): (TraceOp, Flags) =
+        parse_rwbs(at.word()?).ok_or("letters of an operation such as WS")?;
     (event.op, event.flags) = (Some(op), Some(flags));
     Ok(())
 }
@@ -680,7 +715,11 @@ fn error(at: Cursor<'_>) -> Result<i32, Expected> {
 }
 
 #[inline]
-fn task_at_end<'a>(at: Cursor<'a>, record: &mut Record<'a>, is_wrapped: bool) -> Result<(), Expected> {
+fn task_at_end<'a>(
+    at: Cursor<'a>,
+    record: &mut Record<'a>,
+    is_wrapped: bool,
+) -> Result<(), Expected> {
     if is_wrapped && at.is_at_end() {
         return Ok(());
     }
@@ -723,7 +762,9 @@ fn priority(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected>
     if parts.next().is_some() {
         return Err(malformed);
     }
-    let number = |text: Option<&[u8]>| text.and_then(whole_number).filter(|&number| number < 1024).ok_or(malformed);
+    let number = |text: Option<&[u8]>| {
+        text.and_then(whole_number).filter(|&number| number < 1024).ok_or(malformed)
+    };
     let class = match class.unwrap_or_default() {
         b"none" | b"0x0" | b"0" => 0,
         b"rt" | b"0x1" | b"1" => 1,
@@ -733,7 +774,8 @@ fn priority(at: &mut Cursor<'_>, event: &mut TraceEvent) -> Result<(), Expected>
         other if other.starts_with(b"0x") => 7,
         _ => return Err(malformed),
     };
-    let (hint, level) = if second.is_some() { (number(first)?, number(second)?) } else { (0, number(first)?) };
+    let (hint, level) =
+        if second.is_some() { (number(first)?, number(second)?) } else { (0, number(first)?) };
     // A priority of an invalid class is none that could be kept.
     event.ioprio = IoPrio::from_bits(class << 13 | (hint as u16) << 3 | level as u16 & 7);
     Ok(())

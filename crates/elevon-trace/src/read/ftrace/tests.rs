@@ -66,7 +66,10 @@ fn events_may_be_printed_field_by_field() {
             "block_rq_complete: dev=8388608 sector=18446744073709551615 nr_sector=0 error=0 rwbs=FF cmd=",
             "block_rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]",
         ),
-        ("block_split: dev=8388608 sector=0 new_sector=1024 rwbs=R comm=dd", "block_split: 8,0 R 0 / 1024 [dd]"),
+        (
+            "block_split: dev=8388608 sector=0 new_sector=1024 rwbs=R comm=dd",
+            "block_split: 8,0 R 0 / 1024 [dd]",
+        ),
         (
             "block_bio_remap: dev=8388608 sector=2056 nr_sector=8 old_dev=8388609 old_sector=8 rwbs=R",
             "block_bio_remap: 8,0 R 2056 + 8 <- (8,1) 8",
@@ -82,7 +85,10 @@ fn events_may_be_printed_field_by_field() {
         let has_name = ["[a b]", "[a (b)]", "[dd]"].iter().any(|name| usual.contains(name));
         assert_eq!(record(&task).comm.is_some(), has_name, "{task}");
     }
-    for line in ["block_rq_issue: dev=8388608 sector=x rwbs=R", "block_split: dev=1 sector=0 rwbs=R comm=dd"] {
+    for line in [
+        "block_rq_issue: dev=8388608 sector=x rwbs=R",
+        "block_split: dev=1 sector=0 rwbs=R comm=dd",
+    ] {
         let line = format!("x-7 [001] 1.5: {line}");
         assert!(matches!(parse_line(line.as_bytes()), Line::Malformed { .. }), "{line}");
     }
@@ -100,9 +106,15 @@ fn names_may_hold_anything() {
         "-1",
         "memfd:sealed-91",
     ] {
-        let line = format!("{comm:>16}-77      [000] .....     5.000001: block_bio_queue: 8,0 R 0 + 8 [{comm}]");
+        let line = format!(
+            "{comm:>16}-77      [000] .....     5.000001: block_bio_queue: 8,0 R 0 + 8 [{comm}]"
+        );
         let found = record(&line);
-        assert_eq!((found.comm, found.event.tid), (Some(comm.trim().as_bytes()), Some(77)), "{line}");
+        assert_eq!(
+            (found.comm, found.event.tid),
+            (Some(comm.trim().as_bytes()), Some(77)),
+            "{line}"
+        );
         assert_eq!((found.event.kind, found.event.sector), (TraceKind::Queue, Some(0)), "{line}");
     }
 }
@@ -122,7 +134,14 @@ fn every_shape_of_tail() {
         ),
         (
             "block_rq_remap: 8,1 R 2056 + 8 <- (8,1) 8 3",
-            (TraceKind::RequestRemap { from, from_sector: 8 }, read, Some(2056), Some(4096), None, None),
+            (
+                TraceKind::RequestRemap { from, from_sector: 8 },
+                read,
+                Some(2056),
+                Some(4096),
+                None,
+                None,
+            ),
         ),
         (
             "block_split: 8,0 R 0 / 1024 [dd]",
@@ -131,7 +150,14 @@ fn every_shape_of_tail() {
         // The remainder's sector has only 32 bits.
         (
             "block_split: 8,0 R 8589934592 / 1024 [dd]",
-            (TraceKind::Split { new_sector: 8589935616 }, read, Some(8589934592), Some(524288), None, None),
+            (
+                TraceKind::Split { new_sector: 8589935616 },
+                read,
+                Some(8589934592),
+                Some(524288),
+                None,
+                None,
+            ),
         ),
         ("block_plug: [dd]", (TraceKind::Plug, None, None, None, None, None)),
         (
@@ -143,7 +169,10 @@ fn every_shape_of_tail() {
             (TraceKind::Issue, read, Some(0), Some(524288), None, be),
         ),
         // Old kernels print no bytes.
-        ("block_rq_issue: 7,0 R 0 () 0 + 1024 [dd]", (TraceKind::Issue, read, Some(0), Some(524288), None, None)),
+        (
+            "block_rq_issue: 7,0 R 0 () 0 + 1024 [dd]",
+            (TraceKind::Issue, read, Some(0), Some(524288), None, None),
+        ),
         // A patch adds the write hint.
         (
             "block_rq_issue: 7,0 R 524288 () 0 + 1024 be,0,4 |32768| [dd]",
@@ -181,10 +210,20 @@ fn every_shape_of_tail() {
             "block_rq_complete: 7,3 N () 8 + 8 invalid,0,0 [0]",
             (TraceKind::Complete, other, Some(8), Some(4096), Some(0), None),
         ),
-        ("block_bio_complete: 253,0 R 0 + 8 [0]", (TraceKind::BioComplete, read, Some(0), Some(4096), Some(0), None)),
+        (
+            "block_bio_complete: 253,0 R 0 + 8 [0]",
+            (TraceKind::BioComplete, read, Some(0), Some(4096), Some(0), None),
+        ),
         (
             "block_rq_tag_wait: 8,0 hctx=1 starved on hardware tags (depth=32)",
-            (TraceKind::TagWait { depth: Some(32), is_driver_tag: true }, None, None, None, None, None),
+            (
+                TraceKind::TagWait { depth: Some(32), is_driver_tag: true },
+                None,
+                None,
+                None,
+                None,
+                None,
+            ),
         ),
     ];
     for (line, facts) in expected {
@@ -197,14 +236,23 @@ fn every_shape_of_tail() {
 #[test]
 fn what_is_no_event_says_what_it_is() {
     assert_eq!(parse_line(b"# tracer: nop"), Line::Comment);
-    assert_eq!(parse_line(b"CPU:1 [LOST 42 EVENTS]"), Line::Lost { cpu: Some(1), events: Some(42) });
+    assert_eq!(
+        parse_line(b"CPU:1 [LOST 42 EVENTS]"),
+        Line::Lost { cpu: Some(1), events: Some(42) }
+    );
     assert_eq!(parse_line(b"CPU:3 [EVENTS DROPPED]"), Line::Lost { cpu: Some(3), events: None });
     assert_eq!(
         parse_line(b"  dd 1234 [002]   100.000123: PERF_RECORD_LOST lost 12"),
         Line::Lost { cpu: Some(2), events: Some(12) }
     );
-    assert_eq!(parse_line(b"  a-1 [000] .....  1.000001: sched_switch: prev_comm=block_x"), Line::Other);
-    assert_eq!(parse_line(b"  a-1 [000] .....  1.000001: block_dirty_buffer: 8,0 sector=1 size=2"), Line::Other);
+    assert_eq!(
+        parse_line(b"  a-1 [000] .....  1.000001: sched_switch: prev_comm=block_x"),
+        Line::Other
+    );
+    assert_eq!(
+        parse_line(b"  a-1 [000] .....  1.000001: block_dirty_buffer: 8,0 sector=1 size=2"),
+        Line::Other
+    );
     for (line, expected) in [
         ("block_teleport: 8,0 R 0 + 8 [dd]", "the name of a known block event"),
         ("block_bio_queue: 8,0 R 0 + eight [dd]", "a number of sectors"),
@@ -232,7 +280,10 @@ Best,\n";
     assert_eq!(counts(&events), [("queue", 2), ("split", 1), ("issue", 1)]);
     assert_eq!((events[0].time, events[0].bytes), (None, Some(2144 * 512)));
     let last = events[3];
-    assert_eq!((last.time, last.sector, last.bytes), (Some(758_485_446_000), Some(2933336), Some(2136 * 512)));
+    assert_eq!(
+        (last.time, last.sector, last.bytes),
+        (Some(758_485_446_000), Some(2933336), Some(2136 * 512))
+    );
     assert_eq!((last.tid, last.cpu), (Some(5970), Some(1)));
     assert_eq!(reader.report().skipped_count(), 1);
     assert_eq!(reader.report().problems[0].0.at, Position::Line(8));
@@ -250,7 +301,12 @@ fn real_traces_are_read_whole() {
         let text = std::fs::read_to_string(&path).unwrap();
         let (events, reader) = read_file(&path);
         assert_ordered(&events);
-        assert_eq!(events.len(), text.lines().filter(|line| line.contains(": block_")).count(), "{}", path.display());
+        assert_eq!(
+            events.len(),
+            text.lines().filter(|line| line.contains(": block_")).count(),
+            "{}",
+            path.display()
+        );
         let report = reader.report();
         assert_eq!((report.skipped_count(), report.gap_count), (0, 0), "{}", path.display());
         assert_eq!(report.devices.len(), 1);
@@ -291,7 +347,13 @@ CPU:1 [LOST 7 EVENTS]\n";
             gaps.observe(event);
             let is_complete = event.kind == TraceKind::Complete;
             // The requests were issued at 1.000002, 1.000001 and 1.000010.
-            is_complete.then(|| gaps.crossed_since(if event.sector == Some(8) { 1_000_002_000 } else { 1_000_001_000 }))
+            is_complete.then(|| {
+                gaps.crossed_since(if event.sector == Some(8) {
+                    1_000_002_000
+                } else {
+                    1_000_001_000
+                })
+            })
         })
         .collect();
     assert_eq!(crossed[..2], [true, true]);
@@ -342,7 +404,10 @@ fn only_one_device_is_delivered() {
     reader.set_device(Some("8:16".parse().unwrap()));
     let events = reader.read_all().unwrap();
     assert_eq!(counts(&events), [("queue", 1), ("plug", 1)]);
-    assert_eq!(reader.report().devices, [(DeviceNumber::new(8, 0), 1), (DeviceNumber::new(8, 16), 1)]);
+    assert_eq!(
+        reader.report().devices,
+        [(DeviceNumber::new(8, 0), 1), (DeviceNumber::new(8, 16), 1)]
+    );
 }
 
 #[test]
@@ -357,7 +422,8 @@ fn a_line_without_end_is_cut_and_memory_stays_bounded() {
 /// Content that could make a reader slow: each takes far less than a second.
 #[test]
 fn hostile_content_does_not_hang() {
-    let lines = " block_".repeat(MAX_PIECE / 7) + "\n" + &" block_plug:".repeat(MAX_PIECE / 12) + "\n";
+    let lines =
+        " block_".repeat(MAX_PIECE / 7) + "\n" + &" block_plug:".repeat(MAX_PIECE / 12) + "\n";
     let text = format!("a-1 [000] ..... 1.000001: block_plug: [a]\n{}", lines.repeat(2));
     assert_eq!(read_bytes(text).0.len(), 1);
     let mut packets = vec![0x0a, 0x03, 0x50, 0x80, 0x01];
@@ -375,8 +441,11 @@ fn hostile_content_does_not_hang() {
 #[test]
 fn mangled_real_lines_never_panic() {
     let text = std::fs::read(data("kernel-truth/traces/dd-1028k-direct.ftrace")).unwrap();
-    let real: Vec<&[u8]> = text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect();
-    let mut random = proptest::test_runner::TestRng::deterministic_rng(proptest::test_runner::RngAlgorithm::ChaCha);
+    let real: Vec<&[u8]> =
+        text.split(|&byte| byte == b'\n').filter(|line| !line.is_empty()).collect();
+    let mut random = proptest::test_runner::TestRng::deterministic_rng(
+        proptest::test_runner::RngAlgorithm::ChaCha,
+    );
     let mut below = |n: usize| random.next_u64() as usize % n;
     let mut understood = 0;
     for _ in 0..20_000 {
@@ -426,7 +495,8 @@ fn a_real_text_of_perf() {
     };
     assert_eq!((queued(TraceOp::Read, 8192), queued(TraceOp::Read, 1 << 20)), (800, 82));
     assert_eq!((queued(TraceOp::Write, 65536), queued(TraceOp::Write, 0)), (100, 25));
-    let writes = on_loop().filter(|event| event.kind == TraceKind::Issue && event.op == Some(TraceOp::Write));
+    let writes = on_loop()
+        .filter(|event| event.kind == TraceKind::Issue && event.op == Some(TraceOp::Write));
     for event in writes {
         assert_eq!(event.ioprio, Some(IoPrio::new(PrioClass::Be, 0)));
     }

@@ -17,9 +17,16 @@ fn events_of_babeltrace() {
     assert_ordered(&events);
     // It goes on over midnight.
     assert_eq!(events.last().unwrap().time.unwrap() - events[0].time.unwrap(), 4_725_000);
-    let issue = events.iter().find(|e| e.kind == TraceKind::Issue && e.sector == Some(999_424)).unwrap();
-    assert_eq!((issue.op, issue.flags, issue.bytes), (Some(TraceOp::Write), Some(Flags::SYNC), Some(4096)));
-    assert_eq!((issue.device, issue.tid, issue.cpu), (Some(DeviceNumber::new(8, 0)), Some(310), Some(0)));
+    let issue =
+        events.iter().find(|e| e.kind == TraceKind::Issue && e.sector == Some(999_424)).unwrap();
+    assert_eq!(
+        (issue.op, issue.flags, issue.bytes),
+        (Some(TraceOp::Write), Some(Flags::SYNC), Some(4096))
+    );
+    assert_eq!(
+        (issue.device, issue.tid, issue.cpu),
+        (Some(DeviceNumber::new(8, 0)), Some(310), Some(0))
+    );
     assert_eq!(issue.comm.map(|comm| reader.names().name(comm)), Some("jbd2/vda2-8"));
     assert!(events.iter().filter(|e| e.kind == TraceKind::Complete).all(|e| e.error == Some(0)));
 }
@@ -42,7 +49,10 @@ fn other_clocks_and_forms_of_the_prefix() {
         assert_eq!((events.len(), reader.report().skipped_count()), (1, 0), "{time}");
         let event = events[0];
         assert_eq!((event.time, event.op), (expected, Some(TraceOp::Discard)), "{time}");
-        assert_eq!((event.flags, event.tid, event.process), (Some(Flags::PREFLUSH), Some(5), Some(4)));
+        assert_eq!(
+            (event.flags, event.tid, event.process),
+            (Some(Flags::PREFLUSH), Some(5), Some(4))
+        );
         assert_eq!(event.kind, TraceKind::Remap { from: DeviceNumber::new(8, 1), from_sector: 2 });
         assert_eq!(event.comm.map(|comm| reader.names().name(comm)), Some("a, \\\"b }"));
     }
@@ -62,9 +72,12 @@ fn lost_events_are_a_gap() {
 #[test]
 fn a_damaged_line_is_skipped_at_its_place() {
     let text = sample();
-    for (from, to) in
-        [("rwbs = 4", "rwbs = ?"), (" }\n", "\n"), ("sector = 81920", "sector = x"), ("dev = 8388608", "d")]
-    {
+    for (from, to) in [
+        ("rwbs = 4", "rwbs = ?"),
+        (" }\n", "\n"),
+        ("sector = 81920", "sector = x"),
+        ("dev = 8388608", "d"),
+    ] {
         let damaged = text.replacen(from, to, 1);
         let (events, reader) = read_bytes(damaged.replace('\n', "\r\n"));
         assert_eq!((events.len(), reader.report().skipped_count()), (23, 1), "{from}");
@@ -74,7 +87,9 @@ fn a_damaged_line_is_skipped_at_its_place() {
 
 #[test]
 fn other_lines_are_no_events_of_lttng() {
-    for line in ["[note] block: { a = 1 }", "12:00: { cpu_id = 0 }", "[12] a b: c { }", "[1.5] : { a = 1 }"] {
+    for line in
+        ["[note] block: { a = 1 }", "12:00: { cpu_id = 0 }", "[12] a b: c { }", "[1.5] : { a = 1 }"]
+    {
         assert!(split(line.as_bytes()).is_none(), "{line}");
     }
     assert_eq!(days_since_1970(b"2000-03-01"), Some(11_017));

@@ -32,7 +32,10 @@ pub(super) struct DescribedEvent {
 
 impl DescribedEvent {
     /// Yields the fields of an event by their numbers in its layout.
-    pub(super) fn fields<'a>(&self, message: &'a [u8]) -> impl Iterator<Item = Result<(u32, Value<'a>), NoMessage>> {
+    pub(super) fn fields<'a>(
+        &self,
+        message: &'a [u8],
+    ) -> impl Iterator<Item = Result<(u32, Value<'a>), NoMessage>> {
         Fields::of(message).map(|field| {
             let (number, value) = field?;
             Ok((self.numbers.get(number as usize).copied().unwrap_or(u32::MAX), value))
@@ -59,7 +62,10 @@ impl Described {
                 _ => {}
             }
         }
-        if number >= FIRST_DESCRIBED_FIELD && self.events.len() < MAX_EVENTS && !self.events.contains_key(&number) {
+        if number >= FIRST_DESCRIBED_FIELD
+            && self.events.len() < MAX_EVENTS
+            && !self.events.contains_key(&number)
+        {
             let event = described(message)?;
             self.events.insert(number, event);
         }

@@ -24,14 +24,42 @@ pub(super) struct Layout {
     command: u32,
 }
 
-const BIO: Layout =
-    Layout { kind: TraceKind::Queue, bytes: 0, letters: 4, comm: 5, errors: [0, 0], ioprio: 0, command: 0 };
-const REQUEST: Layout =
-    Layout { kind: TraceKind::Issue, bytes: 4, letters: 5, comm: 6, errors: [0, 0], ioprio: 0, command: 7 };
-const REQUEST_END: Layout =
-    Layout { kind: TraceKind::Complete, bytes: 0, letters: 5, comm: 0, errors: [4, 7], ioprio: 0, command: 6 };
-const ACCOUNT: Layout =
-    Layout { kind: TraceKind::IoStart, bytes: 4, letters: 6, comm: 7, errors: [0, 0], ioprio: 5, command: 8 };
+const BIO: Layout = Layout {
+    kind: TraceKind::Queue,
+    bytes: 0,
+    letters: 4,
+    comm: 5,
+    errors: [0, 0],
+    ioprio: 0,
+    command: 0,
+};
+const REQUEST: Layout = Layout {
+    kind: TraceKind::Issue,
+    bytes: 4,
+    letters: 5,
+    comm: 6,
+    errors: [0, 0],
+    ioprio: 0,
+    command: 7,
+};
+const REQUEST_END: Layout = Layout {
+    kind: TraceKind::Complete,
+    bytes: 0,
+    letters: 5,
+    comm: 0,
+    errors: [4, 7],
+    ioprio: 0,
+    command: 6,
+};
+const ACCOUNT: Layout = Layout {
+    kind: TraceKind::IoStart,
+    bytes: 4,
+    letters: 6,
+    comm: 7,
+    errors: [0, 0],
+    ioprio: 5,
+    command: 8,
+};
 const NOWHERE: DeviceNumber = DeviceNumber::new(0, 0);
 
 /// Returns the layout of a block event's message by the field of `FtraceEvent` that contains it.
@@ -48,11 +76,26 @@ const fn layout(field: u32) -> Option<Layout> {
         122 => Layout { kind: TraceKind::GetRequest, ..BIO },
         130 => Layout { kind: TraceKind::SleepRequest, ..BIO },
         117 => Layout { kind: TraceKind::BioComplete, letters: 5, comm: 0, errors: [4, 0], ..BIO },
-        120 => Layout { kind: TraceKind::Remap { from: NOWHERE, from_sector: 0 }, letters: 6, comm: 0, ..BIO },
-        128 => Layout { kind: TraceKind::RequestRemap { from: NOWHERE, from_sector: 0 }, letters: 7, comm: 0, ..BIO },
+        120 => Layout {
+            kind: TraceKind::Remap { from: NOWHERE, from_sector: 0 },
+            letters: 6,
+            comm: 0,
+            ..BIO
+        },
+        128 => Layout {
+            kind: TraceKind::RequestRemap { from: NOWHERE, from_sector: 0 },
+            letters: 7,
+            comm: 0,
+            ..BIO
+        },
         131 => Layout { kind: TraceKind::Split { new_sector: 0 }, ..BIO },
         123 => Layout { kind: TraceKind::Plug, letters: 0, comm: 1, ..BIO },
-        133 => Layout { kind: TraceKind::Unplug { requests: 0, timer: None }, letters: 0, comm: 2, ..BIO },
+        133 => Layout {
+            kind: TraceKind::Unplug { requests: 0, timer: None },
+            letters: 0,
+            comm: 2,
+            ..BIO
+        },
         546 => ACCOUNT,
         547 => Layout { kind: TraceKind::IoDone, ..ACCOUNT },
         _ => return None,
@@ -87,8 +130,10 @@ pub(super) fn command(field: u32, message: &[u8]) -> Result<Option<Command<'_>>,
             8 => ufs.bytes = Some(value.number()),
             // Newer kernels number the steps.
             10 => {
-                ufs.step =
-                    [&b"send_req"[..], b"complete_rsp"].get(value.number() as usize).copied().unwrap_or_default();
+                ufs.step = [&b"send_req"[..], b"complete_rsp"]
+                    .get(value.number() as usize)
+                    .copied()
+                    .unwrap_or_default();
             }
             _ => {}
         }
@@ -131,7 +176,11 @@ pub(super) fn block_event<'a>(
     comm.map(|comm| Some((event, comm))).map_err(|NoMessage| DAMAGED)
 }
 
-fn plug<'a>(event: &mut TraceEvent, layout: &Layout, message: &'a [u8]) -> Result<&'a [u8], NoMessage> {
+fn plug<'a>(
+    event: &mut TraceEvent,
+    layout: &Layout,
+    message: &'a [u8],
+) -> Result<&'a [u8], NoMessage> {
     let mut comm = &b""[..];
     for field in Fields::of(message) {
         let (number, value) = field?;
@@ -238,7 +287,10 @@ fn placed<'a>(
         }
         event.bytes = Some(bytes);
     }
-    if matches!(layout.kind, TraceKind::Insert | TraceKind::Issue | TraceKind::Complete | TraceKind::Requeue) {
+    if matches!(
+        layout.kind,
+        TraceKind::Insert | TraceKind::Issue | TraceKind::Complete | TraceKind::Requeue
+    ) {
         event.find_passthrough();
     }
     Ok(comm)
@@ -246,7 +298,9 @@ fn placed<'a>(
 
 /// Reads the device and sector from which a bio or request was remapped.
 fn origin(kind: &mut TraceKind, number: u32, value: Value<'_>) {
-    if let TraceKind::Remap { from, from_sector } | TraceKind::RequestRemap { from, from_sector } = kind {
+    if let TraceKind::Remap { from, from_sector } | TraceKind::RequestRemap { from, from_sector } =
+        kind
+    {
         match number {
             4 => *from = DeviceNumber::from_user(value.number()),
             5 => *from_sector = value.number(),

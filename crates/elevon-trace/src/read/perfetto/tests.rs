@@ -30,7 +30,9 @@ fn varint_bytes(mut value: u64) -> Vec<u8> {
 
 /// Returns the event of a bio of 8:0 that task 7 queues.
 fn queue(time: u64, sector: u64) -> Vec<u8> {
-    let body = [number(1, 8 << 8), number(2, sector), number(3, 8), bytes(4, b"WS"), bytes(5, b"fio")].concat();
+    let body =
+        [number(1, 8 << 8), number(2, sector), number(3, 8), bytes(4, b"WS"), bytes(5, b"fio")]
+            .concat();
     bytes(2, &[number(1, time), number(2, 7), bytes(119, &body)].concat())
 }
 
@@ -42,10 +44,19 @@ fn bundle(cpu: u64, lost: bool, events: &[Vec<u8>]) -> Vec<u8> {
 
 #[test]
 fn bundles_of_two_cpus_are_put_in_order() {
-    let trace = [bundle(0, false, &[queue(100, 0), queue(300, 8)]), bundle(1, false, &[queue(200, 16)])].concat();
+    let trace =
+        [bundle(0, false, &[queue(100, 0), queue(300, 8)]), bundle(1, false, &[queue(200, 16)])]
+            .concat();
     let (events, reader) = read_bytes(trace);
     let found: Vec<_> = events.iter().map(|event| (event.time, event.cpu, event.sector)).collect();
-    assert_eq!(found, [(Some(100), Some(0), Some(0)), (Some(200), Some(1), Some(16)), (Some(300), Some(0), Some(8))]);
+    assert_eq!(
+        found,
+        [
+            (Some(100), Some(0), Some(0)),
+            (Some(200), Some(1), Some(16)),
+            (Some(300), Some(0), Some(8))
+        ]
+    );
     assert_eq!(events[0].device, Some(DeviceNumber::new(8, 0)));
     assert_eq!(events[0].comm.map(|id| reader.names().name(id)), Some("fio"));
     assert_eq!(reader.report().clock.as_deref(), Some("boot"));
@@ -55,18 +66,27 @@ fn bundles_of_two_cpus_are_put_in_order() {
 #[test]
 fn a_process_that_is_told_late_has_all_events() {
     let thread = bytes(2, &[number(1, 7), number(3, 5)].concat());
-    let tree = bytes(1, &bytes(2, &[bytes(1, &[number(1, 5), bytes(3, b"app")].concat()), thread].concat()));
-    let trace = [bundle(0, false, &[queue(100, 0)]), tree, bundle(0, false, &[queue(300, 8)])].concat();
+    let tree = bytes(
+        1,
+        &bytes(2, &[bytes(1, &[number(1, 5), bytes(3, b"app")].concat()), thread].concat()),
+    );
+    let trace =
+        [bundle(0, false, &[queue(100, 0)]), tree, bundle(0, false, &[queue(300, 8)])].concat();
     let (events, reader) = read_bytes(trace);
-    let of = |event: &TraceEvent| (event.tid, event.process, event.comm.map(|id| reader.names().name(id)));
+    let of = |event: &TraceEvent| {
+        (event.tid, event.process, event.comm.map(|id| reader.names().name(id)))
+    };
     assert_eq!(events.iter().map(of).collect::<Vec<_>>(), [(Some(7), Some(5), Some("fio")); 2]);
 }
 
 #[test]
 fn lost_events_are_a_gap() {
-    let trace =
-        [bundle(0, false, &[queue(100, 0)]), bundle(1, false, &[queue(150, 0)]), bundle(0, true, &[queue(200, 16)])]
-            .concat();
+    let trace = [
+        bundle(0, false, &[queue(100, 0)]),
+        bundle(1, false, &[queue(150, 0)]),
+        bundle(0, true, &[queue(200, 16)]),
+    ]
+    .concat();
     let (events, reader) = read_bytes(trace);
     assert_eq!(events[1].kind, TraceKind::Lost { events: None, until: Some(200) });
     assert_eq!((events[1].time, events[1].cpu), (Some(100), Some(0)));
@@ -94,14 +114,17 @@ fn a_missing_bundle_is_a_gap() {
         let mut trace = whole.to_vec();
         trace.remove(missing);
         let (_, reader) = read_bytes(trace.concat());
-        let gaps: Vec<_> = reader.report().gaps.iter().map(|gap| (gap.from.unwrap_or(0), gap.until)).collect();
+        let gaps: Vec<_> =
+            reader.report().gaps.iter().map(|gap| (gap.from.unwrap_or(0), gap.until)).collect();
         assert_eq!(gaps, [(from, Some(until))], "without bundle {missing}");
     }
 }
 
 #[test]
 fn packed_packets_are_the_same_trace() {
-    let plain = [bundle(0, false, &[queue(100, 0), queue(300, 8)]), bundle(1, false, &[queue(200, 16)])].concat();
+    let plain =
+        [bundle(0, false, &[queue(100, 0), queue(300, 8)]), bundle(1, false, &[queue(200, 16)])]
+            .concat();
     let expected = read_bytes(plain.clone()).0;
     let mut deflate = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
     deflate.write_all(&plain).unwrap();
@@ -155,7 +178,8 @@ fn damage_is_located_and_reading_goes_on() {
 
 #[test]
 fn another_clock_is_converted() {
-    let content = [number(1, 0), number(5, 3), number(6, 1000), number(7, 51000), queue(1100, 8)].concat();
+    let content =
+        [number(1, 0), number(5, 3), number(6, 1000), number(7, 51000), queue(1100, 8)].concat();
     let (events, reader) = read_bytes(bytes(1, &bytes(1, &content)));
     assert_eq!(events[0].time, Some(51100));
     assert_eq!(reader.report().clock.as_deref(), Some("boot"));
@@ -203,7 +227,8 @@ fn a_real_deflated_trace() {
 
 #[test]
 fn a_real_plain_trace() {
-    let (events, reader) = read_file(&data("kernel-truth/traces/mixed-mq-deadline-excerpt.perfetto-trace"));
+    let (events, reader) =
+        read_file(&data("kernel-truth/traces/mixed-mq-deadline-excerpt.perfetto-trace"));
     assert_ordered(&events);
     assert_eq!(counts(&events)[0], ("queue", 368));
     assert_eq!(events.len(), 3147);
@@ -214,7 +239,8 @@ fn a_real_plain_trace() {
 /// A trace that is cut anywhere, or has changed bytes anywhere, is read without a panic.
 #[test]
 fn damaged_traces_never_panic() {
-    let real = std::fs::read(data("kernel-truth/traces/mixed-mq-deadline-excerpt.perfetto-trace")).unwrap();
+    let real = std::fs::read(data("kernel-truth/traces/mixed-mq-deadline-excerpt.perfetto-trace"))
+        .unwrap();
     let real = &real[..6000];
     for at in (0..real.len()).step_by(13) {
         let mut bytes = real.to_vec();
@@ -245,7 +271,8 @@ fn an_event_without_a_message_of_its_own() {
         let event = [bytes(1, name), members.concat()].concat();
         bytes(2, &[number(1, 100), number(2, 7), bytes(327, &event)].concat())
     };
-    let (events, reader) = read_bytes(bundle(0, false, &[merge(b"block_rq_merge"), merge(b"another_event")]));
+    let (events, reader) =
+        read_bytes(bundle(0, false, &[merge(b"block_rq_merge"), merge(b"another_event")]));
     assert_eq!(counts(&events), [("rq_merge", 1)]);
     assert_eq!((events[0].device, events[0].sector), (Some(DeviceNumber::new(8, 0)), Some(64)));
     assert_eq!((events[0].op, events[0].bytes), (Some(TraceOp::Write), Some(4096)));
@@ -260,7 +287,14 @@ fn commands_of_ufs() {
         bytes(2, &[number(1, time), number(2, 7), bytes(406, &members.concat())].concat())
     };
     let common = || {
-        [bytes(1, b"1d84000.ufshc"), number(2, 4), number(4, 6_221_511), number(5, 0x28), number(7, 3), number(8, 4096)]
+        [
+            bytes(1, b"1d84000.ufshc"),
+            number(2, 4),
+            number(4, 6_221_511),
+            number(5, 0x28),
+            number(7, 3),
+            number(8, 4096),
+        ]
     };
     let step = |last: Vec<u8>| [&common()[..], &[last]].concat();
     let trace = bundle(
@@ -279,16 +313,29 @@ fn commands_of_ufs() {
     for event in &events {
         let device = event.device.expect("a device");
         assert_eq!(reader.names().device(device), Some("1d84000.ufshc"));
-        assert_eq!((event.op, event.sector, event.bytes), (Some(TraceOp::Read), Some(6_221_511 * 8), Some(4096)));
+        assert_eq!(
+            (event.op, event.sector, event.bytes),
+            (Some(TraceOp::Read), Some(6_221_511 * 8), Some(4096))
+        );
         assert_eq!((event.tag, event.tid), (Some(3), Some(7)));
     }
-    assert_eq!(events.iter().filter_map(|event| event.time).collect::<Vec<_>>(), [100, 300, 400, 500]);
+    assert_eq!(
+        events.iter().filter_map(|event| event.time).collect::<Vec<_>>(),
+        [100, 300, 400, 500]
+    );
     // Without the name of the device there is one.
     let nameless = |last: Vec<u8>| [&common()[1..], &[last]].concat();
-    let steps = [event(100, &nameless(bytes(6, b"send_req"))), event(200, &nameless(bytes(6, b"complete_rsp")))];
+    let steps = [
+        event(100, &nameless(bytes(6, b"send_req"))),
+        event(200, &nameless(bytes(6, b"complete_rsp"))),
+    ];
     let (events, reader) = read_bytes(bundle(0, false, &steps));
     assert_eq!(counts(&events), [("issue", 1), ("complete", 1)]);
-    assert!(events.iter().all(|event| reader.names().device(event.device.expect("a device")) == Some("ufs")));
+    assert!(
+        events
+            .iter()
+            .all(|event| reader.names().device(event.device.expect("a device")) == Some("ufs"))
+    );
 }
 
 /// Returns the description of an event in a bundle: its field in `FtraceEvent`, its name, and the
@@ -297,7 +344,9 @@ fn descriptor(field: u64, name: &str, fields: &[&str]) -> Vec<u8> {
     let fields: Vec<u8> = fields
         .iter()
         .zip(1..)
-        .flat_map(|(name, at)| bytes(2, &[bytes(1, name.as_bytes()), number(3, at), number(5, 4)].concat()))
+        .flat_map(|(name, at)| {
+            bytes(2, &[bytes(1, name.as_bytes()), number(3, at), number(5, 4)].concat())
+        })
         .collect();
     bytes(11, &[number(1, field), bytes(2, &[bytes(1, name.as_bytes()), fields].concat())].concat())
 }
@@ -312,13 +361,17 @@ fn events_that_a_bundle_describes_are_read() {
         descriptor(70_001, "ext4_sync_file_enter", &["dev"]),
         descriptor(9, "block_rq_error", &fields),
     ];
-    let body = [number(1, 8 << 8), number(2, 64), number(3, 16), number(4, 5), bytes(5, b"WS")].concat();
-    let event = |field| bytes(2, &[number(1, 100 + u64::from(field)), number(2, 7), bytes(field, &body)].concat());
+    let body =
+        [number(1, 8 << 8), number(2, 64), number(3, 16), number(4, 5), bytes(5, b"WS")].concat();
+    let event = |field| {
+        bytes(2, &[number(1, 100 + u64::from(field)), number(2, 7), bytes(field, &body)].concat())
+    };
     // The events may come before the descriptions, in the same bundle.
     let first = [event(70_000), event(70_001), event(70_002), described.concat()].concat();
     let trace = [bundle(0, false, &[first]), bundle(1, false, &[event(70_000), event(9)])].concat();
     let (events, reader) = read_bytes(trace);
-    let found: Vec<_> = events.iter().map(|event| (event.kind, event.sector, event.bytes, event.error)).collect();
+    let found: Vec<_> =
+        events.iter().map(|event| (event.kind, event.sector, event.bytes, event.error)).collect();
     assert_eq!(found, [(TraceKind::RequestError, Some(64), Some(8192), Some(5)); 2]);
     assert_eq!(events[0].op, Some(TraceOp::Write));
     assert_eq!(reader.report().skipped_count(), 0);
@@ -326,7 +379,8 @@ fn events_that_a_bundle_describes_are_read() {
 
 #[test]
 fn a_descriptor_that_is_no_message_is_skipped_and_counted() {
-    let damaged = [bytes(11, &[number(1, 70_000), bytes(2, b"\x0a\xff")].concat()), queue(100, 0)].concat();
+    let damaged =
+        [bytes(11, &[number(1, 70_000), bytes(2, b"\x0a\xff")].concat()), queue(100, 0)].concat();
     let (events, reader) = read_bytes(bundle(0, false, &[damaged]));
     assert_eq!((events.len(), reader.report().skipped_count()), (1, 1));
 }

@@ -11,20 +11,30 @@ type Step = (u64, &'static str, Option<u64>, Option<u64>, Option<u32>);
 
 fn steps(events: &[TraceEvent]) -> Vec<Step> {
     let step = |event: &TraceEvent| {
-        (event.time.unwrap(), event.kind.name(), event.sector, event.bytes, event.process.or(event.tid))
+        (
+            event.time.unwrap(),
+            event.kind.name(),
+            event.sector,
+            event.bytes,
+            event.process.or(event.tid),
+        )
     };
     events.iter().map(step).collect()
 }
 
 #[test]
 fn a_row_of_bcc_is_an_issue_and_a_completion() {
-    let text = format!("{BCC}0.000310    postgres       4242    vdb       W 81920      8192       0.41\n");
+    let text =
+        format!("{BCC}0.000310    postgres       4242    vdb       W 81920      8192       0.41\n");
     let (events, reader) = read_bytes(text);
     assert_eq!((reader.format(), reader.report().skipped_count()), (TraceFormat::Snoop, 0));
     // It began 0.1 ms before time 0.
     assert_eq!(
         steps(&events),
-        [(0, "issue", Some(81920), Some(8192), Some(4242)), (410_000, "complete", Some(81920), Some(8192), None)]
+        [
+            (0, "issue", Some(81920), Some(8192), Some(4242)),
+            (410_000, "complete", Some(81920), Some(8192), None)
+        ]
     );
     let device = events[0].device.unwrap();
     assert_eq!((reader.names().device(device), events[0].op), (Some("vdb"), Some(TraceOp::Write)));
@@ -38,9 +48,15 @@ fn a_row_of_bcc_is_an_issue_and_a_completion() {
 fn the_samples_show_the_same_requests() {
     let rows = |name: &str, origin: u64| {
         let (events, reader) = read_file(&data(name));
-        assert_eq!((reader.format(), reader.report().skipped_count()), (TraceFormat::Snoop, 0), "{name}");
+        assert_eq!(
+            (reader.format(), reader.report().skipped_count()),
+            (TraceFormat::Snoop, 0),
+            "{name}"
+        );
         assert_ordered(&events);
-        let place = |event: &TraceEvent| (event.time.unwrap() - origin, event.kind.name(), event.sector, event.bytes);
+        let place = |event: &TraceEvent| {
+            (event.time.unwrap() - origin, event.kind.name(), event.sector, event.bytes)
+        };
         let ends = events.iter().filter(|event| event.kind != TraceKind::Insert);
         ends.map(place).collect::<Vec<_>>()
     };
@@ -53,9 +69,12 @@ fn the_samples_show_the_same_requests() {
     assert_eq!(rows("formats/biosnoop-queued.txt", 20_000), bcc);
     let (events, reader) = read_file(&data("formats/biosnoop-queued.txt"));
     assert_eq!(counts(&events), [("insert", 6), ("issue", 6), ("complete", 6)]);
-    let named = |name: &str| events.iter().filter(|e| reader.names().device(e.device.unwrap()) == Some(name)).count();
+    let named = |name: &str| {
+        events.iter().filter(|e| reader.names().device(e.device.unwrap()) == Some(name)).count()
+    };
     assert_eq!((named("vda"), named("loop2")), (15, 3));
-    let comms: Vec<_> = events.iter().filter_map(|e| e.comm).map(|comm| reader.names().name(comm)).collect();
+    let comms: Vec<_> =
+        events.iter().filter_map(|e| e.comm).map(|comm| reader.names().name(comm)).collect();
     assert!(comms.contains(&"Web Content") && comms.contains(&"kworker/u8:2"), "{comms:?}");
     // libbpf-tools has flags, so a W alone is a write without any.
     assert!(events.iter().all(|event| event.flags.is_some()));
@@ -64,14 +83,23 @@ fn the_samples_show_the_same_requests() {
 #[test]
 fn rows_of_bpftrace_have_latencies_but_no_place() {
     let (events, reader) = read_file(&data("formats/biosnoop-bpftrace.txt"));
-    assert_eq!((reader.format(), reader.report().skipped_count(), events.len()), (TraceFormat::Snoop, 0, 6));
+    assert_eq!(
+        (reader.format(), reader.report().skipped_count(), events.len()),
+        (TraceFormat::Snoop, 0, 6)
+    );
     assert!(events.iter().all(|event| (event.sector, event.bytes, event.op) == (None, None, None)));
-    assert_eq!(events.iter().filter(|e| e.kind == TraceKind::Io { response_ns: Some(25_000_000) }).count(), 1);
+    assert_eq!(
+        events.iter().filter(|e| e.kind == TraceKind::Io { response_ns: Some(25_000_000) }).count(),
+        1
+    );
     assert_eq!(reader.report().resolution_ns, Some(1_000_000));
     let text = "TIME(ms)     DISK ID        COMM             PID    LAT(ms)\n             MAJOR MINOR\n\
         12           253   16       postgres         4242         3\n";
     let (events, reader) = read_bytes(text);
-    assert_eq!((events[0].device, reader.report().skipped_count()), (Some(DeviceNumber::new(253, 16)), 0));
+    assert_eq!(
+        (events[0].device, reader.report().skipped_count()),
+        (Some(DeviceNumber::new(253, 16)), 0)
+    );
 }
 
 #[test]
@@ -85,15 +113,19 @@ fn rows_without_titles_and_without_times() {
     let (events, _) = read_bytes(rows.lines().last().unwrap().to_owned() + "\n");
     assert_eq!(counts(&events), [("insert", 1), ("issue", 1), ("complete", 1)]);
     // Rows before their titles say nothing of what their words are.
-    let (events, reader) =
-        read_bytes("5.1 5.2 a 1 W 202,1 8 4096 1.3\nSTARTs ENDs COMM PID TYPE DEV BLOCK BYTES LATms\n");
+    let (events, reader) = read_bytes(
+        "5.1 5.2 a 1 W 202,1 8 4096 1.3\nSTARTs ENDs COMM PID TYPE DEV BLOCK BYTES LATms\n",
+    );
     assert_eq!((events.len(), reader.report().skipped_count()), (0, 1));
     // perf-tools without -s and -t has no times.
     let text = "COMM         PID    TYPE DEV      BLOCK        BYTES     LATms\n\
         supervise    1809   W    202,1    17039968     4096       1.32\n";
     let (events, reader) = read_bytes(text);
     assert_eq!((events.len(), reader.report().skipped_count()), (1, 0));
-    assert_eq!((events[0].time, events[0].kind), (None, TraceKind::Io { response_ns: Some(1_320_000) }));
+    assert_eq!(
+        (events[0].time, events[0].kind),
+        (None, TraceKind::Io { response_ns: Some(1_320_000) })
+    );
     assert_eq!((events[0].tid, events[0].device), (Some(1809), Some(DeviceNumber::new(202, 1))));
 }
 
@@ -152,7 +184,9 @@ fn other_tables_are_no_such_output() {
 #[test]
 fn the_analysis_has_latency_by_stage() {
     let path = data("formats/biosnoop-queued.txt");
-    let found = inspect(&mut || crate::open(&path), Some(DeviceNumber::new(0, 0)), None, &mut |_| {}).expect("a trace");
+    let found =
+        inspect(&mut || crate::open(&path), Some(DeviceNumber::new(0, 0)), None, &mut |_| {})
+            .expect("a trace");
     let read = &found.stages[crate::analysis::Group::Read as usize];
     assert_eq!((read.inserted_to_issued.max, read.issued_to_completed.max), (40_000, 2_500_000));
 }

@@ -31,7 +31,8 @@ pub(super) struct Turn {
 /// last one.
 pub(super) fn is_together(turns: &[Vec<Turn>], took: u128, hand_over: u64) -> bool {
     let [in_turn, together] = [false, true].map(|is_together| {
-        (0..ORDERS).map(|order| run(&shuffled(turns, order), hand_over, is_together)).sum::<u128>() / u128::from(ORDERS)
+        (0..ORDERS).map(|order| run(&shuffled(turns, order), hand_over, is_together)).sum::<u128>()
+            / u128::from(ORDERS)
     });
     in_turn > took + took / MIN_DELAY_PART && together.abs_diff(took) < in_turn - took
 }
@@ -42,7 +43,9 @@ fn shuffled(turns: &[Vec<Turn>], order: u64) -> Vec<Vec<Turn>> {
     let mut sorted_by_chance = |times: &mut dyn Iterator<Item = u64>| -> Vec<u64> {
         let mut placed: Vec<(u64, u64)> = times
             .map(|time| {
-                place = place.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                place = place
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 (place >> 20, time)
             })
             .collect();
@@ -72,7 +75,9 @@ fn run(turns: &[Vec<Turn>], hand_over: u64, is_together: bool) -> u128 {
             let end = begin + u128::from(turns[process][turn].within);
             free = free.max(end);
             match turns[process].get(turn + 1) {
-                Some(next) => wants.push(Reverse((end + u128::from(next.before), process, turn + 1))),
+                Some(next) => {
+                    wants.push(Reverse((end + u128::from(next.before), process, turn + 1)))
+                }
                 None => sum += end,
             }
             let is_next_there = wants.peek().is_some_and(|Reverse((want, ..))| *want <= begin);
@@ -89,8 +94,9 @@ mod tests {
     use super::*;
 
     fn turns(of_each: &[&[(u64, u64)]]) -> Vec<Vec<Turn>> {
-        let of_process =
-            |turns: &&[(u64, u64)]| turns.iter().map(|&(before, within)| Turn { before, within }).collect();
+        let of_process = |turns: &&[(u64, u64)]| {
+            turns.iter().map(|&(before, within)| Turn { before, within }).collect()
+        };
         of_each.iter().map(of_process).collect()
     }
 
@@ -106,8 +112,9 @@ mod tests {
     #[test]
     fn another_order_has_the_same_times() {
         let all = turns(&[&[(1, 10), (2, 20), (3, 30), (4, 40), (5, 50)]]);
-        let mut orders: Vec<Vec<u64>> =
-            (0..ORDERS).map(|order| shuffled(&all, order)[0].iter().map(|turn| turn.before).collect()).collect();
+        let mut orders: Vec<Vec<u64>> = (0..ORDERS)
+            .map(|order| shuffled(&all, order)[0].iter().map(|turn| turn.before).collect())
+            .collect();
         assert!(orders.iter().any(|order| !order.is_sorted()));
         orders.iter_mut().for_each(|order| order.sort_unstable());
         assert_eq!(orders, vec![vec![1, 2, 3, 4, 5]; ORDERS as usize]);

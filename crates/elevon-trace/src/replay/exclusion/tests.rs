@@ -50,7 +50,10 @@ fn processes_that_share_a_lock_are_found() {
         assert_eq!(all().count(), 2000);
         let inferred = all().filter(|section| section.waited > 0).count();
         // Some come within 50 us of the end of another although they did not wait.
-        assert!((waited..waited + 400).contains(&inferred), "{seed}: {waited} waited, {inferred} were found");
+        assert!(
+            (waited..waited + 400).contains(&inferred),
+            "{seed}: {waited} waited, {inferred} were found"
+        );
         assert_eq!(found[0].as_ref().map(|one| one.hand_over), Some(20_000), "{seed}");
         assert!(found.iter().flatten().all(|one| !one.is_together), "{seed}");
     }
@@ -73,7 +76,10 @@ fn processes_that_commit_together_are_found() {
                 if other == at || ready[other] <= begin {
                     ready[other] = free + 800 + random.below(3000);
                     // The last that it reads before it commits.
-                    ios[other].push(super::super::tests::io(ready[other] - 700, Some(ready[other] - 200)));
+                    ios[other].push(super::super::tests::io(
+                        ready[other] - 700,
+                        Some(ready[other] - 200),
+                    ));
                 }
             }
         }
@@ -106,16 +112,25 @@ fn processes_without_a_lock_exclude_nobody() {
 /// If sections are so rare that they would hardly meet anyway, nothing is known.
 #[test]
 fn what_may_be_chance_is_none() {
-    let rare =
-        |offset: u64| process((0..200).flat_map(|n| section(20_000 * n + offset, 20_000 * n + offset + 150)).collect());
+    let rare = |offset: u64| {
+        process(
+            (0..200)
+                .flat_map(|n| section(20_000 * n + offset, 20_000 * n + offset + 150))
+                .collect(),
+        )
+    };
     let both = workload(vec![rare(0), rare(9_000)], Vec::new());
     assert_eq!(groups(&both.exclusions()), [None, None]);
     // Nor if one begins when the other has ended.
-    let busy = |from: u64| process((0..200).flat_map(|n| section(from + 200 * n, from + 200 * n + 150)).collect());
+    let busy = |from: u64| {
+        process((0..200).flat_map(|n| section(from + 200 * n, from + 200 * n + 150)).collect())
+    };
     let after = workload(vec![busy(0), busy(1_000_000)], Vec::new());
     assert_eq!(groups(&after.exclusions()), [None, None]);
     // Too few sections tell nothing, however dense.
-    let few = |offset: u64| process((0..15).flat_map(|n| section(400 * n + offset, 400 * n + offset + 190)).collect());
+    let few = |offset: u64| {
+        process((0..15).flat_map(|n| section(400 * n + offset, 400 * n + offset + 190)).collect())
+    };
     assert_eq!(groups(&workload(vec![few(0), few(200)], Vec::new()).exclusions()), [None, None]);
 }
 
@@ -137,12 +152,19 @@ fn a_section_is_synchronous_writes_and_the_flush_behind_them() {
     let read = super::super::tests::io(120, Some(130));
     let background = WorkloadIo { flags: Flags::NONE, ..write };
     let spans = |ios: &[WorkloadIo]| -> Vec<(usize, usize)> {
-        sections(&process(ios.to_vec())).iter().map(|section| (section.first, section.last)).collect()
+        sections(&process(ios.to_vec()))
+            .iter()
+            .map(|section| (section.first, section.last))
+            .collect()
     };
     assert_eq!(spans(&[read, write, write, flush, flush]), [(1, 3)]);
     assert_eq!(spans(&[write, read, flush]), [], "it did something else in between");
     assert_eq!(spans(&[background, flush]), [], "nobody waited for the write");
-    assert_eq!(spans(&[write, WorkloadIo { completed: None, ..flush }]), [], "its end is not known");
+    assert_eq!(
+        spans(&[write, WorkloadIo { completed: None, ..flush }]),
+        [],
+        "its end is not known"
+    );
 }
 
 /// PostgreSQL: the four clients share the log; the checkpointer and the others do not.

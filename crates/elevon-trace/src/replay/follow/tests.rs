@@ -21,8 +21,12 @@ fn files(record: Flags) -> Vec<WorkloadProcess> {
     let waited = Flags::SYNC | Flags::IDLE;
     let rounds = || (0..30).map(|round| 10_000 * round);
     let task = rounds().map(|at| write(at, at + 1000, waited)).collect();
-    let journal = rounds()
-        .flat_map(|at| [write(at + 1100, at + 2000, Flags::SYNC), write(at + 2050, at + 9900, Flags::SYNC | record)]);
+    let journal = rounds().flat_map(|at| {
+        [
+            write(at + 1100, at + 2000, Flags::SYNC),
+            write(at + 2050, at + 9900, Flags::SYNC | record),
+        ]
+    });
     let reads = (0..250).map(|n| io(1170 * n, Some(1170 * n + 1000))).collect();
     vec![named("task", task), named("jbd2/sda1-8", journal.collect()), named("reader", reads)]
 }
@@ -38,13 +42,28 @@ fn a_task_follows_the_journal_and_its_commits_follow_the_task() {
     let after = follows(files(Flags::PREFLUSH | Flags::FUA));
     let of = |process, count| Some(Follows { process, milestone: Milestone::Completed, count });
     for round in 1..30 {
-        let begins = After { completions: round, think: 100 * US, own: 0, continues: false, follows: of(1, 2 * round) };
+        let begins = After {
+            completions: round,
+            think: 100 * US,
+            own: 0,
+            continues: false,
+            follows: of(1, 2 * round),
+        };
         assert_eq!(after[0][round as usize], begins);
         let at = 2 * round as usize;
-        let commit =
-            After { completions: 2 * round, think: 100 * US, own: 0, continues: false, follows: of(0, round + 1) };
+        let commit = After {
+            completions: 2 * round,
+            think: 100 * US,
+            own: 0,
+            continues: false,
+            follows: of(0, round + 1),
+        };
         assert_eq!(after[1][at], commit);
-        assert_eq!((after[1][at + 1].follows, after[1][at + 1].think), (None, 50 * US), "the record");
+        assert_eq!(
+            (after[1][at + 1].follows, after[1][at + 1].think),
+            (None, 50 * US),
+            "the record"
+        );
     }
     assert!(after[2].iter().all(|after| after.follows.is_none()), "nor does a reader");
 }
@@ -54,7 +73,9 @@ fn a_task_follows_the_journal_and_its_commits_follow_the_task() {
 #[test]
 fn a_commit_that_begins_at_the_end_of_another_follows_who_asked_since_that_began() {
     let mut processes = files(Flags::PREFLUSH | Flags::FUA);
-    let late = (0..29).map(|round| write(10_000 * round + 5000, 10_000 * round + 6000, Flags::SYNC)).collect();
+    let late = (0..29)
+        .map(|round| write(10_000 * round + 5000, 10_000 * round + 6000, Flags::SYNC))
+        .collect();
     processes.push(named("late", late));
     // It begins another file 50 us after the first write of each commit is done.
     for (round, io) in processes[3].ios.iter_mut().enumerate() {
@@ -66,23 +87,34 @@ fn a_commit_that_begins_at_the_end_of_another_follows_who_asked_since_that_began
     let after = follows(processes);
     // The first write of a commit begins 50 us after the record before; `late` had asked.
     let asked = Follows { process: 3, milestone: Milestone::Completed, count: 1 };
-    assert_eq!(after[1][2], After { completions: 2, think: 50 * US, own: 0, continues: false, follows: Some(asked) });
+    assert_eq!(
+        after[1][2],
+        After { completions: 2, think: 50 * US, own: 0, continues: false, follows: Some(asked) }
+    );
 }
 
 #[test]
 fn a_flusher_takes_turns_on_its_workers() {
     let workers = |second: u64| {
-        let first = vec![write(0, 900, Flags::NONE), write(200, 950, Flags::NONE), write(1000, 1900, Flags::NONE)];
+        let first = vec![
+            write(0, 900, Flags::NONE),
+            write(200, 950, Flags::NONE),
+            write(1000, 1900, Flags::NONE),
+        ];
         let slept = |mut io: WorkloadIo| {
             (io.slept, io.entered) = (150 * US as u32, 150 * US as u32);
             io
         };
         let first: Vec<WorkloadIo> = first.into_iter().map(slept).collect();
-        vec![named("kworker/u8:1", first), named("kworker/u8:2", vec![write(second, 990, Flags::NONE)])]
+        vec![
+            named("kworker/u8:1", first),
+            named("kworker/u8:2", vec![write(second, 990, Flags::NONE)]),
+        ]
     };
     let entered = |process, count| Some(Follows { process, milestone: Milestone::Entered, count });
     let after = follows(workers(400));
-    let found: Vec<_> = after.iter().flatten().map(|after| (after.follows, after.think / US)).collect();
+    let found: Vec<_> =
+        after.iter().flatten().map(|after| (after.follows, after.think / US)).collect();
     // The third of the first worker comes 600 us after that of the second was submitted, and 10 us
     // after its completion.
     let room = Some(Follows { process: 1, milestone: Milestone::Completed, count: 1 });

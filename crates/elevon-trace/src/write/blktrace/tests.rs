@@ -12,7 +12,8 @@ fn the_worked_example_byte_for_byte() {
     let mut made = TraceEvent::new(TraceKind::Queue);
     (made.time, made.device, made.sector, made.bytes) =
         (Some(1000), Some(DeviceNumber::new(8, 0)), Some(2048), Some(4096));
-    (made.op, made.flags, made.tid, made.cpu) = (Some(TraceOp::Read), Some(Flags::NONE), Some(1234), Some(0));
+    (made.op, made.flags, made.tid, made.cpu) =
+        (Some(TraceOp::Read), Some(Flags::NONE), Some(1234), Some(0));
     made.comm = names.intern(b"dd");
     let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
     writer.event(&made, &names).unwrap();
@@ -35,14 +36,17 @@ fn real_records_are_written_as_they_were() {
     for name in ["dd-none", "dd-mq-deadline"] {
         let (events, reader) = read_file(&data("kernel-truth/blktrace-6.1").join(name));
         let folder = tempfile::tempdir().unwrap();
-        let mut writer = BlktraceWriter::create(&folder.path().join("copy.blktrace"), BlktraceForm::default()).unwrap();
+        let mut writer =
+            BlktraceWriter::create(&folder.path().join("copy.blktrace"), BlktraceForm::default())
+                .unwrap();
         events.iter().for_each(|event| writer.event(event, reader.names()).unwrap());
         writer.finish().unwrap();
         let (copy, copy_reader) = read_file(&folder.path().join("copy"));
         assert_eq!(copy_reader.report().skipped, []);
         assert_eq!(copy.len(), events.len());
         for (mut copied, mut event) in copy.into_iter().zip(events) {
-            let name_of = |event: &TraceEvent, names: &Names| event.comm.map(|id| names.name(id).to_owned());
+            let name_of =
+                |event: &TraceEvent, names: &Names| event.comm.map(|id| names.name(id).to_owned());
             if event.tid != Some(0) && event.comm.is_some() {
                 assert_eq!(name_of(&copied, copy_reader.names()), name_of(&event, reader.names()));
             }
@@ -65,7 +69,9 @@ fn written_records_satisfy_blkparse_and_btt() {
         )
         .unwrap();
     }
-    let mut writer = BlktraceWriter::create(&folder.path().join("run.blktrace"), BlktraceForm::default()).unwrap();
+    let mut writer =
+        BlktraceWriter::create(&folder.path().join("run.blktrace"), BlktraceForm::default())
+            .unwrap();
     events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     writer.finish().unwrap();
     let (read, reader) = read_file(&base);
@@ -73,16 +79,26 @@ fn written_records_satisfy_blkparse_and_btt() {
     let kept = |event: &&TraceEvent| event.kind.letter().is_some();
     assert_eq!(read.len(), events.iter().filter(kept).count());
     for (read, event) in read.iter().zip(events.iter().filter(kept)) {
-        assert_eq!((read.kind, read.time, read.cpu, read.tid), (event.kind, event.time, event.cpu, event.tid));
+        assert_eq!(
+            (read.kind, read.time, read.cpu, read.tid),
+            (event.kind, event.time, event.cpu, event.tid)
+        );
         assert_eq!((read.sector, read.bytes, read.op), (event.sector, event.bytes, event.op));
         assert_eq!((read.flags, read.error), (event.flags, event.error));
         if event.tid != Some(0) {
-            let names = (read.comm.map(|id| reader.names().name(id)), event.comm.map(|id| converter.names().name(id)));
+            let names = (
+                read.comm.map(|id| reader.names().name(id)),
+                event.comm.map(|id| converter.names().name(id)),
+            );
             assert_eq!(names.0, names.1);
         }
     }
     let Some(mut blkparse) = elevon_testkit::tool("blkparse") else { return };
-    let output = blkparse.args(["-q", "-i", "run", "-d", "run.bin"]).current_dir(folder.path()).output().unwrap();
+    let output = blkparse
+        .args(["-q", "-i", "run", "-d", "run.bin"])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "", "blkparse complains");
     let lines = String::from_utf8_lossy(&output.stdout);
     assert!(lines.contains("[highpool[1] a-b]"));
@@ -99,7 +115,10 @@ fn written_records_satisfy_blkparse_and_btt() {
     // The merged file is the same trace, and its figures equal those of btt.
     let (merged, _) = read_file(&folder.path().join("run.bin"));
     assert_eq!(counts(&merged), counts(&read));
-    assert_eq!(d2c.split_whitespace().nth(2).unwrap().parse::<f64>().unwrap(), mean_service_time(&merged));
+    assert_eq!(
+        d2c.split_whitespace().nth(2).unwrap().parse::<f64>().unwrap(),
+        mean_service_time(&merged)
+    );
 }
 
 /// Returns the mean seconds from issue to completion, rounded as btt prints them.
@@ -140,7 +159,10 @@ fn a_gap_is_a_jump_of_sequence_numbers() {
 #[test]
 fn a_remap_says_from_which_device_to_which() {
     let (from, to) = (DeviceNumber::new(259, 1), DeviceNumber::new(7, 0));
-    let remap = TraceEvent { device: Some(to), ..TraceEvent::new(TraceKind::Remap { from, from_sector: 8 }) };
+    let remap = TraceEvent {
+        device: Some(to),
+        ..TraceEvent::new(TraceKind::Remap { from, from_sector: 8 })
+    };
     let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::default()).unwrap();
     writer.event(&remap, &Names::default()).unwrap();
     let file = writer.finish().unwrap().remove(0);
@@ -192,7 +214,12 @@ fn version_8_says_the_same_and_which_writes_are_zeroes() {
 #[test]
 fn every_part_of_a_split_bio_is_queued_for_btt() {
     let split = |time, sector, sectors: u32| {
-        event(time, EventKind::Split { new_sector: elevon_core::units::Sector::new(sector + 8) }, sector, sectors)
+        event(
+            time,
+            EventKind::Split { new_sector: elevon_core::units::Sector::new(sector + 8) },
+            sector,
+            sectors,
+        )
     };
     let (events, converter) = converted(&[
         event(1, EventKind::BioQueue, 0, 24),
@@ -207,8 +234,10 @@ fn every_part_of_a_split_bio_is_queued_for_btt() {
     let mut writer = BlktraceWriter::new(|_| Ok(Vec::new()), BlktraceForm::Btt).unwrap();
     events.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     let (read, _) = crate::testing::read_bytes(writer.finish().unwrap().remove(0));
-    let shown: Vec<_> =
-        read.iter().map(|e| (e.kind.letter().unwrap(), e.sector.unwrap(), e.sectors().unwrap())).collect();
+    let shown: Vec<_> = read
+        .iter()
+        .map(|e| (e.kind.letter().unwrap(), e.sector.unwrap(), e.sectors().unwrap()))
+        .collect();
     let expected = [
         ('Q', 0, 24),
         ('X', 0, 8),

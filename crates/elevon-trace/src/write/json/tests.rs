@@ -9,7 +9,8 @@ use crate::run::testing::{converted, run};
 #[test]
 fn objects_are_as_viewers_want_them() {
     let events = run(8, 300, 5);
-    let mut writer = JsonWriter::new(Cursor::new(Vec::new()), Some(DeviceNumber::new(259, 3))).unwrap();
+    let mut writer =
+        JsonWriter::new(Cursor::new(Vec::new()), Some(DeviceNumber::new(259, 3))).unwrap();
     let (made, converter) = converted(&events);
     made.iter().for_each(|event| writer.event(event, converter.names()).unwrap());
     let file = writer.finish().unwrap().into_inner();
@@ -22,13 +23,20 @@ fn objects_are_as_viewers_want_them() {
         slices.entry(track).or_default().push((start, start + object["dur"].as_f64().unwrap()));
     }
     for slices in slices.values() {
-        assert!(slices.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-6), "slices of a track overlap");
+        assert!(
+            slices.windows(2).all(|pair| pair[0].1 <= pair[1].0 + 1e-6),
+            "slices of a track overlap"
+        );
     }
     let count = |category: &str| objects.iter().filter(|o| o["cat"] == category).count();
     assert_eq!((count("rq"), count("wait")), (300, 300));
     assert!(objects.iter().any(|o| o["ph"] == "M" && o["args"]["name"] == "hctx0"));
     assert!(objects.iter().any(|o| o["args"]["task"] == "highpool[1] a-b"));
-    assert!(objects.iter().any(|o| o["ph"] == "C" && o["name"] == "in flight" && o["args"]["requests"] == 5));
+    assert!(
+        objects
+            .iter()
+            .any(|o| o["ph"] == "C" && o["name"] == "in flight" && o["args"]["requests"] == 5)
+    );
 }
 
 /// An output whose content can be read after its writer was dropped.

@@ -99,7 +99,11 @@ fn slices_nest_counters_count_and_tracks_are_described() {
         }
     }
     let of = |prefix: &str| -> usize {
-        slices.iter().filter(|(track, _)| tracks[*track].starts_with(prefix)).map(|(_, marks)| marks.len() / 2).sum()
+        slices
+            .iter()
+            .filter(|(track, _)| tracks[*track].starts_with(prefix))
+            .map(|(_, marks)| marks.len() / 2)
+            .sum()
     };
     assert_eq!((of("hctx0 tag "), of("waiting ")), (300, 300));
     assert_eq!(tracks.values().filter(|name| name.starts_with("hctx0 tag ")).count(), 5);
@@ -140,7 +144,9 @@ fn annotations_say_what_the_request_was() {
         }
     }
     let issued = events.iter().find(|e| e.kind == EventKind::Issue).unwrap();
-    let value = |name: &str| -> Vec<&str> { seen.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str()).collect() };
+    let value = |name: &str| -> Vec<&str> {
+        seen.iter().filter(|(n, _)| n == name).map(|(_, v)| v.as_str()).collect()
+    };
     assert_eq!(value("sector"), ["0", "0"]);
     assert_eq!(value("sectors"), [issued.sectors.to_string(), issued.sectors.to_string()]);
     assert_eq!(value("end"), ["issued", "ok"]);

@@ -17,7 +17,14 @@ impl Sink for Notes {
     fn device(&mut self, _number: u32, _device: DeviceNumber) -> io::Result<()> {
         Ok(())
     }
-    fn span(&mut self, _device: u32, track: Track, span: &Span, until: u64, end: End) -> io::Result<()> {
+    fn span(
+        &mut self,
+        _device: u32,
+        track: Track,
+        span: &Span,
+        until: u64,
+        end: End,
+    ) -> io::Result<()> {
         self.spans.push((track, span.sector, span.sectors, span.start, until, end));
         Ok(())
     }
@@ -110,8 +117,15 @@ fn nothing_is_kept_of_requests_that_are_over() {
     let events = run(6, 2000, 7);
     converted(&events).0.iter().for_each(|event| timeline.event(event, &mut notes).unwrap());
     let requests = &timeline.devices[0];
-    assert!(requests.tagged.is_empty() && requests.untagged.spans.is_empty() && requests.waiting.spans.is_empty());
-    assert!(requests.waiting.lanes <= 8 && requests.waiting.free.len() == requests.waiting.lanes as usize);
+    assert!(
+        requests.tagged.is_empty()
+            && requests.untagged.spans.is_empty()
+            && requests.waiting.spans.is_empty()
+    );
+    assert!(
+        requests.waiting.lanes <= 8
+            && requests.waiting.free.len() == requests.waiting.lanes as usize
+    );
     assert!(notes.counters.values().all(|&value| value == 0));
     assert_eq!(notes.spans.len(), 2 * 2000);
 }
@@ -125,11 +139,24 @@ fn spans_of(text: &str) -> Vec<(u32, Track, u64, u64, u64, u64)> {
         fn device(&mut self, _number: u32, _device: DeviceNumber) -> io::Result<()> {
             Ok(())
         }
-        fn span(&mut self, device: u32, track: Track, span: &Span, until: u64, _end: End) -> io::Result<()> {
+        fn span(
+            &mut self,
+            device: u32,
+            track: Track,
+            span: &Span,
+            until: u64,
+            _end: End,
+        ) -> io::Result<()> {
             self.0.push((device, track, span.sector, span.sectors, span.start, until));
             Ok(())
         }
-        fn counter(&mut self, _device: u32, _counter: Counter, _at: u64, _value: u64) -> io::Result<()> {
+        fn counter(
+            &mut self,
+            _device: u32,
+            _counter: Counter,
+            _at: u64,
+            _value: u64,
+        ) -> io::Result<()> {
             Ok(())
         }
     }
@@ -151,7 +178,10 @@ fn requests_of_a_kernel_have_no_tags_and_lanes_of_their_own() {
     let at = |us: u64| 1_000_000_000 + us * 1000;
     assert_eq!(
         spans_of(text),
-        [(0, Track::Untagged(1), 64, 8, at(100), at(300)), (0, Track::Untagged(0), 8, 8, at(0), at(400))]
+        [
+            (0, Track::Untagged(1), 64, 8, at(100), at(300)),
+            (0, Track::Untagged(0), 8, 8, at(0), at(400))
+        ]
     );
 }
 
@@ -164,8 +194,12 @@ fn requests_of_two_devices_are_told_apart() {
         a-1 [000] ..... 1.000900: block_rq_issue: 8,0 R 4096 () 0 + 8 none,0,0 [a]
 ";
     let at = |us: u64| 1_000_000_000 + us * 1000;
-    let waits: Vec<_> = spans_of(text).into_iter().filter(|span| matches!(span.1, Track::Wait(_))).collect();
-    assert_eq!(waits, [(1, Track::Wait(0), 0, 8, at(100), at(200)), (0, Track::Wait(0), 0, 8, at(0), at(900))]);
+    let waits: Vec<_> =
+        spans_of(text).into_iter().filter(|span| matches!(span.1, Track::Wait(_))).collect();
+    assert_eq!(
+        waits,
+        [(1, Track::Wait(0), 0, 8, at(100), at(200)), (0, Track::Wait(0), 0, 8, at(0), at(900))]
+    );
 }
 
 #[test]
@@ -177,8 +211,12 @@ fn whole_ios_last_for_their_response_times() {
 128166372003061729,usr,0,Write,0,4096,100
 128166372003161629,usr,0,Write,4096,4096,100
 ";
-    let spans: Vec<(Track, u64, u64)> = spans_of(text).iter().map(|span| (span.1, span.3, span.5 - span.4)).collect();
-    assert_eq!(spans, [(Track::Io(0), 48, 4_128_600), (Track::Io(1), 8, 10_000), (Track::Io(0), 8, 10_000)]);
+    let spans: Vec<(Track, u64, u64)> =
+        spans_of(text).iter().map(|span| (span.1, span.3, span.5 - span.4)).collect();
+    assert_eq!(
+        spans,
+        [(Track::Io(0), 48, 4_128_600), (Track::Io(1), 8, 10_000), (Track::Io(0), 8, 10_000)]
+    );
 }
 
 #[test]

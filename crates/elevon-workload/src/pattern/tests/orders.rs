@@ -73,7 +73,8 @@ fn passes_begin_with_the_first_directions_and_sizes_unless_a_job_runs_by_time() 
     let pass = "r4@0 r12@4 r16@16 r8@32 r16@40 r4@56 r4@60";
     let mut reads = of_sizes(range(4), 16, |_| {});
     assert_eq!(first(&reads, 14), format!("{pass} {pass}"));
-    (reads.0.timing.time_based, reads.0.timing.runtime) = (true, elevon_core::units::Nanos::from_millis(1));
+    (reads.0.timing.time_based, reads.0.timing.runtime) =
+        (true, elevon_core::units::Nanos::from_millis(1));
     assert_eq!(first(&reads, 11), format!("{pass} r4@0 r4@4 r4@8 r8@12"));
     let mix = of_sizes(range(4), 16, mixes);
     let pass = "r4@0 r12@4 r16@16 w4@0 r8@32 r16@40 w4@4 w8@8 w12@16 r4@56 w12@28 r4@60 w8@40";
@@ -83,7 +84,8 @@ fn passes_begin_with_the_first_directions_and_sizes_unless_a_job_runs_by_time() 
         writes(spec);
         (spec.rw.random, spec.random.norandommap) = (true, true);
     });
-    let sizes: Vec<u64> = take(&mut pattern(&any.0, &any.1, 0), 12).iter().map(|one| one.len.get() >> 10).collect();
+    let sizes: Vec<u64> =
+        take(&mut pattern(&any.0, &any.1, 0), 12).iter().map(|one| one.len.get() >> 10).collect();
     assert_eq!(sizes[..8], [4, 4, 8, 12, 12, 8, 16, 4]);
     assert_ne!(sizes[7..11], sizes[..4]);
 }
@@ -110,7 +112,11 @@ fn ios_of_a_run_follow_each_other() {
     let sizes = "|r4 r12 r16 r8 |r16 r4 r16 r4 |r4 r4 r4 r8 |r4 r4 r4 r12";
     assert_eq!(runs(range(4), |_| {}, 16), sizes);
     assert_eq!(
-        runs(range(4), |spec| spec.random.distribution = [const { Distribution::Zipf(1.2, None) }; 3], 16),
+        runs(
+            range(4),
+            |spec| spec.random.distribution = [const { Distribution::Zipf(1.2, None) }; 3],
+            16
+        ),
         sizes
     );
     assert_eq!(runs(range(4), |spec| spec.rw.sequencer_identical = true, 16), sizes);
@@ -134,7 +140,11 @@ fn whole_runs_are_random_or_go_on_by_percentage_random() {
     (spec.random.norandommap, spec.rw.ios_per_offset, spec.random.percentage) = (true, 4, [50; 3]);
     let all = offsets(&take(&mut pattern(&spec, &extent, 0), 8000));
     let jumps: Vec<usize> = (1..all.len()).filter(|&at| all[at] != all[at - 1] + 1).collect();
-    assert!((900..1100).contains(&jumps.len()) && jumps.iter().all(|at| at % 4 == 0), "{}", jumps.len());
+    assert!(
+        (900..1100).contains(&jumps.len()) && jumps.iter().all(|at| at % 4 == 0),
+        "{}",
+        jumps.len()
+    );
 }
 
 #[test]
@@ -147,15 +157,22 @@ fn a_pass_of_runs_in_two_directions_or_files_visits_every_block_once() {
         } else {
             spec.files.names = vec!["a".into(), "b".into()];
             extent.regions = [0, 256]
-                .map(|block| Region { start: DeviceOffset::new(BLOCK + block * BLOCK), len: Bytes::new(256 * BLOCK) })
+                .map(|block| Region {
+                    start: DeviceOffset::new(BLOCK + block * BLOCK),
+                    len: Bytes::new(256 * BLOCK),
+                })
                 .to_vec();
         }
         let all = take(&mut pattern(&spec, &extent, 0), 512);
         assert!(is_permutation(offsets(&all), 512), "mixed: {mixed}");
         let last_of = |at: usize| {
-            all[..at].iter().rev().find(|one| (one.direction, one.file) == (all[at].direction, all[at].file))
+            all[..at]
+                .iter()
+                .rev()
+                .find(|one| (one.direction, one.file) == (all[at].direction, all[at].file))
         };
-        let follows = |at: usize| last_of(at).is_some_and(|last| last.offset + last.len == all[at].offset);
+        let follows =
+            |at: usize| last_of(at).is_some_and(|last| last.offset + last.len == all[at].offset);
         let following = (0..512).filter(|&at| follows(at)).count();
         assert!(following > 300, "mixed: {mixed}, {following}");
     }

@@ -74,7 +74,10 @@ fn thinking_and_rates() {
     // rate_ignore_thinktime, the schedule is delayed: four periods and a think time for five I/Os.
     let catching_up = run(false).stats().directions[0].ios;
     let ignoring = run(true).stats().directions[0].ios;
-    assert!(catching_up > ignoring && ignoring.abs_diff(5 * 1000 / 14) <= 10, "{catching_up} {ignoring}");
+    assert!(
+        catching_up > ignoring && ignoring.abs_diff(5 * 1000 / 14) <= 10,
+        "{catching_up} {ignoring}"
+    );
 }
 
 #[test]

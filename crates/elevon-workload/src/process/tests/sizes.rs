@@ -28,6 +28,9 @@ fn the_io_that_reaches_the_size_is_whole_where_there_is_space() {
             }),
         ),
     ] {
-        assert!(ios < 30 && (1 << 20..(1 << 20) + 256 * 1024).contains(&bytes), "{what}: {ios} I/Os, {bytes} bytes");
+        assert!(
+            ios < 30 && (1 << 20..(1 << 20) + 256 * 1024).contains(&bytes),
+            "{what}: {ios} I/Os, {bytes} bytes"
+        );
     }
 }

@@ -24,12 +24,23 @@ fn trims_run_one_at_a_time_whatever_the_depth_is() {
             let bench = trims(engine, |s| s.queue.batch_submit = batch);
             assert_eq!((bench.deepest, bench.ops()), (1, "t".repeat(256)), "{engine}");
             let trim = &bench.stats().directions[2];
-            assert_eq!((trim.ios, trim.slat.count, trim.clat.min, trim.clat.max), (256, 0, 100 * US, 100 * US));
-            assert_eq!((bench.stats().depth_levels[0], bench.ended()), (256, 256 * 100 * US), "{engine}");
+            assert_eq!(
+                (trim.ios, trim.slat.count, trim.clat.min, trim.clat.max),
+                (256, 0, 100 * US, 100 * US)
+            );
+            assert_eq!(
+                (bench.stats().depth_levels[0], bench.ended()),
+                (256, 256 * 100 * US),
+                "{engine}"
+            );
         }
     }
     assert_eq!(trims("io_uring_cmd", |_| {}).deepest, 32, "passthrough has trims in its queue");
-    assert_eq!(trims("libaio", |s| s.queue.offload = true).deepest, 32, "each worker sleeps for its own");
+    assert_eq!(
+        trims("libaio", |s| s.queue.offload = true).deepest,
+        32,
+        "each worker sleeps for its own"
+    );
 }
 
 /// As measured with fio 3.33: a trim counts at the depth of the writes in flight and its own; with
@@ -42,7 +53,12 @@ fn a_trim_before_each_write_goes_alone_and_writes_overlap() {
         assert_eq!((bench.ops(), bench.deepest), ("tw".repeat(256), deepest), "{engine}");
         let of = &bench.stats().directions;
         assert_eq!((of[1].slat.count, of[2].slat.count), (256, 0), "{engine}");
-        assert!(bench.seen.windows(2).all(|pair| pair[0].op == Op::Write || pair[1].at >= pair[0].at + 100 * US));
+        assert!(
+            bench
+                .seen
+                .windows(2)
+                .all(|pair| pair[0].op == Op::Write || pair[1].at >= pair[0].at + 100 * US)
+        );
     }
 }
 
@@ -54,23 +70,36 @@ fn of_files(edit: impl FnOnce(&mut JobSpec)) -> String {
         edit(s);
     }))
     .run();
-    let file =
-        |seen: &Seen| format!("{}{}", if seen.op == Op::Flush { 'f' } else { 'w' }, (seen.offset - START) / BLOCK / 4);
+    let file = |seen: &Seen| {
+        format!(
+            "{}{}",
+            if seen.op == Op::Flush { 'f' } else { 'w' },
+            (seen.offset - START) / BLOCK / 4
+        )
+    };
     bench.seen.iter().map(file).collect::<Vec<_>>().join(" ")
 }
 
 /// As fio 3.33 calls fsync and fdatasync, seen with strace.
 #[test]
 fn a_sync_is_of_one_file_and_takes_its_turn() {
-    assert_eq!(of_files(|s| (s.durability.fdatasync, s.timing.number_ios) = (1, Some(4))), "w0 f1 w2 f3 w0 f1 w2");
+    assert_eq!(
+        of_files(|s| (s.durability.fdatasync, s.timing.number_ios) = (1, Some(4))),
+        "w0 f1 w2 f3 w0 f1 w2"
+    );
     assert_eq!(
         of_files(|s| s.durability.fdatasync = 1),
         "w0 f1 w2 f3 w0 f1 w2 f3 w0 f1 w2 f3 w0 f1 w2 f3 w1 f2 w3 f1 w3 f1 w3 f1 w3 f1 w1 f1 w1 f1 w1",
         "that a file has no block left is seen when one is due"
     );
-    assert_eq!(of_files(|s| (s.durability.fsync, s.timing.number_ios) = (3, Some(7))), "w0 w1 w2 f3 w0 w1 w2 f3 w0");
     assert_eq!(
-        of_files(|s| (s.durability.fsync, s.durability.fdatasync, s.timing.number_ios) = (2, 3, Some(8))),
+        of_files(|s| (s.durability.fsync, s.timing.number_ios) = (3, Some(7))),
+        "w0 w1 w2 f3 w0 w1 w2 f3 w0"
+    );
+    assert_eq!(
+        of_files(
+            |s| (s.durability.fsync, s.durability.fdatasync, s.timing.number_ios) = (2, 3, Some(8))
+        ),
         "w0 w1 f2 w3 f0 w1 f2 w3 w0 f1 w2 w3",
         "two that are due are one"
     );
@@ -80,15 +109,22 @@ fn a_sync_is_of_one_file_and_takes_its_turn() {
             edit(s);
         })
     };
-    assert_eq!(by(FileService::RoundRobin(3), |s| s.timing.number_ios = Some(6)), "w0 w0 f0 w1 w1 f1 w2 w2");
-    assert_eq!(by(FileService::Sequential, |s| s.timing.number_ios = Some(6)), "w0 w0 f0 w0 w0 f0 w1 w1");
+    assert_eq!(
+        by(FileService::RoundRobin(3), |s| s.timing.number_ios = Some(6)),
+        "w0 w0 f0 w1 w1 f1 w2 w2"
+    );
+    assert_eq!(
+        by(FileService::Sequential, |s| s.timing.number_ios = Some(6)),
+        "w0 w0 f0 w0 w0 f0 w1 w1"
+    );
     assert_eq!(
         of_files(|s| (s.durability.end_fsync, s.timing.number_ios) = (true, Some(2))),
         "w0 w1 f0 f1 f2 f3",
         "each file at the end"
     );
     assert_eq!(
-        of_files(|s| (s.durability.fsync_on_close, s.timing.loops, s.timing.number_ios) = (true, 2, Some(2))),
+        of_files(|s| (s.durability.fsync_on_close, s.timing.loops, s.timing.number_ios) =
+            (true, 2, Some(2))),
         "w0 w1 f0 f1 f2 f3 w0 w1 f0 f1 f2 f3"
     );
     let service = by(FileService::Random, |_| {});

@@ -38,11 +38,13 @@ fn what_was_written_is_read_back() {
     // What the last writes leave is read back in the final pass, before which files are dropped.
     assert_eq!(backlogs.process.passes().verify, 1);
     let ends = |ios, loops| {
-        verified(|s| (s.verify.backlog, s.timing.number_ios, s.timing.loops) = (64, Some(ios), loops))
-            .run()
-            .process
-            .passes()
-            .verify
+        verified(|s| {
+            (s.verify.backlog, s.timing.number_ios, s.timing.loops) = (64, Some(ios), loops)
+        })
+        .run()
+        .process
+        .passes()
+        .verify
     };
     assert_eq!((ends(64, 1), ends(65, 1), ends(63, 1), ends(128, 2)), (1, 1, 1, 2));
     assert_eq!(verified(|s| s.verify.after_write = false).run().ops(), "w".repeat(256));

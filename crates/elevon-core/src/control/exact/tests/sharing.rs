@@ -12,9 +12,16 @@ fn shared(rig: &mut Rig, tenants: &[(TenantId, u64)], seconds: u64) -> Vec<u64> 
         }
     }
     rig.advance_timely(start + Nanos::from_secs(seconds));
-    let of =
-        |tenant| rig.charges.iter().zip(&rig.went).filter(move |((_, c), went)| c.tenant == tenant && went.is_some());
-    tenants.iter().map(|&(tenant, _)| of(tenant).map(|((_, charge), _)| charge.bytes).sum()).collect()
+    let of = |tenant| {
+        rig.charges
+            .iter()
+            .zip(&rig.went)
+            .filter(move |((_, c), went)| c.tenant == tenant && went.is_some())
+    };
+    tenants
+        .iter()
+        .map(|&(tenant, _)| of(tenant).map(|((_, charge), _)| charge.bytes).sum())
+        .collect()
 }
 
 /// Ten seconds of 100 I/Os or of 1 MiB a second, by weights 200 (900 and 100 below it), 300 and
@@ -46,7 +53,9 @@ fn who_waits_for_a_parents_limit_shares_it_by_weight() {
 fn reads_and_writes_under_one_limit_share_it_by_weight() {
     let ios = Limits { total_iops: 100, ..Limits::default() };
     let bytes = Limits { total_bps: MIB, ..Limits::default() };
-    for (limits, total, sizes) in [(ios, 1001 * KIB, [KIB; 3]), (bytes, 10 * MIB, [4 * KIB, 64 * KIB, 16 * KIB])] {
+    for (limits, total, sizes) in
+        [(ios, 1001 * KIB, [KIB; 3]), (bytes, 10 * MIB, [4 * KIB, 64 * KIB, 16 * KIB])]
+    {
         let mut rig = Rig::new();
         let parent = rig.tenant(ROOT, limits);
         let [a, b, c] = [300, 100, 200].map(|weight| {
@@ -54,8 +63,12 @@ fn reads_and_writes_under_one_limit_share_it_by_weight() {
             rig.stage.set_weight(tenant, weight);
             tenant
         });
-        let all =
-            [(a, Op::Read, sizes[0]), (b, Op::Write, sizes[1]), (c, Op::Read, sizes[2]), (c, Op::Write, sizes[2])];
+        let all = [
+            (a, Op::Read, sizes[0]),
+            (b, Op::Write, sizes[1]),
+            (c, Op::Read, sizes[2]),
+            (c, Op::Write, sizes[2]),
+        ];
         let start = rig.now;
         for _ in 0..2000 {
             for (tenant, op, bytes) in all {
@@ -110,12 +123,16 @@ fn reserves_hold_among_those_that_wait_for_a_parents_limit() {
         let start = rig.now;
         rig.advance_timely(start + Nanos::from_secs(10));
         for (charge, went) in rig.charges.iter().map(|(_, charge)| charge).zip(&rig.went) {
-            let at = tenants.iter().position(|&tenant| tenant == charge.tenant).expect("one of them");
+            let at =
+                tenants.iter().position(|&tenant| tenant == charge.tenant).expect("one of them");
             got[at] += u64::from(went.is_some());
         }
         for (got, expected) in got.into_iter().zip(expected) {
             let due = 10 * expected;
-            assert!(got.abs_diff(due) <= 20 + due / 100, "{got} I/Os, {due} expected: {limits:?} {of:?}");
+            assert!(
+                got.abs_diff(due) <= 20 + due / 100,
+                "{got} I/Os, {due} expected: {limits:?} {of:?}"
+            );
         }
         let missed = rig.stage.reserve_missed(rig.now, tenants[0]);
         assert_eq!(missed > Nanos::from_millis(7000), is_missed, "{missed:?}");
@@ -151,7 +168,10 @@ fn who_has_a_limit_of_its_own_goes_before_nobody() {
         let parent = rig.tenant(ROOT, ios(100));
         let (a, b) = (rig.tenant(parent, ios(own)), rig.tenant(parent, Limits::default()));
         let got = shared(&mut rig, &[(a, KIB), (b, KIB)], 10);
-        assert!(got[0].abs_diff(500 * KIB) <= 2 * KIB && got[1].abs_diff(500 * KIB) <= 2 * KIB, "{own}: {got:?}");
+        assert!(
+            got[0].abs_diff(500 * KIB) <= 2 * KIB && got[1].abs_diff(500 * KIB) <= 2 * KIB,
+            "{own}: {got:?}"
+        );
     }
 }
 
@@ -172,7 +192,9 @@ fn those_that_wait_share_by_the_limits_of_the_time() {
         rig.submit_unchecked(BioCost::plain(b, Op::Write, KIB));
     }
     rig.stage.self_check(&rig.tenants);
-    let writes = |rig: &Rig| rig.order.iter().filter(|&&bio| rig.charges[bio as usize].1.op == Op::Write).count();
+    let writes = |rig: &Rig| {
+        rig.order.iter().filter(|&&bio| rig.charges[bio as usize].1.op == Op::Write).count()
+    };
     rig.advance_timely(rig.now + Nanos::from_secs(4));
     assert!(writes(&rig).abs_diff(200) <= 1, "half of 400: {}", writes(&rig));
     rig.stage.set(rig.now, &rig.tenants, parent, reads);
@@ -191,7 +213,11 @@ fn turns_begin_where_others_are() {
     rig.stage.set_weight(b, 200);
     assert_eq!(shared(&mut rig, &[(a, KIB)], 5), [501 * KIB]);
     let before = |rig: &Rig, of: TenantId| {
-        rig.charges.iter().zip(&rig.went).filter(|((_, c), went)| c.tenant == of && went.is_some()).count() as u64
+        rig.charges
+            .iter()
+            .zip(&rig.went)
+            .filter(|((_, c), went)| c.tenant == of && went.is_some())
+            .count() as u64
     };
     let mark = before(&rig, a);
     let later = shared(&mut rig, &[(parent, KIB), (b, KIB)], 4);

@@ -60,7 +60,12 @@ fn no_window_exceeds_a_limit_and_its_burst() {
                     let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle][below(3) as usize];
                     let (ioprio, must_issue) = (IoPrio::new(class, 0), below(20) == 0);
                     let bytes = (1 + below(64)) * 4 * KIB;
-                    rig.submit(BioCost { first, ioprio, must_issue, ..BioCost::plain(tenant, op, bytes) });
+                    rig.submit(BioCost {
+                        first,
+                        ioprio,
+                        must_issue,
+                        ..BioCost::plain(tenant, op, bytes)
+                    });
                 }
             }
             if step % 8 == 0 && !changes {
@@ -70,8 +75,16 @@ fn no_window_exceeds_a_limit_and_its_burst() {
         }
         rig.drain();
         check_order(&rig, &alive);
-        let waits = rig.charges.iter().zip(&rig.went).map(|((came, _), went)| went.unwrap().since(*came).get());
-        assert_eq!(rig.breakdown.iter().map(|(.., time)| time.get()).sum::<u64>(), waits.sum::<u64>(), "seed {seed}");
+        let waits = rig
+            .charges
+            .iter()
+            .zip(&rig.went)
+            .map(|((came, _), went)| went.unwrap().since(*came).get());
+        assert_eq!(
+            rig.breakdown.iter().map(|(.., time)| time.get()).sum::<u64>(),
+            waits.sum::<u64>(),
+            "seed {seed}"
+        );
         let late = rig.breakdown.iter().any(|(_, cause, _)| cause == Cause::LateTimer);
         assert!(!(is_timely && late), "seed {seed}: nothing was late");
         if !changes {
@@ -83,10 +96,13 @@ fn no_window_exceeds_a_limit_and_its_burst() {
 /// Checks that bios of the same tenant, kind and class are released in order.
 fn check_order(rig: &Rig, tenants: &[TenantId]) {
     for &tenant in tenants {
-        for (kind, class) in Kind::all().flat_map(|kind| (0..CLASSES).map(move |class| (kind, class))) {
+        for (kind, class) in
+            Kind::all().flat_map(|kind| (0..CLASSES).map(move |class| (kind, class)))
+        {
             let mine = rig.order.iter().filter(|&&bio| {
                 let charge = &rig.charges[bio as usize].1;
-                (charge.tenant, Kind::from_charge(charge), charge.ioprio.class().rank()) == (tenant, kind, class)
+                (charge.tenant, Kind::from_charge(charge), charge.ioprio.class().rank())
+                    == (tenant, kind, class)
                     && !charge.must_issue
             });
             assert!(mine.is_sorted(), "{tenant:?} {kind:?} class {class}");
@@ -102,22 +118,27 @@ fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
         gone.push((u128::from(rig.went[id as usize].unwrap().get()), &rig.charges[id as usize].1));
     }
     let now = u128::from(rig.now.get());
-    let holds = |level: TenantId, directions: &[ReadOrWrite], rate: u64, burst: u64, counts_bytes: bool| {
-        let mut tat = 0;
-        let of_level =
-            |charge: &BioCost| rig.tenants.is_below(charge.tenant, level) && directions.contains(&charge.direction());
-        for (at, charge) in gone.iter().filter(|(_, charge)| of_level(charge)) {
-            let bytes = if charge.first { charge.bytes } else { 0 };
-            let units = if counts_bytes { bytes } else { 1 };
-            tat = tat.max(at * u128::from(rate)) + u128::from(units) * 1_000_000_000;
-        }
-        rate != UNLIMITED && tat > now * u128::from(rate) + u128::from(burst) * 1_000_000_000
-    };
+    let holds =
+        |level: TenantId, directions: &[ReadOrWrite], rate: u64, burst: u64, counts_bytes: bool| {
+            let mut tat = 0;
+            let of_level = |charge: &BioCost| {
+                rig.tenants.is_below(charge.tenant, level)
+                    && directions.contains(&charge.direction())
+            };
+            for (at, charge) in gone.iter().filter(|(_, charge)| of_level(charge)) {
+                let bytes = if charge.first { charge.bytes } else { 0 };
+                let units = if counts_bytes { bytes } else { 1 };
+                tat = tat.max(at * u128::from(rate)) + u128::from(units) * 1_000_000_000;
+            }
+            rate != UNLIMITED && tat > now * u128::from(rate) + u128::from(burst) * 1_000_000_000
+        };
     for &tenant in &tenants[1..] {
         for kind in Kind::all() {
             let waits = (0..rig.went.len()).any(|bio| {
                 let charge = &rig.charges[bio].1;
-                rig.went[bio].is_none() && charge.tenant == tenant && Kind::from_charge(charge) == kind
+                rig.went[bio].is_none()
+                    && charge.tenant == tenant
+                    && Kind::from_charge(charge) == kind
             });
             let (one, d) = (&[kind.direction][..], kind.direction as usize);
             let held = |level: TenantId| {
@@ -126,7 +147,13 @@ fn check_nothing_is_held_for_nothing(rig: &Rig, tenants: &[TenantId]) {
                     || holds(level, &DIRECTIONS, limits.total_iops, limits.burst_ios, false)
                     || !kind.is_remainder
                         && (holds(level, one, limits.bps[d], limits.burst_bytes, true)
-                            || holds(level, &DIRECTIONS, limits.total_bps, limits.burst_bytes, true))
+                            || holds(
+                                level,
+                                &DIRECTIONS,
+                                limits.total_bps,
+                                limits.burst_bytes,
+                                true,
+                            ))
             };
             assert!(!waits || rig.tenants.path(tenant).any(held), "{tenant:?} is held for nothing");
         }
@@ -143,9 +170,11 @@ pub(super) fn check_windows(rig: &Rig, tenants: &[TenantId], catch_up: Nanos) {
         ] {
             let counts = |id: &&u32| {
                 let charge = &rig.charges[**id as usize].1;
-                rig.tenants.is_below(charge.tenant, level) && directions.contains(&charge.direction())
+                rig.tenants.is_below(charge.tenant, level)
+                    && directions.contains(&charge.direction())
             };
-            let of = |&id: &u32| (rig.went[id as usize].unwrap().get(), &rig.charges[id as usize].1);
+            let of =
+                |&id: &u32| (rig.went[id as usize].unwrap().get(), &rig.charges[id as usize].1);
             let gone: Vec<(u64, &BioCost)> = rig.order.iter().filter(counts).map(of).collect();
             for from in 0..gone.len() {
                 let (mut bytes, mut ios) = (0u64, 0u64);
@@ -157,12 +186,20 @@ pub(super) fn check_windows(rig: &Rig, tenants: &[TenantId], catch_up: Nanos) {
                         rate == UNLIMITED
                             || charge.must_issue
                             || u128::from(used)
-                                <= (u128::from(rate) * window).div_ceil(1_000_000_000) + u128::from(burst) + 1
+                                <= (u128::from(rate) * window).div_ceil(1_000_000_000)
+                                    + u128::from(burst)
+                                    + 1
                     };
-                    assert!(within(ios, iops, limits.burst_ios), "{level:?}: {ios} I/Os in {window} ns");
+                    assert!(
+                        within(ios, iops, limits.burst_ios),
+                        "{level:?}: {ios} I/Os in {window} ns"
+                    );
                     ios += 1;
                     if charge.first {
-                        assert!(within(bytes, bps, limits.burst_bytes), "{level:?}: {bytes} bytes in {window} ns");
+                        assert!(
+                            within(bytes, bps, limits.burst_bytes),
+                            "{level:?}: {bytes} bytes in {window} ns"
+                        );
                         bytes += charge.bytes;
                     }
                 }

@@ -22,7 +22,10 @@ fn debt_is_paid_before_anything_else() {
     assert_eq!(bed.now.get(), 7 * MS);
     assert_eq!(bed.cost.debt_of(a), Nanos::ZERO);
     let waits: Vec<_> = bed.breakdown.iter().filter(|&(tenant, ..)| tenant == a).collect();
-    assert_eq!(waits, [(a, Cause::Cost, Nanos::from_millis(4)), (a, Cause::Debt, Nanos::from_millis(3)),]);
+    assert_eq!(
+        waits,
+        [(a, Cause::Cost, Nanos::from_millis(4)), (a, Cause::Debt, Nanos::from_millis(3)),]
+    );
     let group = &bed.cost.groups[bed.cost.known(a).unwrap() as usize];
     assert_eq!((group.used, group.indebt), (Nanos::from_millis(8), Nanos::from_millis(3)));
 }
@@ -66,7 +69,11 @@ fn deep_debt_delays_tasks() {
     urgent_now(&mut bed, 10_000);
     assert_eq!(bed.cost.delay_of(bed.now, &bed.tenants, below), Nanos::from_millis(250));
     assert_eq!(bed.cost.delay_of(at(2_000 * MS), &bed.tenants, below).get(), 250 * MS / 4);
-    assert_eq!(bed.cost.delay_of(bed.now, &bed.tenants, a), Nanos::ZERO, "what is below does not delay what is above");
+    assert_eq!(
+        bed.cost.delay_of(bed.now, &bed.tenants, a),
+        Nanos::ZERO,
+        "what is below does not delay what is above"
+    );
 }
 
 #[test]

@@ -57,7 +57,11 @@ impl Model {
     }
 
     pub(super) fn held(&self) -> usize {
-        self.levels.iter().flat_map(|level| level.sources.iter().flatten()).map(|source| source.1.len()).sum()
+        self.levels
+            .iter()
+            .flat_map(|level| level.sources.iter().flatten())
+            .map(|source| source.1.len())
+            .sum()
     }
 
     pub(super) fn next_wakeup(&self) -> Option<u64> {
@@ -83,7 +87,8 @@ impl Model {
                 false => used - self.earned(rate, tick - slice.start),
             };
             let (bytes, ios) = (carried(slice.bytes, old.bps[d]), carried(slice.ios, old.iops[d]));
-            self.levels[tenant.index()].slices[d] = Slice { start: tick, end: tick + self.slice, bytes, ios };
+            self.levels[tenant.index()].slices[d] =
+                Slice { start: tick, end: tick + self.slice, bytes, ios };
         }
         self.levels[tenant.index()].limits = limits;
         if self.levels[tenant.index()].due.is_some() {
@@ -150,7 +155,8 @@ impl Model {
             slice.end = self.up(tick + self.slice);
             let over = (tick - slice.start) / self.slice - i128::from(self.in_series);
             if over > 0 {
-                let earned = |rate| if rate == UNLIMITED { 0 } else { self.earned(rate, over * self.slice) };
+                let earned =
+                    |rate| if rate == UNLIMITED { 0 } else { self.earned(rate, over * self.slice) };
                 let (bytes, ios) = (earned(bps[d]), earned(iops[d]));
                 // The budget reduces the use to zero at most; a use below zero, carried over by a
                 // change, remains.
@@ -186,12 +192,15 @@ impl Model {
     fn rekey(&mut self, tick: i128, at: TenantId) {
         let mut waits = vec![];
         for d in 0..2 {
-            if let Some(mut item) = self.levels[at.index()].sources[d].first().map(|source| source.1[0]) {
+            if let Some(mut item) =
+                self.levels[at.index()].sources[d].first().map(|source| source.1[0])
+            {
                 waits.push(self.wait(tick, at, d, &mut item));
                 self.levels[at.index()].sources[d][0].1[0] = item;
             }
         }
-        self.levels[at.index()].due = waits.into_iter().min().map(|wait| (tick + wait, self.sequence));
+        self.levels[at.index()].due =
+            waits.into_iter().min().map(|wait| (tick + wait, self.sequence));
         self.sequence += u64::from(self.levels[at.index()].due.is_some());
     }
 
@@ -199,7 +208,13 @@ impl Model {
         tenants.parent(at).filter(|&parent| parent != ROOT)
     }
 
-    pub(super) fn admit(&mut self, tick: u64, tenants: &Tenants, bio: u32, charge: &BioCost) -> bool {
+    pub(super) fn admit(
+        &mut self,
+        tick: u64,
+        tenants: &Tenants,
+        bio: u32,
+        charge: &BioCost,
+    ) -> bool {
         let (tick, d) = (i128::from(tick), charge.direction() as usize);
         let path: Vec<TenantId> = tenants.path(charge.tenant).collect();
         let limited = |limits: Limits| limits.bps[d] != UNLIMITED || limits.iops[d] != UNLIMITED;
@@ -210,7 +225,9 @@ impl Model {
         let mut item = Item { bio, bytes, paid: bytes == 0 };
         let mut source = charge.tenant;
         for &at in &path {
-            if !self.levels[at.index()].sources[d].is_empty() || self.wait(tick, at, d, &mut item) > 0 {
+            if !self.levels[at.index()].sources[d].is_empty()
+                || self.wait(tick, at, d, &mut item) > 0
+            {
                 self.push(tick, at, source, d, item);
                 return false;
             }
@@ -225,12 +242,19 @@ impl Model {
         let tick = i128::from(tick);
         let (mut all, mut run, mut went) = (vec![], [vec![], vec![]], 0);
         loop {
-            let due = self.levels.iter().enumerate().filter_map(|(at, level)| level.due.map(|due| (due, at))).min();
+            let due = self
+                .levels
+                .iter()
+                .enumerate()
+                .filter_map(|(at, level)| level.due.map(|due| (due, at)))
+                .min();
             let Some(((_, _), at)) = due.filter(|due| due.0.0 <= tick) else { break };
             let at = TenantId(at as u32);
             for (d, turn) in [(0, 6), (1, 2)] {
                 for _ in 0..turn {
-                    let Some(mut item) = self.levels[at.index()].sources[d].first().map(|source| source.1[0]) else {
+                    let Some(mut item) =
+                        self.levels[at.index()].sources[d].first().map(|source| source.1[0])
+                    else {
                         break;
                     };
                     let wait = self.wait(tick, at, d, &mut item);

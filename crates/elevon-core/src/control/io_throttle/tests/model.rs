@@ -41,7 +41,8 @@ impl Law {
             || match self.limit.policy {
                 Policy::Leaky => self.used + units <= self.credit(now),
                 Policy::Token { bucket } => {
-                    (self.tokens + self.credit(now)).min((i128::from(bucket) * E9).max(units)) >= units
+                    (self.tokens + self.credit(now)).min((i128::from(bucket) * E9).max(units))
+                        >= units
                 }
             }
     }
@@ -96,7 +97,10 @@ struct Tenant {
 
 impl Tenant {
     fn lets_go(&self, now: Instant, cost: &Cost) -> bool {
-        self.laws.iter().zip(cost).all(|(law, &units)| law.as_ref().is_none_or(|law| law.lets_go(now, units)))
+        self.laws
+            .iter()
+            .zip(cost)
+            .all(|(law, &units)| law.as_ref().is_none_or(|law| law.lets_go(now, units)))
     }
 
     fn pay(&mut self, now: Instant, cost: &Cost, was_held: bool) {
@@ -135,7 +139,19 @@ impl Pair {
         let mut bed = Bed::new(config);
         let living = (0..4).map(|_| bed.add()).collect();
         let (now, model, arrived) = (ms(1), BTreeMap::new(), BTreeMap::new());
-        Self { bed, rng, config, now, living, model, due: Vec::new(), waited: 0, arrived, passed: 0, shown: 0 }
+        Self {
+            bed,
+            rng,
+            config,
+            now,
+            living,
+            model,
+            due: Vec::new(),
+            waited: 0,
+            arrived,
+            passed: 0,
+            shown: 0,
+        }
     }
 
     fn tenant(&mut self) -> TenantId {
@@ -147,7 +163,10 @@ impl Pair {
         let bytes = self.rng.pick(&[0, 512, 4096, 4096, 65536, MIB]);
         let class = self.rng.below(4) as usize;
         let charge = BioCost {
-            ioprio: IoPrio::new([PrioClass::None, PrioClass::Rt, PrioClass::Be, PrioClass::Idle][class], 0),
+            ioprio: IoPrio::new(
+                [PrioClass::None, PrioClass::Rt, PrioClass::Be, PrioClass::Idle][class],
+                0,
+            ),
             first: !self.rng.one_in(8),
             must_issue: self.rng.one_in(10),
             may_sleep: self.rng.one_in(2),
@@ -189,7 +208,8 @@ impl Pair {
         let limit = (!self.rng.one_in(3)).then_some(Limit { rate, policy });
         let change = self.bed.set(self.now, tenant, kind, limit);
         let had = self.model.contains_key(&tenant);
-        if limit.is_some_and(|limit| limit.rate == 0 || limit.policy == Policy::Token { bucket: 0 }) {
+        if limit.is_some_and(|limit| limit.rate == 0 || limit.policy == Policy::Token { bucket: 0 })
+        {
             assert!(change.is_err());
             return;
         }
@@ -261,7 +281,8 @@ impl Pair {
         for &bio in rest {
             at = self.next_deadline(at).expect("something is let go");
             assert!(at <= now, "{bio:?} went before its time");
-            let heads = self.model.values_mut().filter_map(|rules| rules.head().map(|head| (rules, head)));
+            let heads =
+                self.model.values_mut().filter_map(|rules| rules.head().map(|head| (rules, head)));
             let mut heads = heads.filter(|(rules, head)| rules.waiting[*head].bio == bio);
             let (rules, head) = heads.next().expect("a head");
             let Waiting { cost, arrived, .. } = rules.waiting.remove(head);
@@ -286,7 +307,11 @@ impl Pair {
             }
             while low < high {
                 let middle = low + (high - low) / 2;
-                if rules.lets_go(Instant::new(middle), &cost) { high = middle } else { low = middle + 1 }
+                if rules.lets_go(Instant::new(middle), &cost) {
+                    high = middle
+                } else {
+                    low = middle + 1
+                }
             }
             Some(Instant::new(low))
         };
@@ -298,7 +323,11 @@ impl Pair {
         assert_eq!(throttle.live_rules() as usize, self.model.len());
         let waiting: usize = self.model.values().map(|rules| rules.waiting.len()).sum();
         assert_eq!(throttle.held(), waiting + self.due.len());
-        assert_eq!(throttle.work().lookups, self.shown, "looked up without a rule, or not with one");
+        assert_eq!(
+            throttle.work().lookups,
+            self.shown,
+            "looked up without a rule, or not with one"
+        );
         let breakdown: u64 = self.bed.breakdown.iter().map(|(_, _, time)| time.get()).sum();
         assert_eq!(breakdown, self.waited, "every nanosecond once");
     }

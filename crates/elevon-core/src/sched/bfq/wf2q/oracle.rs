@@ -48,10 +48,14 @@ impl Naive {
         self.items[i].parent.map_or(ROOT, |p| p + 1)
     }
     fn children(&self, level: usize, class: usize) -> impl Iterator<Item = usize> + '_ {
-        (0..self.items.len()).filter(move |&i| self.level(i) == level && self.items[i].class == class)
+        (0..self.items.len())
+            .filter(move |&i| self.level(i) == level && self.items[i].class == class)
     }
     fn weights(&self, level: usize, class: usize) -> u64 {
-        self.children(level, class).filter(|&i| self.items[i].counts()).map(|i| self.items[i].weight).sum()
+        self.children(level, class)
+            .filter(|&i| self.items[i].counts())
+            .map(|i| self.items[i].weight)
+            .sum()
     }
     fn path(&self, i: usize) -> Vec<usize> {
         std::iter::successors(Some(i), |&i| self.items[i].parent).collect()
@@ -62,13 +66,15 @@ impl Naive {
     }
 
     fn forget_idle(&mut self, level: usize, class: usize) {
-        let idle: Vec<usize> = self.children(level, class).filter(|&i| self.items[i].idle.is_some()).collect();
+        let idle: Vec<usize> =
+            self.children(level, class).filter(|&i| self.items[i].idle.is_some()).collect();
         let Some(most) = idle.iter().map(|&i| self.items[i].f).max() else { return };
         let nobody = self.children(level, class).all(|i| self.items[i].active.is_none());
         if nobody && most <= self.times[level][class] {
             self.times[level][class] = most;
         }
-        let first = idle.into_iter().min_by_key(|&i| (self.items[i].f, self.items[i].idle)).unwrap();
+        let first =
+            idle.into_iter().min_by_key(|&i| (self.items[i].f, self.items[i].idle)).unwrap();
         if self.items[first].f <= self.times[level][class] {
             self.items[first].idle = None;
         }
@@ -152,7 +158,8 @@ impl Naive {
 
     fn search(&mut self, level: usize, expiration: bool) -> Option<usize> {
         for class in 0..3 {
-            let active: Vec<usize> = self.children(level, class).filter(|&i| self.items[i].active.is_some()).collect();
+            let active: Vec<usize> =
+                self.children(level, class).filter(|&i| self.items[i].active.is_some()).collect();
             let Some(least) = active.iter().map(|&i| self.items[i].s).min() else { continue };
             let time = self.times[level][class].max(least);
             if self.now[level].is_none() || expiration {
@@ -296,7 +303,11 @@ impl Pair {
                 other => panic!("{other:?}"),
             };
             assert_eq!(e.place, place, "{n}");
-            assert_eq!((e.service, e.budget, e.weight), (item.service, item.budget, item.weight), "{n}");
+            assert_eq!(
+                (e.service, e.budget, e.weight),
+                (item.service, item.budget, item.weight),
+                "{n}"
+            );
             if place != TreeState::Nowhere {
                 assert_eq!((e.start, e.finish), (item.s, item.f), "{n}");
             }

@@ -98,7 +98,11 @@ fn orders_of_slots() {
             (&[(40, 1600), (40, 800)], "BABBABBABBAB"),
             (&[(80, 800), (40, 1600)], "ABAAAABAAAABAAAAB"),
         ] {
-            assert_eq!(Bench::new(queues).slots(order.len(), size), order, "{queues:?} in requests of {size}");
+            assert_eq!(
+                Bench::new(queues).slots(order.len(), size),
+                order,
+                "{queues:?} in requests of {size}"
+            );
         }
     }
 }
@@ -110,7 +114,8 @@ fn shares_of_slots() {
         for (letter, share) in [('A', 30), ('B', 20), ('C', 10i64)] {
             assert!((order.matches(letter).count() as i64 - share).abs() <= 1, "{order}");
         }
-        let order = Bench::new(&[(80, 800), (70, 800), (60, 800), (50, 800), (40, 800)]).slots(30, size);
+        let order =
+            Bench::new(&[(80, 800), (70, 800), (60, 800), (50, 800), (40, 800)]).slots(30, size);
         let counts: Vec<usize> = "ABCDE".chars().map(|c| order.matches(c).count()).collect();
         assert_eq!(counts, [8, 7, 6, 5, 4], "{order}");
     }
@@ -184,7 +189,9 @@ fn a_queue_that_returns_late_starts_anew() {
 
 #[test]
 fn a_claim_behind_time_is_pushed() {
-    for (back, start, finish) in [(true, 30 * UNIT, 40 * UNIT), (false, 40 * UNIT, 40 * UNIT + delta(512, 40))] {
+    for (back, start, finish) in
+        [(true, 30 * UNIT, 40 * UNIT), (false, 40 * UNIT, 40 * UNIT + delta(512, 40))]
+    {
         let mut b = half_served();
         // B is served for two whole slots, at the virtual time of an ideal fluid server.
         b.slot(800);
@@ -295,12 +302,16 @@ fn weights_hold_at_every_level() {
         let got = charged(engine, queues, 3400, 8);
         let (all, due): (u64, u64) = (got.iter().sum(), shares.iter().sum());
         for (got, share) in got.iter().zip(shares) {
-            assert!(got.abs_diff(all * share / due) <= 2 * 1600, "{got} of {all}, due {share} of {due}");
+            assert!(
+                got.abs_diff(all * share / due) <= 2 * 1600,
+                "{got} of {all}, due {share} of {due}"
+            );
         }
     };
     let mut e = Engine::new(200);
     let (one, two) = (e.add_group(GroupId::ROOT, 100), e.add_group(GroupId::ROOT, 200));
-    let queues = [(one, 40), (one, 40), (two, 40), (GroupId::ROOT, 40)].map(|(g, w)| queue(&mut e, g, Class::Be, w));
+    let queues = [(one, 40), (one, 40), (two, 40), (GroupId::ROOT, 40)]
+        .map(|(g, w)| queue(&mut e, g, Class::Be, w));
     check(&mut e, &queues, &[50, 50, 200, 40]);
 
     let mut e = Engine::new(200);
@@ -325,8 +336,8 @@ fn weights_hold_at_every_level() {
     let a = e.add_group(GroupId::ROOT, 1000);
     let b = e.add_group(a, 1);
     let c = e.add_group(b, 500);
-    let queues =
-        [(c, 10), (c, 30), (b, 500), (a, 1), (GroupId::ROOT, 1000)].map(|(g, w)| queue(&mut e, g, Class::Be, w));
+    let queues = [(c, 10), (c, 30), (b, 500), (a, 1), (GroupId::ROOT, 1000)]
+        .map(|(g, w)| queue(&mut e, g, Class::Be, w));
     check(&mut e, &queues, &[1, 3, 4, 8, 16]);
 }
 
@@ -392,7 +403,9 @@ fn service_lags_by_less_than_a_budget() {
         let size = 8 * (1 + rng.below(8));
         let count = 2 + rng.below(9) as usize;
         let queues: Vec<(u64, u64)> = (0..count)
-            .map(|_| (1 + rng.below(if seed % 2 == 0 { 100 } else { 1000 }), size * (1 + rng.below(200))))
+            .map(|_| {
+                (1 + rng.below(if seed % 2 == 0 { 100 } else { 1000 }), size * (1 + rng.below(200)))
+            })
             .collect();
         let all: u64 = queues.iter().map(|q| q.0).sum();
         let most = queues.iter().map(|q| q.1).max().unwrap() + size;
@@ -418,8 +431,16 @@ fn service_lags_by_less_than_a_budget() {
                     // another has become eligible. This costs at most the share of one more largest
                     // budget; with a search every time, it does not.
                     let behind = i128::from((all - weight) * own + 2 * weight * most + size * all);
-                    assert!(got - due <= ahead, "seed {seed}: {i} is ahead by {} of {ahead}", got - due);
-                    assert!(due - got <= behind, "seed {seed}: {i} is behind by {} of {behind}", due - got);
+                    assert!(
+                        got - due <= ahead,
+                        "seed {seed}: {i} is ahead by {} of {ahead}",
+                        got - due
+                    );
+                    assert!(
+                        due - got <= behind,
+                        "seed {seed}: {i} is behind by {} of {behind}",
+                        due - got
+                    );
                 }
             }
             assert!(b.e(n).service <= budget, "a slot serves no more than its budget");
@@ -431,7 +452,8 @@ fn service_lags_by_less_than_a_budget() {
             for (i, &(weight, own)) in queues.iter().enumerate() {
                 let got = i128::from((history[to].0[i] - history[from].0[i]) * all);
                 let due = i128::from(weight * (history[to].1 - history[from].1));
-                let bound = i128::from(2 * (all - weight) * own + 2 * weight * most + 2 * size * all);
+                let bound =
+                    i128::from(2 * (all - weight) * own + 2 * weight * most + 2 * size * all);
                 assert!((got - due).abs() <= bound, "seed {seed}: {i} from {from} to {to}");
             }
         }

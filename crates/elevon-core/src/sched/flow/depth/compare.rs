@@ -7,19 +7,28 @@ use super::{LOSES, Verdict};
 /// times are as with fewer, and not much longer than what they take alone. Times are compared with
 /// what is expected of them, because a probe may see more of the long ones.
 pub(super) fn do_not_wait(fewer: &Sums, more: &Sums) -> bool {
-    let [t, e, t_of_fewer, e_of_fewer] = [more.time, more.alone, fewer.time, fewer.alone].map(u128::from);
+    let [t, e, t_of_fewer, e_of_fewer] =
+        [more.time, more.alone, fewer.time, fewer.alone].map(u128::from);
     t * e_of_fewer * 15 <= t_of_fewer * e * 16 && t * 4 <= e * 5
 }
 
 /// Returns true if a smaller depth clearly costs more than a quarter of the throughput.
 pub(super) fn is_costly(fewer: &Sums, more: &Sums, rest: u64) -> bool {
-    fewer.delivered(rest) * 4 < more.delivered(rest) * 3 && compare(fewer, more, rest, LOSES, false) == Verdict::High
+    fewer.delivered(rest) * 4 < more.delivered(rest) * 3
+        && compare(fewer, more, rest, LOSES, false) == Verdict::High
 }
 
 /// Compares the elasticity from the smaller to the larger depth with a threshold in percent.
-pub(super) fn compare(small: &Sums, large: &Sums, rest: u64, threshold: i64, must_decide: bool) -> Verdict {
+pub(super) fn compare(
+    small: &Sums,
+    large: &Sums,
+    rest: u64,
+    threshold: i64,
+    must_decide: bool,
+) -> Verdict {
     let gain = |few: u64, many: u64| log2(many) - log2(few);
-    let (deeper, faster) = (gain(small.depth(), large.depth()), gain(small.delivered(rest), large.delivered(rest)));
+    let (deeper, faster) =
+        (gain(small.depth(), large.depth()), gain(small.delivered(rest), large.delivered(rest)));
     let excess = faster - deeper * threshold / 100;
     // Two standard errors of a quotient; the logarithm changes by 1/ln 2 of a relative change.
     let relative = 2 * ((small.error() + large.error()) * 1_000_000).isqrt() as i64;

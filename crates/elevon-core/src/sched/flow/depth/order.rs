@@ -55,7 +55,8 @@ impl Order {
         let n = u64::from(n);
         let limit = if is_lost { VARIATION.1 } else { VARIATION.0 };
         let varies = t >= n * (MIN_SLOW_MEAN >> 10)
-            && u128::from(n * 8) * u128::from(tt) > u128::from(t) * u128::from(t) * u128::from(8 + limit);
+            && u128::from(n * 8) * u128::from(tt)
+                > u128::from(t) * u128::from(t) * u128::from(8 + limit);
         let windows = if varies == is_lost { 0 } else { windows + 1 };
         let changes = windows == WINDOWS;
         *self = Self { is_lost: is_lost != changes, windows: windows % WINDOWS, ..Self::new() };

@@ -3,8 +3,9 @@
 use super::compare::{compare, do_not_wait, is_costly};
 use super::sums::Sums;
 use super::{
-    COSTLY, Depth, Event, FRACTION, GAINS, KEPT, LOSES, Load, MAX_PROBE, MAX_SAMPLES, MIN_PROBE, MIN_SAMPLES, Probe,
-    SLOW_REQUEST, SOLO, SOLO_LATER, SOLO_LONG, SOLO_PAUSE, Sample, TOO_LONG, Verdict, Wants, Way,
+    COSTLY, Depth, Event, FRACTION, GAINS, KEPT, LOSES, Load, MAX_PROBE, MAX_SAMPLES, MIN_PROBE,
+    MIN_SAMPLES, Probe, SLOW_REQUEST, SOLO, SOLO_LATER, SOLO_LONG, SOLO_PAUSE, Sample, TOO_LONG,
+    Verdict, Wants, Way,
 };
 use crate::units::{Instant, Nanos};
 
@@ -60,7 +61,9 @@ impl Depth {
             let guess = busy.max(from.midpoint(self.refused.min(from))).clamp(1, step);
             let guess = if self.refused == 0 { busy.clamp(1, step) } else { guess };
             let depth = match () {
-                () if load.prefers_shares && self.refused > 0 => from.midpoint(self.refused.min(from)).min(from - 1),
+                () if load.prefers_shares && self.refused > 0 => {
+                    from.midpoint(self.refused.min(from)).min(from - 1)
+                }
                 () if self.down.step < 8 || self.is_verified => step,
                 () => guess,
             };
@@ -84,11 +87,24 @@ impl Depth {
         // Going up, the first requests still see fewer.
         let skip = if matches!(way, Way::Up | Way::Check) { depth } else { 0 };
         let step = u64::from(depth.abs_diff(self.reached())) * FRACTION;
-        self.probe =
-            Some(Probe { way, depth, step, since: now, skip, others: load.mean_of_others(), sums: Sums::default() });
+        self.probe = Some(Probe {
+            way,
+            depth,
+            step,
+            since: now,
+            skip,
+            others: load.mean_of_others(),
+            sums: Sums::default(),
+        });
     }
 
-    pub(super) fn learn_in_probe(&mut self, now: Instant, mut probe: Probe, sample: Sample, load: Load) -> Event {
+    pub(super) fn learn_in_probe(
+        &mut self,
+        now: Instant,
+        mut probe: Probe,
+        sample: Sample,
+        load: Load,
+    ) -> Event {
         if probe.way == Way::Solo && probe.sums.count == 0 {
             // What the device still had to do does not count.
             probe.since = now;
@@ -103,7 +119,9 @@ impl Depth {
         if probe.way == Way::Solo {
             let (few, enough) = SOLO;
             let is_needed = !self.is_first_solo() || sample.time >= SLOW_REQUEST;
-            let goes_on = probe.sums.count < enough && took < TOO_LONG && (probe.sums.count < few || took < SOLO_LONG);
+            let goes_on = probe.sums.count < enough
+                && took < TOO_LONG
+                && (probe.sums.count < few || took < SOLO_LONG);
             if is_needed && goes_on {
                 return Event::None;
             }
@@ -115,7 +133,9 @@ impl Depth {
         let has_enough = probe.sums.count >= MIN_SAMPLES.max(probe.depth.into());
         if !has_enough || took < MIN_PROBE {
             let may_be_costly = probe.way == Way::Down && has_enough && took >= COSTLY;
-            if took <= TOO_LONG && !(may_be_costly && is_costly(&probe.sums, &self.baseline, load.rest)) {
+            if took <= TOO_LONG
+                && !(may_be_costly && is_costly(&probe.sums, &self.baseline, load.rest))
+            {
                 return Event::None;
             }
             return self.decide(now, probe, load.rest, false);
@@ -129,11 +149,16 @@ impl Depth {
         if apart * 2 < probe.step {
             return self.decide(now, probe, load.rest, false);
         }
-        let must_end =
-            probe.sums.count >= MAX_SAMPLES || (took > MAX_PROBE && probe.sums.count >= 64) || took > TOO_LONG;
+        let must_end = probe.sums.count >= MAX_SAMPLES
+            || (took > MAX_PROBE && probe.sums.count >= 64)
+            || took > TOO_LONG;
         let verdict = match probe.way {
-            Way::Up | Way::Check => compare(&self.baseline, &probe.sums, load.rest, GAINS, must_end),
-            Way::Down | Way::Solo => compare(&probe.sums, &self.baseline, load.rest, LOSES, must_end),
+            Way::Up | Way::Check => {
+                compare(&self.baseline, &probe.sums, load.rest, GAINS, must_end)
+            }
+            Way::Down | Way::Solo => {
+                compare(&probe.sums, &self.baseline, load.rest, LOSES, must_end)
+            }
         };
         match (probe.way, verdict) {
             (_, Verdict::Unclear) => Event::None,
@@ -178,7 +203,13 @@ impl Depth {
     }
 
     /// Ends a probe. `rest`: see [`Load::rest`].
-    pub(super) fn decide(&mut self, now: Instant, probe: Probe, rest: u64, is_taken: bool) -> Event {
+    pub(super) fn decide(
+        &mut self,
+        now: Instant,
+        probe: Probe,
+        rest: u64,
+        is_taken: bool,
+    ) -> Event {
         if probe.way == Way::Check {
             return self.end_check_in_vain(now);
         }
@@ -200,8 +231,12 @@ impl Depth {
             (self.usable, self.limit) = (probe.depth, probe.depth);
             self.refused = 0;
             self.delivered_before = match probe.way {
-                Way::Up | Way::Check => self.delivered_before.map(|before| before.max(probe.sums.delivered(rest))),
-                Way::Down | Way::Solo => Some(self.delivered_before.unwrap_or_else(|| self.baseline.delivered(rest))),
+                Way::Up | Way::Check => {
+                    self.delivered_before.map(|before| before.max(probe.sums.delivered(rest)))
+                }
+                Way::Down | Way::Solo => {
+                    Some(self.delivered_before.unwrap_or_else(|| self.baseline.delivered(rest)))
+                }
             };
             (self.baseline, self.began, self.top) = (probe.sums, probe.since, probe.sums.depth());
             self.is_verified = false;

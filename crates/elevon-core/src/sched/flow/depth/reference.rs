@@ -42,7 +42,8 @@ pub(super) struct Reference {
 }
 
 impl Reference {
-    pub(super) const NONE: Self = Self { depth: 0, kept: FULL_PART, due: Instant::ZERO, is_beyond: true };
+    pub(super) const NONE: Self =
+        Self { depth: 0, kept: FULL_PART, due: Instant::ZERO, is_beyond: true };
 
     /// Returns true if a step down leaves enough.
     pub(super) fn may_take(&self, smaller: &Sums, baseline: &Sums, rest: u64) -> bool {
@@ -51,7 +52,14 @@ impl Reference {
 
     /// Takes a step down from the depth `from`. A check follows: of many steps that were tried the
     /// one is taken that seems to cost least.
-    pub(super) fn take(&mut self, now: Instant, from: u32, smaller: &Sums, baseline: &Sums, rest: u64) {
+    pub(super) fn take(
+        &mut self,
+        now: Instant,
+        from: u32,
+        smaller: &Sums,
+        baseline: &Sums,
+        rest: u64,
+    ) {
         self.depth = self.depth.max(from);
         self.kept = (self.kept * part(smaller, baseline, rest) / FULL_PART).min(FULL_PART);
         (self.due, self.is_beyond) = (self.due.min(now + CHECK_AFTER_STEP), false);
@@ -79,7 +87,8 @@ impl Depth {
     /// Returns the depth of a check, if one is due.
     pub(super) fn check_due(&self, now: Instant) -> Option<u32> {
         let best = self.reference.depth.max(self.usable);
-        let depth = if self.reference.is_beyond { best + best.div_ceil(2) } else { best }.min(self.most);
+        let depth =
+            if self.reference.is_beyond { best + best.div_ceil(2) } else { best }.min(self.most);
         (now >= self.reference.due && depth > self.usable).then_some(depth)
     }
 
@@ -101,7 +110,8 @@ impl Depth {
         let gains = kept * MIN_CHECK_GAIN.0 < reference.kept * MIN_CHECK_GAIN.1;
         if !reference.is_beyond || gains || reference.depth == 0 {
             reference.kept = kept.min(FULL_PART);
-            reference.depth = if gains || reference.depth == 0 { check.depth } else { reference.depth };
+            reference.depth =
+                if gains || reference.depth == 0 { check.depth } else { reference.depth };
         }
         reference.is_beyond = !reference.is_beyond || gains;
         reference.due = now + CHECK_PAUSE;

@@ -61,11 +61,30 @@ impl Sums {
 
     /// Halves all sums, so that what ended lately counts for more.
     pub(super) fn halve(&mut self) {
-        let Self { count, time, alone, time_squares, time_by_alone, alone_squares, area, occupied, alone_of_rest } =
-            self;
-        [count, time, alone, time_squares, time_by_alone, alone_squares, area, occupied, alone_of_rest]
-            .into_iter()
-            .for_each(|sum| *sum /= 2);
+        let Self {
+            count,
+            time,
+            alone,
+            time_squares,
+            time_by_alone,
+            alone_squares,
+            area,
+            occupied,
+            alone_of_rest,
+        } = self;
+        [
+            count,
+            time,
+            alone,
+            time_squares,
+            time_by_alone,
+            alone_squares,
+            area,
+            occupied,
+            alone_of_rest,
+        ]
+        .into_iter()
+        .for_each(|sum| *sum /= 2);
     }
 
     /// Returns the mean number in flight, in 1/64.
@@ -82,7 +101,8 @@ impl Sums {
     /// Returns which part of its time the device delivers, in 1/65536. `rest` is the part that the
     /// rest occupies, in 1/65536.
     pub(super) fn delivered(&self, rest: u64) -> u64 {
-        let [time, known, alone, rest] = [self.time.max(1), self.occupied, self.alone_of_rest, rest].map(u128::from);
+        let [time, known, alone, rest] =
+            [self.time.max(1), self.occupied, self.alone_of_rest, rest].map(u128::from);
         let occupied = known + ((alone * rest) >> 16);
         (u128::from(self.area) * occupied * 8192 / (time * time)) as u64
     }
@@ -90,7 +110,8 @@ impl Sums {
     /// Returns the relative variance of the throughput, in millionths.
     pub(super) fn error(&self) -> u64 {
         let [n, t, e] = [self.count, self.time, self.alone].map(i128::from);
-        let [tt, te, ee] = [self.time_squares, self.time_by_alone, self.alone_squares].map(i128::from);
+        let [tt, te, ee] =
+            [self.time_squares, self.time_by_alone, self.alone_squares].map(i128::from);
         if n == 0 || e == 0 || t == 0 {
             return 1_000_000;
         }

@@ -15,12 +15,20 @@ const fn seen(known: u64) -> Occupied {
 /// A load of which what is left occupies `rest`.
 const fn load_of(is_binding: bool, is_unfair: bool, rest: u64) -> Load {
     let wants = Wants { is_unfair, is_binding, is_unknown: false };
-    Load { wants, may_probe: true, may_shrink: is_unfair, prefers_shares: false, rest, others: None }
+    Load {
+        wants,
+        may_probe: true,
+        may_shrink: is_unfair,
+        prefers_shares: false,
+        rest,
+        others: None,
+    }
 }
 
 #[test]
 fn logarithms() {
-    let cases = [(0, 0), (1, 0), (2, OCTAVE), (3, 103_872), (1000, 653_117), (1 << 40, 40 * OCTAVE)];
+    let cases =
+        [(0, 0), (1, 0), (2, OCTAVE), (3, 103_872), (1000, 653_117), (1 << 40, 40 * OCTAVE)];
     for (value, expected) in cases {
         assert!(log2(value).abs_diff(expected) <= 8, "{value}: {}", log2(value));
     }
@@ -46,7 +54,10 @@ fn times_of_a_full_device_are_not_times_alone() {
     };
     assert!(do_not_wait(&sums(6, 100, 100), &sums(8, 103, 100)), "eight servers, eight requests");
     assert!(!do_not_wait(&sums(6, 100, 100), &sums(8, 120, 100)), "they take longer");
-    assert!(!do_not_wait(&sums(20, 354, 85), &sums(32, 370, 97)), "they take four times as long as alone");
+    assert!(
+        !do_not_wait(&sums(20, 354, 85), &sums(32, 370, 97)),
+        "they take four times as long as alone"
+    );
     assert!(do_not_wait(&sums(6, 50, 50), &sums(8, 100, 100)), "the probe saw shorter ones");
     assert!(!do_not_wait(&sums(6, 200, 200), &sums(8, 115, 100)), "the probe saw longer ones");
 }
@@ -65,12 +76,21 @@ fn many_small_steps_keep_most_of_the_throughput() {
         let count = u64::from(depth.limit());
         let time = ALONE * count * 1000 / served(count);
         now = now + Nanos::new(time / count);
-        let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: seen(ALONE), area: count * time };
+        let sample = Sample {
+            mark: depth.mark(),
+            time,
+            alone: ALONE,
+            occupied: seen(ALONE),
+            area: count * time,
+        };
         depth.learn(now, sample, load.wants, || load);
         lowest = lowest.min(depth.usable);
     }
     assert!(lowest < FIRST_LIMIT, "no smaller depth was taken");
-    assert!(served(lowest.into()) * KEPT.1 >= served(FIRST_LIMIT.into()) * KEPT.0, "{lowest} is too few");
+    assert!(
+        served(lowest.into()) * KEPT.1 >= served(FIRST_LIMIT.into()) * KEPT.0,
+        "{lowest} is too few"
+    );
 }
 
 #[test]
@@ -83,7 +103,13 @@ fn a_smaller_depth_that_costs_much_is_soon_given_up() {
             let (mark, count) = (depth.mark(), u64::from(depth.limit()));
             let time = time(count);
             now = now + Nanos::new(time / count);
-            let sample = Sample { mark, time, alone: 1_000_000, occupied: seen(1_000_000), area: count * time };
+            let sample = Sample {
+                mark,
+                time,
+                alone: 1_000_000,
+                occupied: seen(1_000_000),
+                area: count * time,
+            };
             depth.learn(now, sample, load.wants, || load);
             began = began.or((!depth.is_settled()).then_some(now));
         }
@@ -102,7 +128,13 @@ fn the_limit_is_never_above_what_the_driver_takes() {
         // As many servers as requests: a larger depth always gains.
         now = now + Nanos::new(1_000_000 / u64::from(depth.limit()));
         let area = u64::from(depth.limit()) * 1_000_000;
-        let sample = Sample { mark: depth.mark(), time: 1_000_000, alone: 1_000_000, occupied: seen(1_000_000), area };
+        let sample = Sample {
+            mark: depth.mark(),
+            time: 1_000_000,
+            alone: 1_000_000,
+            occupied: seen(1_000_000),
+            area,
+        };
         depth.learn(now, sample, load.wants, || load);
         assert!(depth.limit() <= 40, "{}", depth.limit());
     }
@@ -146,7 +178,13 @@ fn what_counts_is_what_requests_occupy() {
         let mut sums = Sums::NONE;
         let mut add = |count, alone, occupied| {
             let [time, alone, occupied] = [time, alone, occupied].map(|micros: u64| micros * 1000);
-            let sample = Sample { mark: Mark::default(), time, alone, occupied: seen(occupied), area: depth * time };
+            let sample = Sample {
+                mark: Mark::default(),
+                time,
+                alone,
+                occupied: seen(occupied),
+                area: depth * time,
+            };
             (0..count).for_each(|_| sums.add(sample));
         };
         add(small, 100, 10);
@@ -155,7 +193,10 @@ fn what_counts_is_what_requests_occupy() {
     };
     // Of each the link passes 100 ms.
     let (shallow, deep) = (sums(6, (100, 198), 2013), sums(20, (5_000, 100), 392));
-    assert!(shallow.delivered(1 << 16).abs_diff(65_536) < 700 && deep.delivered(1 << 16).abs_diff(65_536) < 700);
+    assert!(
+        shallow.delivered(1 << 16).abs_diff(65_536) < 700
+            && deep.delivered(1 << 16).abs_diff(65_536) < 700
+    );
     assert!(shallow.served() * 2 < deep.served(), "{} and {}", shallow.served(), deep.served());
     assert_eq!(compare(&shallow, &deep, 1 << 16, LOSES, true), Verdict::Low);
 }
@@ -169,7 +210,11 @@ fn what_was_refused_and_delivered_outlasts_a_change() {
     depth.restart(Instant::ZERO);
     assert_eq!((depth.refused, depth.delivered_before), (7, Some(60_000)));
     depth.on_look();
-    assert_eq!((depth.refused, depth.delivered_before), (7, None), "it was counted by something else");
+    assert_eq!(
+        (depth.refused, depth.delivered_before),
+        (7, None),
+        "it was counted by something else"
+    );
 }
 
 /// What requests occupy is estimated anew every 100 ms, the first time to a fraction of what it
@@ -187,7 +232,8 @@ fn a_new_estimate_of_what_requests_occupy_changes_no_comparison() {
             let rest = if ended < 80 { 1 << 16 } else { first_estimate };
             let load = load_of(true, true, rest);
             let occupied = Occupied { known: 0, rest: ALONE };
-            let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied, area: count * time };
+            let sample =
+                Sample { mark: depth.mark(), time, alone: ALONE, occupied, area: count * time };
             depth.learn(now, sample, load.wants, || load);
         }
         depth.usable()
@@ -210,7 +256,8 @@ fn a_device_that_serves_the_newest_first_has_the_depth_of_its_servers() {
         }
         while served.len() < 8 && !waiting.is_empty() {
             turn += 1;
-            let (since, mark) = if turn % 8 == 0 { waiting.remove(0) } else { waiting.pop().expect("one waits") };
+            let (since, mark) =
+                if turn % 8 == 0 { waiting.remove(0) } else { waiting.pop().expect("one waits") };
             // A little more or less each time, so that the servers are not in step.
             served.push((now + Nanos::from_micros(1_900 + 37 * ended % 200), since, mark));
         }
@@ -242,13 +289,23 @@ fn what_is_not_known_is_looked_at() {
             let count = if depth.is_solo() { 1 } else { 2 };
             let time = if depth.is_solo() { ALONE } else { ALONE * waits };
             now = now + Nanos::new(time / count);
-            let sample = Sample { mark: depth.mark(), time, alone: ALONE, occupied: seen(ALONE), area: time * count };
+            let sample = Sample {
+                mark: depth.mark(),
+                time,
+                alone: ALONE,
+                occupied: seen(ALONE),
+                area: time * count,
+            };
             alone += u64::from(depth.is_solo());
             depth.learn(now, sample, load.wants, || load);
         }
         alone
     };
     assert_eq!(looked_at(false, false, 2), 0);
-    assert_eq!([looked_at(true, false, 2), looked_at(false, true, 2)], [16, 16], "at once and 8 s later");
+    assert_eq!(
+        [looked_at(true, false, 2), looked_at(false, true, 2)],
+        [16, 16],
+        "at once and 8 s later"
+    );
     assert_eq!(looked_at(false, true, 1), 8, "at once");
 }

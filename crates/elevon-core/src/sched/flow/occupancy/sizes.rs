@@ -51,8 +51,10 @@ fn near(cells: &[Cell; CELLS], cell: usize, sectors: u64) -> Option<u64> {
     const SIZES: usize = 8;
     let (first, size) = (cell / SIZES * SIZES, cell % SIZES);
     let seen = |size: usize| {
-        let known =
-            [first, first ^ SIZES].into_iter().map(|first| &cells[first + size]).find(|cell| cell.part.is_some());
+        let known = [first, first ^ SIZES]
+            .into_iter()
+            .map(|first| &cells[first + size])
+            .find(|cell| cell.part.is_some());
         known.map(|cell| Seen { sectors: cell.seen.1.max(1), each: cell.seen.0 })
     };
     let smaller = (0..=size).rev().find_map(seen);
@@ -75,13 +77,19 @@ mod tests {
     fn seen(all: &[(Direction, u64, u64)]) -> Occupancy {
         let mut occupancy = Occupancy::new();
         for &(direction, sectors, each) in all {
-            let cell = &mut occupancy.cells[usize::from(occupancy::cell(direction, sectors, false))];
+            let cell =
+                &mut occupancy.cells[usize::from(occupancy::cell(direction, sectors, false))];
             (cell.part, cell.seen) = (Some(1), (each, sectors));
         }
         occupancy
     }
 
-    fn expected_of(occupancy: &mut Occupancy, direction: Direction, sectors: u64, follows: bool) -> u64 {
+    fn expected_of(
+        occupancy: &mut Occupancy,
+        direction: Direction,
+        sectors: u64,
+        follows: bool,
+    ) -> u64 {
         let cell = usize::from(occupancy::cell(direction, sectors, follows));
         occupancy.cells[cell].last = (sectors, 1);
         expected(occupancy, cell)
@@ -90,12 +98,18 @@ mod tests {
     #[test]
     fn between_two_sizes_is_the_line_and_beyond_each_doubling_adds_three_quarters() {
         let mut occupancy = seen(&[(Direction::Read, 32, 40_000), (Direction::Read, 512, 520_000)]);
-        let read = |occupancy: &mut Occupancy, sectors| expected_of(occupancy, Direction::Read, sectors, false);
+        let read = |occupancy: &mut Occupancy, sectors| {
+            expected_of(occupancy, Direction::Read, sectors, false)
+        };
         assert_eq!(read(&mut occupancy, 128), 136_000);
         assert_eq!(read(&mut occupancy, 1_024), 910_000);
         assert_eq!(read(&mut occupancy, 768), 715_000, "half of a doubling");
         assert_eq!(read(&mut occupancy, 8), 13_061);
-        assert_eq!(expected_of(&mut occupancy, Direction::Read, 128, true), 136_000, "in another order");
+        assert_eq!(
+            expected_of(&mut occupancy, Direction::Read, 128, true),
+            136_000,
+            "in another order"
+        );
         assert_eq!(expected_of(&mut occupancy, Direction::Write, 128, false), 190_400, "a write");
     }
 

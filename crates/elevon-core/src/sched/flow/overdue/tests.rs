@@ -58,8 +58,8 @@ struct Rig {
     servers: Vec<u64>,
     inside: Vec<(u64, RequestId)>,
     arrived: Vec<Instant>,
-    /// The longest time for which a request of the victim has waited to be dispatched, and how many
-    /// were.
+    /// The longest time for which a request of the victim has waited to be dispatched, and how
+    /// many were.
     longest: Nanos,
     served: u64,
     /// The longest time of a request in the device.
@@ -89,10 +89,19 @@ impl Rig {
         }
     }
 
-    fn send(&mut self, task: TaskId, tenant: u32, op: Op, sector: u64, sectors: u64, class: PrioClass) {
+    fn send(
+        &mut self,
+        task: TaskId,
+        tenant: u32,
+        op: Op,
+        sector: u64,
+        sectors: u64,
+        class: PrioClass,
+    ) {
         let id = self.bed.prepare(op, sector, class);
         let request = &mut self.bed.requests[id];
-        (request.task, request.tenant, request.sectors) = (task, TenantId(tenant), Sectors::new(sectors));
+        (request.task, request.tenant, request.sectors) =
+            (task, TenantId(tenant), Sectors::new(sectors));
         (request.sector, request.ioprio) = (Sector::new(sector), IoPrio::new(class, 4));
         self.arrived[id.index()] = self.bed.now;
         let Bed { requests, rules, scheduler, now } = &mut self.bed;
@@ -102,7 +111,9 @@ impl Rig {
     fn dispatch(&mut self) {
         loop {
             let Bed { requests, rules, scheduler, now } = &mut self.bed;
-            let Some(id) = scheduler.dispatch(*now, View { requests, rules }, HwQueue(0)) else { return };
+            let Some(id) = scheduler.dispatch(*now, View { requests, rules }, HwQueue(0)) else {
+                return;
+            };
             let request = &mut requests[id];
             (request.state, request.issued) = (State::InFlight, *now);
             let time = self.device.time_of(request.op, request.sectors.get());
@@ -142,31 +153,49 @@ impl Rig {
                 self.send(VICTIM, 1, Op::Read, 8 * self.served, 8, PrioClass::Be);
             }
             for (at, one) in hostile.iter().enumerate() {
-                let is_at_work = one.pause == 0 || (now / (one.pause * 1_000_000)).is_multiple_of(2);
+                let is_at_work =
+                    one.pause == 0 || (now / (one.pause * 1_000_000)).is_multiple_of(2);
                 while is_at_work && at_work[at] < one.depth {
                     let op = loop {
                         let bit = self.rng.below(4);
                         if one.ops >> bit & 1 == 1 {
-                            break [Op::Read, Op::Write, Op::Discard, Op::WriteZeroes][bit as usize];
+                            break [Op::Read, Op::Write, Op::Discard, Op::WriteZeroes]
+                                [bit as usize];
                         }
                     };
                     let sectors = if self.rng.one_in(2) { one.sectors } else { 8 };
                     next_place += sectors;
                     let place = [0, next_place, self.rng.below(1 << 30) * 8][one.places as usize];
                     let generation = sent[at].checked_div(one.reconnects).unwrap_or(0) % 500;
-                    let task = 1 + at as u64 * 10_000 + generation * one.tasks + sent[at] % one.tasks;
-                    if one.reconnects > 0 && sent[at].is_multiple_of(one.reconnects) && generation > 0 {
+                    let task =
+                        1 + at as u64 * 10_000 + generation * one.tasks + sent[at] % one.tasks;
+                    if one.reconnects > 0
+                        && sent[at].is_multiple_of(one.reconnects)
+                        && generation > 0
+                    {
                         let now = self.bed.now;
                         let before = task - one.tasks.min(task - 1);
                         self.bed.scheduler.on_task_exit(now, TaskId(before as u32));
                     }
                     (sent[at], at_work[at]) = (sent[at] + 1, at_work[at] + 1);
-                    self.send(TaskId(task as u32), at as u32 + 2, op, (1 << 40) + place, sectors, one.class);
+                    self.send(
+                        TaskId(task as u32),
+                        at as u32 + 2,
+                        op,
+                        (1 << 40) + place,
+                        sectors,
+                        one.class,
+                    );
                 }
             }
             self.dispatch();
             let wakeup = self.bed.scheduler.next_wakeup();
-            let times = self.inside.iter().map(|(end, _)| *end).chain(victim_at).chain([wakeup.get(), now + 500_000]);
+            let times = self
+                .inside
+                .iter()
+                .map(|(end, _)| *end)
+                .chain(victim_at)
+                .chain([wakeup.get(), now + 500_000]);
             let next = times.min().expect("there is always one").max(now);
             self.bed.now = Instant::new(next);
             for tenant in self.end() {
@@ -200,7 +229,8 @@ fn draw(rng: &mut Rng, most_depth: usize) -> Hostile {
         tasks: [1, 1, 4, 32][rng.below(4) as usize],
         reconnects: [0, 0, 1, 20][rng.below(4) as usize],
         weight: 100,
-        class: [PrioClass::Be, PrioClass::Be, PrioClass::Rt, PrioClass::Idle][rng.below(4) as usize],
+        class: [PrioClass::Be, PrioClass::Be, PrioClass::Rt, PrioClass::Idle]
+            [rng.below(4) as usize],
     }
 }
 
@@ -242,13 +272,18 @@ fn no_request_waits_beyond_the_bound_whatever_others_send() {
         let mut rng = Rng(seed);
         let device = device(&mut rng);
         let count = 1 + rng.below(3);
-        let hostile: Vec<Hostile> = (0..count).map(|_| draw(&mut rng, 250 / count as usize)).collect();
+        let hostile: Vec<Hostile> =
+            (0..count).map(|_| draw(&mut rng, 250 / count as usize)).collect();
         let think = Nanos::from_micros([0, 100, 2_000, 40_000][rng.below(4) as usize]);
         let mut rig = Rig::new(device, 100, &hostile, seed);
         rig.run(think, &hostile, if device.is_disk { 8 } else { 1 });
         let bound = rig.bound(1 + count);
         assert!(rig.served > 2, "random seed {seed}: {device:?} {hostile:?}");
-        assert!(rig.longest <= bound, "random seed {seed}: {:?} of {bound:?}; {device:?} {hostile:?}", rig.longest);
+        assert!(
+            rig.longest <= bound,
+            "random seed {seed}: {:?} of {bound:?}; {device:?} {hostile:?}",
+            rig.longest
+        );
     }
 }
 
@@ -258,7 +293,8 @@ fn weights_shorten_the_bound() {
     let hostile = |weight| Hostile { weight, class: PrioClass::Be, ..draw(&mut Rng(7), 40) };
     let device = Device { servers: 1, time: 300_000, each: 1_000, free: 300_000, is_disk: false };
     let longest = |victim: u16| {
-        let hostile: Vec<Hostile> = (0..6).map(|_| Hostile { pause: 0, depth: 40, ..hostile(100) }).collect();
+        let hostile: Vec<Hostile> =
+            (0..6).map(|_| Hostile { pause: 0, depth: 40, ..hostile(100) }).collect();
         let mut rig = Rig::new(device, victim, &hostile, 5);
         rig.run(Nanos::from_millis(1), &hostile, 4);
         rig.longest

@@ -15,11 +15,14 @@ impl Shares {
             let (group, class) = (member.group, usize::from(member.class));
             match member.place {
                 Place::Active => self.unfile(id, member.kinds),
-                Place::Ahead | Place::Served | Place::Lingering | Place::Away(_) => self.take_out(id),
+                Place::Ahead | Place::Served | Place::Lingering | Place::Away(_) => {
+                    self.take_out(id)
+                }
             }
             let tree = &mut self.groups[group.index()].classes[class];
             let own = delta(cost.get(), u64::from(member.weight));
-            let start = member.start_on_return(now, tree, cost.get(), self.has_turns).wrapping_add(own);
+            let start =
+                member.start_on_return(now, tree, cost.get(), self.has_turns).wrapping_add(own);
             if let Place::Away(_) = member.place {
                 tree.weights += u64::from(member.weight);
             }

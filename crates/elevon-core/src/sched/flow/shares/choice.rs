@@ -21,7 +21,13 @@ impl Shares {
 
     /// Returns the class to serve next if `first` and less urgent classes wait.
     #[inline(never)]
-    pub(super) fn class_of_several(&self, now: Instant, group: &Group, first: usize, others: Waits) -> usize {
+    pub(super) fn class_of_several(
+        &self,
+        now: Instant,
+        group: &Group,
+        first: usize,
+        others: Waits,
+    ) -> usize {
         let since = |class: usize| group.classes[class].waits_since;
         let waits = |class: usize| class == first || others.has(class);
         let is_overdue = |&class: &usize| waits(class) && now.since(since(class)) >= self.patience;
@@ -35,7 +41,12 @@ impl Shares {
 
     /// Returns the flow of a group to serve next of those whose next request is of these kinds.
     #[inline]
-    pub(in crate::sched::flow) fn choose_in(&self, group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
+    pub(in crate::sched::flow) fn choose_in(
+        &self,
+        group: GroupId,
+        now: Instant,
+        kinds: Kinds,
+    ) -> Option<MemberId> {
         let id = self.choose_member(group, now, kinds)?;
         match self.members[id.index()].own {
             Some(own) => self.choose_below(own, now, kinds),
@@ -45,7 +56,12 @@ impl Shares {
 
     /// Does as [`Self::choose_in`] for a group that is below another.
     #[inline(never)]
-    pub(super) fn choose_below(&self, mut group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
+    pub(super) fn choose_below(
+        &self,
+        mut group: GroupId,
+        now: Instant,
+        kinds: Kinds,
+    ) -> Option<MemberId> {
         loop {
             let id = self.choose_member(group, now, kinds)?;
             match self.members[id.index()].own {
@@ -57,18 +73,30 @@ impl Shares {
 
     /// Returns the member of a group to serve next.
     #[inline]
-    pub(super) fn choose_member(&self, group: GroupId, now: Instant, kinds: Kinds) -> Option<MemberId> {
+    pub(super) fn choose_member(
+        &self,
+        group: GroupId,
+        now: Instant,
+        kinds: Kinds,
+    ) -> Option<MemberId> {
         let group = &self.groups[group.index()];
         let class = self.class_of(now, group, kinds)?;
         let tree = &group.classes[class];
-        let overdue = self.first_overdue(tree).filter(|id| self.members[id.index()].kinds.has_any(kinds));
+        let overdue =
+            self.first_overdue(tree).filter(|id| self.members[id.index()].kinds.has_any(kinds));
         overdue.or_else(|| tree.best(&self.places, kinds).map(|(_, id)| id))
     }
 
     /// Returns true if a request of `cost` of a flow that arrived now would be served before all
     /// that wait, once requests of the flow for `first` were served; where nobody else waits, if it
     /// would not be ahead of its share.
-    pub(in crate::sched::flow) fn would_be_next(&self, now: Instant, id: MemberId, cost: u64, first: u64) -> bool {
+    pub(in crate::sched::flow) fn would_be_next(
+        &self,
+        now: Instant,
+        id: MemberId,
+        cost: u64,
+        first: u64,
+    ) -> bool {
         let (mut at, mut cost) = (id, cost);
         loop {
             let member = &self.members[at.index()];
@@ -91,7 +119,9 @@ impl Shares {
             let is_first = match best {
                 // Of others only the first is known: it is enough to be owed more.
                 Some((_, best)) if best == at => first == 0 || !later(start, tree.time),
-                Some((of_best, _)) => !later(start, tree.jump(&self.places, Kinds::ALL)) && !later(finish, of_best),
+                Some((of_best, _)) => {
+                    !later(start, tree.jump(&self.places, Kinds::ALL)) && !later(finish, of_best)
+                }
                 None => !tree.has_others(member) || !later(start, tree.time),
             };
             if !is_first {

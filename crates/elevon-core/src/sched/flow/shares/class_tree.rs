@@ -123,8 +123,13 @@ impl ClassTree {
     #[inline]
     pub(super) fn jump(&self, places: &Places, kinds: Kinds) -> u64 {
         let [reads, writes] = &self.active;
-        let has_eligible = (kinds.has(0) && reads.has_eligible()) || (kinds.has(1) && writes.has_eligible());
-        if has_eligible { self.time } else { self.first_early(places, kinds).map_or(self.time, |(start, _)| start) }
+        let has_eligible =
+            (kinds.has(0) && reads.has_eligible()) || (kinds.has(1) && writes.has_eligible());
+        if has_eligible {
+            self.time
+        } else {
+            self.first_early(places, kinds).map_or(self.time, |(start, _)| start)
+        }
     }
 
     /// Returns the member that is served next of those whose next request is of these kinds, and

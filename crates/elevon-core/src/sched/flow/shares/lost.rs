@@ -9,7 +9,8 @@ impl Member {
     /// Notes that a member gets another start: if it is behind that, it loses what it was owed.
     pub(super) fn lose(&mut self, start: u64) {
         if later(start, self.start) {
-            let time = (u128::from(start.wrapping_sub(self.start)) * u128::from(self.weight)) >> SHIFT;
+            let time =
+                (u128::from(start.wrapping_sub(self.start)) * u128::from(self.weight)) >> SHIFT;
             let lost = u128::from(self.lost.get()) + time;
             self.lost = Nanos::new(u64::try_from(lost).unwrap_or(u64::MAX));
         }

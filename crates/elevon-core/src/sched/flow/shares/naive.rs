@@ -52,7 +52,12 @@ fn virtual_time(cost: u64, weight: u64) -> i128 {
 
 impl Naive {
     pub(super) fn new(patience: Nanos, has_turns: bool) -> Self {
-        Self { members: Vec::new(), groups: vec![([NaiveClass::default(); CLASSES], None)], patience, has_turns }
+        Self {
+            members: Vec::new(),
+            groups: vec![([NaiveClass::default(); CLASSES], None)],
+            patience,
+            has_turns,
+        }
     }
 
     pub(super) fn add(&mut self, now: Instant, group: usize, class: usize, weight: u64) -> usize {
@@ -86,14 +91,17 @@ impl Naive {
     }
 
     fn of(&self, group: usize, class: usize) -> impl Iterator<Item = usize> {
-        (0..self.members.len()).filter(move |&id| self.members[id].group == group && self.members[id].class == class)
+        (0..self.members.len())
+            .filter(move |&id| self.members[id].group == group && self.members[id].class == class)
     }
 
     /// Returns true if a member, or one below it, waits with a request of these kinds.
     fn waits(&self, id: usize, kinds: Kinds) -> bool {
         match self.members[id].own {
             None => self.members[id].waits.is_some_and(|kind| kinds.has(kind)),
-            Some(own) => (0..CLASSES).any(|class| self.of(own, class).any(|below| self.waits(below, kinds))),
+            Some(own) => {
+                (0..CLASSES).any(|class| self.of(own, class).any(|below| self.waits(below, kinds)))
+            }
         }
     }
 
@@ -104,7 +112,10 @@ impl Naive {
 
     /// Returns the sum of the weights of the members that count.
     pub(super) fn weights(&self, group: usize, class: usize) -> i128 {
-        self.of(group, class).filter(|&id| self.counts(id)).map(|id| i128::from(self.members[id].weight)).sum()
+        self.of(group, class)
+            .filter(|&id| self.counts(id))
+            .map(|id| i128::from(self.members[id].weight))
+            .sum()
     }
 
     /// Takes a member out of the sum of weights that has no reason to be in it.
@@ -128,8 +139,16 @@ impl Naive {
     }
 
     /// Returns the oldest start of a member of this weight that is served, if V is `time`.
-    fn oldest(&self, (group, class): (usize, usize), weights: i128, time: i128, cost: u64, weight: u64) -> i128 {
-        let largest = (i128::from(self.largest(group, class)) << SHIFT) / weights.max(weight.into());
+    fn oldest(
+        &self,
+        (group, class): (usize, usize),
+        weights: i128,
+        time: i128,
+        cost: u64,
+        weight: u64,
+    ) -> i128 {
+        let largest =
+            (i128::from(self.largest(group, class)) << SHIFT) / weights.max(weight.into());
         let owed = virtual_time(CREDIT * cost, weight).max(virtual_time(cost, weight) + largest);
         time - owed
     }
@@ -202,7 +221,10 @@ impl Naive {
     /// eligible.
     fn jump(&self, group: usize, class: usize, kinds: Kinds) -> i128 {
         let time = self.groups[group].0[class].time;
-        let starts = self.of(group, class).filter(|&id| self.waits(id, kinds)).map(|id| self.members[id].start);
+        let starts = self
+            .of(group, class)
+            .filter(|&id| self.waits(id, kinds))
+            .map(|id| self.members[id].start);
         starts.min().map_or(time, |first| time.max(first))
     }
 
@@ -211,7 +233,10 @@ impl Naive {
         let is_waiting = |class: &usize| self.of(group, *class).any(|id| self.waits(id, kinds));
         let waiting: Vec<usize> = (0..CLASSES).filter(is_waiting).collect();
         let since = |class: &usize| self.groups[group].0[*class].waits_since;
-        let overdue = waiting.iter().filter(|class| now.since(since(class)) >= self.patience).min_by_key(|c| since(c));
+        let overdue = waiting
+            .iter()
+            .filter(|class| now.since(since(class)) >= self.patience)
+            .min_by_key(|c| since(c));
         overdue.or(waiting.first()).copied()
     }
 
@@ -225,7 +250,8 @@ impl Naive {
                 return false;
             }
             let time = self.jump(group, class, kinds);
-            let is_eligible = |id: &usize| self.waits(*id, kinds) && self.members[*id].start <= time;
+            let is_eligible =
+                |id: &usize| self.waits(*id, kinds) && self.members[*id].start <= time;
             let finish = |id: usize| self.members[id].finish;
             let first = self.of(group, class).filter(is_eligible).map(finish).min();
             if !is_eligible(&at) || first != Some(finish(at)) {
@@ -242,7 +268,14 @@ impl Naive {
         (0..CLASSES).any(|class| self.of(0, class).any(|id| self.waits(id, kinds)))
     }
 
-    pub(super) fn serve(&mut self, now: Instant, id: usize, among: Kinds, cost: u64, next: Option<(u64, usize)>) {
+    pub(super) fn serve(
+        &mut self,
+        now: Instant,
+        id: usize,
+        among: Kinds,
+        cost: u64,
+        next: Option<(u64, usize)>,
+    ) {
         // Everything that depends on who waits is looked at before the request is taken.
         let mut chain = Vec::new();
         let mut at = Some(id);

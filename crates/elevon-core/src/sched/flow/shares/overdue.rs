@@ -116,8 +116,10 @@ impl ClassTree {
         } else {
             (MIN_BOUND.max(REQUESTS * each), cost.clamp(each, each * MAX_REQUESTS))
         };
-        let [few, own, weight, times] = [few, own, weight.into(), TIMES[usize::from(is_disk)]].map(u128::from);
-        let (all, members) = (u128::from(self.weights).max(weight), u128::from(self.pace.waiting.max(1)));
+        let [few, own, weight, times] =
+            [few, own, weight.into(), TIMES[usize::from(is_disk)]].map(u128::from);
+        let (all, members) =
+            (u128::from(self.weights).max(weight), u128::from(self.pace.waiting.max(1)));
         let shortened = few * all.min(weight * members) / (weight * members);
         let by_share = own * times * all / weight;
         Nanos::new(u64::try_from(shortened.max(by_share)).unwrap_or(u64::MAX))
@@ -222,7 +224,8 @@ impl Shares {
                 self.due_times.insert(&mut self.pending, first, due.get());
             } else {
                 member.wait.filed = Filed::Overdue;
-                let tree = &mut self.groups[member.group.index()].classes[usize::from(member.class)];
+                let tree =
+                    &mut self.groups[member.group.index()].classes[usize::from(member.class)];
                 self.due_times.insert(&mut tree.pace.overdue, first, due.get());
                 self.overdue += 1;
             }
@@ -240,7 +243,8 @@ impl Shares {
         let mut group = GroupId::ROOT;
         loop {
             let of = &self.groups[group.index()];
-            let (_, id) = of.classes[self.class_of(now, of, Kinds::ALL)?].best(&self.places, Kinds::ALL)?;
+            let (_, id) =
+                of.classes[self.class_of(now, of, Kinds::ALL)?].best(&self.places, Kinds::ALL)?;
             match self.members[id.index()].own {
                 Some(own) => group = own,
                 None => return Some(id),
@@ -279,14 +283,24 @@ impl Shares {
     pub(super) fn check_waits(&self) {
         let pending = self.due_times.self_check(self.pending);
         let is_pending = |m: &&Member| m.wait.filed == Filed::Pending;
-        assert_eq!(pending.len(), self.members.iter().filter(is_pending).count(), "entries that are pending");
+        assert_eq!(
+            pending.len(),
+            self.members.iter().filter(is_pending).count(),
+            "entries that are pending"
+        );
         let mut overdue = 0;
         for (index, group) in self.groups.iter().enumerate() {
             for (class, tree) in group.classes.iter().enumerate() {
                 overdue += self.due_times.self_check(tree.pace.overdue).len();
-                let is_here = |m: &&Member| (m.group.index(), usize::from(m.class)) == (index, class);
-                let waiting = self.members.iter().filter(is_here).filter(|m| m.place == Place::Active);
-                assert_eq!(waiting.count() as u64, tree.pace.waiting, "members of {index} that wait in class {class}");
+                let is_here =
+                    |m: &&Member| (m.group.index(), usize::from(m.class)) == (index, class);
+                let waiting =
+                    self.members.iter().filter(is_here).filter(|m| m.place == Place::Active);
+                assert_eq!(
+                    waiting.count() as u64,
+                    tree.pace.waiting,
+                    "members of {index} that wait in class {class}"
+                );
             }
         }
         assert_eq!(overdue, self.overdue as usize, "members that are overdue");

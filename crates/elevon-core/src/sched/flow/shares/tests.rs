@@ -76,7 +76,11 @@ impl Pair {
             assert!(!self.naive.somebody_waits(kinds), "nobody is chosen although somebody waits");
             return;
         };
-        assert!(self.naive.may_be_next(self.now, id.index(), kinds), "{} is chosen, which is not next", id.0);
+        assert!(
+            self.naive.may_be_next(self.now, id.index(), kinds),
+            "{} is chosen, which is not next",
+            id.0
+        );
         let at = self.flows.iter().position(|(flow, _)| *flow == id).expect("a flow is chosen");
         let (cost, _) = self.flows[at].1.remove(0);
         let next = self.flows[at].1.first().copied();
@@ -97,15 +101,27 @@ impl Pair {
         self.clever.self_check();
         for (index, group) in self.clever.groups.iter().enumerate() {
             for (class, tree) in group.classes.iter().enumerate() {
-                assert_eq!(tree.time, self.naive.time(index, class) as u64, "V of class {class} of group {index}");
+                assert_eq!(
+                    tree.time,
+                    self.naive.time(index, class) as u64,
+                    "V of class {class} of group {index}"
+                );
                 let weights = self.naive.weights(index, class);
-                assert_eq!(i128::from(tree.weights), weights, "weights of class {class} of group {index}");
+                assert_eq!(
+                    i128::from(tree.weights),
+                    weights,
+                    "weights of class {class} of group {index}"
+                );
             }
         }
         for (index, member) in self.clever.members.iter().enumerate() {
             assert_eq!(member.start, self.naive.start(index) as u64, "S of {index}");
             if member.own.is_none() {
-                assert_eq!(member.place == Place::Active, self.naive.is_waiting(index), "whether {index} waits");
+                assert_eq!(
+                    member.place == Place::Active,
+                    self.naive.is_waiting(index),
+                    "whether {index} waits"
+                );
             }
         }
     }
@@ -116,12 +132,17 @@ fn decisions_are_those_of_the_definition_at_every_step() {
     for seed in 0..12 {
         let mut rng = Rng(seed + 1);
         let mut pair = Pair::new(&mut rng, seed % 3 == 0);
-        let kinds_of =
-            |rng: &mut Rng| [Kinds::ALL, Kinds::ALL, Kinds::ALL, Kinds::READS, Kinds::WRITES][rng.below(5) as usize];
+        let kinds_of = |rng: &mut Rng| {
+            [Kinds::ALL, Kinds::ALL, Kinds::ALL, Kinds::READS, Kinds::WRITES][rng.below(5) as usize]
+        };
         for _ in 0..3_000 {
             let flow = rng.below(12) as usize;
             match rng.below(16) {
-                0..=5 => pair.arrive(flow, 1 + (rng.below(1 << 23) >> rng.below(16)), rng.below(2) as usize),
+                0..=5 => pair.arrive(
+                    flow,
+                    1 + (rng.below(1 << 23) >> rng.below(16)),
+                    rng.below(2) as usize,
+                ),
                 6..=10 => pair.serve(kinds_of(&mut rng)),
                 11..=13 => pair.leave(flow),
                 14 if rng.one_in(4) => pair.merge_away(flow),
@@ -173,13 +194,15 @@ fn widest(seed: u64, steps: u64, choose: impl Fn(usize, u64) -> usize) -> Option
     let mut rng = Rng(seed);
     let now = Instant::ZERO;
     let mut shares = Shares::new(Nanos::from_secs(1_000_000));
-    let mut flows: Vec<Flow> = (0..2 + rng.below(9)).map(|_| Flow::new(&mut shares, &mut rng)).collect();
+    let mut flows: Vec<Flow> =
+        (0..2 + rng.below(9)).map(|_| Flow::new(&mut shares, &mut rng)).collect();
     for flow in &mut flows {
         let cost = flow.draw(&mut rng);
         shares.activate(now, flow.id, cost, 0);
     }
     let count = flows.len();
-    let (mut least, mut most) = (alloc::vec![0_i128; count * count], alloc::vec![0_i128; count * count]);
+    let (mut least, mut most) =
+        (alloc::vec![0_i128; count * count], alloc::vec![0_i128; count * count]);
     let by_weight = |cost: u64, weight: u64| (i128::from(cost) << SHIFT) / i128::from(weight);
     for step in 0..steps {
         let chosen = shares.choose(now, Kinds::ALL).expect("all have requests");
@@ -199,13 +222,22 @@ fn widest(seed: u64, steps: u64, choose: impl Fn(usize, u64) -> usize) -> Option
         }
     }
     shares.self_check();
-    let (weights, largest) = (flows.iter().map(|flow| flow.weight).sum(), flows.iter().map(|flow| flow.most).max()?);
+    let (weights, largest) =
+        (flows.iter().map(|flow| flow.weight).sum(), flows.iter().map(|flow| flow.most).max()?);
     for (at, (least, most)) in least.iter().zip(&most).enumerate() {
         let (a, b) = (&flows[at / count], &flows[at % count]);
-        let bound = 2 * (by_weight(a.most, a.weight) + by_weight(b.most, b.weight) + by_weight(largest, weights));
+        let bound = 2
+            * (by_weight(a.most, a.weight)
+                + by_weight(b.most, b.weight)
+                + by_weight(largest, weights));
         // Divisions round down by less than one in each step.
         if most - least > bound + i128::from(steps) {
-            return Some(format!("random seed {seed}: {} and {}: {} of {bound}", at / count, at % count, most - least));
+            return Some(format!(
+                "random seed {seed}: {} and {}: {} of {bound}",
+                at / count,
+                at % count,
+                most - least
+            ));
         }
     }
     None
@@ -223,7 +255,8 @@ fn two_backlogged_flows_stay_within_the_bound_of_the_documentation() {
 /// The same, with one decision in twenty given to the next flow: the check must notice.
 #[test]
 fn the_bound_notices_a_wrong_decision_in_twenty() {
-    let is_seen = |seed| widest(seed, 1_500, |chosen, step| chosen + usize::from(step % 20 == 0)).is_some();
+    let is_seen =
+        |seed| widest(seed, 1_500, |chosen, step| chosen + usize::from(step % 20 == 0)).is_some();
     let seen = (1..41).filter(|seed| is_seen(*seed)).count();
     assert!(seen >= 30, "seen in {seen} of 40");
 }
@@ -237,7 +270,8 @@ fn a_backlogged_flow_falls_behind_its_share_by_no_more_than_returns_allow() {
         let mut rng = Rng(seed);
         let mut now = Instant::ZERO;
         let mut shares = Shares::new(Nanos::from_secs(1_000_000));
-        let mut flows: Vec<Flow> = (0..4 + rng.below(6)).map(|_| Flow::new(&mut shares, &mut rng)).collect();
+        let mut flows: Vec<Flow> =
+            (0..4 + rng.below(6)).map(|_| Flow::new(&mut shares, &mut rng)).collect();
         let stay = 2;
         let mut waiting: Vec<u64> = alloc::vec![0; flows.len()];
         // Device time that is due by weight, in 2^-SHIFT ns, and what returns may have taken of it.

@@ -42,11 +42,14 @@ fn served(device: Virtio, prefer: i64, seed: u64) -> ([u64; 3], Nanos) {
     for (tenant, weight) in (1..).zip(TENANTS) {
         flow.set_group(TenantId(tenant), TenantId(0), weight);
     }
-    let (mut bed, mut rng, mut others) = (Bed::new(Kernel::V7_3, flow, 128), Rng(seed), Rng(seed + 1000));
+    let (mut bed, mut rng, mut others) =
+        (Bed::new(Kernel::V7_3, flow, 128), Rng(seed), Rng(seed + 1000));
     let mut servers = alloc::vec![0_u64; device.servers];
     let (mut thread, mut speed, mut drifts) = (0, 100, 0);
     let mut events: Vec<(u64, Event)> = Vec::new();
-    (0..DEPTH).for_each(|_| (0..3).for_each(|tenant| events.push((rng.below(THINK), Event::Sends(tenant)))));
+    (0..DEPTH).for_each(|_| {
+        (0..3).for_each(|tenant| events.push((rng.below(THINK), Event::Sends(tenant))))
+    });
     let mut served = [0; 3];
     loop {
         let next = (0..events.len()).min_by_key(|&at| events[at]).expect("requests circulate");
@@ -55,7 +58,8 @@ fn served(device: Virtio, prefer: i64, seed: u64) -> ([u64; 3], Nanos) {
             return (served, bed.scheduler.shares_missed(TenantId(1)).expect("flow counts it"));
         }
         if now >= drifts {
-            (drifts, speed) = (now + 100_000_000, 100 - device.drift + others.below(2 * device.drift + 1));
+            (drifts, speed) =
+                (now + 100_000_000, 100 - device.drift + others.below(2 * device.drift + 1));
         }
         bed.now = Instant::new(now);
         match event {
@@ -111,7 +115,8 @@ fn shares_are_kept_at_no_more_than_a_fifth_of_the_throughput() {
         [(6, 300, 2), (12, 300, 15), (24, 500, 2), (32, 800, 25), (40, 1_000, 2), (48, 1_000, 2)]
     {
         for drift in [0, 30] {
-            let device = Virtio { servers, time: time * 1_000, thread: thread * 1_000, jitter: 60, drift };
+            let device =
+                Virtio { servers, time: time * 1_000, thread: thread * 1_000, jitter: 60, drift };
             let [(throughput, _), (shares, _)] = [0, 1].map(|prefer| served(device, prefer, 1));
             let [all, kept]: [u64; 2] = [throughput, shares].map(|served| served.iter().sum());
             assert!(off(shares) <= 5, "{device:?}: {shares:?}");

@@ -48,7 +48,8 @@ fn run(processes: &[Process], seconds: u64, tunables: &[(&str, i64)]) -> Ran {
     for (at, process) in processes.iter().enumerate() {
         due.extend((0..process.depth).map(|_| (bed.now, at)));
     }
-    let (mut inside, mut head, mut got) = (VecDeque::<RequestId>::new(), 0, alloc::vec![0; processes.len()]);
+    let (mut inside, mut head, mut got) =
+        (VecDeque::<RequestId>::new(), 0, alloc::vec![0; processes.len()]);
     let (mut busy_until, mut most, mut changes, mut last) = (None, 0, 0, TaskId(0));
     let (end, mut ended) = (bed.now + Nanos::from_secs(seconds), 0);
     while bed.now < end {
@@ -65,7 +66,10 @@ fn run(processes: &[Process], seconds: u64, tunables: &[(&str, i64)]) -> Ran {
             bed.requests[id].issued = bed.now;
             inside.push_back(id);
             let task = bed.requests[id].task;
-            assert!(inside.iter().all(|other| bed.requests[*other].task == task), "two have requests in the disk");
+            assert!(
+                inside.iter().all(|other| bed.requests[*other].task == task),
+                "two have requests in the disk"
+            );
             (changes, last) = (changes + u32::from(task != last), task);
             most = most.max(inside.len());
         }
@@ -93,7 +97,8 @@ fn run(processes: &[Process], seconds: u64, tunables: &[(&str, i64)]) -> Ran {
     Ran { got, most, changes, ended, overdue: bed.scheduler.counts.overdue }
 }
 
-const STREAM: Process = Process { is_stream: true, depth: 1, think: Nanos::from_micros(5), level: 4 };
+const STREAM: Process =
+    Process { is_stream: true, depth: 1, think: Nanos::from_micros(5), level: 4 };
 const DEEP_STREAM: Process = Process { depth: 16, ..STREAM };
 const RANDOM: Process = Process { is_stream: false, ..STREAM };
 const DEEP_RANDOM: Process = Process { depth: 16, ..RANDOM };
@@ -131,10 +136,16 @@ fn the_bound_on_waiting_leaves_turns_whole() {
         let Ran { got, ended, overdue, .. } = run(&weighted, 20, &[]);
         let all: u64 = got.iter().sum();
         for (got, weight) in got.iter().zip([4, 2, 1]) {
-            assert!(got.abs_diff(all * weight / 7) * 20 <= all * weight / 7, "{got} of {all}, weight {weight}");
+            assert!(
+                got.abs_diff(all * weight / 7) * 20 <= all * weight / 7,
+                "{got} of {all}, weight {weight}"
+            );
         }
         let alone = run(&[process], 20, &[]).ended;
-        assert!(overdue == 0 && ended * 10 >= alone * 9, "{overdue} were overdue, {ended} requests of {alone}");
+        assert!(
+            overdue == 0 && ended * 10 >= alone * 9,
+            "{overdue} were overdue, {ended} requests of {alone}"
+        );
     }
 }
 

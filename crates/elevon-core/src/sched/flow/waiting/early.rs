@@ -57,7 +57,8 @@ pub(super) struct Early {
 }
 
 impl Early {
-    pub(super) const EMPTY: Self = Self { lists: Vec::new(), values: [0; DIGITS], digits: 0, time: 0, soonest: 0 };
+    pub(super) const EMPTY: Self =
+        Self { lists: Vec::new(), values: [0; DIGITS], digits: 0, time: 0, soonest: 0 };
 
     /// Makes room for members.
     pub(super) fn reserve(&mut self) {
@@ -143,7 +144,12 @@ impl Early {
 
     /// Takes out those whose start has come.
     #[inline(always)]
-    pub(super) fn take_due(&mut self, links: &mut [Link], time: u64, mut is_due: impl FnMut(Entry)) {
+    pub(super) fn take_due(
+        &mut self,
+        links: &mut [Link],
+        time: u64,
+        mut is_due: impl FnMut(Entry),
+    ) {
         let last = self.list(time);
         self.time = time;
         while !self.is_empty() && self.first_list() <= last {
@@ -186,7 +192,8 @@ impl Early {
             true => is_before(&a.entry, &b.entry),
             false => later(b.start, a.start),
         };
-        let first = self.iter(links, self.first_list()).reduce(|a, b| if before(b, a) { b } else { a });
+        let first =
+            self.iter(links, self.first_list()).reduce(|a, b| if before(b, a) { b } else { a });
         first.map(|link| (link.start, link.entry))
     }
 
@@ -197,14 +204,25 @@ impl Early {
     }
 
     /// Checks the lists, and yields the keys of their members. For tests: O(n).
-    pub(super) fn self_check<'a>(&'a self, links: &'a [Link], time: u64) -> impl Iterator<Item = u32> + 'a {
-        let values = move |digit: usize| (0..VALUES).filter(move |value| self.values[digit] >> value & 1 == 1);
-        let lists = (0..DIGITS).flat_map(move |digit| values(digit).map(move |value| (digit, value)));
-        (0..DIGITS).for_each(|digit| assert_eq!(self.digits >> digit & 1 == 1, self.values[digit] != 0));
+    pub(super) fn self_check<'a>(
+        &'a self,
+        links: &'a [Link],
+        time: u64,
+    ) -> impl Iterator<Item = u32> + 'a {
+        let values = move |digit: usize| {
+            (0..VALUES).filter(move |value| self.values[digit] >> value & 1 == 1)
+        };
+        let lists =
+            (0..DIGITS).flat_map(move |digit| values(digit).map(move |value| (digit, value)));
+        (0..DIGITS)
+            .for_each(|digit| assert_eq!(self.digits >> digit & 1 == 1, self.values[digit] != 0));
         lists.flat_map(move |list| {
             assert!(self.iter(links, list).next().is_some(), "list {list:?} is empty");
             self.iter(links, list).map(move |link| {
-                assert!(later(link.start, time) && !later(self.soonest, link.start), "{link:?} may be due");
+                assert!(
+                    later(link.start, time) && !later(self.soonest, link.start),
+                    "{link:?} may be due"
+                );
                 assert_eq!(self.list(link.start), list, "the list of {link:?}");
                 key_of(&link.entry)
             })

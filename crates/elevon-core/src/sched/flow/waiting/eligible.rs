@@ -86,7 +86,8 @@ impl Eligible {
             let first = hole * CHILDREN + 1;
             let Some(below) = entries.get(first..) else { break };
             let (child, moved) = if let Some(below) = below.first_chunk::<CHILDREN>() {
-                let first_of = |a: usize, b: usize| if is_before(&below[b], &below[a]) { b } else { a };
+                let first_of =
+                    |a: usize, b: usize| if is_before(&below[b], &below[a]) { b } else { a };
                 let child = first_of(first_of(0, 1), first_of(2, 3));
                 (child, below[child])
             } else {
@@ -115,8 +116,17 @@ impl Eligible {
     pub(super) fn self_check(&self, places: &[u32]) -> Vec<u32> {
         for (at, entry) in self.entries.iter().enumerate() {
             let above = self.entries[at.saturating_sub(1) / CHILDREN];
-            assert!(at == 0 || is_before(&above, entry), "a parent of {} is after it", key_of(entry));
-            assert_eq!(places[key_of(entry) as usize] as usize, at, "the place of {}", key_of(entry));
+            assert!(
+                at == 0 || is_before(&above, entry),
+                "a parent of {} is after it",
+                key_of(entry)
+            );
+            assert_eq!(
+                places[key_of(entry) as usize] as usize,
+                at,
+                "the place of {}",
+                key_of(entry)
+            );
         }
         self.entries.iter().map(key_of).collect()
     }

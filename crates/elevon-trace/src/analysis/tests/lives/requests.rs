@@ -27,13 +27,21 @@ fn passthrough_requests_complete() {
         let served = &found.stages[Group::Other as usize].issued_to_completed;
         assert_eq!((served.count, served.min, served.max), (3, 100_000, 100_000), "{issue}");
         assert_eq!((found.depths.busy(), found.depths.max), (300_000, 2), "{issue}");
-        assert_eq!((found.requests_under_way, found.counts.unmatched, found.counts.partial), (0, 0, 0), "{issue}");
+        assert_eq!(
+            (found.requests_under_way, found.counts.unmatched, found.counts.partial),
+            (0, 0, 0),
+            "{issue}"
+        );
         let mut reader = crate::from_bytes(script.0.clone().into_bytes()).expect("a format");
         let events = reader.next_batch().expect("a trace").expect("events");
         let commands = events.iter().filter(|event| event.op == Some(TraceOp::Passthrough));
         assert_eq!(commands.count(), 9, "what converts them knows all of them: {issue}");
         // The kernel does not account for it, and it has no place.
-        assert_eq!((found.utilisation.exact.get(), found.issue_seeks.distances.count), (150_000, 2), "{issue}");
+        assert_eq!(
+            (found.utilisation.exact.get(), found.issue_seeks.distances.count),
+            (150_000, 2),
+            "{issue}"
+        );
     }
 }
 
@@ -52,7 +60,10 @@ fn an_old_write_of_zeroes_completes_in_parts() {
     }
     let found = script.inspect("8:0");
     let stages = &found.stages[Group::Write as usize];
-    assert_eq!((found.counts.partial, stages.issued_to_completed.max, stages.bio_total.max), (1, 38_000, 40_000));
+    assert_eq!(
+        (found.counts.partial, stages.issued_to_completed.max, stages.bio_total.max),
+        (1, 38_000, 40_000)
+    );
 }
 
 /// Accounting alone gives requests and their latency. The sector of its end is that of its start,
@@ -71,8 +82,14 @@ fn accounting_alone_gives_latencies() {
     }
     let found = script.inspect("7:0");
     assert_eq!((found.counts.completed[READ], found.counts.completed[WRITE]), (1, 1));
-    assert_eq!((found.counts.completed_bytes[READ], found.counts.completed_bytes[WRITE]), (8192, 4096));
-    assert_eq!((found.stages[READ].request_total.max, found.stages[WRITE].request_total.max), (40_000, 25_000));
+    assert_eq!(
+        (found.counts.completed_bytes[READ], found.counts.completed_bytes[WRITE]),
+        (8192, 4096)
+    );
+    assert_eq!(
+        (found.stages[READ].request_total.max, found.stages[WRITE].request_total.max),
+        (40_000, 25_000)
+    );
     assert_eq!(found.utilisation.exact.get(), 50_000);
     assert_eq!((found.requests_under_way, found.counts.unmatched), (0, 0));
 }
@@ -129,8 +146,9 @@ fn a_merge_is_of_the_process_of_the_bio() {
         script.line(at, task, event);
     }
     let found = script.inspect("8:0");
-    let merges =
-        |name: &str| found.processes.iter().find(|row| row.name.as_deref() == Some(name)).map(|row| row.merges);
+    let merges = |name: &str| {
+        found.processes.iter().find(|row| row.name.as_deref() == Some(name)).map(|row| row.merges)
+    };
     assert_eq!((merges("alpha"), merges("beta"), merges("gamma")), (Some(0), Some(2), Some(1)));
 }
 
@@ -147,7 +165,11 @@ fn a_requeued_request_is_sequential_once() {
     }
     let found = script.inspect("8:0");
     assert_eq!(
-        (found.issue_seeks.distances.count, found.issue_seeks.sequential, found.counts.issued[READ]),
+        (
+            found.issue_seeks.distances.count,
+            found.issue_seeks.sequential,
+            found.counts.issued[READ]
+        ),
         (9, 9, 10)
     );
 }

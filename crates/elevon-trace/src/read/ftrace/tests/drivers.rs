@@ -12,7 +12,11 @@ fn ufs_facts(line: &str) -> String {
     let number = |value: Option<u64>| value.map_or("-".to_owned(), |value| value.to_string());
     let [sector, bytes, tag] = [event.sector, event.bytes, event.tag.map(u64::from)].map(number);
     let (queue, op) = (number(event.queue.map(u64::from)), event.op.map_or("-", TraceOp::name));
-    format!("{} {op} {sector} {bytes} {tag} {queue} {}", event.kind.name(), String::from_utf8_lossy(device))
+    format!(
+        "{} {op} {sector} {bytes} {tag} {queue} {}",
+        event.kind.name(),
+        String::from_utf8_lossy(device)
+    )
 }
 
 /// Lines as kernels print them, from before the names of steps changed to those with a hardware
@@ -45,10 +49,16 @@ fn commands_of_ufs() {
             "tag: 3, DB: 0x0, size: -1, IS: 0, LBA: 0, opcode: 0x42 (UNMAP)",
             "issue discard - - 3 - ufs",
         ),
-        ("complete: ufs", "tag: 3, DB: 0x0, size: 36, IS: 0, LBA: 0, opcode: 0x12", "complete passthrough - - 3 - ufs"),
+        (
+            "complete: ufs",
+            "tag: 3, DB: 0x0, size: 36, IS: 0, LBA: 0, opcode: 0x12",
+            "complete passthrough - - 3 - ufs",
+        ),
     ] {
-        for prefix in ["  kworker/1:1H-175     [001] ..... 22218.735851: ", "kworker/1:1H 175 [001] 22218.735851: ufs:"]
-        {
+        for prefix in [
+            "  kworker/1:1H-175     [001] ..... 22218.735851: ",
+            "kworker/1:1H 175 [001] 22218.735851: ufs:",
+        ] {
             let line = format!("{prefix}ufshcd_command: {step_and_device}: {members}");
             assert_eq!(ufs_facts(&line), facts, "{line}");
         }
@@ -59,21 +69,39 @@ fn commands_of_ufs() {
 #[test]
 fn commands_of_ufs_without_a_name() {
     let (events, reader) = read_file(&data("formats/ufs-nameless.txt"));
-    assert_eq!((reader.report().skipped_count(), counts(&events)), (0, vec![("issue", 4), ("complete", 4)]));
-    assert!(events.iter().all(|event| event.device == Some(DeviceNumber::new(0, 0)) && event.queue == Some(1)));
+    assert_eq!(
+        (reader.report().skipped_count(), counts(&events)),
+        (0, vec![("issue", 4), ("complete", 4)])
+    );
+    assert!(
+        events
+            .iter()
+            .all(|event| event.device == Some(DeviceNumber::new(0, 0)) && event.queue == Some(1))
+    );
     assert_eq!(reader.names().device(DeviceNumber::new(0, 0)), Some("ufs"));
     let prefix = "  kworker/1:1H-175     [001] ..... 22218.735851: ufshcd_command:";
-    let members = "doorbell=1 intr=0 lba=6221511 opcode=40 str=send_req tag=7 transfer_len=4096 group_id=0";
+    let members =
+        "doorbell=1 intr=0 lba=6221511 opcode=40 str=send_req tag=7 transfer_len=4096 group_id=0";
     for (device, name) in [("", ""), (" dev_name=1d84000.ufshc", "1d84000.ufshc")] {
-        assert_eq!(ufs_facts(&format!("{prefix}{device} {members}")), format!("issue read 49772088 4096 7 - {name}"));
+        assert_eq!(
+            ufs_facts(&format!("{prefix}{device} {members}")),
+            format!("issue read 49772088 4096 7 - {name}")
+        );
     }
     for step in ["send_req: ", "send_req: : ", "send_req "] {
         let text = "tag: 7, DB: 0x0, size: 4096, IS: 0, LBA: 6221511, opcode: 0x28 (READ_10)";
-        assert_eq!(ufs_facts(&format!("{prefix} {step}{text}")), "issue read 49772088 4096 7 - ", "{step}");
+        assert_eq!(
+            ufs_facts(&format!("{prefix} {step}{text}")),
+            "issue read 49772088 4096 7 - ",
+            "{step}"
+        );
     }
     let newer = members.replace("str=send_req", "str_t=0").replace("opcode=40", "opcode=0x28");
     assert_eq!(ufs_facts(&format!("{prefix} {newer}")), "issue read 49772088 4096 7 - ");
-    assert!(matches!(parse_line(format!("{prefix} tag=3 opcode=40").as_bytes()), Line::Malformed { .. }));
+    assert!(matches!(
+        parse_line(format!("{prefix} tag=3 opcode=40").as_bytes()),
+        Line::Malformed { .. }
+    ));
 }
 
 /// Steps other than the ends of a command are no events, and damage says what was expected.
@@ -94,7 +122,8 @@ fn other_lines_of_ufs() {
 #[test]
 fn commands_of_scsi() {
     let head = "host_no=0 channel=0 id=1 lun=3 data_sgl=20 prot_sgl=0 prot_op=SCSI_PROT_NORMAL";
-    let good = "result=(driver=DRIVER_OK host=DID_OK message=COMMAND_COMPLETE status=SAM_STAT_GOOD)";
+    let good =
+        "result=(driver=DRIVER_OK host=DID_OK message=COMMAND_COMPLETE status=SAM_STAT_GOOD)";
     for (tail, op, sector, bytes, tag, error) in [
         (
             format!("driver_tag=19 scheduler_tag=40 cmnd=(READ_10 lba=505083904 txlen=2560 protect=0 raw=28 00 1e) {good}"),
@@ -120,7 +149,10 @@ fn commands_of_scsi() {
     }
     for (tail, expected) in [
         ("host_no=0", "the command of a SCSI command, cmnd=(...)"),
-        ("host_no=0 cmnd=(READ_10 raw=28)", "the address of a SCSI command, host_no= channel= id= lun="),
+        (
+            "host_no=0 cmnd=(READ_10 raw=28)",
+            "the address of a SCSI command, host_no= channel= id= lun=",
+        ),
         ("host_no=0 channel=0 id=0 lun=0 cmnd=(READ_10 raw=2)", "the bytes of a SCSI command"),
     ] {
         let text = format!("a-1 [001] ..... 1.500000: scsi_dispatch_cmd_start: {tail}");
@@ -142,7 +174,9 @@ fn commands_of_a_driver_are_of_a_device_of_their_own() {
     let block = "a-1 [000] ..... 1.000001: block_rq_issue: 8,0 R 4096 () 40 + 8 [a]\n".to_owned()
         + &own
         + "a-1 [000] ..... 1.000008: block_rq_complete: 8,0 R () 40 + 8 [0]\n";
-    for (text, device, ns) in [(own, DeviceNumber::new(0, 0), 3_000), (block, DeviceNumber::new(8, 0), 7_000)] {
+    for (text, device, ns) in
+        [(own, DeviceNumber::new(0, 0), 3_000), (block, DeviceNumber::new(8, 0), 7_000)]
+    {
         let mut open = || crate::from_bytes(text.clone().into());
         let found = crate::analysis::inspect(&mut open, None, None, &mut |_| {}).expect("a trace");
         assert_eq!((found.device, found.stages[0].issued_to_completed.max), (device, ns));
@@ -174,7 +208,10 @@ fn lines_of_the_tracer_blk() {
     assert_eq!(letters, "AQGPIUDC");
     let issue = events[6];
     assert_eq!((issue.time, issue.tid, issue.cpu), (Some(1_000_007_000), Some(7), Some(1)));
-    assert_eq!((issue.sector, issue.bytes, issue.op), (Some(6144), Some(4096), Some(TraceOp::Write)));
+    assert_eq!(
+        (issue.sector, issue.bytes, issue.op),
+        (Some(6144), Some(4096), Some(TraceOp::Write))
+    );
     assert_eq!((events[7].error, events[0].device), (Some(0), Some(DeviceNumber::new(8, 0))));
 }
 

@@ -13,7 +13,10 @@ fn a_name_with_a_line_end() {
         dd-7 [000] .....   100.000004: block_getrq: 8,0 R 0 + 8 [dd]\n";
     let (events, reader) = read_bytes(text);
     assert_eq!(counts(&events), [("queue", 1), ("getrq", 1), ("unplug", 1)]);
-    assert_eq!(events.iter().map(|event| event.tid).collect::<Vec<_>>(), [Some(400), Some(400), Some(7)]);
+    assert_eq!(
+        events.iter().map(|event| event.tid).collect::<Vec<_>>(),
+        [Some(400), Some(400), Some(7)]
+    );
     assert_eq!(reader.report().skipped_count(), 1, "a line that is cut");
 }
 
@@ -27,7 +30,10 @@ fn times_that_start_again_are_refused() {
     };
     let (events, reader) = read_bytes(text(&mut (0..12_000).chain(0..12_000)));
     let error = reader.report().check().expect_err("half of it is lost").to_string();
-    let expected = format!("line 12001: times go back by 11.999ms, and {} of 24000 events", 24_000 - events.len());
+    let expected = format!(
+        "line 12001: times go back by 11.999ms, and {} of 24000 events",
+        24_000 - events.len()
+    );
     assert!(error.starts_with(&expected), "{error}");
     let (_, reader) = read_bytes(text(&mut (1..12_000).chain([0]).chain(12_000..24_000)));
     assert_eq!((reader.report().check(), reader.report().skipped_count()), (Ok(()), 1));
@@ -48,7 +54,9 @@ fn lines_of_a_page_of_old_systrace() {
 #[test]
 fn times_since_the_event_before_are_refused() {
     for (step, found) in [(7, Err(UnusableError::TimesSinceEvent)), (1, Ok(()))] {
-        let line = |n: u32| format!("dd 7 [000] 0.{:09}: block:block_getrq: 8,0 R 0 + 8 [dd]\n", n * step % 13);
+        let line = |n: u32| {
+            format!("dd 7 [000] 0.{:09}: block:block_getrq: 8,0 R 0 + 8 [dd]\n", n * step % 13)
+        };
         let (_, reader) = read_bytes((0..13).chain(0..13).map(line).collect::<String>());
         assert_eq!(reader.report().check(), found, "{step}");
     }

@@ -14,8 +14,18 @@ fn every_kind_of_prefix() {
         (format!("dd 1234 [002]   100.000123: block:block_rq_issue: {tail}"), None),
         (format!("dd 1234 [002]   100.000123:          1 block:block_rq_issue: {tail}"), None),
         (format!("dd 77/1234 [002]   100.000123: block:block_rq_issue: {tail}"), Some(77)),
-        (format!("              dd-1234    (     77) [002] d..1.  100.000123: block_rq_issue: {tail}"), Some(77)),
-        (format!("              dd-1234    (-------) [002] .....  100.000123000: block_rq_issue: {tail}  "), None),
+        (
+            format!(
+                "              dd-1234    (     77) [002] d..1.  100.000123: block_rq_issue: {tail}"
+            ),
+            Some(77),
+        ),
+        (
+            format!(
+                "              dd-1234    (-------) [002] .....  100.000123000: block_rq_issue: {tail}  "
+            ),
+            None,
+        ),
         (format!("  dd-1234  [002]   100.000123: (+4601)  block_rq_issue:       {tail}"), None),
         (format!("  dd-1234  [002]100.000123: block_rq_issue:       {tail}"), None),
     ] {
@@ -70,8 +80,18 @@ fn a_line_may_lack_the_task() {
         (format!("       perf-exec [001]   100.000123: {tail}"), "perf-exec", None, None),
         (format!("   kworker/u8:2 [001]   100.000123: {tail}"), "kworker/u8:2", None, None),
         (format!("      swapper/1 [001]   100.000123: {tail}"), "swapper/1", None, None),
-        (format!("dd 77 [001] 2026-11-26 10:16:09.686313853  100.000123: {tail}"), "dd", Some(77), None),
-        (format!("dd 7/77 [001] 2026-11-26 10:16:09.686313853  100.000123: {tail}"), "dd", Some(77), Some(7)),
+        (
+            format!("dd 77 [001] 2026-11-26 10:16:09.686313853  100.000123: {tail}"),
+            "dd",
+            Some(77),
+            None,
+        ),
+        (
+            format!("dd 7/77 [001] 2026-11-26 10:16:09.686313853  100.000123: {tail}"),
+            "dd",
+            Some(77),
+            Some(7),
+        ),
     ] {
         let Record { event, comm: found, .. } = record(&line);
         assert_eq!(found, Some(comm.as_bytes()), "{line}");
@@ -83,11 +103,15 @@ fn a_line_may_lack_the_task() {
 /// `trace-cmd report` names the buffer of each event of a trace that has several (`-B one`).
 #[test]
 fn a_buffer_is_no_part_of_a_name() {
-    for (prefix, comm) in [("one:     kworker/u8:2-11071", "kworker/u8:2"), ("one:             x: y-7", "x: y")] {
-        let line = format!("{prefix} [001]   100.000123: block_rq_issue: 8,0 W 4096 () 2048 + 8 [tail]");
+    for (prefix, comm) in
+        [("one:     kworker/u8:2-11071", "kworker/u8:2"), ("one:             x: y-7", "x: y")]
+    {
+        let line =
+            format!("{prefix} [001]   100.000123: block_rq_issue: 8,0 W 4096 () 2048 + 8 [tail]");
         assert_eq!(record(&line).comm, Some(comm.as_bytes()), "{line}");
     }
-    let line = "           x: a b-7 [001]   100.000123: block_rq_issue: 8,0 W 4096 () 2048 + 8 [x: a b]";
+    let line =
+        "           x: a b-7 [001]   100.000123: block_rq_issue: 8,0 W 4096 () 2048 + 8 [x: a b]";
     assert_eq!(record(line).comm, Some(&b"x: a b"[..]));
 }
 
@@ -104,7 +128,11 @@ fn the_latency_format_has_the_cpu_before_the_flags() {
     ] {
         let line = format!("{prefix} block_rq_issue: 8,0 W 4096 () 2048 + 8 [tail]");
         let Record { event, comm: found, .. } = record(&line);
-        assert_eq!((found, event.tid, event.cpu), (Some(comm.as_bytes()), Some(1234), Some(cpu)), "{line}");
+        assert_eq!(
+            (found, event.tid, event.cpu),
+            (Some(comm.as_bytes()), Some(1234), Some(cpu)),
+            "{line}"
+        );
     }
 }
 
@@ -113,10 +141,16 @@ fn the_latency_format_has_the_cpu_before_the_flags() {
 #[test]
 fn the_latency_format_cuts_names_and_the_kernels_has_microseconds() {
     for time in ["121616us :", "121616us#:", "   121616us+:", "   0.121616:"] {
-        let line = format!("kworker/-10        0..... {time} block_rq_issue: 8,0 W 4096 () 2048 + 8 [kworker/0:0H]");
+        let line = format!(
+            "kworker/-10        0..... {time} block_rq_issue: 8,0 W 4096 () 2048 + 8 [kworker/0:0H]"
+        );
         let Record { event, comm, resolution_ns, .. } = record(&line);
         assert_eq!((event.time, resolution_ns), (Some(121_616_000), Some(1000)), "{line}");
-        assert_eq!((comm, event.tid, event.cpu), (Some(&b"kworker/0:0H"[..]), Some(10), Some(0)), "{line}");
+        assert_eq!(
+            (comm, event.tid, event.cpu),
+            (Some(&b"kworker/0:0H"[..]), Some(10), Some(0)),
+            "{line}"
+        );
     }
 }
 
@@ -130,7 +164,11 @@ fn the_verbose_latency_format_has_the_time_in_microseconds() {
             "perf",
             Some(58437818123000),
         ),
-        ("      kworker/u8    6727   0 1 00000101 0000001a [0000000000a4b3c2] 9 (+1):", "kworker/u8", None),
+        (
+            "      kworker/u8    6727   0 1 00000101 0000001a [0000000000a4b3c2] 9 (+1):",
+            "kworker/u8",
+            None,
+        ),
         (
             "           a b 3    6727   0 0 00000000 00000001 [d9b2a570b] 1720.415ms (+0.000ms):",
             "a b 3",
@@ -140,7 +178,11 @@ fn the_verbose_latency_format_has_the_time_in_microseconds() {
         let line = format!("{line} block_bio_queue: 254,0 RA 20915856 + 8 [perf]");
         let Record { event, comm: found, resolution_ns, .. } = record(&line);
         assert_eq!((event.time, resolution_ns), (time, time.map(|_| 1000)), "{line}");
-        assert_eq!((found, event.tid, event.cpu), (Some(comm.as_bytes()), Some(6727), Some(0)), "{line}");
+        assert_eq!(
+            (found, event.tid, event.cpu),
+            (Some(comm.as_bytes()), Some(6727), Some(0)),
+            "{line}"
+        );
     }
 }
 
@@ -175,7 +217,11 @@ fn a_time_without_a_unit_is_no_time() {
     ] {
         let Record { event, comm, .. } = record(line.trim_end());
         assert_eq!((event.time, event.cpu), (None, Some(2)), "{line}");
-        assert_eq!((comm, event.process, event.tid), (Some(&b"dd"[..]), Some(77), Some(1234)), "{line}");
+        assert_eq!(
+            (comm, event.process, event.tid),
+            (Some(&b"dd"[..]), Some(77), Some(1234)),
+            "{line}"
+        );
         let (events, reader) = read_bytes(line.repeat(2));
         assert_eq!((events.len(), reader.report().notes.len()), (2, 1), "{line}");
     }
