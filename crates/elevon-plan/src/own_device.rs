@@ -13,7 +13,7 @@ use elevon_sim::profiles::{self, DeviceError, Profile};
 use crate::failure::{Failure, FileError, InputError};
 
 /// What `@FILE` has to be.
-const RIGHT: &str = "name a description of a device in TOML (docs/devices.md), such as `elevon calibrate TRACE -o` saves";
+const RIGHT: &str = "name a description of a device in TOML (docs/reference/devices.md), such as `elevon calibrate TRACE -o` saves";
 
 /// A device file that can be opened.
 #[derive(Clone, Debug)]

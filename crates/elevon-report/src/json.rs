@@ -501,7 +501,7 @@ mod tests {
 
     #[test]
     fn every_key_of_the_page_cache_is_documented() {
-        let manual = include_str!("../../../docs/page-cache-report.md");
+        let manual = include_str!("../../../docs/reference/page-cache-report.md");
         let mut found = std::collections::BTreeSet::new();
         let value = value(&sample::cached_run(), JsonOptions { bins: false, series: true });
         keys(&value["elevon"]["cache"], &mut found);
@@ -514,7 +514,7 @@ mod tests {
         for key in found.iter().filter(|key| !is_known(key) && !of_sample(key)) {
             assert!(
                 manual.contains(&format!("`{key}`")),
-                "docs/page-cache-report.md does not say what {key} is"
+                "docs/reference/page-cache-report.md does not say what {key} is"
             );
         }
     }

@@ -493,7 +493,7 @@ impl Shadow {
 
     /// Handles a change of a page. If a direct write of one of its sectors is in flight, the sector
     /// may get either version, because the whole page is written back with what it held of the
-    /// sector. (Linux does so too and warns of it: `docs/faithfulness.md`.)
+    /// sector. (Linux does so too and warns of it: `docs/explanation/faithfulness.md`.)
     fn collide(&mut self, home: u64) {
         for sector in home..home + PAGE_SECTORS {
             let is_under_way =

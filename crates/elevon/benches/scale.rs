@@ -2,9 +2,9 @@
 //! instructions of an I/O, and memory of the command, from 1 to 100,000. And whether memory grows
 //! with the number of I/Os or with virtual time.
 //!
-//! `cargo bench -p elevon --bench scale` prints the tables of `docs/scale.md` in about ten minutes.
-//! valgrind counts the instructions; without it they are left out. `-- billion` adds a run of 10^9
-//! I/Os. Run by `cargo test` it only proves that it runs.
+//! `cargo bench -p elevon --bench scale` prints the tables of `docs/evidence/scale.md` in about ten
+//! minutes. valgrind counts the instructions; without it they are left out. `-- billion` adds a run
+//! of 10^9 I/Os. Run by `cargo test` it only proves that it runs.
 
 use std::fmt::Write;
 use std::fs;

@@ -97,7 +97,7 @@ spread: elevon devices slots shows its quantiles\n  \
 {}\n      completes after the latency, at once with 0\n\n\
 The queue's attributes under a kernel, as sysfs shows them: elevon devices virtio-blk --kernel 6.1\n\
 A profile takes parameters too: --device ufs-4.0:read_command_cost=41us (elevon devices ufs-4.0:... shows what follows)\n\
-A file describes a device of your own: --device @my-phone.toml (docs/devices.md)\n\
+A file describes a device of your own: --device @my-phone.toml (docs/reference/devices.md)\n\
 Each takes faults: --fault error:ppm=100 (elevon faults lists the kinds)\n\
 A path of a file or block device is really read and written: --device ./disk.img",
         slots_in_short(),
@@ -351,7 +351,7 @@ fn list_faults() -> String {
         let _ = writeln!(text, "  {:<14} {}", kind.name, kind.effect);
     }
     text.push_str(
-        "\nThe report counts how often each fired. docs/faults.md has the whole table.\n",
+        "\nThe report counts how often each fired. docs/reference/faults.md has the whole table.\n",
     );
     text
 }
@@ -385,7 +385,7 @@ pub(crate) fn formats(name: Option<&str>) -> Result<Ending, Failure> {
                 let _ = writeln!(text, "  {:<14} {}", format.name(), format.description());
             }
             text.push_str(
-                "\nEach may be compressed by gzip, xz, zstd or zlib. docs/trace-formats.md says more of each.\n",
+                "\nEach may be compressed by gzip, xz, zstd or zlib. docs/reference/trace-formats.md says more of each.\n",
             );
             text
         }

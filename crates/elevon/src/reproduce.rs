@@ -3,8 +3,8 @@
 //!
 //! An experiment is a TOML file with jobs (`definition.rs`), its runs are made by one runner
 //! (`runner.rs`), and its report is written from them (`write.rs`). What a file says of runs and
-//! figures it says in expressions (`expression.rs`, `evaluate.rs`, `value.rs`). `docs/reproduce.md`
-//! describes the files.
+//! figures it says in expressions (`expression.rs`, `evaluate.rs`, `value.rs`).
+//! `docs/reference/reproduce.md` describes the files.
 //!
 //! All figures of Elevon come from runs made at that moment. A note beside each says whether it was
 //! fitted to a published figure ("calibrated", "by construction"), chosen with one in view

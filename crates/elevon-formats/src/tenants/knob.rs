@@ -288,7 +288,7 @@ fn unknown(entry: &TomlEntry<'_>, whose: Option<FileOwner>) -> String {
                 "no such setting; a tenant below another has a table with its whole path, as in [tenant.\"a/{name}\"]"
             )
         }
-        _ => format!("no such setting{meant}; docs/tenants.md lists them"),
+        _ => format!("no such setting{meant}; docs/reference/tenants.md lists them"),
     }
 }
 

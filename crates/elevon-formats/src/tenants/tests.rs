@@ -123,11 +123,11 @@ fn a_mistake_is_a_line_with_its_place() {
         ),
         (
             "[tenant.a]\nweght = 200",
-            "t.toml:2:1: tenant.a.weght: no such setting (did you mean `weight`?); docs/tenants.md lists them",
+            "t.toml:2:1: tenant.a.weght: no such setting (did you mean `weight`?); docs/reference/tenants.md lists them",
         ),
         (
             "[tenant.a]\n'io.mx' = ''",
-            "t.toml:2:1: tenant.a.\"io.mx\": no such setting (did you mean `io.max`?); docs/tenants.md lists them",
+            "t.toml:2:1: tenant.a.\"io.mx\": no such setting (did you mean `io.max`?); docs/reference/tenants.md lists them",
         ),
         (
             "[tenant.a]\n\"io.max\" = \"8:0 rbps=10M\"",

@@ -1,4 +1,4 @@
-//! The lists in `docs/fio.md` equal the option table.
+//! The lists in `docs/reference/fio.md` equal the option table.
 //! `UPDATE_DOCS=1 cargo test -p elevon-formats --test formats fio_manual` writes them again.
 
 use elevon_formats::fio::options::{OptionRow, Status, TABLE};
@@ -81,5 +81,5 @@ fn lists() -> String {
 
 #[test]
 fn the_manual_lists_what_the_table_has() {
-    hold_document("docs/fio.md", |text| replace_after(text, MARK, &lists()));
+    hold_document("docs/reference/fio.md", |text| replace_after(text, MARK, &lists()));
 }

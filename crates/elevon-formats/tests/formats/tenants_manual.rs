@@ -1,4 +1,4 @@
-//! The lists in `docs/tenants.md` equal the tables.
+//! The lists in `docs/reference/tenants.md` equal the tables.
 //! `UPDATE_DOCS=1 cargo test -p elevon-formats --test formats tenants_manual` writes them again.
 //! The examples in the document are accepted.
 
@@ -52,13 +52,13 @@ fn lists() -> String {
 
 #[test]
 fn the_manual_lists_what_the_tables_have() {
-    hold_document("docs/tenants.md", |text| replace_after(text, MARK, &lists()));
+    hold_document("docs/reference/tenants.md", |text| replace_after(text, MARK, &lists()));
 }
 
 #[test]
 fn the_examples_of_the_manual_are_taken() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/tenants.md");
-    let text = std::fs::read_to_string(path).expect("docs/tenants.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/reference/tenants.md");
+    let text = std::fs::read_to_string(path).expect("docs/reference/tenants.md");
     let examples: Vec<&str> = text
         .split("```toml\n")
         .skip(1)
@@ -66,7 +66,7 @@ fn the_examples_of_the_manual_are_taken() {
         .collect();
     assert!(examples.len() >= 2, "{} examples", examples.len());
     for example in examples {
-        let file = parse("docs/tenants.md", example, &Kernel::V6_18.rules());
+        let file = parse("docs/reference/tenants.md", example, &Kernel::V6_18.rules());
         assert!(file.is_ok_and(|file| !file.tenants.is_empty()), "{example}");
     }
 }

@@ -60,8 +60,8 @@ pub const OPTIONS: [OptionRow; 15] = [
         default: Some(DEFAULT_DEVICE),
         value: OptionValue::Word(|options| &mut options.device),
         help: "Device: a profile (`elevon devices` lists them), a model with parameters, @FILE for a \
-               description of a device of your own in TOML (docs/devices.md), or the path of a file or block \
-               device, or nbd://HOST/EXPORT (docs/serve.md), which is then really read and written. Paths \
+               description of a device of your own in TOML (docs/reference/devices.md), or the path of a file or block \
+               device, or nbd://HOST/EXPORT (docs/reference/serve.md), which is then really read and written. Paths \
                without a slash must exist",
     },
     OptionRow {
@@ -109,7 +109,7 @@ pub const OPTIONS: [OptionRow; 15] = [
         value: OptionValue::Path(|options| &mut options.queue.tenants),
         help: "Limits, weights and priority classes of tenants (cgroups; jobs name theirs with cgroup=), and \
                changes of them during the run: TOML, with the kernel's file names or knobs of our own; \
-               docs/tenants.md describes it",
+               docs/reference/tenants.md describes it",
     },
     OptionRow {
         name: "seed",
@@ -192,7 +192,7 @@ pub const OPTIONS: [OptionRow; 15] = [
                SIZE[,write-back|write-through]. Jobs with direct=0 or ioengine=mmap go through it; the \
                cache's settings are among those of --set. Write-back (the default): what an fsync, a sync= \
                write or the end of the run was told is durable, the rest is in memory. Write-through: a write \
-               has finished when the device has it, durable after a sync. docs/cache.md has the whole table",
+               has finished when the device has it, durable after a sync. docs/reference/cache.md has the whole table",
     },
     OptionRow {
         name: "ioprio",

@@ -1,5 +1,5 @@
 //! `elevon.cache`: waits for the page cache by job and kind of call, its counters, and its state
-//! over time. `docs/page-cache-report.md` describes each key.
+//! over time. `docs/reference/page-cache-report.md` describes each key.
 
 use elevon_cache::page_cache::Cause;
 use elevon_cache::stats::{CLASSES, CacheUse, CallStats, ClassWaits, Window};

@@ -1,5 +1,5 @@
-//! Checks that the list in `docs/faults.md` equals the table of faults. `UPDATE_DOCS=1 cargo test
-//! -p elevon-sim --test sim faults_manual` updates it.
+//! Checks that the list in `docs/reference/faults.md` equals the table of faults. `UPDATE_DOCS=1
+//! cargo test -p elevon-sim --test sim faults_manual` updates it.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ const MARK: &str = "<!-- From here on written from the table of faults. -->\n\n"
 
 #[test]
 fn the_manual_lists_what_the_table_has() {
-    hold_document("docs/faults.md", |text| replace_after(text, MARK, &markdown()));
+    hold_document("docs/reference/faults.md", |text| replace_after(text, MARK, &markdown()));
 }
 
 /// Returns the list: a section for each kind, with its keys as a table.

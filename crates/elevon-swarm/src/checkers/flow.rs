@@ -1,4 +1,4 @@
-//! Checkers of what docs/flow.md promises of the scheduler `flow`, by its decisions.
+//! Checkers of what docs/explanation/flow.md promises of the scheduler `flow`, by its decisions.
 
 use std::collections::BTreeMap;
 

@@ -36,7 +36,7 @@ pub enum CaptureError {
     },
     /// The kernel has no trace instances.
     #[error(
-        "{}: has no `instances`: this kernel cannot trace beside others; copy its file `trace` as docs/capture.md says",
+        "{}: has no `instances`: this kernel cannot trace beside others; copy its file `trace` as docs/reference/capture.md says",
         path.display()
     )]
     NoInstances {
@@ -45,7 +45,7 @@ pub enum CaptureError {
     },
     /// The kernel describes its events or pages in a way that is not known.
     #[error(
-        "{0}: this kernel's trace is laid out in a way that is not known; record it as docs/capture.md says"
+        "{0}: this kernel's trace is laid out in a way that is not known; record it as docs/reference/capture.md says"
     )]
     Layout(#[from] LayoutError),
     /// There is no memory for the buffer.

@@ -360,7 +360,8 @@ fn what_cannot_be_recorded_is_said_in_a_line() {
         fs::write(fake.path(file), "field:int x; offset:0; size:4;\n").expect("written");
         let line = refusal(&fake);
         assert!(
-            line.contains(&format!("no `{missing}` in {file}")) && line.contains("docs/capture.md"),
+            line.contains(&format!("no `{missing}` in {file}"))
+                && line.contains("docs/reference/capture.md"),
             "{line}"
         );
         assert_eq!(fake.left(), 0, "nothing is made before it is understood");

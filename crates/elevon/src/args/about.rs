@@ -54,7 +54,7 @@ Examples:
   elevon sweep job.fio --over 'iodepth=1..256:*2' --over scheduler=none,bfq --seeds 10
   elevon sweep job.fio --over 'scheduler=none;bfq:low_latency=0,slice_idle=0' --seeds 20 --compare scheduler=none
   elevon sweep job.fio --over 'bs=4k..1m' --over 'iodepth=1..128' --sample sobol:256 -o points
-  elevon sweep plan.toml                                  the same in a file; docs/sweep.md has its keys
+  elevon sweep plan.toml                                  the same in a file; docs/reference/sweep.md has its keys
   elevon sweep plan.toml --shard 3/8 -o out               one of eight parts, for Slurm, Kubernetes or GNU parallel
   elevon sweep merge out                                  when all parts are done: the results of one machine, byte for byte
 
@@ -114,7 +114,7 @@ Examples:
   elevon inspect trace.txt --html trace.html             a page with a timeline and heat maps
   elevon inspect trace.txt --requests requests.csv       a row for each request, for a notebook or a spreadsheet
 
-Stages as blktrace names them: Q queued, G request allocated, I inserted into the scheduler, D issued to the driver, C completed. To record a trace: echo 1 > /sys/kernel/tracing/events/block/enable, and cat /sys/kernel/tracing/trace afterwards. docs/inspect.md explains every finding with its threshold, every table and every key of the JSON.
+Stages as blktrace names them: Q queued, G request allocated, I inserted into the scheduler, D issued to the driver, C completed. To record a trace: echo 1 > /sys/kernel/tracing/events/block/enable, and cat /sys/kernel/tracing/trace afterwards. docs/reference/inspect.md explains every finding with its threshold, every table and every key of the JSON.
 
 Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input: no trace, a trace without block events, several devices and no --dev.";
 
@@ -129,7 +129,7 @@ Examples:
   elevon convert trace.perfetto-trace trace.blktrace --dev 8:0     for blkparse and btt: blkparse -i trace
   perf script | elevon convert - trace.iolog             for fio --read_iolog
 
-docs/trace-formats.md says what each format has and has not.
+docs/reference/trace-formats.md says what each format has and has not.
 
 Exit status: 0 done, 1 the trace could not be read to its end or something could not be written, 2 bad input.";
 
@@ -138,7 +138,7 @@ Examples:
   elevon serve disk.img --listen unix:/run/disk.sock     one file; clients find it as nbd+unix:///disk.img?socket=...
   elevon serve hdd-7200 --listen tcp:localhost:10809     a slow disk in real time, its bytes in memory
   elevon serve hdd-7200 --listen unix:s --fault error:ppm=100,status=io    one that breaks
-  elevon serve elevon.toml                               several devices, exports and tenants: docs/serve.md
+  elevon serve elevon.toml                               several devices, exports and tenants: docs/reference/serve.md
   elevon serve elevon.toml --check                       say what is wrong with it, and serve nothing
 
 Exit status: 0 done, after SIGINT or SIGTERM, 1 the machine failed or something that was written did not reach its device, 2 bad input.";
@@ -154,7 +154,7 @@ Examples:
   elevon capture /dev/sda1 trace.txt.zst                 until Ctrl-C, packed; the whole disk, and inspect --dev 8:1 shows the partition
   elevon capture /dev/sda --seconds 60 --buffer 32MiB trace.txt    for a very busy device
 
-What is recorded is kept in unnamed files in the folder of OUT, and written as text when the recording has ended. Choose a folder on another disk, or the trace has that I/O too. docs/capture.md has the same with blktrace, trace-cmd, perf and Perfetto.
+What is recorded is kept in unnamed files in the folder of OUT, and written as text when the recording has ended. Choose a folder on another disk, or the trace has that I/O too. docs/reference/capture.md has the same with blktrace, trace-cmd, perf and Perfetto.
 
 Exit status: 0 done, 1 something went wrong on the way, 2 it could not be recorded: no root, no tracefs, no block events in the kernel, no block device, OUT exists, disk full; 130, 143 or 129 if SIGINT, SIGTERM or SIGHUP ended it before its time (OUT has what was recorded until then).";
 
@@ -175,7 +175,7 @@ Examples:
   elevon replay trace.txt --speed 2                       twice as fast
   elevon replay sda.blktrace.0 --device /dev/nvme0n1      only reads and flushes; --allow-writes destroys what it stores
 
-docs/replay.md tells how dependencies are inferred and what does not survive a trace.
+docs/explanation/replay.md tells how dependencies are inferred and what does not survive a trace.
 
 Exit status: as `elevon run`; 2 for a trace that cannot be replayed.";
 
@@ -198,7 +198,7 @@ Examples:
 
 Goals: balanced (the default) is the mean gain over processes and over throughput, median and 99th percentile of each, as ratios; p99, p50 and throughput are one of them; fair is the speed of the process that is slowed down most, against what it has alone. Latency counts only where somebody waits: for reads, synchronous writes and flushes, not for write-back.
 
-To record a trace: elevon capture DEVICE --seconds 30 trace.txt; it notes the scheduler and the settings, too. docs/advise.md tells how it searches, what a figure is worth, and what it cannot know.
+To record a trace: elevon capture DEVICE --seconds 30 trace.txt; it notes the scheduler and the settings, too. docs/explanation/advise.md tells how it searches, what a figure is worth, and what it cannot know.
 
 Exit status: 0 done, with or without a proposal, 2 bad input: no trace, too few I/Os, an unknown process.";
 
@@ -215,7 +215,7 @@ Examples:
 pub(super) const REPRODUCE_ABOUT: &str = "\
 Run a published experiment again, and print the published figures beside those of the runs.
 
-An experiment is a TOML file. It says which fio jobs run and over which values (axes), which figures were published and by whom, which number is calibrated on which of them, what the report shows, and what has to hold within which tolerance. Five experiments are part of the command; docs/proposals.md has their proposals. A name that ends in .toml is a file of your own, with its job files in the same folder; docs/reproduce.md describes every key, with an example. All runs are simulated, and give the same figures each time.";
+An experiment is a TOML file. It says which fio jobs run and over which values (axes), which figures were published and by whom, which number is calibrated on which of them, what the report shows, and what has to hold within which tolerance. Five experiments are part of the command; docs/explanation/proposals.md has their proposals. A name that ends in .toml is a file of your own, with its job files in the same folder; docs/reference/reproduce.md describes every key, with an example. All runs are simulated, and give the same figures each time.";
 
 pub(super) const REPRODUCE_EXAMPLES: &str = "\
 Examples:
@@ -264,7 +264,7 @@ Examples:
   elevon formats         the formats of traces that elevon inspect and others read
   elevon formats snoop   one of them: what it is, and what its events lack
 
-A format is found by the content of a file. docs/trace-formats.md says more of each.
+A format is found by the content of a file. docs/reference/trace-formats.md says more of each.
 
 Exit status: 0 done, 1 something could not be written, 2 bad input.";
 

@@ -18,7 +18,7 @@ Examples:
   elevon ctl /run/elevon/ctl.sock set db 'limit.iops = 100'  this key alone; the rest of the limit stays
   elevon ctl /run/elevon/ctl.sock drain db               nobody may open it; who has it open is answered and sent away
 
-The path is the server's `control` key, or --control. docs/serve.md has what programs write to the socket and read from it.
+The path is the server's `control` key, or --control. docs/reference/serve.md has what programs write to the socket and read from it.
 
 Exit status: 0 done, 1 no server answers or a reload left something as it was, 2 bad input, which the server refuses.";
 
@@ -32,7 +32,7 @@ Exit status: 0 done, 1 the server does not answer, 2 bad input.";
 #[derive(Args, Debug)]
 pub(crate) struct ServeArgs {
     /// What to serve: a file or block device, a simulated device as --device of `elevon run` takes
-    /// it, or a configuration, whose name ends in .toml (docs/serve.md)
+    /// it, or a configuration, whose name ends in .toml (docs/reference/serve.md)
     #[arg(value_name = "FILE|CONFIG.toml")]
     pub(crate) file: PathBuf,
     /// Check a configuration and the devices that it names, and end
@@ -198,7 +198,7 @@ pub(crate) enum CtlCommand {
     Set {
         /// Path of the tenant
         tenant: String,
-        /// A line as below the tenant's table in a file of tenants (docs/tenants.md)
+        /// A line as below the tenant's table in a file of tenants (docs/reference/tenants.md)
         setting: String,
     },
     /// Change the faults of a device: these rules in place of those that it has

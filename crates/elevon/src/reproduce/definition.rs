@@ -1,4 +1,4 @@
-//! What an experiment is: its TOML file, checked. `docs/reproduce.md` describes each key.
+//! What an experiment is: its TOML file, checked. `docs/reference/reproduce.md` describes each key.
 
 use std::sync::Arc;
 

@@ -172,7 +172,7 @@ fn experiments_know_their_devices() {
 #[test]
 fn the_document_has_every_function() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/reproduce.md")).expect("the page");
+    let page = std::fs::read_to_string(root.join("docs/reference/reproduce.md")).expect("the page");
     for name in FUNCTIONS {
         assert!(
             page.contains(&format!("`{name}(")) || page.contains(&format!("`{name}`")),

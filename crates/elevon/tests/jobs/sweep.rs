@@ -688,7 +688,7 @@ fn flow_is_charged_cpu_time_and_named_as_not_in_linux() {
     let run = |more: &[&str]| bench.stdout(&[&["run"], &flow[..], more].concat());
     let note = "flow is Elevon's own scheduler, Linux does not have it";
     let estimate = format!(
-        "{note}; its CPU time, 9.4us an I/O, is an estimate from that of bfq (docs/flow.md)"
+        "{note}; its CPU time, 9.4us an I/O, is an estimate from that of bfq (docs/explanation/flow.md)"
     );
     let text = run(&[]);
     assert!(

@@ -1,5 +1,5 @@
-//! Checks that the tables of `docs/calibration.md` are the results of `elevon calibrate`.
-//! `UPDATE_DOCS=1 cargo test -p elevon --test manuals calibration_manual` updates them.
+//! Checks that the tables of `docs/explanation/calibration.md` are the results of `elevon
+//! calibrate`. `UPDATE_DOCS=1 cargo test -p elevon --test manuals calibration_manual` updates them.
 
 use std::fmt::Write;
 
@@ -141,5 +141,7 @@ fn the_manual_says_what_the_command_says() {
             assert!(rate as f64 >= 0.98 * 4096.0 * small as f64, "{name}: {own:?}");
         }
     }
-    hold_document("docs/calibration.md", |text| replace_after(text, MARK, &tables(&rows)));
+    hold_document("docs/explanation/calibration.md", |text| {
+        replace_after(text, MARK, &tables(&rows))
+    });
 }

@@ -33,7 +33,7 @@ fn a_debian_package_has_pages_and_completions() {
         "./usr/lib/tmpfiles.d/elevon.conf",
         "./etc/elevon/example.toml",
         "./usr/share/doc/elevon/copyright",
-        "./usr/share/doc/elevon/docs/sweep.md",
+        "./usr/share/doc/elevon/docs/reference/sweep.md",
     ] {
         assert!(listed.lines().any(|line| line.ends_with(name)), "{name} is not in\n{listed}");
     }
@@ -215,7 +215,7 @@ fn an_image_runs_as_a_user_without_privileges() {
         let owner = if line.ends_with("./disks/") { " 10809/10809 " } else { " 0/0 " };
         assert!(line.contains(owner), "{line}");
     }
-    for name in ["elevon/docs/serve.md", "elevon/LICENSE-MIT", "elevon/README.md"] {
+    for name in ["elevon/docs/reference/serve.md", "elevon/LICENSE-MIT", "elevon/README.md"] {
         assert!(listed.lines().any(|line| line.ends_with(name)), "{name} is not in\n{listed}");
     }
     let unpack = ["unpack", "--rootless", "--image", "image:it", "bundle"];

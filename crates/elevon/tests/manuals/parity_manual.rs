@@ -1,5 +1,6 @@
-//! Checks that the tables of `docs/parity.md` are the results of `elevon run` for the records of
-//! real kernels. `UPDATE_DOCS=1 cargo test -p elevon --test manuals parity_manual` updates them.
+//! Checks that the tables of `docs/evidence/parity.md` are the results of `elevon run` for the
+//! records of real kernels. `UPDATE_DOCS=1 cargo test -p elevon --test manuals parity_manual`
+//! updates them.
 //!
 //! A figure that any scheduler would reproduce proves nothing. So each record is also run with
 //! `none` and without tenants: a figure that this run misses is a *telling* one.
@@ -271,7 +272,7 @@ fn the_manual_says_what_the_command_does() {
         let held = figures.iter().filter(|figure| figure.is_telling && figure.holds()).count();
         assert!(held >= *floor, "{file}: only {held} telling figures hold, there were {floor}");
     }
-    hold_document("docs/parity.md", |text| {
+    hold_document("docs/evidence/parity.md", |text| {
         let text = replace(text, "headline", &headline(&files));
         let text = replace(&text, "varied", &varied_records(&files));
         replace(&text, "every record", &every_record(&files))

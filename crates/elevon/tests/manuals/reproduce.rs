@@ -53,7 +53,7 @@ fn as_reviewed(name: &str, report: &str) {
 /// Returns the block of a language in the document of experiments.
 fn block(language: &str) -> String {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let page = std::fs::read_to_string(root.join("docs/reproduce.md")).expect("the page");
+    let page = std::fs::read_to_string(root.join("docs/reference/reproduce.md")).expect("the page");
     let from = page.split_once(&format!("```{language}\n")).expect("a block").1;
     from.split_once("```\n").expect("the block ends").0.to_owned()
 }

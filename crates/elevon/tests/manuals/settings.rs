@@ -1,6 +1,6 @@
-//! Checks that each setting of `--set` is one row: the lists, the report and `docs/settings.md`
-//! contain it, and its default is accepted. `UPDATE_DOCS=1 cargo test -p elevon --test manuals
-//! settings` writes the document.
+//! Checks that each setting of `--set` is one row: the lists, the report and
+//! `docs/reference/settings.md` contain it, and its default is accepted. `UPDATE_DOCS=1 cargo test
+//! -p elevon --test manuals settings` writes the document.
 
 use std::fmt::Write;
 
@@ -74,7 +74,7 @@ fn the_document_is_made_of_the_tables() {
             cell(limit.help)
         );
     }
-    hold_document("docs/settings.md", |_| expected);
+    hold_document("docs/reference/settings.md", |_| expected);
 }
 
 #[test]

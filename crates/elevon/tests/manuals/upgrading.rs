@@ -1,6 +1,5 @@
-//! `docs/upgrading.md` is made of the rules of the kernel versions, and `elevon kernels` shows
-//! them.
-//! `UPDATE_DOCS=1 cargo test -p elevon --test manuals upgrading` writes the document.
+//! `docs/reference/upgrading.md` is made of the rules of the kernel versions, and `elevon kernels`
+//! shows them. `UPDATE_DOCS=1 cargo test -p elevon --test manuals upgrading` writes the document.
 
 use std::fmt::Write;
 
@@ -61,7 +60,7 @@ fn the_document_is_made_of_the_rules() {
     for row in UNMODELLED {
         let _ = writeln!(expected, "| {} | {} | {} | {} |", row.name, row.since, row.says, row.why);
     }
-    hold_document("docs/upgrading.md", |_| expected);
+    hold_document("docs/reference/upgrading.md", |_| expected);
 }
 
 /// A setting that a rule or a reason advises is one that `elevon schedulers` lists.

@@ -1,6 +1,6 @@
 //! Compares the block events of small jobs on four disks under ten real kernels with those that
 //! `elevon run` or `elevon replay` writes for the same job, event for event, and holds the tables
-//! of `docs/parity.md` to the result. `UPDATE_DOCS=1 cargo test -p elevon --test parity
+//! of `docs/evidence/parity.md` to the result. `UPDATE_DOCS=1 cargo test -p elevon --test parity
 //! event_parity` writes them anew.
 //!
 //! Compared are kind, flags, sector, length and order. Completions are left out, because their
@@ -640,11 +640,11 @@ fn compare_kernels(
     (all, table)
 }
 
-/// Holds the part of `docs/parity.md` with this name to the table, or writes it.
+/// Holds the part of `docs/evidence/parity.md` with this name to the table, or writes it.
 fn hold_docs(name: &str, table: &str) {
     let (begin, end) =
         (format!("<!-- {name}: made by event_parity -->\n"), format!("<!-- {name}: end -->\n"));
-    hold_document("docs/parity.md", |text| replace_between(text, &begin, &end, table));
+    hold_document("docs/evidence/parity.md", |text| replace_between(text, &begin, &end, table));
 }
 
 /// All kinds of traces, in one test, because both write the document.

@@ -1,7 +1,7 @@
 //! Runs the same jobs on the same file with fio 3.33 and with this command, and compares the
 //! reports: counts of I/Os and bytes by direction, depths, syncs, errors, options, and every key of
-//! the JSON with its type. `docs/fio.md` lists the differences; the lists here check that it is
-//! complete.
+//! the JSON with its type. `docs/reference/fio.md` lists the differences; the lists here check that
+//! it is complete.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -102,7 +102,7 @@ const CASES: &[Case] = &[
         "prio-lat",
         "rw=randread\nbs=4k\nioengine=libaio\niodepth=4\ncmdprio_percentage=50\nlat_percentiles=1",
     ),
-    // Each of these rows has a line in docs/fio.md.
+    // Each of these rows has a line in docs/reference/fio.md.
     differs("fsync", "rw=write\nbs=8k\nfsync=16", &[("iodepth_level/1", 106.054688, 100.0)]),
     differs("end_fsync", "rw=write\nbs=8k\nend_fsync=1", &[("sync/total_ios", 0.0, 1.0)]),
     differs(

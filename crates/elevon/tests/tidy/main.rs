@@ -2,6 +2,7 @@
 //! length of files and functions, comments, places of `unsafe`.
 
 mod cycles;
+mod documents;
 mod folders;
 mod names;
 mod structs;
@@ -10,6 +11,8 @@ mod surface;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+
+use documents::documents;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -32,16 +35,6 @@ fn sources() -> Vec<(PathBuf, String)> {
     }
     assert!(found.len() > 100, "the tree was not found");
     found
-}
-
-/// Returns README, ARCHITECTURE, CHANGELOG and the pages of `docs/` with their texts.
-fn documents() -> Vec<(PathBuf, String)> {
-    let files = [root(), root().join("docs")]
-        .into_iter()
-        .flat_map(|folder| fs::read_dir(folder).expect("a folder"));
-    let paths = files.map(|file| file.expect("a readable entry").path());
-    let pages = paths.filter(|path| path.extension().is_some_and(|e| e == "md"));
-    pages.map(|path| (path.clone(), fs::read_to_string(&path).expect("UTF-8 text"))).collect()
 }
 
 /// Yields the crates but for the command, without `elevon-` before their names.
@@ -403,7 +396,8 @@ fn minimum_rust_version_is_enough_for_every_dependency() {
 
 #[test]
 fn the_glossary_names_what_is_in_the_code() {
-    let glossary = fs::read_to_string(root().join("docs/glossary.md")).expect("the glossary");
+    let glossary =
+        fs::read_to_string(root().join("docs/reference/glossary.md")).expect("the glossary");
     let sources = sources();
     let rows: Vec<&str> = glossary.lines().filter(|line| line.starts_with("| ")).skip(1).collect();
     assert!(rows.len() >= 30, "the table of the glossary was not found");
@@ -566,25 +560,4 @@ fn what_is_cited_is_in_the_repository() {
             );
         }
     }
-}
-
-/// A document names a source file by its whole path or by the end of it.
-#[test]
-fn source_files_that_documents_name_exist() {
-    let sources = sources();
-    let exists = |named: &str| {
-        root().join(named).exists() || sources.iter().any(|(path, _)| path.ends_with(named))
-    };
-    let mut named = 0;
-    for (path, text) in documents() {
-        // Between two backticks is every second part of a line.
-        let words = text.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
-        for file in words.filter(|word| {
-            word.ends_with(".rs") && !word.contains([' ', '*', '<', '{']) && *word != "foo/tests.rs"
-        }) {
-            assert!(exists(file), "{}: there is no `{file}`", path.display());
-            named += 1;
-        }
-    }
-    assert!(named > 50, "only {named} were found");
 }

@@ -1,4 +1,5 @@
-//! Checks the tables of docs/what-if.md: a device fitted to a trace, and the trace replayed on it.
+//! Checks the tables of docs/explanation/what-if.md: a device fitted to a trace, and the trace
+//! replayed on it.
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
@@ -127,7 +128,9 @@ fn the_document_says_what_comes_out() {
 /// Holds a part of the document, between its mark and the next end, against what comes out.
 fn hold(mark: &str, tables: &str) {
     let mark = format!("<!-- {mark} -->\n");
-    hold_document("docs/what-if.md", |text| replace_between(text, &mark, "<!-- end -->", tables));
+    hold_document("docs/explanation/what-if.md", |text| {
+        replace_between(text, &mark, "<!-- end -->", tables)
+    });
 }
 
 /// Processes of the trace of PostgreSQL with their direction: the four clients, and the

@@ -1,4 +1,5 @@
-//! The list of defects in `docs/activity.md`: the result of the proposal, and that of `page-exact`.
+//! The list of defects in `docs/explanation/activity.md`: the result of the proposal, and that of
+//! `page-exact`.
 
 use super::*;
 use crate::activity::page_exact::BudgetLimit;

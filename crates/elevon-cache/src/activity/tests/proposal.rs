@@ -270,7 +270,7 @@ fn small_bios() {
     }
 }
 
-/// The rules of `docs/activity.md` for `iter-bio` and the bio of an ordinary task.
+/// The rules of `docs/explanation/activity.md` for `iter-bio` and the bio of an ordinary task.
 #[test]
 fn golden_iter_of_a_plain_task() {
     let mut four = 0;
@@ -326,7 +326,7 @@ fn golden_iter_of_other_tasks_and_bios() {
     }
 }
 
-/// The rules of `docs/activity.md` for `add-page`.
+/// The rules of `docs/explanation/activity.md` for `add-page`.
 #[test]
 fn golden_add() {
     let history = add_history("A15i");

@@ -1,5 +1,5 @@
 //! What can be seen of the scheduler's decisions from outside, so that checkers hold them against
-//! what docs/flow.md promises.
+//! what docs/explanation/flow.md promises.
 
 extern crate alloc;
 use alloc::vec::Vec;

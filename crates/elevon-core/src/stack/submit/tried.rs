@@ -1,6 +1,6 @@
 //! Direct I/O of io_uring: a call is tried without waiting. If its bio would have to be split or
 //! finds no tag, a worker of the ring does all of it, in its own time and without the task's plug.
-//! Source: traces of Linux 6.1, 6.18 and 7.3 (`docs/parity.md`, *Event for event*).
+//! Source: traces of Linux 6.1, 6.18 and 7.3 (`docs/evidence/parity.md`, *Event for event*).
 
 use super::{Part, Submission};
 use crate::build::IoPath;

@@ -255,7 +255,7 @@ fn the_flush_of_an_o_dsync_write_comes_when_its_task_runs() {
     assert_eq!((rig.done(), rig.stack.counters().flushes), (vec![(1, Status::Ok)], 1));
 }
 
-/// Drivers of NVMe and SCSI retry a flush: docs/faithfulness.md, "retries".
+/// Drivers of NVMe and SCSI retry a flush: docs/explanation/faithfulness.md, "retries".
 #[test]
 fn a_flush_is_tried_again_like_any_command_by_a_driver_that_retries() {
     let mut rig = Rig::new(cached(false));

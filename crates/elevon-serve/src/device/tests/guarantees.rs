@@ -197,7 +197,7 @@ fn a_request_larger_than_its_bucket_passes_in_its_turn() {
 
 /// A reader that waits for each answer keeps its tail beside a writer that has 32 requests in
 /// flight, who loses little. On a device of several servers; flash with a write buffer does not
-/// allow it (docs/flow.md).
+/// allow it (docs/explanation/flow.md).
 #[test]
 fn a_reader_keeps_its_latency_beside_a_deep_writer() {
     let tenants = "[tenant.reader]\n[tenant.writer]\n";

@@ -1,5 +1,5 @@
-//! The table of fault kinds: what `--fault` parses, `elevon faults` shows and `docs/faults.md`
-//! lists.
+//! The table of fault kinds: what `--fault` parses, `elevon faults` shows and
+//! `docs/reference/faults.md` lists.
 //!
 //! [`Rule::parse`](super::Rule::parse) takes names, keys and defaults from here, so a kind or a key
 //! without a row cannot be used.

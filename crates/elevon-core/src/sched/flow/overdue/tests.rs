@@ -1,5 +1,5 @@
 //! Hostile tenants beside one that asks for a request now and then: whatever they send, it waits no
-//! longer than docs/flow.md states.
+//! longer than docs/explanation/flow.md states.
 
 use crate::ioprio::{IoPrio, PrioClass};
 use crate::kernel::Kernel;

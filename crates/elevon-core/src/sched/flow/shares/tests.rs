@@ -1,4 +1,4 @@
-//! The shares against their definition, and the bounds that docs/flow.md states.
+//! The shares against their definition, and the bounds that docs/explanation/flow.md states.
 
 use super::naive::Naive;
 use super::*;
@@ -188,8 +188,8 @@ impl Flow {
 }
 
 /// Serves flows that always have requests, and returns the pair of flows that came furthest apart
-/// against the bound of docs/flow.md, if one passed it. `choose` decides; what it is given is the
-/// decision of the shares and the number of the step.
+/// against the bound of docs/explanation/flow.md, if one passed it. `choose` decides; what it is
+/// given is the decision of the shares and the number of the step.
 fn widest(seed: u64, steps: u64, choose: impl Fn(usize, u64) -> usize) -> Option<String> {
     let mut rng = Rng(seed);
     let now = Instant::ZERO;
