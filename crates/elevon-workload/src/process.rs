@@ -93,6 +93,7 @@ mod budget;
 mod errors;
 mod options;
 mod ranges;
+mod reap;
 mod schedule;
 mod state;
 #[cfg(test)]

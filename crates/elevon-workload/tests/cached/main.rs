@@ -1,7 +1,10 @@
 //! Buffered and mapped jobs through the page cache and the real stack, over a device with a fixed
 //! latency.
 
+mod direct;
+#[path = "../fixed/mod.rs"]
 mod fixed;
+mod interrupts;
 
 use elevon_cache::activity::Activity;
 use elevon_cache::page_cache::CacheConfig;
@@ -268,6 +271,24 @@ fn a_mapped_writer_makes_pages_dirty_and_syncs_them() {
     assert_eq!(ran.outcome.jobs[0].stats.sync.count, 1);
 }
 
+/// Asserts that the last reading equals the cache's state at the end, and that no counter
+/// decreases before it. `slept`: nanoseconds of all sleeps.
+fn assert_readings_end_at(ran: &Ran, slept: u128) {
+    let traffic = ran.cached.io_stats();
+    let ended = ran.outcome.ended.since(Instant::ZERO);
+    let (at, last) = ran.cached.series().readings().last().expect("some time passed");
+    let last = &last[0];
+    assert_eq!((at, last.bios, last.promoted), (ended, traffic.bios, ran.cached.promoted()));
+    assert_eq!((last.misses, last.dirty), (ran.cached.cache().stats().misses, 0));
+    assert_eq!(last.waits.iter().map(|waits| u128::from(waits.iowait.get())).sum::<u128>(), slept);
+    let mut before = 0;
+    for (at, reading) in ran.cached.series().readings() {
+        let now = reading[0].waits[0].count + reading[0].hits + reading[0].bios;
+        assert!(now >= before && at <= ended);
+        before = now;
+    }
+}
+
 #[test]
 fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
     let specs = [
@@ -326,22 +347,7 @@ fn who_ended_a_sleep_when_and_how_the_cache_stood_then() {
         assert_eq!(traffic.sources.iter().map(|source| source.bios).sum::<u64>(), traffic.bios);
         let rt: u64 = traffic.sources.iter().map(|source| source.rt).sum();
         assert_eq!((rt > 0, rt), (control.is_some(), ran.cached.promoted()));
-        // The last reading equals the cache's state at the end, and no counter decreases before it.
-        let ended = ran.outcome.ended.since(Instant::ZERO);
-        let (at, last) = ran.cached.series().readings().last().expect("some time passed");
-        let last = &last[0];
-        assert_eq!((at, last.bios, last.promoted), (ended, traffic.bios, ran.cached.promoted()));
-        assert_eq!((last.misses, last.dirty), (ran.cached.cache().stats().misses, 0));
-        assert_eq!(
-            last.waits.iter().map(|waits| u128::from(waits.iowait.get())).sum::<u128>(),
-            slept
-        );
-        let mut before = 0;
-        for (at, reading) in ran.cached.series().readings() {
-            let now = reading[0].waits[0].count + reading[0].hits + reading[0].bios;
-            assert!(now >= before && at <= ended);
-            before = now;
-        }
+        assert_readings_end_at(&ran, slept);
     }
 }
 
@@ -424,42 +430,6 @@ fn memory_smaller_than_the_file_is_read_again() {
 }
 
 #[test]
-fn direct_io_of_a_cached_file_meets_what_is_cached() {
-    let writer = job("w", writes);
-    let reader = job("direct", |s| {
-        s.caching.direct = true;
-        s.order.stonewall = true;
-        s.caching.invalidate = false;
-    });
-    let ran = go(&[writer.clone(), reader]);
-    assert_eq!(
-        (ran.bytes(Op::Write), ran.bytes(Op::Read)),
-        (MIB, MIB),
-        "dirty pages are written first"
-    );
-    assert_eq!(ran.cached.cache().resident().pages().used(), 256, "and stay");
-
-    let over = job("direct", |s| {
-        writes(s);
-        s.caching.direct = true;
-        s.order.stonewall = true;
-    });
-    let ran = go(&[writer, over]);
-    assert_eq!((ran.bytes(Op::Write), ran.cached.cache().resident().pages().used()), (2 * MIB, 0));
-
-    let other = job("other", |s| {
-        s.caching.direct = true;
-        s.files.names = vec!["another".into()];
-    });
-    let ran = go(&[other]);
-    assert_eq!(
-        ran.nanos(0),
-        256 * (LATENCY + 5_000),
-        "a file that nobody caches costs what it did"
-    );
-}
-
-#[test]
 fn a_queue_of_libaio_is_one_at_a_time_and_that_of_io_uring_is_not() {
     let read = |name: &str, blocks| {
         let ran = go(&[job("q", |s| {
@@ -490,36 +460,6 @@ fn tags_that_run_out_hold_up_only_who_waits_for_them() {
             ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
         assert_eq!(bytes, 16 * MIB);
         assert!(ran.stack.counters().tag_waits > 0);
-    }
-}
-
-#[test]
-fn direct_and_buffered_io_of_a_file_share_few_tags() {
-    let direct = |name: &str, edit: fn(&mut JobSpec)| {
-        job(name, |s| {
-            (s.caching.direct, s.rw.random) = (true, true);
-            edit(s);
-        })
-    };
-    let specs = [
-        direct("trims", |s| s.rw = Rw { read: false, trim: true, random: true, ..Rw::default() }),
-        direct("writes", |s| {
-            s.rw = Rw { read: false, write: true, random: true, ..Rw::default() };
-            engine(s, "libaio", true);
-            (s.queue.depth, s.queue.low) = (8, 8);
-        }),
-        job("buffered", |s| {
-            writes(s);
-            engine(s, "libaio", true);
-            (s.queue.depth, s.queue.low, s.rw.random, s.numjobs, s.durability.fsync) =
-                (8, 8, true, 3, 16);
-        }),
-    ];
-    for depth in [1, 2, 4] {
-        let ran = go_with(&specs, config(16 * MIB), depth);
-        let bytes: u64 =
-            ran.outcome.jobs.iter().flat_map(|job| &job.stats.directions).map(|d| d.bytes).sum();
-        assert_eq!(bytes, 5 * MIB);
     }
 }
 
@@ -569,31 +509,6 @@ fn a_job_without_a_cache_runs_as_before() {
     let cached = go(&specs);
     assert_eq!(plain.jobs[0].stats, cached.outcome.jobs[0].stats);
     assert_eq!(format!("{:?}", engine.backend().commands), format!("{:?}", cached.device.commands));
-}
-
-/// A page that is read during a direct write of it may have the old content. It is dropped when the
-/// write has finished, although nothing was cached when the write began.
-#[test]
-fn what_is_read_under_a_direct_write_is_not_kept() {
-    let page = |spec: &mut JobSpec| spec.space.size = Some(Amount::Bytes(4096));
-    let writer = job("writer", |s| {
-        page(s);
-        writes(s);
-        s.caching.direct = true;
-    });
-    let reader = job("reader", |s| {
-        page(s);
-        let late = Nanos::new(LATENCY / 2);
-        (s.caching.invalidate, s.timing.start_delay) = (false, (late, late));
-    });
-    let again = job("again", |s| {
-        page(s);
-        (s.caching.invalidate, s.order.stonewall) = (false, true);
-    });
-    let ran = go(&[writer, reader, again]);
-    let began: Vec<_> =
-        ran.device.commands.iter().map(|(at, command)| (command.op, *at < LATENCY)).collect();
-    assert_eq!(began, [(Op::Write, true), (Op::Read, true), (Op::Read, false)]);
 }
 
 fn of_size(spec: &mut JobSpec, bytes: u64) {
@@ -691,51 +606,6 @@ fn ranges_are_synced_every_so_many_writes() {
     assert_eq!((ran.outcome.jobs[0].stats.sync.count, ran.commands(Op::Write)), (0, 256));
 }
 
-#[test]
-fn a_direct_write_leaves_no_page_that_a_reader_could_find() {
-    // Both jobs use the same file at the same time, and no page is dirty. The reader's cached pages
-    // are dropped before and after each write.
-    let reader = job("reader", |s| {
-        s.rw.random = true;
-        s.timing.time_based = true;
-        s.timing.runtime = Nanos::from_millis(40);
-    });
-    let over = job("over", |s| {
-        writes(s);
-        s.caching.direct = true;
-        s.timing.loops = 1;
-    });
-    let ran = go(&[reader, over]);
-    let writes = ran.device.commands.iter().filter(|(_, command)| command.op == Op::Write);
-    // A page that was written is read again if it is read at all after the write. A read older than
-    // the write must not serve a later reader: the cache holds only pages read after their last
-    // write.
-    let mut last_write = std::collections::BTreeMap::new();
-    for (at, command) in writes {
-        last_write.insert(command.sector.get(), *at);
-    }
-    let mut last_read = std::collections::BTreeMap::new();
-    for (at, command) in ran.device.commands.iter().filter(|(_, command)| command.op == Op::Read) {
-        for page in 0..command.bytes.get() / 4096 {
-            last_read.insert(command.sector.get() + page * 8, *at);
-        }
-    }
-    let cached = ran.cached.cache().resident().pages();
-    let mut at = PageIndex::ZERO;
-    let mut found = 0;
-    while let Some((index, _)) = cached.next(elevon_cache::FileId(0), at) {
-        let sector = index.get() * 8;
-        assert!(
-            last_read[&sector] >= last_write[&sector] + LATENCY,
-            "{index:?} is older than the device: {} {}",
-            last_read[&sector],
-            last_write[&sector]
-        );
-        (at, found) = (index.next(), found + 1);
-    }
-    assert!(found > 50, "{found} pages");
-}
-
 /// Writers at the dirty limit always keep the device busy, however many there are. What they made
 /// dirty is on the device or still dirty.
 #[test]
@@ -773,136 +643,4 @@ fn writers_are_as_fast_as_the_device() {
         let paused: u128 = ran.outcome.jobs.iter().map(paused).sum();
         assert!(paused > 2000 * u128::from(jobs), "{jobs} jobs were held for {paused} ms");
     }
-}
-
-/// A device with a clock that advances by itself, as a real one does: 1 us each time it is read.
-struct Ticking {
-    now: u64,
-    interrupt_at: u64,
-    completions: std::collections::VecDeque<Completion>,
-}
-
-impl Driver for Ticking {
-    fn queue_command(&mut self, _now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
-        let Command { request, sequence, bytes, .. } = *command;
-        self.completions.push_back(Completion { request, sequence, status: Status::Ok, bytes });
-        Accept::Ok
-    }
-}
-
-impl Backend for Ticking {
-    fn now(&mut self) -> Instant {
-        self.now += US;
-        Instant::new(self.now)
-    }
-    fn poll_completion(&mut self) -> Option<Completion> {
-        self.completions.pop_front()
-    }
-    fn wait(&mut self, until: Option<Instant>) -> bool {
-        self.now = until.map_or(self.now, |at| at.get().max(self.now));
-        true
-    }
-    fn interrupted(&self) -> bool {
-        self.now >= self.interrupt_at
-    }
-}
-
-/// Runs jobs on a cache that completes I/O at once: calls, hits and faults cost no time.
-fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> RunOutcome {
-    let (mut stack, options) = stack(64);
-    let options = JobsOptions { cpu: CpuCost::default(), ..options };
-    let mut layout = |_: TaskId, _: u32, bytes: u64| -> LayoutId {
-        stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
-    };
-    let mut jobs = Jobs::new(specs, &options, &mut layout).expect("jobs that fit");
-    let cost = CacheCost { call: Nanos::ZERO, hit: Nanos::ZERO, fault: Nanos::ZERO };
-    let mut cached = BufferedIo::new(config(64 * MIB), cost, CpuCost::default(), &mut jobs, &stack);
-    run_cached(&mut Engine::new(stack, device), &mut jobs, &mut cached, &mut NoObserver)
-}
-
-/// Runs jobs that find everything in the cache, on a clock that advances by itself.
-fn go_ticking(specs: &[JobSpec], interrupt_at: u64) -> RunOutcome {
-    go_for_nothing(
-        specs,
-        &mut Ticking { now: 0, interrupt_at, completions: std::collections::VecDeque::new() },
-    )
-}
-
-fn endless(spec: &mut JobSpec) {
-    (spec.timing.time_based, spec.timing.runtime) = (true, Nanos::from_secs(2));
-}
-
-#[test]
-fn an_interrupt_is_seen_while_everything_is_in_the_cache() {
-    let second = 1_000_000 * US;
-    for (name, edit) in
-        [("psync", (|_| {}) as fn(&mut JobSpec)), ("mmap", |s| engine(s, "mmap", true))]
-    {
-        for edit_more in [(|_| {}) as fn(&mut JobSpec), writes] {
-            let spec = job(name, |s| {
-                edit(s);
-                edit_more(s);
-                endless(s);
-            });
-            let outcome = go_ticking(&[spec], second);
-            assert_eq!(outcome.ended_early, Some(EndedEarly::Interrupted), "{name}");
-            let late = outcome.ended.get() - second;
-            assert!(late < 100_000 * US, "{name}: {late} ns after the interrupt");
-            assert!(outcome.jobs[0].stats.directions.iter().any(|d| d.ios > 1_000), "{name}");
-        }
-    }
-}
-
-#[test]
-fn a_job_that_finds_everything_in_the_cache_leaves_others_their_turn() {
-    let busy = job("busy", endless);
-    let other = job("other", |s| (s.caching.direct, s.files.names) = (true, vec!["other".into()]));
-    let outcome = go_ticking(&[busy, other], u64::MAX);
-    let [busy, other] = [0, 1].map(|job: usize| outcome.jobs[job].end.expect("over").get());
-    assert!(other < busy / 10, "256 direct I/Os took {other} ns beside a job of {busy} ns");
-}
-
-#[test]
-fn a_ramp_ends_in_the_middle_of_a_step() {
-    let ramp = |us: u64| {
-        job("a", |s| (s.caching.direct, s.timing.ramp_time) = (true, Nanos::from_micros(us)))
-    };
-    (1..100).for_each(|us| drop(go_ticking(&[ramp(us)], u64::MAX)));
-}
-
-/// A device in virtual time whose user stops the run after a number of checks for an interrupt.
-struct Impatient {
-    device: Fixed,
-    looks: std::cell::Cell<u64>,
-}
-
-impl Driver for Impatient {
-    fn queue_command(&mut self, now: Instant, command: &Command, pieces: &dyn Pieces) -> Accept {
-        self.device.queue_command(now, command, pieces)
-    }
-}
-
-impl Backend for Impatient {
-    fn now(&mut self) -> Instant {
-        self.device.now()
-    }
-    fn poll_completion(&mut self) -> Option<Completion> {
-        self.device.poll_completion()
-    }
-    fn wait(&mut self, until: Option<Instant>) -> bool {
-        self.device.wait(until)
-    }
-    fn interrupted(&self) -> bool {
-        self.looks.set(self.looks.get() + 1);
-        self.looks.get() > 1_000
-    }
-}
-
-#[test]
-fn a_job_whose_cached_io_costs_nothing_can_be_interrupted() {
-    let mut device = Impatient { device: Fixed::new(LATENCY), looks: std::cell::Cell::new(0) };
-    // Once everything is cached, virtual time does not advance: the job would run for ever.
-    let outcome = go_for_nothing(&[job("a", endless)], &mut device);
-    assert_eq!(outcome.ended_early, Some(EndedEarly::Interrupted));
-    assert!(outcome.jobs[0].stats.directions[0].ios > 10_000);
 }
