@@ -19,15 +19,21 @@ use serde_json::Value;
 const HEAD: &str = "\
 # Settings of a run
 
-`--set KEY=VALUE` sets one of these; of a key that is given twice the last value counts. A report's `Config` has those in
-force. `elevon schedulers` lists them too, with the tunables of each scheduler, which `--scheduler NAME:tunable=value` sets.
+`--set KEY=VALUE` sets one of these. If a key is given twice, the last value counts. A report's
+`Config` has the values in force. `elevon schedulers` lists the settings too, with the tunables of
+each scheduler. `--scheduler NAME:tunable=value` sets a tunable.
 
-Values of `--set` and of tunables are plain numbers in the kernel's units; one in bytes may also have `k`, `m` or `g` behind it, for
-powers of 1024. Everywhere else on the command line, in devices and in tenants' files, a
-size has its unit: `4Ki` or `4KiB` is 4096 bytes, `4kB` or `4KB` is 4000. `4K` alone is 4096 in `--memory` and `--cache` and
-4000 in tenants' files; for a device it is refused, because devices are sold in both units. A plain number is bytes in tenants' files only.
-A rate may have `/s` behind it. A time has `ns`, `us`, `ms` or `s`. All take decimals, as in `1.5us`; what is left of less
-than a byte or a nanosecond is dropped.
+Values of `--set` and of tunables are plain numbers in the kernel's units. A number of bytes may end
+in `k`, `m` or `g`, for powers of 1024.
+
+Everywhere else on the command line, in devices and in tenants' files, a size has its unit:
+
+- `4Ki` and `4KiB` are 4096 bytes. `4kB` and `4KB` are 4000.
+- `4K` is 4096 in `--memory` and `--cache`, and 4000 in tenants' files. A device refuses it, because
+  devices are sold in both units.
+- A plain number is a number of bytes in tenants' files only.
+- A rate may end in `/s`. A time ends in `ns`, `us`, `ms` or `s`.
+- All take decimals, as in `1.5us`. A rest of less than a byte or a nanosecond is dropped.
 
 <!-- From here on made from the tables of settings: UPDATE_DOCS=1 cargo test -p elevon --test manuals settings -->
 ";

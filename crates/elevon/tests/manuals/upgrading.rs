@@ -11,13 +11,18 @@ use serde_json::{Value, json};
 const HEAD: &str = "\
 # Upgrading: what a newer kernel does with the same I/O
 
-From each long-term kernel to the next, and to the newest: the rules that differ, who will notice, and how the other
-behaviour is had. `elevon kernels A B` prints the same for any two versions; `elevon compare JOB --kernel A --vs '--kernel B'`
-says what it does to a job.
+Each table has the rules that differ between a long-term kernel and the next. For each rule it says
+which work notices the change, and how to get the other behaviour. `elevon kernels A B` prints the
+same for any two versions. `elevon compare JOB --kernel A --vs '--kernel B'` shows what the change
+does to a job.
 
-*Measured* means that a kernel on each side of the change was measured; *read* that the change was found in descriptions of
-the kernel's behaviour; *remembered* that neither was possible. Stable releases differ: the rules of a version are those of
-the release named with it.
+The last column says how a rule is known:
+
+- *Measured*: a kernel on each side of the change was measured.
+- *Read*: descriptions of the kernel's behaviour have the change.
+- *Remembered*: neither was possible.
+
+Stable releases differ. The rules of a version are those of the release that stands beside it.
 
 <!-- From here on made of the rules: UPDATE_DOCS=1 cargo test -p elevon --test manuals upgrading -->
 ";

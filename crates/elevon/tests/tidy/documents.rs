@@ -1,5 +1,5 @@
-//! Checks the Markdown files: each link and each path leads to something, and each page of `docs/` is
-//! in an index.
+//! Checks the Markdown files: each link and each path leads to something, and each page of `docs/`
+//! is in an index.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ fn source_files_that_documents_name_exist() {
 }
 
 /// Yields the lines of a page without its blocks of code.
-fn prose_lines(page: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn prose_lines(page: &str) -> impl Iterator<Item = &str> {
     let mut is_code = false;
     page.lines().filter(move |line| {
         let is_fence = line.trim_start().starts_with("```");
