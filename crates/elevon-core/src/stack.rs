@@ -12,11 +12,11 @@
 //! until none of these steps has work. Then it waits for the earliest of the device, the sources
 //! and `next_timer`.
 //!
-//! Each stage has a module: `submit` builds and splits bios, `plug` gathers and merges requests,
-//! `dispatch` takes requests from the scheduler and issues them to the driver, `complete` ends
-//! requests, bios and calls and runs timers, `flush` carries out the flush machine's actions,
-//! `tenants` asks limits and gates, `throttled` writeback throttling. Cost per bio without the
-//! scheduler's: O(1), and O(log runs) to find the position in a scattered buffer. Nothing is
+//! Each stage has a module. `submit` builds and splits bios, and `plug` gathers and merges
+//! requests. `dispatch` takes requests from the scheduler and issues them to the driver. `complete`
+//! ends requests, bios and calls, and runs timers. `flush` carries out the flush machine's actions,
+//! `tenants` asks limits and gates, and `throttled` is writeback throttling. Cost per bio without
+//! the scheduler's: O(1), and O(log runs) to find the position in a scattered buffer. Nothing is
 //! allocated per I/O once the tables have grown.
 
 extern crate alloc;

@@ -172,10 +172,10 @@ fn no_pace_of_writes_leaves_a_reader_its_share() {
     }
 }
 
-/// A program that starts beside five heavy processes takes more than 1.3 times as long as alone on
-/// two of the drives even if those are paced to their shares, which are of what the drive does of
-/// one kind of I/O: reads wait for what the drive programs. `flow` delivers more than that, half as
-/// much again on ufs-3.1. On the third the program would be in time at half of what it delivers.
+/// On two of the drives a program that starts beside five heavy processes takes more than 1.3 times
+/// as long as alone, even if those are paced to their shares. The shares are of what the drive does
+/// of one kind of I/O: reads wait for what the drive programs. `flow` delivers more than that, half
+/// as much again on ufs-3.1. On the third the program would be in time at half of what it delivers.
 #[test]
 fn shares_of_heavy_processes_delay_a_program_on_some_drives() {
     let lab = Lab::new();

@@ -166,9 +166,9 @@ impl Host {
         })
     }
 
-    /// From now on, if the file lies in memory, reads, flushes and all but long writes are carried
-    /// out by the caller's thread when they are queued: io_uring would hand them to a worker, since
-    /// these file systems have no way to ask for I/O that does not wait. A long write is
+    /// From now on, if the file lies in memory, the caller's thread carries out reads, flushes and
+    /// all but long writes when they are queued. The reason is that io_uring would hand them to a
+    /// worker: these file systems have no way to ask for I/O that does not wait. A long write is
     /// handed to one all the same: meanwhile the caller receives the next. A run that measures such
     /// a file does not want it: nothing would be in flight.
     pub const fn carry_out_at_once(&mut self) {

@@ -512,9 +512,9 @@ impl Uring {
     }
 
     /// Makes sure that a result comes after this time at the latest, by one timer that stays in the
-    /// ring for later waits: most limits are put off again and again (the idling of a scheduler,
-    /// the timeout of a command), and to set a timer of the machine for each wait costs more than
-    /// the I/O. Returns false for a time that is not worth it. A wait may end before its limit.
+    /// ring for later waits. Most limits are put off again and again (the idling of a scheduler,
+    /// the timeout of a command). To set a timer of the machine for each wait costs more than the
+    /// I/O. Returns false for a time that is not worth it. A wait may end before its limit.
     fn sets_timer(&mut self, limit: Duration) -> bool {
         let until = Instant::now() + limit;
         if self.timer.is_some_and(|timer| timer <= until) {

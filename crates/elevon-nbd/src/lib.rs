@@ -6,10 +6,10 @@
 //! [`ReplyFormat`], a copy of which every thread may have. Nothing here reads a socket, a clock or
 //! a file, so a server brings its own event loop, and tests and fuzzers need none.
 //!
-//! Supported: the options EXPORT_NAME, ABORT, LIST, STARTTLS, INFO, GO, STRUCTURED_REPLY,
-//! LIST_META_CONTEXT, SET_META_CONTEXT and EXTENDED_HEADERS; the commands READ, WRITE, DISC, FLUSH,
-//! TRIM, CACHE, WRITE_ZEROES and BLOCK_STATUS with the context `base:allocation`; the block sizes
-//! of an export, to which a client that asks for them is held; any other may ask for any range of
+//! Supported options: EXPORT_NAME, ABORT, LIST, STARTTLS, INFO, GO, STRUCTURED_REPLY,
+//! LIST_META_CONTEXT, SET_META_CONTEXT and EXTENDED_HEADERS. Supported commands: READ, WRITE, DISC,
+//! FLUSH, TRIM, CACHE, WRITE_ZEROES and BLOCK_STATUS with the context `base:allocation`. A client
+//! that asks for the block sizes of an export is held to them; any other may ask for any range of
 //! bytes.
 //!
 //! ```

@@ -32,9 +32,9 @@ pub(crate) fn shared_kinds<'a>(
     all.kinds().into_iter().enumerate().filter(move |&(n, _)| callers(n) > 1).map(|(_, kind)| kind)
 }
 
-/// Returns a row for each kind of call and class of the bios that ended its sleeps: what it is, the
-/// calls, their sum, the mean of one sleep, how much of that the bio waited in a queue and in the
-/// device, and the former in percent.
+/// Returns a row for each kind of call and class of the bios that ended its sleeps. It has the
+/// name, the calls, their sum and the mean of one sleep. It also has how much of that the bio
+/// waited in a queue and in the device, and the former in percent.
 pub(crate) fn ended_sleeps(all: &CacheUse) -> Vec<[String; 7]> {
     let mut rows = Vec::new();
     for (kind, stats) in all.kinds() {

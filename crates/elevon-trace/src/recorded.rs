@@ -31,9 +31,9 @@ const MAX_LINE: usize = 4096;
 /// Notes on how a trace was recorded: keys with values, in their order.
 ///
 /// Keys that contain a slash are files of the device below `/sys/block/NAME`, such as
-/// `queue/max_sectors_kb`; the others are `kernel`, `command`, `device`, `name`, `model`, `sectors`
-/// (its size in sectors of 512 bytes), `clock`, `seconds`, `buffer_kb` (of each CPU), `lost`, and
-/// `version` (of the Elevon whose run it is).
+/// `queue/max_sectors_kb`. The others are `kernel`, `command`, `device`, `name`, `model`, `sectors`
+/// in sectors of 512 bytes, `clock`, `seconds`, `buffer_kb` of each CPU, `lost`, and `version` of
+/// the Elevon whose run it is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
     /// True for the trace of a run, false for one of a real device.

@@ -1,9 +1,9 @@
 //! What would be if: traces repeated on other stacks, devices that are fitted to them, and advice.
 //!
-//! [`trace_input`] reads a trace, [`replay`] makes a plan that repeats it, [`fit`] fits a device
-//! model to the requests of one, [`calibrate`] makes a file of that device, or measures a device,
-//! and [`advise`] searches for a configuration that serves the processes of a trace better. Where
-//! several devices explain a trace, [`interval`] says what is not known.
+//! [`trace_input`] reads a trace, and [`replay`] makes a plan that repeats it. [`fit`] fits a
+//! device model to the requests of one. [`calibrate`] makes a file of that device, or measures a
+//! device. [`advise`] searches for a configuration that serves the processes of a trace better.
+//! Where several devices explain a trace, [`interval`] says what is not known.
 //!
 //! ```
 //! use elevon_whatif::fit::{Kind, Served, fit};

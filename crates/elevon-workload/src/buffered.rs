@@ -14,12 +14,11 @@
 //! Before a job starts, as in fio: `pre_read` reads its files (not timed), otherwise `invalidate`
 //! drops them; then `fadvise_hint` applies. At each further pass over its files, and before a job
 //! reads back what it wrote, it closes and opens its files (`setup`), and `invalidate` drops them
-//! again; before it reads back with real bytes dirty pages are written first, so
-//! that the device is verified and not memory. A block device is written and dropped whole, by
-//! `invalidate` and when the last process that has it open closes it (`devices`); a process with
-//! direct I/O has it open, too. A queue of buffered I/O
-//! has one I/O at a time if submission blocks (libaio), as in Linux; io_uring has up to its depth,
-//! but only as many writes and syncs as it has workers (`workers`).
+//! again. Before it reads back with real bytes, dirty pages are written, so that the device is
+//! verified and not memory. A block device is written and dropped whole, by `invalidate` and when
+//! the last process that has it open closes it (`devices`); a process with direct I/O has it open,
+//! too. A queue of buffered I/O has one I/O at a time if submission blocks (libaio), as in Linux;
+//! io_uring has up to its depth, but only as many writes and syncs as it has workers (`workers`).
 //!
 //! With real bytes ([`CacheConfig::copies`]) the back end has frames. The device is then the only
 //! file of the cache, and the files of jobs are parts of it, so overlapping data is in memory only

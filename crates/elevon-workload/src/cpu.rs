@@ -34,8 +34,8 @@ pub struct SchedulerCost {
 
 impl CpuCost {
     /// That of `elevon run`, without a scheduler. Measured with fio 3.33 on Linux 6.18 (2 virtual
-    /// CPUs of an AMD EPYC): a 4 KiB direct random read of a file on ext4 at depth 32 takes 5.4 us
-    /// of CPU with io_uring and libaio alike, of which about 4 us are in the submission.
+    /// CPUs of an AMD EPYC), for 4 KiB direct random reads of a file on ext4 at depth 32. A read
+    /// takes 5.4 us of CPU with io_uring and libaio alike, about 4 us of them in the submission.
     pub const DEFAULT: Self = Self::new(Nanos::new(4_000), Nanos::new(1_400));
 
     /// Returns the cost without a scheduler.

@@ -3,12 +3,12 @@
 //!
 //! Without `norandommap`, random offsets visit every block once in each pass over a file, by a
 //! permutation instead of a map (as fio's `random_generator=lfsr`, but not limited to one block
-//! size). With several block sizes a map is used, and an I/O is as fio's: it starts at the first
-//! block not yet visited at or after a random block, and ends early before a visited block, so
+//! size). With several block sizes a map is used, and an I/O is as fio's. It starts at the first
+//! block not yet visited at or after a random block, and ends early before a visited block. So
 //! sizes become smaller than drawn as the map fills. With `zonemode=strided` all of this happens
 //! within one zone at a time, and anew in each. Directions of mixed jobs and sizes are those that
-//! fio draws (`taus`). Cost per I/O: O(1); O(files) when a file is
-//! finished, O(parts) for `bssplit`, O(log blocks + blocks of the I/O) with a map.
+//! fio draws (`taus`). Cost per I/O: O(1); O(files) when a file is finished, O(parts) for
+//! `bssplit`, O(log blocks + blocks of the I/O) with a map.
 
 use elevon_core::mix::mix64;
 use elevon_core::stats::Direction;

@@ -13,10 +13,10 @@
 //! has met a batch of dirty pages only, kswapd writes the marked dirty pages that it meets again.
 //!
 //! Programs' pages are scanned if there is zram and swappiness is not 0. Their share of a round
-//! follows from swappiness and from what reclaim of either type has cost, with three exceptions:
-//! only file pages are scanned if there are plenty of inactive ones and none refaulted lately; only
-//! programs' pages if there is hardly any file memory; both in full in the last round. See
-//! `balance`.
+//! follows from swappiness and from what reclaim of either type has cost, with three exceptions.
+//! Only file pages are scanned if there are plenty of inactive ones and none refaulted lately. Only
+//! programs' pages are scanned if there is hardly any file memory. Both are scanned in full in the
+//! last round. See `balance`.
 //!
 //! Cost: each operation O(1); reclaim O(1) per page scanned.
 

@@ -7,17 +7,17 @@
 //! the size of budgets, `idling` decides when to wait, `injection` what is served meanwhile,
 //! `raising` whose weight is raised, and `cooperation` which processes share a queue.
 //!
-//! Reproduces Linux 5.10 to 7.3 (`Rules` has what differs between versions; measured from 6.1
-//! on), with the deviations that `wf2q` names and these: requests count
-//! towards the depth limits from insertion, not from allocation; a bio merge never causes two
-//! queues to merge (the arrival of a request does).
+//! Reproduces Linux 5.10 to 7.3, measured from 6.1 on; `Rules` has what differs between versions.
+//! The deviations are those that `wf2q` names and these. Requests count towards the depth limits
+//! from insertion, not from allocation. A bio merge never causes two queues to merge; the arrival
+//! of a request does.
 //!
 //! What most requests do without is marked `inline(never)`, where it would take registers from what
 //! all of them do.
 //!
 //! Cost, with n requests in a queue, q queues in a group and d levels of groups: insert O(log n),
-//! and O(d · log q) if the queue becomes busy; dispatch O(log n + d), and O(d · log q) if a slot
-//! ends; completion O(1), and O(d · log q) if it ends a slot.
+//! and O(d · log q) if the queue becomes busy. Dispatch takes O(log n + d), and O(d · log q) if a
+//! slot ends. Completion takes O(1), and O(d · log q) if it ends a slot.
 
 extern crate alloc;
 use alloc::vec::Vec;

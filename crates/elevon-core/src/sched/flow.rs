@@ -20,8 +20,8 @@
 //! Merging is that of BFQ: a bio may join a request of its own process's queue, a request any other
 //! when it is inserted.
 //!
-//! Cost, with q queues in a group, d levels of groups and n requests in a queue: insert
-//! O(log n + d · log q), dispatch O(d · log q) and on a disk O(log n) more, completion O(d), and
+//! Cost, with q queues in a group, d levels of groups and n requests in a queue: insert O(log n + d
+//! · log q). Dispatch takes O(d · log q), and on a disk O(log n) more. Completion takes O(d), and
 //! O(d · log q) if a place may be kept. While `occupancy` looks at one kind of request, a dispatch
 //! is O(queues / 64), and the beginning of a look O(queues). Where nobody is eligible, a dispatch
 //! is O(d · q) at most. Nothing is allocated per request.

@@ -344,10 +344,10 @@ impl Stack {
         }
     }
 
-    /// Runs after a tag was freed: runs the queue if it is marked for a restart, and wakes
-    /// submissions that wait for a tag, before those that wait for a place of writeback throttling:
-    /// else each of these would take the tag that its own write freed, and a reader that waits for
-    /// one of few tags would never have it.
+    /// Runs after a tag was freed. Runs the queue if it is marked for a restart, and wakes
+    /// submissions that wait for a tag, before those that wait for a place of writeback throttling.
+    /// Otherwise each of these would take the tag that its own write freed, and a reader that waits
+    /// for one of few tags would never have it.
     #[inline]
     pub(super) fn after_free<D: Driver>(&mut self, now: Instant, queue: HwQueue, driver: &mut D) {
         let entry = &mut self.queues[queue.index()];

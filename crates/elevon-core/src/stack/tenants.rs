@@ -377,12 +377,12 @@ impl Stack {
         }
     }
 
-    /// Adds what running waits have taken until now to the waiting times of tenants, so that a view
-    /// of an interval has the waits of that interval and not of the I/Os that ended in it: waits
-    /// for the scheduler, for `io.max` and exact limits, for a tag, and for the device. Others are
-    /// added when they end: for a plug and flushes, and for writeback throttling, io-throttle,
-    /// io.cost and io.latency, the last two of which act on the length of waits. O(requests and
-    /// tenants); an I/O pays nothing for it.
+    /// Adds what running waits have taken until now to the waiting times of tenants. So a view of
+    /// an interval has the waits of that interval and not of the I/Os that ended in it. These are
+    /// waits for the scheduler, for `io.max` and exact limits, for a tag, and for the device.
+    /// Others are added when they end: for a plug and flushes, and for writeback throttling,
+    /// io-throttle, io.cost and io.latency, the last two of which act on the length of waits.
+    /// O(requests and tenants); an I/O pays nothing for it.
     pub fn settle_waits(&mut self, now: Instant) {
         self.advance(now);
         if !self.control.is_watched() {

@@ -109,9 +109,9 @@ impl JobSpec {
     }
 
     /// Returns how many I/Os the job keeps in flight at most: 1 without a queue, else `iodepth`.
-    /// fio's io_uring engines fill their ring, whose size is the next power of two, and refill it
-    /// when `iodepth_low` I/Os are left, which is `iodepth` if nothing else is asked for: with
-    /// `iodepth=80`, 48 I/Os follow 48 completions. As measured with fio 3.33.
+    /// The io_uring engines of fio fill their ring, whose size is the next power of two. They
+    /// refill it when `iodepth_low` I/Os are left, which is `iodepth` if nothing else is asked for.
+    /// So with `iodepth=80`, 48 I/Os follow 48 completions. As measured with fio 3.33.
     pub fn depth(&self) -> usize {
         match (self.has_queue(), self.engine.has_ring() && !self.queue.offload) {
             (false, _) => 1,

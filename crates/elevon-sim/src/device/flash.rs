@@ -8,10 +8,10 @@
 //!
 //! Every resource is served in FIFO order. Commands reach the command stage and the dies in the
 //! order of submission, so the time at which each is next free is enough state. The link follows a
-//! stage with varying delay: a command is queued there by a second event, at the time when its data
-//! is ready; otherwise a slow die would delay commands that really overtake it (a third of the
-//! throughput of 16 dies, by measurement). A read with several die accesses is ready at the
-//! earliest time from which the link can transfer it without a gap.
+//! stage with varying delay: a second event queues a command there when its data is ready.
+//! Otherwise a slow die would delay commands that really overtake it (a third of the throughput of
+//! 16 dies, by measurement). A read with several die accesses is ready at the earliest time from
+//! which the link can transfer it without a gap.
 //!
 //! Reads of sectors that were never written cost the same as other reads. Not modelled: a
 //! translation layer, wear, suspension of programs, reads served from the write buffer, weighted

@@ -17,11 +17,11 @@ impl Workload {
     /// between the last of these completions and the I/O. So a process keeps its depth at that
     /// moment, in whichever order its I/Os complete.
     ///
-    /// If a process finds several completions at once (they came within 200 us before it continued)
-    /// and issues several I/Os without a further completion in between, it has issued one for each:
-    /// the first I/O follows the first of these completions, the second the second, and the
-    /// remaining ones the last. I/Os before the first completion are timed from the first I/O of
-    /// the process.
+    /// A process may find several completions at once (they came within 200 us before it
+    /// continued). If it issues several I/Os without a further completion in between, it has issued
+    /// one for each. The first I/O follows the first of these completions, the second the second,
+    /// and the remaining ones the last. I/Os before the first completion are timed from the first
+    /// I/O of the process.
     ///
     /// Writes that nobody waits for are the page cache's, which waits for nothing but writeback
     /// throttling, of which a replay has its own. One that comes while the write before it is in

@@ -29,10 +29,10 @@ const BUSY: u64 = 4;
 /// An I/O that a time of the thread's own explains follows no completion but the one that made
 /// room for it in the depth of the process, if there was room when the I/O before went.
 ///
-/// Nothing is added where an I/O goes when the one before has completed, as it follows that in any
-/// case; to processes of several threads, whose times overlap; to those that keep a pace, which
-/// sleep less when they are late; and to writes of the page cache, which keep their distance from
-/// each other.
+/// Nothing is added if an I/O goes when the one before has completed, as it follows that in any
+/// case. Nothing is added to processes of several threads, whose times overlap, and to those that
+/// keep a pace, which sleep less when they are late. Writes of the page cache keep their distance
+/// from each other, and nothing is added to them.
 pub(super) fn add(process: &WorkloadProcess, completions: &Completions, all: &mut [After]) {
     let ios = &process.ios;
     if !process.is_one_thread || process.pace().is_some() {

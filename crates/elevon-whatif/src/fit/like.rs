@@ -3,10 +3,10 @@
 //!
 //! The device is driven by the observed requests, each as long after the completion that preceded
 //! it as it was observed: a closed loop, so that a model that is too slow does not collect a queue
-//! that the trace did not have. Minimised are the error of `fit.rs` (distributions of latency of
-//! requests of one kind and size that met about as many others) and that of the time that all of
-//! them take, by differential evolution from the profile on, and then one parameter at a time. One
-//! that does not clearly reduce the error keeps the value of the profile.
+//! that the trace did not have. Two errors are minimised: that of `fit.rs` (distributions of
+//! latency of requests of one kind and size that met about as many others) and that of the time
+//! that all of them take. Differential evolution begins at the profile. Then one parameter at a
+//! time is changed. One that does not clearly reduce the error keeps the value of the profile.
 //!
 //! Cost: some 1,200 trials of at most [`SEARCHED`] and [`TUNED`] requests, each as the device runs
 //! them; some 500 shorter ones for a first look at all profiles. A second of CPU is about 400,000

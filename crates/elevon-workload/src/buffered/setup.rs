@@ -1,8 +1,8 @@
 //! The setup before the first I/O: the files of the cache, the files that each process has open,
 //! and what fio does to files before a job.
 //!
-//! Before each further pass over its files a process does most of it again: fio 3.33 closes a file
-//! at the end of a pass and opens it for the next, with the same calls; a job that runs by time
+//! Before each further pass over its files a process does most of it again. fio 3.33 closes a file
+//! at the end of a pass and opens it for the next, with the same calls. A job that runs by time
 //! only drops it from the cache (measured, files and block devices). The first I/O of the pass
 //! waits for it.
 

@@ -11,8 +11,8 @@ use super::{Bench, kernel_truth};
 /// The figure was fitted to the records of all schedulers together, so it includes a scheduler's
 /// CPU time.
 const OVERHEAD_US: u64 = 150;
-/// A real device of more than one slot did not serve in the order of arrival, as its latencies say:
-/// with 32 reads on 8 servers and no scheduler all would take as long, and in the record
+/// A real device of more than one slot did not serve in the order of arrival, as its latencies say.
+/// With 32 reads on 8 servers and no scheduler all would take as long, and in the record
 /// `qd-sweep-32` the 99th percentile is 2.6 times the mean. This chance gives that percentile.
 const DISORDER: &str = ",disorder=88%";
 /// How the times of such a device vary: quantiles of 1,900 single reads of the one of
@@ -20,11 +20,10 @@ const DISORDER: &str = ",disorder=88%";
 /// fall into step, and a state that a microsecond causes lasts.
 const SPREAD: &str = ",spread_min=99.1%,spread_p10=99.4%,spread_p25=99.6%,spread_p75=100.4%,spread_p90=100.8%,\
                       spread_p99=101.7%";
-/// Where the noise of the device of `undisturbed.jsonl` and `cached.jsonl` comes from, measured for
-/// 647 groups of four reads that were served at once: its servers do not drift, one thread delivers
-/// what has finished and wakes 0 to 31 us late, the four complete within 5 to 17 us of each other,
-/// and a process goes on 21 to 33 us after its completion, of which about 10 are here the CPU time
-/// of an I/O.
+/// The noise of the device of `undisturbed.jsonl` and `cached.jsonl`, measured for 647 groups of
+/// four reads that were served at once. Its servers do not drift. One thread delivers what has
+/// finished and wakes 0 to 31 us late. The four complete within 5 to 17 us of each other. A process
+/// goes on 21 to 33 us after its completion, of which about 10 are here the CPU time of an I/O.
 const DELIVERY: &str = ",deliver_late=31us,deliver_each=4us";
 const WAKES: &str = "wake=11us..23us";
 /// Where the worker of loop ran before fio (`worker_first`), it preempts each dispatch of fio's.

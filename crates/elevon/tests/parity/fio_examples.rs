@@ -210,8 +210,8 @@ fn records(bench: &Bench, name: &str, action: &str) -> usize {
 }
 
 /// btt finds a request by the sectors of a Q, and the kernel records no Q for a part of a split
-/// bio: it counts no device time for one in the trace of a real kernel, nor in ours, unless that is
-/// in the form for btt.
+/// bio. So it counts no device time for one in the trace of a real kernel. It counts none in ours
+/// either, unless that is in the form for btt.
 #[test]
 fn btt_follows_split_bios_in_the_form_for_it_only() {
     if !has("blkparse") || !has("btt") {

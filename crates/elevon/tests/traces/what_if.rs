@@ -260,7 +260,7 @@ fn the_document_says_what_comes_out_of_a_buffered_writer() {
 }
 
 /// Tasks that write small files with fsync wait for commits of the journal, and the journal for
-/// them: under BFQ of Linux they came to 44 files in 5 s in one run and to 76 in another, and not
+/// them. Under BFQ of Linux they came to 44 files in 5 s in one run and to 76 in another, and not
 /// to the 280 of the trace.
 #[test]
 fn the_document_says_what_comes_out_of_small_files() {

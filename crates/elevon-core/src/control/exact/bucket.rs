@@ -160,9 +160,9 @@ mod tests {
         }
     }
 
-    /// Of a bucket that is used as fast as it allows, in whatever way its limit changes: at any
-    /// time no more has gone than the first burst, the rates of the time so far, and one I/O; and
-    /// after a change the next goes at the latest when the new rate has paid for one I/O.
+    /// The bounds of a bucket that is used as fast as it allows, in whatever way its limit changes.
+    /// At any time no more has gone than the first burst, the rates of the time so far, and one
+    /// I/O. After a change the next goes at the latest when the new rate has paid for one I/O.
     #[test]
     fn changes_give_no_burst_and_no_stall() {
         const LARGEST: u64 = 64;

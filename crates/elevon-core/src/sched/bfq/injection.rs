@@ -19,9 +19,9 @@
 //!   virtual time is the service of all queues by weight; so no queue is ever injected beyond its
 //!   due share, and the bounds of the engine hold for all service, injected or not. Slots are
 //!   charged by sectors, because the device's time in them belongs to several queues. Only the
-//!   throughput that weights forbid is lost: with one request outstanding each, the heaviest queue
-//!   has at most one request at a time, and the others at most their shares of that: throughput is
-//!   `(sum of weights) / (largest weight)` requests at a time, where strict waiting has one and
+//!   throughput that weights forbid is lost. With one request outstanding each, the heaviest queue
+//!   has at most one request at a time, and the others at most their shares of that. So throughput
+//!   is `(sum of weights) / (largest weight)` requests at a time, where strict waiting has one and
 //!   `none` has all.
 //!
 //! Cost: `seed` and `limit` walk the active queues to the first that fits (usually the first),

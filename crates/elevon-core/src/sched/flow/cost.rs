@@ -1,12 +1,12 @@
 //! What a request costs: how long it occupies the device, as the device has shown it.
 //!
-//! For each direction the time of a request alone in the device is a line over its size,
-//! `base + slope · sectors`, fitted by least squares to requests that had the device for
-//! themselves, or that did not wait there because no more were in it than it serves at a time.
-//! Until such are known, all requests count. Shares of flows are shares of this time. On a disk
-//! requests that follow the one before have lines of their own, and shares are shares of the time
-//! from the end of the request before: a disk does one at a time, and how long each takes depends
-//! on how many it can choose from.
+//! For each direction the time of a request alone in the device is a line over its size, `base +
+//! slope · sectors`. It is fitted by least squares to requests that had the device for themselves,
+//! or that did not wait there because no more were in it than it serves at a time. Until such are
+//! known, all requests count. Shares of flows are shares of this time. On a disk, requests that
+//! follow the one before have lines of their own, and shares are shares of the time from the end of
+//! the request before. A disk does one at a time, and how long each takes depends on how many it
+//! can choose from.
 //!
 //! Cost: a few additions for each completion, a fit for every [`BATCH`] of them.
 

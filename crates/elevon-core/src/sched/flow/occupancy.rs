@@ -3,12 +3,11 @@
 //! The time that a request takes alone says what it occupies only if the device is a number of
 //! equal servers. A flash drive reads thirty small requests at a time, but has one link, and
 //! buffers writes that it programs for much longer than they take. So requests are told apart by
-//! *cell*:
-//! direction, size within a factor of two, and whether they follow one another. In a *look* only
-//! requests of one cell go to the device, as many as wait; if they then wait inside the device for
-//! each other, the time by their number is what one occupies. The device is in use meanwhile, and
-//! nobody is charged for it; a look lasts for 150 ms or less, a cell has one in 8 s at most, and
-//! all of them together take a 64th of the time once each cell was looked at.
+//! *cell*: direction, size within a factor of two, and whether they follow one another. In a *look*
+//! only requests of one cell go to the device, as many as wait; if they then wait inside the device
+//! for each other, the time by their number is what one occupies. The device is in use meanwhile,
+//! and no process is charged for it. A look lasts for 150 ms or less, and a cell has one in 8 s at
+//! most. All of them together take a 64th of the time once each cell was looked at.
 //!
 //! A cell whose requests cannot fill the device occupies what is left: the time in which the device
 //! was full, less what all other requests occupied. If that is the same part of the time alone as

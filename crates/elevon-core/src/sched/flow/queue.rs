@@ -181,10 +181,11 @@ impl Queue {
         self.left.map(|left| left + self.pause)
     }
 
-    /// Returns true if keeping a place for the process would help: the process loses a noticeable
-    /// part of its time to waiting, more than 1/20, or four times as much as the place is idle for
-    /// it; as much is enough if that is a 32nd of a request at most. One that has others in the
-    /// device need not have lost anything yet then: it would lose a little at many of its returns.
+    /// Returns true if keeping a place for the process would help. Then the process loses a
+    /// noticeable part of its time to waiting: more than 1/20, or four times as much as the place
+    /// is idle for it. As much is enough if that is a 32nd of a request at most. One that has
+    /// others in the device need not have lost anything yet then: it would lose a little at many of
+    /// its returns.
     pub(super) fn is_delayed(&self, hold: Nanos) -> bool {
         let is_short = hold.get() * 4 <= self.short.get();
         if self.in_device > 0 && is_short {

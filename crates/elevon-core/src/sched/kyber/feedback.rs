@@ -11,11 +11,11 @@
 //! time without congestion, or after 500 requests.
 //!
 //! Another: a flush without data counts as a write whose I/O time is endless, because it was never
-//! issued; its total time is its own. Where fewer than nine writes precede each flush, the device
-//! counts as congested whatever it does, and the depth of writes, which are early, falls to 1
-//! (measured on Linux 6.18.44: one process that writes 4 KiB and flushes, on slots of 600 us, has
-//! come from 128 to 1 in six steps and two seconds). A write in a flush sequence is an ordinary
-//! sample when its data is written. Other versions were not measured.
+//! issued; its total time is its own. If fewer than nine writes precede each flush, the device
+//! counts as congested whatever it does. The depth of writes, which are early, then falls to 1. On
+//! Linux 6.18.44 one process that writes 4 KiB and flushes, on slots of 600 us, came from 128 to 1
+//! in six steps and two seconds. A write in a flush sequence is an ordinary sample when its data is
+//! written. Other versions were not measured.
 //!
 //! Cost: a sample O(1); an evaluation, ten times a second, O(domains · buckets).
 

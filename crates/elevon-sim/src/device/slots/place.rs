@@ -1,10 +1,10 @@
 //! Tells commands that go on where others ended from those elsewhere.
 //!
 //! Drives, and what is in front of them, serve a sequential stream faster: they have read ahead, or
-//! they gather what is written. A few streams at a time are followed, and what begins near the end
-//! of a command counts, too: a log is often written up to the middle of a block, and from its
-//! beginning again the next time; and in a replay, processes that write a log together do so in
-//! another order than when they were traced.
+//! they gather what is written. A few streams at a time are followed. What begins near the end of a
+//! command counts, too. A log is often written up to the middle of a block, and from its beginning
+//! again the next time. In a replay, processes that write a log together do so in another order
+//! than when they were traced.
 
 use elevon_core::units::{Bytes, Sector};
 
