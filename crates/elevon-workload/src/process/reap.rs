@@ -7,16 +7,6 @@ use super::*;
 const ETIMEDOUT: i32 = Status::Timeout.errno();
 
 impl Process {
-    /// Closes the batch. It is submitted once its CPU time is spent.
-    #[inline]
-    pub(super) fn seal(&mut self, now: Instant) {
-        self.batch.sealed = true;
-        self.batch.handed = 0;
-        let ios = self.batch.staged.len();
-        let span = Nanos::new(self.cpu.of_submission().get() * ios as u64);
-        self.account_batch(now, span, ios, (ios - self.batch.syncs) as u64);
-    }
-
     /// Counts a batch of so many I/Os, of which `data` have data, and spends its CPU time, `span`
     /// from `start` on.
     #[inline(always)]

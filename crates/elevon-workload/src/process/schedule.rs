@@ -678,4 +678,14 @@ impl Process {
         }
         self.options.ioprio
     }
+
+    /// Closes the batch. It is submitted once its CPU time is spent.
+    #[inline]
+    fn seal(&mut self, now: Instant) {
+        self.batch.sealed = true;
+        self.batch.handed = 0;
+        let ios = self.batch.staged.len();
+        let span = Nanos::new(self.cpu.of_submission().get() * ios as u64);
+        self.account_batch(now, span, ios, (ios - self.batch.syncs) as u64);
+    }
 }
