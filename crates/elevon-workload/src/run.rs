@@ -439,7 +439,8 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
     }
 
     fn end_batch(&mut self, task: usize) {
-        self.in_batch[task] = false;
+        let was_open = std::mem::replace(&mut self.in_batch[task], false);
+        assert!(was_open, "a batch ends once");
         self.engine.end_batch(self.jobs.processes[task].task());
     }
 
@@ -468,7 +469,9 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
         for other in poll {
             self.make_ready(other);
         }
-        self.open = self.jobs.left();
+        let left = self.jobs.left();
+        assert!(left < self.open, "a process that is over is one less");
+        self.open = left;
         self.release(now);
     }
 

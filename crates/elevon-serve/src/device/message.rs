@@ -66,6 +66,10 @@ pub(crate) struct DeviceHandle {
     pub(crate) name: String,
     /// The kernel whose rules its stack follows.
     pub(crate) kernel: Kernel,
+    /// The queue to its thread. It has no limit of its own, and needs none: a client has one buffer
+    /// to receive into and one batch of replies, so at most two of its events are on the way.
+    /// A thread that asks a question waits for the answer. So the queue holds at most
+    /// two messages a client and one a thread of the server.
     pub(crate) messages: Sender<Message>,
     pub(crate) alarm: Alarm,
     /// Its thread has ended by a fault of its own.

@@ -237,6 +237,7 @@ impl<D: Disk> DeviceLoop<D> {
                 buffer[slot.start as usize..][..bytes.len()].copy_from_slice(bytes);
             }
             payload.received += bytes.len() as u64;
+            assert!(payload.received <= length, "a payload has the bytes that its request names");
             let taken = bytes.len();
             input.take(taken);
         }
@@ -283,6 +284,7 @@ impl<D: Disk> DeviceLoop<D> {
     /// Bytes came: those of a payload are in its buffers, as far as they were asked for.
     pub(super) fn on_received(&mut self, task: TaskId, input: Incoming, result: io::Result<usize>) {
         let client = self.client(task);
+        assert!(client.input.is_none(), "a client has one buffer to receive into");
         client.input = Some(input);
         match result {
             // What came is of no use any more.
@@ -532,6 +534,7 @@ impl<D: Disk> DeviceLoop<D> {
         if let Some(cache) = &mut self.cache {
             cache.remove_client(task);
         }
+        assert_eq!(client.requests.count(), 0, "a client that left has no request in the device");
         let now = self.engine.now();
         self.engine.stack_mut().handle_exit(now, task);
         if client.buffers.exist() {

@@ -326,6 +326,7 @@ impl SenderThread {
 
     /// Sends a request, unless the connections are lost for which it was meant.
     fn send(&mut self, ask: &Ask) {
+        assert!(ask.epoch <= self.epoch, "a request is meant for connections that were made");
         self.check_connections();
         let least = self.connections.iter().min_by_key(|connection| connection.in_flight());
         if let Some(connection) = least.filter(|_| ask.epoch == self.epoch) {
@@ -351,6 +352,7 @@ impl SenderThread {
 
     /// Connects again.
     fn connect(&mut self) {
+        assert!(self.connections.is_empty(), "connections are made together");
         match self.connector.open(Some(&self.remote)) {
             Ok((connections, remote, _)) => {
                 (self.connections, self.remote) = (connections, remote);
