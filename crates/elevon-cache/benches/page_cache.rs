@@ -122,6 +122,55 @@ fn count(cases: &[Case]) {
     println!("goal: page-exact within 10 instructions a page beyond off");
 }
 
+/// Returns a call for a page.
+fn call(open: OpenId, kind: CallKind, offset: u64) -> Call {
+    Call::new(TaskId(0), 0, open, kind, FileOffset::new(offset), Bytes::new(PAGE))
+}
+
+fn advise(cache: &mut PageCache, open: OpenId, advice: Advice) {
+    let kind = CallKind::Fadvise(advice);
+    carry_out(cache, Call::new(TaskId(0), 0, open, kind, FileOffset::ZERO, Bytes::ZERO));
+}
+
+/// Returns the offset of a page of a file of `pages` pages.
+const fn random(n: u64, pages: u64) -> u64 {
+    (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % pages * PAGE
+}
+
+/// Measures calls for a file of `pages` pages that is in memory.
+fn measure_hits(pages: u64, span: Duration) {
+    let size = pages * PAGE;
+    let (mut warm, open) = cache(2 * size, pages, Activity::Off);
+    advise(&mut warm, open, Advice::WillNeed);
+    let name = |what| format!("{what} of {} MiB", size >> 20);
+    measure(&name("read, hit, in order"), span, &mut warm, |n| {
+        call(open, CallKind::Read, n % pages * PAGE)
+    });
+    measure(&name("read, hit, random"), span, &mut warm, |n| {
+        call(open, CallKind::Read, random(n, pages))
+    });
+    for n in 0..pages / 16 {
+        carry_out(&mut warm, call(open, CallKind::Fault { write: false }, 16 * n * PAGE));
+    }
+    measure(&name("touch of mapped memory, random"), span, &mut warm, |n| {
+        call(open, CallKind::Fault { write: false }, random(n, pages))
+    });
+}
+
+/// Measures reads of files that are not in memory.
+fn measure_misses(span: Duration) {
+    for activity in Activity::ALL {
+        let (mut cold, open) = cache(512 << 20, 1 << 20, activity);
+        let name = format!("read, sequential, cold, activity={}", activity.name());
+        measure(&name, span, &mut cold, |n| call(open, CallKind::Read, n % (1 << 20) * PAGE));
+    }
+    let (mut cold, open) = cache(512 << 20, 1 << 20, Activity::Off);
+    advise(&mut cold, open, Advice::Random);
+    measure("read, random, 1 page of 8 cached", span, &mut cold, |n| {
+        call(open, CallKind::Read, random(n, 1 << 20))
+    });
+}
+
 fn main() {
     let cases = cases();
     if instructions::serve(&cases) {
@@ -129,66 +178,10 @@ fn main() {
     }
     let full = std::env::args().any(|argument| argument == "--bench");
     let span = if full { Duration::from_millis(500) } else { Duration::ZERO };
-    let random = |n: u64, pages| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % pages * PAGE;
-    let call = |open, kind, offset| Call::new(TaskId(0), 0, open, kind, offset, Bytes::new(PAGE));
-
     for pages in if full { &[CACHED, 32 * CACHED][..] } else { &[CACHED] } {
-        let size = pages * PAGE;
-        let (mut warm, open) = cache(2 * size, *pages, Activity::Off);
-        carry_out(
-            &mut warm,
-            Call::new(
-                TaskId(0),
-                0,
-                open,
-                CallKind::Fadvise(Advice::WillNeed),
-                FileOffset::ZERO,
-                Bytes::ZERO,
-            ),
-        );
-        let name = |what| format!("{what} of {} MiB", size >> 20);
-        measure(&name("read, hit, in order"), span, &mut warm, |n| {
-            call(open, CallKind::Read, FileOffset::new(n % pages * PAGE))
-        });
-        measure(&name("read, hit, random"), span, &mut warm, |n| {
-            call(open, CallKind::Read, FileOffset::new(random(n, pages)))
-        });
-        for n in 0..pages / 16 {
-            carry_out(
-                &mut warm,
-                call(open, CallKind::Fault { write: false }, FileOffset::new(16 * n * PAGE)),
-            );
-        }
-        measure(&name("touch of mapped memory, random"), span, &mut warm, |n| {
-            call(open, CallKind::Fault { write: false }, FileOffset::new(random(n, pages)))
-        });
+        measure_hits(*pages, span);
     }
-    for activity in Activity::ALL {
-        let (mut cold, open) = cache(512 << 20, 1 << 20, activity);
-        let name = format!("read, sequential, cold, activity={}", activity.name());
-        measure(&name, span, &mut cold, |n| {
-            call(open, CallKind::Read, FileOffset::new(n % (1 << 20) * PAGE))
-        });
-    }
-    let (mut cold, open) = cache(512 << 20, 1 << 20, Activity::Off);
-    carry_out(
-        &mut cold,
-        Call::new(
-            TaskId(0),
-            0,
-            open,
-            CallKind::Fadvise(Advice::Random),
-            FileOffset::ZERO,
-            Bytes::ZERO,
-        ),
-    );
-    measure("read, random, 1 page of 8 cached", span, &mut cold, |n| {
-        call(
-            open,
-            CallKind::Read,
-            FileOffset::new((n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40) % (1 << 20) * PAGE),
-        )
-    });
+    measure_misses(span);
     if full && instructions::available() {
         count(&cases);
     } else if full {

@@ -17,6 +17,9 @@ use elevon_core::op::{Flags, Op};
 use elevon_core::split::{Split, split};
 use elevon_core::units::{Bytes, Instant, LayoutId, Sector, Sectors, TaskId, TenantId};
 
+/// Bytes of a page.
+const PAGE: u64 = 4096;
+
 struct Case {
     title: &'static str,
     layout: Layout,
@@ -108,79 +111,82 @@ fn measure(case: &Case, span: Duration) {
     println!("{:<44} {ns:>9.1} {parts:>9.2} {segments:>9.2} {:>9.2}", case.title, ns / segments);
 }
 
-fn main() {
-    let full = std::env::args().any(|argument| argument == "--bench");
-    let span = if full { Duration::from_millis(300) } else { Duration::ZERO };
+fn cases() -> [Case; 9] {
     // Alternating pairs and single pages; contiguous memory.
     let scattered = || Layout::from_run_pages((0..1 << 14).map(|i| 1 + i % 2));
     let contiguous = || Layout::contiguous(64 << 20, 1 << 20);
-    let page = 4096;
-    println!("{:<44} {:>9} {:>9} {:>9} {:>9}", "I/O", "ns/I/O", "parts", "segments", "ns/segm.");
-    for case in [
+    [
         Case {
             title: "4 KiB, its own page",
-            layout: Layout::contiguous(page, 1 << 20),
-            bytes: page,
+            layout: Layout::contiguous(PAGE, 1 << 20),
+            bytes: PAGE,
             chunk: 0,
             fill: Fill::Full,
         },
         Case {
             title: "4 KiB, one of many pages",
             layout: scattered(),
-            bytes: page,
+            bytes: PAGE,
             chunk: 0,
             fill: Fill::Full,
         },
         Case {
             title: "4 KiB, one of many, fill=max-sectors",
             layout: scattered(),
-            bytes: page,
+            bytes: PAGE,
             chunk: 0,
             fill: Fill::MaxSectors,
         },
         Case {
             title: "4 KiB, contiguous, chunk_sectors=256",
             layout: contiguous(),
-            bytes: page,
+            bytes: PAGE,
             chunk: 256,
             fill: Fill::Full,
         },
         Case {
             title: "128 KiB, contiguous",
             layout: contiguous(),
-            bytes: 32 * page,
+            bytes: 32 * PAGE,
             chunk: 0,
             fill: Fill::Full,
         },
         Case {
             title: "128 KiB, scattered",
             layout: scattered(),
-            bytes: 32 * page,
+            bytes: 32 * PAGE,
             chunk: 0,
             fill: Fill::Full,
         },
         Case {
             title: "8 MiB, scattered, fill=full",
             layout: scattered(),
-            bytes: 2048 * page,
+            bytes: 2048 * PAGE,
             chunk: 0,
             fill: Fill::Full,
         },
         Case {
             title: "8 MiB, scattered, fill=max-sectors",
             layout: scattered(),
-            bytes: 2048 * page,
+            bytes: 2048 * PAGE,
             chunk: 0,
             fill: Fill::MaxSectors,
         },
         Case {
             title: "8 MiB, contiguous",
             layout: contiguous(),
-            bytes: 2048 * page,
+            bytes: 2048 * PAGE,
             chunk: 0,
             fill: Fill::Full,
         },
-    ] {
+    ]
+}
+
+fn main() {
+    let full = std::env::args().any(|argument| argument == "--bench");
+    let span = if full { Duration::from_millis(300) } else { Duration::ZERO };
+    println!("{:<44} {:>9} {:>9} {:>9} {:>9}", "I/O", "ns/I/O", "parts", "segments", "ns/segm.");
+    for case in cases() {
         measure(&case, span);
     }
 }

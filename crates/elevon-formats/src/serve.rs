@@ -495,29 +495,13 @@ impl Draft {
         } = self;
         let mut complaints = std::mem::take(&mut reader.complaints);
         let devices = pool::joined(self.devices, pools, &mut complaints);
-        let is_listen_wrong = complaints.iter().any(|complaint| complaint.key == "listen");
-        let mut missing = |key: &str, message: &str| {
-            complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
-        };
-        // Of a value that is wrong there is a complaint already.
-        if listen.as_ref().is_some_and(Vec::is_empty) && !is_listen_wrong {
-            missing(
-                "listen",
-                "nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"]",
-            );
-        }
-        if devices.is_empty() {
-            missing(
-                "device",
-                "no device; write [device.NAME] and below it device = \"./disk.img\"",
-            );
-        }
-        if exports.is_empty() {
-            missing(
-                "export",
-                "no export; write [export.NAME] and below it device = \"NAME\" of a device",
-            );
-        }
+        complain_of_missing(
+            &reader,
+            listen.as_deref(),
+            !devices.is_empty(),
+            !exports.is_empty(),
+            &mut complaints,
+        );
         let exports: Vec<ExportTable> = exports
             .into_iter()
             .filter_map(|(export, device)| match device_of(&export, device, &devices) {
@@ -528,23 +512,7 @@ impl Draft {
                 }
             })
             .collect();
-        let knows_clients =
-            tls.as_ref().is_some_and(|tls| tls.client_ca.is_some() || tls.certificates.is_some());
-        let named = exports
-            .iter()
-            .filter_map(|export| export.clients.iter().find(|given| !is_owner(&given.value)));
-        for given in named.filter(|_| !knows_clients) {
-            let message = "names of clients come from their certificates; give client_ca in [tls]";
-            complaints.push(given.place.diagnostic(&given.key, Problem::Missing.because(message)));
-        }
-        if let Some(tls) =
-            tls.as_ref().filter(|tls| tls.max_connections.is_some() && !knows_clients)
-        {
-            let message = "clients are told apart by their certificates; give client_ca";
-            complaints.push(
-                tls.place.diagnostic("tls.max_connections", Problem::Missing.because(message)),
-            );
-        }
+        complain_of_unknown_clients(tls.as_ref(), &exports, &mut complaints);
         if complaints.is_empty() {
             let (listen, tenants) = (listen.unwrap_or_default(), tenants.tenants);
             return Ok(ServeFile {
@@ -564,6 +532,55 @@ impl Draft {
         }
         complaints.sort_by_key(|complaint| (complaint.line, complaint.column));
         Err(complaints)
+    }
+}
+
+/// Complains of a file that has nothing to listen at, no device or no export.
+fn complain_of_missing(
+    reader: &Reader<'_>,
+    listen: Option<&[Given]>,
+    has_device: bool,
+    has_export: bool,
+    complaints: &mut Vec<Diagnostic>,
+) {
+    let is_listen_wrong = complaints.iter().any(|complaint| complaint.key == "listen");
+    let mut missing = |key: &str, message: &str| {
+        complaints.push(reader.place(0).diagnostic(key, Problem::Missing.because(message)));
+    };
+    // Of a value that is wrong there is a complaint already.
+    if listen.is_some_and(<[Given]>::is_empty) && !is_listen_wrong {
+        missing("listen", "nothing to listen at; write listen = [\"unix:/run/elevon/nbd.sock\"]");
+    }
+    if !has_device {
+        missing("device", "no device; write [device.NAME] and below it device = \"./disk.img\"");
+    }
+    if !has_export {
+        missing(
+            "export",
+            "no export; write [export.NAME] and below it device = \"NAME\" of a device",
+        );
+    }
+}
+
+/// Complains of keys that tell clients apart, if clients have no certificates.
+fn complain_of_unknown_clients(
+    tls: Option<&TlsTable>,
+    exports: &[ExportTable],
+    complaints: &mut Vec<Diagnostic>,
+) {
+    let knows_clients =
+        tls.is_some_and(|tls| tls.client_ca.is_some() || tls.certificates.is_some());
+    let named = exports
+        .iter()
+        .filter_map(|export| export.clients.iter().find(|given| !is_owner(&given.value)));
+    for given in named.filter(|_| !knows_clients) {
+        let message = "names of clients come from their certificates; give client_ca in [tls]";
+        complaints.push(given.place.diagnostic(&given.key, Problem::Missing.because(message)));
+    }
+    if let Some(tls) = tls.filter(|tls| tls.max_connections.is_some() && !knows_clients) {
+        let message = "clients are told apart by their certificates; give client_ca";
+        complaints
+            .push(tls.place.diagnostic("tls.max_connections", Problem::Missing.because(message)));
     }
 }
 

@@ -1,5 +1,7 @@
 //! Executes a plan: opens the device, builds stack and jobs, runs the loop, and returns the result.
 
+use std::path::Path;
+
 use elevon_core::stack::Stack;
 use elevon_core::units::{Bytes, DeviceOffset, PAGE_SIZE, TaskId};
 use elevon_engine::{Backend, Engine};
@@ -7,7 +9,7 @@ use elevon_formats::fio::spec::{Amount, JobSpec};
 use elevon_host::interrupt::Interrupt;
 use elevon_host::{Host, HostFile, OpenOptions};
 use elevon_result::result::{FaultResult, RunResult};
-use elevon_serve::Upstream;
+use elevon_serve::{Upstream, UpstreamAddress};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_sim::memory::{Memory, MemoryModel};
 use elevon_sim::simulation::Simulation;
@@ -22,6 +24,7 @@ use elevon_workload::source::Source;
 
 use crate::device_description;
 use crate::failure::{ConflictError, Ending, Failure, MachineError, without_numbers};
+use crate::memory::CachePlan;
 use crate::plan::Plan;
 use crate::replay;
 use crate::result::{self, Facts};
@@ -83,93 +86,114 @@ fn execute_until(
     interrupt: &Interrupt,
 ) -> Result<(RunResult, Ending), Failure> {
     match &plan.target {
-        Target::Simulated(_) => {
-            let device = plan.device()?;
-            let description = device_description::of_simulated(plan, &device);
-            let (least, most) = plan.cpu.wakes;
-            let simulation = Simulation::new(device)
-                .with_seed(plan.seed)
-                .with_wakes(least, most)
-                .with_preemption(plan.cpu.preempted);
-            let mut simulation = simulation.with_interrupt({
-                let interrupt = interrupt.clone();
-                move || interrupt.is_set()
-            });
-            let (mut result, outcome) = run_on(
-                plan,
-                &description,
-                &mut simulation,
-                plan.cpu,
-                &plan.memory,
-                watch,
-                Vec::new(),
-            )?;
-            count_faults(plan, simulation.device().fired_by_rule(), &mut result);
-            result.warnings.extend(beyond_trace(simulation.device().inner(), &description.name));
-            Ok((result, outcome))
-        }
-        Target::Nbd(address) => {
-            let mut disk = Upstream::open(address, PAGE_SIZE as u32, interrupt.clone())
-                .map_err(Failure::input)?;
-            if plan.writes() && disk.remote().read_only {
-                return Err(Failure::named(format!("--device {address}"), ConflictError::ReadOnly));
-            }
-            let description = device_description::of_upstream(address, &disk);
-            let mut warnings = disk.notes().to_vec();
-            warnings.extend(plan.clamped(&plan.stack_config(&description)?));
-            run_on(
-                plan,
-                &description,
-                &mut disk,
-                CpuCost::default(),
-                &MemoryModel::Contiguous,
-                watch,
-                warnings,
-            )
-        }
-        Target::Real(path) => {
-            // No device has blocks smaller than 512 bytes, so what is misaligned for every device
-            // is refused before a file is created.
-            refuse_unaligned(plan, 512)?;
-            let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
-            // Jobs with direct=0, too: what the kernel's page cache holds is not known, and no I/O
-            // of the stack is to end there. A page cache is one of our own above the stack.
-            let fill = plan.writes() && plan.jobs.jobs.iter().any(|job| job.space.fill_device);
-            let options = OpenOptions { write: plan.writes(), direct: true, grow_to, fill };
-            let file = HostFile::open(path, options).map_err(Failure::input)?;
-            let mut host =
-                Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
-            let description = device_description::of_host(path, &host);
-            if let Some(cache) = &plan.cache {
-                let block = description.limits.logical_block_size;
-                if u64::from(block) > PAGE_SIZE {
-                    let device = description.name;
-                    return Err(Failure::named(
-                        "--cache",
-                        ConflictError::CannotBeCached { device, block },
-                    ));
-                }
-                let bytes = cache.frames().get();
-                host.reserve_frames(cache.frames())
-                    .map_err(|error| MachineError::Frames { bytes, error })?;
-            }
-            let mut warnings = host.warnings().to_vec();
-            warnings.extend(plan.clamped(&plan.stack_config(&description)?));
-            let (mut result, outcome) = run_on(
-                plan,
-                &description,
-                &mut host,
-                CpuCost::default(),
-                &MemoryModel::Contiguous,
-                watch,
-                warnings,
-            )?;
-            let failure = host.failure();
-            let outcome = if failure.is_some() { Ending::Failed } else { outcome };
-            result.warnings.extend(failure);
-            Ok((result, outcome))
-        }
+        Target::Simulated(_) => execute_simulated(plan, watch, interrupt),
+        Target::Nbd(address) => execute_upstream(plan, address, watch, interrupt),
+        Target::Real(path) => execute_real(plan, path, watch, interrupt),
     }
+}
+
+/// Runs a plan on a simulated device, in virtual time.
+fn execute_simulated(
+    plan: &Plan,
+    watch: &mut dyn Watch,
+    interrupt: &Interrupt,
+) -> Result<(RunResult, Ending), Failure> {
+    let device = plan.device()?;
+    let description = device_description::of_simulated(plan, &device);
+    let (least, most) = plan.cpu.wakes;
+    let simulation = Simulation::new(device)
+        .with_seed(plan.seed)
+        .with_wakes(least, most)
+        .with_preemption(plan.cpu.preempted);
+    let mut simulation = simulation.with_interrupt({
+        let interrupt = interrupt.clone();
+        move || interrupt.is_set()
+    });
+    let (mut result, outcome) =
+        run_on(plan, &description, &mut simulation, plan.cpu, &plan.memory, watch, Vec::new())?;
+    count_faults(plan, simulation.device().fired_by_rule(), &mut result);
+    result.warnings.extend(beyond_trace(simulation.device().inner(), &description.name));
+    Ok((result, outcome))
+}
+
+/// Runs a plan on a disk of another server.
+fn execute_upstream(
+    plan: &Plan,
+    address: &UpstreamAddress,
+    watch: &mut dyn Watch,
+    interrupt: &Interrupt,
+) -> Result<(RunResult, Ending), Failure> {
+    let mut disk =
+        Upstream::open(address, PAGE_SIZE as u32, interrupt.clone()).map_err(Failure::input)?;
+    if plan.writes() && disk.remote().read_only {
+        return Err(Failure::named(format!("--device {address}"), ConflictError::ReadOnly));
+    }
+    let description = device_description::of_upstream(address, &disk);
+    let mut warnings = disk.notes().to_vec();
+    warnings.extend(plan.clamped(&plan.stack_config(&description)?));
+    run_on(
+        plan,
+        &description,
+        &mut disk,
+        CpuCost::default(),
+        &MemoryModel::Contiguous,
+        watch,
+        warnings,
+    )
+}
+
+/// Runs a plan on a file or a block device.
+fn execute_real(
+    plan: &Plan,
+    path: &Path,
+    watch: &mut dyn Watch,
+    interrupt: &Interrupt,
+) -> Result<(RunResult, Ending), Failure> {
+    // No device has blocks smaller than 512 bytes, so what is misaligned for every device is
+    // refused before a file is created.
+    refuse_unaligned(plan, 512)?;
+    let grow_to = if plan.writes() { bytes_needed(plan) } else { 0 };
+    // Jobs with direct=0, too: what the kernel's page cache holds is not known, and no I/O of the
+    // stack is to end there. A page cache is one of our own above the stack.
+    let fill = plan.writes() && plan.jobs.jobs.iter().any(|job| job.space.fill_device);
+    let options = OpenOptions { write: plan.writes(), direct: true, grow_to, fill };
+    let file = HostFile::open(path, options).map_err(Failure::input)?;
+    let mut host = Host::new(file, 1024, None, interrupt.clone()).map_err(MachineError::StartIo)?;
+    let description = device_description::of_host(path, &host);
+    if let Some(cache) = &plan.cache {
+        reserve_frames(cache, &description, &mut host)?;
+    }
+    let mut warnings = host.warnings().to_vec();
+    warnings.extend(plan.clamped(&plan.stack_config(&description)?));
+    let (mut result, outcome) = run_on(
+        plan,
+        &description,
+        &mut host,
+        CpuCost::default(),
+        &MemoryModel::Contiguous,
+        watch,
+        warnings,
+    )?;
+    let failure = host.failure();
+    let outcome = if failure.is_some() { Ending::Failed } else { outcome };
+    result.warnings.extend(failure);
+    Ok((result, outcome))
+}
+
+/// Reserves the frames of the page cache. Refuses a device whose blocks are larger than a page.
+fn reserve_frames(
+    cache: &CachePlan,
+    description: &Description,
+    host: &mut Host,
+) -> Result<(), Failure> {
+    let block = description.limits.logical_block_size;
+    if u64::from(block) > PAGE_SIZE {
+        let device = description.name.clone();
+        return Err(Failure::named("--cache", ConflictError::CannotBeCached { device, block }));
+    }
+    let bytes = cache.frames().get();
+    host.reserve_frames(cache.frames()).map_err(|error| MachineError::Frames { bytes, error })?;
+    Ok(())
 }
 
 /// Warns of a device that was asked for more at once than the trace shows that it was fitted to.

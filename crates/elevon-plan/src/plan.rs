@@ -277,31 +277,28 @@ impl Plan {
             plan.warnings
                 .push(format!("{option}: no job goes through the page cache: all have direct=1"));
         }
-        if args.kernel().trim_start_matches('v') != kernel.name() {
-            let (name, release) = (kernel.name(), kernel.release());
-            plan.warnings.push(format!(
-                "--kernel {}: the rules of {name} are used, as of {release}",
-                args.kernel()
-            ));
-        }
+        plan.warnings.extend(other_kernel(args.kernel(), kernel));
         prefer_shares_by_weights(&mut plan);
         if args.queue.tenants.is_some() {
             plan.warnings.extend(weights_in_vain(&plan));
             limited_once(&plan)?;
         }
         if let Target::Simulated(_) = plan.target {
-            // The device is opened once to check it; a run opens it again.
-            let device = plan.device()?;
-            let config = plan.stack_config(device.description())?;
-            plan.refuse_not_atomic(&config.limits)?;
-            plan.warnings.extend(plan.clamped(&config));
-            plan.warnings.extend(surprises(
-                &plan.jobs.jobs,
-                &args.device,
-                device.description().size.bytes(),
-            ));
+            plan.check_simulated(&args.device)?;
         }
         Ok(plan)
+    }
+
+    /// Checks the plan against its simulated device, which `given` names, and warns. The device is
+    /// opened for this; a run opens it again.
+    fn check_simulated(&mut self, given: &str) -> Result<(), Failure> {
+        let device = self.device()?;
+        let config = self.stack_config(device.description())?;
+        self.refuse_not_atomic(&config.limits)?;
+        self.warnings.extend(self.clamped(&config));
+        let size = device.description().size.bytes();
+        self.warnings.extend(surprises(&self.jobs.jobs, given, size));
+        Ok(())
     }
 
     /// Returns the same for each other device that explains what the file of the device was fitted
@@ -645,6 +642,13 @@ pub fn kernel_named(what: &str, name: &str) -> Result<Kernel, Failure> {
             ValueError::NotModelled { known: all.join(", "), instead: Kernel::instead_of(name) };
         Failure::named(format!("{what} {name}"), not_modelled)
     })
+}
+
+/// Warns if another version than the given one is modelled in its place.
+fn other_kernel(given: &str, kernel: Kernel) -> Option<String> {
+    let (name, release) = (kernel.name(), kernel.release());
+    (given.trim_start_matches('v') != name)
+        .then(|| format!("--kernel {given}: the rules of {name} are used, as of {release}"))
 }
 
 /// Refuses a page cache of a real device that the machine's memory cannot hold.

@@ -491,35 +491,35 @@ pub(crate) fn odd_run() -> RunResult {
     }
 }
 
+/// Returns a tenant with I/O: reads of 64 KiB and writes of 4 KiB, the fastest of which takes `ns`.
+/// `explain` has the number of waits by cause, and their milliseconds.
+fn tenant(
+    id: TenantId,
+    path: &str,
+    depth: u16,
+    [reads, writes]: [u64; 2],
+    ns: u64,
+    explain: &[(Cause, u64, u64)],
+) -> TenantResult {
+    let mut latency = Histogram::default();
+    (0..reads + writes).for_each(|at| latency.add(ns + at % 100 * 1000));
+    let wait = |&(cause, count, ms)| (cause, Wait { count, time: Nanos::from_millis(ms) });
+    TenantResult {
+        id,
+        path: path.into(),
+        depth,
+        time: Nanos::from_secs(2),
+        io: IoCounters { bytes: [reads * 65_536, writes * 4096, 0], ios: [reads, writes, 0] },
+        latency,
+        explain: explain.iter().map(wait).collect(),
+        ..TenantResult::default()
+    }
+}
+
 /// Returns three tenants, one of them below another's limit, and one that was removed. The root
 /// counts only its own I/O.
 pub(crate) fn tenants_run() -> RunResult {
     let (web, batch, nightly, gone) = (TenantId(1), TenantId(2), TenantId(3), TenantId(4));
-    let waits = |all: &[(Cause, u64, u64)]| {
-        all.iter()
-            .map(|&(cause, count, ms)| (cause, Wait { count, time: Nanos::from_millis(ms) }))
-            .collect::<Vec<_>>()
-    };
-    let tenant = |id: TenantId,
-                  path: &str,
-                  depth,
-                  reads: u64,
-                  writes: u64,
-                  ns: u64,
-                  explain: &[(Cause, u64, u64)]| {
-        let mut latency = Histogram::default();
-        (0..reads + writes).for_each(|at| latency.add(ns + at % 100 * 1000));
-        TenantResult {
-            id,
-            path: path.into(),
-            depth,
-            time: Nanos::from_secs(2),
-            io: IoCounters { bytes: [reads * 65_536, writes * 4096, 0], ios: [reads, writes, 0] },
-            latency,
-            explain: waits(explain),
-            ..TenantResult::default()
-        }
-    };
     let limit = Cause::Limit { level: batch, rule: Rule::ReadBps };
     let served = |tenant| Cause::Scheduler { served: Some(tenant) };
     let limited = [
@@ -531,13 +531,12 @@ pub(crate) fn tenants_run() -> RunResult {
         (Cause::Flush, 1, 30),
     ];
     let mut all = vec![
-        tenant(ROOT, "/", 0, 3, 0, 90_000, &[(Cause::Device, 3, 1)]),
+        tenant(ROOT, "/", 0, [3, 0], 90_000, &[(Cause::Device, 3, 1)]),
         tenant(
             web,
             "web",
             1,
-            4000,
-            500,
+            [4000, 500],
             120_000,
             &[
                 (Cause::Device, 4500, 600),
@@ -546,18 +545,17 @@ pub(crate) fn tenants_run() -> RunResult {
                 (Cause::Plug, 40, 1),
             ],
         ),
-        tenant(batch, "batch", 1, 32, 0, 2_000_000, &limited),
-        tenant(nightly, "batch/nightly", 2, 32, 0, 2_000_000, &limited),
+        tenant(batch, "batch", 1, [32, 0], 2_000_000, &limited),
+        tenant(nightly, "batch/nightly", 2, [32, 0], 2_000_000, &limited),
         tenant(
             gone,
             "gone",
             1,
-            0,
-            7,
+            [0, 7],
             50_000,
             &[(Cause::Latency { level: web }, 7, 3), (Cause::SchedulerOthers, 0, 1)],
         ),
-        tenant(TenantId(5), "idle", 1, 0, 0, 0, &[]),
+        tenant(TenantId(5), "idle", 1, [0, 0], 0, &[]),
     ];
     all[1].settings = vec![("io.bfq.weight".into(), "800".into())];
     all[2].settings =

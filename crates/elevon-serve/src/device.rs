@@ -335,32 +335,37 @@ impl<D: Disk> DeviceLoop<D> {
                     clients.iter().filter_map(|client| self.tasks.get(client).copied()).collect();
                 tasks.into_iter().for_each(|task| self.finish(task));
             }
-            Message::Abandon { clients, answer } => {
-                let tasks = clients.iter().filter_map(|client| self.tasks.get_key_value(client));
-                let meant: Vec<(u32, TaskId)> =
-                    tasks.map(|(&client, &task)| (client, task)).collect();
-                // The server logs it; for the connection it is as if its client had left.
-                let gone = || io::ErrorKind::BrokenPipe.into();
-                let unanswered =
-                    meant.into_iter().map(|(client, task)| (client, self.abandon(task, gone())));
-                drop(answer.send(unanswered.collect()));
-            }
+            Message::Abandon { clients, answer } => drop(answer.send(self.abandon_all(&clients))),
             Message::Reopen { answer } => {
                 if self.engine.backend_mut().reopen(answer) {
                     self.errors.reopened();
                     self.cache.iter_mut().for_each(|cache| cache.clear_loss());
                 }
             }
-            Message::Stop => {
-                self.is_stopping = true;
-                self.engine.backend_mut().stop();
-                let now = self.engine.now();
-                if let Err(error) =
-                    self.tenants.replace(self.engine.stack_mut(), &mut self.settings, now, &[])
-                {
-                    self.errors.limits_stay(&error);
-                }
-            }
+            Message::Stop => self.stop(),
+        }
+    }
+
+    /// Abandons clients. Returns the number of requests that stay unanswered of each.
+    fn abandon_all(&mut self, clients: &[u32]) -> Vec<(u32, usize)> {
+        let tasks = clients.iter().filter_map(|client| self.tasks.get_key_value(client));
+        let meant: Vec<(u32, TaskId)> = tasks.map(|(&client, &task)| (client, task)).collect();
+        // The server logs it; for the connection it is as if its client had left.
+        let gone = || io::ErrorKind::BrokenPipe.into();
+        let unanswered =
+            meant.into_iter().map(|(client, task)| (client, self.abandon(task, gone())));
+        unanswered.collect()
+    }
+
+    /// Stops the disk and removes all limits.
+    fn stop(&mut self) {
+        self.is_stopping = true;
+        self.engine.backend_mut().stop();
+        let now = self.engine.now();
+        if let Err(error) =
+            self.tenants.replace(self.engine.stack_mut(), &mut self.settings, now, &[])
+        {
+            self.errors.limits_stay(&error);
         }
     }
 

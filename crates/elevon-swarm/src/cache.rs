@@ -123,6 +123,10 @@ impl DrawnCache {
     }
 }
 
+/// The draws of `rw`. The last needs a device that discards.
+const PATTERNS: [&str; 9] =
+    ["read", "randread", "randread", "randread", "write", "randwrite", "rw", "randrw", "randtrim"];
+
 fn job(dice: &mut Dice, limits: &QueueLimits, budget: u64, text: &mut String) {
     let mut line = |key: &str, value: String| *text += &format!("{key}={value}\n");
     let engine = *dice.pick(&["psync", "psync", "libaio", "io_uring", "posixaio", "mmap", "mmap"]);
@@ -130,18 +134,7 @@ fn job(dice: &mut Dice, limits: &QueueLimits, budget: u64, text: &mut String) {
     line("ioengine", engine.to_owned());
     line("direct", u64::from(is_direct).to_string());
     let can_discard = is_direct && !limits.max_discard().is_zero();
-    let patterns = [
-        "read",
-        "randread",
-        "randread",
-        "randread",
-        "write",
-        "randwrite",
-        "rw",
-        "randrw",
-        "randtrim",
-    ];
-    line("rw", (*dice.pick(&patterns[..if can_discard { patterns.len() } else { 8 }])).to_owned());
+    line("rw", (*dice.pick(if can_discard { &PATTERNS } else { &PATTERNS[..8] })).to_owned());
     let small = if limits.logical_block_size == 512 { "512-32k" } else { "4k-32k" };
     let (key, value) = *dice.pick(&[
         ("bs", "4k"),

@@ -201,25 +201,14 @@ fn run_guarded(
     })
 }
 
-fn run_with(
-    plan: &Plan,
-    only: Option<&str>,
-    sabotage: Option<Sabotage>,
-) -> Result<Summary, Violation> {
-    let device = open(&plan.device, plan.seed).expect("a device of the swarm");
-    let description = device.description().clone();
-    let mut device = Fault::parse(device, plan.seed, &plan.faults).expect("faults of the swarm");
-    device.track_content();
-    let config = plan.stack_config(&description);
-    let tags = if config.scheduler.is_none() { config.nr_requests() } else { config.queue_depth };
-    let mut stack = Stack::new(config).expect("limits tried before");
-    stack.set_tracing(true);
+/// Returns what the checkers know before the run: `tags` are those of each hardware queue.
+fn world_of(plan: &Plan, stack: &Stack, device: &Description, tags: u32) -> World {
     let (limits, path) = (stack.limits().clone(), stack.config().direct_path);
-    let world = World {
+    World {
         writes_are_durable: limits.write_cache && (limits.fua || path == DirectPath::Blkdev),
         limits,
         rules: plan.kernel.rules(),
-        size_sectors: description.size.get(),
+        size_sectors: device.size.get(),
         tags,
         specs: Vec::new(),
         layouts: BTreeMap::new(),
@@ -238,8 +227,25 @@ fn run_with(
         activity: Activity::Off,
         writers: 0,
         events_shown: plan.events_shown,
-        is_impatient: sabotage == Some(Sabotage::Impatience),
-    };
+        is_impatient: false,
+    }
+}
+
+fn run_with(
+    plan: &Plan,
+    only: Option<&str>,
+    sabotage: Option<Sabotage>,
+) -> Result<Summary, Violation> {
+    let device = open(&plan.device, plan.seed).expect("a device of the swarm");
+    let description = device.description().clone();
+    let mut device = Fault::parse(device, plan.seed, &plan.faults).expect("faults of the swarm");
+    device.track_content();
+    let config = plan.stack_config(&description);
+    let tags = if config.scheduler.is_none() { config.nr_requests() } else { config.queue_depth };
+    let mut stack = Stack::new(config).expect("limits tried before");
+    stack.set_tracing(true);
+    let mut world = world_of(plan, &stack, &description, tags);
+    world.is_impatient = sabotage == Some(Sabotage::Impatience);
     let checks = Rc::new(RefCell::new(Checks::new(world, only)));
     let of_cache = plan.cache.as_ref().map(|cache| cache.config(stack.config()));
     if let (Some(config), Some(cache)) = (&of_cache, &plan.cache) {

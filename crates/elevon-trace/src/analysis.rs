@@ -569,13 +569,8 @@ impl Analysis {
             recorded,
         };
         let mut findings = self.collect.watch.findings(&context);
-        let device_time = self
-            .collect
-            .processes
-            .all
-            .iter()
-            .map(|row| row.device_time)
-            .fold(0, u64::saturating_add);
+        let device_times = self.collect.processes.all.iter().map(|row| row.device_time);
+        let device_time = device_times.fold(0, u64::saturating_add);
         let (mut shown, all) = self.collect.into_parts();
         shown.processes.resolve(reader.names());
         let (mut processes, mut depths) =

@@ -150,42 +150,51 @@ fn flags_of(text: &str) -> Option<Flags> {
     })
 }
 
-/// Converts a row to an event, without the names of its thread and device.
-///
-/// # Errors
-/// Returns the name of a column whose value is not valid.
-pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
-    let number = |at: usize| -> Option<u64> {
-        match &row[at] {
-            Some(Cell::Number(number)) => Some(*number as u64),
-            Some(Cell::Text(_)) | None => None,
-        }
-    };
-    let text = |at: usize| -> Option<&str> {
-        match &row[at] {
-            Some(Cell::Text(text)) => Some(text),
-            Some(Cell::Number(_)) | None => None,
-        }
-    };
-    let small = |at: usize| {
-        number(at).map(|value| u32::try_from(value).map_err(|_| COLUMNS[at].0)).transpose()
-    };
-    let device = |at: usize| {
-        text(at).map(|text| text.parse::<DeviceNumber>().map_err(|_| COLUMNS[at].0)).transpose()
-    };
-    let needed = |at: usize| number(at).ok_or(COLUMNS[at].0);
-    let kind = match text(1).ok_or("kind")? {
+/// Returns the number in a column.
+fn number(row: &EventRow, at: usize) -> Option<u64> {
+    match &row[at] {
+        Some(Cell::Number(number)) => Some(*number as u64),
+        Some(Cell::Text(_)) | None => None,
+    }
+}
+
+/// Returns the text in a column.
+fn text(row: &EventRow, at: usize) -> Option<&str> {
+    match &row[at] {
+        Some(Cell::Text(text)) => Some(text),
+        Some(Cell::Number(_)) | None => None,
+    }
+}
+
+/// Returns the number of 32 bits in a column, as [`event`] does.
+fn small(row: &EventRow, at: usize) -> Result<Option<u32>, &'static str> {
+    number(row, at).map(|value| u32::try_from(value).map_err(|_| COLUMNS[at].0)).transpose()
+}
+
+/// Returns the device in a column, as [`event`] does.
+fn device(row: &EventRow, at: usize) -> Result<Option<DeviceNumber>, &'static str> {
+    text(row, at).map(|text| text.parse::<DeviceNumber>().map_err(|_| COLUMNS[at].0)).transpose()
+}
+
+/// Returns the number in a column that must have one, as [`event`] does.
+fn needed(row: &EventRow, at: usize) -> Result<u64, &'static str> {
+    number(row, at).ok_or(COLUMNS[at].0)
+}
+
+/// Returns the kind of the event in a row, as [`event`] does.
+fn kind(row: &EventRow) -> Result<TraceKind, &'static str> {
+    Ok(match text(row, 1).ok_or("kind")? {
         "queue" => TraceKind::Queue,
-        "io" => TraceKind::Io { response_ns: number(19) },
-        "split" => TraceKind::Split { new_sector: needed(20)? },
+        "io" => TraceKind::Io { response_ns: number(row, 19) },
+        "split" => TraceKind::Split { new_sector: needed(row, 20)? },
         "getrq" => TraceKind::GetRequest,
         "sleeprq" => TraceKind::SleepRequest,
         "io_start" => TraceKind::IoStart,
         "io_done" => TraceKind::IoDone,
         "plug" => TraceKind::Plug,
         "unplug" => TraceKind::Unplug {
-            requests: small(21)?.ok_or("requests")?,
-            timer: number(22).map(|timer| timer != 0),
+            requests: small(row, 21)?.ok_or("requests")?,
+            timer: number(row, 22).map(|timer| timer != 0),
         },
         "backmerge" => TraceKind::BackMerge,
         "frontmerge" => TraceKind::FrontMerge,
@@ -197,35 +206,47 @@ pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
         "rq_error" => TraceKind::RequestError,
         "bio_complete" => TraceKind::BioComplete,
         "bounce" => TraceKind::Bounce,
-        "remap" => {
-            TraceKind::Remap { from: device(23)?.ok_or("from_device")?, from_sector: needed(24)? }
-        }
-        "rq_remap" => TraceKind::RequestRemap {
-            from: device(23)?.ok_or("from_device")?,
-            from_sector: needed(24)?,
+        "remap" => TraceKind::Remap {
+            from: device(row, 23)?.ok_or("from_device")?,
+            from_sector: needed(row, 24)?,
         },
-        "tag_wait" => TraceKind::TagWait { depth: small(25)?, is_driver_tag: needed(26)? != 0 },
-        "lost" => TraceKind::Lost { events: number(27), until: number(28) },
+        "rq_remap" => TraceKind::RequestRemap {
+            from: device(row, 23)?.ok_or("from_device")?,
+            from_sector: needed(row, 24)?,
+        },
+        "tag_wait" => {
+            TraceKind::TagWait { depth: small(row, 25)?, is_driver_tag: needed(row, 26)? != 0 }
+        }
+        "lost" => TraceKind::Lost { events: number(row, 27), until: number(row, 28) },
         _ => return Err("kind"),
-    };
-    let mut event = TraceEvent::new(kind);
-    event.time = number(0);
-    event.device = device(2)?;
-    (event.sector, event.bytes) = (number(4), number(5));
-    event.op = text(6).map(|name| TraceOp::from_name(name).ok_or("op")).transpose()?;
-    event.flags = text(7).map(|words| flags_of(words).ok_or("flags")).transpose()?;
-    (event.tid, event.process, event.cpu) = (small(8)?, small(9)?, small(11)?);
-    if let (Some(class), Some(level)) = (number(12), number(13)) {
-        let hint = number(14).unwrap_or(0);
+    })
+}
+
+/// Converts a row to an event, without the names of its thread and device.
+///
+/// # Errors
+/// Returns the name of a column whose value is not valid.
+pub(crate) fn event(row: &EventRow) -> Result<TraceEvent, &'static str> {
+    let mut event = TraceEvent::new(kind(row)?);
+    event.time = number(row, 0);
+    event.device = device(row, 2)?;
+    (event.sector, event.bytes) = (number(row, 4), number(row, 5));
+    event.op = text(row, 6).map(|name| TraceOp::from_name(name).ok_or("op")).transpose()?;
+    event.flags = text(row, 7).map(|words| flags_of(words).ok_or("flags")).transpose()?;
+    (event.tid, event.process, event.cpu) = (small(row, 8)?, small(row, 9)?, small(row, 11)?);
+    if let (Some(class), Some(level)) = (number(row, 12), number(row, 13)) {
+        let hint = number(row, 14).unwrap_or(0);
         if class > 3 || level > 7 || hint > 1023 {
             return Err("prio_class");
         }
         event.ioprio = IoPrio::from_bits((class << 13 | hint << 3 | level) as u16);
     }
-    event.cgroup = number(15);
-    event.queue = number(16).map(|queue| u16::try_from(queue).map_err(|_| "queue")).transpose()?;
-    event.tag = small(17)?;
-    event.error =
-        number(18).map(|error| i32::try_from(error as i64).map_err(|_| "error")).transpose()?;
+    event.cgroup = number(row, 15);
+    event.queue =
+        number(row, 16).map(|queue| u16::try_from(queue).map_err(|_| "queue")).transpose()?;
+    event.tag = small(row, 17)?;
+    event.error = number(row, 18)
+        .map(|error| i32::try_from(error as i64).map_err(|_| "error"))
+        .transpose()?;
     Ok(event)
 }

@@ -287,6 +287,24 @@ fn of_request(request: &RequestRecord) -> Option<BioRecord> {
     })
 }
 
+/// Returns the I/O of a bio alone. `first` is the time of the first I/O.
+fn io_of(bio: &BioRecord, op: Op, bytes: u64, first: u64) -> WorkloadIo {
+    WorkloadIo {
+        at: bio.queued - first,
+        completed: (bio.completed != ABSENT).then(|| bio.completed.saturating_sub(first)),
+        slept: bio.slept,
+        entered: bio.entered,
+        sector: if op == Op::Flush { 0 } else { bio.sector },
+        bytes,
+        op,
+        flags: flags_of(op, bio.flags),
+        prio: bio.prio,
+        cgroup: bio.cgroup,
+        joins: false,
+        bio_ends: 0,
+    }
+}
+
 fn build(
     analysis: &Analysis,
     reader: &Reader,
@@ -318,20 +336,7 @@ fn build(
         plugs[at] = bio.plug;
         processes[at].is_one_thread &=
             bio.tid.is_some_and(|tid| *threads[at].get_or_insert(tid) == tid);
-        processes[at].ios.push(WorkloadIo {
-            at: bio.queued - first,
-            completed: (bio.completed != ABSENT).then(|| bio.completed.saturating_sub(first)),
-            slept: bio.slept,
-            entered: bio.entered,
-            sector: if op == Op::Flush { 0 } else { bio.sector },
-            bytes,
-            op,
-            flags: flags_of(op, bio.flags),
-            prio: bio.prio,
-            cgroup: bio.cgroup,
-            joins,
-            bio_ends,
-        });
+        processes[at].ios.push(WorkloadIo { joins, bio_ends, ..io_of(&bio, op, bytes, first) });
     }
     let Some(first) = first else {
         return Err(if untimed {

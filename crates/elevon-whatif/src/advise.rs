@@ -247,37 +247,15 @@ fn advice_on(
     )?;
     let Some((captured, before)) = found else { return Ok(None) };
     let Some(objective) = objective(request, &wanted, &bench, &before)? else { return Ok(None) };
-    let claimants = if request.for_process.is_some() { &wanted[..] } else { &[] };
-    let stack = bench.stack(&captured.setup)?;
-    let max_loss = objective.max_loss;
-    let mut knobs = Knobs::new(
-        &bench.workload,
-        &stack,
-        &before.processes,
-        claimants,
-        max_loss,
-        request.experimental,
-    );
-    knobs.has_cost_model = knobs.has_claims() && bench.measure_cost()?;
+    let knobs = knobs(request, &wanted, &captured, &before, &objective, &mut bench)?;
     let mut search = Search::new(&bench, &objective, &before);
     let found = search.run(&knobs).then(|| search.best(request.best)).flatten();
     let Some(best) = found else { return Ok(None) };
     let Some(in_halves) = in_halves(&best, &bench, &objective, &before)? else { return Ok(None) };
-    let disk = disk(request, &bench.workload);
     let elsewhere = Elsewhere::new(device.own.as_ref(), &bench);
-    let (mut proposals, mut failed) = (Vec::new(), None);
-    for (scored, in_halves) in best.into_iter().zip(in_halves) {
-        if in_halves.iter().flatten().any(|score| *score < -LOSS_IN_A_HALF) {
-            failed.get_or_insert(scored);
-            continue;
-        }
-        let setup = &scored.trial.setup;
-        let steps = captured.steps_to(setup);
-        let lines = Lines::new(setup, &steps, &disk, &objective.processes, &bench.cost_model);
-        let tenants = bench.tenants_text(setup);
-        let not_known = elsewhere.not_known(&scored.trial, &objective)?;
-        proposals.push(Proposal { scored, in_halves, lines, tenants, not_known });
-    }
+    let of_best = best.into_iter().zip(in_halves);
+    let (proposals, failed) =
+        proposals(of_best, request, &captured, &objective, &bench, &elsewhere)?;
     let runner_up = || {
         failed.map(|one| (one, true)).or_else(|| Some((search.most_promising()?.clone(), false)))
     };
@@ -298,6 +276,57 @@ fn advice_on(
         before: before.clone(),
         objective: objective.clone(),
     }))
+}
+
+/// Returns what may be changed. Measures the device for io.cost if that may be.
+fn knobs(
+    request: &AdviseRequest,
+    wanted: &[usize],
+    captured: &Captured,
+    before: &Trial,
+    objective: &Objective,
+    bench: &mut Bench<'_>,
+) -> Result<Knobs, Failure> {
+    let claimants = if request.for_process.is_some() { wanted } else { &[] };
+    let stack = bench.stack(&captured.setup)?;
+    let max_loss = objective.max_loss;
+    let mut knobs = Knobs::new(
+        &bench.workload,
+        &stack,
+        &before.processes,
+        claimants,
+        max_loss,
+        request.experimental,
+    );
+    knobs.has_cost_model = knobs.has_claims() && bench.measure_cost()?;
+    Ok(knobs)
+}
+
+/// Returns a proposal for each of the best that loses in no half of the trace, and the first of
+/// those that lose. `best` comes with what each scores in each half.
+fn proposals(
+    best: impl Iterator<Item = (Scored, [Option<f64>; 2])>,
+    request: &AdviseRequest,
+    captured: &Captured,
+    objective: &Objective,
+    bench: &Bench<'_>,
+    elsewhere: &Elsewhere<'_>,
+) -> Result<(Vec<Proposal>, Option<Scored>), Failure> {
+    let disk = disk(request, &bench.workload);
+    let (mut proposals, mut failed) = (Vec::new(), None);
+    for (scored, in_halves) in best {
+        if in_halves.iter().flatten().any(|score| *score < -LOSS_IN_A_HALF) {
+            failed.get_or_insert(scored);
+            continue;
+        }
+        let setup = &scored.trial.setup;
+        let steps = captured.steps_to(setup);
+        let lines = Lines::new(setup, &steps, &disk, &objective.processes, &bench.cost_model);
+        let tenants = bench.tenants_text(setup);
+        let not_known = elsewhere.not_known(&scored.trial, objective)?;
+        proposals.push(Proposal { scored, in_halves, lines, tenants, not_known });
+    }
+    Ok((proposals, failed))
 }
 
 /// Returns what is replayed of a workload: all of a short one, and of a long one a stretch.

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::nearest::{did_you_mean, nearest};
-use elevon_core::units::{Nanos, TenantId};
+use elevon_core::units::{Bytes, Nanos, TenantId};
 use elevon_formats::fio::ParsedJobs;
 use elevon_formats::serve::{
     BUSY_POLL, HOLD, MAX_CONNECTIONS, NAME_MAX, REQUEST_MEMORY, busy_poll, is_owner, on_loss,
@@ -239,30 +239,10 @@ fn serve_one(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failure>
 }
 
 fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result<Ending, Failure> {
-    let nbd = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
-    let metrics = args.metrics.as_deref().map(|text| {
-        Address::of_metrics(text)
-            .map_err(|error| Failure::named(format!("--metrics {text}"), error))
-    });
-    let tls = tls::of_args(args)?;
-    warn(&tls.as_ref().map(tls::warnings).unwrap_or_default());
-    let of_exports = Vec::new();
-    let addresses =
-        Addresses { nbd, of_exports, access: access(args)?, metrics: metrics.transpose()?, passed };
-    let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
-    if name.len() > NAME_MAX || name.contains(char::is_control) {
-        let expected = format!("at most {NAME_MAX} bytes and no control characters");
-        return Err(Failure::named("--name", ValueError::expected(expected)));
-    }
-    let parse = |text: &str| {
-        busy_poll(text).map_err(|error| Failure::named(format!("--busy-poll {text}"), error))
-    };
-    let busy_poll = args.busy_poll.as_deref().map_or(Ok(BUSY_POLL), parse)?;
-    let parse = |text: &str| {
-        request_memory(text)
-            .map_err(|error| Failure::named(format!("--request-memory {text}"), error))
-    };
-    let request_memory = args.request_memory.as_deref().map_or(Ok(REQUEST_MEMORY), parse)?;
+    let (addresses, tls) = addresses_of_args(args, passed)?;
+    let name = name_of_args(args)?;
+    let busy_poll = busy_poll_of_args(args)?;
+    let request_memory = request_memory_of_args(args)?;
     let plan =
         Plan::of_jobs(ParsedJobs::of_specs(Vec::new()), "", &stack_args(args, device), None)?;
     let tenant = tenant(&plan, args.tenant.as_deref())?;
@@ -321,6 +301,51 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
     }
     set_tls(&mut server, tls);
     run(server, addresses, &[named], &interrupt, (watch, None))
+}
+
+/// Returns where the server of options listens, and its TLS.
+fn addresses_of_args(
+    args: &ServeArgs,
+    passed: PassedSockets,
+) -> Result<(Addresses, Option<Tls>), Failure> {
+    let nbd = args.listen.iter().map(|text| address(text)).collect::<Result<Vec<_>, _>>()?;
+    let metrics = args.metrics.as_deref().map(|text| {
+        Address::of_metrics(text)
+            .map_err(|error| Failure::named(format!("--metrics {text}"), error))
+    });
+    let tls = tls::of_args(args)?;
+    warn(&tls.as_ref().map(tls::warnings).unwrap_or_default());
+    let of_exports = Vec::new();
+    let addresses =
+        Addresses { nbd, of_exports, access: access(args)?, metrics: metrics.transpose()?, passed };
+    Ok((addresses, tls))
+}
+
+/// Returns the name of the export of options.
+fn name_of_args(args: &ServeArgs) -> Result<String, Failure> {
+    let name = args.name.clone().unwrap_or_else(|| default_name(&args.file));
+    if name.len() > NAME_MAX || name.contains(char::is_control) {
+        let expected = format!("at most {NAME_MAX} bytes and no control characters");
+        return Err(Failure::named("--name", ValueError::expected(expected)));
+    }
+    Ok(name)
+}
+
+/// Returns for how long the device's thread polls before it sleeps.
+fn busy_poll_of_args(args: &ServeArgs) -> Result<Nanos, Failure> {
+    let parse = |text: &str| {
+        busy_poll(text).map_err(|error| Failure::named(format!("--busy-poll {text}"), error))
+    };
+    args.busy_poll.as_deref().map_or(Ok(BUSY_POLL), parse)
+}
+
+/// Returns the memory for the data of requests.
+fn request_memory_of_args(args: &ServeArgs) -> Result<Bytes, Failure> {
+    let parse = |text: &str| {
+        request_memory(text)
+            .map_err(|error| Failure::named(format!("--request-memory {text}"), error))
+    };
+    args.request_memory.as_deref().map_or(Ok(REQUEST_MEMORY), parse)
 }
 
 /// Returns for how long requests are held if the server of the disk is gone.

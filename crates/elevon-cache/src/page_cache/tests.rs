@@ -470,6 +470,37 @@ fn a_refault_is_promoted_by_its_content() {
     assert!(promoted > 0);
 }
 
+/// A device that writes 64 MiB/s, with at most 32 bios in flight.
+struct SlowDevice {
+    /// The ends of bios, with their tokens.
+    in_flight: VecDeque<(Instant, u64)>,
+    /// When the last bio ends.
+    free: Instant,
+}
+
+impl SlowDevice {
+    fn start(&mut self, now: Instant, cache: &mut PageCache) {
+        while self.in_flight.len() < 32 {
+            let Some(io) = cache.poll_io(now) else { break };
+            assert_eq!((io.task, io.flags), (FLUSHER, Flags::BACKGROUND));
+            self.free =
+                self.free.max(now) + Nanos::new(io.bytes.get() * 1_000_000_000 / (64 * MIB));
+            self.in_flight.push_back((self.free, io.token));
+        }
+    }
+
+    fn next_end(&self) -> Option<Instant> {
+        self.in_flight.front().map(|&(at, _)| at)
+    }
+
+    fn end(&mut self, now: Instant, cache: &mut PageCache) {
+        while let Some(&(_, token)) = self.in_flight.front().filter(|&&(at, _)| at <= now) {
+            self.in_flight.pop_front();
+            cache.complete(now, token, Status::Ok, Nanos::ZERO);
+        }
+    }
+}
+
 /// Writers are faster than the device: dirty pages stay below the limit, memory stays above the
 /// marks, and every wait is counted.
 #[test]
@@ -482,8 +513,8 @@ fn writers_are_held_at_the_limit() {
         })
         .collect();
     let (mut at, mut asleep, mut now) = ([0u64; 4], [false; 4], T0);
-    let mut in_flight: VecDeque<(Instant, u64)> = VecDeque::new();
-    let (mut device_free, mut most) = (T0, 0);
+    let mut device = SlowDevice { in_flight: VecDeque::new(), free: T0 };
+    let mut most = 0;
     while now < ms(20_000) {
         for n in 0..4 {
             // A writer's own speed is 64 KiB in 20 us.
@@ -503,27 +534,16 @@ fn writers_are_held_at_the_limit() {
                 asleep[n] = cache.call(now, write) == Called::Wait;
             }
         }
-        // The device writes 64 MiB/s, with at most 32 bios in flight.
-        while in_flight.len() < 32 {
-            let Some(io) = cache.poll_io(now) else { break };
-            assert_eq!((io.task, io.flags), (FLUSHER, Flags::BACKGROUND));
-            device_free =
-                device_free.max(now) + Nanos::new(io.bytes.get() * 1_000_000_000 / (64 * MIB));
-            in_flight.push_back((device_free, io.token));
-        }
+        device.start(now, &mut cache);
         let counts = cache.counts();
         most = most.max(
             (counts.dirty + counts.writeback) * 1000
                 / cache.dirty_domain().limits(counts.dirtyable).thresh,
         );
         assert!(cache.resident().free() > cache.marks.min / 2);
-        let next =
-            [in_flight.front().map(|&(at, _)| at), cache.next_timer()].into_iter().flatten().min();
+        let next = [device.next_end(), cache.next_timer()].into_iter().flatten().min();
         now = now.max(next.expect("somebody is at work"));
-        while let Some(&(_, token)) = in_flight.front().filter(|&&(at, _)| at <= now) {
-            in_flight.pop_front();
-            cache.complete(now, token, Status::Ok, Nanos::ZERO);
-        }
+        device.end(now, &mut cache);
         cache.handle_timers(now);
         while let Some(done) = cache.poll_done() {
             assert_eq!(done.status, Status::Ok);

@@ -483,15 +483,7 @@ impl Stack {
                 break;
             }
         }
-        debug_assert!(
-            submission.rest.is_none() && !submission.flush_to_build,
-            "a call ends with something left to submit"
-        );
-        if submission.plugged {
-            self.end_call_plug(now, io, submission.sleeps, driver);
-        }
-        self.end_part(submission.call, Status::Ok);
-        Submitted::Accepted
+        self.end_submission(now, io, &submission, driver)
     }
 
     /// Merges a bio with a request that it continues. Returns false if there is none.
@@ -514,6 +506,26 @@ impl Stack {
             self.wake_after_merge(now, driver);
         }
         true
+    }
+
+    /// Ends a submission that has placed all bios of its call.
+    #[inline(always)]
+    fn end_submission<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: &Submission,
+        driver: &mut D,
+    ) -> Submitted {
+        debug_assert!(
+            submission.rest.is_none() && !submission.flush_to_build,
+            "a call ends with something left to submit"
+        );
+        if submission.plugged {
+            self.end_call_plug(now, io, submission.sleeps, driver);
+        }
+        self.end_part(submission.call, Status::Ok);
+        Submitted::Accepted
     }
 
     /// Ends the plug of a call. A system call that discards or zeroes sleeps until its last bio

@@ -17,54 +17,57 @@ fn refusal(file: &str, line: &str) -> (Refusal, String) {
     }
 }
 
+/// Lines of `io.max` that are refused, how, and what the error says.
+const REFUSED_IO_MAX: &[(&str, Refusal, &str)] = &[
+    (
+        "8:0 rbps=0",
+        Refusal::Range,
+        "rbps=0: 0 is no limit that can be set; write rbps=max to lift it (ERANGE)",
+    ),
+    ("8:0 rbps=1", Refusal::Invalid, "rbps=1: the smallest limit is 2 (EINVAL)"),
+    (
+        "8:0 rbps=4096 foo=5",
+        Refusal::Invalid,
+        "foo=5: unknown key; there are rbps, wbps, riops, wiops (EINVAL)",
+    ),
+    ("8:0 rbsp=5", Refusal::Invalid, "rbsp=5: unknown key"),
+    ("8:0 rbp=5", Refusal::Invalid, "rbp=5: unknown key (did you mean `rbps`?)"),
+    ("8:0 rbps", Refusal::Invalid, "rbps: expected KEY=VALUE, where KEY is one of"),
+    ("rbps", Refusal::Invalid, "rbps: expected KEY=VALUE"),
+    ("8:0", Refusal::Invalid, "expected KEY=VALUE"),
+    ("", Refusal::Invalid, "expected KEY=VALUE"),
+    (
+        "8:1 rbps=4096",
+        Refusal::NoDevice,
+        "8:1: a partition has no limits of its own; write 8:0 for the whole device (ENODEV)",
+    ),
+    ("8:17 rbps=4096", Refusal::NoDevice, "write 8:16"),
+    ("/dev/sda1 rbps=4096", Refusal::NoDevice, "write /dev/sda for"),
+    ("nvme0n1p2 rbps=4096", Refusal::NoDevice, "write nvme0n1 for"),
+    ("mmcblk0p1 rbps=4096", Refusal::NoDevice, "write mmcblk0 for"),
+    ("8: rbps=4096", Refusal::Invalid, "8:: expected a device as MAJ:MIN"),
+    ("8:0:0 rbps=4096", Refusal::Invalid, "as MAJ:MIN"),
+    ("/ rbps=4096", Refusal::Invalid, "expected a device"),
+    (
+        "8:0 rbps=10M",
+        Refusal::Misread,
+        "rbps=10M: the kernel reads 10 bytes/s and drops `M`; write rbps=10000000 for 10M, or rbps=10485760 for 10Mi",
+    ),
+    (
+        "riops=1k",
+        Refusal::Misread,
+        "riops=1k: the kernel reads 1 I/Os a second and drops `k`; write riops=1000 for 1K",
+    ),
+    ("rbps=", Refusal::Invalid, "expected a whole number of bytes/s in decimal digits, or max"),
+    ("rbps=-1", Refusal::Invalid, "expected a whole number"),
+    ("rbps=MAX", Refusal::Invalid, "or max"),
+    ("rbps=18446744073709551616", Refusal::Range, "more than 18446744073709551615"),
+    ("rbps=2\nwbps=2", Refusal::Invalid, "one line is one setting"),
+];
+
 #[test]
 fn io_max_as_the_kernel_takes_it() {
-    for (line, kind, words) in [
-        (
-            "8:0 rbps=0",
-            Refusal::Range,
-            "rbps=0: 0 is no limit that can be set; write rbps=max to lift it (ERANGE)",
-        ),
-        ("8:0 rbps=1", Refusal::Invalid, "rbps=1: the smallest limit is 2 (EINVAL)"),
-        (
-            "8:0 rbps=4096 foo=5",
-            Refusal::Invalid,
-            "foo=5: unknown key; there are rbps, wbps, riops, wiops (EINVAL)",
-        ),
-        ("8:0 rbsp=5", Refusal::Invalid, "rbsp=5: unknown key"),
-        ("8:0 rbp=5", Refusal::Invalid, "rbp=5: unknown key (did you mean `rbps`?)"),
-        ("8:0 rbps", Refusal::Invalid, "rbps: expected KEY=VALUE, where KEY is one of"),
-        ("rbps", Refusal::Invalid, "rbps: expected KEY=VALUE"),
-        ("8:0", Refusal::Invalid, "expected KEY=VALUE"),
-        ("", Refusal::Invalid, "expected KEY=VALUE"),
-        (
-            "8:1 rbps=4096",
-            Refusal::NoDevice,
-            "8:1: a partition has no limits of its own; write 8:0 for the whole device (ENODEV)",
-        ),
-        ("8:17 rbps=4096", Refusal::NoDevice, "write 8:16"),
-        ("/dev/sda1 rbps=4096", Refusal::NoDevice, "write /dev/sda for"),
-        ("nvme0n1p2 rbps=4096", Refusal::NoDevice, "write nvme0n1 for"),
-        ("mmcblk0p1 rbps=4096", Refusal::NoDevice, "write mmcblk0 for"),
-        ("8: rbps=4096", Refusal::Invalid, "8:: expected a device as MAJ:MIN"),
-        ("8:0:0 rbps=4096", Refusal::Invalid, "as MAJ:MIN"),
-        ("/ rbps=4096", Refusal::Invalid, "expected a device"),
-        (
-            "8:0 rbps=10M",
-            Refusal::Misread,
-            "rbps=10M: the kernel reads 10 bytes/s and drops `M`; write rbps=10000000 for 10M, or rbps=10485760 for 10Mi",
-        ),
-        (
-            "riops=1k",
-            Refusal::Misread,
-            "riops=1k: the kernel reads 1 I/Os a second and drops `k`; write riops=1000 for 1K",
-        ),
-        ("rbps=", Refusal::Invalid, "expected a whole number of bytes/s in decimal digits, or max"),
-        ("rbps=-1", Refusal::Invalid, "expected a whole number"),
-        ("rbps=MAX", Refusal::Invalid, "or max"),
-        ("rbps=18446744073709551616", Refusal::Range, "more than 18446744073709551615"),
-        ("rbps=2\nwbps=2", Refusal::Invalid, "one line is one setting"),
-    ] {
+    for &(line, kind, words) in REFUSED_IO_MAX {
         let (refused, message) = refusal("io.max", line);
         assert_eq!(refused, kind, "{line}: {message}");
         assert!(message.contains(words) && !message.contains('\n'), "{line}: {message}");

@@ -591,19 +591,7 @@ fn apply(
             }
         },
         (OptionKind::Int(low, high, set), Some(text)) => {
-            let value = scan.signed(text, Unit::Plain).map_err(|why| match why.problem {
-                // A small range is more helpful than an example of a size.
-                Problem::NotANumber if high < 100_000 => why.reworded(|_| {
-                    format!("`{text}` is no number; must be {low} to {high}{}", unit(row))
-                }),
-                _ => with_unit(row, why),
-            })?;
-            if value < i128::from(low) || value > i128::from(high) {
-                return Err(Problem::OutOfRange.because(format!(
-                    "`{text}` is out of range; must be {low} to {high}{}",
-                    unit(row)
-                )));
-            }
+            let value = bounded(row, scan, text, low, high)?;
             // A negative value has the bits of its two's complement, which a setter casts back.
             set(draft, value as u64);
         }
@@ -637,6 +625,28 @@ fn apply(
         }
     }
     Ok(())
+}
+
+/// Reads a whole number from `low` to `high`.
+fn bounded(
+    row: &OptionRow,
+    scan: &mut Scan,
+    text: &str,
+    low: i64,
+    high: u64,
+) -> Result<i128, Complaint> {
+    let value = scan.signed(text, Unit::Plain).map_err(|why| match why.problem {
+        // A small range is more helpful than an example of a size.
+        Problem::NotANumber if high < 100_000 => {
+            why.reworded(|_| format!("`{text}` is no number; must be {low} to {high}{}", unit(row)))
+        }
+        _ => with_unit(row, why),
+    })?;
+    if value < i128::from(low) || value > i128::from(high) {
+        return Err(Problem::OutOfRange
+            .because(format!("`{text}` is out of range; must be {low} to {high}{}", unit(row))));
+    }
+    Ok(value)
 }
 
 fn unit(row: &OptionRow) -> String {

@@ -85,95 +85,92 @@ fn a_file_is_read() {
     assert_eq!(one.exports[0].device, 0);
 }
 
+const HEAD: &str = "listen = 'unix:s'\n";
+const DISK: &str = "[device.d]\ndevice = './d'\n";
+
+/// Files in which `{}` stands first for [`HEAD`] and then for [`DISK`], and the starts of the
+/// errors.
+const MISTAKES: &[(&str, &[&str])] = &[
+    ("", &["c.toml:1:1: device: no device", "c.toml:1:1: export: no export"]),
+    (
+        "listen = []\n[device.d]\ndevice = './d'\n[export.x]",
+        &["c.toml:1:1: listen: nothing to listen at"],
+    ),
+    (
+        "listen = 5",
+        &["c.toml:1:1: device", "c.toml:1:1: export", "c.toml:1:10: listen: expected a text"],
+    ),
+    ("[export", &["c.toml:1:8: "]),
+    ("{}lisen = 5\n{}[export.d]", &["c.toml:2:1: lisen: no such key (did you mean `listen`?)"]),
+    ("{}kernel = '5.4'\n{}[export.d]", &["c.toml:2:10: kernel: 5.4: not modelled; there are 5.10"]),
+    (
+        "{}{}busy_poll = '2ms'\n[export.x]",
+        &[
+            "c.toml:4:13: device.d.busy_poll: expected a time from 0 to 1ms with its unit, such as 50us",
+        ],
+    ),
+    (
+        "{}{}io_timeout = '1500us'\n[export.x]",
+        &["c.toml:4:14: device.d.io_timeout: expected a time in whole milliseconds with its unit"],
+    ),
+    (
+        "{}{}on_loss = 'wait'\n[export.x]",
+        &["c.toml:4:11: device.d.on_loss: expected error, hold or hold=TIME, a time up to 86400s"],
+    ),
+    ("{}{}[export.x]\ndevice = 'e'", &["c.toml:5:10: export.x.device: e: no such device"]),
+    (
+        "{}{}[device.e]\ndevice = './e'\n[export.x]",
+        &["c.toml:6:9: export.x.device: which device? There are d, e"],
+    ),
+    (
+        "{}[device.e]\nscheduler = 'none'\n[export.x]",
+        &["c.toml:1:1: device: no", "c.toml:2:9: device.e: device is missing"],
+    ),
+    (
+        "{}{}shceduler = 'bfq'\n[export.x]",
+        &["c.toml:4:1: device.d.shceduler: no such key (did you mean `scheduler`?)"],
+    ),
+    ("{}{}weight = 5\n[export.x]", &["c.toml:4:1: device.d.weight: no such key"]),
+    ("{}{}[export.x]\nsize = '10G'", &["c.toml:5:8: export.x.size: expected bytes"]),
+    (
+        "{}{}[export.x]\nsocket_mode = '0600'\n[export.y]\nlisten = 'unix:y'\nsocket_mode = 'rw'",
+        &[
+            "c.toml:4:9: export.x: socket_mode and socket_group of an export",
+            "c.toml:8:15: export.y.socket_mode: e",
+        ],
+    ),
+    ("{}{}[export.x]\nsize = 0", &["c.toml:5:8: export.x.size: 0: a disk has"]),
+    ("{}{}[export.x]\nread_only = 1", &["c.toml:5:13: export.x.read_only: expected true"]),
+    ("{}{}[export.x]\ntenant = '../y'", &["c.toml:5:10: export.x.tenant: \"..\" is no name"]),
+    (
+        "{}{}[export.x]\n[tenant.x]\nweight = 0",
+        &["c.toml:6:10: tenant.x.weight: 0 is out of range"],
+    ),
+    (
+        "{}{}[device.e]\ndevice = './e'\n[export.x]\ndevice = 'd'\n[tenant.x]\n'io.max' = '8:0 rbps=5000'",
+        &["c.toml:9:12: 8:0: a tenant's setting holds on every"],
+    ),
+    (
+        "{}{}[export.x]\n[tenant.x]\n'io.max' = '8:0 rbps=5000'\n'io.latency' = '8:16 target=5'",
+        &["c.toml:7:16: 8:16: there is one device, and line 6 calls it 8:0"],
+    ),
+    (
+        "{}{}'io.cost.qos' = '8:0 enable=1'\n'io.cost.model' = '8:16 ctrl=auto'\n[export.x]",
+        &["c.toml:5:19: 8:16: there is one device, and line 4 calls it 8:0"],
+    ),
+    ("{}{}[export.x]\n[[change]]\nat='5s'", &["c.toml:5:3: change: a server has no end"]),
+    (
+        "{}device = 5\n[export.x]",
+        &["c.toml:1:1: device: no device", "c.toml:2:10: device: expected tables"],
+    ),
+];
+
 #[test]
 fn a_mistake_is_a_line_with_its_place() {
-    const HEAD: &str = "listen = 'unix:s'\n";
-    const DISK: &str = "[device.d]\ndevice = './d'\n";
-    for (text, expected) in [
-        ("", &["c.toml:1:1: device: no device", "c.toml:1:1: export: no export"][..]),
-        (
-            "listen = []\n[device.d]\ndevice = './d'\n[export.x]",
-            &["c.toml:1:1: listen: nothing to listen at"],
-        ),
-        (
-            "listen = 5",
-            &["c.toml:1:1: device", "c.toml:1:1: export", "c.toml:1:10: listen: expected a text"],
-        ),
-        ("[export", &["c.toml:1:8: "]),
-        ("{}lisen = 5\n{}[export.d]", &["c.toml:2:1: lisen: no such key (did you mean `listen`?)"]),
-        (
-            "{}kernel = '5.4'\n{}[export.d]",
-            &["c.toml:2:10: kernel: 5.4: not modelled; there are 5.10"],
-        ),
-        (
-            "{}{}busy_poll = '2ms'\n[export.x]",
-            &[
-                "c.toml:4:13: device.d.busy_poll: expected a time from 0 to 1ms with its unit, such as 50us",
-            ],
-        ),
-        (
-            "{}{}io_timeout = '1500us'\n[export.x]",
-            &[
-                "c.toml:4:14: device.d.io_timeout: expected a time in whole milliseconds with its unit",
-            ],
-        ),
-        (
-            "{}{}on_loss = 'wait'\n[export.x]",
-            &[
-                "c.toml:4:11: device.d.on_loss: expected error, hold or hold=TIME, a time up to 86400s",
-            ],
-        ),
-        ("{}{}[export.x]\ndevice = 'e'", &["c.toml:5:10: export.x.device: e: no such device"]),
-        (
-            "{}{}[device.e]\ndevice = './e'\n[export.x]",
-            &["c.toml:6:9: export.x.device: which device? There are d, e"],
-        ),
-        (
-            "{}[device.e]\nscheduler = 'none'\n[export.x]",
-            &["c.toml:1:1: device: no", "c.toml:2:9: device.e: device is missing"],
-        ),
-        (
-            "{}{}shceduler = 'bfq'\n[export.x]",
-            &["c.toml:4:1: device.d.shceduler: no such key (did you mean `scheduler`?)"],
-        ),
-        ("{}{}weight = 5\n[export.x]", &["c.toml:4:1: device.d.weight: no such key"]),
-        ("{}{}[export.x]\nsize = '10G'", &["c.toml:5:8: export.x.size: expected bytes"]),
-        (
-            "{}{}[export.x]\nsocket_mode = '0600'\n[export.y]\nlisten = 'unix:y'\nsocket_mode = 'rw'",
-            &[
-                "c.toml:4:9: export.x: socket_mode and socket_group of an export",
-                "c.toml:8:15: export.y.socket_mode: e",
-            ],
-        ),
-        ("{}{}[export.x]\nsize = 0", &["c.toml:5:8: export.x.size: 0: a disk has"]),
-        (
-            &format!("{{}}{{}}[export.x]\ndescription = '{}'", "x".repeat(4097)),
-            &["c.toml:5:15: export.x.description: 4097 bytes; a text of NBD has at most 4096"],
-        ),
-        ("{}{}[export.x]\nread_only = 1", &["c.toml:5:13: export.x.read_only: expected true"]),
-        ("{}{}[export.x]\ntenant = '../y'", &["c.toml:5:10: export.x.tenant: \"..\" is no name"]),
-        (
-            "{}{}[export.x]\n[tenant.x]\nweight = 0",
-            &["c.toml:6:10: tenant.x.weight: 0 is out of range"],
-        ),
-        (
-            "{}{}[device.e]\ndevice = './e'\n[export.x]\ndevice = 'd'\n[tenant.x]\n'io.max' = '8:0 rbps=5000'",
-            &["c.toml:9:12: 8:0: a tenant's setting holds on every"],
-        ),
-        (
-            "{}{}[export.x]\n[tenant.x]\n'io.max' = '8:0 rbps=5000'\n'io.latency' = '8:16 target=5'",
-            &["c.toml:7:16: 8:16: there is one device, and line 6 calls it 8:0"],
-        ),
-        (
-            "{}{}'io.cost.qos' = '8:0 enable=1'\n'io.cost.model' = '8:16 ctrl=auto'\n[export.x]",
-            &["c.toml:5:19: 8:16: there is one device, and line 4 calls it 8:0"],
-        ),
-        ("{}{}[export.x]\n[[change]]\nat='5s'", &["c.toml:5:3: change: a server has no end"]),
-        (
-            "{}device = 5\n[export.x]",
-            &["c.toml:1:1: device: no device", "c.toml:2:10: device: expected tables"],
-        ),
-    ] {
+    let long = format!("{{}}{{}}[export.x]\ndescription = '{}'", "x".repeat(4097));
+    let of_long =
+        &["c.toml:5:15: export.x.description: 4097 bytes; a text of NBD has at most 4096"][..];
+    for (text, expected) in MISTAKES.iter().copied().chain([(&*long, of_long)]) {
         let text = text.replacen("{}", HEAD, 1).replacen("{}", DISK, 1);
         let errors: Vec<String> =
             parse("c.toml", &text).expect_err(&text).iter().map(ToString::to_string).collect();

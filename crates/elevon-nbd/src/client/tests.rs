@@ -262,6 +262,14 @@ fn chunk(flags: u16, kind: u16, payload: &[u8]) -> Vec<u8> {
     bytes
 }
 
+fn reply(magic: u32, error: u32, cookie: u64) -> Vec<u8> {
+    [&magic.to_be_bytes()[..], &error.to_be_bytes(), &cookie.to_be_bytes()].concat()
+}
+
+fn simple(error: u32, cookie: u64) -> Vec<u8> {
+    reply(SIMPLE_REPLY, error, cookie)
+}
+
 fn data(flags: u16, offset: u64, length: usize) -> Vec<u8> {
     chunk(flags, chunk::OFFSET_DATA, &[&offset.to_be_bytes()[..], &vec![7; length]].concat())
 }
@@ -357,8 +365,6 @@ fn extents_are_those_of_the_context_that_was_chosen() {
 fn a_bad_answer_fails_its_request_alone() {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<u8>>();
-    let simple =
-        |error: u32| [words(&[SIMPLE_REPLY, error]), 1_u64.to_be_bytes().to_vec()].concat();
     let read = Command::Read;
     let status = Command::BlockStatus { one: false };
     for (command, chunks, good) in [
@@ -394,14 +400,14 @@ fn a_bad_answer_fails_its_request_alone() {
         (read, vec![failed(1, Some(9000))], 0),
         (read, vec![data(0, 4096, 4096), chunk(1, 77, b"x")], 0),
         (read, vec![chunk(1, chunk::BLOCK_STATUS, &[0; 12])], 0),
-        (read, vec![data(0, 4096, 512), simple(5)], 0),
+        (read, vec![data(0, 4096, 512), simple(5, 1)], 0),
         (status, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[8, 4096, 3]))], 0),
         (status, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[9]))], 0),
         (status, vec![chunk(1, chunk::BLOCK_STATUS, &[])], 0),
         (status, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[9, 0, 3]))], 0),
         (status, vec![chunk(1, chunk::BLOCK_STATUS, &words(&[9, 4096]))], 0),
         (status, vec![chunk(1, chunk::NONE, b"")], 0),
-        (status, vec![simple(0)], 0),
+        (status, vec![simple(0, 1)], 0),
         (status, vec![data(1, 4096, 512)], 0),
         (status, vec![hole(1, 4096, 512)], 0),
         (Command::Flush, vec![data(1, 4096, 512)], 0),
@@ -411,9 +417,8 @@ fn a_bad_answer_fails_its_request_alone() {
         client.request(1, command, 4096, 4096, false);
         client.request(2, Command::Flush, 0, 0, false);
         // What is said of requests that have their answer is of no use.
-        let again = [data(0, 4096, 512), chunk(1, chunk::NONE, b""), simple(5), simple(0)];
-        let other = [words(&[SIMPLE_REPLY, 0]), 2_u64.to_be_bytes().to_vec()].concat();
-        let bytes = [chunks.concat(), again.concat(), other].concat();
+        let again = [data(0, 4096, 512), chunk(1, chunk::NONE, b""), simple(5, 1), simple(0, 1)];
+        let bytes = [chunks.concat(), again.concat(), simple(0, 2)].concat();
         let said = steps(&mut client, &bytes).unwrap_or_else(|error| panic!("{chunks:?}: {error}"));
         let replies: Vec<_> =
             said.iter().filter(|step| matches!(step, ClientStep::Reply { .. })).cloned().collect();
@@ -430,14 +435,12 @@ fn a_bad_answer_fails_its_request_alone() {
 /// Where the next answer begins is not known; whose answer was on its way stays in flight.
 #[test]
 fn answers_out_of_step_are_an_error() {
-    let simple =
-        |cookie: u64| [&SIMPLE_REPLY.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat();
     let mut long = chunk(1, chunk::OFFSET_DATA, b"12345678");
     long[16..20].copy_from_slice(&u32::MAX.to_be_bytes());
     for (is_structured, bytes, words) in [
-        (true, [data(0, 4096, 512), simple(1)].concat(), "behind chunks"),
+        (true, [data(0, 4096, 512), simple(0, 1)].concat(), "behind chunks"),
         (true, long, "a chunk of a wrong length"),
-        (false, simple(5), "a reply to no request"),
+        (false, simple(0, 5), "a reply to no request"),
         (false, chunk(1, chunk::NONE, b""), "no reply"),
         (true, vec![7; 20], "no reply"),
     ] {
@@ -486,9 +489,6 @@ fn a_server_that_breaks_the_protocol_is_left() {
     };
     let ack = told(answer::ACK, b"");
     let open = [greeting.clone(), export.clone(), ack.clone()].concat();
-    let reply = |magic: u32, cookie: u64| {
-        [&magic.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat()
-    };
     for (bytes, words) in [
         (b"HTTP/1.1 400 Bad Request\r\n".to_vec(), "not a server of NBD"),
         (
@@ -529,9 +529,9 @@ fn a_server_that_breaks_the_protocol_is_left() {
             [self::greeting(), told_of(option::STRUCTURED_REPLY, answer::INFO, b"")].concat(),
             "no such answer",
         ),
-        ([open.clone(), reply(SIMPLE_REPLY, 5)].concat(), "a reply to no request"),
-        ([open.clone(), reply(CHUNK, 5)].concat(), "what came is no reply"),
-        ([open, reply(7, 5)].concat(), "no reply"),
+        ([open.clone(), simple(0, 5)].concat(), "a reply to no request"),
+        ([open.clone(), reply(CHUNK, 0, 5)].concat(), "what came is no reply"),
+        ([open, reply(7, 0, 5)].concat(), "no reply"),
     ] {
         let mut client = Client::new("disk", false);
         let mut input = &bytes[..];

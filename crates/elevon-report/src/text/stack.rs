@@ -30,6 +30,23 @@ pub(super) fn headline(run: &RunResult) -> String {
     )
 }
 
+/// Writes the line of what the stack did with bios and requests.
+fn counters(out: &mut String, run: &RunResult) {
+    let c = &run.disk.counters;
+    let _ = write!(
+        out,
+        "Stack: splits={}, tails={}, merges={}, requeues={}, retries={}, timeouts={}",
+        c.splits, c.tails, c.merges, c.requeues, c.retries, c.timeouts
+    );
+    if c.wbt_waits > 0 {
+        let _ = write!(out, ", waits for writeback throttling={}", c.wbt_waits);
+    }
+    if c.late_answers > 0 {
+        let _ = write!(out, ", late answers={}", c.late_answers);
+    }
+    out.push('\n');
+}
+
 /// Writes everything after the iostat line.
 pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     let busy = delta.utilisation();
@@ -51,19 +68,7 @@ pub(super) fn details(out: &mut String, run: &RunResult, delta: &DiskDelta) {
     }
     stages(out, run);
     sizes(out, run);
-    let c = &run.disk.counters;
-    let _ = write!(
-        out,
-        "Stack: splits={}, tails={}, merges={}, requeues={}, retries={}, timeouts={}",
-        c.splits, c.tails, c.merges, c.requeues, c.retries, c.timeouts
-    );
-    if c.wbt_waits > 0 {
-        let _ = write!(out, ", waits for writeback throttling={}", c.wbt_waits);
-    }
-    if c.late_answers > 0 {
-        let _ = write!(out, ", late answers={}", c.late_answers);
-    }
-    out.push('\n');
+    counters(out, run);
     let limits = settings::limits_in_text(run);
     for (title, rows) in
         [("Scheduler", &run.scheduler.tunables), ("Config", &run.config), ("Limits", &limits)]

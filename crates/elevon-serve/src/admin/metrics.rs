@@ -69,6 +69,8 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let mut to = Families(&mut encoder);
         self.server(&mut to)?;
+        self.connections(&mut to)?;
+        self.exports(&mut to)?;
         self.requests(&mut to)?;
         self.tenants(&mut to)?;
         self.devices(&mut to)?;
@@ -127,7 +129,7 @@ impl Families<'_, '_> {
 }
 
 impl Scrape {
-    /// The server and its exports.
+    /// The server: its version, its start and its certificate.
     fn server(&self, to: &mut Families<'_, '_>) -> fmt::Result {
         let version = vec![("version", env!("CARGO_PKG_VERSION"))];
         to.gauges(
@@ -147,7 +149,11 @@ impl Scrape {
         let expires = self.observed.expires.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
         let help = "When the server's certificate expires, since the epoch.";
         let expiry = expires.into_iter().map(|at| (Vec::new(), at.as_secs_f64()));
-        to.gauges("elevon_tls_certificate_expiry_timestamp", help, Some(Unit::Seconds), expiry)?;
+        to.gauges("elevon_tls_certificate_expiry_timestamp", help, Some(Unit::Seconds), expiry)
+    }
+
+    /// Connections: those that are open, those with an export, and those that were refused.
+    fn connections(&self, to: &mut Families<'_, '_>) -> fmt::Result {
         let connections = self.observed.connections as u64;
         let help = "Connections of NBD that are open.";
         to.gauges("elevon_connections", help, None, [(Vec::new(), connections)].into_iter())?;
@@ -175,7 +181,11 @@ impl Scrape {
             self.observed.refused.iter().map(|(why, count)| (vec![("reason", *why)], *count));
         let help =
             "Connections that opened no export because they were refused, by the last reason.";
-        to.counters("elevon_connections_refused", help, None, refused)?;
+        to.counters("elevon_connections_refused", help, None, refused)
+    }
+
+    /// Exports: their connections, their size, and whether they are drained.
+    fn exports(&self, to: &mut Families<'_, '_>) -> fmt::Result {
         let exports = || {
             self.observed.exports.iter().map(|view| {
                 let labels = [

@@ -82,6 +82,11 @@ impl PlannedFault {
         first
     }
 
+    /// Makes the command fail before it transfers a byte, as [`Self::fail`] does.
+    fn fail_at_once(&mut self, status: Status) -> bool {
+        self.fail(status, Bytes::ZERO, Nanos::ZERO)
+    }
+
     /// Adds a silent fault, unless the command fails or has a silent fault already. Returns true if
     /// this was the first.
     fn spoil(&mut self, silent: Silent) -> bool {
@@ -379,21 +384,13 @@ impl<D: Device> Fault<D> {
                 true
             }
             Rule::FlushError { ppm, status } => {
-                command.op == Op::Flush
-                    && hits(ppm)
-                    && verdict.fail(status, Bytes::ZERO, Nanos::ZERO)
+                command.op == Op::Flush && hits(ppm) && verdict.fail_at_once(status)
             }
             Rule::ReadOnly { after } => {
-                command.op.is_write()
-                    && now >= after
-                    && verdict.fail(Status::IoError, Bytes::ZERO, Nanos::ZERO)
+                command.op.is_write() && now >= after && verdict.fail_at_once(Status::IoError)
             }
-            Rule::Transport { ppm } => {
-                hits(ppm) && verdict.fail(Status::Transport, Bytes::ZERO, Nanos::ZERO)
-            }
-            Rule::Dead { after } => {
-                now >= after && verdict.fail(Status::Offline, Bytes::ZERO, Nanos::ZERO)
-            }
+            Rule::Transport { ppm } => hits(ppm) && verdict.fail_at_once(Status::Transport),
+            Rule::Dead { after } => now >= after && verdict.fail_at_once(Status::Offline),
             // The clock applies its effect; here it is only counted.
             Rule::Slow { from, lasting, .. } => now >= from && now < from.saturating_add(lasting),
             Rule::NoCompletion { .. } | Rule::Late { .. } | Rule::Busy { .. } => false,

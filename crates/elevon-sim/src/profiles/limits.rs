@@ -27,18 +27,23 @@ pub enum Class {
     NvmeDatacenter,
 }
 
-/// Returns the limits of a class. `write_cache` and `fua` are as Linux's drivers report them for
-/// such devices.
-pub fn limits(class: Class) -> QueueLimits {
-    let kib = |kib: u64| Sectors::new(kib * 2);
-    let base = QueueLimits { io_min: 512, nowait: true, ..QueueLimits::default() };
-    let trim = |limits: QueueLimits, granularity: u32, sectors: u64, segments: u16| QueueLimits {
+const fn kib(kib: u64) -> Sectors {
+    Sectors::new(kib * 2)
+}
+
+/// Adds discards to limits.
+fn trim(limits: QueueLimits, granularity: u32, sectors: u64, segments: u16) -> QueueLimits {
+    QueueLimits {
         discard_granularity: granularity,
         max_hw_discard_sectors: Sectors::new(sectors),
         max_discard_segments: segments,
         ..limits
-    };
-    let nvme = QueueLimits {
+    }
+}
+
+/// Makes limits those of an NVMe device.
+fn nvme(base: QueueLimits) -> QueueLimits {
+    QueueLimits {
         // A PRP list describes whole pages: only the first may start, and only the last may end,
         // inside a page.
         virt_boundary_mask: 4095,
@@ -46,8 +51,15 @@ pub fn limits(class: Class) -> QueueLimits {
         dma_alignment: 3,
         fua: true,
         max_write_zeroes_sectors: kib(128),
-        ..base.clone()
-    };
+        ..base
+    }
+}
+
+/// Returns the limits of a class. `write_cache` and `fua` are as Linux's drivers report them for
+/// such devices.
+pub fn limits(class: Class) -> QueueLimits {
+    let base = QueueLimits { io_min: 512, nowait: true, ..QueueLimits::default() };
+    let nvme = nvme(base.clone());
     // 64 ranges of 65535 blocks fit into the one sector of a DATA SET MANAGEMENT command.
     let ata_trim = 64 * 65535;
     let all = u64::from(u32::MAX >> 9);

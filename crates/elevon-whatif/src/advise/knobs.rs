@@ -326,41 +326,44 @@ mod tests {
         read(&mut || elevon_trace::from_bytes(text.as_bytes().to_vec()), None, &mut |_| {})
     }
 
-    #[test]
-    fn what_changes_nothing_is_not_tried() {
-        let one = "  a-11 [000] ..... 1.000000: block_bio_queue: 8,0 R 100 + 2048 [a]\n";
-        let two =
-            format!("{one}  b-12 [000] ..... 1.000100: block_bio_queue: 8,0 W 5000 + 8 [b]\n");
+    /// Returns what may be changed of a trace on device `major`:0.
+    fn knobs(text: &str, major: u32, wanted: &[usize], experiments: bool) -> Knobs {
         let limits = QueueLimits {
             max_sectors: Sectors::new(1024),
             max_hw_sectors: Sectors::new(2560),
             ..QueueLimits::default()
         };
         let stack = StackConfig::new(limits, Sectors::new(1 << 20), 1, 32);
-        let knobs = |text: &str, major: u32, wanted: &[usize], experiments: bool| {
-            let workload =
-                workload(&text.replace("8,0", &format!("{major},0"))).expect("a workload");
-            let figures = |bytes| Figures {
-                ios: 100,
-                per_second: 98.0,
-                bytes_per_second: bytes,
-                p50: 1e6,
-                ..Figures::default()
-            };
-            let before = [figures(98e6), figures(98.0 * 4096.0)];
-            let knobs = Knobs::new(&workload, &stack, &before, wanted, 0.2, experiments);
-            Knobs { has_cost_model: true, ..knobs }
+        let workload = workload(&text.replace("8,0", &format!("{major},0"))).expect("a workload");
+        let figures = |bytes| Figures {
+            ios: 100,
+            per_second: 98.0,
+            bytes_per_second: bytes,
+            p50: 1e6,
+            ..Figures::default()
         };
-        let texts = |knobs: &Knobs, scheduler: &'static str| -> Vec<String> {
-            knobs
-                .neighbours(&Setup::of_scheduler(scheduler))
-                .iter()
-                .map(|setup| {
-                    let Claims { weights, cost, limits, targets } = &setup.claims;
-                    format!("{setup} {:?} {weights:?} {cost} {limits:?} {targets:?}", setup.prios)
-                })
-                .collect()
-        };
+        let before = [figures(98e6), figures(98.0 * 4096.0)];
+        let knobs = Knobs::new(&workload, &stack, &before, wanted, 0.2, experiments);
+        Knobs { has_cost_model: true, ..knobs }
+    }
+
+    /// Returns the configurations beside a scheduler without settings, as texts.
+    fn texts(knobs: &Knobs, scheduler: &'static str) -> Vec<String> {
+        knobs
+            .neighbours(&Setup::of_scheduler(scheduler))
+            .iter()
+            .map(|setup| {
+                let Claims { weights, cost, limits, targets } = &setup.claims;
+                format!("{setup} {:?} {weights:?} {cost} {limits:?} {targets:?}", setup.prios)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn what_changes_nothing_is_not_tried() {
+        let one = "  a-11 [000] ..... 1.000000: block_bio_queue: 8,0 R 100 + 2048 [a]\n";
+        let two =
+            format!("{one}  b-12 [000] ..... 1.000100: block_bio_queue: 8,0 W 5000 + 8 [b]\n");
         let has = |texts: &[String], part: &str| texts.iter().any(|text| text.contains(part));
         let alone = texts(&knobs(one, 8, &[], false), "bfq");
         assert!(

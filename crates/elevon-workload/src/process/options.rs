@@ -56,7 +56,7 @@ pub(super) struct Options {
 
 /// Returns the flags by operation. A task that sleeps until its I/O has completed says so, and so
 /// does a thread of POSIX AIO; a ring tries its reads and writes first.
-fn flags_of(spec: &JobSpec, of_write: Flags) -> [Flags; 4] {
+fn flags_of(spec: &JobSpec) -> [Flags; 4] {
     let is_waited = !spec.engine.asynchronous || spec.has_file_threads();
     let of_all = if is_waited { Flags::WAITED } else { Flags::NONE };
     let mut flags = [of_all; 4];
@@ -64,11 +64,46 @@ fn flags_of(spec: &JobSpec, of_write: Flags) -> [Flags; 4] {
         flags[Op::Read as usize] |= Flags::TRIED;
         flags[Op::Write as usize] |= Flags::TRIED;
     }
-    flags[Op::Write as usize] |= of_write;
+    flags[Op::Write as usize] |= write_flags(spec);
     flags[Op::Flush as usize] |= Flags::PREFLUSH | Flags::SYNC;
     flags[Op::Discard as usize] |=
         if spec.sleeps_for_trims() { Flags::SYNC | Flags::WAITED } else { Flags::SYNC };
     flags
+}
+
+/// Returns the flags of a direct write: it is sync and expects more to come.
+fn write_flags(spec: &JobSpec) -> Flags {
+    let mut flags = Flags::SYNC.with(Flags::IDLE);
+    if spec.durability.sync != SyncMode::None {
+        flags |= Flags::DSYNC;
+    }
+    if spec.durability.atomic {
+        flags |= Flags::ATOMIC;
+    }
+    flags
+}
+
+/// Returns [`Options::is_plain`].
+fn is_plain(spec: &JobSpec) -> bool {
+    let rates = [&spec.rates.bytes, &spec.rates.min_bytes, &spec.rates.iops, &spec.rates.min_iops];
+    let has_rate = rates.into_iter().flatten().any(Option::is_some);
+    !has_rate
+        && spec.verify.method.is_none()
+        && spec.think.time.is_zero()
+        && spec.order.flow.is_none()
+        && spec.latency.target.is_none()
+        && !spec.queue.serialize_overlap
+        && !spec.rw.trim_then_write
+}
+
+/// Returns by direction whether the process does such I/O.
+fn used_directions(spec: &JobSpec) -> [bool; 3] {
+    if spec.verify.method.is_some() && spec.verify.only {
+        return [true, false, false];
+    }
+    let mut used = directions(spec);
+    used[Direction::Write as usize] |= spec.rw.trim_then_write;
+    used
 }
 
 /// Returns by operation whether the process sleeps until such an I/O is over.
@@ -83,14 +118,6 @@ impl Options {
     pub(super) fn new(spec: &JobSpec) -> Self {
         let most = if spec.has_queue() { spec.queue.depth.max(1) as usize } else { 1 };
         let or_most = |value: u32| if value == 0 { most } else { (value as usize).min(most) };
-        // A direct write is sync and expects more to come.
-        let mut write_flags = Flags::SYNC.with(Flags::IDLE);
-        if spec.durability.sync != SyncMode::None {
-            write_flags |= Flags::DSYNC;
-        }
-        if spec.durability.atomic {
-            write_flags |= Flags::ATOMIC;
-        }
         let writes = spec.rw.write || spec.rw.trim_then_write;
         let verifies = spec.verify.method.is_some();
         let every = |n: u32| if n > 0 { u64::from(n) } else { u64::MAX };
@@ -102,21 +129,7 @@ impl Options {
         let endless = spec.timing.time_based && !spec.timing.runtime.is_zero() && !fills;
         let loops = if fills { 1 } else { spec.timing.loops.max(1) };
         let has_gaps = !spec.rw.random && spec.rw.sequential_skip > 0;
-        let mut used = directions(spec);
-        used[Direction::Write as usize] |= spec.rw.trim_then_write;
-        if verifies && spec.verify.only {
-            used = [true, false, false];
-        }
-        let rates =
-            [&spec.rates.bytes, &spec.rates.min_bytes, &spec.rates.iops, &spec.rates.min_iops];
-        let has_rate = rates.into_iter().flatten().any(Option::is_some);
-        let is_plain = !has_rate
-            && !verifies
-            && spec.think.time.is_zero()
-            && spec.order.flow.is_none()
-            && spec.latency.target.is_none()
-            && !spec.queue.serialize_overlap
-            && !spec.rw.trim_then_write;
+        let is_plain = is_plain(spec);
         let batch_submit = or_most(spec.queue.batch_submit);
         let complete_min = (spec.queue.complete_min as usize).min(most);
         let has_parts =
@@ -136,7 +149,7 @@ impl Options {
             complete_min,
             complete_max: or_most(spec.queue.complete_max).max(complete_min),
             low: (spec.queue.low as usize).min(most),
-            flags: flags_of(spec, write_flags),
+            flags: flags_of(spec),
             ioprio: spec.priority.ioprio,
             has_one_prio: !spec.has_command_prio(),
             command_prio: spec
@@ -167,7 +180,7 @@ impl Options {
             verify_fatal: spec.verify.fatal,
             verify_only: verifies && spec.verify.only && writes,
             verify_reads: verifies && !writes,
-            used,
+            used: used_directions(spec),
         }
     }
 }

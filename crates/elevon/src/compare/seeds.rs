@@ -93,11 +93,16 @@ pub(super) fn compare(
         failed,
     };
     print(&results, args.output_format, page)?;
-    Ok(match interrupt.signal() {
+    Ok(ending(interrupt, failed > 0))
+}
+
+/// Returns how the comparison ended.
+fn ending(interrupt: &Interrupt, has_failed: bool) -> Ending {
+    match interrupt.signal() {
         Some(signal) => Ending::Interrupted(signal),
-        None if failed > 0 => Ending::Failed,
+        None if has_failed => Ending::Failed,
         None => Ending::Done,
-    })
+    }
 }
 
 /// Runs each plan with one seed on all devices that explain what its device was fitted to. Returns

@@ -318,20 +318,21 @@ fn pick(value: &Value, wanted: &[(&str, Value)]) -> Found {
     Ok(Value::None)
 }
 
+/// Applies a function to all numbers: min(a, b) is min([a, b]).
+fn many(values: &[Value], what: &dyn Fn(Vec<f64>) -> f64) -> Found {
+    if values.iter().any(|value| matches!(value, Value::None)) {
+        return Ok(Value::None);
+    }
+    let all = if let [one @ Value::List(_)] = values {
+        one.numbers()
+    } else {
+        list_of(values.to_vec()).numbers()
+    };
+    all.map(|all| Value::Number(what(all)))
+}
+
 /// Calls one of [`FUNCTIONS`].
 fn call(name: &str, values: &[Value]) -> Found {
-    // min(a, b) is min([a, b]).
-    let many = |what: &dyn Fn(Vec<f64>) -> f64| -> Found {
-        if values.iter().any(|value| matches!(value, Value::None)) {
-            return Ok(Value::None);
-        }
-        let all = if let [one @ Value::List(_)] = values {
-            one.numbers()
-        } else {
-            list_of(values.to_vec()).numbers()
-        };
-        all.map(|all| Value::Number(what(all)))
-    };
     match (name, values) {
         ("abs", [x]) => each(x, &f64::abs),
         ("ceil", [x]) => each(x, &f64::ceil),
@@ -339,11 +340,13 @@ fn call(name: &str, values: &[Value]) -> Found {
         ("round", [x]) => each(x, &f64::round),
         ("sqrt", [x]) => each(x, &libm::sqrt),
         ("exp", [x]) => each(x, &libm::exp),
-        ("min", [_, ..]) => many(&|all| all.into_iter().fold(f64::INFINITY, f64::min)),
-        ("max", [_, ..]) => many(&|all| all.into_iter().fold(f64::NEG_INFINITY, f64::max)),
-        ("sum", [_, ..]) => many(&|all| all.into_iter().sum()),
-        ("mean", [_, ..]) => many(&|all| Interval::from_samples(&all).unwrap_or_default().mean),
-        ("deviation", [_, ..]) => many(&|all| deviation(&all)),
+        ("min", [_, ..]) => many(values, &|all| all.into_iter().fold(f64::INFINITY, f64::min)),
+        ("max", [_, ..]) => many(values, &|all| all.into_iter().fold(f64::NEG_INFINITY, f64::max)),
+        ("sum", [_, ..]) => many(values, &|all| all.into_iter().sum()),
+        ("mean", [_, ..]) => {
+            many(values, &|all| Interval::from_samples(&all).unwrap_or_default().mean)
+        }
+        ("deviation", [_, ..]) => many(values, &|all| deviation(&all)),
         ("percent", [value, of]) => {
             pairs(value, of, &|value, of| Value::Number(100.0 * (value / of - 1.0)))
         }
@@ -364,13 +367,7 @@ fn call(name: &str, values: &[Value]) -> Found {
                 values.list()?.iter().map(|one| one.shown(Format::default())).collect();
             Ok(text(words?.join(between)))
         }
-        ("range", [from, to]) => {
-            let (from, to) = (from.number()?, to.number()?);
-            if to - from > 1e6 {
-                return Err("expected a range of 1000000 numbers at most".to_owned());
-            }
-            Ok(numbers((0..).map(|at| from + f64::from(at)).take_while(|&number| number <= to)))
-        }
+        ("range", [from, to]) => range(from.number()?, to.number()?),
         ("ratio", [values]) => Ok(ratio(&values.numbers()?)),
         ("sort", [values]) => {
             let mut all = values.numbers()?;
@@ -399,6 +396,14 @@ fn call(name: &str, values: &[Value]) -> Found {
             did_you_mean(name, FUNCTIONS.iter().copied())
         )),
     }
+}
+
+/// Returns the numbers from `from` to `to` in steps of 1.
+fn range(from: f64, to: f64) -> Found {
+    if to - from > 1e6 {
+        return Err("expected a range of 1000000 numbers at most".to_owned());
+    }
+    Ok(numbers((0..).map(|at| from + f64::from(at)).take_while(|&number| number <= to)))
 }
 
 /// Returns the sample standard deviation.

@@ -111,23 +111,7 @@ impl Report {
             }
             Content::Plot(drawing) => self.document.plot(plotted(drawing, scope)?),
             Content::PlotOf { is_latency, variants } => {
-                let all = variants
-                    .iter()
-                    .map(|(label, run)| Ok((scope.text_of(label)?, scope.of(run)?, run)));
-                let all: Vec<(String, Value, &Formula)> = all.collect::<Result<_, Failure>>()?;
-                let variant = |(label, value, formula): &'_ (String, Value, &Formula)| match value {
-                    Value::Run(run) => Ok((label.clone(), std::sync::Arc::clone(run))),
-                    other => Err(bad(formula, format!("expected a run, found {}", other.kind()))),
-                };
-                let all = all.iter().map(variant).collect::<Result<Vec<_>, Failure>>()?;
-                let variants: Vec<Variant<'_>> =
-                    all.iter().map(|(label, run)| Variant { label, result: &run.result }).collect();
-                let plot = if *is_latency {
-                    html::latency_plot(&variants)
-                } else {
-                    html::request_sizes_plot(&variants)
-                };
-                self.document.plot(plot);
+                self.document.plot(plot_of_runs(*is_latency, variants, scope)?);
             }
         }
         Ok(())
@@ -165,6 +149,24 @@ impl Report {
         }
         Ok(figure)
     }
+}
+
+/// Returns a plot of the latencies of runs, or of the sizes of their requests.
+fn plot_of_runs(
+    is_latency: bool,
+    variants: &[(Words, Formula)],
+    scope: &Scope<'_>,
+) -> Result<Plot, Failure> {
+    let all = variants.iter().map(|(label, run)| Ok((scope.text_of(label)?, scope.of(run)?, run)));
+    let all: Vec<(String, Value, &Formula)> = all.collect::<Result<_, Failure>>()?;
+    let variant = |(label, value, formula): &'_ (String, Value, &Formula)| match value {
+        Value::Run(run) => Ok((label.clone(), std::sync::Arc::clone(run))),
+        other => Err(bad(formula, format!("expected a run, found {}", other.kind()))),
+    };
+    let all = all.iter().map(variant).collect::<Result<Vec<_>, Failure>>()?;
+    let variants: Vec<Variant<'_>> =
+        all.iter().map(|(label, run)| Variant { label, result: &run.result }).collect();
+    Ok(if is_latency { html::latency_plot(&variants) } else { html::request_sizes_plot(&variants) })
 }
 
 fn plotted(drawing: &Drawing, scope: &Scope<'_>) -> Result<Plot, Failure> {

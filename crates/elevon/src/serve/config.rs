@@ -84,31 +84,13 @@ impl Setup {
             take(failure);
             None
         });
-        let (mut devices, mut warnings) = (Vec::new(), without_export(&file));
+        let mut warnings = without_export(&file);
         warnings.extend(limits_of_nothing(&file));
         let of_tls = tls.as_ref().map(super::tls::warnings).unwrap_or_default();
         warnings.extend(of_tls.into_iter().map(|line| format!("{name}: {line}")));
-        for (index, table) in file.devices.iter().enumerate() {
-            match device(&file, index, &devices, files) {
-                Ok(planned) => {
-                    let said = planned.plan.warnings.iter().map(|line| said_of(&name, table, line));
-                    warnings.extend(said);
-                    warnings.extend(classes_in_vain(&file, index, planned.plan.scheduler.info()));
-                    devices.push(planned);
-                }
-                Err(failure) => take(placed(table, failure)),
-            }
-        }
+        let devices = plans(&file, &name, files, &mut warnings, &mut take);
         if errors.is_empty() {
-            let caches = caches_beyond(&file, &devices, elevon_host::memory::total());
-            let own = file
-                .devices
-                .iter()
-                .zip(&devices)
-                .filter_map(|(table, planned)| own_bytes(path, table, planned));
-            errors.extend(
-                clashes(&file, &devices).into_iter().chain(caches).chain(own).map(InputError::Text),
-            );
+            errors.extend(conflicts(path, &file, &devices).map(InputError::Text));
         }
         if errors.is_empty() {
             Ok(Self {
@@ -148,6 +130,45 @@ impl Setup {
         let warnings = overlapping(&self.file.exports, &exports);
         Ok((exports, warnings))
     }
+}
+
+/// Returns the plan of each device that has one, and adds its warnings. `take` gets the errors of
+/// the others. `files` are as in [`Setup::read`].
+fn plans(
+    file: &ServeFile,
+    name: &str,
+    files: &[String],
+    warnings: &mut Vec<String>,
+    take: &mut dyn FnMut(Failure),
+) -> Vec<Planned> {
+    let mut devices = Vec::new();
+    for (index, table) in file.devices.iter().enumerate() {
+        match device(file, index, &devices, files) {
+            Ok(planned) => {
+                let said = planned.plan.warnings.iter().map(|line| said_of(name, table, line));
+                warnings.extend(said);
+                warnings.extend(classes_in_vain(file, index, planned.plan.scheduler.info()));
+                devices.push(planned);
+            }
+            Err(failure) => take(placed(table, failure)),
+        }
+    }
+    devices
+}
+
+/// Returns an error for each place that two keys claim, and for a page cache that is too large.
+fn conflicts(
+    path: &Path,
+    file: &ServeFile,
+    devices: &[Planned],
+) -> impl Iterator<Item = Diagnostic> {
+    let caches = caches_beyond(file, devices, elevon_host::memory::total());
+    let own = file
+        .devices
+        .iter()
+        .zip(devices)
+        .filter_map(|(table, planned)| own_bytes(path, table, planned));
+    clashes(file, devices).into_iter().chain(caches).chain(own)
 }
 
 /// Returns the addresses of exports.

@@ -331,73 +331,10 @@ impl Running {
 
     /// Returns a line for each key that differs and takes a restart.
     fn refused(&self, new: &ServeFile) -> Vec<String> {
-        let old = &self.file;
-        let mut keys = Vec::new();
-        let values =
-            |all: &[Given]| all.iter().map(|given| given.value.clone()).collect::<Vec<_>>();
-        let value = |given: &Option<Given>| given.as_ref().map(|given| given.value.clone());
-        let mut compare = |key: &str, differs: bool| {
-            if differs {
-                keys.push(key.to_owned());
-            }
-        };
-        compare("listen", values(&old.listen) != values(&new.listen));
-        compare("socket_mode", old.socket_mode != new.socket_mode);
-        compare("socket_group", value(&old.socket_group) != value(&new.socket_group));
-        let listens = |file: &ServeFile| {
-            let of_export = |export: &ExportTable| {
-                let (mode, group) = (export.socket_mode, value(&export.socket_group));
-                export
-                    .listen
-                    .iter()
-                    .map(move |given| (given.value.clone(), mode, group.clone()))
-                    .collect::<Vec<_>>()
-            };
-            file.exports.iter().flat_map(of_export).collect::<BTreeSet<_>>()
-        };
-        compare(
-            "listen of exports (an address, its mode or its group)",
-            listens(old) != listens(new),
-        );
-        compare("control", value(&old.control) != value(&new.control));
-        compare("metrics", value(&old.metrics) != value(&new.metrics));
-        compare("kernel", old.kernel != new.kernel);
+        let mut keys = changed_keys(&self.file, new);
         for table in &new.devices {
-            let kind = if table.parts.is_empty() { "device" } else { "pool" };
-            let name = |key: &str| format!("{kind}.{}{key}", table.name);
-            let Some(was) = self.devices.get(&table.name).map(|device| &device.table) else {
-                continue;
-            };
-            let parts = |table: &DeviceTable| {
-                let of_part = |part: &PoolPart| (part.name.clone(), part.device.value.clone());
-                table.parts.iter().map(of_part).collect::<Vec<_>>()
-            };
-            compare(&name(".devices"), parts(was) != parts(table));
-            compare(
-                &name(".device"),
-                parts(was) == parts(table) && was.device.value != table.device.value,
-            );
-            compare(&name(".scheduler"), value(&was.scheduler) != value(&table.scheduler));
-            compare(&name(".prefer"), value(&was.prefer) != value(&table.prefer));
-            for key in [".set", ".io_timeout"] {
-                let of_key = |table: &DeviceTable| {
-                    let given = table.set.iter().filter(|given| given.key.ends_with(key));
-                    given.map(|given| given.value.clone()).collect::<Vec<_>>()
-                };
-                compare(&name(key), of_key(was) != of_key(table));
-            }
-            compare(&name(".fault"), values(&was.fault) != values(&table.fault));
-            compare(&name(".seed"), was.seed != table.seed);
-            compare(&name(".direct"), was.direct != table.direct);
-            compare(&name(".cache"), value(&was.cache) != value(&table.cache));
-            compare(&name(".busy_poll"), was.busy_poll != table.busy_poll);
-            let connections =
-                |table: &DeviceTable| table.connections.as_ref().map(|(count, _)| *count);
-            compare(&name(".connections"), connections(was) != connections(table));
-            let on_loss = |table: &DeviceTable| table.on_loss.as_ref().map(|(time, _)| *time);
-            compare(&name(".on_loss"), on_loss(was) != on_loss(table));
-            compare(&name(".tls"), tls(was) != tls(table));
-            compare(&name(" (its control files)"), was.settings != table.settings);
+            let was = self.devices.get(&table.name).map(|device| &device.table);
+            keys.extend(was.into_iter().flat_map(|was| changed_keys_of_device(was, table)));
         }
         let file = self.path.display();
         keys.into_iter()
@@ -428,6 +365,74 @@ fn line(table: &ExportTable, why: &str) -> String {
 }
 
 /// Returns the values of TLS towards another server.
+/// Returns the keys of the server that differ and take a restart.
+fn changed_keys(old: &ServeFile, new: &ServeFile) -> Vec<String> {
+    let listens = |file: &ServeFile| {
+        let of_export = |export: &ExportTable| {
+            let (mode, group) = (export.socket_mode, value(&export.socket_group));
+            export
+                .listen
+                .iter()
+                .map(move |given| (given.value.clone(), mode, group.clone()))
+                .collect::<Vec<_>>()
+        };
+        file.exports.iter().flat_map(of_export).collect::<BTreeSet<_>>()
+    };
+    let all = [
+        ("listen", values(&old.listen) != values(&new.listen)),
+        ("socket_mode", old.socket_mode != new.socket_mode),
+        ("socket_group", value(&old.socket_group) != value(&new.socket_group)),
+        ("listen of exports (an address, its mode or its group)", listens(old) != listens(new)),
+        ("control", value(&old.control) != value(&new.control)),
+        ("metrics", value(&old.metrics) != value(&new.metrics)),
+        ("kernel", old.kernel != new.kernel),
+    ];
+    all.into_iter().filter(|(_, differs)| *differs).map(|(key, _)| key.to_owned()).collect()
+}
+
+/// Returns the keys of a device or a pool that differ and take a restart.
+fn changed_keys_of_device(old: &DeviceTable, new: &DeviceTable) -> Vec<String> {
+    let parts = |table: &DeviceTable| {
+        let of_part = |part: &PoolPart| (part.name.clone(), part.device.value.clone());
+        table.parts.iter().map(of_part).collect::<Vec<_>>()
+    };
+    let set = |table: &DeviceTable, key: &str| {
+        let given = table.set.iter().filter(|given| given.key.ends_with(key));
+        given.map(|given| given.value.clone()).collect::<Vec<_>>()
+    };
+    let connections = |table: &DeviceTable| table.connections.as_ref().map(|(count, _)| *count);
+    let on_loss = |table: &DeviceTable| table.on_loss.as_ref().map(|(time, _)| *time);
+    let has_same_parts = parts(old) == parts(new);
+    let all = [
+        (".devices", !has_same_parts),
+        (".device", has_same_parts && old.device.value != new.device.value),
+        (".scheduler", value(&old.scheduler) != value(&new.scheduler)),
+        (".prefer", value(&old.prefer) != value(&new.prefer)),
+        (".set", set(old, ".set") != set(new, ".set")),
+        (".io_timeout", set(old, ".io_timeout") != set(new, ".io_timeout")),
+        (".fault", values(&old.fault) != values(&new.fault)),
+        (".seed", old.seed != new.seed),
+        (".direct", old.direct != new.direct),
+        (".cache", value(&old.cache) != value(&new.cache)),
+        (".busy_poll", old.busy_poll != new.busy_poll),
+        (".connections", connections(old) != connections(new)),
+        (".on_loss", on_loss(old) != on_loss(new)),
+        (".tls", tls(old) != tls(new)),
+        (" (its control files)", old.settings != new.settings),
+    ];
+    let kind = if new.parts.is_empty() { "device" } else { "pool" };
+    let changed = all.into_iter().filter(|(_, differs)| *differs);
+    changed.map(|(key, _)| format!("{kind}.{}{key}", new.name)).collect()
+}
+
+fn values(all: &[Given]) -> Vec<String> {
+    all.iter().map(|given| given.value.clone()).collect()
+}
+
+fn value(given: &Option<Given>) -> Option<String> {
+    given.as_ref().map(|given| given.value.clone())
+}
+
 fn tls(table: &DeviceTable) -> Option<[Option<&str>; 5]> {
     let tls = table.tls.as_ref()?;
     let keys = [&tls.certificates, &tls.ca, &tls.certificate, &tls.key, &tls.hostname];

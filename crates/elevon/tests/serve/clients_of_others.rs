@@ -201,65 +201,64 @@ fn a_simulated_disk_has_the_name_of_its_device_without_parameters() {
     served.end();
 }
 
+/// Changes of [`SHARED`] that make it wrong, as what is replaced and by what, and the error.
+const WRONG: &[(&str, &str, &str)] = &[
+    (
+        "[device.fast]",
+        "[device.fast]\nscheduler = 'bqf'",
+        "c.toml:3:13: device.fast.scheduler: bqf: unknown scheduler",
+    ),
+    ("'./disk.img'", "'./none.img'", "c.toml:3:10: device.fast.device: ./none.img: cannot open it"),
+    (
+        "'./disk.img'",
+        "'./disk.img'\nset = ['nr_requests=64', 'nr_request=5']",
+        "c.toml:4:26: device.fast.set: nr_request: no such setting",
+    ),
+    (
+        "'./disk.img'",
+        "'./disk.img'\nfault = 'bit_rot:ppm=5'",
+        "c.toml:4:9: device.fast.fault: bit_rot:ppm=5: ",
+    ),
+    ("sectors=2048", "sector=2048", "c.toml:6:9: device.slow.fault: "),
+    ("slots:slots=1", "slots:slot=1", "c.toml:5:10: device.slow.device: slots:slot=1"),
+    ("'unix:s'", "'s'", "c.toml:1:10: listen: s: is no address"),
+    (
+        "'unix:s'",
+        "'unix:disk.img'",
+        "c.toml:1:10: listen: unix:disk.img: is the place of device.fast.device, too",
+    ),
+    (
+        "'unix:s'",
+        "'unix:s'\ncontrol = './s'",
+        "c.toml:2:11: control: ./s: is the place of listen, too",
+    ),
+    (
+        "start = '2MiB'",
+        "start = '8MiB'",
+        "c.toml:12:9: export.b: begins at byte 8388608; the device has 8388608 bytes",
+    ),
+    (
+        "start = '2MiB'",
+        "start = 100",
+        "c.toml:12:9: export.b: start and size are multiples of the device's blocks",
+    ),
+    (
+        "device = 'slots:slots=1,latency=100us,bandwidth=1GB/s,size=1GiB'\nfault",
+        "device = 'disk.img'\nseed = 1 #",
+        "c.toml:5:10: device.slow.device: is device.fast already",
+    ),
+    (
+        "bps = '100MB'",
+        "bps = '100MB', iop = 5",
+        "c.toml:21:26: tenant.customers.limit.iop: no such limit",
+    ),
+];
+
 #[test]
 fn a_configuration_is_checked_before_anything_is_served() {
     let bench = Bench::new();
     bench.file("disk.img", vec![0; DISK]);
-    for (from, to, words) in [
-        (
-            "[device.fast]",
-            "[device.fast]\nscheduler = 'bqf'",
-            "c.toml:3:13: device.fast.scheduler: bqf: unknown scheduler",
-        ),
-        (
-            "'./disk.img'",
-            "'./none.img'",
-            "c.toml:3:10: device.fast.device: ./none.img: cannot open it",
-        ),
-        (
-            "'./disk.img'",
-            "'./disk.img'\nset = ['nr_requests=64', 'nr_request=5']",
-            "c.toml:4:26: device.fast.set: nr_request: no such setting",
-        ),
-        (
-            "'./disk.img'",
-            "'./disk.img'\nfault = 'bit_rot:ppm=5'",
-            "c.toml:4:9: device.fast.fault: bit_rot:ppm=5: ",
-        ),
-        ("sectors=2048", "sector=2048", "c.toml:6:9: device.slow.fault: "),
-        ("slots:slots=1", "slots:slot=1", "c.toml:5:10: device.slow.device: slots:slot=1"),
-        ("'unix:s'", "'s'", "c.toml:1:10: listen: s: is no address"),
-        (
-            "'unix:s'",
-            "'unix:disk.img'",
-            "c.toml:1:10: listen: unix:disk.img: is the place of device.fast.device, too",
-        ),
-        (
-            "'unix:s'",
-            "'unix:s'\ncontrol = './s'",
-            "c.toml:2:11: control: ./s: is the place of listen, too",
-        ),
-        (
-            "start = '2MiB'",
-            "start = '8MiB'",
-            "c.toml:12:9: export.b: begins at byte 8388608; the device has 8388608 bytes",
-        ),
-        (
-            "start = '2MiB'",
-            "start = 100",
-            "c.toml:12:9: export.b: start and size are multiples of the device's blocks",
-        ),
-        (
-            "device = 'slots:slots=1,latency=100us,bandwidth=1GB/s,size=1GiB'\nfault",
-            "device = 'disk.img'\nseed = 1 #",
-            "c.toml:5:10: device.slow.device: is device.fast already",
-        ),
-        (
-            "bps = '100MB'",
-            "bps = '100MB', iop = 5",
-            "c.toml:21:26: tenant.customers.limit.iop: no such limit",
-        ),
-    ] {
+    for (from, to, words) in WRONG {
         assert!(SHARED.contains(from), "{from}");
         bench.file("c.toml", SHARED.replacen(from, to, 1));
         for args in [&["serve", "c.toml", "--check"][..], &["serve", "c.toml"]] {
@@ -309,75 +308,71 @@ fn a_client_that_dies_hurts_nobody() {
     served.end();
 }
 
+/// Arguments of `elevon serve` that are refused, and what the error says.
+const REFUSED: &[(&[&str], &str)] = &[
+    (
+        &["disk.img", "--listen", "s.sock"],
+        "--listen s.sock: is no address; write unix:PATH or tcp:HOST:PORT",
+    ),
+    (&["disk.img", "--listen", "tcp:localhost"], "has no port; NBD's is 10809"),
+    (
+        &["disk.img", "--listen", "tcp:localhost:nbd"],
+        "tcp:localhost:nbd: its port is no number from 0 to 65535",
+    ),
+    (&["disk.img", "--listen", "tcp:localhost:65536"], "its port is no number"),
+    (&["disk.img", "--listen", "tcp:[::1]"], "has no port"),
+    // A line begins with what was given.
+    (
+        &["none.img", "--listen", "unix:s"],
+        "elevon: none.img: cannot open it: No such file or directory; name a file or a block device that exists, a \
+         simulated device such as hdd-7200, or a disk of another server, nbd://HOST/EXPORT\n",
+    ),
+    (&["./none.img", "--listen", "unix:s"], "elevon: ./none.img: cannot open it: No such file"),
+    (
+        &["empty.img", "--listen", "unix:s"],
+        "elevon: empty.img: has size 0; name a file with content (`truncate -s 1GiB FILE` makes one of zeroes)\n",
+    ),
+    (&["/dev/null", "--listen", "unix:s"], "elevon: /dev/null: is a character device"),
+    (&["disk.img", "--listen", "unix:s", "--fault", "bit_rot:ppm=5"], "--fault: bit_rot:ppm=5: "),
+    (
+        &["hdd-7201", "--listen", "unix:s"],
+        "elevon: hdd-7201: unknown device `hdd-7201` (did you mean `hdd-7200`?)",
+    ),
+    (
+        &["hdd-7200:x=1", "--listen", "unix:s"],
+        "elevon: hdd-7200:x=1: device hdd-7200: unknown parameter `x`",
+    ),
+    (&["@none.toml", "--listen", "unix:s"], "elevon: @none.toml: no such file"),
+    (
+        &["nbd+unix:///c.toml", "--listen", "unix:s"],
+        "elevon: nbd+unix:///c.toml: is no address; write nbd://",
+    ),
+    (&["disk.img", "--listen", "unix:s", "--cache", "1GB"], "--cache 1GB: expected a size"),
+    (&["disk.img", "--listen", "unix:s", "--cache", "4TiB"], "--cache 4TiB: this machine has"),
+    (
+        &["disk.img", "--listen", "unix:s", "--set", "cache=sieve"],
+        "give the device one, such as cache = \"1GiB\"",
+    ),
+    (&["c.toml", "--cache", "1GiB"], "--cache: c.toml says what is served and how"),
+    (&["disk.img"], "disk.img: --listen is not given; write --listen unix:PATH"),
+    (&["disk.img", "--check", "--listen", "unix:s"], "--check is for a configuration"),
+    (&["c.toml", "--read-only"], "--read-only: c.toml says what is served and how"),
+    (&["none.toml"], "none.toml: "),
+    (&["disk.img", "--listen", "unix:none/s"], "unix:none/s"),
+    (&["disk.img", "--listen", "unix:s", "--tenants", "tenants.toml", "--tenant", "gols"], "gold"),
+    (&["disk.img", "--listen", "unix:s", "--scheduler", "bqf"], "bfq"),
+];
+
 #[test]
 fn what_cannot_be_served_is_refused_in_a_line() {
     let bench = Bench::new();
     bench.file("disk.img", vec![0; 4096]);
     bench.file("empty.img", Vec::new());
     bench.file("tenants.toml", "[tenant.gold]\nweight = 400\n");
-    for (args, words) in [
-        (
-            &["disk.img", "--listen", "s.sock"][..],
-            "--listen s.sock: is no address; write unix:PATH or tcp:HOST:PORT",
-        ),
-        (&["disk.img", "--listen", "tcp:localhost"], "has no port; NBD's is 10809"),
-        (
-            &["disk.img", "--listen", "tcp:localhost:nbd"],
-            "tcp:localhost:nbd: its port is no number from 0 to 65535",
-        ),
-        (&["disk.img", "--listen", "tcp:localhost:65536"], "its port is no number"),
-        (&["disk.img", "--listen", "tcp:[::1]"], "has no port"),
-        // A line begins with what was given.
-        (
-            &["none.img", "--listen", "unix:s"],
-            "elevon: none.img: cannot open it: No such file or directory; name a file or a block device that exists, a \
-             simulated device such as hdd-7200, or a disk of another server, nbd://HOST/EXPORT\n",
-        ),
-        (&["./none.img", "--listen", "unix:s"], "elevon: ./none.img: cannot open it: No such file"),
-        (
-            &["empty.img", "--listen", "unix:s"],
-            "elevon: empty.img: has size 0; name a file with content (`truncate -s 1GiB FILE` makes one of zeroes)\n",
-        ),
-        (&["/dev/null", "--listen", "unix:s"], "elevon: /dev/null: is a character device"),
-        (
-            &["disk.img", "--listen", "unix:s", "--fault", "bit_rot:ppm=5"],
-            "--fault: bit_rot:ppm=5: ",
-        ),
-        (
-            &["hdd-7201", "--listen", "unix:s"],
-            "elevon: hdd-7201: unknown device `hdd-7201` (did you mean `hdd-7200`?)",
-        ),
-        (
-            &["hdd-7200:x=1", "--listen", "unix:s"],
-            "elevon: hdd-7200:x=1: device hdd-7200: unknown parameter `x`",
-        ),
-        (&["@none.toml", "--listen", "unix:s"], "elevon: @none.toml: no such file"),
-        (
-            &["nbd+unix:///c.toml", "--listen", "unix:s"],
-            "elevon: nbd+unix:///c.toml: is no address; write nbd://",
-        ),
-        (
-            &["disk.img", "--listen", "unix:s", "--name", &"n".repeat(256)],
-            "--name: expected at most 255 bytes",
-        ),
-        (&["disk.img", "--listen", "unix:s", "--cache", "1GB"], "--cache 1GB: expected a size"),
-        (&["disk.img", "--listen", "unix:s", "--cache", "4TiB"], "--cache 4TiB: this machine has"),
-        (
-            &["disk.img", "--listen", "unix:s", "--set", "cache=sieve"],
-            "give the device one, such as cache = \"1GiB\"",
-        ),
-        (&["c.toml", "--cache", "1GiB"], "--cache: c.toml says what is served and how"),
-        (&["disk.img"], "disk.img: --listen is not given; write --listen unix:PATH"),
-        (&["disk.img", "--check", "--listen", "unix:s"], "--check is for a configuration"),
-        (&["c.toml", "--read-only"], "--read-only: c.toml says what is served and how"),
-        (&["none.toml"], "none.toml: "),
-        (&["disk.img", "--listen", "unix:none/s"], "unix:none/s"),
-        (
-            &["disk.img", "--listen", "unix:s", "--tenants", "tenants.toml", "--tenant", "gols"],
-            "gold",
-        ),
-        (&["disk.img", "--listen", "unix:s", "--scheduler", "bqf"], "bfq"),
-    ] {
+    let name = "n".repeat(256);
+    let long = ["disk.img", "--listen", "unix:s", "--name", &name];
+    let refused = REFUSED.iter().copied();
+    for (args, words) in refused.chain([(&long[..], "--name: expected at most 255 bytes")]) {
         let output = bench.elevon(&[&["serve"], args].concat()).output().expect("it ran");
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");

@@ -496,6 +496,14 @@ fn files_of_tls_are_checked_before_anything_is_served() {
         assert_eq!(output.status.code(), Some(2), "{to}: {stderr}");
         assert!(stderr.starts_with(&format!("elevon: {words}")), "{to}: {stderr}");
     }
+    bench.file("c.toml", config);
+    ok(&bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran"));
+}
+
+#[test]
+fn options_of_tls_are_checked_before_anything_is_served() {
+    let bench = with_certificates(true);
+    fs::write(bench.path("text.pem"), "no PEM\n").expect("written");
     const PAIR: [&str; 2] = ["server/server-cert.pem", "server/server-key.pem"];
     fs::create_dir(bench.path("nobody")).expect("a folder");
     for file in PAIR {
@@ -533,6 +541,4 @@ fn files_of_tls_are_checked_before_anything_is_served() {
         assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
         assert!(stderr.contains(words), "{args:?}: {stderr}");
     }
-    bench.file("c.toml", config);
-    ok(&bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran"));
 }

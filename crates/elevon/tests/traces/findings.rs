@@ -118,76 +118,75 @@ fn healthy_workloads_have_no_finding() {
     }
 }
 
+const DEEP: &str = "[w]\nrw=randwrite\nbs=4k\niodepth=128\nioengine=libaio\nruntime=4\ntime_based\n\
+    [r]\nrw=randread\nbs=4k\nruntime=4\ntime_based\n";
+const SCAN: &str = "[scan]\nrw=read\nbs=1m\niodepth=2\nioengine=libaio\nruntime=3\ntime_based\n\
+    [r]\nrw=randread\nbs=4k\nruntime=3\ntime_based\n";
+const READS: &str = "[a]\nrw=randread\nbs=4k\niodepth=32\nioengine=libaio\nnumber_ios=2000\n";
+const TRIMS: &str = "[r]\nrw=randread\nbs=8k\niodepth=2\nioengine=libaio\nnumber_ios=4000\n\
+    [t]\nrw=randtrim\nbs=1m\nthinktime=20000\nnumber_ios=50\n";
+
+/// Jobs with arguments of the run, and the finding: its kind and what it says.
+const STEADY: &[(&str, &[&str], &str, &str)] = &[
+    (
+        DEEP,
+        &["--device", "slots:slots=8,latency=6667us,queue_depth=256"],
+        "device_bufferbloat",
+        "w (1001) keeps 126 requests in it, behind which r (1002) waits 10",
+    ),
+    (
+        SCAN,
+        &["--device", "slots:slots=6,latency=2ms,bandwidth=300MB/s", "--set", "max_sectors_kb=64"],
+        "device_bufferbloat",
+        "a larger max_sectors_kb: it was 64",
+    ),
+    (
+        "[scan]\nrw=read\nbs=1m\nnumber_ios=24\n",
+        &["--device", "slots:slots=8,latency=2ms", "--set", "max_sectors_kb=4"],
+        "small_requests",
+        "A queue limit of 4 KiB cuts 24 bios into 6144 requests",
+    ),
+    (
+        READS,
+        &["--device", "nvme-consumer", "--fault", "error:ppm=20000"],
+        "io_errors",
+        "read with ENODATA (-61)",
+    ),
+    (
+        READS,
+        &[
+            "--device",
+            "slots:slots=16,latency=2ms",
+            "--scheduler",
+            "mq-deadline",
+            "--set",
+            "nr_requests=4",
+        ],
+        "few_tags",
+        "for nr_requests=4",
+    ),
+    (
+        TRIMS,
+        &["--device", "slots:slots=1,latency=300us,discard_latency=5ms"],
+        "discard_stall",
+        "Discards stall the device",
+    ),
+    (
+        READS,
+        &["--device", "slots:slots=8,latency=1ms", "--fault", "busy:ppm=300000"],
+        "requests_given_back",
+        "The driver gives requests back",
+    ),
+];
+
 #[test]
 fn steady_problems_are_found() {
-    let deep = "[w]\nrw=randwrite\nbs=4k\niodepth=128\nioengine=libaio\nruntime=4\ntime_based\n\
-                [r]\nrw=randread\nbs=4k\nruntime=4\ntime_based\n";
-    let scan = "[scan]\nrw=read\nbs=1m\niodepth=2\nioengine=libaio\nruntime=3\ntime_based\n\
-                [r]\nrw=randread\nbs=4k\nruntime=3\ntime_based\n";
-    let reads = "[a]\nrw=randread\nbs=4k\niodepth=32\nioengine=libaio\nnumber_ios=2000\n";
-    let trims = "[r]\nrw=randread\nbs=8k\niodepth=2\nioengine=libaio\nnumber_ios=4000\n\
-                 [t]\nrw=randtrim\nbs=1m\nthinktime=20000\nnumber_ios=50\n";
-    for (job, args, kind, words) in [
-        (
-            deep,
-            &["--device", "slots:slots=8,latency=6667us,queue_depth=256"][..],
-            "device_bufferbloat",
-            "w (1001) keeps 126 requests in it, behind which r (1002) waits 10",
-        ),
-        (
-            scan,
-            &[
-                "--device",
-                "slots:slots=6,latency=2ms,bandwidth=300MB/s",
-                "--set",
-                "max_sectors_kb=64",
-            ],
-            "device_bufferbloat",
-            "a larger max_sectors_kb: it was 64",
-        ),
-        (
-            "[scan]\nrw=read\nbs=1m\nnumber_ios=24\n",
-            &["--device", "slots:slots=8,latency=2ms", "--set", "max_sectors_kb=4"],
-            "small_requests",
-            "A queue limit of 4 KiB cuts 24 bios into 6144 requests",
-        ),
-        (
-            reads,
-            &["--device", "nvme-consumer", "--fault", "error:ppm=20000"],
-            "io_errors",
-            "read with ENODATA (-61)",
-        ),
-        (
-            reads,
-            &[
-                "--device",
-                "slots:slots=16,latency=2ms",
-                "--scheduler",
-                "mq-deadline",
-                "--set",
-                "nr_requests=4",
-            ],
-            "few_tags",
-            "for nr_requests=4",
-        ),
-        (
-            trims,
-            &["--device", "slots:slots=1,latency=300us,discard_latency=5ms"],
-            "discard_stall",
-            "Discards stall the device",
-        ),
-        (
-            reads,
-            &["--device", "slots:slots=8,latency=1ms", "--fault", "busy:ppm=300000"],
-            "requests_given_back",
-            "The driver gives requests back",
-        ),
-    ] {
+    for &(job, args, kind, words) in STEADY {
         let found = findings(job, args);
         let finding = found.iter().find(|finding| finding["kind"] == kind);
         let text = finding.unwrap_or_else(|| panic!("{kind} of {job}, not {found:?}")).to_string();
         assert!(text.contains(words), "{words}, not {text}");
-        if kind == "device_bufferbloat" && job == scan {
+        if kind == "device_bufferbloat" && job == SCAN {
             assert!(!text.contains("iodepth"), "{text}");
         }
     }

@@ -163,6 +163,40 @@ struct Found {
     words: String,
 }
 
+impl Found {
+    /// Compares the figures of a prediction with those of the device itself.
+    fn compare(&mut self, options: &[String], truth: &Value, predicted: &Value) {
+        let warnings: Vec<&str> = predicted["elevon"]["warnings"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let predicted = figures(predicted);
+        for (key, truth) in figures(truth) {
+            let Some(own) = predicted.get(&key) else { continue };
+            let name = &key.0;
+            for (at, figure) in ["I/Os a second", "p50"].into_iter().enumerate() {
+                self.asked += 1;
+                let is_deeper = warnings.iter().any(|line| line.contains("had at most"));
+                let of_job = |line: &&&str| {
+                    line.contains("not known") && line.contains(&format!(": {name}: "))
+                };
+                let is_marked =
+                    is_deeper || warnings.iter().filter(of_job).any(|line| line.contains(figure));
+                if is_marked {
+                    self.marked += 1;
+                } else if (own[at] / truth[at] - 1.0).abs() > WITHIN {
+                    self.wrong.push(format!(
+                        "{options:?} {name} {figure}: {:.0}, predicted {:.0}",
+                        truth[at], own[at]
+                    ));
+                }
+            }
+        }
+    }
+}
+
 fn run(seed: u64) -> Found {
     let case = Case::new(seed);
     let bench = Bench::new();
@@ -211,34 +245,7 @@ fn run(seed: u64) -> Found {
                 .expect("JSON")
         };
         let [truth, predicted] = [case.device.as_str(), "@d.toml"].map(report);
-        let warnings: Vec<&str> = predicted["elevon"]["warnings"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(Value::as_str)
-            .collect();
-        let predicted = figures(&predicted);
-        for (key, truth) in figures(&truth) {
-            let Some(own) = predicted.get(&key) else { continue };
-            let name = &key.0;
-            for (at, figure) in ["I/Os a second", "p50"].into_iter().enumerate() {
-                found.asked += 1;
-                let is_deeper = warnings.iter().any(|line| line.contains("had at most"));
-                let of_job = |line: &&&str| {
-                    line.contains("not known") && line.contains(&format!(": {name}: "))
-                };
-                let is_marked =
-                    is_deeper || warnings.iter().filter(of_job).any(|line| line.contains(figure));
-                if is_marked {
-                    found.marked += 1;
-                } else if (own[at] / truth[at] - 1.0).abs() > WITHIN {
-                    found.wrong.push(format!(
-                        "{options:?} {name} {figure}: {:.0}, predicted {:.0}",
-                        truth[at], own[at]
-                    ));
-                }
-            }
-        }
+        found.compare(&options, &truth, &predicted);
     }
     found
 }

@@ -90,65 +90,76 @@ fn a_variant_may_have_other_priorities() {
     assert_eq!(found, [Value::Null, "writer-1002=idle".into()], "{}", report["variants"][1]);
 }
 
+/// Replays, and returns the reads a second and the warnings of priorities.
+fn said(bench: &Bench, more: &[&str]) -> (f64, Vec<String>) {
+    let (report, stderr) = replay(bench, more);
+    let lines = stderr.lines().filter(|line| line.contains("--ioprio") || line.contains("class"));
+    (reads(&report), lines.map(str::to_owned).collect())
+}
+
+/// Replays with one such warning, and returns the reads a second.
+fn one(bench: &Bench, more: &[&str], wanted: &str) -> f64 {
+    let (rate, lines) = said(bench, more);
+    assert!(matches!(&lines[..], [line] if line.contains(wanted)), "{more:?}: {lines:?}");
+    rate
+}
+
 #[test]
 fn a_priority_that_changes_nothing_is_told() {
     let bench = bench();
-    let said = |more: &[&str]| {
-        let (report, stderr) = replay(&bench, more);
-        let lines: Vec<String> = stderr
-            .lines()
-            .filter(|line| line.contains("--ioprio") || line.contains("class"))
-            .map(str::to_owned)
-            .collect();
-        (reads(&report), lines)
-    };
-    let one = |more: &[&str], wanted: &str| {
-        let (rate, lines) = said(more);
-        assert!(matches!(&lines[..], [line] if line.contains(wanted)), "{more:?}: {lines:?}");
-        rate
-    };
     let of_none = one(
+        &bench,
         &["--scheduler", "none", "--ioprio", "writer=idle"],
         "none does not look at I/O priorities",
     );
-    assert_eq!(of_none, said(&["--scheduler", "none"]).0);
+    assert_eq!(of_none, said(&bench, &["--scheduler", "none"]).0);
     one(
+        &bench,
         &["--scheduler", "mq-deadline", "--kernel", "5.10", "--ioprio", "writer=idle"],
         "before Linux 5.15",
     );
     for prio in ["writer=be:7", "writer=be:0"] {
         one(
+            &bench,
             &["--scheduler", "mq-deadline", "--ioprio", prio],
             "looks at the class and not at the level",
         );
     }
+}
+
+#[test]
+fn a_class_that_changes_nothing_is_told() {
+    let bench = bench();
     bench.file("class.toml", "[tenant.writer-1002]\nclass = \"idle\"\n");
     let class = ["--tenants", "class.toml", "--scheduler"];
     for scheduler in ["flow", "bfq", "kyber", "none"] {
         let with = one(
+            &bench,
             &[&class[..], &[scheduler]].concat(),
             "writer-1002: its class ranks it against no other: ",
         );
         bench.file("no-class.toml", "[tenant.writer-1002]\nweight = 100\n");
-        let (without, _) = said(&["--tenants", "no-class.toml", "--scheduler", scheduler]);
+        let (without, _) = said(&bench, &["--tenants", "no-class.toml", "--scheduler", scheduler]);
         assert!((with / without).max(without / with) < 1.6, "{scheduler}: {with} {without}");
     }
     one(
+        &bench,
         &["--tenants", "class.toml", "--scheduler", "flow"],
         "--ioprio PROCESS=idle without --tenants",
     );
     one(
+        &bench,
         &["--tenants", "class.toml", "--scheduler", "bfq"],
         "a class counts only within the tenant",
     );
     // mq-deadline knows no groups: there it is the priority of its process.
-    let (by_class, lines) = said(&[&class[..], &["mq-deadline"]].concat());
+    let (by_class, lines) = said(&bench, &[&class[..], &["mq-deadline"]].concat());
     assert_eq!(lines, [""; 0]);
-    let (by_prio, _) = said(&["--scheduler", "mq-deadline", "--ioprio", "writer=idle"]);
+    let (by_prio, _) = said(&bench, &["--scheduler", "mq-deadline", "--ioprio", "writer=idle"]);
     assert!((by_class / by_prio - 1.0).abs() < 0.02, "{by_class} {by_prio}");
     // Under BFQ each is alone in its tenant.
     let tenants = ["--tenants", "class.toml", "--scheduler", "bfq", "--ioprio", "reader=rt:0"];
-    let (_, lines) = said(&tenants);
+    let (_, lines) = said(&bench, &tenants);
     assert!(
         lines.iter().any(|line| line
             .contains("--ioprio: under bfq a priority counts among the processes of one cgroup")),

@@ -471,6 +471,13 @@ fn a_tenant_without_a_rule_on_its_path_is_let_alone() {
     );
 }
 
+fn random_limits(below: &mut dyn FnMut(u64) -> u64, may_be_unlimited: bool) -> Limits {
+    let mut any = |unit: u64| {
+        if may_be_unlimited && below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit }
+    };
+    Limits { bps: [any(100 * KIB), any(100 * KIB)], iops: [any(5), any(5)], ..Limits::default() }
+}
+
 /// A tree of tenants, bios of all kinds, limits that change, and tenants that are removed. No bio
 /// is lost or doubled, a tenant's bios of a direction keep their order, and every nanosecond of
 /// waiting is in the breakdown.
@@ -503,14 +510,7 @@ fn random_tenants_limits_and_removals() {
                     }
                 }
                 2 if alive.len() > 1 && (changes || step < 100 && who.is_empty()) => {
-                    let mut any = |unit: u64| {
-                        if changes && below(2) == 0 { UNLIMITED } else { (1 + below(50)) * unit }
-                    };
-                    let limits = Limits {
-                        bps: [any(100 * KIB), any(100 * KIB)],
-                        iops: [any(5), any(5)],
-                        ..Limits::default()
-                    };
+                    let limits = random_limits(&mut below, changes);
                     rig.set(alive[1 + below(alive.len() as u64 - 1) as usize], limits);
                 }
                 3 | 4 => {

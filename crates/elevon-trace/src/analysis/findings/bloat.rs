@@ -316,16 +316,11 @@ fn beyond_gain(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
     })
 }
 
-/// Finds a process that waits behind another one's deep queue, which the device serves nearly in
-/// order or more slowly than what found it empty.
-fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
-    let first = row_of(MIN_DEPTH_OF_AN_ORDER);
-    let deep = Deep::from_context(context, first)?;
-    let shallow = Shallow::from_context(context, deep.depth / SHALLOW_PART);
-    let known = shallow.filter(|few| few.count >= MIN_IN_ORDER);
-    let overtaken = watch.order.overtakes();
+/// Returns true if requests wait in a deep queue: the device serves it nearly in order, or more
+/// slowly than `known`, the requests that found the device nearly empty.
+fn is_bloat(deep: &Deep, known: Option<Shallow>, overtakes_little: bool) -> bool {
     let is_slower = |few: Shallow, times: u64| deep.latency >= few.latency.saturating_mul(times);
-    let is_in_order = overtaken.is_some()
+    let is_in_order = overtakes_little
         && known.map_or(deep.latency >= SLOWER_THAN_ANY_DEVICE_NS, |few| {
             is_slower(few, MIN_FACTOR_IN_ORDER)
         });
@@ -334,7 +329,18 @@ fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
             && is_slower(few, MIN_FACTOR)
             && (few.reads - deep.reads).abs() <= SAME_MIX
     });
-    if deep.latency < MIN_WAIT_NS || !is_in_order && !is_slow {
+    deep.latency >= MIN_WAIT_NS && (is_in_order || is_slow)
+}
+
+/// Finds a process that waits behind another one's deep queue, which the device serves nearly in
+/// order or more slowly than what found it empty.
+fn steady(context: &Context<'_>, watch: &Watchers) -> Option<Finding> {
+    let first = row_of(MIN_DEPTH_OF_AN_ORDER);
+    let deep = Deep::from_context(context, first)?;
+    let shallow = Shallow::from_context(context, deep.depth / SHALLOW_PART);
+    let known = shallow.filter(|few| few.count >= MIN_IN_ORDER);
+    let overtaken = watch.order.overtakes();
+    if !is_bloat(&deep, known, overtaken.is_some()) {
         return None;
     }
     let sides = Sides::from_context(context, deep.latency);

@@ -16,81 +16,81 @@ fn script(events: &[&str]) -> Script {
     script
 }
 
+const FLUSH: &str = "rq_issue: 8,0 FF 0 () 18446744073709551615 + 0 [a]";
+
+/// Events, the number of errors that they tell, and what the finding says.
+const ERRORS: &[(&[&str], u64, &str)] = &[
+    (&[FLUSH, "rq_complete: 8,0 FF () 18446744073709551615 + 0 [-5]"], 1, "1 flush with EIO (-5)"),
+    // Of a request, and of one that began before the trace.
+    (
+        &["rq_issue: 8,0 R 4096 () 8 + 8 [a]", "rq_complete: 8,0 R () 8 + 8 [-61]"],
+        1,
+        "1 read with ENODATA (-61)",
+    ),
+    (&["rq_complete: 8,0 W () 8 + 8 [-5]"], 1, "1 write with EIO (-5)"),
+    // Only the bio has it: it failed before it was in a request, and it was queued or not.
+    (
+        &["bio_queue: 8,0 W 80 + 8 [a]", "bio_complete: 8,0 W 80 + 8 [-5]"],
+        1,
+        "1 write with EIO (-5)",
+    ),
+    (&["bio_complete: 8,0 WS 80 + 8 [-28]"], 1, "1 write with ENOSPC (-28)"),
+    // A bio of a device that has requests, beside one that ended well.
+    (
+        &[
+            "rq_issue: 8,0 R 4096 () 8 + 8 [a]",
+            "rq_complete: 8,0 R () 8 + 8 [0]",
+            "bio_queue: 8,0 R 99999 + 8 [a]",
+            "bio_complete: 8,0 R 99999 + 8 [-5]",
+        ],
+        1,
+        "1 read with EIO (-5)",
+    ),
+    // The request and its bio tell the same error.
+    (
+        &[
+            "bio_queue: 8,0 R 8 + 8 [a]",
+            "getrq: 8,0 R 8 + 8 [a]",
+            "rq_issue: 8,0 R 4096 () 8 + 8 [a]",
+            "rq_complete: 8,0 R () 8 + 8 [-5]",
+            "bio_complete: 8,0 R 8 + 8 [-5]",
+        ],
+        1,
+        "1 read with EIO (-5)",
+    ),
+    // Only the end of a flush sequence has it.
+    (
+        &[
+            "bio_queue: 8,0 FWS 0 + 0 [a]",
+            "getrq: 8,0 FWS 0 + 0 [a]",
+            FLUSH,
+            "rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]",
+            "rq_complete: 8,0 FWS () 0 + 0 [-5]",
+        ],
+        1,
+        "1 flush with EIO (-5)",
+    ),
+    // Only events of errors were recorded.
+    (
+        &["rq_error: 8,0 W () 8 + 8 [-5]", "rq_error: 8,0 W () 16 + 8 [-5]"],
+        2,
+        "2 writes with EIO (-5)",
+    ),
+    // An error of a part.
+    (
+        &[
+            "rq_issue: 8,0 D 8192 () 8 + 16 [a]",
+            "rq_complete: 8,0 D () 8 + 8 [-121]",
+            "rq_complete: 8,0 D () 16 + 8 [0]",
+        ],
+        1,
+        "1 discard with EREMOTEIO (-121)",
+    ),
+];
+
 #[test]
 fn an_error_is_found_whatever_tells_it() {
-    const FLUSH: &str = "18446744073709551615 + 0";
-    let flush = [
-        &*format!("rq_issue: 8,0 FF 0 () {FLUSH} [a]"),
-        &*format!("rq_complete: 8,0 FF () {FLUSH} [-5]"),
-    ];
-    for (events, count, words) in [
-        (&flush[..], 1, "1 flush with EIO (-5)"),
-        // Of a request, and of one that began before the trace.
-        (
-            &["rq_issue: 8,0 R 4096 () 8 + 8 [a]", "rq_complete: 8,0 R () 8 + 8 [-61]"],
-            1,
-            "1 read with ENODATA (-61)",
-        ),
-        (&["rq_complete: 8,0 W () 8 + 8 [-5]"], 1, "1 write with EIO (-5)"),
-        // Only the bio has it: it failed before it was in a request, and it was queued or not.
-        (
-            &["bio_queue: 8,0 W 80 + 8 [a]", "bio_complete: 8,0 W 80 + 8 [-5]"],
-            1,
-            "1 write with EIO (-5)",
-        ),
-        (&["bio_complete: 8,0 WS 80 + 8 [-28]"], 1, "1 write with ENOSPC (-28)"),
-        // A bio of a device that has requests, beside one that ended well.
-        (
-            &[
-                "rq_issue: 8,0 R 4096 () 8 + 8 [a]",
-                "rq_complete: 8,0 R () 8 + 8 [0]",
-                "bio_queue: 8,0 R 99999 + 8 [a]",
-                "bio_complete: 8,0 R 99999 + 8 [-5]",
-            ],
-            1,
-            "1 read with EIO (-5)",
-        ),
-        // The request and its bio tell the same error.
-        (
-            &[
-                "bio_queue: 8,0 R 8 + 8 [a]",
-                "getrq: 8,0 R 8 + 8 [a]",
-                "rq_issue: 8,0 R 4096 () 8 + 8 [a]",
-                "rq_complete: 8,0 R () 8 + 8 [-5]",
-                "bio_complete: 8,0 R 8 + 8 [-5]",
-            ],
-            1,
-            "1 read with EIO (-5)",
-        ),
-        // Only the end of a flush sequence has it.
-        (
-            &[
-                "bio_queue: 8,0 FWS 0 + 0 [a]",
-                "getrq: 8,0 FWS 0 + 0 [a]",
-                flush[0],
-                "rq_complete: 8,0 FF () 18446744073709551615 + 0 [0]",
-                "rq_complete: 8,0 FWS () 0 + 0 [-5]",
-            ],
-            1,
-            "1 flush with EIO (-5)",
-        ),
-        // Only events of errors were recorded.
-        (
-            &["rq_error: 8,0 W () 8 + 8 [-5]", "rq_error: 8,0 W () 16 + 8 [-5]"],
-            2,
-            "2 writes with EIO (-5)",
-        ),
-        // An error of a part.
-        (
-            &[
-                "rq_issue: 8,0 D 8192 () 8 + 16 [a]",
-                "rq_complete: 8,0 D () 8 + 8 [-121]",
-                "rq_complete: 8,0 D () 16 + 8 [0]",
-            ],
-            1,
-            "1 discard with EREMOTEIO (-121)",
-        ),
-    ] {
+    for &(events, count, words) in ERRORS {
         let (errors, finding) = errors(&script(events), "8:0");
         assert_eq!(errors, count, "{events:?}");
         let finding = finding.unwrap_or_else(|| panic!("{events:?}"));

@@ -14,6 +14,16 @@ fn random_limits(below: &mut dyn FnMut(u64) -> u64) -> Limits {
     }
 }
 
+fn random_bio(below: &mut dyn FnMut(u64) -> u64, alive: &[TenantId]) -> BioCost {
+    let op = if below(2) == 0 { Op::Read } else { Op::Write };
+    let tenant = alive[below(alive.len() as u64) as usize];
+    let first = below(5) > 0;
+    let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle][below(3) as usize];
+    let (ioprio, must_issue) = (IoPrio::new(class, 0), below(20) == 0);
+    let bytes = (1 + below(64)) * 4 * KIB;
+    BioCost { first, ioprio, must_issue, ..BioCost::plain(tenant, op, bytes) }
+}
+
 /// Random trees, limits and I/O: in every window a tenant at any level gets at most rate · window +
 /// burst + one I/O, the breakdown contains every nanosecond, no bio is lost, and while a bio is
 /// held, a limit holds it. In every other run the clock calls up to some hundred milliseconds late;
@@ -54,18 +64,8 @@ fn no_window_exceeds_a_limit_and_its_burst() {
                 2 if changes && below(4) == 0 => rig.withdraw(below(5)),
                 2 | 3 => rig.release(),
                 _ => {
-                    let op = if below(2) == 0 { Op::Read } else { Op::Write };
-                    let tenant = alive[below(alive.len() as u64) as usize];
-                    let first = below(5) > 0;
-                    let class = [PrioClass::Rt, PrioClass::Be, PrioClass::Idle][below(3) as usize];
-                    let (ioprio, must_issue) = (IoPrio::new(class, 0), below(20) == 0);
-                    let bytes = (1 + below(64)) * 4 * KIB;
-                    rig.submit(BioCost {
-                        first,
-                        ioprio,
-                        must_issue,
-                        ..BioCost::plain(tenant, op, bytes)
-                    });
+                    let bio = random_bio(&mut below, &alive);
+                    rig.submit(bio);
                 }
             }
             if step % 8 == 0 && !changes {
