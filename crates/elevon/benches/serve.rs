@@ -2,7 +2,7 @@
 //! sockets, read and written by fio's nbd engine. The servers are asked in turns, so that a machine
 //! that gets slower or faster meanwhile changes all alike; a figure is the median of its rounds.
 //!
-//! `cargo bench -p elevon --bench serve` prints the tables of `docs/reference/serve.md` in about
+//! `cargo bench -p elevon --bench serve` prints the tables of `docs/evidence/serve.md` in about
 //! seven minutes; `-- --rounds N` and `-- --only TEXT` (cells whose name has it) change that. Run
 //! by `cargo test` it only proves that it runs. Goals: ahead of nbdkit in every cell, 1.3 times as
 //! fast with 32 requests in flight, less than 10 % for BFQ with weights, less than 64 KiB of memory

@@ -16,9 +16,9 @@ Examples:
   elevon ctl /run/elevon/ctl.sock set db 'weight = 400'  as in a file of tenants, until the next reload
   elevon ctl /run/elevon/ctl.sock set db 'limit = { bps = \"10MB\", burst = \"64MiB\" }'
   elevon ctl /run/elevon/ctl.sock set db 'limit.iops = 100'  this key alone; the rest of the limit stays
-  elevon ctl /run/elevon/ctl.sock drain db               nobody may open it; who has it open is answered and sent away
+  elevon ctl /run/elevon/ctl.sock drain db               no client may open it; those that have it open are answered and sent away
 
-The path is the server's `control` key, or --control. docs/reference/serve.md has what programs write to the socket and read from it.
+The path is the server's `control` key, or --control. docs/reference/serve-running.md has what programs write to the socket and read from it.
 
 Exit status: 0 done, 1 no server answers or a reload left something as it was, 2 bad input, which the server refuses.";
 
