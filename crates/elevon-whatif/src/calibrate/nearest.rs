@@ -21,7 +21,7 @@ use crate::interval::{Disk, not_known};
 const HOPEFUL: f64 = 3.0;
 /// The same for flash that was fitted to be taken, and by how many percent it may be off. Flash
 /// that is about as near as servers foretells better how the drive serves another load
-/// (docs/explanation/what-if.md): servers take all of its requests for alike. (Of those drives it
+/// (docs/evidence/what-if.md): servers take all of its requests for alike. (Of those drives it
 /// was at most 1.4.)
 const MAX_ERROR_OF_FITTED_FLASH: (f64, f64) = (1.5, 20.0);
 

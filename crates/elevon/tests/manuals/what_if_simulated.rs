@@ -1,6 +1,6 @@
 //! Holds predictions against truth that a simulation gives: jobs run on a known device under one
 //! scheduler, their trace is calibrated and replayed under others, and the same jobs run under
-//! those. The table of docs/explanation/what-if.md is made here.
+//! those. The table of docs/evidence/what-if.md is made here.
 
 use std::fmt::Write;
 
@@ -197,7 +197,7 @@ fn row(known: &Known, scheduler: &str, errors: &[(f64, &'static str); 3]) -> Str
 
 /// Holds the rows of a device in the document, or writes them with UPDATE_DOCS=1.
 fn hold(known: &Known, found: &[[(f64, &'static str); 3]]) {
-    hold_document("docs/explanation/what-if.md", |text| {
+    hold_document("docs/evidence/what-if.md", |text| {
         SCHEDULERS.iter().zip(found).fold(text.to_owned(), |text, (scheduler, errors)| {
             let head = format!("| {} | {scheduler} |", known.name);
             let old =

@@ -1,4 +1,4 @@
-//! Checks the tables of docs/explanation/what-if.md: a device fitted to a trace, and the trace
+//! Checks the tables of docs/evidence/what-if.md: a device fitted to a trace, and the trace
 //! replayed on it.
 
 use std::fmt::Write;
@@ -128,7 +128,7 @@ fn the_document_says_what_comes_out() {
 /// Holds a part of the document, between its mark and the next end, against what comes out.
 fn hold(mark: &str, tables: &str) {
     let mark = format!("<!-- {mark} -->\n");
-    hold_document("docs/explanation/what-if.md", |text| {
+    hold_document("docs/evidence/what-if.md", |text| {
         replace_between(text, &mark, "<!-- end -->", tables)
     });
 }
