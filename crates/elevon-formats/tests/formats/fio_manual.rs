@@ -6,7 +6,7 @@ use elevon_formats::fio::{Behaviour, ENGINES};
 use elevon_testkit::{hold_document, replace_after};
 use std::fmt::Write;
 
-const MARK: &str = "<!-- From here on made from the option table: UPDATE_DOCS=1 cargo test -p elevon-formats --test formats fio_manual -->\n";
+const MARK: &str = "<!-- From here on made from the option table:\nUPDATE_DOCS=1 cargo test -p elevon-formats --test formats fio_manual -->\n";
 
 /// Returns a text that can stand in a cell of a table.
 fn cell(text: &str) -> String {

@@ -8,7 +8,7 @@ use elevon_formats::tenants::{KNOBS, parse};
 use elevon_testkit::{hold_document, replace_after};
 use std::fmt::Write;
 
-const MARK: &str = "<!-- From here on made from the tables: UPDATE_DOCS=1 cargo test -p elevon-formats --test formats tenants_manual -->\n";
+const MARK: &str = "<!-- From here on made from the tables:\nUPDATE_DOCS=1 cargo test -p elevon-formats --test formats tenants_manual -->\n";
 
 /// Returns a text that can stand in a cell of a table.
 fn cell(text: &str) -> String {

@@ -9,7 +9,7 @@ use elevon_sim::profiles::{PROFILES, Profile, predictions};
 use elevon_testkit::{hold_document, replace_after};
 use serde_json::Value;
 
-const MARK: &str = "<!-- From here on made by the command: UPDATE_DOCS=1 cargo test -p elevon --test manuals calibration_manual -->\n";
+const MARK: &str = "<!-- From here on made by the command:\nUPDATE_DOCS=1 cargo test -p elevon --test manuals calibration_manual -->\n";
 const KEYS: [&str; 6] = ["rbps", "rseqiops", "rrandiops", "wbps", "wseqiops", "wrandiops"];
 
 /// A profile, its measured coefficients, and Linux's preset for it.

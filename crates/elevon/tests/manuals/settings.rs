@@ -35,7 +35,8 @@ Everywhere else on the command line, in devices and in tenants' files, a size ha
 - A rate may end in `/s`. A time ends in `ns`, `us`, `ms` or `s`.
 - All take decimals, as in `1.5us`. A rest of less than a byte or a nanosecond is dropped.
 
-<!-- From here on made from the tables of settings: UPDATE_DOCS=1 cargo test -p elevon --test manuals settings -->
+<!-- From here on made from the tables of settings:
+UPDATE_DOCS=1 cargo test -p elevon --test manuals settings -->
 ";
 
 fn all() -> Vec<SettingLine> {

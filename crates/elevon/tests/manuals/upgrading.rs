@@ -24,7 +24,8 @@ The last column says how a rule is known:
 
 Stable releases differ. The rules of a version are those of the release that stands beside it.
 
-<!-- From here on made of the rules: UPDATE_DOCS=1 cargo test -p elevon --test manuals upgrading -->
+<!-- From here on made of the rules:
+UPDATE_DOCS=1 cargo test -p elevon --test manuals upgrading -->
 ";
 
 /// The long-term kernels, and the newest.
