@@ -469,9 +469,9 @@ pub const RULES: &[RuleRow] = &[
         bfq_clock_kept_in_plug,
         "bfq",
         "BFQ takes a process that always has several requests in flight for one that is rarely waiting, for its \
-         first 4 s, and does not idle for it on a turning device, if its first request came from a plug (from 7.2 on \
-         a lone one has none): there the clock is read once, so the time between a new queue and its first request is \
-         -1 ns, which counts as a very long one",
+         first 4 s, if its first request came from a plug. It does not idle for it on a turning device. Under a plug \
+         the clock is read once, so the time between a new queue and its first request is -1 ns, which counts as a \
+         very long one. From 7.2 on a lone first request has no plug",
         "BFQ takes such a process for one that waits for I/O, from its first request on",
         Measured,
         "two sequential readers of depth 4 on a turning device with 6.18.44 get four requests each in turn, at depth \
