@@ -2,9 +2,9 @@
 //!
 //! Proposal 000 raises the priority of a bio when enough of its pages carry the working-set flag,
 //! meaning that they were in use, were evicted, and came back soon. Its two forms are here exactly
-//! as they were posted, corner cases included ([`iter_bio`], [`add_page`]), beside a corrected
-//! definition ([`page_exact`]). `docs/explanation/activity.md` lists the defects of the proposal,
-//! each with the test that shows it and what `page-exact` does instead.
+//! as they were posted, corner cases included: [`iter_bio`] and [`add_page`]. Beside them is a
+//! corrected definition, [`page_exact`]. `docs/explanation/activity.md` lists the defects of the
+//! proposal, each with the test that shows it and what `page-exact` does instead.
 //!
 //! The block layer knows nothing of all this: the code that builds a bio of cached pages counts
 //! them in a [`Content`], and sets the bio's priority to the result of [`Promoter::finish`]:

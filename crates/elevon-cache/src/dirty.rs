@@ -1,12 +1,12 @@
 //! Dirty limits and throttling: how many pages may be dirty, and how long a writer sleeps so that
 //! the limit holds.
 //!
-//! Writers are throttled so that the number of dirty pages settles at a *setpoint* between
-//! *freerun* (no writer is throttled) and the limit (all writers stop). Each writer may dirty pages
-//! at `rate = base rate * position ratio`; the base rate is corrected every 200 ms until all
-//! writers together dirty as much as the device writes. All arithmetic is fixed point as in Linux
-//! 6.1, in jiffies of [`Hz`], because rounding to jiffies determines short pauses. There is one
-//! device, which has the whole limits.
+//! Writers are throttled so that the number of dirty pages settles at a *setpoint*. It lies between
+//! *freerun*, below which no writer is throttled, and the limit, at which all writers stop. Each
+//! writer may dirty pages at `rate = base rate * position ratio`; the base rate is corrected every
+//! 200 ms until all writers together dirty as much as the device writes. All arithmetic is fixed
+//! point as in Linux 6.1, in jiffies of [`Hz`], because rounding to jiffies determines short
+//! pauses. There is one device, which has the whole limits.
 //!
 //! Cost: O(1), a few divisions, each time a writer has dirtied its allowance (8 to some hundred
 //! pages).

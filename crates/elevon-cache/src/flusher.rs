@@ -1,11 +1,11 @@
 //! The flusher: which file's dirty pages are written next in the background.
 //!
-//! A file with dirty pages is on one of three lists: *dirty* (in the order in which files became
-//! dirty), *io* (chosen for this pass), *more io* (its chunk was used up, and dirty pages are
-//! left). A pass takes the oldest file of *io*, writes a chunk, and puts the file back. Two events
-//! start a pass. Every five seconds, files whose first dirty page is thirty seconds old are
-//! written. If more pages are dirty than the background threshold, all files are written until that
-//! is no longer so. As in Linux 6.1, for one device.
+//! A file with dirty pages is on one of three lists. *dirty* has the order in which files became
+//! dirty. *io* has the files chosen for this pass. *more io* has files whose chunk was used up and
+//! that have dirty pages left. A pass takes the oldest file of *io*, writes a chunk, and puts the
+//! file back. Two events start a pass. Every five seconds, files whose first dirty page is thirty
+//! seconds old are written. If more pages are dirty than the background threshold, all files are
+//! written until that is no longer so. As in Linux 6.1, for one device.
 //!
 //! Cost: O(1) per chunk; a page that becomes dirty costs one check of its file's state.
 

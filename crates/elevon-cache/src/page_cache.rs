@@ -19,8 +19,8 @@
 //! module: `read`, `fault`, `write`, `sync`; `reclaim` finds memory for it, and `flush` builds the
 //! flusher's bios. Behaviour is that of Linux 6.1, except for the later versions' differences in
 //! [`Rules`]. Not modelled: metadata and journals (an fsync ends with a flush), page tables of
-//! single processes (a page is mapped for all or none), swap to a device, several devices behind
-//! one cache.
+//! single processes, swap to a device, several devices behind one cache. A page is mapped for all
+//! processes or for none.
 //!
 //! Cost: a hit is O(1) per page; a miss O(1) per page, and one bio more. Nothing is allocated per
 //! I/O once tables have grown.
@@ -83,15 +83,16 @@ struct CachedFile {
     /// The last write error, and the number of write errors.
     error: Status,
     errors: u32,
-    /// True if no program was told of the last write error. Who opens the file then will be.
+    /// True if no program was told of the last write error. A program that opens the file then will
+    /// be.
     is_untold: bool,
     /// Number of open files through which it is mapped.
     mappings: u32,
 }
 
 impl CachedFile {
-    /// Returns the number of write errors that need not be reported to who opens the file now. As
-    /// in Linux since 4.17, the last one must be if no program was told of it.
+    /// Returns the number of write errors that need not be reported to a program that opens the
+    /// file now. As in Linux since 4.17, the last one must be if no program was told of it.
     const fn errors_at_open(&self) -> u32 {
         if self.is_untold { self.errors - 1 } else { self.errors }
     }

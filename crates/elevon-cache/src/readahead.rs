@@ -25,7 +25,7 @@ pub(crate) const RA_PAGES: u32 = 32;
 /// Largest piece of a forced read (random access, or by advice), in pages: 2 MiB.
 pub(crate) const FORCED_PIECE_PAGES: u32 = 512;
 
-/// A program's advice on how it will access a file (`posix_fadvise`) or a mapping (`madvise`).
+/// A program's advice on how it will access a file, by `posix_fadvise`, or a mapping, by `madvise`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Advice {
     /// No advice: the device's window applies.
@@ -87,7 +87,8 @@ pub(crate) struct Ask {
     pub index: PageIndex,
     /// Pages left in the call, including this one; at least 1.
     pub req: PageCount,
-    /// True if a marker was hit (asynchronous); false if a page is not cached (synchronous).
+    /// True if a marker was hit, for asynchronous readahead. False if a page is not cached, for
+    /// synchronous.
     pub marker: bool,
 }
 

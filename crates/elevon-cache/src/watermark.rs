@@ -74,7 +74,7 @@ impl Watermarks {
 /// one scans more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Kswapd {
-    /// Priority of the round, 12 (a little) to 1 (half of everything); `None`: asleep.
+    /// Priority of the round, from 12, a little, to 1, half of everything; `None`: asleep.
     priority: Option<u8>,
 }
 

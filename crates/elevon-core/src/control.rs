@@ -389,7 +389,7 @@ impl TenantControl {
     }
 
     /// Returns how long a task of this tenant is delayed before it continues, because its tenant
-    /// has debt (io.cost) or disturbed its siblings (io.latency).
+    /// has debt in io.cost or disturbed its siblings under io.latency.
     pub fn delay_of(&mut self, now: Instant, tenant: TenantId) -> Nanos {
         if !self.gated {
             return Nanos::ZERO;

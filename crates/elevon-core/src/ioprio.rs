@@ -1,9 +1,9 @@
 //! I/O priority as the kernel packs it: class, level and hint in one word. Also the default
 //! priority of a task's I/O, and the effect of a cgroup's `io.prio.class`.
 //!
-//! The order on submission, as in Linux: the priority that the issuer set on the bio; else that of
-//! the submitting task ([`IoPrio::of_task`]); then the policy of the bio's group
-//! ([`PrioPolicy::apply`]). Each costs a few instructions.
+//! The order on submission is that of Linux. First is the priority that the issuer set on the bio.
+//! Else it is that of the submitting task, [`IoPrio::of_task`]. Then the policy of the bio's group
+//! applies, [`PrioPolicy::apply`]. Each costs a few instructions.
 
 use crate::kernel::Rules;
 
@@ -67,7 +67,8 @@ pub enum CpuPolicy {
     RealTime,
 }
 
-/// A class with a level, 0 (best) to 7, and a device hint (0..=1023; command duration limits).
+/// A class with a level from 0, the best, to 7, and a device hint for command duration limits,
+/// 0..=1023.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IoPrio(u16);
 
@@ -85,10 +86,10 @@ impl IoPrio {
     pub const fn from_bits(bits: u16) -> Option<Self> {
         if bits >> 13 <= PrioClass::Idle as u16 { Some(Self(bits)) } else { None }
     }
-    /// Returns the priority of a task's I/O for which the issuer set none: the priority `set` for
-    /// the task (ioprio_set), or if its class is NONE, one derived from the CPU policy and the nice
-    /// value (clamped to -20..=19), five nice values per level. As in Linux; ioprio_set(2) has the
-    /// formula.
+    /// Returns the priority of a task's I/O for which the issuer set none: the priority `set` that
+    /// ioprio_set gave the task. If its class is NONE, the priority follows from the CPU policy and
+    /// the nice value (clamped to -20..=19), five nice values per level. As in Linux; ioprio_set(2)
+    /// has the formula.
     pub const fn of_task(set: Self, policy: CpuPolicy, nice: i8) -> Self {
         let class = match policy {
             CpuPolicy::Normal => PrioClass::Be,

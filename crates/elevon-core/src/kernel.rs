@@ -112,11 +112,11 @@ pub struct Rules {
     /// An NVMe disk takes a segment of integrity data with a request (6.12+), whether its
     /// namespace has any or not.
     pub nvme_integrity_segment: bool,
-    /// Writes can be atomic (`RWF_ATOMIC`), and the queue has the attributes `atomic_write_*`
-    /// (6.11+).
+    /// From 6.11 on writes can be atomic (`RWF_ATOMIC`), and the queue has the attributes
+    /// `atomic_write_*`.
     pub atomic_writes: bool,
-    /// Atomic writes are no longer than a chunk (`chunk_sectors`), and their units divide it
-    /// (6.17+). Before, a write that crosses a chunk is refused when it is split.
+    /// From 6.17 on atomic writes are no longer than a chunk (`chunk_sectors`), and their units
+    /// divide it. Before, a write that crosses a chunk is refused when it is split.
     pub atomic_writes_within_chunk: bool,
     /// The queue has the attribute `iostats_passthrough` (6.13+).
     pub iostats_passthrough_attribute: bool,
@@ -137,8 +137,8 @@ pub struct Rules {
     pub io_start_events: bool,
     /// A plug that is flushed directly to the driver emits U (6.12+).
     pub unplug_event_on_direct_issue: bool,
-    /// Under mq-deadline, who waits for a tag is woken in batches of up to 8 (7.0+), before one by
-    /// one.
+    /// Under mq-deadline, tasks that wait for a tag are woken in batches of up to 8 (7.0+), before
+    /// one by one.
     pub deadline_wakes_in_batches: bool,
     /// `block_rq_tag_wait` is recorded before a task sleeps for a tag (7.2+).
     pub tag_wait_event: bool,
@@ -187,8 +187,8 @@ pub struct Rules {
     pub io_ticks: IoTicksForm,
     /// Direct reads through a file system (iomap) carry SYNC, as measured on 6.18.
     pub iomap_reads_are_sync: bool,
-    /// A direct read of at most one file system block through a file system (iomap) is submitted
-    /// without a plug, and carries SYNC only if the caller waits for it (7.3+).
+    /// From 7.3 on a direct read of at most one file system block through iomap is submitted
+    /// without a plug. It carries SYNC only if the caller waits for it.
     pub iomap_small_reads_are_plain: bool,
     /// A read leaves the position behind its last byte in the readahead state (5.12+). Before, it
     /// left the page of its last byte.
@@ -226,8 +226,8 @@ pub struct Rules {
     /// A throttling slice of a non-rotational disk, in ms; of a rotational disk it is 100. From
     /// 6.10 it was 20, until late stable releases of 6.18 returned to 100 (measured on 6.18.44).
     pub throttle_slice_ms: u64,
-    /// Trimming a throttled group keeps one finished slice (6.14+), and bytes and I/Os are tested
-    /// one after the other (6.16+).
+    /// Trimming a throttled group keeps one finished slice, from 6.14 on. Bytes and I/Os are tested
+    /// one after the other, from 6.16 on.
     pub throttle_in_series: bool,
     /// io.cost keeps its busy level in a period in which no I/O completed (7.1+); before, it fell
     /// to 0.
@@ -305,8 +305,8 @@ impl Kernel {
         self as u8 >= first as u8
     }
 
-    /// Parses a version name that `--kernel` accepts: `6.18`, also as `v6.18`, as a stable release
-    /// (`6.18.3`) or as `uname -r` prints it (`6.18.3-amd64`). All releases of a version have the
+    /// Parses a version name that `--kernel` accepts: `6.18`, also as `v6.18`, as a stable release,
+    /// `6.18.3`, or as `uname -r` prints it, `6.18.3-amd64`. All releases of a version have the
     /// same rules here, those of [`Self::release`].
     pub fn from_name(name: &str) -> Option<Self> {
         let (major, minor) = version(name)?;

@@ -149,7 +149,7 @@ pub trait Scheduler {
     }
 
     /// Returns the smallest depth that the scheduler told the set of `tags` tags it may limit a
-    /// request to. Who waits for a tag is woken in batches of an eighth of it.
+    /// request to. Submissions that wait for a tag are woken in batches of an eighth of it.
     fn least_limit(&self, _tags: u32) -> u32 {
         1
     }

@@ -152,9 +152,9 @@ pub struct Counters {
     pub tag_waits: u64,
     /// Submissions that writeback throttling (wbt) made wait.
     pub wbt_waits: u64,
-    /// Commands that read (0) and write data (1), by length: entry n counts commands of n sectors.
-    /// The last entry also counts longer commands (atomic writes and zone appends have limits of
-    /// their own).
+    /// Commands that read, index 0, and write data, index 1, by length: entry n counts commands of
+    /// n sectors. The last entry also counts longer commands (atomic writes and zone appends have
+    /// limits of their own).
     pub sizes: [Vec<u64>; 2],
     /// Commands that discard, by length in bytes.
     pub discards: BTreeMap<u64, u64>,

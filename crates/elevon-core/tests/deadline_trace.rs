@@ -14,7 +14,7 @@ use elevon_core::request::{Requests, State};
 use elevon_core::sched::{MqDeadline, Scheduler, View};
 use elevon_core::units::{HwQueue, Instant, RequestId, Sector, Sectors};
 
-/// Nanoseconds, I (inserted) or D (issued to the driver), operation, sector, sectors.
+/// Nanoseconds, I for inserted or D for issued to the driver, operation, sector, sectors.
 const TRACE: &str = include_str!("data/mq-deadline-6.1.txt");
 /// When two CPUs ran the queue, in nanoseconds.
 const TWO_CPUS: std::ops::Range<u64> = 88_798_110..89_016_871;

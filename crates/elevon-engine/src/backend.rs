@@ -28,8 +28,9 @@ pub trait Backend: Driver {
     fn poll_completion(&mut self) -> Option<Completion>;
 
     /// Waits until a completion is there or the time `until` has come, whichever is first; with
-    /// `None`, for a completion only. Returns false if nothing can happen any more (nothing is in
-    /// flight and no time is given), or if the wait was interrupted (see [`Self::interrupted`]).
+    /// `None`, for a completion only. Returns false if nothing can happen any more, which is so if
+    /// nothing is in flight and no time is given. Returns false too if the wait was interrupted;
+    /// see [`Self::interrupted`].
     fn wait(&mut self, until: Option<Instant>) -> bool;
 
     /// Returns when the device next has something to do, `Instant::MAX` if never. Asked only where

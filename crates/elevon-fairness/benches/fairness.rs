@@ -1,5 +1,5 @@
-//! Every scheduler on every scenario and on random mixes: who meets which goal, who is at least as
-//! good as whom, and throughput against unfairness.
+//! Every scheduler on every scenario and on random mixes: which scheduler meets which goal, which
+//! is at least as good as which, and throughput against unfairness.
 //!
 //! `cargo bench -p elevon-fairness --bench fairness` prints all of it and takes some ten minutes on
 //! two processors. After `--`:

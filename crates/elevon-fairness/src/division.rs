@@ -10,8 +10,8 @@
 //! total was divided: the shares are the weighted max-min shares of *this* total, where no process
 //! is due more than it gets alone, and
 //!
-//! - [`Division::unfairness`] is the greatest shortfall of a process against its share, from 0 (no
-//!   process has less than its share) to 1 (a process that is due something has nothing);
+//! - [`Division::unfairness`] is the greatest shortfall of a process against its share. 0 says that
+//!   no process has less than its share, 1 that a process that is due something has nothing;
 //! - [`Division::misplaced`] is the part of the delivered time that went to the wrong processes.
 //!
 //! So a scheduler that idles the device and divides the rest by weight is slow but fair, and one

@@ -6,8 +6,8 @@
 //! dropped. All arithmetic is on whole numbers.
 //!
 //! - A time has `ns`, `us`, `ms` or `s`; a plain `0` needs no unit.
-//! - A size has `B`, `kB` or `KB`, `MB`, `GB`, `TB` (powers of 1000), or `Ki`, `Mi`, `Gi`, `Ti`
-//!   (powers of 1024), these also as `KiB` and so on. [`Short`] says which parts of a unit may be
+//! - A size has `B`, `kB` or `KB`, `MB`, `GB`, `TB` for powers of 1000, or `Ki`, `Mi`, `Gi`, `Ti`
+//!   for powers of 1024, these also as `KiB` and so on. [`Short`] says which parts of a unit may be
 //!   left out.
 //! - A rate is a size, with or without a trailing `/s`.
 //! - A count is a plain number, or has `K`, `M`, `G` or `T` (powers of 1000).

@@ -58,7 +58,7 @@ pub(crate) fn wait(fd: RawFd, limit: Option<Duration>) {
 /// Forgets that the alarm of a descriptor rang.
 pub(crate) fn reset(fd: RawFd) {
     let mut count = [0_u8; 8];
-    // SAFETY: whoever has the descriptor keeps it open, and memory for eight bytes. It fails if the
-    // alarm did not ring.
+    // SAFETY: the owner of the descriptor keeps it open, and memory for eight bytes. It fails if
+    // the alarm did not ring.
     unsafe { libc::read(fd, count.as_mut_ptr().cast(), count.len()) };
 }

@@ -314,8 +314,8 @@ impl HostFile {
     }
 
     /// Takes a lock on a regular file for as long as it is open: one server may have it `alone`, or
-    /// several together. It binds only who asks for it (flock). Block devices, and files of file
-    /// systems that know no locks, are never refused.
+    /// several together. It binds only processes that ask for it (flock). Block devices, and files
+    /// of file systems that know no locks, are never refused.
     ///
     /// # Errors
     /// Another has a lock beside which this one cannot be.

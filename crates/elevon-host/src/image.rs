@@ -2,8 +2,8 @@
 //! keeps others from an image that it uses.
 //!
 //! QEMU's locks are shared locks of single bytes, of open file descriptions. Byte 100 + n is locked
-//! by who does n with the image, byte 200 + n by who lets no other do it. n is 0 for reading, 1 for
-//! writing, 3 for a change of the size.
+//! by a process that does n with the image, byte 200 + n by one that lets no other do it. n is 0
+//! for reading, 1 for writing, 3 for a change of the size.
 
 use std::os::fd::AsRawFd;
 

@@ -41,12 +41,12 @@ impl Mapping {
 
     /// Returns its bytes: as many as were asked for, and those up to the end of the page.
     pub const fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the mapping's own memory, which is initialised, borrowed as the mapping is. Who
-        // has the kernel write to it keeps the mapping to itself.
+        // SAFETY: the mapping's own memory, which is initialised, borrowed as the mapping is. A
+        // caller that has the kernel write to it keeps the mapping to itself.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
     }
 
-    /// Returns where it begins. Whoever uses the address keeps to [`Self::len`], and lends no
+    /// Returns where it begins. A caller that uses the address keeps to [`Self::len`], and lends no
     /// slice of what the kernel may be changing.
     pub(crate) const fn start(&self) -> *mut u8 {
         self.start.as_ptr()

@@ -46,7 +46,7 @@ pub fn take() -> Result<Vec<(String, Passed)>, PassedError> {
 
 /// Makes a listener of a descriptor that is open.
 fn listener(fd: RawFd) -> Result<Passed, PassedError> {
-    // SAFETY: whoever started the process has passed the descriptor to it; it is open, as
+    // SAFETY: the process that started this one has passed the descriptor to it; it is open, as
     // `listen_fds_with_names` has found, and `take` gives each to one owner.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
     let is = |name, value| option(&socket, name) == Some(value);

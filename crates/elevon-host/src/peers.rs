@@ -1,4 +1,4 @@
-//! Who is at the other end of a Unix socket, and the names of users and groups.
+//! The process at the other end of a Unix socket, and the names of users and groups.
 
 use std::ffi::CString;
 use std::mem;

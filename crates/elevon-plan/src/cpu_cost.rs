@@ -8,9 +8,9 @@ use elevon_workload::cpu::{CpuCost, SchedulerCost};
 
 use crate::failure::{Failure, ValueError};
 
-/// Default CPU time of the page cache. Measured on the same machine (ext4): a cached read of 4 KiB
-/// takes 1.1 us, one of 128 KiB 0.5 us per page, and a store that faults (tmpfs, one page) 1.4 us.
-/// A read fault that maps sixteen pages took 4.5 us; here it counts as one fault.
+/// Default CPU time of the page cache. Measured on the same machine: on ext4 a cached read of 4 KiB
+/// takes 1.1 us, one of 128 KiB 0.5 us per page. On tmpfs a store that faults, of one page, takes
+/// 1.4 us. A read fault that maps sixteen pages took 4.5 us; here it counts as one fault.
 const DEFAULT_CACHE_COST: CacheCost =
     CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
 

@@ -194,9 +194,9 @@ impl Fairness {
     }
 }
 
-/// Returns Jain's index of fairness, (Σx)² / (n Σx²): from 1/n to 1, independent of the unit of the
-/// values. If all values are 0 the index is 1; without values it is `None`. (R. Jain, D. Chiu, W.
-/// Hawe: A Quantitative Measure of Fairness and Discrimination, 1984.)
+/// Returns Jain's index of fairness, the square of Σx over n · Σx²: from 1/n to 1, independent of
+/// the unit of the values. If all values are 0 the index is 1; without values it is `None`. (R.
+/// Jain, D. Chiu, W. Hawe: A Quantitative Measure of Fairness and Discrimination, 1984.)
 pub(crate) fn jain(values: &[f64]) -> Option<f64> {
     let sum: f64 = values.iter().sum();
     let squares: f64 = values.iter().map(|x| x * x).sum();

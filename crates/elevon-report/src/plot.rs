@@ -11,6 +11,7 @@
 mod axis;
 mod coincide;
 mod heat;
+mod picture;
 
 use std::fmt::Write as _;
 
@@ -18,6 +19,7 @@ use axis::Ticks;
 pub use axis::{Axis, Scale, Unit};
 pub use heat::HeatMap;
 use maud::{Markup, PreEscaped, html};
+pub use picture::picture;
 
 use crate::markup::{escape, text};
 

@@ -22,8 +22,9 @@ use crate::shared::{ConnectionLimits, Shared};
 
 const LOCK: &str = "no thread panics with the lock";
 
-/// Reads the configuration again and applies what can change. Returns a line for everything that
-/// cannot, or, if nothing was applied, the errors.
+/// Reads the configuration again, and logs a line for each thing that is to be known. It does so
+/// for a command and for a signal. Returns a line for everything that cannot, or, if nothing was
+/// applied, the errors.
 pub type Reload = Box<dyn FnMut(&Control<'_>) -> Result<Vec<String>, Vec<String>> + Send>;
 
 /// Reads the configuration again when it is asked to, one time after the other.
@@ -80,7 +81,7 @@ fn answer_of<T>(device: &DeviceHandle, answer: Option<Result<T, String>>) -> Res
 /// whatever is changed.
 pub struct Control<'a>(pub(crate) &'a Shared);
 
-/// An export, with who has it open.
+/// An export, with the clients that have it open.
 #[derive(Clone, Debug)]
 pub struct ExportView {
     /// The export.

@@ -304,7 +304,7 @@ impl<D: Disk> DeviceLoop<D> {
                     self.on_sent(task, outgoing, result);
                 }
             }
-            // Whoever asked may be gone by now.
+            // The asking thread may be gone by now.
             Message::Ping { answer } => drop(answer.send(())),
             Message::View { answer } => drop(answer.send(self.view())),
             Message::Set { tenant, settings, is_part, answer } => {

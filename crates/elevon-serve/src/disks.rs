@@ -97,7 +97,7 @@ pub trait Disk: Backend {
     /// false if it cannot be opened again.
     fn reopen(&mut self, answer: Sender<Result<(), String>>) -> bool {
         let words = "only a disk of another server can be opened again; start the server again";
-        // Whoever asked may be gone by now.
+        // The asking thread may be gone by now.
         drop(answer.send(Err(words.to_owned())));
         false
     }

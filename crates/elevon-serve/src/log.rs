@@ -34,9 +34,9 @@ pub struct Record<'a> {
     pub target: &'static str,
     /// A line for people. It says all that the fields say.
     pub message: &'a str,
-    /// What it is about, by key: `device`, `export`, `tenant`, `client` (the number of a
-    /// connection), `names` (of its certificate), `op`, `offset` and `bytes` (in bytes), `errno`,
-    /// `count`, `signal`.
+    /// What it is about, by key: `device`, `export`, `tenant`, `op`, `errno`, `count`, `signal`.
+    /// `client` is the number of a connection, and `names` has those of its certificate. `offset`
+    /// and `bytes` are in bytes.
     pub fields: &'a [(&'static str, Field<'a>)],
 }
 

@@ -137,7 +137,7 @@ impl Server {
     pub fn listen_for_commands(&mut self, path: &Path) -> Result<(), ServeError> {
         let address = Address::Unix(path.to_owned());
         let fail = |error| ServeError::Listen { address: address.clone(), error };
-        // Not changed afterwards: whoever connects before stays connected.
+        // Not changed afterwards: a client that connects before stays connected.
         let listener = elevon_host::file::of_owner(|| Listener::bind(&address)).map_err(fail)?;
         self.commands.push(listener);
         Ok(())

@@ -3,8 +3,8 @@
 //!
 //! A page fault allocates one page (order 0). If the allocator has single pages left, neighbouring
 //! pages of the buffer are not contiguous in memory; if it has to split a larger block, it returns
-//! its pages in ascending order, and they form a run. The models range from the result only (a list
-//! of runs, a distribution of them) to the mechanism (a buddy allocator).
+//! its pages in ascending order, and they form a run. The models range from the result only, such
+//! as a list of runs or a distribution of them, to the mechanism, a buddy allocator.
 //!
 //! Everything is determined by the random seed. Cost: O(pages) for a buffer, once, before the run
 //! starts.

@@ -14,7 +14,7 @@ use std::cmp::Ordering;
 pub struct Claim {
     /// Weight among the claims with the same parent, at least 1.
     pub weight: u64,
-    /// What it takes, and by whom.
+    /// What it takes, and which member takes it.
     pub demand: Demand,
 }
 
@@ -130,8 +130,8 @@ fn divide(capacity: Ratio, claims: &[Claim], shares: &mut Vec<Ratio>) {
     }
 }
 
-/// The shares of claims with the same parent. Whoever wants least for its weight is looked at
-/// first: it gets what it wants if that is below its part of what is left.
+/// The shares of claims with the same parent. The member that wants least for its weight is looked
+/// at first: it gets what it wants if that is below its part of what is left.
 fn fill(capacity: Ratio, claims: &[Claim]) -> Vec<Ratio> {
     assert!(claims.iter().all(|claim| claim.weight > 0), "a claim without a weight");
     let level = |at: usize| Ratio::new(claims[at].total().into(), claims[at].weight.into());

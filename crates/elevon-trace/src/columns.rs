@@ -1,6 +1,6 @@
 //! An event as a row of a table: the columns of CSV and Parquet files.
 //!
-//! A field that is absent in the event is empty (CSV) or null (Parquet).
+//! A field that is absent in the event is empty in CSV and null in Parquet.
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Flags;

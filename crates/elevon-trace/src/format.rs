@@ -30,7 +30,7 @@ formats! {
     Perfetto,
     /// fio's iolog, versions 2 and 3.
     FioLog,
-    /// Output of `biosnoop` (bcc and bpftrace) and `iosnoop` (perf-tools and DTrace).
+    /// Output of `biosnoop` of bcc and bpftrace, and of `iosnoop` of perf-tools and DTrace.
     Snoop,
     /// CSV of disk I/O of Windows: xperf's dumper, and tables with titles of xperf and WPA.
     Xperf,

@@ -2,8 +2,8 @@
 //!
 //! [`open`] finds a trace's format by its content, takes compression off, merges per-CPU files, and
 //! delivers [`TraceEvent`]s in order of time in bounded memory. Fields that a format lacks are
-//! absent in the event, damaged records are skipped and counted ([`ReadReport`]), and a gap of lost
-//! events is an event ([`TraceKind::Lost`]).
+//! absent in the event. Damaged records are skipped and counted in [`ReadReport`]. A gap of lost
+//! events is an event, [`TraceKind::Lost`].
 //!
 //! [`write::create`] writes events of any trace in any format; [`run`] writes the traces of
 //! Elevon's own runs.

@@ -17,8 +17,9 @@
 //! again. Before it reads back with real bytes, dirty pages are written, so that the device is
 //! verified and not memory. A block device is written and dropped whole, by `invalidate` and when
 //! the last process that has it open closes it (`devices`); a process with direct I/O has it open,
-//! too. A queue of buffered I/O has one I/O at a time if submission blocks (libaio), as in Linux;
-//! io_uring has up to its depth, but only as many writes and syncs as it has workers (`workers`).
+//! too. A queue of buffered I/O has one I/O at a time if submission blocks, as with libaio in
+//! Linux. io_uring has up to its depth, but only as many writes and syncs as it has workers
+//! (`workers`).
 //!
 //! With real bytes ([`CacheConfig::copies`]) the back end has frames. The device is then the only
 //! file of the cache, and the files of jobs are parts of it, so overlapping data is in memory only

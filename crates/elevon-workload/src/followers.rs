@@ -64,7 +64,7 @@ pub(crate) struct Tie {
 pub struct Followers {
     /// By process. Processes behind the end neither follow nor are followed.
     processes: Vec<Followed>,
-    /// By flusher: the bytes under way, and who waits for room.
+    /// By flusher: the bytes under way, and the processes that wait for room.
     flushers: Vec<Flusher>,
     woken: VecDeque<usize>,
 }
@@ -75,7 +75,7 @@ struct Followed {
     /// I/Os of a pass.
     ios: u64,
     counts: IoCounts,
-    /// Who waits, and for what.
+    /// The processes that wait, and for what.
     waiting: Vec<(usize, Milestone, u64)>,
 }
 

@@ -10,8 +10,8 @@
 //! - A synchronous engine has one I/O at a time. An asynchronous engine fills its queue to
 //!   `iodepth`, or with io_uring its ring ([`JobSpec::depth`]), submitting `iodepth_batch_submit`
 //!   I/Os at once. If it can prepare no more, it submits what it has and waits for
-//!   `iodepth_batch_complete_min` completions (at least one), takes at most
-//!   `iodepth_batch_complete_max` (at least the minimum), and continues reaping until `iodepth_low`
+//!   `iodepth_batch_complete_min` completions, at least one. It takes at most
+//!   `iodepth_batch_complete_max`, at least the minimum, and continues reaping until `iodepth_low`
 //!   is reached. With a minimum of 0 it takes the completions that are there before every I/O, and
 //!   does not wait until the queue is full.
 //! - POSIX AIO makes the I/Os of a file one after another (`threads`).
@@ -29,8 +29,8 @@
 //!   synchronous engine the submission is a part of the I/O, so *clat* includes its sleep for a
 //!   tag.
 //! - CPU time ([`CpuCost`]) is spent serially: `submit` and the scheduler's part before an I/O is
-//!   issued (a batch is issued when all of it is prepared), `complete` before the process has the
-//!   I/O back. In real time both are zero, because the time really passes.
+//!   issued, `complete` before the process has the I/O back. A batch is issued when all of it is
+//!   prepared. In real time both are zero, because the time really passes.
 //! - `runtime` ends the issuing. I/Os in flight then still complete and count, and the job's
 //!   runtime lasts until the last of them has completed. With `ramp_time` the statistics begin at
 //!   its end; an I/O that completes later counts, even if it began before.

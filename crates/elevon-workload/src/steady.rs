@@ -1,7 +1,7 @@
 //! `steadystate`: ends jobs once their rate no longer changes.
 //!
-//! A job is sampled at intervals (`ss_interval`) from the end of its ramps on, the jobs of a group
-//! with `group_reporting` together, and judged over a window of the latest samples (`ss_dur`). The
+//! A job is sampled at intervals of `ss_interval` from the end of its ramps on, the jobs of a group
+//! with `group_reporting` together. It is judged over a window of the latest samples, `ss_dur`. The
 //! rate is steady if the slope of the least squares line through the window, or the largest
 //! deviation from its mean, is below the limit, which may be a share of the mean. All in integers.
 //!

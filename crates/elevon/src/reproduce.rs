@@ -1,14 +1,14 @@
 //! `elevon reproduce`: repeats published experiments and prints the published figures beside
 //! Elevon's.
 //!
-//! An experiment is a TOML file with jobs (`definition.rs`), its runs are made by one runner
-//! (`runner.rs`), and its report is written from them (`write.rs`). What a file says of runs and
-//! figures it says in expressions (`expression.rs`, `evaluate.rs`, `value.rs`).
-//! `docs/reference/reproduce.md` describes the files.
+//! An experiment is a TOML file with jobs (`definition.rs`). One runner, `runner.rs`, makes its
+//! runs, and `write.rs` writes its report from them. What a file says of runs and figures it says
+//! in expressions (`expression.rs`, `evaluate.rs`, `value.rs`). `docs/reference/reproduce.md`
+//! describes the files.
 //!
 //! All figures of Elevon come from runs made at that moment. A note beside each says whether it was
-//! fitted to a published figure ("calibrated", "by construction"), chosen with one in view
-//! ("chosen"), or predicted.
+//! fitted to a published figure ("calibrated", "by construction"), was chosen with one in view, or
+//! is predicted.
 
 mod definition;
 mod evaluate;

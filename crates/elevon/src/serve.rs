@@ -389,7 +389,7 @@ fn clients(args: &ServeArgs) -> Result<Vec<String>, Failure> {
 /// Where a server listens.
 struct Addresses {
     nbd: Vec<Address>,
-    /// Those that belong to the exports that name them, and who may connect there.
+    /// Those that belong to the exports that name them, and which clients may connect there.
     of_exports: Vec<(Address, SocketAccess)>,
     access: SocketAccess,
     metrics: Option<Address>,
@@ -458,7 +458,7 @@ fn run(
 /// How long the end of the server waits until the addresses are printed.
 const LAST_LINES: Duration = Duration::from_millis(200);
 
-/// Prints lines to stdout in a thread of its own: whoever has it may not read, or may be gone, and
+/// Prints lines to stdout in a thread of its own: the reader may not read, or may be gone, and
 /// clients are served all the same. What is returned says when that is over.
 fn print(lines: String) -> Result<Receiver<()>, Failure> {
     let (done, is_done) = channel();

@@ -147,8 +147,8 @@ impl TraceFile {
     ) -> Result<(), Failure> {
         let cpus = stack.config().cpus;
         self.place.check_parts(u32::from(cpus))?;
-        // The flushers of a page cache are the tasks after the jobs, and who submits what limits
-        // held follows them.
+        // The flushers of a page cache are the tasks after the jobs, and the task that submits what
+        // limits held follows them.
         let flushers = (0..=jobs.tenants.len()).map(|_| TaskName::new("kworker/flush", 100));
         let name = |member: &elevon_workload::jobs::Member| {
             TaskName::new(&jobs.specs[member.spec].name, member.number)

@@ -21,8 +21,8 @@ pub struct Anonymous {
     pub idle: u64,
     /// Room in zram, and the pages in it.
     pub swap: Swap,
-    /// Preference for programs' pages over file pages, as the kernel's sysctl: 0 (only file
-    /// pages), 100 (both alike) to 200 (only programs' pages).
+    /// Preference for programs' pages over file pages, as the kernel's sysctl. 0 takes only file
+    /// pages, 100 both alike, 200 only programs' pages.
     pub swappiness: u8,
     /// The high mark of free memory, in pages. If file pages and free pages together are no more,
     /// only programs' pages are scanned.

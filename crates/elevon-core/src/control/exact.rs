@@ -15,11 +15,11 @@
 //!
 //! Waiting bios are in a queue for each tenant, direction and priority class: a tenant's RT does
 //! not wait behind its BE, its reads not behind its writes. Lower classes are served every
-//! `LOWER_CLASS_WAIT`. A tenant with waiting bios is in the list of the one level that will hold
-//! it longest. Levels are in a tree, sorted by the time when they let the next bio go. Tenants in
-//! one list share what the level lets go by their weights (`turns`), reads and writes together
-//! where a limit counts both; a tenant behind its reserve goes first (`floors`). Journal and
-//! metadata I/O goes at once and becomes debt.
+//! `LOWER_CLASS_WAIT`. A tenant with waiting bios is in the list of the one level that will hold it
+//! longest. Levels are in a tree, sorted by the time when they let the next bio go. Tenants in one
+//! list share what the level lets go by their weights (`turns`), reads and writes together if a
+//! limit counts both. A tenant behind its reserve goes first, by `floors`. Journal and metadata I/O
+//! goes at once and becomes debt.
 //!
 //! The bytes of a split bio are charged with its first fragment, so what remains of it waits for
 //! the limits in I/Os alone. Such remainders have queues and lists of their own, and a level lets
@@ -616,7 +616,7 @@ impl Stage for Exact {
                 let owed = self.owed(now, level, kinds);
                 let (tenant, next) = self.whose_turn(now, level, owed.unwrap_or(level), kinds);
                 self.leave(tenants, tenant, next, level);
-                // Who waits for a level further up may be before it there.
+                // A tenant that waits for a level further up may be before it there.
                 let above = || self.line_before(now, tenants.path(level).skip(1), next);
                 match self.blocked_by(now.get(), tenants, tenant, next).or_else(above) {
                     None => out.push(self.go(now, tenants, (tenant, next, owed), breakdown)),

@@ -5,13 +5,13 @@
 //! time advances with real time, at a speed that a control loop corrects (`vrate`). A tenant's
 //! virtual time advances by `cost / share` with each I/O and must not pass the device's. So in the
 //! long run a tenant gets its share of device time, and no more while others want theirs. Shares
-//! (`hweight`) count active leaves only, and leaves that need less than their share lend the rest
-//! (`period`). I/O that must be issued is issued, and becomes debt (`debt`).
+//! are in `hweight`. They count active leaves only, and leaves that need less than their share lend
+//! the rest (`period`). I/O that must be issued is issued, and becomes debt (`debt`).
 //!
 //! Only leaves are controlled: an I/O of a tenant that has active tenants below it passes free. So
 //! does an I/O below a tenant that is itself active as a leaf, until that tenant has been idle for
-//! a period. Unlike in Linux, who waits for budget is woken exactly, without the kernel's slack of
-//! 1 % of a period, which only saves interrupts.
+//! a period. Unlike in Linux, a bio that waits for budget is woken exactly, without the kernel's
+//! slack of 1 % of a period, which only saves interrupts.
 //!
 //! Cost: an I/O O(1), O(depth) after weights have changed; a wake-up O(log waiting tenants); a
 //! period's end O(active tenants). Nothing is allocated per I/O once queues have grown.

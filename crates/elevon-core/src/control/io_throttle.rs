@@ -4,9 +4,9 @@
 //! A tenant has at most one rule node, with a bandwidth and an iops limiter, each a leaky or a
 //! token bucket, both of which a bio pays. Rules are flat: only the tenant's own count, never an
 //! ancestor's. A bio that has to wait is in its tenant's queue; tenants with waiting bios are in a
-//! tree, sorted by the deadline of the head. A task sleeps until its bio is released (the
-//! proposal's sleep); writeback and asynchronous I/O go on (the proposal's `kiothrottled`). There
-//! is no other difference between them.
+//! tree, sorted by the deadline of the head. A task sleeps until its bio is released, which is the
+//! proposal's sleep. Writeback and asynchronous I/O go on, as by the proposal's `kiothrottled`.
+//! There is no other difference between them.
 //!
 //! Deviations from the proposal, which it names itself or which a virtual clock shows:
 //! - a bio pays when it goes, not when it arrives; with one limiter the times are the same. Waiting
@@ -14,8 +14,8 @@
 //!   sleeping tasks were not woken;
 //! - a leaky bucket limits from the first instant and a token bucket never gives more than it holds
 //!   ([`Config::quirks`] brings the proposal's arithmetic back);
-//! - journal and metadata I/O ([`BioCost::must_issue`]) goes at once and leaves a debt (not under
-//!   `quirks`);
+//! - journal and metadata I/O ([`BioCost::must_issue`]) goes at once and leaves a debt, but not
+//!   under `quirks`;
 //! - [`Config::class_aware`] keeps a queue for each priority class, so that a limit does not put RT
 //!   behind BE.
 //!

@@ -1,11 +1,12 @@
 //! `mq-deadline`: sorted batches, with deadlines so that no request starves for long.
 //!
-//! Each priority class (RT, BE, IDLE; NONE counts as BE, the level is ignored) keeps its reads and
-//! its writes (everything else) both sorted by sector and in order of arrival. Requests are
-//! dispatched in batches of `fifo_batch` in one direction, with ascending sectors from a position.
-//! If the oldest request has passed its deadline, a batch starts with it. Reads go first; writes
-//! wait for at most `writes_starved` batches of reads. While a class has a request between insert
-//! and completion, lower classes are not served, except requests older than `prio_aging_expire`.
+//! Each priority class keeps its reads and its writes, both sorted by sector and in order of
+//! arrival. The classes are RT, BE and IDLE; NONE counts as BE, and the level is ignored.
+//! Everything but reads is a write here. Requests are dispatched in batches of `fifo_batch` in one
+//! direction, with ascending sectors from a position. If the oldest request has passed its
+//! deadline, a batch starts with it. Reads go first; writes wait for at most `writes_starved`
+//! batches of reads. While a class has a request between insert and completion, lower classes are
+//! not served, except requests older than `prio_aging_expire`.
 //!
 //! The quirks of Linux are reproduced: direction, batch and starvation counters belong to the
 //! device and are shared by the classes, and a check for aged requests changes them even if it

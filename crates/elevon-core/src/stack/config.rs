@@ -96,7 +96,7 @@ pub struct StackConfig {
     /// buffers are written; through a file system, a bio for each range of pages.
     pub buffered_path: DirectPath,
     /// How often a driver that retries ([`crate::driver::Driver::retries`]) retries a retryable
-    /// error (NVMe: 5); failfast and read-ahead requests are never retried.
+    /// error; NVMe does 5 times. Failfast and read-ahead requests are never retried.
     pub max_retries: u8,
     /// Variant of io-throttle.
     pub io_throttle: io_throttle::Config,

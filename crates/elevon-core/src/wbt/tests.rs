@@ -155,7 +155,7 @@ fn a_cache_is_drained_before_anybody_is_woken() {
             .collect::<Vec<_>>()
     };
     assert_eq!(woken(true, false), [16]);
-    // Once at least two (half of 4) of the normal places (8) are free.
+    // Once at least two of the 8 normal places are free: half of 4.
     assert_eq!(woken(true, true), (10..=16).collect::<Vec<_>>());
     assert_eq!(woken(false, false), (10..=16).collect::<Vec<_>>());
 }

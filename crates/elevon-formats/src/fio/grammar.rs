@@ -409,7 +409,7 @@ pub(super) fn verify(draft: &mut Draft, word: &str) {
 pub const WRITE_HINTS: &[&str] = &["none", "short", "medium", "long", "extreme"];
 
 pub(super) fn write_hint(draft: &mut Draft, word: &str) {
-    // RWH_WRITE_LIFE_*: 2 is short; 1 ("none") and 0 ("not set") have the same effect.
+    // RWH_WRITE_LIFE_*: 2 is short; 1 and 0, "none" and "not set", have the same effect.
     let index = WRITE_HINTS.iter().position(|known| *known == word).unwrap_or(0) as u8;
     draft.spec.content.write_hint = if index == 0 { 0 } else { index + 1 };
 }

@@ -1,4 +1,4 @@
-//! Who may connect to the sockets of a server, and who may open an export.
+//! Which clients may connect to the sockets of a server, and which may open an export.
 
 use crate::toml_reader::{Reader, TomlEntry};
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use super::{DEFAULT_DEVICE, StackOptions};
 
-/// Who takes an option: a command takes some of these groups.
+/// The commands that take an option: a command takes some of these groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OptionGroup {
     /// The device and its machine.
@@ -41,7 +41,7 @@ pub struct OptionRow {
     pub name: &'static str,
     /// What its value is, as a usage line has it.
     pub value_name: &'static str,
-    /// Who takes it.
+    /// The commands that take it.
     pub group: OptionGroup,
     /// The value unless one is given, where there always is one.
     pub default: Option<&'static str>,

@@ -246,9 +246,9 @@ impl Ticks {
                 .map(|power| multiple * libm::pow(10.0, f64::from(power)))
                 .filter(in_range);
             match axis.unit {
-                // Shown are the percentiles at odds of powers of ten, and the median at 2; the 80th
-                // (5) and the 98th (50) are rarely wanted. Odds of 1 are the percentile below all
-                // values.
+                // Shown are the percentiles at odds of powers of ten, and the median at 2. The 80th
+                // and the 98th, at 5 and 50, are rarely wanted. Odds of 1 are the percentile below
+                // all values.
                 Unit::Odds => values.filter(|&v| v > 1.5 && (multiple == 1.0 || v < 5.0)).collect(),
                 _ => values.collect(),
             }

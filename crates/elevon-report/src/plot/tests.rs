@@ -412,3 +412,21 @@ fn a_file_is_the_drawing_with_its_own_style() {
         file.ends_with(&format!("{}\n", &drawing[drawing.find('>').expect("an element") + 1..]))
     );
 }
+
+#[test]
+fn a_picture_has_its_plots_side_by_side_and_one_legend() {
+    let plot = plot(
+        Mark::Line,
+        (Scale::Linear, Unit::Count),
+        (Scale::Linear, Unit::Count),
+        vec![(1.0, 2.0), (2.0, 3.0)],
+    );
+    let file = picture(&[plot.clone(), plot.clone()]);
+    assert!(file.starts_with(
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 800 290\" width=\"960\""
+    ));
+    assert_eq!(file.matches("<svg ").count(), 3);
+    assert_eq!(file.matches("</svg>").count(), 3);
+    assert_eq!(file.matches(">one</text>").count(), 1);
+    assert_eq!(file.matches("A &lt;plot&gt;</text>").count(), 2);
+}

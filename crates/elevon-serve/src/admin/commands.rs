@@ -42,7 +42,8 @@ const COMMANDS: [&str; 12] = [
     "stop",
 ];
 
-/// Those that change something, but for `reload`, which is logged by who carries it out.
+/// Those that change something, but for `reload`, which is logged by the thread that carries it
+/// out.
 const CHANGES: [&str; 7] = ["set", "fault", "drain", "resume", "disconnect", "reopen", "stop"];
 
 /// Accepts connections that command, until the server has ended.

@@ -10,7 +10,7 @@
 //! does the same for the range of its WRITE.
 //!
 //! A write-back or a flush that fails loses data of an unknown number of answered requests. From
-//! then on no FLUSH and no WRITE with FUA succeeds, whoever asks, until the server is started
+//! then on no FLUSH and no WRITE with FUA of any client succeeds, until the server is started
 //! again.
 
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ pub(crate) struct DeviceCache {
     written_back: Option<Status>,
 }
 
-/// Who makes the I/O of the cache, and what they found there.
+/// The tasks that make the I/O of the cache, and what they found there.
 #[derive(Debug, Default)]
 struct Users {
     /// The tenant of each client, by task.

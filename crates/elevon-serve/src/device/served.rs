@@ -365,7 +365,7 @@ impl<D: Disk> DeviceLoop<D> {
                 self.enqueue(task);
             }
             Line::Ring(_) => {}
-            // The rest of a payload is waited for: whoever asks asks again.
+            // The rest of a payload is waited for: the caller asks again.
             Line::Threads { socket: Some(socket), last, .. }
                 if !client.state.was_asked_to_end() && client.state.payload().is_none() =>
             {

@@ -62,7 +62,7 @@ const AGAIN: u64 = 1 << 62;
 /// After this time without an answer to a question the server is taken for lost.
 const QUESTION_TIME: Nanos = Nanos::from_secs(30);
 
-/// Lines about the connections that are kept for whoever tells them.
+/// Lines about the connections, which are kept until a caller tells them.
 const NEWS: usize = 16;
 
 /// A request that the server has not answered.
@@ -111,7 +111,7 @@ pub struct Upstream {
     away: Away,
     /// Requests that failed without an answer.
     failed: VecDeque<u64>,
-    /// Whoever waits until the connections are made anew.
+    /// The requests that wait until the connections are made anew.
     reopening: Vec<Sender<Result<(), String>>>,
 }
 

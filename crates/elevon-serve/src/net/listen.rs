@@ -121,7 +121,7 @@ pub(crate) enum Listener {
     Tcp(TcpListener),
 }
 
-/// Who may connect to a socket in the file system, besides what the process's mask allows.
+/// Which users may connect to a socket in the file system, besides what the process's mask allows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SocketAccess {
     /// Its mode, up to 0o777.
@@ -171,7 +171,7 @@ impl Listener {
     pub(crate) fn bind_for(address: &Address, access: SocketAccess) -> io::Result<Self> {
         match address {
             Address::Unix(path) if access != SocketAccess::default() => {
-                // Not taken away afterwards: whoever connects before stays connected.
+                // Not taken away afterwards: a client that connects before stays connected.
                 let listener = elevon_host::file::of_owner(|| Self::bind(address))?;
                 access.apply(path)?;
                 Ok(listener)
@@ -181,7 +181,7 @@ impl Listener {
     }
 
     /// A socket that was passed to the process. Its file stays when the server ends: it belongs to
-    /// whoever passed it.
+    /// the process that passed it.
     pub(crate) fn of_passed(passed: Passed) -> Self {
         match passed {
             Passed::Unix(listener) => Self::Unix(listener, PathBuf::new(), None),

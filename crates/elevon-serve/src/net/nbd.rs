@@ -1,5 +1,5 @@
-//! NBD: connections that come (`accept`), a connection until it has opened an export
-//! ([`negotiation`]), and what is spoken with the export's device after that ([`transmission`]).
+//! NBD: connections that come, in `accept`; a connection until it has opened an export,
+//! [`negotiation`]; and what is spoken with the export's device after that, [`transmission`].
 
 mod accept;
 mod negotiation;

@@ -1,5 +1,4 @@
-//! Who is at the other end of a connection: an address, or the process that connected to a Unix
-//! socket.
+//! The other end of a connection: an address, or the process that connected to a Unix socket.
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -28,7 +27,7 @@ impl fmt::Display for Peer {
     }
 }
 
-/// A client that may open an export, by who its process is: `uid:1000`, `gid:6`.
+/// A client that may open an export, by its process: `uid:1000`, `gid:6`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Owner {
     /// Processes of a user.
@@ -70,7 +69,7 @@ impl Owner {
     }
 }
 
-/// Returns true if one of the clients that are given is a peer, by who its process is.
+/// Returns true if one of the clients that are given is a peer, by its process.
 pub(crate) fn is_owner(clients: &[String], peer: &Peer) -> bool {
     clients.iter().filter_map(|client| Owner::of_text(client)?.ok()).any(|owner| owner.is(peer))
 }

@@ -1,5 +1,5 @@
-//! TLS of a server: its certificate, and who its clients are by theirs; and TLS towards the server
-//! of a disk.
+//! TLS of a server: its certificate, and the names of its clients in theirs; and TLS towards the
+//! server of a disk.
 //!
 //! A server has a certificate with its key; with the certificates of authorities for clients, every
 //! client that uses TLS has to show one that they signed. Keys that both sides share (PSK) are not
@@ -413,7 +413,7 @@ fn is_for_clients(certificate: &CertificateDer<'_>) -> bool {
     }
 }
 
-/// Who a client is.
+/// The identity of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Identity {
     /// The names in its certificate; none without one.

@@ -8,9 +8,9 @@
 //!
 //! The bandwidth applies to each server. A fraction of a nanosecond is rounded up.
 //!
-//! Further parameters, which are off unless set, are for devices that were fitted to a trace: costs
-//! of commands that go on where others ended ([`place`]), a spread of the time that a server is
-//! held ([`spread`]), and how servers are given away ([`servers`]).
+//! Further parameters, which are off unless set, are for devices that were fitted to a trace.
+//! [`place`] has costs of commands that go on where others ended, [`spread`] a spread of the time
+//! that a server is held, and [`servers`] how servers are given away.
 //!
 //! Cost: O(1) per command while requests are of one size, O(log slots) if sizes are mixed.
 

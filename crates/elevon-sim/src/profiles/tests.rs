@@ -1,8 +1,8 @@
 //! Tests each profile by depth and by request size, and the rules for all profiles.
 //!
-//! The tables below follow from the parameters of the models (a command's cost, service time, dies,
-//! link), and were computed independently of this code; published figures of the devices are in the
-//! profiles (`Profile::published`).
+//! The tables below follow from the parameters of the models, such as a command's cost, service
+//! time, dies and link. They were computed independently of this code. Published figures of the
+//! devices are in the profiles (`Profile::published`).
 
 use std::collections::VecDeque;
 

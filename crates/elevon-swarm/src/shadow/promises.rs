@@ -3,8 +3,8 @@
 
 use super::*;
 
-/// The last write error of a file, and whether a program was told of it. Who opens the file later
-/// is told of it too if no program was.
+/// The last write error of a file, and whether a program was told of it. A program that opens the
+/// file later is told of it too if no program was.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct LastError {
     /// When the write failed; `None` if none has.

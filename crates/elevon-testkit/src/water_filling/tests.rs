@@ -158,8 +158,8 @@ fn both_methods_agree() {
     }
 }
 
-/// Nothing is left while somebody wants it, and whoever is held back has at least as much for its
-/// weight as every sibling.
+/// Nothing is left while a member wants it, and a member that is held back has at least as much for
+/// its weight as every sibling.
 #[test]
 fn the_shares_are_max_min() {
     fn check(capacity: Ratio, claims: &[Claim], shares: &mut std::slice::Iter<'_, Ratio>) -> Ratio {

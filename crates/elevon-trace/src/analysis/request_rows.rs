@@ -11,8 +11,8 @@ use crate::write::table::{Table, TableWriter};
 /// Version of the meaning of the columns, in the metadata of a Parquet file as `elevon.requests`.
 const SCHEMA: u32 = 1;
 
-/// Names and types of the columns, in order. Times are nanoseconds of the trace's clock; values
-/// that the trace lacks are empty (CSV) or null (Parquet).
+/// Names and types of the columns, in order. Times are nanoseconds of the trace's clock. Values
+/// that the trace lacks are empty in CSV and null in Parquet.
 const COLUMNS: [(&str, Type); 15] = [
     ("queued_ns", Type::Number),
     ("allocated_ns", Type::Number),

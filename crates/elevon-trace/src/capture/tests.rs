@@ -239,7 +239,7 @@ fn the_instance_is_set_up_for_one_device_and_removed() {
         fake.log(),
         [format!("removed elevon-capture-{}, tracing_on=0", std::process::id())]
     );
-    // Whoever drops it, on an error or a panic, leaves nothing behind either.
+    // A drop of it on an error or a panic leaves nothing behind either.
     let session = fake.session();
     session.begin().expect("begun");
     drop(session);

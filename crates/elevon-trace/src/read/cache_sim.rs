@@ -4,8 +4,9 @@
 //! place on a disk only if its title says so (`lbn`, `lba`, `sector`): the ids of others may be
 //! hashes. oracleGeneral has no operation either, so no such trace can be replayed.
 //!
-//! oracleGeneral is records of 24 bytes in little-endian order: seconds (32 bits), the object (64),
-//! its size in bytes (32), and the number of the object's next request (64, -1 for none).
+//! oracleGeneral is records of 24 bytes in little-endian order: 32 bits of seconds, 64 of the
+//! object, 32 of its size in bytes. The last 64 are the number of the object's next request, -1 for
+//! none.
 
 #[cfg(test)]
 mod tests;

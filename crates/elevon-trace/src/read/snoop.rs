@@ -1,5 +1,5 @@
-//! Reads the output of `biosnoop` (bcc, libbpf-tools, bpftrace) and `iosnoop` (perf-tools, DTrace):
-//! a row for each I/O that ended, with its latency.
+//! Reads the output of `biosnoop` of bcc, libbpf-tools and bpftrace, and of `iosnoop` of perf-tools
+//! and DTrace: a row for each I/O that ended, with its latency.
 //!
 //! The line of titles says what the columns are, and in which unit:
 //!

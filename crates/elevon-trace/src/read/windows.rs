@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Times are microseconds, offsets and sizes bytes. Other tables are read by their titles, which
-//! may have a unit in parentheses. DiskMon's rows are number, time (s), duration (s), disk, `Read`
-//! or `Write`, sector, sectors. Cost: O(length of the line).
+//! may have a unit in parentheses. DiskMon's rows are number, time and duration in seconds, disk,
+//! `Read` or `Write`, sector, sectors. Cost: O(length of the line).
 
 #[cfg(test)]
 mod tests;

@@ -19,9 +19,9 @@ impl Workload {
     /// over.
     ///
     /// One process alone never shows it. Of several with at least 100 I/Os each, it is so for one
-    /// that was still at work when the trace ended, that ended when another did (within 1 % of its
-    /// duration), or that ran equally long as another (within 0.5 %). One that was starved has few
-    /// I/Os, and under another scheduler would do more: it needs no 100.
+    /// that was still at work when the trace ended. It is so for one that ended when another did,
+    /// within 1 % of its duration, and for one that ran equally long as another, within 0.5 %. One
+    /// that was starved has few I/Os, and under another scheduler would do more: it needs no 100.
     pub fn ended_by_time(&self) -> Vec<bool> {
         let spans: Vec<Option<(u64, u64)>> =
             self.processes.iter().map(|process| span(process, self.duration)).collect();

@@ -55,7 +55,7 @@ impl ReplayDevice {
     }
 }
 
-/// Who says what the configuration was.
+/// The source that says what the configuration was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KnownBy {
     /// The command line.

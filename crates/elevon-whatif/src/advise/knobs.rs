@@ -48,7 +48,7 @@ const LIMITED_IN_BYTES_FROM: f64 = 131_072.0;
 const TARGET_PARTS: [f64; 2] = [75.0, 40.0];
 /// Processes with most I/O that are tried at a lower priority or weight, at most.
 const HEAVY: usize = 2;
-/// What an I/O costs a device beside its bytes, as bytes; only who has more is asked.
+/// What an I/O costs a device beside its bytes, as bytes; only a process that has more is asked.
 const COST_OF_AN_IO: u64 = 16 << 10;
 
 /// Majors of SCSI disks, whose queue depth can be set.

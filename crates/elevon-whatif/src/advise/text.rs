@@ -263,7 +263,7 @@ fn gains(out: &mut String, objective: &Objective, before: &Trial, after: &Trial)
     }
 }
 
-/// Who loses, how sure it is, and what it costs.
+/// Which processes lose, how sure it is, and what it costs.
 pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
     let mut lines = proposal.not_known.clone();
     let losers = losses(advice, &proposal.scored.trial);

@@ -54,7 +54,7 @@ fn served_with(text: &str, phases: &[(usize, usize)], has_discards: bool) -> Vec
                     now = now.max(event.get());
                     if let Some(done) = device.poll(Instant::new(now)) {
                         all.push(Served { completed: now, ..issues[done.request.0 as usize] });
-                        // Whoever waits is as good as any other.
+                        // Any waiting command is as good as any other.
                         if let Some(client) = clients.iter_mut().find(|client| client.is_none()) {
                             *client = Some(now + random.below(100_000));
                         }

@@ -1,4 +1,5 @@
-//! Simulated block devices that are cached: who has them open, and what the last close does.
+//! Simulated block devices that are cached: the processes that have them open, and what the last
+//! close does.
 //!
 //! The last close of a block device writes its dirty pages, waits for them, and drops its cache
 //! (measured with Linux 6.1, 6.12 and 6.18). A process that opens a device while it is being closed

@@ -1,8 +1,8 @@
 //! Expressions and templates of experiments: their syntax.
 //!
 //! A template is a text with expressions in braces: `{five.bw / 1e6:.1} MB/s`. Behind the last
-//! colon stands a format, `.1` (decimals) or `+.1` (with a sign). A text in single quotes inside an
-//! expression is a template too. `docs/reference/reproduce.md` describes the language.
+//! colon stands a format: `.1` for decimals, or `+.1` with a sign. A text in single quotes inside
+//! an expression is a template too. `docs/reference/reproduce.md` describes the language.
 
 /// An expression.
 #[derive(Clone, Debug, PartialEq)]

@@ -27,9 +27,9 @@ use super::payers::{classes_in_vain, tenants, without_export};
 pub(super) struct Setup {
     pub(super) file: ServeFile,
     pub(super) addresses: Vec<Address>,
-    /// Addresses that belong to the exports that name them, and who may connect there.
+    /// Addresses that belong to the exports that name them, and which clients may connect there.
     pub(super) of_exports: Vec<(Address, SocketAccess)>,
-    /// Who may connect to the sockets.
+    /// Which clients may connect to the sockets.
     pub(super) access: SocketAccess,
     /// Where metrics are served.
     pub(super) metrics: Option<Address>,

@@ -87,7 +87,7 @@ fn is_journal() -> bool {
     stderr.is_ok_and(|stderr| stream == format!("{}:{}", stderr.dev(), stderr.ino()))
 }
 
-/// Logs a record. It never waits for who reads the log.
+/// Logs a record. It never waits for the reader of the log.
 pub(super) fn log(record: &Record<'_>) {
     if let Some(writer) = LOG.get().filter(|writer| record.level <= writer.level) {
         let line = line(writer.format, record, now());

@@ -1,6 +1,6 @@
 //! What systemd is told of a server (sd_notify(3)), if it asked by `NOTIFY_SOCKET`.
 //!
-//! Nothing here waits: whoever has the socket may have stopped reading it.
+//! Nothing here waits: the reader of the socket may have stopped reading it.
 
 use std::collections::VecDeque;
 use std::io;

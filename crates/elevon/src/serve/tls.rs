@@ -56,8 +56,8 @@ pub(super) fn clients_in_words(tls: &Tls) -> String {
     }
 }
 
-/// Returns why TLS cannot take the place of what is in force; `None` if it can. Whom an authority
-/// kept out is not let in by a file that was moved away.
+/// Returns why TLS cannot take the place of what is in force; `None` if it can. A client that an
+/// authority kept out is not let in by a file that was moved away.
 pub(super) fn refused(old: Option<&Tls>, new: Option<&Tls>) -> Option<String> {
     let ca = old.and_then(Tls::client_ca).filter(|_| new.and_then(Tls::client_ca).is_none())?;
     Some(format!(

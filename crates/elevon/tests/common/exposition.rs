@@ -1,5 +1,5 @@
-//! A strict reader of the text formats of metrics: Prometheus's (0.0.4) and OpenMetrics (1.0). It
-//! panics where a text has not the form that the formats demand.
+//! A strict reader of the text formats of metrics: Prometheus's, 0.0.4, and OpenMetrics, 1.0. It
+//! panics if a text has not the form that the formats demand.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -4,11 +4,12 @@
 mod common;
 
 mod calibration_manual;
-mod howto;
+mod json_schema;
 mod packaging;
+mod pages;
 mod parity_manual;
+mod pictures;
 mod reproduce;
 mod settings;
-mod tour;
 mod upgrading;
 mod what_if_simulated;

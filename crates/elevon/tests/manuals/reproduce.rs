@@ -114,18 +114,18 @@ fn aligned_bio_prints_the_same_bytes_twice_and_a_page() {
     );
     let html = std::fs::read_to_string(page).expect("the page");
     assert_eq!(html.matches("<figure").count(), 3);
-    as_in_the_tour("aligned-bio", &first);
+    as_on_the_page("aligned-bio", &first);
     as_reviewed("aligned-bio", &first);
     assert!(html.contains("max-sectors") && !html.contains("NaN"));
     a_printed_command_runs_again(&first);
 }
 
-/// Checks that every line of a report in the README's tour is in the report.
-fn as_in_the_tour(name: &str, report: &str) {
+/// Checks that every line of a report that the page of evidence shows is in the report.
+fn as_on_the_page(name: &str, report: &str) {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let readme = std::fs::read_to_string(root.join("README.md")).expect("the README");
+    let page = std::fs::read_to_string(root.join("docs/evidence/proposals.md")).expect("the page");
     let shown =
-        readme.split_once(&format!("$ elevon reproduce {name}\n")).expect("it is in the tour").1;
+        page.split_once(&format!("$ elevon reproduce {name}\n")).expect("it is on the page").1;
     let shown = shown.split_once("```").expect("the block ends").0;
     let lines: Vec<&str> = shown.lines().filter(|line| *line != "...").collect();
     assert!(lines.len() > 3);
@@ -180,7 +180,7 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
         assert!(row(name).contains(published), "{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 110), "a line is too long");
-    as_in_the_tour("bfq-injection", &text);
+    as_on_the_page("bfq-injection", &text);
     as_reviewed("bfq-injection", &text);
     let html = std::fs::read_to_string(page).expect("the page");
     assert_eq!(
@@ -218,7 +218,7 @@ fn bfq_injection_prints_the_published_case_and_a_page() {
 #[test]
 fn io_ticks_and_io_throttle_print_what_they_say() {
     let text = reproduce(&["io-ticks"]);
-    as_in_the_tour("io-ticks", &text);
+    as_on_the_page("io-ticks", &text);
     as_reviewed("io-ticks", &text);
     assert!(
         ["2000, 2004 and 3012 ms", "right in the mean", "job alone does not do it here"]

@@ -8,7 +8,7 @@ use std::fs;
 use crate::common::{Bench, kernel_truth};
 use crate::event_parity::events;
 
-/// The devices of the records: a loop device (6.18) and a disk of scsi_debug (6.1, 6.12).
+/// The devices of the records: a loop device of 6.18 and a disk of scsi_debug of 6.1 and 6.12.
 fn device(kernel: &str) -> [&'static str; 7] {
     match kernel {
         "6.18" => [

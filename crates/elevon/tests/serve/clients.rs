@@ -144,7 +144,7 @@ fn the_disk_is_handed_on_by_qemu_and_by_fuse() {
     ok(&served
         .qemu_io(&served.uri, &["read -P 0 5000 3000", "read -P 7 8000 63001"])
         .expect("installed"));
-    // The helper of FUSE mounts for who is not root, and unmounts.
+    // The helper of FUSE mounts for users other than root, and unmounts.
     if std::path::Path::new("/dev/fuse").exists()
         && elevon_testkit::tools(&["nbdfuse", "fusermount3"])
     {

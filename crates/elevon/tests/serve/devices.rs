@@ -123,7 +123,7 @@ fn a_device_that_cannot_be_opened_changes_nothing() {
     served.end();
 }
 
-/// Who has an export open keeps its size; a new connection has the new one.
+/// A client that has an export open keeps its size; a new connection has the new one.
 #[test]
 fn what_a_file_has_grown_by_is_served_after_a_reload() {
     for cache in ["", "cache = '1MiB'\n"] {

@@ -11,6 +11,7 @@ use crate::common::exposition::Exposition;
 use crate::common::http::{Answer, get, send};
 use crate::common::nbd::{Client, FLUSH, WRITE};
 use crate::common::served::Served;
+use elevon_testkit::{hold_document, replace_after};
 use serde_json::Value;
 
 const CONFIG: &str = "\
@@ -183,6 +184,50 @@ fn a_page_cache_is_counted_where_there_is_one() {
         "{text}"
     );
     served.end();
+}
+
+/// `UPDATE_DOCS=1 cargo test -p elevon --test serve the_reference` writes the table.
+#[test]
+fn the_reference_has_every_metric() {
+    let config = CONFIG
+        .replace("device = './disk.img'", "device = './disk.img'\ncache = '1MiB'")
+        .replace("limit = { iops = 50 }", "limit = { iops = 50 }\nreserve = { iops = 10 }");
+    let served = Served::config(&config);
+    let open = |export| Client::open(&served.bench.path("s"), export).expect("it listens");
+    let (mut broken, mut cached) = (open("broken"), open("a"));
+    assert!(broken.read(1 << 20, 4096).expect("an answer").is_err());
+    assert!(broken.read(1 << 40, 4096).expect("an answer").is_err());
+    assert!(cached.read(0, 4096).expect("an answer").is_ok());
+    let text = get(&served.bench.path("m"), "/metrics", "").body;
+    served.end();
+    let labels = |name: &str| {
+        let samples = text.lines().filter_map(|line| line.strip_prefix(name));
+        let mut labels: Vec<&str> = Vec::new();
+        for list in samples.filter_map(|rest| rest.strip_prefix('{')) {
+            let names = list.split("=\"").filter_map(|part| part.rsplit([',', '{', '"']).next());
+            let is_name = |name: &&str| {
+                !name.is_empty() && name.chars().all(|c| c.is_ascii_lowercase() || c == '_')
+            };
+            labels.extend(names.filter(is_name));
+        }
+        labels.retain(|label| *label != "le");
+        labels.sort_unstable();
+        labels.dedup();
+        labels.join(", ")
+    };
+    let mut table = "\n| metric | type | labels | meaning |\n|---|---|---|---|\n".to_owned();
+    for line in text.lines() {
+        let Some((name, help)) = line.strip_prefix("# HELP ").and_then(|rest| rest.split_once(' '))
+        else {
+            continue;
+        };
+        let kind = text.lines().find_map(|line| line.strip_prefix(&format!("# TYPE {name} ")));
+        let kind = kind.expect("a type");
+        let sample = if kind == "histogram" { format!("{name}_bucket") } else { name.to_owned() };
+        table += &format!("| `{name}` | {kind} | {} | {help} |\n", labels(&sample));
+    }
+    const MARK: &str = "<!-- From here on made of a scrape -->\n";
+    hold_document("docs/reference/metrics.md", |page| replace_after(page, MARK, &table));
 }
 
 #[test]

@@ -215,7 +215,7 @@ fn tls_that_is_offered_leaves_plain_clients_what_is_open_to_all() {
     served.end();
 }
 
-/// A client may have so many connections, whoever else has some.
+/// A client may have so many connections, however many others have.
 #[test]
 fn connections_of_a_client_have_a_limit() {
     let bench = with_certificates(true);

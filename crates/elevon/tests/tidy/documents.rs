@@ -75,6 +75,7 @@ fn anchors(page: &str) -> Vec<String> {
 
 #[test]
 fn every_link_of_a_document_leads_somewhere() {
+    let docs = root().join("docs").canonicalize().expect("the pages");
     let mut checked = 0;
     for (path, text) in documents() {
         for target in links(&text).into_iter().filter(|target| !target.contains("://")) {
@@ -85,6 +86,13 @@ fn every_link_of_a_document_leads_somewhere() {
                 path.parent().expect("a folder").join(file)
             };
             assert!(to.exists(), "{}: {target}: there is no such file", path.display());
+            let is_of_the_site =
+                |path: &Path| path.canonicalize().expect("a path").starts_with(&docs);
+            assert!(
+                !is_of_the_site(&path) || is_of_the_site(&to),
+                "{}: {target}: the site of docs/ has no such page; name the path",
+                path.display()
+            );
             if !anchor.is_empty() {
                 let page = fs::read_to_string(&to).expect("UTF-8 text");
                 assert!(
@@ -118,6 +126,12 @@ fn every_page_that_is_named_exists() {
         }
     }
     assert!(named > 100, "only {named} were found");
+}
+
+#[test]
+fn the_readme_takes_a_minute() {
+    let readme = fs::read_to_string(root().join("README.md")).expect("the README");
+    assert!(readme.lines().count() <= 120, "{} lines", readme.lines().count());
 }
 
 /// The index of a folder has each of its pages, and `docs/SUMMARY.md` has all.

@@ -1,5 +1,6 @@
-//! Reserves among those that wait for one limit: who is behind its reserve goes before the turns by
-//! weight. The rules are those of `flow` (`sched::flow::floors`), by the time of the clock.
+//! Reserves among those that wait for one limit: a tenant that is behind its reserve goes before
+//! the turns by weight. The rules are those of `flow` (`sched::flow::floors`), by the time of the
+//! clock.
 //!
 //! Cost, with n reserves: O(n · depth) for a bio below a limit, nothing where there is none. There
 //! are few.
@@ -38,7 +39,8 @@ impl Floor {
         of(self.reserve.iops, self.ios).min(of(self.reserve.bps, self.bytes))
     }
 
-    /// Counts a bio that goes. Who got more than its reserve is owed it again after [`SPAN`].
+    /// Counts a bio that goes. A tenant that got more than its reserve is owed it again after
+    /// [`SPAN`].
     fn count(&mut self, now: u64, bytes: u64) {
         for ((rate, bucket), units) in self.rates().into_iter().zip([1, bytes]) {
             if rate > 0 {
@@ -114,7 +116,8 @@ impl Exact {
         below.flat_map(|(_, node)| &node.queues).map(|queues| queues.waiting()).sum()
     }
 
-    /// Notes that a bio of a tenant begins to wait. Who had none waiting is owed nothing for that.
+    /// Notes that a bio of a tenant begins to wait. A tenant that had none waiting is owed nothing
+    /// for that.
     pub(super) fn begin_for_floors(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId) {
         for floor in self.floors.iter_mut().filter(|floor| tenants.is_below(tenant, floor.tenant)) {
             if floor.waiting == 0 {

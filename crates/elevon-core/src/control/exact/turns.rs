@@ -1,11 +1,11 @@
-//! Who is next of those that wait for a level: start-time fair queueing by weights (Goyal, Vin and
+//! The next of those that wait for a level: start-time fair queueing by weights (Goyal, Vin and
 //! Cheng, 1996), at each node between the level and those that wait.
 //!
 //! What the level lets go is shared by its children in proportion to their weights, what a child
 //! gets by its own children, and so on. Bios of an inner tenant itself count as one more child of
 //! the default weight. An I/O costs the time that the level's limits take for it, by the limit that
-//! takes longest: under a limit in bytes a large I/O counts for many small ones. Who did not wait
-//! is not owed anything for it.
+//! takes longest: under a limit in bytes a large I/O counts for many small ones. A tenant that did
+//! not wait is not owed anything for it.
 //!
 //! Reads and writes are shared apart, unless a limit of the level counts both. Then they are shared
 //! together, and an I/O costs the time that such limits take for it. A tenant's own reads and

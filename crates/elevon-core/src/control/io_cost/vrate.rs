@@ -97,8 +97,8 @@ impl Seen {
 pub(super) struct VrateControl {
     /// Speed without corrections.
     pub(super) speed: u64,
-    /// Number of periods in a row that the device was busy (above 0), or could have done more
-    /// (below 0).
+    /// Number of periods in a row that the device was busy, if above 0, or could have done more, if
+    /// below 0.
     pub(super) level: i32,
     /// Device time that was unused because budgets above their bound were removed.
     pub(super) unused: u64,

@@ -56,8 +56,8 @@ impl Place {
     }
 }
 
-/// What an entity is compared by, or [`Contender::NOBODY`], who loses to everybody. Of equal ones,
-/// the one inserted first wins.
+/// What an entity is compared by, or [`Contender::NOBODY`], which loses to every other. Of equal
+/// ones, the one inserted first wins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Contender {
     time: u64,

@@ -141,7 +141,7 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 /// The values in force.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct BfqSettings {
-    /// For sync (1) and async (0).
+    /// For sync, index 1, and async, index 0.
     pub(super) fifo_expire: [Nanos; 2],
     pub(super) back_seek_max_kib: u64,
     pub(super) back_seek_penalty: u64,

@@ -1,7 +1,7 @@
 //! Feedback: computes new depths from latencies and targets. It knows neither requests nor queues.
 //!
-//! Each domain with a target keeps two histograms in quarters of the target: of the time in the
-//! driver (*I/O*) and of the time since allocation (*total*). The device is congested if the 90th
+//! Each domain with a target keeps two histograms in quarters of the target. *I/O* is of the time
+//! in the driver, *total* of the time since allocation. The device is congested if the 90th
 //! percentile of any domain's I/O time is late. Then a domain whose own total time (99th
 //! percentile) is early gets less depth; a domain that is late gets more, congested or not.
 //!

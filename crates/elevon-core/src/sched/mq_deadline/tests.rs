@@ -411,8 +411,8 @@ fn negative_writes_starved_waits_for_the_last_read_and_zero_never() {
 }
 
 /// If both directions are backlogged, there are exactly `writes_starved` read batches between two
-/// write batches if batches are full (ascending arrivals), and at most as many if they may end
-/// early (random ones).
+/// write batches if batches are full, as with ascending arrivals. There are at most as many if they
+/// may end early, as with random ones.
 #[test]
 fn p14_share_of_reads_and_writes() {
     for kernel in ERAS {

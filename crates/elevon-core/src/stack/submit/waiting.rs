@@ -1,4 +1,4 @@
-//! Submissions that wait for a tag: their sleep, and who is woken when tags become free.
+//! Submissions that wait for a tag: their sleep, and which are woken when tags become free.
 
 use super::{Submission, TagLimit};
 use crate::driver::Driver;

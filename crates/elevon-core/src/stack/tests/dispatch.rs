@@ -296,9 +296,10 @@ fn with_a_write_held_back(wake_delay: Nanos) -> Rig {
     rig
 }
 
-/// Who is woken for a tag and finds none runs the queue before it sleeps again. Under mq-deadline
-/// nothing else would before the delayed run: of 366 writes that Linux 6.18.44 issued beside an RT
-/// reader of depth 8 (`async_depth=8`), 365 were issued by the writer while it waited for a tag.
+/// A task that is woken for a tag and finds none runs the queue before it sleeps again. Under
+/// mq-deadline nothing else would before the delayed run: of 366 writes that Linux 6.18.44 issued
+/// beside an RT reader of depth 8 (`async_depth=8`), 365 were issued by the writer while it waited
+/// for a tag.
 #[test]
 fn who_is_woken_without_a_tag_runs_the_queue() {
     let mut rig = with_a_write_held_back(Nanos::ZERO);

@@ -97,7 +97,7 @@ fn a_small_read_of_a_file_is_plain_from_7_3_on() {
 }
 
 /// Measured on Linux 6.1, 6.16, 6.18, 7.2 and 7.3: reads of 512 bytes to 1 MiB by pread, libaio and
-/// io_uring (`jobs-V.txt.zst`), and of 2 MiB (`events-V.txt.zst`).
+/// io_uring in `jobs-V.txt.zst`, and of 2 MiB in `events-V.txt.zst`.
 #[test]
 fn a_read_of_the_device_is_sync_if_its_caller_waits_for_one_bio() {
     for kernel in [Kernel::V6_1, Kernel::V7_3] {

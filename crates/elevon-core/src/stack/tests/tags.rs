@@ -20,8 +20,8 @@ fn a_task_without_a_tag_sleeps_and_goes_on_in_order() {
     assert_eq!(rig.stack.counters().tag_waits, 2);
 }
 
-/// With 16 tags, who waits for one is woken when two were freed, and with another. Meanwhile a
-/// free tag is whose I/O comes next. The last request in flight wakes whoever is left.
+/// With 16 tags, a task that waits for one is woken when two were freed, and with another.
+/// Meanwhile a free tag is whose I/O comes next. The last request in flight wakes whoever is left.
 #[test]
 fn waiters_are_woken_in_batches_and_others_pass_them() {
     let mut config = config(Kernel::V6_18);

@@ -1,6 +1,7 @@
-//! Bytes of a pattern: a sequence of `"text"`, `'file'` (its content), `0xhex` in the order
-//! written, decimal numbers (32 bits, low byte first, without the zero bytes above the highest
-//! non-zero one), and in `verify_pattern` `%o` (8 bytes: the block's offset, low byte first).
+//! Bytes of a pattern. It is a sequence of `"text"`, `'file'` for its content, `0xhex` in the order
+//! written, and decimal numbers. A number has 32 bits, low byte first, without the zero bytes above
+//! the highest non-zero one. `verify_pattern` has `%o` too: 8 bytes of the block's offset, low byte
+//! first.
 
 use super::super::draft::Draft;
 use super::super::number::Scan;

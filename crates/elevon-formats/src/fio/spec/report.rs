@@ -7,8 +7,8 @@ pub struct Reporting {
     pub group_reporting: bool,
     /// `new_group`: a group begins with this job.
     pub new_group: bool,
-    /// `unified_rw_reporting`: `mixed` instead of the directions (1), or in addition to them
-    /// (`both`).
+    /// `unified_rw_reporting`: with 1 `mixed` instead of the directions, with `both` in addition to
+    /// them.
     pub unified: Unified,
     /// `percentile_list`, in millionths (99.5 is 995000).
     pub percentiles: Vec<u64>,

@@ -1,5 +1,5 @@
 //! The page cache before a device, in virtual time: what reads see, what a failed write-back leads
-//! to, whom a tenant's limit holds back. Durability is in `power`.
+//! to, which clients a tenant's limit holds back. Durability is in `power`.
 
 use elevon_cache::page_cache::WriteMode;
 use elevon_core::units::{Instant, Nanos, TaskId, TenantId};

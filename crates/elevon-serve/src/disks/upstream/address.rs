@@ -30,7 +30,7 @@ pub struct UpstreamAddress {
 /// TLS towards a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UpstreamTls {
-    /// Whom it is known by. Must be given when it connects.
+    /// The name that it is known by. Must be given when it connects.
     pub files: Option<ServerTlsFiles>,
     /// The name that its certificate has to have: the host of the address, or `localhost`, unless
     /// given.

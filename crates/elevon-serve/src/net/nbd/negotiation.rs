@@ -171,7 +171,7 @@ struct Reader {
     session: Session,
     /// Bytes that came and were not understood yet.
     input: Vec<u8>,
-    /// Who the client is.
+    /// The identity of the client.
     client: Arc<Identity>,
     secure: Option<Secure>,
     /// Why it did not get the last export that it asked for, or no TLS.
@@ -348,7 +348,7 @@ impl Reader {
 }
 
 /// Returns true if a client did not wait for its answer, which is no error: after ABORT none does,
-/// and who only looks whether a server is there does not read its greeting.
+/// and a client that only looks whether a server is there does not read its greeting.
 fn has_left(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset)
 }

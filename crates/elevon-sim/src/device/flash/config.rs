@@ -150,8 +150,8 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// A command's cost (`base` at no bytes, `full` from `size` on), with a transfer at `rate` (0
-    /// for none).
+    /// A command's cost: `base` at no bytes, `full` from `size` on. A transfer is at `rate`, 0 for
+    /// none.
     pub(crate) fn new(base: u64, full: u64, size: u64, rate: u64) -> Self {
         let ns_per_byte_q32 = ns_per_byte_q32(rate);
         if size == 0 {

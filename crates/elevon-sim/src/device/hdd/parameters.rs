@@ -131,10 +131,10 @@ impl HddParameters {
 
     /// A 16 TB nearline drive (one actuator of Seagate's Exos 2X14 / X16 class).
     ///
-    /// Turn, rate (524 MB/s over two actuators), cache and write IOPS (384 over two): the 2X14's
+    /// Turn, rate (524 MB/s over two actuators), cache and write IOPS, 384 over two: the 2X14's
     /// data sheet. Margin: fitted so that depth 16 gives the data sheet's 304/2 reads a second.
-    /// Drain window: fitted to its write IOPS. Estimates: inner rate, seek curve (scaled so
-    /// that the one published figure fits), read-ahead, dirty runs.
+    /// Drain window: fitted to its write IOPS. Estimates: inner rate, seek curve (scaled so that
+    /// the one published figure fits), read-ahead, dirty runs.
     pub(crate) const HDD_NEARLINE_16T: Self = Self {
         name: "hdd-nearline-16t",
         size: Bytes::new(16_000_900_661_248),

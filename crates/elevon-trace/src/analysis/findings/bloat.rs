@@ -69,7 +69,7 @@ impl Part<'_> {
     }
 }
 
-/// Who fills the queue, and who waits behind it.
+/// The processes that fill the queue, and those that wait behind it.
 struct Sides<'a> {
     fillers: Vec<Part<'a>>,
     waiters: Vec<Part<'a>>,
@@ -132,8 +132,8 @@ impl<'a> Sides<'a> {
         filler.into_iter().chain(waiter.into_iter().flatten())
     }
 
-    /// Returns what to try: a smaller queue of about `enough` requests, and limits for who fills
-    /// it.
+    /// Returns what to try: a smaller queue of about `enough` requests, and limits for the
+    /// processes that fill it.
     fn advice(&self, context: &Context<'_>, watch: &Watchers, enough: Option<u64>) -> Vec<String> {
         let mut advice = Vec::new();
         let limit = watch.limit();

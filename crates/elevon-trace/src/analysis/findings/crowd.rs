@@ -33,7 +33,7 @@ pub(super) fn finding(context: &Context<'_>) -> Option<Finding> {
     let waits = |process: &&ProcessStats| {
         let (waiting, in_device) = depths(process, observed);
         let (wait, served) = (mean(process.waited, process), mean(process.device_time, process));
-        // Who is of the idle class asked to wait.
+        // A process of the idle class asked to wait.
         !process.is_idle_class
             && process.all_requests() >= MIN_REQUESTS
             && waiting + in_device <= MAX_OWN_IN_PROGRESS

@@ -85,8 +85,9 @@ impl Neighbours {
         }
     }
 
-    /// Returns a bit mask of the slots whose process has most of the sectors in progress: who has
-    /// little there delays nobody, though its own requests are slow at the same times as others.
+    /// Returns a bit mask of the slots whose process has most of the sectors in progress: a process
+    /// that has little there delays none, though its own requests are slow at the same times as
+    /// others.
     #[inline]
     pub(super) fn active(&self, process: u32) -> u8 {
         let mut mask = 0;

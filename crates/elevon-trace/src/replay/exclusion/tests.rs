@@ -59,7 +59,7 @@ fn processes_that_share_a_lock_are_found() {
     }
 }
 
-/// Who waits when a section begins is served by it, and has none of its own.
+/// A process that waits when a section begins is served by it, and has none of its own.
 #[test]
 fn processes_that_commit_together_are_found() {
     for seed in 1..10 {

@@ -203,8 +203,8 @@ fn those_that_wait_share_by_the_limits_of_the_time() {
     rig.drain();
 }
 
-/// Who has not waited is owed nothing for that, and an inner tenant's own bios are as a child of
-/// weight 100.
+/// A tenant that has not waited is owed nothing for that, and an inner tenant's own bios are as a
+/// child of weight 100.
 #[test]
 fn turns_begin_where_others_are() {
     let mut rig = Rig::new();
