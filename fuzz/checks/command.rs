@@ -15,7 +15,7 @@ pub(crate) fn command(data: &[u8]) {
             Command::of(line, &rules).inspect_err(|error| assert!(!error.is_empty(), "{line}"))?;
         match &command {
             Command::Explain { span, .. } => {
-                assert!((1..=LONGEST_SPAN).contains(span), "{command:?}")
+                assert!((1..=LONGEST_SPAN).contains(span), "{command:?}");
             }
             Command::Set { tenant, settings, .. } => {
                 assert!(

@@ -116,7 +116,7 @@ fn output(data: &[u8], piece: usize, tls: Tls) -> Vec<u8> {
                 Step::More => break,
                 Step::Continue | Step::Refused { .. } => {}
                 Step::Opened(_) => {
-                    assert!(tls != Tls::Required || session.is_tls(), "opened without TLS")
+                    assert!(tls != Tls::Required || session.is_tls(), "opened without TLS");
                 }
                 Step::StartTls => {
                     assert!(tls != Tls::Off && input.is_empty() && !session.is_tls());

@@ -174,7 +174,7 @@ impl Content {
         match self {
             Self::PageExact(share) => share.add(active, bytes),
             Self::Off | Self::IterBio(..) | Self::AddPage(..) => {
-                self.add_as_proposed(active, bytes, merged)
+                self.add_as_proposed(active, bytes, merged);
             }
         }
     }

@@ -637,7 +637,7 @@ impl PageCache {
             CallKind::Invalidate | CallKind::Discard => self.step_invalidate(at),
             CallKind::DropCaches => {
                 (0..self.files.len() as u32).for_each(|file| {
-                    self.invalidate(FileId(file), PageIndex::ZERO, PageIndex::MAX)
+                    self.invalidate(FileId(file), PageIndex::ZERO, PageIndex::MAX);
                 });
                 CallStep::Done(Status::Ok)
             }

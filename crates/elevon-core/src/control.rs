@@ -218,7 +218,7 @@ impl TenantControl {
     /// (not in Linux).
     pub fn set_reserve(&mut self, now: Instant, tenant: TenantId, reserve: Reserve) {
         self.set_for(tenant, |control| {
-            control.exact.set_reserve(now, &control.tenants, tenant, reserve)
+            control.exact.set_reserve(now, &control.tenants, tenant, reserve);
         });
     }
 

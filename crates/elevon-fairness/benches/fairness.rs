@@ -31,7 +31,7 @@ fn main() {
     match words.first() {
         Some(&"scenarios") => print_scenarios(&lab, words.get(1).copied().unwrap_or_default()),
         Some(&"mixes") => {
-            drop(print_mixes(&lab, number(2).unwrap_or(0), number(1).unwrap_or(MIXES)))
+            drop(print_mixes(&lab, number(2).unwrap_or(0), number(1).unwrap_or(MIXES)));
         }
         Some(&"mix") => print_mix(&lab, number(1).unwrap_or(0)),
         Some(&"picture") => draw(&print_mixes(&lab, 0, number(1).unwrap_or(MIXES))),

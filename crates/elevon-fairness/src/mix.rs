@@ -222,7 +222,7 @@ impl Mix {
             );
         }
         let mut weigh = |path: String, weight: u16| {
-            text += &format!("[tenant.\"{path}\"]\nweight = {weight}\n")
+            text += &format!("[tenant.\"{path}\"]\nweight = {weight}\n");
         };
         for (at, group) in self.groups.iter().enumerate() {
             weigh(self.group_path(at), group.weight);

@@ -160,7 +160,8 @@ impl Parts {
     fn take(&mut self, reader: &mut Reader<'_>, entry: &TomlEntry<'_>) {
         match (entry.name, entry.value) {
             ("name", _) => {
-                self.name = reader.text("name", entry).filter(|given| is_name(reader, given, entry))
+                self.name =
+                    reader.text("name", entry).filter(|given| is_name(reader, given, entry));
             }
             ("base", _) => self.base = reader.text("base", entry),
             ("summary", _) => self.summary = reader.text("summary", entry),
@@ -173,7 +174,7 @@ impl Parts {
                     .collect();
             }
             ("source", _) => {
-                reader.complain(entry.at.start, "source", "expected [[source]], with two brackets")
+                reader.complain(entry.at.start, "source", "expected [[source]], with two brackets");
             }
             ("end", Value::Array(all)) => {
                 self.ends = all
@@ -182,7 +183,7 @@ impl Parts {
                     .collect();
             }
             ("end", _) => {
-                reader.complain(entry.at.start, "end", "expected [[end]], with two brackets")
+                reader.complain(entry.at.start, "end", "expected [[end]], with two brackets");
             }
             ("known_from", _) => self.known[0] = reader.number("known_from", entry).unwrap_or(0),
             ("known_to", _) => self.known[1] = reader.number("known_to", entry).unwrap_or(0),
@@ -250,7 +251,7 @@ fn source(reader: &mut Reader<'_>, element: &Value<'_>, at: usize) -> Option<Dev
                     reader.texts(&key, &entry).into_iter().map(|given| given.value).collect();
             }
             ("parameters", _) => {
-                reader.complain(entry.at.start, &key, "expected a list of names: [\"dies\"]")
+                reader.complain(entry.at.start, &key, "expected a list of names: [\"dies\"]");
             }
             ("basis", _) => {
                 let text = text();

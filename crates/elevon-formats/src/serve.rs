@@ -318,7 +318,7 @@ impl Draft {
             ("metrics", _) => self.metrics = reader.text("metrics", entry),
             ("tls", Value::Table(table)) => self.take_tls(reader, entry, table),
             ("max_connections", _) => {
-                self.max_connections = max_connections(reader, entry.name, entry)
+                self.max_connections = max_connections(reader, entry.name, entry);
             }
             ("request_memory", _) => {
                 let Some(given) = reader.text(entry.name, entry) else { return };

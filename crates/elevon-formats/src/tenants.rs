@@ -139,13 +139,13 @@ impl TenantsFile {
                 }
             }
             ("device", _) => {
-                reader.complain(entry.at.start, "device", "expected a table: [device]")
+                reader.complain(entry.at.start, "device", "expected a table: [device]");
             }
             ("tenant", _) => {
-                reader.complain(entry.at.start, "tenant", "expected tables: [tenant.\"NAME\"]")
+                reader.complain(entry.at.start, "tenant", "expected tables: [tenant.\"NAME\"]");
             }
             ("change", _) => {
-                reader.complain(entry.at.start, "change", "expected [[change]], with two brackets")
+                reader.complain(entry.at.start, "change", "expected [[change]], with two brackets");
             }
             (name, _) => {
                 let meant = did_you_mean(name, TABLES);
@@ -256,7 +256,7 @@ impl TenantsFile {
                 ),
             ),
             Some(at) if before == reader.complaints.len() => {
-                self.changes.push(Change { at, tenant, place, settings })
+                self.changes.push(Change { at, tenant, place, settings });
             }
             Some(_) => {}
         }

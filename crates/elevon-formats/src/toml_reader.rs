@@ -138,7 +138,7 @@ impl<'a> Reader<'a> {
             };
             match text {
                 Some(value) => {
-                    all.push(Given { key: name.to_owned(), value, place: self.place(at.start) })
+                    all.push(Given { key: name.to_owned(), value, place: self.place(at.start) });
                 }
                 None => {
                     let right = "expected a whole number, true, false, or a quantity with its unit in quotes, such as \"39us\"";

@@ -244,7 +244,7 @@ fn serve(hand: &Hand) {
                 None if waiting.1 => return,
                 None => {
                     waiting =
-                        hand.queue.ready.wait(waiting).expect("no thread panics with the lock")
+                        hand.queue.ready.wait(waiting).expect("no thread panics with the lock");
                 }
             }
         };
@@ -278,8 +278,9 @@ fn carry_out(
     };
     match work.command.op {
         Op::Read | Op::Write | Op::ZoneAppend => move_data(fd, offset, work),
-        // Called once, without a retry: see `Promises`. SAFETY: a valid descriptor.
+        // Called once, without a retry: see `Promises`.
         Op::Flush => {
+            // SAFETY: a valid descriptor.
             checked(unsafe { libc::fdatasync(flush_file.as_raw_fd()) } as isize).map(|_| ())
         }
         Op::Discard if is_block_device => discard(BLKDISCARD),

@@ -167,7 +167,7 @@ fn target(job: &JobSpec, page: &mut Page) {
         FileService::Sequential => page.line("file_service_type", "sequential"),
         FileService::RoundRobin(1) => {}
         FileService::RoundRobin(count) => {
-            page.line("file_service_type", format!("roundrobin:{count}"))
+            page.line("file_service_type", format!("roundrobin:{count}"));
         }
     }
     for (key, value) in [("size", job.space.size), ("io_size", job.space.io_size)] {
@@ -394,10 +394,10 @@ fn report(job: &JobSpec, page: &mut Page) {
     page.flag("slat_percentiles", job.report.slat_percentiles);
     match job.errors.continues {
         [true, true, true] if job.errors.continues_on_mismatch => {
-            page.line("continue_on_error", "all")
+            page.line("continue_on_error", "all");
         }
         [false, false, _] if job.errors.continues_on_mismatch => {
-            page.line("continue_on_error", "verify")
+            page.line("continue_on_error", "verify");
         }
         [true, true, true] => page.line("continue_on_error", "io"),
         [true, ..] => page.line("continue_on_error", "read"),

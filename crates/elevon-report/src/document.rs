@@ -137,7 +137,7 @@ impl Document {
                 Block::Command(text) => wrap(&mut out, options(text), "  $ ", "      ", " \\"),
                 Block::Table(table) => text_table(&mut out, table),
                 Block::Figures { title, expected, rows } => {
-                    out.push_str(&figures(title, expected, rows))
+                    out.push_str(&figures(title, expected, rows));
                 }
                 Block::Plot(_) | Block::HeatMap(_) => unreachable!("left out above"),
             }

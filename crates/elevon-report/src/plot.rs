@@ -206,7 +206,7 @@ impl Plot {
             let style = coincide::style(&groups, slot);
             match self.mark {
                 Mark::Line | Mark::Step | Mark::StepBefore => {
-                    frame.line(&mut out, series, self.mark, &style)
+                    frame.line(&mut out, series, self.mark, &style);
                 }
                 Mark::Curve => {
                     frame.line(&mut out, series, self.mark, &style);

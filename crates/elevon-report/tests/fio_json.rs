@@ -44,7 +44,7 @@ fn tree(value: &Value, path: &str, out: &mut Vec<String>) {
             }
         }
         Value::Array(items) => {
-            items.iter().take(1).for_each(|item| tree(item, &format!("{path}/[]"), out))
+            items.iter().take(1).for_each(|item| tree(item, &format!("{path}/[]"), out));
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }

@@ -203,10 +203,10 @@ impl<D: Disk> DeviceLoop<D> {
                     self.on_received(self.sockets[id.index()], input, result);
                 }
                 SocketEvent::Cancelled(id, input) => {
-                    self.on_cancelled(self.sockets[id.index()], input)
+                    self.on_cancelled(self.sockets[id.index()], input);
                 }
                 SocketEvent::Sent(id, outgoing, result) => {
-                    self.on_sent(self.sockets[id.index()], outgoing, result)
+                    self.on_sent(self.sockets[id.index()], outgoing, result);
                 }
             }
             moved = true;
@@ -317,7 +317,7 @@ impl<D: Disk> DeviceLoop<D> {
                 })));
             }
             Message::Faults { rules, answer } => {
-                drop(answer.send(self.engine.backend_mut().set_faults(&rules)))
+                drop(answer.send(self.engine.backend_mut().set_faults(&rules)));
             }
             Message::Tenants { tenants, answer } => {
                 let now = self.engine.now();

@@ -177,19 +177,19 @@ impl Server {
         for (listener, place) in &self.listeners {
             let (place, gate): (_, Arc<dyn Gate>) = (place.clone(), Arc::<Shared>::clone(&shared));
             start_listener("accept", listener, move |listener| {
-                nbd::accept(listener, place.as_ref(), &gate)
+                nbd::accept(listener, place.as_ref(), &gate);
             })?;
         }
         for listener in &self.commands {
             let reloader = Arc::clone(&reloader);
             start_listener("commands", listener, move |listener| {
-                commands::accept(listener, &reloader)
+                commands::accept(listener, &reloader);
             })?;
         }
         for listener in &self.http {
             let (shared, page) = (Arc::clone(&shared), hooks.page);
             start_listener("http", listener, move |listener| {
-                http::accept(listener, &shared, page)
+                http::accept(listener, &shared, page);
             })?;
         }
         shared.notify(Event::Ready);

@@ -261,7 +261,7 @@ impl Shared {
             // Through a Unix socket a peer cannot send any more once nothing is read.
             match (&connected.socket, how) {
                 (Socket::Unix(_), Shutdown::Read) if connected.export.is_some() => {
-                    of_devices.push(name)
+                    of_devices.push(name);
                 }
                 (socket, how) => socket.shutdown(how),
             }

@@ -357,7 +357,7 @@ impl OtherPrograms {
         match call.kind {
             CallKind::Fault { .. } => shadow.mapped(call.task, call.token),
             CallKind::SyncRange(RangeSync::ALL) => {
-                shadow.promise(call.task, call.token, &[place], false)
+                shadow.promise(call.task, call.token, &[place], false);
             }
             CallKind::Truncate => {
                 let end = OTHER_PROGRAMS_FILE + OTHER_PROGRAMS_BYTES;

@@ -302,7 +302,7 @@ impl Seen {
             }),
             Wrong::LiveRule => self.live_rules += 1,
             Wrong::Nanosecond => {
-                tenants.last().into_iter().for_each(|tenant| tenant.waited += Nanos::new(1))
+                tenants.last().into_iter().for_each(|tenant| tenant.waited += Nanos::new(1));
             }
             Wrong::Call => self.calls += 1,
             Wrong::TwiceTheWeight => self.queues().take(1).for_each(|queue| queue.weight *= 2),
@@ -313,7 +313,7 @@ impl Seen {
             Wrong::NeverServed => {
                 self.flow.iter_mut().flat_map(|flow| &mut flow.members).for_each(|member| {
                     member.since = Instant::ZERO;
-                })
+                });
             }
             Wrong::HalfMemory
             | Wrong::MoreDirty

@@ -107,10 +107,10 @@ impl Probe for Watch {
         let is_read = Token::is_of_cache(io.token) && io.op == Op::Read;
         match self.sabotage {
             Some(Sabotage::Promote) if is_read => {
-                shown.ioprio = shown.ioprio.with_class(PrioClass::Rt)
+                shown.ioprio = shown.ioprio.with_class(PrioClass::Rt);
             }
             Some(Sabotage::Demote) if is_read => {
-                shown.ioprio = shown.ioprio.with_class(PrioClass::Idle)
+                shown.ioprio = shown.ioprio.with_class(PrioClass::Idle);
             }
             _ => {}
         }

@@ -68,7 +68,7 @@ impl InForce {
             Setting::Class(class) => self.class = class,
             Setting::Latency(target) => self.latency = target,
             Setting::IoWeight(_) | Setting::BfqWeight(_) | Setting::Weight(_) => {
-                self.weights.take(setting)
+                self.weights.take(setting);
             }
             Setting::CostQos(_) | Setting::CostModel(_) => {}
         }

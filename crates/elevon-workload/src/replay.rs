@@ -530,7 +530,7 @@ impl Source for Replayed {
                 locks.release(task);
             }
             (SectionState::Wants, _) if locks.take(task) => {
-                self.section = SectionState::Inside(Instant::ZERO)
+                self.section = SectionState::Inside(Instant::ZERO);
             }
             (SectionState::Wants, _) => self.section = SectionState::Waits,
             (SectionState::Waits, Some(rule)) if locks.holds(task) => {

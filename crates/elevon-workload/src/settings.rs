@@ -218,10 +218,10 @@ impl Settings {
         match setting {
             Setting::IoMax(max) => control.set_io_max(now, tenant, |limits| max_into(max, limits)),
             Setting::Flat(key, cap) => {
-                control.set_flat(now, tenant, |limits| set_cap(limits, *key, Some(*cap)))
+                control.set_flat(now, tenant, |limits| set_cap(limits, *key, Some(*cap)));
             }
             Setting::Limit(limit) => {
-                control.set_limit(now, tenant, |limits| limit_into(limit, limits))
+                control.set_limit(now, tenant, |limits| limit_into(limit, limits));
             }
             Setting::Reserve(floor) => {
                 if tenant.index() >= self.reserves.len() {
@@ -244,7 +244,7 @@ impl Settings {
             Setting::Class(policy) => control.set_prio_policy(tenant, *policy),
             Setting::Latency(target) => control.set_latency(now, tenant, *target),
             Setting::CostQos(qos) => {
-                set_qos(control, now, qos).map_err(|error| refused(error.into()))?
+                set_qos(control, now, qos).map_err(|error| refused(error.into()))?;
             }
             Setting::CostModel(model) => set_model(control, now, model),
             Setting::IoWeight(_) | Setting::BfqWeight(_) | Setting::Weight(_) => {

@@ -151,7 +151,7 @@ impl Watch {
             // What was moved during the ramp is no longer counted after it; it may still be counted
             // at the instant of its end.
             None if !self.ramp.is_zero() && self.settings.ramp.is_zero() => {
-                self.last = Some((now, Moved::default()))
+                self.last = Some((now, Moved::default()));
             }
             None => self.last = Some((now, total)),
             Some((at, before)) => {

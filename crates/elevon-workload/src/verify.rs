@@ -172,7 +172,7 @@ impl Verifier {
         };
         match self.pattern.is_empty() {
             true => {
-                fill_random(data, self.seed ^ offset.get().rotate_left(17) ^ u64::from(generation))
+                fill_random(data, self.seed ^ offset.get().rotate_left(17) ^ u64::from(generation));
             }
             false => fill_pattern(data, &self.pattern_at(offset)),
         }

@@ -250,7 +250,7 @@ fn servers(folder: &Path, disk: &Path) -> Vec<Server> {
     let socket = folder.join("nothing.sock");
     let listener = UnixListener::bind(&socket).expect("a socket");
     std::thread::spawn(move || {
-        listener.incoming().for_each(|client| drop(answer_all(client.expect("a client"))))
+        listener.incoming().for_each(|client| drop(answer_all(client.expect("a client"))));
     });
     all.push(Server { name: NO_IO, child: None, socket, rounds: Vec::new() });
     all

@@ -56,7 +56,7 @@ pub fn hide_tools(args: &HideArgs) -> Result<(), String> {
         let done = programs.without(tool, |path| run(users, path));
         match done.map_err(|error| format!("{tool}: {error}"))? {
             errors if errors.is_empty() => {
-                println!("without {tool}: {tests} tests pass or are skipped")
+                println!("without {tool}: {tests} tests pass or are skipped");
             }
             errors => {
                 eprintln!("without {tool}: tests fail\n{errors}");

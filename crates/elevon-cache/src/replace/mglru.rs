@@ -473,7 +473,7 @@ impl Replacement for Mglru {
         let field = bits.field();
         match self.version {
             Version::V6_1 | Version::V6_14 if !bits.has(Flags::REFERENCED) => {
-                bits.set(Flags::REFERENCED)
+                bits.set(Flags::REFERENCED);
             }
             Version::V6_1 if !bits.has(Flags::WORKINGSET) => bits.set(Flags::WORKINGSET),
             Version::V6_14 if field == FIELD_MAX => bits.set(Flags::WORKINGSET),

@@ -745,7 +745,7 @@ impl Stage for IoCost {
             let (active, in_use) = self.shares.weights(slot);
             match group.active_at {
                 Some(at) => {
-                    assert_eq!(self.active[at as usize], slot, "the list of active tenants")
+                    assert_eq!(self.active[at as usize], slot, "the list of active tenants");
                 }
                 None => assert!(
                     group.waiting.is_empty() && group.debt == 0,

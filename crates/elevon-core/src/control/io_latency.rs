@@ -226,7 +226,7 @@ impl IoLatency {
                 Some(1) => level.delay.add_use(now),
                 depth => {
                     level.depth =
-                        Some((depth.unwrap_or(self.queue_size).min(self.queue_size) / 2).max(1))
+                        Some((depth.unwrap_or(self.queue_size).min(self.queue_size) / 2).max(1));
                 }
             },
             DepthStep::Up => {

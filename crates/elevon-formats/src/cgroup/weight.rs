@@ -85,7 +85,7 @@ impl Weights {
     pub const fn take(&mut self, setting: &Setting) {
         match *setting {
             Setting::BfqWeight(WeightFile::Default(weight) | WeightFile::Device(Some(weight))) => {
-                self.bfq = weight
+                self.bfq = weight;
             }
             Setting::IoWeight(WeightFile::Default(weight)) => self.cost.default = weight,
             Setting::IoWeight(WeightFile::Device(weight)) => self.cost.device = weight,

@@ -621,7 +621,7 @@ fn apply(
             }
         }
         (OptionKind::Text(set) | OptionKind::OptionalText(set), Some(text)) => {
-            set(draft, scan, text)?
+            set(draft, scan, text)?;
         }
     }
     Ok(())

@@ -429,7 +429,7 @@ fn table<T: Default>(
         match knob.and_then(|knob| read(&mut all, knob.read, entry.value)) {
             Some(Ok(())) => {}
             Some(Err(complaint)) => {
-                reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint)
+                reader.complain(entry.at.start, &format!("{scope}.{}", entry.name), complaint);
             }
             None => {
                 let known = KNOBS.iter().filter_map(key_of);

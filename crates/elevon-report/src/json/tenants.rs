@@ -103,7 +103,7 @@ fn cause(run: &RunResult, at: &Explained) -> Value {
     }
     match at.cause {
         Cause::Scheduler { served } => {
-            out["served"] = json!(served.map(|served| path(&run.tenants, served)))
+            out["served"] = json!(served.map(|served| path(&run.tenants, served)));
         }
         Cause::SchedulerOthers => out["served"] = json!("others"),
         _ => out["count"] = json!(at.wait.count),

@@ -71,7 +71,7 @@ impl<D: Disk> DeviceLoop<D> {
         self.status.charge(now, tenant, took);
         match found {
             Allocation::Known(extents) => {
-                self.answer_allocation(task, request, arrived, Ok(extents))
+                self.answer_allocation(task, request, arrived, Ok(extents));
             }
             Allocation::Asked(number) => {
                 self.client(task).requests.questions += 1;

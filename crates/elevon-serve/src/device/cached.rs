@@ -352,7 +352,7 @@ impl<D: Disk> DeviceLoop<D> {
             moved = true;
             match event {
                 FileIoEvent::Finished { task, token, status } => {
-                    self.end_cached(now, task, token, status)
+                    self.end_cached(now, task, token, status);
                 }
                 FileIoEvent::Device { task, token } => self.submit_all(task, &mut vec![token]),
                 FileIoEvent::Call(done) => cache.written_back = Some(done.status),

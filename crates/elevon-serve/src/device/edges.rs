@@ -98,7 +98,7 @@ pub(super) fn take_read(
     match pieces.request.operation {
         Operation::Read => {}
         Operation::WriteZeroes { .. } => {
-            buffer[in_buffer(ByteRange::of(&pieces.request).within(block))].fill(0)
+            buffer[in_buffer(ByteRange::of(&pieces.request).within(block))].fill(0);
         }
         _ => {
             for kept in ByteRange::of(&pieces.request).gaps(block) {

@@ -119,7 +119,7 @@ impl Exclusion {
         } else {
             let later = self.excluding.range(number..);
             later.for_each(|(later, _)| {
-                lets_go(self.changes.get_mut(later).expect("it is under way"))
+                lets_go(self.changes.get_mut(later).expect("it is under way"));
             });
         }
         if self.excluding.is_empty() {

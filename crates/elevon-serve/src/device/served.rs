@@ -106,7 +106,7 @@ impl<D: Disk> DeviceLoop<D> {
             Step::Continue => {}
             Step::More => return false,
             Step::Refused { operation, reason } => {
-                self.counts.refuse(client.charged.tenant, operation, reason)
+                self.counts.refuse(client.charged.tenant, operation, reason);
             }
             Step::Request(request) => client.state.hold(request),
             Step::Leave => client.take_leave(),

@@ -193,7 +193,7 @@ impl<D: Device, C: Clock> SimulatedDisk<D, C> {
                     at += part.len() as u64;
                 }),
                 Some(Op::Discard | Op::SecureErase | Op::WriteZeroes) => {
-                    self.bytes.clear(at, length)
+                    self.bytes.clear(at, length);
                 }
                 _ => {}
             }

@@ -257,7 +257,7 @@ impl Checker for EventCounts {
         let group = event.op.stat_group() as usize;
         match event.kind {
             EventKind::BackMerge | EventKind::FrontMerge | EventKind::RequestMerge => {
-                self.merges[group] += 1
+                self.merges[group] += 1;
             }
             EventKind::Issue => self.data_issues += u64::from(event.op.has_data()),
             EventKind::Complete { .. } if event.op == Op::Flush => self.flushes += 1,

@@ -268,7 +268,7 @@ impl Collector {
     ) {
         self.all.on_sequence_completed(request, error, now);
         self.chosen(request.is_selected, |chosen| {
-            chosen.on_sequence_completed(request, error, now)
+            chosen.on_sequence_completed(request, error, now);
         });
     }
 

@@ -241,7 +241,7 @@ impl Life {
                 self.allocate(event, place, now, process, collect);
             }
             TraceKind::BackMerge | TraceKind::FrontMerge => {
-                self.merge(event, place, now, process, collect)
+                self.merge(event, place, now, process, collect);
             }
             TraceKind::RequestMerge => self.merge_requests(place, process, now, collect),
             TraceKind::Insert => self.insert(event, place, now, process, collect),
@@ -253,7 +253,7 @@ impl Life {
                 self.complete(event, place, now, collect);
             }
             TraceKind::IoDone if !self.has_completions => {
-                self.account_done(event, place, now, collect)
+                self.account_done(event, place, now, collect);
             }
             TraceKind::BioComplete => self.complete_bio(event, place, now, collect),
             TraceKind::RequestError => collect.on_error_event(event, process, now),

@@ -168,7 +168,7 @@ impl LineFormat for Csv {
             }
             // Files in any of these formats may start with a line of titles.
             Err(_) if line.number == 1 && (text[0] == b'"' || text[0].is_ascii_alphabetic()) => {
-                sink.report.other += 1
+                sink.report.other += 1;
             }
             Err(expected) => sink.skip(0, Position::Line(line.number), expected),
         }

@@ -56,7 +56,7 @@ fn place(event: &mut TraceEvent, opcode: u8, sector: Option<u64>, bytes: Option<
     match op {
         TraceOp::Flush => event.bytes = Some(0),
         TraceOp::Read | TraceOp::Write | TraceOp::WriteZeroes => {
-            (event.sector, event.bytes) = (sector, bytes)
+            (event.sector, event.bytes) = (sector, bytes);
         }
         _ => {}
     }

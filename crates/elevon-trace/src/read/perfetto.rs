@@ -322,10 +322,10 @@ impl PacketState {
                 self.unpacked_packet(packet.bytes(), at, sink);
             }
             Some(Ok((field::TRACE_PACKET, _))) => {
-                sink.skip(0, at, "compressed packets of 16 MiB at most")
+                sink.skip(0, at, "compressed packets of 16 MiB at most");
             }
             Some(Err(_)) if self.is_whole => {
-                sink.skip(0, at, "compressed packets of protobuf fields")
+                sink.skip(0, at, "compressed packets of protobuf fields");
             }
             _ => {}
         }

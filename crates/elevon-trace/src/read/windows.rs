@@ -266,7 +266,7 @@ fn row(table: &Table, text: &[u8], line: u64, sink: &mut Sink) -> Result<Row, Ex
             Column::Offset => offset = Some(number(field, "an offset in bytes")?),
             Column::Size => event.bytes = Some(number(field, "a size in bytes")?),
             Column::Disk => {
-                event.device = Some(disk(number(field, "the number of a disk")?, sink)?)
+                event.device = Some(disk(number(field, "the number of a disk")?, sink)?);
             }
             Column::Other => {}
         }

@@ -298,7 +298,7 @@ impl Requests {
         // A part completed; the rest stays in service.
         let is_part = |span: &Span| status.is_ok() && done > 0 && done < span.sectors;
         let less = |span: &mut Span| {
-            (span.sector, span.sectors) = (span.sector + done, span.sectors - done)
+            (span.sector, span.sectors) = (span.sector + done, span.sectors - done);
         };
         if let Some(span) = tag_of(event).and_then(|key| self.tagged.get_mut(&key))
             && is_part(span)

@@ -393,7 +393,7 @@ fn search(
         });
         match without.min_by(|a, b| a.0.total_cmp(&b.0)) {
             Some((of_other, other)) if of_other * MAX_ERROR_FACTOR < error => {
-                (best, error) = (other, of_other)
+                (best, error) = (other, of_other);
             }
             _ => return best,
         }

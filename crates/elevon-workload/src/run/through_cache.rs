@@ -186,7 +186,7 @@ fn submit_direct<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, io: Io
 fn on_event<B: Backend>(runner: Cached<'_, '_, '_, B>, now: Instant, event: Event) {
     match event {
         Event::Finished { task, token, status, cost } => {
-            end_io(runner, now, task, token, status, cost)
+            end_io(runner, now, task, token, status, cost);
         }
         Event::Device { task, token } => {
             let io = runner.jobs.processes[task].io(token);

@@ -102,7 +102,7 @@ impl<G: Groups> FromArgMatches for StackArgs<G> {
                 }
                 OptionValue::Text(of) => *of(options) = text(),
                 OptionValue::Path(of) => {
-                    *of(options) = matches.get_one::<PathBuf>(row.name).cloned()
+                    *of(options) = matches.get_one::<PathBuf>(row.name).cloned();
                 }
                 OptionValue::Texts(of) => {
                     of(options).extend(

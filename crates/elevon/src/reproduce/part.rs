@@ -157,7 +157,7 @@ fn table_of(compiler: &mut Compiler, table: &Table<'_>, entry: &Entry) -> Option
         for node in compiler.list("words", &entry.node) {
             match node.value {
                 Tree::Number(number) if number >= 0.0 && number < header.len() as f64 => {
-                    words.push(number as usize)
+                    words.push(number as usize);
                 }
                 _ => compiler.complain(
                     &node.place,

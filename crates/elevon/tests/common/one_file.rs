@@ -98,7 +98,7 @@ impl Filesystem for OneFile {
         let end = offset + data.len() as u64;
         match failing {
             Some((byte, errno)) if (offset..end).contains(&byte) => {
-                reply.error(Errno::from_i32(errno))
+                reply.error(Errno::from_i32(errno));
             }
             _ => {
                 self.content.lock().expect("no thread panics with it")
@@ -113,9 +113,9 @@ impl Filesystem for OneFile {
         let mut record = self.record.lock().expect("no thread panics with it");
         record.fsyncs += 1;
         if record.failing_fsync == Some(record.fsyncs) {
-            reply.error(Errno::EIO)
+            reply.error(Errno::EIO);
         } else {
-            reply.ok()
+            reply.ok();
         }
     }
 }

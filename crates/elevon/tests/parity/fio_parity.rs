@@ -290,7 +290,7 @@ fn types(value: &Value, path: &str, out: &mut BTreeMap<String, &'static str>) {
             }
         }
         Value::Array(items) => {
-            items.iter().for_each(|item| types(item, &format!("{path}/[]"), out))
+            items.iter().for_each(|item| types(item, &format!("{path}/[]"), out));
         }
         _ => {}
     }

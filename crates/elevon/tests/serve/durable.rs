@@ -86,7 +86,7 @@ fn a_killed_server_keeps_what_it_promised() {
             })
             .collect();
         let blocks = write_until_it_dies(&mut client, killed_after, &mut || {
-            served.child.kill().expect("killed")
+            served.child.kill().expect("killed");
         });
         busy.into_iter().for_each(|thread| thread.join().expect("it ended with the server"));
         let bytes = fs::read(served.bench.path("disk.img")).expect("the disk");

@@ -22,7 +22,7 @@ fn slots_as_its_parameters_say() {
     // Writes are measured in a window that starts among other writes, so each server may count one
     // I/O more or less.
     let near = |key: &str, value: u64, of: u64| {
-        assert!(model(key).abs_diff(value) * of <= value * 4, "{key}: {found}")
+        assert!(model(key).abs_diff(value) * of <= value * 4, "{key}: {found}");
     };
     near("wseqiops", iops, 990);
     near("wrandiops", iops, 990);

@@ -501,7 +501,7 @@ fn random_tenants_limits_and_removals() {
             rig.now = next;
             match below(12) {
                 0 => {
-                    alive.push(rig.tenants.add(alive[below(alive.len() as u64) as usize]).unwrap())
+                    alive.push(rig.tenants.add(alive[below(alive.len() as u64) as usize]).unwrap());
                 }
                 1 if alive.len() > 1 && changes => {
                     let at = 1 + below(alive.len() as u64 - 1) as usize;

@@ -336,7 +336,7 @@ mod tests {
     fn one_size_alone_is_met_after_two_requests_and_followed() {
         let mut model = CostModel::new();
         (0..2).for_each(|_| {
-            assert!(model.learn(Direction::Write, 512, false, 2_500_000, Quiet::Yes))
+            assert!(model.learn(Direction::Write, 512, false, 2_500_000, Quiet::Yes));
         });
         assert!(
             near(model.of(Direction::Write, 512, false), 2_500_000, 1),

@@ -684,7 +684,7 @@ impl Duel {
                 if self.bed.requests.iter().filter(|(_, r)| r.state != State::Free).count()
                     < 120 =>
             {
-                self.insert()
+                self.insert();
             }
             0..=7 => self.merge_bio(),
             8..=15 => self.dispatch(),

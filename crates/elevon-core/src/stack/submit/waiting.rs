@@ -177,7 +177,7 @@ impl Stack {
             let Some(place) = place.filter(|_| next <= now) else { break };
             match self.woken.remove(place).step {
                 WokenStep::LookForTag(queue, waiter) => {
-                    self.look_for_tag(now, queue, waiter, driver)
+                    self.look_for_tag(now, queue, waiter, driver);
                 }
                 WokenStep::GoOn(Waiter { io, submission, bio }) => {
                     self.wake_submission(now, &io, submission, Some(bio), driver);

@@ -56,7 +56,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row(
         "io_submit_mode",
         OptionKind::Choice(&["inline", "offload"], |d, word| {
-            d.spec.queue.offload = word == "offload"
+            d.spec.queue.offload = word == "offload";
         }),
         "",
         "inline",
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row(
         "thinktime_blocks_type",
         OptionKind::Choice(&["complete", "issue"], |d, word| {
-            d.spec.think.counts_issued = word == "issue"
+            d.spec.think.counts_issued = word == "issue";
         }),
         "",
         "complete",
@@ -184,7 +184,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row(
         "rate_process",
         OptionKind::Choice(&["linear", "poisson"], |d, word| {
-            d.spec.rates.poisson = word == "poisson"
+            d.spec.rates.poisson = word == "poisson";
         }),
         "",
         "linear",

@@ -29,7 +29,7 @@ pub(super) const ROWS: &[OptionRow] = &[
     row(
         "rw_sequencer",
         OptionKind::Choice(&["sequential", "identical"], |d, word| {
-            d.spec.rw.sequencer_identical = word == "identical"
+            d.spec.rw.sequencer_identical = word == "identical";
         }),
         "",
         "sequential",

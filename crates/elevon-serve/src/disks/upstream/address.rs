@@ -97,7 +97,7 @@ impl FromStr for UpstreamAddress {
             match (key, &mut tls) {
                 ("socket", _) if scheme.ends_with("+unix") => socket = Some(value),
                 ("tls-certificates", Some(tls)) => {
-                    tls.files = Some(ServerTlsFiles::of_folder(Path::new(&value)))
+                    tls.files = Some(ServerTlsFiles::of_folder(Path::new(&value)));
                 }
                 ("tls-hostname", Some(tls)) => tls.hostname = Some(value),
                 _ => return Err(Parameter),

@@ -9,7 +9,7 @@ pub(super) fn aligned(extents: &[Extent], block: u64) -> Vec<Extent> {
     let mut all: Vec<Extent> = Vec::new();
     let mut add = |extent: Extent| match all.last_mut() {
         Some(last) if (last.hole, last.zero) == (extent.hole, extent.zero) => {
-            last.length += extent.length
+            last.length += extent.length;
         }
         _ if extent.length > 0 => all.push(extent),
         _ => {}

@@ -252,7 +252,7 @@ fn receive(inlet: &mut Inlet, shared: &Mutex<Shared>, mut input: Vec<u8>, answer
                 shared.lock().expect(LOCK).client.on_payload(length);
             }
             ClientStep::Zeroes { cookie, at, length } => {
-                room(parts.entry(cookie).or_default(), at, length).fill(0)
+                room(parts.entry(cookie).or_default(), at, length).fill(0);
             }
             ClientStep::Extents { cookie, extents } => {
                 found.insert(cookie, extents.iter().map(extent_of).collect());

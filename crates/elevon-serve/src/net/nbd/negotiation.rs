@@ -221,7 +221,7 @@ impl Reader {
                 // It comes on: a list of many exports, and what is asked of each, takes its time.
                 Step::Continue => {
                     self.until =
-                        (Instant::now() + NEGOTIATION).min(self.began + LONGEST_NEGOTIATION)
+                        (Instant::now() + NEGOTIATION).min(self.began + LONGEST_NEGOTIATION);
                 }
                 Step::More => match self.read_more(&mut timed) {
                     Ok(0) => return Ok(None),

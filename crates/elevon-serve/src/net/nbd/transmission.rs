@@ -74,7 +74,7 @@ impl Protocol for Transmission {
                 format.extents(out, &request, &extents);
             }
             Answer::Failed(status) => {
-                format.error(out, &request, NbdError::from_errno(status.errno()), "")
+                format.error(out, &request, NbdError::from_errno(status.errno()), "");
             }
         }
     }

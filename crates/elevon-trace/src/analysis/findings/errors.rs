@@ -30,7 +30,7 @@ impl Tally {
         match self.rows.iter().position(|row| row.errno == errno) {
             Some(at) => self.rows[at].count += 1,
             None if self.rows.len() < MAX_ERRORS_TOLD_APART => {
-                self.rows.push(Row { errno, count: 1 })
+                self.rows.push(Row { errno, count: 1 });
             }
             None => self.rows[MAX_ERRORS_TOLD_APART - 1].count += 1,
         }

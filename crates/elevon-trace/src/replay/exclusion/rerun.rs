@@ -76,7 +76,7 @@ fn run(turns: &[Vec<Turn>], hand_over: u64, is_together: bool) -> u128 {
             free = free.max(end);
             match turns[process].get(turn + 1) {
                 Some(next) => {
-                    wants.push(Reverse((end + u128::from(next.before), process, turn + 1)))
+                    wants.push(Reverse((end + u128::from(next.before), process, turn + 1)));
                 }
                 None => sum += end,
             }

@@ -308,9 +308,9 @@ impl Pair {
             while low < high {
                 let middle = low + (high - low) / 2;
                 if rules.lets_go(Instant::new(middle), &cost) {
-                    high = middle
+                    high = middle;
                 } else {
-                    low = middle + 1
+                    low = middle + 1;
                 }
             }
             Some(Instant::new(low))

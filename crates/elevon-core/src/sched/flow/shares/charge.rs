@@ -16,7 +16,7 @@ impl Shares {
             match member.place {
                 Place::Active => self.unfile(id, member.kinds),
                 Place::Ahead | Place::Served | Place::Lingering | Place::Away(_) => {
-                    self.take_out(id)
+                    self.take_out(id);
                 }
             }
             let tree = &mut self.groups[group.index()].classes[class];

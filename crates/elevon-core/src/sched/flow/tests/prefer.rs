@@ -48,7 +48,7 @@ fn served(device: Virtio, prefer: i64, seed: u64) -> ([u64; 3], Nanos) {
     let (mut thread, mut speed, mut drifts) = (0, 100, 0);
     let mut events: Vec<(u64, Event)> = Vec::new();
     (0..DEPTH).for_each(|_| {
-        (0..3).for_each(|tenant| events.push((rng.below(THINK), Event::Sends(tenant))))
+        (0..3).for_each(|tenant| events.push((rng.below(THINK), Event::Sends(tenant))));
     });
     let mut served = [0; 3];
     loop {
