@@ -9,6 +9,7 @@ mod packaging;
 mod pages;
 mod parity_manual;
 mod pictures;
+mod reference;
 mod reproduce;
 mod settings;
 mod upgrading;
