@@ -160,10 +160,12 @@ fn main() {
             let name = if exact { "exact" } else { "io.max" };
             match full {
                 true => {
-                    println!("{name:<8} {count:>8} {depth:>6} {pass:>8.1} {wait:>8.1} {alone:>8.1}")
+                    println!(
+                        "{name:<8} {count:>8} {depth:>6} {pass:>8.1} {wait:>8.1} {alone:>8.1}"
+                    );
                 }
                 false => {
-                    println!("{name:<8} {count:>8} {depth:>6} {:>8} {:>8} {:>8}", "-", "-", "-")
+                    println!("{name:<8} {count:>8} {depth:>6} {:>8} {:>8} {:>8}", "-", "-", "-");
                 }
             }
         }

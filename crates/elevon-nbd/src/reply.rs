@@ -267,7 +267,7 @@ mod tests {
         let length = 3 << 32;
         let status = request(Command::BlockStatus { one: false }, 0, length);
         let told = bytes(|out| {
-            STRUCTURED.extents(out, &status, &[Extent { length, hole: true, zero: true }])
+            STRUCTURED.extents(out, &status, &[Extent { length, hole: true, zero: true }]);
         });
         assert_eq!(told[24..28], 0xffff_0000_u32.to_be_bytes());
         assert_eq!(told.len(), 20 + 4 + 8);

@@ -143,7 +143,7 @@ fn main() {
     for case in &cases {
         match full.then(|| case.per_turn()).flatten() {
             Some(count) => {
-                println!("{:<55} {:>8.2} instructions a bio", case.name, count / BIOS as f64)
+                println!("{:<55} {:>8.2} instructions a bio", case.name, count / BIOS as f64);
             }
             None => (case.run)(2),
         }

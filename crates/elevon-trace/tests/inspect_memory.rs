@@ -106,7 +106,7 @@ fn a_hostile_trace_takes_bounded_memory() {
     type Feed<'a> = &'a mut dyn FnMut(&mut Analysis, u32);
     let feeds: [(&str, u32, i64, Feed<'_>); 3] = [
         ("issued again", 3_000_000, 96, &mut |analysis, n| {
-            put(analysis, TraceKind::Issue, u64::from(n % 4), 512, 1)
+            put(analysis, TraceKind::Issue, u64::from(n % 4), 512, 1);
         }),
         ("pieces", 3_000_000, 96, &mut |analysis, n| match n {
             0 => put(analysis, TraceKind::Queue, 0, 1 << 50, 1),

@@ -80,7 +80,7 @@ fn ftrace(n: u64, out: &mut Vec<u8>) {
 fn blktrace(n: u64, out: &mut Vec<u8>) {
     let mut record = [0; 48];
     let put = |record: &mut [u8; 48], at: usize, bytes: &[u8]| {
-        record[at..at + bytes.len()].copy_from_slice(bytes)
+        record[at..at + bytes.len()].copy_from_slice(bytes);
     };
     put(&mut record, 0, &0x6561_7407u32.to_le_bytes());
     put(&mut record, 4, &((n + 1 + n / 1000) as u32).to_le_bytes());

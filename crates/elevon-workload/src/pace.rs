@@ -435,7 +435,7 @@ mod tests {
     #[test]
     fn a_think_time_delays_the_direction_of_the_last_io() {
         let mut pace = pace(|s| {
-            (s.rates.iops, s.rates.ignore_think_time) = ([Some(100), Some(100), None], true)
+            (s.rates.iops, s.rates.ignore_think_time) = ([Some(100), Some(100), None], true);
         });
         pace.on_thought(Direction::Read, Nanos::new(30_000_000));
         let mut due = |direction| {

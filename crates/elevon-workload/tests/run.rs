@@ -200,7 +200,7 @@ fn exit_what_says_how_far_exitall_goes() {
         let mut specs = [
             job("short", |s| (s.order.exitall, s.order.exit_what) = (!failing, what)),
             job("other", |s| {
-                (s.report.new_group, s.space.size) = (true, Some(Amount::Bytes(4 * MIB)))
+                (s.report.new_group, s.space.size) = (true, Some(Amount::Bytes(4 * MIB)));
             }),
             job("later", |s| s.order.stonewall = true),
         ];

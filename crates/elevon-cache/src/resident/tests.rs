@@ -61,7 +61,7 @@ fn memory_of_others_takes_pages_away() {
     for policy in POLICIES {
         let mut memory = memory(policy, 64);
         (0..64).for_each(|index| {
-            assert!(memory.insert(FILE, PageIndex::new(index), Context::Read).is_some())
+            assert!(memory.insert(FILE, PageIndex::new(index), Context::Read).is_some());
         });
         assert!(memory.insert(FILE, PageIndex::new(64), Context::Read).is_none());
         memory.set_reserved(48);

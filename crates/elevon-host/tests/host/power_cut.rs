@@ -142,7 +142,7 @@ impl Drive {
                     Token::Job(_) => {
                         self.buffers.get_mut(&(piece.task.0, piece.token)).expect("prepared")
                             [at..at + SECTOR]
-                            .copy_from_slice(from)
+                            .copy_from_slice(from);
                     }
                     Token::Cache(bio) => {
                         let frame = self.bios[&bio][at / PAGE].0 as usize;

@@ -153,7 +153,7 @@ mod tests {
         let piece = Piece { task, token, offset: 512, len: 2 * PAGE_SIZE - 512, sector };
         let mut parts = Vec::new();
         slots.for_each_part(&piece, 3000, 1000, |part| {
-            parts.push((part.len(), part[0], part[part.len() - 1]))
+            parts.push((part.len(), part[0], part[part.len() - 1]));
         });
         assert_eq!(parts, [(584, 0, 7), (416, 0, 0)]);
         slots.for_each_part(&piece, 3584, 4096, |part| part.fill(9));

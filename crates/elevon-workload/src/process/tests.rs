@@ -364,7 +364,7 @@ fn syncs() {
     assert_eq!(ops(|s| s.durability.fsync = 3).ops(), "wwwfwwwfw");
     // As logged by fio 3.33: one flush if both are due, and none after the last write.
     let both = ops(|s| {
-        (s.durability.fsync, s.durability.fdatasync, s.timing.number_ios) = (3, 2, Some(10))
+        (s.durability.fsync, s.durability.fdatasync, s.timing.number_ios) = (3, 2, Some(10));
     });
     assert_eq!(both.ops(), "wwfwfwfwwfwwfwfw");
     assert_eq!(ops(|s| s.durability.end_fsync = true).ops(), "wwwwwwwf");

@@ -157,7 +157,7 @@ fn each_pass_over_a_file_reads_the_device_again() {
         (
             |s| {
                 (s.rw.random, s.random.norandommap, s.space.io_size) =
-                    (true, true, Some(Amount::Bytes(3 * MIB)))
+                    (true, true, Some(Amount::Bytes(3 * MIB)));
             },
             1,
         ),

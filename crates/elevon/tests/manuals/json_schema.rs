@@ -19,8 +19,8 @@ struct Shape {
     types: BTreeSet<&'static str>,
     objects: usize,
     /// Each key with the number of objects that had it.
-    keys: BTreeMap<String, (usize, Shape)>,
-    items: Option<Box<Shape>>,
+    keys: BTreeMap<String, (usize, Self)>,
+    items: Option<Box<Self>>,
 }
 
 impl Shape {

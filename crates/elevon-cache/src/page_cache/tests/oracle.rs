@@ -236,7 +236,7 @@ impl World {
                 _ if fails => self.frames[frame.0 as usize] = [u64::MAX; 2],
                 _ => {
                     self.frames[frame.0 as usize] =
-                        self.device.get(&sector).copied().unwrap_or([0; 2])
+                        self.device.get(&sector).copied().unwrap_or([0; 2]);
                 }
             }
         }

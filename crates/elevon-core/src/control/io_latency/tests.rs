@@ -405,7 +405,7 @@ fn nothing_is_lost_or_doubled() {
                     match bed.submit(tenant, must_issue) {
                         (_, StageVerdict::Pass) => flying.push((tenant, bed.now, must_issue)),
                         (bio, _) => {
-                            assert!(!must_issue && held.insert(bio, (tenant, bed.now)).is_none())
+                            assert!(!must_issue && held.insert(bio, (tenant, bed.now)).is_none());
                         }
                     }
                 }

@@ -73,7 +73,7 @@ impl Actor {
         match self.habit.manner {
             Manner::Late => (0..answers).for_each(|_| self.be_late(now)),
             Manner::Bursts if answers > 0 && self.sent.is_empty() => {
-                self.due.extend(vec![again; self.habit.depth])
+                self.due.extend(vec![again; self.habit.depth]);
             }
             Manner::Bursts => {}
             _ => self.due.extend(vec![again; answers]),

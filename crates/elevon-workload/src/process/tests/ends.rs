@@ -110,7 +110,7 @@ fn a_full_device_ends_a_job_that_fills_it_without_an_error() {
             bench.run()
         };
         let filled = full(|s| {
-            (s.space.fill_device, s.timing.loops, s.durability.end_fsync) = (true, 3, true)
+            (s.space.fill_device, s.timing.loops, s.durability.end_fsync) = (true, 3, true);
         });
         let read_back = if verify.is_some() { "r".repeat(9) } else { String::new() };
         assert_eq!((filled.ops(), filled.stats().error), ("w".repeat(10) + "f" + &read_back, 0));

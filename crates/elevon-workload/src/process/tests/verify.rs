@@ -39,7 +39,7 @@ fn what_was_written_is_read_back() {
     assert_eq!(backlogs.process.passes().verify, 1);
     let ends = |ios, loops| {
         verified(|s| {
-            (s.verify.backlog, s.timing.number_ios, s.timing.loops) = (64, Some(ios), loops)
+            (s.verify.backlog, s.timing.number_ios, s.timing.loops) = (64, Some(ios), loops);
         })
         .run()
         .process
