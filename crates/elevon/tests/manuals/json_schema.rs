@@ -1,17 +1,31 @@
-//! `docs/reference/run.schema.json` is the JSON Schema of the reports that `elevon run` prints. It
-//! is made of many reports, and `docs/reference/json.md` describes each key of `elevon`.
-//! `UPDATE_DOCS=1 cargo test -p elevon --test manuals json_schema` writes it.
+//! `docs/reference/*.schema.json` are the JSON Schemas of what commands print. They are made of many
+//! outputs, and `docs/reference/json.md` describes each key of `elevon` in a report.
+//! `UPDATE_DOCS=1 cargo test -p elevon --test manuals json_schema` writes them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::common::Bench;
+use crate::common::{Bench, kernel_truth};
 use elevon_testkit::hold_document;
 use serde_json::{Map, Value, json};
 
 /// Objects whose keys are data: names of settings, numbers of percentiles.
-const MAPS: [&str; 7] =
-    ["percentile", "bins", "config", "tunables", "settings", "job options", "io_stat"];
+const MAPS: [&str; 14] = [
+    "percentile",
+    "percentile_ns",
+    "bins",
+    "at_most_bytes",
+    "config",
+    "tunables",
+    "settings",
+    "job options",
+    "io_stat",
+    "recorded",
+    "events_without_device",
+    "point",
+    "against",
+    "figures",
+];
 
 /// What was seen at one place of the reports.
 #[derive(Default)]
@@ -24,7 +38,8 @@ struct Shape {
 }
 
 impl Shape {
-    fn add(&mut self, value: &Value) {
+    /// Adds the value of a key. All values of a map are one.
+    fn add(&mut self, key: &str, value: &Value) {
         self.types.insert(match value {
             Value::Null => "null",
             Value::Bool(_) => "boolean",
@@ -36,14 +51,15 @@ impl Shape {
         match value {
             Value::Array(items) => {
                 let shape = self.items.get_or_insert_default();
-                items.iter().for_each(|item| shape.add(item));
+                items.iter().for_each(|item| shape.add(key, item));
             }
             Value::Object(object) => {
                 self.objects += 1;
-                for (key, value) in object {
-                    let (count, shape) = self.keys.entry(key.clone()).or_default();
+                for (name, value) in object {
+                    let name = if MAPS.contains(&key) { "value" } else { name };
+                    let (count, shape) = self.keys.entry(name.to_owned()).or_default();
                     *count += 1;
-                    shape.add(value);
+                    shape.add(name, value);
                 }
             }
             _ => {}
@@ -52,6 +68,9 @@ impl Shape {
 
     /// Returns the schema of the value of a key.
     fn schema(&self, key: &str) -> Value {
+        if key == "report" {
+            return json!({ "$ref": "run.schema.json" });
+        }
         let mut schema = Map::new();
         match self.types.iter().collect::<Vec<_>>()[..] {
             [] => {}
@@ -62,8 +81,7 @@ impl Shape {
             schema.insert("items".into(), items.schema(key));
         }
         if !self.keys.is_empty() && MAPS.contains(&key) {
-            let values = self.keys.values().next().expect("a value");
-            schema.insert("additionalProperties".into(), values.1.schema(""));
+            schema.insert("additionalProperties".into(), self.keys["value"].1.schema("value"));
         } else if !self.keys.is_empty() {
             let required: Vec<&String> =
                 self.keys.iter().filter(|(_, (n, _))| *n == self.objects).map(|(k, _)| k).collect();
@@ -94,7 +112,36 @@ fn share(schema: &mut Value, definitions: &mut Map<String, Value>, name: &str, w
     }
 }
 
-/// Returns the reports that the schema is made of.
+/// Holds a schema to what was printed. Schemas at these places are definitions, by name.
+fn hold_schema(name: &str, title: &str, all: &Shape, shared: &[(&str, String)]) {
+    let mut schema = all.schema("");
+    let mut definitions = Map::new();
+    for (name, place) in shared {
+        if let Some(wanted) = schema.pointer(place).cloned().filter(|one| one.get("$ref").is_none())
+        {
+            share(&mut schema, &mut definitions, name, &wanted);
+        }
+    }
+    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
+    schema["title"] = json!(title);
+    if !definitions.is_empty() {
+        schema["$defs"] = definitions.into();
+    }
+    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+    hold_document(&format!("docs/reference/{name}.schema.json"), |_| text);
+}
+
+/// Returns the shape of the JSON that commands print.
+fn printed(bench: &Bench, commands: &[&[&str]]) -> Shape {
+    let mut all = Shape::default();
+    for args in commands {
+        let text = bench.stdout(&[args, &["--output-format", "json"][..]].concat());
+        all.add("", &serde_json::from_str(&text).expect("JSON"));
+    }
+    all
+}
+
+/// Returns the reports that the schema of a run is made of.
 fn reports() -> Vec<Value> {
     const CACHED: &str = "[a]\nrw=randrw\nbs=4k\nsize=8m\nfsync=16\ntime_based\nruntime=1\n";
     const REAL: &str = "[a]\nrw=randrw\nbs=4k\nsize=1m\ndirect=1\nfsync=16\n";
@@ -132,28 +179,15 @@ fn reports() -> Vec<Value> {
 }
 
 #[test]
-fn the_schema_is_made_of_reports() {
+fn the_schema_of_a_run_is_made_of_reports() {
     let mut all = Shape::default();
-    reports().iter().for_each(|report| all.add(report));
-    let mut schema = all.schema("");
-    let mut definitions = Map::new();
+    reports().iter().for_each(|report| all.add("", report));
     let job = "/properties/jobs/items/properties";
-    for (name, place) in [
+    let shared = [
         ("latency", format!("{job}/read/properties/clat_ns")),
         ("direction", format!("{job}/read")),
-        ("write", format!("{job}/write")),
-    ] {
-        if let Some(wanted) =
-            schema.pointer(&place).cloned().filter(|one| one.get("$ref").is_none())
-        {
-            share(&mut schema, &mut definitions, name, &wanted);
-        }
-    }
-    schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
-    schema["title"] = json!("Report of elevon run, schema_version 1");
-    schema["$defs"] = definitions.into();
-    let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
-    hold_document("docs/reference/run.schema.json", |_| text);
+    ];
+    hold_schema("run", "Report of elevon run, schema_version 1", &all, &shared);
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = std::fs::read_to_string(root.join("docs/reference/json.md")).expect("the page");
     for key in all.keys["elevon"].1.keys.keys() {
@@ -162,4 +196,45 @@ fn the_schema_is_made_of_reports() {
             "docs/reference/json.md has no row of `{key}`"
         );
     }
+}
+
+#[test]
+fn the_other_schemas_are_made_of_what_is_printed() {
+    let bench = Bench::new();
+    bench.file(
+        "job.fio",
+        "[global]\ndirect=1\nioengine=libaio\nsize=4m\n[a]\nrw=randread\nbs=4k\n[b]\nrw=write\nbs=64k\n",
+    );
+    bench.stdout(&["run", "job.fio", "--trace", "run.ftrace"]);
+    let compared = ["--scheduler", "none", "--vs", "--scheduler bfq"];
+    let compare = printed(
+        &bench,
+        &[
+            &[&["compare", "job.fio"], &compared[..]].concat(),
+            &[&["compare", "run.ftrace", "--closed"], &compared[..]].concat(),
+            &["compare", "job.fio", "--kernel", "5.10", "--vs", "--kernel 7.3"],
+        ],
+    );
+    hold_schema("compare", "elevon compare, schema_version 1", &compare, &[]);
+    let traces = kernel_truth("traces");
+    let trace = |name: &str| traces.join(name).to_str().expect("UTF-8").to_owned();
+    let [dd, pgbench, perfetto] = [
+        "dd-64m-direct-ext4-none-512.ftrace",
+        "pgbench-ext4-mq-deadline.ftrace.zst",
+        "mixed-deflate.perfetto-trace",
+    ]
+    .map(trace);
+    let inspect = printed(
+        &bench,
+        &[
+            &["inspect", "run.ftrace"],
+            &["inspect", &dd],
+            &["inspect", &pgbench],
+            &["inspect", &perfetto, "--dev", "254:0"],
+        ],
+    );
+    hold_schema("inspect", "elevon inspect, schema_version 1", &inspect, &[]);
+    let over = ["sweep", "job.fio", "--over", "iodepth=1,4", "--seeds", "2"];
+    let sweep = printed(&bench, &[&over, &[&over[..], &["--compare", "iodepth=1"]].concat()]);
+    hold_schema("sweep", "elevon sweep", &sweep, &[]);
 }
