@@ -10,7 +10,8 @@ use elevon_testkit::hold_document;
 use serde_json::{Map, Value, json};
 
 /// Objects whose keys are data: names of settings, numbers of percentiles.
-const MAPS: [&str; 14] = [
+const MAPS: [&str; 15] = [
+    "global options",
     "percentile",
     "percentile_ns",
     "bins",
@@ -26,6 +27,11 @@ const MAPS: [&str; 14] = [
     "against",
     "figures",
 ];
+
+/// Objects whose keys are required if all outputs had them. Keys of others depend on the input.
+const WHOLE: [&str; 4] = ["", "jobs", "elevon", "variants"];
+/// Stands for the keys of a map. Numbers are such keys, too.
+const ANY: &str = "*";
 
 /// What was seen at one place of the reports.
 #[derive(Default)]
@@ -56,7 +62,8 @@ impl Shape {
             Value::Object(object) => {
                 self.objects += 1;
                 for (name, value) in object {
-                    let name = if MAPS.contains(&key) { "value" } else { name };
+                    let is_data = MAPS.contains(&key) || name.parse::<f64>().is_ok();
+                    let name = if is_data { ANY } else { name };
                     let (count, shape) = self.keys.entry(name.to_owned()).or_default();
                     *count += 1;
                     shape.add(name, value);
@@ -64,6 +71,12 @@ impl Shape {
             }
             _ => {}
         }
+    }
+
+    /// Adds the JSON that a command prints.
+    fn add_printed(&mut self, bench: &Bench, args: &[&str]) {
+        let text = bench.stdout(&[args, &["--output-format", "json"]].concat());
+        self.add("", &serde_json::from_str(&text).expect("JSON"));
     }
 
     /// Returns the schema of the value of a key.
@@ -80,15 +93,21 @@ impl Shape {
         if let Some(items) = self.items.as_ref().filter(|items| !items.types.is_empty()) {
             schema.insert("items".into(), items.schema(key));
         }
-        if !self.keys.is_empty() && MAPS.contains(&key) {
-            schema.insert("additionalProperties".into(), self.keys["value"].1.schema("value"));
-        } else if !self.keys.is_empty() {
-            let required: Vec<&String> =
-                self.keys.iter().filter(|(_, (n, _))| *n == self.objects).map(|(k, _)| k).collect();
-            schema.insert("required".into(), json!(required));
-            let properties: Map<String, Value> =
-                self.keys.iter().map(|(k, (_, shape))| (k.clone(), shape.schema(k))).collect();
+        if WHOLE.contains(&key) && !self.keys.is_empty() {
+            let all = self.keys.iter().filter(|(_, (count, _))| *count == self.objects);
+            schema.insert("required".into(), all.map(|(key, _)| json!(key)).collect());
+        }
+        let properties: Map<String, Value> = self
+            .keys
+            .iter()
+            .filter(|(key, _)| *key != ANY)
+            .map(|(key, (_, shape))| (key.clone(), shape.schema(key)))
+            .collect();
+        if !properties.is_empty() {
             schema.insert("properties".into(), properties.into());
+        }
+        if let Some((_, shape)) = self.keys.get(ANY) {
+            schema.insert("additionalProperties".into(), shape.schema(ANY));
         }
         schema.into()
     }
@@ -134,10 +153,7 @@ fn hold_schema(name: &str, title: &str, all: &Shape, shared: &[(&str, String)]) 
 /// Returns the shape of the JSON that commands print.
 fn printed(bench: &Bench, commands: &[&[&str]]) -> Shape {
     let mut all = Shape::default();
-    for args in commands {
-        let text = bench.stdout(&[args, &["--output-format", "json"][..]].concat());
-        all.add("", &serde_json::from_str(&text).expect("JSON"));
-    }
+    commands.iter().for_each(|args| all.add_printed(bench, args));
     all
 }
 
@@ -182,6 +198,9 @@ fn reports() -> Vec<Value> {
 fn the_schema_of_a_run_is_made_of_reports() {
     let mut all = Shape::default();
     reports().iter().for_each(|report| all.add("", report));
+    let trace = kernel_truth("traces/dd-64m-direct-ext4-none-512.ftrace");
+    let replay = ["replay", trace.to_str().expect("UTF-8"), "--closed"];
+    all.add_printed(&Bench::new(), &replay);
     let job = "/properties/jobs/items/properties";
     let shared = [
         ("latency", format!("{job}/read/properties/clat_ns")),
@@ -216,23 +235,20 @@ fn the_other_schemas_are_made_of_what_is_printed() {
         ],
     );
     hold_schema("compare", "elevon compare, schema_version 1", &compare, &[]);
-    let traces = kernel_truth("traces");
-    let trace = |name: &str| traces.join(name).to_str().expect("UTF-8").to_owned();
-    let [dd, pgbench, perfetto] = [
-        "dd-64m-direct-ext4-none-512.ftrace",
-        "pgbench-ext4-mq-deadline.ftrace.zst",
-        "mixed-deflate.perfetto-trace",
-    ]
-    .map(trace);
-    let inspect = printed(
-        &bench,
-        &[
-            &["inspect", "run.ftrace"],
-            &["inspect", &dd],
-            &["inspect", &pgbench],
-            &["inspect", &perfetto, "--dev", "254:0"],
-        ],
-    );
+    let data = kernel_truth("..");
+    let mut inspect = printed(&bench, &[&["inspect", "run.ftrace"]]);
+    for (name, options) in [
+        ("kernel-truth/traces/dd-64m-direct-ext4-none-512.ftrace", &[][..]),
+        ("kernel-truth/traces/pgbench-ext4-mq-deadline.ftrace.zst", &[]),
+        ("kernel-truth/traces/mixed-deflate.perfetto-trace", &["--dev", "254:0"]),
+        ("formats/biosnoop.txt", &[]),
+        ("formats/systrace.html", &[]),
+        ("inspect/android-reissue.txt", &[]),
+    ] {
+        let trace = data.join(name);
+        let trace = trace.to_str().expect("UTF-8");
+        inspect.add_printed(&bench, &[&["inspect", trace], options].concat());
+    }
     hold_schema("inspect", "elevon inspect, schema_version 1", &inspect, &[]);
     let over = ["sweep", "job.fio", "--over", "iodepth=1,4", "--seeds", "2"];
     let sweep = printed(&bench, &[&over, &[&over[..], &["--compare", "iodepth=1"]].concat()]);
