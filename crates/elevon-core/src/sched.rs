@@ -2,20 +2,20 @@
 //!
 //! A scheduler sees requests and time, never a device or a clock. Notifications that it may ignore
 //! have empty default bodies. The policies are in `sched/`: `none`, `mq_deadline`, `kyber` and
-//! `bfq` of Linux, and our own `flow`. Each is a variant of [`AnyScheduler`] and a row of
+//! `bfq` of Linux, and our own `aileron`. Each is a variant of [`AnyScheduler`] and a row of
 //! [`SCHEDULERS`].
 
 extern crate alloc;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub mod aileron;
 pub mod bfq;
 mod by_sector;
 mod contexts;
 pub mod elevator;
 pub mod fifo;
 mod finish_tree;
-pub mod flow;
 pub mod kyber;
 pub mod mq_deadline;
 pub mod none;
@@ -24,8 +24,8 @@ mod tunable;
 #[cfg(test)]
 pub(crate) mod testing;
 
+pub use aileron::{Aileron, Reserve};
 pub use bfq::Bfq;
-pub use flow::{Flow, Reserve};
 pub use kyber::Kyber;
 pub use mq_deadline::MqDeadline;
 pub use none::NoneScheduler;
@@ -251,7 +251,7 @@ pub trait Scheduler {
 
 /// All schedulers, in the order of `elevon schedulers`.
 pub const SCHEDULERS: &[SchedulerInfo] =
-    &[none::INFO, mq_deadline::INFO, kyber::INFO, bfq::INFO, flow::INFO];
+    &[none::INFO, mq_deadline::INFO, kyber::INFO, bfq::INFO, aileron::INFO];
 
 /// Any of the schedulers. It is an enum instead of a trait object, so that calls can be inlined.
 #[derive(Clone, Debug)]
@@ -269,8 +269,8 @@ pub enum AnyScheduler {
     Kyber(Kyber),
     /// `bfq`.
     Bfq(Bfq),
-    /// `flow`.
-    Flow(Flow),
+    /// `aileron`.
+    Aileron(Aileron),
 }
 
 /// Calls a method of the scheduler, for all variants.
@@ -281,7 +281,7 @@ macro_rules! each {
             AnyScheduler::MqDeadline($scheduler) => $call,
             AnyScheduler::Kyber($scheduler) => $call,
             AnyScheduler::Bfq($scheduler) => $call,
-            AnyScheduler::Flow($scheduler) => $call,
+            AnyScheduler::Aileron($scheduler) => $call,
         }
     };
 }
@@ -307,7 +307,7 @@ impl AnyScheduler {
             "mq-deadline" => Self::MqDeadline(MqDeadline::new(rules, hz, queues, requests)),
             "kyber" => Self::Kyber(Kyber::new(rules, hz, queues, cpus, requests)),
             "bfq" => Self::Bfq(Bfq::new(rules, hz, queues, requests)),
-            "flow" => Self::Flow(Flow::new(requests)),
+            "aileron" => Self::Aileron(Aileron::new(requests)),
             other => return Err(SchedulerError::UnknownScheduler { name: other.into() }),
         };
         config.check(&rules)?;
@@ -324,7 +324,7 @@ impl AnyScheduler {
             Self::MqDeadline(_) => &mq_deadline::INFO,
             Self::Kyber(_) => &kyber::INFO,
             Self::Bfq(_) => &bfq::INFO,
-            Self::Flow(_) => &flow::INFO,
+            Self::Aileron(_) => &aileron::INFO,
         }
     }
 
@@ -333,7 +333,7 @@ impl AnyScheduler {
     pub(crate) const fn has_timers(&self) -> bool {
         match self {
             Self::None(_) | Self::MqDeadline(_) => false,
-            Self::Kyber(_) | Self::Bfq(_) | Self::Flow(_) => true,
+            Self::Kyber(_) | Self::Bfq(_) | Self::Aileron(_) => true,
         }
     }
 
@@ -355,7 +355,7 @@ impl AnyScheduler {
             Self::MqDeadline(s) => s.tunable(name),
             Self::Kyber(s) => s.tunable(name),
             Self::Bfq(s) => s.tunable(name),
-            Self::Flow(s) => s.tunable(name),
+            Self::Aileron(s) => s.tunable(name),
         }
     }
 
@@ -373,7 +373,7 @@ impl AnyScheduler {
             Self::MqDeadline(s) => s.set_tunable(name, value),
             Self::Kyber(s) => s.set_tunable(name, value),
             Self::Bfq(s) => s.set_tunable(name, value),
-            Self::Flow(s) => s.set_tunable(name, value),
+            Self::Aileron(s) => s.set_tunable(name, value),
         }
         Ok(())
     }

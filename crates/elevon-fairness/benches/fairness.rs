@@ -7,7 +7,7 @@
 //! - `scenarios [WORD]`: the table of scenarios, those whose names contain the word;
 //! - `mixes [COUNT [FIRST]]`: random mixes, 1,000 unless a number is given, from seed FIRST (0) on;
 //! - `mix SEED`: one random mix in full, with its job file;
-//! - `picture [COUNT]`: writes `docs/evidence/flow.svg` from as many mixes;
+//! - `picture [COUNT]`: writes `docs/evidence/aileron.svg` from as many mixes;
 //! - `--only=NAME,...` beside one of these: compares only these schedulers with `none`.
 //!
 //! Run by `cargo test` it proves that it runs.
@@ -57,9 +57,9 @@ fn setups() -> Vec<Setup> {
     Setup::all().filter(is_wanted).collect()
 }
 
-/// `flow` if this build has it; else the stand-in that is compared with the others in its place.
+/// `aileron` if this build has it; else the stand-in that is compared with the others in its place.
 fn subject() -> Setup {
-    if Setup::FLOW.is_there() { Setup::FLOW } else { Setup::NONE }
+    if Setup::AILERON.is_there() { Setup::AILERON } else { Setup::NONE }
 }
 
 fn print_scenarios(lab: &Lab, word: &str) {
@@ -225,7 +225,7 @@ fn describe(process: &elevon_fairness::MixProcess) -> String {
 
 fn print_mix(lab: &Lab, seed: u64) {
     let mix = random_mix(seed);
-    let (jobs, tenants) = lab.texts(&mix, &Setup::FLOW);
+    let (jobs, tenants) = lab.texts(&mix, &Setup::AILERON);
     println!("--device {}\n{jobs}{tenants}", mix.device);
     let (claims, alone) = (Claims::from_lab(lab, &mix), lab.alone(&mix));
     println!(
@@ -288,7 +288,7 @@ fn draw(all: &[Seeded]) {
         y: axis("throughput of none's"),
         series: series.collect(),
     };
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/flow.svg");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/aileron.svg");
     std::fs::write(path, plot.svg_file()).expect("docs can be written");
-    println!("written: docs/evidence/flow.svg");
+    println!("written: docs/evidence/aileron.svg");
 }

@@ -1,4 +1,4 @@
-//! The scenarios by which `flow` is judged, each with its goals: one table of data.
+//! The scenarios by which `aileron` is judged, each with its goals: one table of data.
 //!
 //! The figures that goals are compared with are what `none` gives the same processes, what a
 //! process gets alone, and the shares of the oracle. `SLOTS` is a device on which real kernels were

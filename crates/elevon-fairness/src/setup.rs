@@ -21,11 +21,11 @@ impl Setup {
     /// No scheduler: what everything is measured against.
     pub const NONE: Self = scheduler("none", "none");
     /// Elevon's own, with no tunable set.
-    pub const FLOW: Self = scheduler("flow", "flow");
+    pub const AILERON: Self = scheduler("aileron", "aileron");
     /// BFQ as it comes, with `low_latency`.
     pub const BFQ: Self = scheduler("bfq", "bfq");
 
-    /// What `flow` is compared with. `low_latency` of BFQ is off where shares matter: it raises
+    /// What `aileron` is compared with. `low_latency` of BFQ is off where shares matter: it raises
     /// weights of processes that look interactive, whatever they were given.
     pub const OTHERS: [Self; 9] = [
         Self::NONE,
@@ -56,8 +56,8 @@ impl Setup {
         SCHEDULERS.iter().any(|info| info.name == name)
     }
 
-    /// Returns [`Self::OTHERS`] and then, if this build has it, `flow`.
+    /// Returns [`Self::OTHERS`] and then, if this build has it, `aileron`.
     pub fn all() -> impl Iterator<Item = Self> {
-        Self::OTHERS.into_iter().chain(Some(Self::FLOW).filter(Self::is_there))
+        Self::OTHERS.into_iter().chain(Some(Self::AILERON).filter(Self::is_there))
     }
 }

@@ -1,5 +1,5 @@
-//! `flow` against every other scheduler on random mixes: those of the first seeds whose devices are
-//! slow, so that they are quickly run. The bench runs a thousand of all kinds.
+//! `aileron` against every other scheduler on random mixes: those of the first seeds whose devices
+//! are slow, so that they are quickly run. The bench runs a thousand of all kinds.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use elevon_fairness::{Lab, Mix, Setup, parallel, random_mix};
 /// Mixes that are run.
 const MIXES: usize = 24;
 
-/// Seeds of the mixes in which another scheduler beats `flow`: it is as good in one figure and
+/// Seeds of the mixes in which another scheduler beats `aileron`: it is as good in one figure and
 /// better in the other. The goal is 5 % of the mixes; a seed that is no longer beaten must go.
 const BEATEN: &[u64] = &[15];
 
@@ -19,9 +19,9 @@ fn is_slow(mix: &Mix) -> bool {
 }
 
 #[test]
-fn flow_is_not_beaten_by_any_other() {
-    if !Setup::FLOW.is_there() {
-        println!("skipped: this build has no scheduler flow");
+fn aileron_is_not_beaten_by_any_other() {
+    if !Setup::AILERON.is_there() {
+        println!("skipped: this build has no scheduler aileron");
         return;
     }
     let (lab, setups) = (Lab::new(), Setup::all().collect::<Vec<_>>());
@@ -31,7 +31,8 @@ fn flow_is_not_beaten_by_any_other() {
         .take(MIXES)
         .collect();
     let all = parallel::map(&seeded, |(_, mix)| points(&lab, mix, &setups));
-    let own = setups.iter().position(|setup| *setup == Setup::FLOW).expect("flow is one of them");
+    let own =
+        setups.iter().position(|setup| *setup == Setup::AILERON).expect("aileron is one of them");
     let mut beaten = BTreeSet::new();
     for (at, setup) in setups.iter().enumerate().filter(|(at, _)| *at != own) {
         let verdicts = || {
@@ -44,17 +45,18 @@ fn flow_is_not_beaten_by_any_other() {
     assert_eq!(
         beaten.into_iter().collect::<Vec<_>>(),
         BEATEN,
-        "seeds of mixes in which flow is beaten"
+        "seeds of mixes in which aileron is beaten"
     );
 }
 
-/// Runs the mixes of these seeds under `flow`, each of which must have less unfairness than that.
+/// Runs the mixes of these seeds under `aileron`, each of which must have less unfairness than
+/// that.
 fn hold_unfairness_below(bounds: &[(u64, f64)]) {
-    if Setup::FLOW.is_there() {
+    if Setup::AILERON.is_there() {
         let lab = Lab::new();
         for (seed, most) in bounds {
             let unfairness =
-                points(&lab, &random_mix(*seed), &[Setup::FLOW])[0].division.unfairness();
+                points(&lab, &random_mix(*seed), &[Setup::AILERON])[0].division.unfairness();
             assert!(unfairness < *most, "{unfairness} of seed {seed}");
         }
     }
@@ -90,10 +92,10 @@ fn places_are_kept_for_who_is_expected() {
 /// unfairness of 0.39, 0.96 and 0.94, and the four together two thirds of the throughput.
 #[test]
 fn processes_that_seek_have_turns_of_a_disk() {
-    if Setup::FLOW.is_there() {
+    if Setup::AILERON.is_there() {
         let lab = Lab::new();
         for (seed, least, most) in [(331, 0.42, 0.08), (983, 0.8, 0.45), (804, 0.55, 0.35)] {
-            let division = &points(&lab, &random_mix(seed), &[Setup::FLOW])[0].division;
+            let division = &points(&lab, &random_mix(seed), &[Setup::AILERON])[0].division;
             let (throughput, unfairness) = (division.throughput(), division.unfairness());
             assert!(
                 throughput > least && unfairness < most,
@@ -107,9 +109,9 @@ fn processes_that_seek_have_turns_of_a_disk() {
 /// reads at a time beside a stream had nine tenths of the throughput.
 #[test]
 fn several_requests_of_a_turn_are_in_a_disk() {
-    if Setup::FLOW.is_there() {
+    if Setup::AILERON.is_there() {
         let throughput =
-            points(&Lab::new(), &random_mix(652), &[Setup::FLOW])[0].division.throughput();
+            points(&Lab::new(), &random_mix(652), &[Setup::AILERON])[0].division.throughput();
         assert!(throughput > 0.67, "{throughput}");
     }
 }

@@ -1,9 +1,9 @@
-//! The goals of every scenario, for `flow`; and that the scenarios tell schedulers apart.
+//! The goals of every scenario, for `aileron`; and that the scenarios tell schedulers apart.
 
 use elevon_fairness::{Claims, Lab, Mix, Scenario, Setup, parallel, scenarios};
 
-/// Goals that `flow` misses, by scenario and number of the goal: what it does badly, each with the
-/// reason. A goal that is met must not be listed.
+/// Goals that `aileron` misses, by scenario and number of the goal: what it does badly, each with
+/// the reason. A goal that is met must not be listed.
 const MISSED: &[(&str, usize, &str)] = &[
     (
         "c-reader-beside-writer-sata-ssd-860evo",
@@ -85,14 +85,14 @@ fn met(lab: &Lab, name: &str, setup: &str) -> Vec<bool> {
 }
 
 #[test]
-fn flow_meets_the_goals() {
-    if !Setup::FLOW.is_there() {
-        println!("skipped: this build has no scheduler flow");
+fn aileron_meets_the_goals() {
+    if !Setup::AILERON.is_there() {
+        println!("skipped: this build has no scheduler aileron");
         return;
     }
     let lab = Lab::new();
     let all = scenarios();
-    let scored = parallel::map(&all, |scenario| scenario.score(&lab, &Setup::FLOW));
+    let scored = parallel::map(&all, |scenario| scenario.score(&lab, &Setup::AILERON));
     let mut wrong = Vec::new();
     for (scenario, scores) in all.iter().zip(scored) {
         for (at, score) in scores.iter().enumerate() {
@@ -130,8 +130,8 @@ fn the_kernels_schedulers_fall_short_as_measured() {
 }
 
 /// Where the drive programs what was written, a reader cannot have 0.86 of what it has alone, even
-/// beside a writer that is paced to 0.90 by somebody who knows the drive: what `flow` misses there
-/// is not its own.
+/// beside a writer that is paced to 0.90 by somebody who knows the drive: what `aileron` misses
+/// there is not its own.
 #[test]
 fn drives_do_not_allow_what_servers_do() {
     let lab = Lab::new();
@@ -174,8 +174,9 @@ fn no_pace_of_writes_leaves_a_reader_its_share() {
 
 /// On two of the drives a program that starts beside five heavy processes takes more than 1.3 times
 /// as long as alone, even if those are paced to their shares. The shares are of what the drive does
-/// of one kind of I/O: reads wait for what the drive programs. `flow` delivers more than that, half
-/// as much again on ufs-3.1. On the third the program would be in time at half of what it delivers.
+/// of one kind of I/O: reads wait for what the drive programs. `aileron` delivers more than that,
+/// half as much again on ufs-3.1. On the third the program would be in time at half of what it
+/// delivers.
 #[test]
 fn shares_of_heavy_processes_delay_a_program_on_some_drives() {
     let lab = Lab::new();

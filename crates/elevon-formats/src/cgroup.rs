@@ -101,7 +101,7 @@ pub enum Setting {
     Bandwidth(Option<io_throttle::Limit>),
     /// `blockio.iops-max`: io-throttle's rule in I/Os a second; `None` deletes it.
     Iops(Option<io_throttle::Limit>),
-    /// Elevon's `weight`, 1 to 10000: used by io.cost as it is, by BFQ and `flow` at most 1000.
+    /// Elevon's `weight`, 1 to 10000: used by io.cost as it is, by BFQ and `aileron` at most 1000.
     Weight(u16),
     /// Elevon's `limit`: exact limits without slices, with a burst.
     Limit(Limit),

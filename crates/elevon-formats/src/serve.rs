@@ -6,7 +6,7 @@
 //!
 //! [device.fast]
 //! device = "/dev/nvme0n1"
-//! scheduler = "flow"
+//! scheduler = "aileron"
 //!
 //! [export.db]
 //! device = "fast"

@@ -14,7 +14,7 @@ pub use table::{OPTIONS, OptionGroup, OptionRow, OptionValue};
 /// The device unless given.
 const DEFAULT_DEVICE: &str = "nvme-datacenter";
 /// The scheduler if tenants share the device and nothing says otherwise.
-pub const TENANTS_SCHEDULER: &str = "flow";
+pub const TENANTS_SCHEDULER: &str = "aileron";
 /// The scheduler if nothing says otherwise.
 const DEFAULT_SCHEDULER: &str = "none";
 /// The kernel version if nothing says otherwise.

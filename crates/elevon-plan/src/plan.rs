@@ -194,7 +194,7 @@ impl Plan {
             None if cost.is_zero() => "; it is charged no CPU time here".to_owned(),
             None if cost == SchedulerCost::measured(name, true).request => {
                 format!(
-                    "; its CPU time, {cost} an I/O, is an estimate from that of bfq (docs/explanation/flow.md)"
+                    "; its CPU time, {cost} an I/O, is an estimate from that of bfq (docs/explanation/aileron.md)"
                 )
             }
             None => format!("; its CPU time is {cost} an I/O, as given"),

@@ -3,7 +3,7 @@
 //!
 //! An I/O goes through the whole stack, so the difference to `none` holds what it holds in Linux:
 //! the scheduler's own work, a second tag, and that a request is inserted and dispatched. The
-//! processes take no virtual CPU time; requests wait for the device. The CPU time that `flow` is
+//! processes take no virtual CPU time; requests wait for the device. The CPU time that `aileron` is
 //! charged in simulation follows from these figures: see the README of `tests/data/scheduler-cpu`.
 //! `cargo bench -p elevon-sim --bench schedulers` prints them as `instructions.txt` there has them.
 //! Run by `cargo test` it only checks that each case runs.
@@ -34,7 +34,7 @@ const SCHEDULERS: [(&str, &str); 6] = [
     ("kyber", "kyber"),
     ("bfq", "bfq"),
     ("bfq-ll0", "bfq:low_latency=0,slice_idle=0"),
-    ("flow", "flow"),
+    ("aileron", "aileron"),
 ];
 const DEVICES: [&str; 2] = ["null:size=100GiB,latency=0", "slots:slots=8,latency=50us,size=100GiB"];
 

@@ -115,8 +115,8 @@ fn a_steady_run_allocates_nothing() {
         ("slots:slots=4,latency=100us", "bfq", mixed),
         ("slots:slots=4,latency=100us", "kyber", mixed),
         ("nvme-datacenter", "kyber", batches),
-        ("slots:slots=4,latency=100us", "flow", mixed),
-        ("nvme-datacenter", "flow", batches),
+        ("slots:slots=4,latency=100us", "aileron", mixed),
+        ("nvme-datacenter", "aileron", batches),
     ] {
         let (asked, commands) = steady(device, scheduler, options);
         assert!(commands > 10_000, "{commands} commands");

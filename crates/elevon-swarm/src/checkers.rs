@@ -4,10 +4,10 @@
 //! Their inputs are commands, completions and aborts at the device, the event stream, and the
 //! results. Each checker keeps its own state; a violation is a line of text.
 
+mod aileron;
 mod border;
 mod cache;
 mod events;
-mod flow;
 mod tenants;
 
 pub(super) use events::name;
@@ -255,10 +255,10 @@ impl Checks {
             ("io.stat", Box::<tenants::IoStat>::default()),
             ("ledger", Box::<tenants::WaitBreakdown>::default()),
             ("conservation", Box::<tenants::Conservation>::default()),
-            ("flow-shares", Box::<flow::FlowShares>::default()),
-            ("flow-classes", Box::<flow::FlowClasses>::default()),
-            ("flow-depth", Box::<flow::FlowDepth>::default()),
-            ("flow-bound", Box::<flow::FlowBound>::default()),
+            ("aileron-shares", Box::<aileron::AileronShares>::default()),
+            ("aileron-classes", Box::<aileron::AileronClasses>::default()),
+            ("aileron-depth", Box::<aileron::AileronDepth>::default()),
+            ("aileron-bound", Box::<aileron::AileronBound>::default()),
             ("memory", Box::<cache::Memory>::default()),
             ("dirty", Box::<cache::Dirty>::default()),
             ("counted", Box::<cache::Counted>::default()),

@@ -138,13 +138,13 @@ enum Wrong {
     Nanosecond,
     /// There is one call too many.
     Call,
-    /// `flow`'s first queue with requests has twice its weight.
+    /// `aileron`'s first queue with requests has twice its weight.
     TwiceTheWeight,
-    /// `flow` promises to let no class wait at all.
+    /// `aileron` promises to let no class wait at all.
     NoPatience,
-    /// `flow` has half of its limit.
+    /// `aileron` has half of its limit.
     HalfDepth,
-    /// No member of `flow` was ever served.
+    /// No member of `aileron` was ever served.
     NeverServed,
     /// The memory has half of its size.
     HalfMemory,

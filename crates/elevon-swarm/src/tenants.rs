@@ -9,7 +9,7 @@ use elevon_core::control::limits::{Limits, UNLIMITED};
 use elevon_core::control::{Stage, io_throttle};
 use elevon_core::kernel::{Kernel, Rules};
 use elevon_core::sched::AnyScheduler;
-use elevon_core::sched::flow::{Decisions, WaitingQueue};
+use elevon_core::sched::aileron::{Decisions, WaitingQueue};
 use elevon_core::stack::Stack;
 use elevon_core::units::{Instant, Nanos, TenantId};
 use elevon_formats::fio::JobSpec;
@@ -279,8 +279,8 @@ pub(super) struct Seen {
     /// Live rules as io-throttle counts them.
     pub(super) live_rules: u32,
     pub(super) splits: u64,
-    /// The decisions of the scheduler `flow`, if it is that.
-    pub(super) flow: Option<Decisions>,
+    /// The decisions of the scheduler `aileron`, if it is that.
+    pub(super) aileron: Option<Decisions>,
 }
 
 impl Seen {
@@ -306,14 +306,18 @@ impl Seen {
             }
             Wrong::Call => self.calls += 1,
             Wrong::TwiceTheWeight => self.queues().take(1).for_each(|queue| queue.weight *= 2),
-            Wrong::NoPatience => self.flow.iter_mut().for_each(|flow| flow.patience = Nanos::ZERO),
-            Wrong::HalfDepth => self.flow.iter_mut().for_each(|flow| {
-                flow.most = flow.most.map(|most| most.map(|most| most / 2));
+            Wrong::NoPatience => {
+                self.aileron.iter_mut().for_each(|aileron| aileron.patience = Nanos::ZERO)
+            }
+            Wrong::HalfDepth => self.aileron.iter_mut().for_each(|aileron| {
+                aileron.most = aileron.most.map(|most| most.map(|most| most / 2));
             }),
             Wrong::NeverServed => {
-                self.flow.iter_mut().flat_map(|flow| &mut flow.members).for_each(|member| {
-                    member.since = Instant::ZERO;
-                });
+                self.aileron.iter_mut().flat_map(|aileron| &mut aileron.members).for_each(
+                    |member| {
+                        member.since = Instant::ZERO;
+                    },
+                );
             }
             Wrong::HalfMemory
             | Wrong::MoreDirty
@@ -324,7 +328,7 @@ impl Seen {
     }
 
     fn queues(&mut self) -> impl Iterator<Item = &mut WaitingQueue> {
-        self.flow.iter_mut().flat_map(|flow| &mut flow.queues)
+        self.aileron.iter_mut().flat_map(|aileron| &mut aileron.queues)
     }
 
     /// Reads the state of a stack.
@@ -358,8 +362,8 @@ impl Seen {
             is_gated: control.io_cost().is_enabled() || control.io_latency().is_enabled(),
             live_rules: control.io_throttle().live_rules(),
             splits: stack.counters().splits,
-            flow: match stack.scheduler() {
-                AnyScheduler::Flow(flow) => Some(flow.decisions()),
+            aileron: match stack.scheduler() {
+                AnyScheduler::Aileron(aileron) => Some(aileron.decisions()),
                 _ => None,
             },
         }

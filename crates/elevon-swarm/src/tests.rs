@@ -215,23 +215,23 @@ fn canaries_of_tenants() {
     }
 }
 
-/// The checkers of `flow` fail if its decisions are not those that they were told of, and pass
+/// The checkers of `aileron` fail if its decisions are not those that they were told of, and pass
 /// otherwise.
 #[test]
-fn canaries_of_flow() {
+fn canaries_of_aileron() {
     let jobs = "[global]\ndirect=1\nioengine=libaio\niodepth=16\nrw=randread\nbsrange=4k-64k\nsize=16m\n\
                 number_ios=400\n[a]\nprio=0\nprioclass=2\n[b]\nprio=4\nprioclass=2\n[c]\nprio=7\nprioclass=2\n\
                 [idle]\nprioclass=3\n";
     let plan = Plan {
         device: "slots:slots=4,latency=200us,bandwidth=2GB/s,size=4GiB,queue_depth=64".into(),
         jobs: [jobs.into(), jobs.into()],
-        ..plain("flow:class_expire=5,depth=6")
+        ..plain("aileron:class_expire=5,depth=6")
     };
     for (checker, sabotage) in [
-        ("flow-shares", Sabotage::Sees(Wrong::TwiceTheWeight)),
-        ("flow-classes", Sabotage::Sees(Wrong::NoPatience)),
-        ("flow-depth", Sabotage::Sees(Wrong::HalfDepth)),
-        ("flow-bound", Sabotage::Sees(Wrong::NeverServed)),
+        ("aileron-shares", Sabotage::Sees(Wrong::TwiceTheWeight)),
+        ("aileron-classes", Sabotage::Sees(Wrong::NoPatience)),
+        ("aileron-depth", Sabotage::Sees(Wrong::HalfDepth)),
+        ("aileron-bound", Sabotage::Sees(Wrong::NeverServed)),
     ] {
         let kept = run_guarded(&plan, Some(checker), None);
         assert!(kept.is_ok(), "{checker}: {kept:#?}");

@@ -60,7 +60,7 @@ impl SchedulerCost {
     /// rounded to 50 ns. The time that BFQ takes beyond Kyber, which has no lock for the device,
     /// counts as time under BFQ's lock; by that rule mq-deadline's is below what was measured.
     ///
-    /// `flow` is not in Linux. Its cost is an estimate: BFQ's measured time, by the ratio of the
+    /// `aileron` is not in Linux. Its cost is an estimate: BFQ's measured time, by the ratio of the
     /// instructions that both take in Elevon beyond `none` in the same two cases. Like BFQ it
     /// has all of its state under one lock for the device.
     pub fn measured(scheduler: &str, low_latency: bool) -> Self {
@@ -68,7 +68,7 @@ impl SchedulerCost {
             ("mq-deadline" | "kyber", _) => (2_250, 0),
             ("bfq", true) => (7_550, 5_300),
             ("bfq", false) => (5_250, 3_000),
-            ("flow", _) => (9_400, 7_150),
+            ("aileron", _) => (9_400, 7_150),
             _ => (0, 0),
         };
         Self { request: Nanos::new(request), locked: Nanos::new(locked) }
@@ -169,7 +169,7 @@ mod tests {
             check(name, low_latency, measured_at_depth_8(scheduler) - none);
         }
         let bfq = measured_at_depth_8("bfq") - none;
-        check("flow", true, bfq * instructions("flow") / instructions("bfq"));
+        check("aileron", true, bfq * instructions("aileron") / instructions("bfq"));
         assert_eq!(SchedulerCost::measured("unknown", true), SchedulerCost::default());
     }
 }

@@ -174,9 +174,9 @@ pub fn in_vain<'a>(
         reserves |= matches!(setting, Setting::Reserve(_));
     }
     let divides = divides || scheduler.divides_as.is_some();
-    let weight = "nothing here divides the device by weights; what does is --scheduler flow or bfq, \
+    let weight = "nothing here divides the device by weights; what does is --scheduler aileron or bfq, \
                   or under [device] \"io.cost.qos\" = \"enable=1\"";
-    let reserve = "nothing here keeps a reserve; --scheduler flow does";
+    let reserve = "nothing here keeps a reserve; --scheduler aileron does";
     let all = [(weighs && !divides, weight), (reserves && !scheduler.keeps_reserves, reserve)];
     all.into_iter().filter(|(is_in_vain, _)| *is_in_vain).map(|(_, line)| line).collect()
 }

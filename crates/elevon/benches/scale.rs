@@ -37,7 +37,7 @@ const DIMENSIONS: [Dimension; 5] = [
         counts: TO_100K,
         run: |folder, count, ios| processes(folder, count, ios, "bfq"),
     },
-    Dimension { name: "tenant with a weight, flow", counts: TO_100K, run: tenants },
+    Dimension { name: "tenant with a weight, aileron", counts: TO_100K, run: tenants },
     Dimension { name: "hardware queue", counts: &[1, 10, 100, 1_000], run: queues },
     Dimension { name: "cached page", counts: TO_100K, run: pages },
 ];

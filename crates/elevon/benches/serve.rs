@@ -223,9 +223,9 @@ fn servers(folder: &Path, disk: &Path) -> Vec<Server> {
             &["--scheduler", "bfq", "--tenants", "tenants.toml", "--tenant", "a"],
         ),
         (
-            "flow, weights",
-            "flow.sock",
-            &["--scheduler", "flow", "--tenants", "tenants.toml", "--tenant", "a"],
+            "aileron, weights",
+            "aileron.sock",
+            &["--scheduler", "aileron", "--tenants", "tenants.toml", "--tenant", "a"],
         ),
     ] {
         let mut command = Command::new(elevon);

@@ -58,7 +58,7 @@ use turns::{Tags, Turns};
 pub(crate) const CATCH_UP: Nanos = Nanos::from_millis(100);
 
 /// How long a lower class of a tenant waits at most while higher classes of it have I/O: the
-/// `class_expire` of `flow`. It then gets one I/O.
+/// `class_expire` of `aileron`. It then gets one I/O.
 pub(crate) const LOWER_CLASS_WAIT: Nanos = Nanos::from_millis(250);
 
 /// Memory per tenant before any of its bios has waited.

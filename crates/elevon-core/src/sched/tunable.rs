@@ -132,6 +132,9 @@ pub struct SchedulerConfig {
     pub tunables: Vec<(&'static str, i64)>,
 }
 
+/// Former name of `aileron`. A scheduler outside the tree of Linux has it.
+const FORMER_NAME: &str = "flow";
+
 /// Why a scheduler or a tunable was refused. The message is one line that says what would be right.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SchedulerError {
@@ -303,6 +306,9 @@ fn suggest(
 impl fmt::Display for SchedulerError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::UnknownScheduler { name } if name == FORMER_NAME => {
+                write!(f, "{name} is called {} now: use that name", super::aileron::INFO.name)
+            }
             Self::UnknownScheduler { name } => {
                 write!(f, "unknown scheduler {name:?}")?;
                 suggest(f, name, SCHEDULERS.iter().map(|s| s.name))
@@ -382,6 +388,7 @@ mod tests {
                 "deadline",
                 r#"unknown scheduler "deadline" (did you mean "mq-deadline"?); there are none, mq-deadline"#,
             ),
+            ("flow:prefer=shares", "flow is called aileron now: use that name"),
             ("x", r#"unknown scheduler "x"; there are none, mq-deadline"#),
             ("", r#"unknown scheduler ""; there are none, mq-deadline"#),
             (

@@ -70,7 +70,7 @@ pub struct StackConfig {
     /// The scheduler with its tunables.
     pub scheduler: SchedulerConfig,
     /// `nr_requests`; `None` for the kernel's default (queue depth without a scheduler, else
-    /// 2·min(depth, 128)), which is 1024 with `flow`.
+    /// 2·min(depth, 128)), which is 1024 with `aileron`.
     pub nr_requests: Option<u32>,
     /// `async_depth` (7.0 and later): scheduler tags that may be taken by what is not a
     /// synchronous read; `None` for the scheduler's default.
@@ -104,7 +104,7 @@ pub struct StackConfig {
     pub exact_io_max: bool,
     /// `wbt_lat_usec`: the read latency that writeback throttling keeps; zero turns it off. `None`
     /// for the kernel's default: 75 ms on rotational devices and 2 ms on others, off under BFQ,
-    /// `flow` and io.cost, which do the same in their own way.
+    /// `aileron` and io.cost, which do the same in their own way.
     pub wbt_lat: Option<Nanos>,
     /// Background writes that writeback throttling lets in at the start, if that is more than a
     /// kernel that has just started lets in, as far as the depth of the queue allows: what it had
@@ -414,7 +414,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         key: "nr_requests",
         help: "requests that may be allocated on each hardware queue; less than 4 is 4; at most 2048 with a \
                scheduler of Linux",
-        follows: Some("depth; 2*min(depth,128) with a scheduler, 1024 with flow"),
+        follows: Some("depth; 2*min(depth,128) with a scheduler, 1024 with aileron"),
         reported: Reported::Always,
         value: SettingValue::Number {
             unit: "requests",
@@ -531,7 +531,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         key: "wbt_lat_usec",
         help: "writeback throttling: read latency below which buffered writes and discards are not held back; 0 turns \
                it off, -1 is the default",
-        follows: Some("2000; rotational: 75000; 0 under bfq, flow"),
+        follows: Some("2000; rotational: 75000; 0 under bfq, aileron"),
         reported: Reported::IfChanged,
         value: SettingValue::Text {
             takes: "0..9223372036854775 us, or -1",
@@ -759,7 +759,7 @@ mod tests {
             assert_eq!(config.set(key, value).expect_err(key).to_string(), error);
         }
         for (scheduler, is_taken) in
-            [("none", true), ("flow", true), ("bfq", false), ("mq-deadline", false)]
+            [("none", true), ("aileron", true), ("bfq", false), ("mq-deadline", false)]
         {
             let scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
             let mut config = StackConfig { scheduler, ..config() };

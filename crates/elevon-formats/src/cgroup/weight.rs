@@ -41,7 +41,7 @@ impl WeightFile {
 /// The weights of a tenant, after any number of settings were applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
-    /// Under BFQ and `flow`, 1 to [`BFQ_WEIGHT_MAX`].
+    /// Under BFQ and `aileron`, 1 to [`BFQ_WEIGHT_MAX`].
     pub bfq: u16,
     /// Under io.cost.
     pub cost: CostWeight,

@@ -25,7 +25,7 @@ pub struct DeviceTable {
     pub is_raw: bool,
     /// The scheduler with tunables.
     pub scheduler: Option<Given>,
-    /// What comes first under `flow`: `shares` or `throughput`.
+    /// What comes first under `aileron`: `shares` or `throughput`.
     pub prefer: Option<Given>,
     /// Queue settings, `KEY=VALUE` each; the key `io_timeout` is among them.
     pub set: Vec<Given>,

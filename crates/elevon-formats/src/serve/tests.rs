@@ -10,7 +10,7 @@ kernel = \"6.12\"
 
 [device.fast]
 device = \"./disk.img\"
-scheduler = \"flow\"
+scheduler = \"aileron\"
 prefer = \"shares\"
 set = \"nr_requests=64\"
 direct = true

@@ -71,7 +71,7 @@ pub const OPTIONS: [OptionRow; 15] = [
         default: None,
         value: OptionValue::Text(|options| &mut options.queue.scheduler),
         help: "I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device is \
-               not applied [default: none, with --tenants flow]",
+               not applied [default: none, with --tenants aileron]",
     },
     OptionRow {
         name: "kernel",
@@ -146,9 +146,9 @@ pub const OPTIONS: [OptionRow; 15] = [
         value: OptionValue::Text(|options| &mut options.of_jobs.cpu_cost),
         help: "CPU time that a process spends on every I/O in simulation [default: \
                submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was \
-               measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; that of flow, \
+               measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; that of aileron, \
                which is not in Linux, is an estimate, 9.4us; 0 switches it off) and lock= (the part of that \
-               under a lock for the whole device: bfq 5.3us, with low_latency=0 3us, flow 7.15us, others 0). \
+               under a lock for the whole device: bfq 5.3us, with low_latency=0 3us, aileron 7.15us, others 0). \
                With --memory also call= (a system call on the page cache), hit= (a page found and copied) and \
                fault= (a page fault). wake=T..T, no CPU time: from when to when a process runs after it was \
                woken [default: 0]. preempt=SHARE: how many dispatches by a process a worker of the driver, as \

@@ -225,7 +225,7 @@ fn labels_of_near_dots_stand_clear_of_each_other() {
 fn labels_at_the_right_edge_are_beside_their_dots() {
     let points =
         vec![(62.0, 100.0), (60.5, 73.0), (61.9, 85.0), (64.4, 87.0), (64.3, 80.0), (28.0, 105.0)];
-    let names = ["none", "bfq off", "bfq seed", "bfq limit", "bfq fair", "flow"];
+    let names = ["none", "bfq off", "bfq seed", "bfq limit", "bfq fair", "aileron"];
     let mut plot =
         plot(Mark::Points, (Scale::Linear, Unit::Percent), (Scale::Linear, Unit::Percent), points);
     plot.series[0].labels = names.map(str::to_owned).to_vec();

@@ -96,7 +96,7 @@ const JOBS: [&str; 6] = [
 fn looking_first_changes_nothing() {
     let busy = ["busy:ppm=20000", "error:ppm=2000,status=transport", "no_completion:ppm=500"];
     let narrow = "null:latency=20us,hw_queues=2,queue_depth=8";
-    for scheduler in ["none", "mq-deadline", "kyber", "bfq", "flow"] {
+    for scheduler in ["none", "mq-deadline", "kyber", "bfq", "aileron"] {
         let costly = CpuCost {
             scheduler: SchedulerCost::measured(scheduler, true),
             ..CpuCost::new(Nanos::new(4_000), Nanos::new(1_400))

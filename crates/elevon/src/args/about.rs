@@ -72,7 +72,7 @@ FIGURE is a column of `elevon sweep`'s results: iops, bw_bytes_per_second (throu
 pub(super) const TUNE_EXAMPLES: &str = "\
 Examples:
   elevon tune job.fio --maximise iops --subject-to 'p99<2ms' --over 'iodepth=1..256' --over scheduler=none,bfq,kyber
-  elevon tune job.fio --maximise throughput --minimise reader:p99 --over 'nr_requests=4..256' --over 'scheduler=mq-deadline;flow' --html front.html
+  elevon tune job.fio --maximise throughput --minimise reader:p99 --over 'nr_requests=4..256' --over 'scheduler=mq-deadline;aileron' --html front.html
   elevon tune job.fio --minimise p99 --over 'bs=4k..1m:*2' --seeds 5 --output-format json | jq '.trials[.best[0]]'
 
 Exit status: 0 done, 1 no trial keeps the bounds, or all failed, or something could not be written, 2 bad input, 130, 143 or 129 interrupted by SIGINT, SIGTERM or SIGHUP (what was tried is reported).";

@@ -533,7 +533,7 @@ fn prefer(table: &DeviceTable, plan: &mut Plan) -> Result<(), Failure> {
         let message = match plan.scheduler.tunables.iter().any(|(tunable, _)| *tunable == "prefer")
         {
             true => "the scheduler's text gives it, too; give it once".to_owned(),
-            false => format!("{name} has no such choice; flow has"),
+            false => format!("{name} has no such choice; aileron has"),
         };
         return Err(wrong(given, message));
     }

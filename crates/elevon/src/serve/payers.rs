@@ -74,7 +74,7 @@ pub(super) fn classes_in_vain(
             ))
         } else {
             Some(format!(
-                "{name} does not serve by class; mq-deadline does, and within a tenant flow and bfq do"
+                "{name} does not serve by class; mq-deadline does, and within a tenant aileron and bfq do"
             ))
         }
     };

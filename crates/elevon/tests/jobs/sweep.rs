@@ -680,15 +680,16 @@ fn the_best_is_run_again_with_other_seeds() {
     );
 }
 
-/// Linux does not have `flow`: it is charged CPU time as the others are, and every command says so.
+/// Linux does not have `aileron`: it is charged CPU time as the others are, and every command says
+/// so.
 #[test]
-fn flow_is_charged_cpu_time_and_named_as_not_in_linux() {
+fn aileron_is_charged_cpu_time_and_named_as_not_in_linux() {
     let bench = bench();
-    let flow = ["job.fio", "--scheduler", "flow"];
-    let run = |more: &[&str]| bench.stdout(&[&["run"], &flow[..], more].concat());
-    let note = "flow is Elevon's own scheduler, Linux does not have it";
+    let aileron = ["job.fio", "--scheduler", "aileron"];
+    let run = |more: &[&str]| bench.stdout(&[&["run"], &aileron[..], more].concat());
+    let note = "aileron is Elevon's own scheduler, Linux does not have it";
     let estimate = format!(
-        "{note}; its CPU time, 9.4us an I/O, is an estimate from that of bfq (docs/explanation/flow.md)"
+        "{note}; its CPU time, 9.4us an I/O, is an estimate from that of bfq (docs/explanation/aileron.md)"
     );
     let text = run(&[]);
     assert!(
@@ -706,11 +707,11 @@ fn flow_is_charged_cpu_time_and_named_as_not_in_linux() {
     );
     let report: Value = serde_json::from_str(&run(&["--output-format", "json"])).expect("JSON");
     assert_eq!(report["elevon"]["scheduler"]["note"], estimate);
-    let compare = ["compare", "job.fio", "--vs", "--scheduler flow"];
+    let compare = ["compare", "job.fio", "--vs", "--scheduler aileron"];
     let words = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(bench.stdout(&compare).contains(&format!("Note: {estimate}\n")));
     assert!(words(&bench.stdout(&[&compare[..], &["--seeds", "2"]].concat())).contains(&estimate));
-    let over = ["--over", "scheduler=bfq,flow"];
+    let over = ["--over", "scheduler=bfq,aileron"];
     let summary = words(&bench.stdout(&[&["sweep", "job.fio", "-o", "out"], &over[..]].concat()));
     assert!(summary.contains(&format!("Warning: {estimate} (in 1 of 2 ")), "{summary}");
     let tuned =

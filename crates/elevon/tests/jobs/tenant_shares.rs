@@ -126,13 +126,13 @@ fn weights_are_shares_within_the_parent() {
         run(
             &all,
             tenants,
-            &["--device", SERIAL, "--scheduler", "flow", "--set", "nr_requests=256"],
+            &["--device", SERIAL, "--scheduler", "aileron", "--set", "nr_requests=256"],
         ),
-        // `flow` needs no short queue of the device: it bounds what is in flight by itself.
+        // `aileron` needs no short queue of the device: it bounds what is in flight by itself.
         run(
             &all,
             tenants,
-            &["--device", DEVICE, "--scheduler", "flow", "--set", "nr_requests=256"],
+            &["--device", DEVICE, "--scheduler", "aileron", "--set", "nr_requests=256"],
         ),
     ];
     for report in reports {
@@ -149,14 +149,17 @@ fn a_latency_target_is_defended_against_a_neighbour_without_one() {
     let without = ["--device", DEVICE, "--scheduler", "none"];
     let plain = run(&all, "", &without);
     let protected = run(&all, "[tenant.db]\nlatency = '5ms'\n", &without);
-    // Under `flow` half of the device is db's without a target, and the target is met as well.
-    let flow =
-        run(&all, "[tenant.db]\nlatency = '5ms'\n", &["--device", DEVICE, "--scheduler", "flow"]);
-    assert!(p50_ns(&flow, "db") < 5e6, "{}", p50_ns(&flow, "db"));
+    // Under `aileron` half of the device is db's without a target, and the target is met as well.
+    let aileron = run(
+        &all,
+        "[tenant.db]\nlatency = '5ms'\n",
+        &["--device", DEVICE, "--scheduler", "aileron"],
+    );
+    assert!(p50_ns(&aileron, "db") < 5e6, "{}", p50_ns(&aileron, "db"));
     assert!(
-        ios(&flow, "db") >= ios(&protected, "db") * 0.95,
+        ios(&aileron, "db") >= ios(&protected, "db") * 0.95,
         "{} {}",
-        ios(&flow, "db"),
+        ios(&aileron, "db"),
         ios(&protected, "db")
     );
     assert!(p50_ns(&plain, "db") > 15e6, "the hog's queue is before it: {}", p50_ns(&plain, "db"));
@@ -185,13 +188,13 @@ fn classes_of_tenants_decide_under_mq_deadline() {
 }
 
 /// BFQ distinguishes classes among the queues of one group, and groups are BE as in Linux: here the
-/// tenant's own processes beside its child. `flow` does the same, and serves a class that waits
+/// tenant's own processes beside its child. `aileron` does the same, and serves a class that waits
 /// every 250 ms.
 #[test]
-fn classes_of_tenants_decide_under_bfq_and_flow_within_a_group() {
+fn classes_of_tenants_decide_under_bfq_and_aileron_within_a_group() {
     let all =
         jobs(&[("own", "cgroup=x iodepth=16 prioclass=1"), ("child", "cgroup=x/y iodepth=16")]);
-    for scheduler in ["bfq:low_latency=0", "flow"] {
+    for scheduler in ["bfq:low_latency=0", "aileron"] {
         let args = ["--device", SERIAL, "--scheduler", scheduler, "--set", "nr_requests=64"];
         let share = |class: &str| {
             let report = run(&all, &format!("[tenant.x]\nclass = '{class}'\n"), &args);

@@ -19,11 +19,11 @@ fn iops(result: &Value) -> f64 {
 }
 
 #[test]
-fn weights_of_the_file_divide_the_device_under_bfq_and_flow() {
+fn weights_of_the_file_divide_the_device_under_bfq_and_aileron() {
     let bench = bench("[tenant.x]\nweight = 300\n[tenant.y]\n\"io.bfq.weight\" = \"100\"\n");
-    for scheduler in ["bfq:low_latency=0", "flow"] {
+    for scheduler in ["bfq:low_latency=0", "aileron"] {
         let device = "slots:slots=1,latency=1ms,bandwidth=1GB/s,size=1GiB";
-        // `flow` has to find the depth first, and until then, 0.13 s here, shares are equal.
+        // `aileron` has to find the depth first, and until then, 0.13 s here, shares are equal.
         let device = ["--device", device, "--scheduler", scheduler, "--job-option", "runtime=4s"];
         let even = iops(&bench.json("jobs.fio", &device));
         let weighted = bench.json("jobs.fio", &[&device[..], &["--tenants", "t.toml"]].concat());
@@ -34,9 +34,9 @@ fn weights_of_the_file_divide_the_device_under_bfq_and_flow() {
     }
 }
 
-/// `flow` unless a scheduler is named, and the command of the report says what was.
+/// `aileron` unless a scheduler is named, and the command of the report says what was.
 #[test]
-fn tenants_share_a_device_under_flow_unless_a_scheduler_is_named() {
+fn tenants_share_a_device_under_aileron_unless_a_scheduler_is_named() {
     let bench = bench("[tenant.x]\nweight = 300\n");
     let run = |args: &[&str]| {
         let report = bench.json("jobs.fio", &[&["--device", "null:latency=100us"], args].concat());
@@ -45,7 +45,7 @@ fn tenants_share_a_device_under_flow_unless_a_scheduler_is_named() {
     };
     assert_eq!(run(&[]).0, "none");
     let (name, command) = run(&["--tenants", "t.toml"]);
-    assert!(name == "flow" && !command.contains("--scheduler"), "{name}: {command}");
+    assert!(name == "aileron" && !command.contains("--scheduler"), "{name}: {command}");
     let (name, command) = run(&["--tenants", "t.toml", "--scheduler", "none"]);
     assert!(name == "none" && command.contains("--scheduler none"), "{name}: {command}");
 }
@@ -58,19 +58,19 @@ fn weights_that_differ_prefer_shares() {
             ["--device", "null:latency=100us", "--tenants", "t.toml", "--scheduler", scheduler];
         bench(file).json("jobs.fio", &args)["elevon"]["scheduler"]["tunables"]["prefer"].clone()
     };
-    assert_eq!(preferred("[tenant.x]\nweight = 300\n", "flow"), "shares");
+    assert_eq!(preferred("[tenant.x]\nweight = 300\n", "aileron"), "shares");
     assert_eq!(
-        preferred("[tenant.x]\nweight = 300\n[tenant.y]\nweight = 300\n", "flow"),
+        preferred("[tenant.x]\nweight = 300\n[tenant.y]\nweight = 300\n", "aileron"),
         "throughput"
     );
-    assert_eq!(preferred("[tenant.x]\nweight = 300\n", "flow:prefer=throughput"), "throughput");
+    assert_eq!(preferred("[tenant.x]\nweight = 300\n", "aileron:prefer=throughput"), "throughput");
     assert_eq!(preferred("[tenant.x]\nweight = 300\n", "bfq"), Value::Null);
 }
 
 /// Clamped water-filling: everybody gets its weight's part of a common level, but at least its
 /// reserve and at most its limit; reserves that are too high shrink in proportion.
 #[test]
-fn reserves_weights_and_limits_hold_together_under_flow() {
+fn reserves_weights_and_limits_hold_together_under_aileron() {
     let bench = Bench::new();
     let mut job = "[global]\nrw=randread\nbs=4k\niodepth=16\nioengine=libaio\ndirect=1\nsize=64m\nruntime=10\ntime_based\nramp_time=1\n".to_owned();
     for name in ["a", "b", "c"] {
@@ -125,13 +125,13 @@ fn a_reserve_that_nothing_keeps_is_said() {
         ];
         String::from_utf8_lossy(&bench.elevon(&all).output().expect("it ran").stderr).into_owned()
     };
-    for scheduler in ["none", "bfq", "flow"] {
+    for scheduler in ["none", "bfq", "aileron"] {
         let said = said(scheduler);
         assert!(
             said.contains("x: its reserve.iops is above its limit.iops, which holds"),
             "{said}"
         );
-        assert_eq!(said.contains("nothing here keeps a reserve"), scheduler != "flow", "{said}");
+        assert_eq!(said.contains("nothing here keeps a reserve"), scheduler != "aileron", "{said}");
     }
 }
 
@@ -193,7 +193,7 @@ fn what_does_nothing_is_said() {
     let without = said(&["--scheduler", "none"]);
     assert!(without.contains("nothing here divides the device by weights"), "{without}");
     assert!(without.contains("t.toml:3: z: no job lies in this tenant"), "{without}");
-    for (scheduler, name) in [("bfq", "BFQ"), ("flow", "flow")] {
+    for (scheduler, name) in [("bfq", "BFQ"), ("aileron", "aileron")] {
         let with = said(&["--scheduler", scheduler]);
         let is_said = with.contains(&format!("{name} counts a weight above 1000 as 1000"));
         assert!(!with.contains("divides") && is_said, "{with}");

@@ -209,7 +209,7 @@ fn every_row_takes_its_default_and_its_range_and_refuses_nonsense() {
     // schedulers of Linux do not take all of the range.
     let stack = StackConfig {
         kernel: Kernel::V7_3,
-        scheduler: SchedulerConfig::parse("flow").expect("a scheduler"),
+        scheduler: SchedulerConfig::parse("aileron").expect("a scheduler"),
         nr_requests: Some(10_240),
         ..StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, u32::MAX)
     };

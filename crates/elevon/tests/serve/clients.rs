@@ -340,7 +340,7 @@ for handle in handles[:1]:
 
 #[test]
 fn qemu_converts_images_to_and_from_a_disk() {
-    for options in [["--scheduler", "flow"], ["--cache", "1MiB"]] {
+    for options in [["--scheduler", "aileron"], ["--cache", "1MiB"]] {
         convert_by_qemu(Served::start(&options));
     }
 }

@@ -208,6 +208,11 @@ const WRONG: &[(&str, &str, &str)] = &[
         "[device.fast]\nscheduler = 'bqf'",
         "c.toml:3:13: device.fast.scheduler: bqf: unknown scheduler",
     ),
+    (
+        "[device.fast]",
+        "[device.fast]\nscheduler = 'flow'",
+        "c.toml:3:13: device.fast.scheduler: flow: flow is called aileron now: use that name",
+    ),
     ("'./disk.img'", "'./none.img'", "c.toml:3:10: device.fast.device: ./none.img: cannot open it"),
     (
         "'./disk.img'",

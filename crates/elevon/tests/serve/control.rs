@@ -370,11 +370,11 @@ fn a_command_sets_by_the_rules_of_the_configuration() {
     for (setting, words) in [
         (
             "weight = 300",
-            "device fast: nothing here divides the device by weights; what does is --scheduler flow or bfq",
+            "device fast: nothing here divides the device by weights; what does is --scheduler aileron or bfq",
         ),
         (
             "reserve = { iops = 5 }",
-            "device fast: nothing here keeps a reserve; --scheduler flow does",
+            "device fast: nothing here keeps a reserve; --scheduler aileron does",
         ),
     ] {
         let (status, _, stderr) = ctl(&served, &["set", "a", setting]);

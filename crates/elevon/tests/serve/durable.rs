@@ -64,7 +64,7 @@ fn a_killed_server_keeps_what_it_promised() {
     ];
     let options: [(usize, &[&str]); 5] = [
         (100, &["--scheduler", "none"]),
-        (1_000, &["--scheduler", "flow"]),
+        (1_000, &["--scheduler", "aileron"]),
         (5_000, &["--scheduler", "bfq"]),
         (3_000, &write_back),
         (1_000, &["--scheduler", "bfq", "--cache", "128KiB,write-through"]),

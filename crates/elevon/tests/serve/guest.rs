@@ -24,7 +24,7 @@ fn what_a_guest_synced_outlives_guest_and_server() {
 /// writes, so that pages are written back before a flush, too.
 #[test]
 fn what_a_guest_synced_outlives_a_server_with_a_page_cache() {
-    killed_and_started_again(&["--scheduler", "flow", "--cache", "6MiB"]);
+    killed_and_started_again(&["--scheduler", "aileron", "--cache", "6MiB"]);
 }
 
 fn killed_and_started_again(options: &[&str]) {

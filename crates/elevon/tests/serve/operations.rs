@@ -148,11 +148,11 @@ fn a_class_that_meets_no_other_is_told() {
     let of_t = &format!("[tenant.t]\n{idle}");
     let with_limit = &format!("{of_t}{limit}");
     let below_limit = &format!("[tenant.v]\n{limit}[tenant.'v/t']\n{idle}");
-    let within = "flow serves by class within a tenant, and none below it pays for an export";
+    let within = "aileron serves by class within a tenant, and none below it pays for an export";
     for (scheduler, payer, other, tables, words) in [
         ("none", "t", "u", of_t, Some("none does not serve by class; mq-deadline does")),
         ("kyber", "t", "t/u", of_t, Some("kyber does not serve by class")),
-        ("flow", "t", "u", of_t, Some(within)),
+        ("aileron", "t", "u", of_t, Some(within)),
         ("bfq", "t", "t/u", of_t, None),
         ("mq-deadline", "t", "u", of_t, None),
         (
@@ -164,7 +164,7 @@ fn a_class_that_meets_no_other_is_told() {
         ),
         ("none", "t", "u", with_limit, Some("none does not serve by class")),
         ("none", "t", "t/u", with_limit, None),
-        ("flow", "v/t", "v/u", below_limit, None),
+        ("aileron", "v/t", "v/u", below_limit, None),
     ] {
         let config = format!(
             "listen = 'unix:s'\n[device.one]\ndevice = './disk.img'\nscheduler = '{scheduler}'\n\

@@ -40,10 +40,10 @@ fn what_comes_first_is_said_once_and_to_flow() {
     bench.file("disk.img", vec![0; 1 << 20]);
     for (scheduler, said) in [
         (
-            "flow:prefer=shares",
+            "aileron:prefer=shares",
             "c.toml:5:10: device.d.prefer: the scheduler's text gives it, too; give it once",
         ),
-        ("bfq", "c.toml:5:10: device.d.prefer: bfq has no such choice; flow has"),
+        ("bfq", "c.toml:5:10: device.d.prefer: bfq has no such choice; aileron has"),
     ] {
         let device = format!(
             "[device.d]\ndevice = './disk.img'\nscheduler = '{scheduler}'\nprefer = 'throughput'\n"

@@ -132,7 +132,7 @@ fn a_class_that_changes_nothing_is_told() {
     let bench = bench();
     bench.file("class.toml", "[tenant.writer-1002]\nclass = \"idle\"\n");
     let class = ["--tenants", "class.toml", "--scheduler"];
-    for scheduler in ["flow", "bfq", "kyber", "none"] {
+    for scheduler in ["aileron", "bfq", "kyber", "none"] {
         let with = one(
             &bench,
             &[&class[..], &[scheduler]].concat(),
@@ -144,7 +144,7 @@ fn a_class_that_changes_nothing_is_told() {
     }
     one(
         &bench,
-        &["--tenants", "class.toml", "--scheduler", "flow"],
+        &["--tenants", "class.toml", "--scheduler", "aileron"],
         "--ioprio PROCESS=idle without --tenants",
     );
     one(

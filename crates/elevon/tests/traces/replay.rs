@@ -372,7 +372,9 @@ fn a_run_is_replayed_as_it_was_recorded() {
     let bench = Bench::new();
     bench.file("w.fio", "[w]\nrw=randwrite\nbs=64k\niodepth=4\nnumber_ios=8\nsize=16m\n");
     for kernel in Kernel::ALL.map(Kernel::name) {
-        for scheduler in ["none", "mq-deadline:fifo_batch=3", "kyber", "bfq:slice_idle=0", "flow"] {
+        for scheduler in
+            ["none", "mq-deadline:fifo_batch=3", "kyber", "bfq:slice_idle=0", "aileron"]
+        {
             let run =
                 ["run", "w.fio", "--trace", "w.ftrace", "--set", "nomerges=2", "--kernel", kernel];
             bench.stdout(&[&run[..], &["--scheduler", scheduler]].concat());

@@ -1,6 +1,6 @@
 //! Reserves among those that wait for one limit: a tenant that is behind its reserve goes before
-//! the turns by weight. The rules are those of `flow` (`sched::flow::floors`), by the time of the
-//! clock.
+//! the turns by weight. The rules are those of `aileron` (`sched::aileron::floors`), by the time of
+//! the clock.
 //!
 //! Cost, with n reserves: O(n · depth) for a bio below a limit, nothing where there is none. There
 //! are few.
@@ -12,7 +12,7 @@ use crate::sched::Reserve;
 use crate::tenant::Tenants;
 use crate::units::{Instant, Nanos, TenantId};
 
-/// The length of time over which a reserve holds, as under `flow`.
+/// The length of time over which a reserve holds, as under `aileron`.
 const SPAN: u64 = Nanos::from_millis(100).get();
 
 /// The reserve of a tenant.

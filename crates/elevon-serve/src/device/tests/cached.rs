@@ -122,7 +122,7 @@ fn a_failed_flush_is_never_healed() {
 #[test]
 fn a_flush_waits_for_the_pages_of_its_export_only() {
     let tenants = "[tenant.slow]\nlimit = { wbps = 10000 }\n[tenant.fast]\n";
-    let mut lab = Lab::cached(DISK, &[], "flow", tenants, cache(4 << 20, WriteMode::Back));
+    let mut lab = Lab::cached(DISK, &[], "aileron", tenants, cache(4 << 20, WriteMode::Back));
     let half = 32 << 20;
     let mut slow = lab.open_range(0, "slow", 0, half);
     let mut fast = lab.open_range(1, "fast", half, half);
@@ -228,7 +228,7 @@ fn a_range_is_read_ahead_and_the_next_client_pays_for_itself() {
 /// no limit.
 fn beside_a_limit(bytes: u64) -> Lab {
     let tenants = "[tenant.held]\nlimit = { rbps = 100000, wbps = 100000 }\n[tenant.free]\n";
-    Lab::cached(DISK, &[], "flow", tenants, cache(bytes, WriteMode::Back))
+    Lab::cached(DISK, &[], "aileron", tenants, cache(bytes, WriteMode::Back))
 }
 
 const HALF: u64 = 32 << 20;

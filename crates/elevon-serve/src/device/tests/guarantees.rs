@@ -24,7 +24,7 @@ const fn reads(depth: usize) -> Habit {
 #[test]
 fn a_saturated_device_is_shared_by_weights() {
     let tenants = "[tenant.a]\nweight = 400\n[tenant.b]\nweight = 200\n[tenant.c]\nweight = 100\n";
-    let mut lab = Lab::new(DISK, &[], "flow", tenants);
+    let mut lab = Lab::new(DISK, &[], "aileron", tenants);
     for tenant in ["a", "b", "c"] {
         lab.add(tenant, reads(32));
     }
@@ -43,7 +43,7 @@ fn a_saturated_device_is_shared_by_weights() {
 fn a_disk_is_shared_by_streams() {
     let tenants = "[tenant.a]\nweight = 400\n[tenant.b]\nweight = 200\n[tenant.c]\nweight = 100\n";
     for late in [Duration::ZERO, Duration::from_millis(3)] {
-        let mut lab = Lab::new("hdd-7200", &[], "flow", tenants);
+        let mut lab = Lab::new("hdd-7200", &[], "aileron", tenants);
         for (tenant, base) in [("a", 0), ("b", 300 << 30), ("c", 600 << 30)] {
             let stream = Habit::stream(Kind::Read, 64 << 10, 32);
             lab.add_at(
@@ -162,7 +162,7 @@ fn a_limited_tenant_gets_its_limit() {
     }
     for (bps, bytes) in [(10_000_u64, 4096), (1_000_000, 65536), (20_000_000, 1 << 20)] {
         let mut lab =
-            Lab::new(DISK, &[], "flow", &format!("[tenant.a]\nlimit = {{ wbps = {bps} }}\n"));
+            Lab::new(DISK, &[], "aileron", &format!("[tenant.a]\nlimit = {{ wbps = {bps} }}\n"));
         lab.add("a", Habit::stream(Kind::Write, bytes, 4));
         lab.warm_up(Nanos::from_secs(10));
         lab.run(Nanos::from_secs(100));
@@ -197,7 +197,7 @@ fn a_request_larger_than_its_bucket_passes_in_its_turn() {
 
 /// A reader that waits for each answer keeps its tail beside a writer that has 32 requests in
 /// flight, who loses little. On a device of several servers; flash with a write buffer does not
-/// allow it (docs/explanation/flow.md).
+/// allow it (docs/explanation/aileron.md).
 #[test]
 fn a_reader_keeps_its_latency_beside_a_deep_writer() {
     let tenants = "[tenant.reader]\n[tenant.writer]\n";
@@ -205,7 +205,7 @@ fn a_reader_keeps_its_latency_beside_a_deep_writer() {
     let writer = ("writer", Habit::steady(Kind::Write, 16 << 10, 32));
     for disk in ["slots:slots=8,latency=2ms,bandwidth=2GB/s,size=1GiB,queue_depth=64", DISK] {
         let run = |clients: &[(&'static str, Habit)]| {
-            let mut lab = Lab::new(disk, &[], "flow", tenants);
+            let mut lab = Lab::new(disk, &[], "aileron", tenants);
             clients.iter().for_each(|(tenant, habit)| lab.add(tenant, *habit));
             lab.warm_up(Nanos::from_millis(500));
             lab.run(Nanos::from_secs(1));
@@ -236,7 +236,7 @@ fn a_reserve_is_kept_beside_heavier_tenants() {
     let mut lab = Lab::new(
         DISK,
         &[],
-        "flow",
+        "aileron",
         "[tenant.a]\nweight = 1\n[tenant.b]\nweight = 1000\n[tenant.c]\nweight = 1000\n",
     );
     for tenant in ["a", "b", "c"] {
@@ -274,7 +274,7 @@ fn a_reserve_is_kept_beside_heavier_tenants() {
 #[test]
 fn changes_lose_no_request() {
     let tenants = "[tenant.a]\nlimit = { iops = 500 }\n[tenant.b]\nweight = 200\n";
-    let mut lab = Lab::new(DISK, &[], "flow", tenants);
+    let mut lab = Lab::new(DISK, &[], "aileron", tenants);
     lab.add("a", reads(64));
     lab.add("b", Habit::steady(Kind::Write, 4096, 64));
     let rules = elevon_core::kernel::Kernel::DEFAULT.rules();
@@ -314,7 +314,7 @@ fn changes_lose_no_request() {
 /// A tenant that is new, and one that is no longer listed.
 #[test]
 fn tenants_are_added_and_lose_their_settings_while_they_do_io() {
-    let mut lab = Lab::new(DISK, &[], "flow", "[tenant.a]\nlimit = { iops = 100 }\n");
+    let mut lab = Lab::new(DISK, &[], "aileron", "[tenant.a]\nlimit = { iops = 100 }\n");
     lab.add("a", reads(8));
     lab.run(Nanos::from_secs(1));
     let file =

@@ -18,7 +18,7 @@ const COMPUTES: Nanos = Nanos::from_micros(5);
 
 /// What a server has by default, unless another is asked for.
 fn scheduler() -> String {
-    std::env::var("ELEVON_SCHEDULER").unwrap_or_else(|_| "flow".to_owned())
+    std::env::var("ELEVON_SCHEDULER").unwrap_or_else(|_| "aileron".to_owned())
 }
 
 const TENANTS: &str = "[tenant.victim]\n[tenant.neighbour]\n";

@@ -77,7 +77,7 @@ impl Run {
         let device = ["ufs-3.1", "sata-ssd-860evo", "hdd-7200"][(seed % 3) as usize];
         let faults: &[&str] =
             if seed.is_multiple_of(5) { &["flush_error:ppm=300000,status=medium"] } else { &[] };
-        let scheduler = ["none", "mq-deadline", "flow"][(seed / 3 % 3) as usize];
+        let scheduler = ["none", "mq-deadline", "aileron"][(seed / 3 % 3) as usize];
         let mode = if seed % 4 == 3 { WriteMode::Through } else { WriteMode::Back };
         // Less than the blocks have, so that dirty pages have to go.
         let cache = is_cached.then(|| cache(64 << 10, mode));

@@ -57,7 +57,7 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Self {
-        let scheduler = ["none", "mq-deadline", "bfq", "kyber", "flow"][(seed % 5) as usize];
+        let scheduler = ["none", "mq-deadline", "bfq", "kyber", "aileron"][(seed % 5) as usize];
         let disk = DISKS[(seed / 5 % 2) as usize];
         let tenants =
             if seed % 7 == 6 { "[tenant.a]\nlimit = { iops = 2000 }\n" } else { "[tenant.a]\n" };
@@ -286,7 +286,7 @@ fn the_tenant_pays_for_the_blocks_that_are_read() {
 #[test]
 fn writes_of_parts_are_bounded_by_tenant() {
     let tenants = "[tenant.held]\nlimit = { wiops = 100 }\n[tenant.free]\n";
-    let mut lab = Lab::new(DISKS[0], &[], "flow", tenants);
+    let mut lab = Lab::new(DISKS[0], &[], "aileron", tenants);
     let mut wires: Vec<Wire> =
         (1..9).map(|client| lab.open_range(client, "held", 0, 1 << 20)).collect();
     for wire in &mut wires {
