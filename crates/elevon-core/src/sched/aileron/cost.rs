@@ -5,7 +5,9 @@
 //! or that did not wait there because no more were in it than it serves at a time. Until such are
 //! known, all requests count. Shares of flows are shares of this time. On a disk, requests that
 //! follow the one before have lines of their own, and shares are shares of the time from the end of
-//! the request before. A disk does one at a time, and how long each takes depends on how many it
+//! the request before.
+//! Requests that merge may all have one size while they go alone, and smaller ones go later: their
+//! slope is that from small requests of the other direction. A disk does one at a time, and how long each takes depends on how many it
 //! can choose from.
 //!
 //! Cost: a few additions for each completion, a fit for every [`BATCH`] of them.
@@ -26,6 +28,9 @@ const BASE_PRIOR: u64 = 200_000;
 const SLOPE_PRIOR: u64 = 512 << SLOPE_SHIFT;
 /// Weight of the slope before, as a variance of sizes in square sectors.
 const RIDGE: i128 = 64;
+/// How many times as large as those of the other direction requests of one size are at least, whose
+/// slope is that from the others to them.
+const MUCH_LARGER: u64 = 8;
 /// The longest time in the device that counts as it is: nanoseconds.
 pub(super) const MAX_TIME: u64 = 1 << 31;
 
@@ -116,8 +121,20 @@ impl Sums {
         self.xy += i128::from(weight * x) * i128::from(y);
     }
 
+    /// Returns the mean size and time.
+    const fn mean(&self) -> (u64, u64) {
+        (self.x / self.n, self.y / self.n)
+    }
+
+    /// Returns the slope from a much smaller request of so many sectors and this time.
+    fn slope_from(&self, (sectors, time): (u64, u64)) -> Option<u64> {
+        let (x, y) = self.mean();
+        (x >= MUCH_LARGER * sectors && y > time)
+            .then(|| ((y - time) << SLOPE_SHIFT) / (x - sectors))
+    }
+
     /// Returns base and slope of the line through these requests. Where sizes do not differ, the
-    /// slope stays what it was.
+    /// slope is `before`.
     fn fit(&self, before: u64) -> (u64, u64) {
         let [n, x, y, xx] = [self.n, self.x, self.y, self.xx].map(i128::from);
         let ridge = RIDGE * n * n;
@@ -175,8 +192,9 @@ impl Line {
         (self.base, self.slope, self.is_known())
     }
 
-    /// Learns from a request. Returns true if the line changes, or is known from now on.
-    fn learn(&mut self, sectors: u64, time: u64, quiet: Quiet) -> bool {
+    /// Learns from a request. `other` is the mean of size and time of the other direction's, if that
+    /// is known. Returns true if the line changes, or is known from now on.
+    fn learn(&mut self, sectors: u64, time: u64, quiet: Quiet, other: Option<(u64, u64)>) -> bool {
         let was_known = self.is_known();
         match quiet {
             Quiet::Yes => self.quiet.add(sectors, time, 8),
@@ -189,7 +207,8 @@ impl Line {
             self.fresh = 0;
             if self.is_known() {
                 // The slope of requests that wait says nothing about those that do not.
-                (self.base, self.quiet_slope) = self.quiet.fit(self.quiet_slope);
+                let slope = other.and_then(|other| self.quiet.slope_from(other));
+                (self.base, self.quiet_slope) = self.quiet.fit(slope.unwrap_or(self.quiet_slope));
                 self.slope = self.quiet_slope;
             } else if self.all.n > 0 {
                 (self.base, self.slope) = self.all.fit(self.slope);
@@ -240,9 +259,11 @@ impl CostModel {
     ) -> bool {
         let at = direction.line(is_next);
         let sectors = if at == NO_DATA { 0 } else { sectors };
+        let other = &self.lines[OTHER[at]];
+        let other = other.is_known().then(|| other.quiet.mean());
         let line = &mut self.lines[at];
         let before = line.says();
-        let changes = line.learn(sectors, time.clamp(1, MAX_TIME), quiet);
+        let changes = line.learn(sectors, time.clamp(1, MAX_TIME), quiet, other);
         if line.says() != before {
             for &of in CHANGED_WITH[at] {
                 let (own, other) = (&self.lines[of], &self.lines[OTHER[of]]);
@@ -330,6 +351,22 @@ mod tests {
         assert!(model.is_known(Direction::Read));
         let large = model.of(Direction::Read, 128, false);
         assert!(large < 3_000_000, "{large}");
+    }
+
+    /// Requests that merge become as large as they may, and go one at a time at that size. What
+    /// smaller ones of them take is seen of small requests of the other direction.
+    #[test]
+    fn one_large_size_and_a_small_one_of_the_other_direction_make_a_line() {
+        let mut model = CostModel::new();
+        let exact = |sectors: u64| 2_000_000 + 1_000 * sectors;
+        for _ in 0..8 {
+            model.learn(Direction::Read, 8, false, exact(8), Quiet::Yes);
+            model.learn(Direction::Write, 1024, false, exact(1024), Quiet::Yes);
+        }
+        for sectors in [128, 512, 2560] {
+            let write = model.of(Direction::Write, sectors, false);
+            assert!(near(write, exact(sectors), 1), "{sectors}: {write}");
+        }
     }
 
     #[test]
