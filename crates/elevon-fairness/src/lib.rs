@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 // What runs, and under which scheduler.
+pub mod job_mix;
 pub mod mix;
 mod random_mix;
 pub mod setup;
@@ -24,6 +25,7 @@ mod watched;
 pub mod division;
 pub mod dominance;
 pub mod goal;
+pub mod progress;
 mod scenario;
 
 pub use division::{Claims, Division};

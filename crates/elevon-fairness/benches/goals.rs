@@ -1,0 +1,251 @@
+//! The goals of `aileron`, on random mixes as users write them, and the jobs that miss them.
+//!
+//! `cargo bench -p elevon-fairness --bench goals` runs 1,000 mixes and takes about two minutes on one
+//! processor. They take the path of `elevon run` at its defaults: the default kernel merges, plugs
+//! and charges the CPU time of an I/O and of the scheduler. After `--`:
+//!
+//! - `mixes [COUNT [FIRST]]`: as many mixes, from seed FIRST (0) on;
+//! - `case`: the case that is a goal of its own;
+//! - `ablation [COUNT [FIRST]]`: the same mixes without each mechanism in turn, by its tunable;
+//! - `mix SEED`: one mix in full, with its job file;
+//! - `--scheduler=TEXT` beside one of these: another scheduler in the place of `aileron`;
+//! - `--quiet`: without the list of those that miss.
+//!
+//! What a mix gets alone and under `none` is kept in `target/yardsticks.json` for the next time.
+//! Seeds from 100,000 on are looked at when a change is done, and nothing is chosen by them.
+//!
+//! Run by `cargo test` it proves that it runs.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use elevon_fairness::job_mix::{DEVICES, JobMix};
+use elevon_fairness::parallel;
+use elevon_fairness::progress::Progress;
+use elevon_formats::fio::{MemorySource, parse};
+use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::options::StackOptions;
+use elevon_plan::plan::Plan;
+use elevon_result::result::JobResult;
+use elevon_workload::run::NoObserver;
+
+const MIXES: u64 = 1_000;
+
+/// A mechanism, and what takes it out.
+const MECHANISMS: [(&str, &str); 4] = [
+    ("places that are kept", "aileron:hold_us=0"),
+    ("turns on a disk", "aileron:turn_ms=0"),
+    ("the depth that is found", "aileron:depth=1024"),
+    ("classes that wait", "aileron:class_expire=60000"),
+];
+
+fn main() {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let is_full = words.iter().any(|word| word == "--bench");
+    let scheduler = words.iter().find_map(|word| word.strip_prefix("--scheduler="));
+    let bench = Bench {
+        scheduler: scheduler.unwrap_or("aileron").to_owned(),
+        is_quiet: words.iter().any(|word| word == "--quiet"),
+        known: Known::read(),
+    };
+    let words: Vec<&str> =
+        words.iter().map(String::as_str).filter(|word| !word.starts_with('-')).collect();
+    let number = |at: usize| words.get(at).and_then(|word| word.parse::<u64>().ok());
+    let (count, first) = (number(1).unwrap_or(MIXES), number(2).unwrap_or(0));
+    match words.first() {
+        Some(&"mixes") => bench.print_mixes(first, count),
+        Some(&"case") => print_case(&bench.scheduler),
+        Some(&"ablation") => bench.print_ablation(first, count),
+        Some(&"mix") => bench.print_mix(number(1).unwrap_or(0)),
+        Some(word) => panic!("{word}: expected mixes, case, ablation or mix"),
+        None if is_full => {
+            print_case(&bench.scheduler);
+            bench.print_mixes(0, MIXES);
+        }
+        None => bench.print_mixes(6, 1),
+    }
+}
+
+/// Returns the I/Os of each job of a file on a device, in their order, as `elevon run` does them.
+fn ios(text: &str, device: &str, scheduler: &str) -> Vec<u64> {
+    let mut source = MemorySource::one("mix.fio", text);
+    let jobs = parse(&mut source, "mix.fio").unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+    let mut options = StackOptions::of_device(device);
+    options.queue.scheduler = Some(scheduler.to_owned());
+    let plan = Plan::of_jobs(jobs, "mix.fio", &options, None);
+    let plan = plan.unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+    let run = execute(&plan, &mut NoObserver, &Interrupt::new());
+    let (result, _) = run.unwrap_or_else(|error| panic!("{error:?}\n{text}"));
+    let done = |job: &JobResult| job.stats.directions.iter().map(|direction| direction.ios).sum();
+    result.jobs.iter().map(done).collect()
+}
+
+/// What was measured before, by the text of the mix.
+struct Known {
+    path: PathBuf,
+    all: Mutex<BTreeMap<String, (Vec<u64>, Vec<u64>)>>,
+}
+
+impl Known {
+    fn read() -> Self {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/yardsticks.json");
+        let text = std::fs::read_to_string(folder).unwrap_or_default();
+        let all = serde_json::from_str(&text).unwrap_or_default();
+        Self { path: folder.into(), all: Mutex::new(all) }
+    }
+
+    /// Returns the I/Os of each job of a mix alone, and beside the others under `none`.
+    fn of(&self, mix: &JobMix) -> (Vec<u64>, Vec<u64>) {
+        let key = format!("{} {}", mix.device, mix.text(None));
+        if let Some(known) = self.all.lock().expect("no run panics with it").get(&key) {
+            return known.clone();
+        }
+        let alone = |at| ios(&mix.text(Some(at)), mix.device, "none")[0];
+        let none = ios(&mix.text(None), mix.device, "none");
+        let measured = ((0..mix.jobs.len()).map(alone).collect::<Vec<_>>(), none);
+        self.all.lock().expect("no run panics with it").insert(key, measured.clone());
+        measured
+    }
+
+    fn write(&self) {
+        let all = self.all.lock().expect("no run panics with it");
+        let text = serde_json::to_string(&*all).expect("numbers are JSON");
+        std::fs::write(&self.path, text).expect("the folder target can be written");
+    }
+}
+
+/// A mix, and what came of it.
+struct Scored {
+    mix: JobMix,
+    own: Progress,
+    none: Progress,
+}
+
+struct Bench {
+    scheduler: String,
+    is_quiet: bool,
+    known: Known,
+}
+
+impl Bench {
+    fn score(&self, seed: u64, scheduler: &str) -> Scored {
+        let mix = JobMix::draw(seed);
+        let (alone, none) = self.known.of(&mix);
+        let got = ios(&mix.text(None), mix.device, scheduler);
+        let progress = |got: &[u64]| Progress::of(&mix, &alone, got);
+        Scored { own: progress(&got), none: progress(&none), mix }
+    }
+
+    fn scores(&self, first: u64, count: u64, scheduler: &str) -> Vec<Scored> {
+        let seeds: Vec<u64> = (first..first + count).collect();
+        let all = parallel::map(&seeds, |seed| self.score(*seed, scheduler));
+        self.known.write();
+        all
+    }
+
+    fn print_mixes(&self, first: u64, count: u64) {
+        let started = Instant::now();
+        let all = self.scores(first, count, &self.scheduler);
+        if !self.is_quiet {
+            all.iter().filter(|one| !one.own.is_kept()).for_each(print_loser);
+        }
+        println!("{count} mixes from seed {first} on, {}:", self.scheduler);
+        println!("{:<46} {:>9} {:>9} {:>9} {:>9}", "", "mixes", "kept", "by none", "progress");
+        let is_any = |_: &&Scored| true;
+        print_line("all", all.iter().filter(is_any));
+        for device in DEVICES {
+            print_line(device, all.iter().filter(|one| one.mix.device == device));
+        }
+        print_line("  steady", all.iter().filter(|one| !one.mix.varies));
+        print_line("  that come and go", all.iter().filter(|one| one.mix.varies));
+        println!("in {:.1} s\n", started.elapsed().as_secs_f64());
+    }
+
+    fn print_ablation(&self, first: u64, count: u64) {
+        let whole = self.scores(first, count, &self.scheduler);
+        print_line("all mechanisms", whole.iter());
+        for (words, scheduler) in MECHANISMS {
+            let without = self.scores(first, count, scheduler);
+            print_line(&format!("without {words}"), without.iter());
+            let moved = |is: fn(&Scored) -> bool| {
+                let both = whole.iter().zip(&without);
+                both.filter(|(with, without)| is(with) && !is(without)).count()
+            };
+            println!(
+                "    {} no longer kept, {} kept now",
+                moved(|one| one.own.is_kept()),
+                moved(|one| !one.own.is_kept())
+            );
+        }
+    }
+
+    fn print_mix(&self, seed: u64) {
+        let Scored { mix, own, none } = self.score(seed, &self.scheduler);
+        println!("--device {}\n{}", mix.device, mix.text(None));
+        let (alone, _) = self.known.of(&mix);
+        println!("{:<6} {:>9} {:>9} {:>9} {:>9}", "", "alone", "part", "of slice", "none's");
+        for (at, job) in mix.jobs.iter().enumerate() {
+            println!(
+                "{:<6} {:>9} {:>9.3} {:>9.3} {:>9.3}  {}",
+                job.name,
+                alone[at],
+                mix.part(at),
+                own.of_slice[at],
+                none.of_slice[at],
+                job.words
+            );
+        }
+        println!("total progress {:.3}, under none {:.3}", own.total, none.total);
+    }
+}
+
+fn print_loser(one: &Scored) {
+    let (at, part) = one.own.worst();
+    let (_, of_none) = one.none.worst();
+    println!(
+        "seed {} {}: {} has {part:.3} of its slice (none {of_none:.3}): {}",
+        one.mix.seed, one.mix.device, one.mix.jobs[at].name, one.mix.jobs[at].words
+    );
+}
+
+fn print_line<'a>(words: &str, all: impl Iterator<Item = &'a Scored>) {
+    let (mut count, mut kept, mut by_none, mut gain) = (0, 0, 0, 0.0);
+    for one in all {
+        count += 1;
+        kept += u64::from(one.own.is_kept());
+        by_none += u64::from(one.none.is_kept());
+        gain += one.own.total / one.none.total;
+    }
+    println!("{words:<46} {count:>9} {kept:>9} {by_none:>9} {:>9.3}", gain / f64::from(count));
+}
+
+/// A reader at depth 1 beside a writer whose requests merge: 400 I/Os a second, and 0.9 of what the
+/// writer has under `none`.
+fn print_case(scheduler: &str) {
+    const READER: &str = "[r]\nrw=randread\nbs=4k\nioengine=psync\n";
+    const CASES: [&str; 4] = [
+        "[w]\nrw=write\nbs=256k\niodepth=32\nioengine=libaio\n",
+        "[w]\nrw=write\nbs=64k\niodepth=32\nioengine=io_uring\n",
+        "[w]\nrw=read\nbs=128k\niodepth=32\nioengine=libaio\n",
+        "[w]\nrw=write\nbs=32k\niodepth=16\nioengine=libaio\nnumjobs=2\n",
+    ];
+    println!("a reader of 4 KiB, depth 1, beside a stream, I/Os a second: with {scheduler}, none");
+    for writer in CASES {
+        let text = format!("[global]\ndirect=1\ntime_based\nruntime=10\n{READER}{writer}");
+        let [own, none] = [scheduler, "none"].map(|name| ios(&text, DEVICES[0], name));
+        let rate = |ios: &[u64]| ios.iter().sum::<u64>() / 10;
+        println!(
+            "  {:<50} {:>5} {:>5}, stream {:>5} {:>5} ({:.3})",
+            writer.replace('\n', " "),
+            rate(&own[..1]),
+            rate(&none[..1]),
+            rate(&own[1..]),
+            rate(&none[1..]),
+            rate(&own[1..]) as f64 / rate(&none[1..]) as f64
+        );
+    }
+    println!();
+}
