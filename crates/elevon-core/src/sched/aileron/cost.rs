@@ -28,8 +28,8 @@ const BASE_PRIOR: u64 = 200_000;
 const SLOPE_PRIOR: u64 = 512 << SLOPE_SHIFT;
 /// Weight of the slope before, as a variance of sizes in square sectors.
 const RIDGE: i128 = 64;
-/// How many times as large as those of the other direction requests of one size are at least, whose
-/// slope is that from the others to them.
+/// Requests of one size that are more than so many times as large as those of the other direction
+/// have the slope from the others to them.
 const MUCH_LARGER: u64 = 8;
 /// The longest time in the device that counts as it is: nanoseconds.
 pub(super) const MAX_TIME: u64 = 1 << 31;
@@ -129,8 +129,7 @@ impl Sums {
     /// Returns the slope from a much smaller request of so many sectors and this time.
     fn slope_from(&self, (sectors, time): (u64, u64)) -> Option<u64> {
         let (x, y) = self.mean();
-        (x >= MUCH_LARGER * sectors && y > time)
-            .then(|| ((y - time) << SLOPE_SHIFT) / (x - sectors))
+        (x > MUCH_LARGER * sectors && y > time).then(|| ((y - time) << SLOPE_SHIFT) / (x - sectors))
     }
 
     /// Returns base and slope of the line through these requests. Where sizes do not differ, the
@@ -367,6 +366,17 @@ mod tests {
             let write = model.of(Direction::Write, sectors, false);
             assert!(near(write, exact(sectors), 1), "{sectors}: {write}");
         }
+    }
+
+    /// What moves no data has no size: a longer one says nothing about a slope.
+    #[test]
+    fn requests_without_data_have_no_slope() {
+        let mut model = CostModel::new();
+        for time in [1_000, 50_000, 90_000, 200_000] {
+            model.learn(Direction::NoData, 64, false, time, Quiet::Yes);
+        }
+        let of = |sectors| model.of(Direction::NoData, sectors, false);
+        assert_eq!(of(8), of(8_000));
     }
 
     #[test]
