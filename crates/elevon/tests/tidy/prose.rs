@@ -19,9 +19,6 @@ const MOST_WORDS: usize = 45;
 /// Maximum columns of a line outside of tables, code and links.
 const COLUMNS: usize = 100;
 
-/// Pages that do not keep the rule yet.
-const NOT_YET: [&str; 1] = ["docs/explanation/aileron.md"];
-
 /// Words that tell of an earlier state or of a measurement. `docs/evidence/` may have them.
 const HISTORY: [&str; 6] =
     ["formerly", "previously", "used to be", "measured on", "measured with", "measured before"];
@@ -327,9 +324,11 @@ fn report(groups: BTreeMap<String, Vec<Sentence>>) -> (Vec<(String, Figures)>, F
 /// Fails with a line for each group that breaks the rule.
 #[track_caller]
 fn hold(groups: Vec<(String, Figures)>) {
-    let faults = groups.into_iter().filter(|(name, _)| !NOT_YET.contains(&name.as_str()));
-    let faults = faults.filter(|(_, figures)| !figures.is_plain() || figures.idiom().is_some());
-    let faults: Vec<_> = faults
+    let is_fault =
+        |(_, figures): &(String, Figures)| !figures.is_plain() || figures.idiom().is_some();
+    let faults: Vec<_> = groups
+        .into_iter()
+        .filter(is_fault)
         .map(|(name, figures)| {
             format!("{} {}", figures.row(&name), figures.idiom().unwrap_or_default())
         })
@@ -337,16 +336,14 @@ fn hold(groups: Vec<(String, Figures)>) {
     assert!(faults.is_empty(), "not plain:\n{HEAD}\n{}", faults.join("\n"));
 }
 
-/// Returns the pages, but not those that [`NOT_YET`] has, by their paths from the root.
-fn finished_pages() -> impl Iterator<Item = (String, String)> {
-    let pages = documents().into_iter().map(|(path, text)| (relative(&path), text));
-    pages.filter(|(name, _)| !NOT_YET.contains(&name.as_str()))
+/// Returns the pages by their paths from the root.
+fn pages() -> impl Iterator<Item = (String, String)> {
+    documents().into_iter().map(|(path, text)| (relative(&path), text))
 }
 
 #[test]
 fn pages_keep_the_rule() {
-    let pages = documents().into_iter().map(|(path, text)| (relative(&path), text));
-    let pages = pages.map(|(name, text)| (name.clone(), sentences(&name, 1, &text)));
+    let pages = pages().map(|(name, text)| (name.clone(), sentences(&name, 1, &text)));
     hold(report(pages.collect()).0);
 }
 
@@ -367,7 +364,7 @@ fn comments_keep_the_rule() {
 fn lines_of_pages_are_short() {
     let is_prose = |line: &&str| !line.trim_start().starts_with(['|', '!', '<']) && line.contains(' ');
     let mut faults = Vec::new();
-    for (name, text) in finished_pages() {
+    for (name, text) in pages() {
         for line in prose_lines(&text).filter(is_prose) {
             let prose: String = without_links(line).split('`').step_by(2).collect();
             if prose.chars().count() > COLUMNS {
@@ -383,7 +380,7 @@ fn guides_and_references_have_no_history() {
     let sets = ["docs/tutorial/", "docs/how-to/", "docs/reference/"];
     let mut faults = Vec::new();
     let is_guide = |name: &str| sets.iter().any(|set| name.starts_with(set));
-    for (name, text) in finished_pages().filter(|(name, _)| is_guide(name)) {
+    for (name, text) in pages().filter(|(name, _)| is_guide(name)) {
         for line in text.lines() {
             let words = line.to_lowercase();
             if HISTORY.iter().any(|history| words.contains(history)) {
