@@ -1,8 +1,8 @@
 //! The goals of `aileron`, on random mixes as users write them, and the jobs that miss them.
 //!
-//! `cargo bench -p elevon-fairness --bench goals` runs 1,000 mixes and takes about two minutes on one
-//! processor. They take the path of `elevon run` at its defaults: the default kernel merges, plugs
-//! and charges the CPU time of an I/O and of the scheduler. After `--`:
+//! `cargo bench -p elevon-fairness --bench goals` runs 1,000 mixes and takes about two minutes on
+//! one processor. They take the path of `elevon run` at its defaults: the default kernel merges,
+//! plugs and charges the CPU time of an I/O and of the scheduler. After `--`:
 //!
 //! - `mixes [COUNT [FIRST]]`: as many mixes, from seed FIRST (0) on;
 //! - `case`: the case that is a goal of its own;

@@ -307,7 +307,7 @@ impl Seen {
             Wrong::Call => self.calls += 1,
             Wrong::TwiceTheWeight => self.queues().take(1).for_each(|queue| queue.weight *= 2),
             Wrong::NoPatience => {
-                self.aileron.iter_mut().for_each(|aileron| aileron.patience = Nanos::ZERO)
+                self.aileron.iter_mut().for_each(|aileron| aileron.patience = Nanos::ZERO);
             }
             Wrong::HalfDepth => self.aileron.iter_mut().for_each(|aileron| {
                 aileron.most = aileron.most.map(|most| most.map(|most| most / 2));

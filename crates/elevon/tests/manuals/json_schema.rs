@@ -1,5 +1,5 @@
-//! `docs/reference/*.schema.json` are the JSON Schemas of what commands print. They are made of many
-//! outputs, and `docs/reference/json.md` describes each key of `elevon` in a report.
+//! `docs/reference/*.schema.json` are the JSON Schemas of what commands print. They are made of
+//! many outputs, and `docs/reference/json.md` describes each key of `elevon` in a report.
 //! `UPDATE_DOCS=1 cargo test -p elevon --test manuals json_schema` writes them.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -358,8 +358,8 @@ fn comments_keep_the_rule() {
     hold(vec![("comments".to_owned(), report(crates).1)]);
 }
 
-/// A link counts as its text, and code does not count. A word without a space may be an address, and
-/// a picture or a comment is one line.
+/// A link counts as its text, and code does not count. A word without a space may be an address,
+/// and a picture or a comment is one line.
 #[test]
 fn lines_of_pages_are_short() {
     let is_prose = |line: &&str| !line.trim_start().starts_with(['|', '!', '<']) && line.contains(' ');

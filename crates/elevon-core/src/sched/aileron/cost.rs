@@ -7,8 +7,8 @@
 //! follow the one before have lines of their own, and shares are shares of the time from the end of
 //! the request before.
 //! Requests that merge may all have one size while they go alone, and smaller ones go later: their
-//! slope is that from small requests of the other direction. A disk does one at a time, and how long each takes depends on how many it
-//! can choose from.
+//! slope is that from small requests of the other direction. A disk does one at a time, and how
+//! long each takes depends on how many it can choose from.
 //!
 //! Cost: a few additions for each completion, a fit for every [`BATCH`] of them.
 
@@ -191,8 +191,8 @@ impl Line {
         (self.base, self.slope, self.is_known())
     }
 
-    /// Learns from a request. `other` is the mean of size and time of the other direction's, if that
-    /// is known. Returns true if the line changes, or is known from now on.
+    /// Learns from a request. `other` is the mean of size and time of the other direction's, if
+    /// that is known. Returns true if the line changes, or is known from now on.
     fn learn(&mut self, sectors: u64, time: u64, quiet: Quiet, other: Option<(u64, u64)>) -> bool {
         let was_known = self.is_known();
         match quiet {
