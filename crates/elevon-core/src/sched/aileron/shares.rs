@@ -640,11 +640,8 @@ impl Shares {
                         !tree.active[kind].is_empty(),
                         "whether class {class} of group {index} waits"
                     );
-                    for id in tree.active[kind]
-                        .self_check(&self.places, tree.time)
-                        .into_iter()
-                        .map(member_of_key)
-                    {
+                    let keys = tree.active[kind].self_check(&self.places, tree.time);
+                    for id in keys.into_iter().map(member_of_key) {
                         assert!(self.members[id.index()].kinds.has(kind), "the kind of {}", id.0);
                         active.push(id);
                     }
