@@ -11,10 +11,12 @@ use elevon_whatif::select::SelectOptions;
 mod about;
 mod server;
 mod stack;
+mod twin;
 mod usage;
 
 pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, TopArgs};
 use stack::{OfJobs, OfSimulation, OfTrace, StackArgs};
+pub(crate) use twin::{TwinArgs, TwinCommand, TwinMachineArgs, TwinRunArgs};
 pub(crate) use usage::one_line;
 
 /// The Linux block layer as a user-space system.
@@ -76,6 +78,9 @@ pub(crate) enum Command {
     /// Repeat a published experiment: the figures then and ours, and why they differ
     #[command(long_about = about::REPRODUCE_ABOUT, after_help = about::REPRODUCE_EXAMPLES)]
     Reproduce(ReproduceArgs),
+    /// Run a program in a real Linux kernel, in virtual time, on a simulated disk
+    #[command(long_about = twin::TWIN_ABOUT, after_help = twin::TWIN_EXAMPLES, args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+    Twin(TwinArgs),
     /// List the simulated devices, or show one: parameters, sources, predictions beside what the
     /// model does; or the attributes of its queue under a kernel
     #[command(after_help = about::DEVICES_EXAMPLES)]

@@ -29,6 +29,7 @@ mod terminal;
 mod top;
 mod trace;
 mod tune;
+mod twin;
 
 use std::io::Write;
 
@@ -68,6 +69,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Inspect(args) => inspect::inspect(&args),
         Command::Replay(args) => run::replay(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Twin(args) => twin::twin(&args),
         Command::Devices(args) => catalogue::devices(&args),
         Command::Formats(args) => catalogue::formats(args.name.as_deref()),
         Command::Faults(args) => catalogue::faults(args.name.as_deref()),

@@ -31,6 +31,8 @@ mod sweep;
 mod tenants;
 #[path = "../../../fuzz/checks/trace.rs"]
 mod trace;
+#[path = "../../../fuzz/checks/vhost.rs"]
+mod vhost;
 
 use std::path::PathBuf;
 
@@ -157,6 +159,7 @@ pub const TARGETS: &[Target] = &[
     target("setting", setting::setting, &["\n", "=", "max_sectors_kb", "nr_requests", "k", "none"]),
     target("sweep", sweep::sweep, TOML),
     target("tenants", tenants::tenants, TOML),
+    target("vhost", vhost::vhost, &["\u{1}\0\0\0", "\u{9}\0\0\0", "\u{8}\0\0\0"]),
     target(
         "vs",
         elevon_plan::fuzzing::vs,

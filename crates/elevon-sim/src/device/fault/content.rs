@@ -94,7 +94,9 @@ pub struct Content {
 }
 
 impl Content {
-    pub(super) fn new(block_size: u32, volatile_cache: bool) -> Self {
+    /// Returns the content of a device without writes. `block_size` is its logical block in bytes;
+    /// without a volatile cache, a completed write is durable.
+    pub fn new(block_size: u32, volatile_cache: bool) -> Self {
         Self {
             block_size,
             volatile_cache,
@@ -105,7 +107,8 @@ impl Content {
         }
     }
 
-    pub(super) fn on_submit(&mut self, command: &Command) {
+    /// Notes that a command was accepted. Sequence numbers grow.
+    pub fn on_submit(&mut self, command: &Command) {
         if command.op == Op::Flush {
             self.flushes.insert(command.sequence, self.completions);
         } else if changes(command.op) {
@@ -118,7 +121,8 @@ impl Content {
         }
     }
 
-    pub(super) fn on_complete(&mut self, command: &Command, status: Status) {
+    /// Notes that a command ended.
+    pub fn on_complete(&mut self, command: &Command, status: Status) {
         let ok = status.is_ok();
         if let Some(before) = self.flushes.remove(&command.sequence) {
             if ok {
@@ -199,7 +203,8 @@ impl Content {
     }
 
     /// Cuts the power. Returns what is left, which is the content of the device from then on.
-    pub(super) fn power_cut(&mut self, mode: PowerCut, seed: u64) -> Survivors {
+    /// `seed` is the random seed of the modes that draw.
+    pub fn power_cut(&mut self, mode: PowerCut, seed: u64) -> Survivors {
         let mut left = self.durable.clone();
         let candidates = self.candidates();
         for (index, write) in self.volatile.iter().enumerate() {
