@@ -132,9 +132,14 @@ pub trait Driver {
         Nanos::ZERO
     }
 
-    /// Returns the time from waking a process, for a completion or a freed tag, until it runs.
-    /// Zero: it runs at once, as where the machine's own time passes.
-    fn wake_delay(&mut self) -> Nanos {
+    /// Returns the time from waking a process for a completion until it runs. Zero: it runs at
+    /// once, as where the machine's own time passes.
+    fn wake_delay(&mut self, _task: TaskId) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// Returns the same for a process that waits for a tag or for a place of writeback throttling.
+    fn tag_wake_delay(&mut self) -> Nanos {
         Nanos::ZERO
     }
 
@@ -167,8 +172,11 @@ impl<D: Driver> Driver for &mut D {
     fn worker_delay(&mut self) -> Nanos {
         (**self).worker_delay()
     }
-    fn wake_delay(&mut self) -> Nanos {
-        (**self).wake_delay()
+    fn wake_delay(&mut self, task: TaskId) -> Nanos {
+        (**self).wake_delay(task)
+    }
+    fn tag_wake_delay(&mut self) -> Nanos {
+        (**self).tag_wake_delay()
     }
     #[inline]
     fn preempts(&mut self) -> bool {

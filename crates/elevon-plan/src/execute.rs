@@ -104,6 +104,8 @@ fn execute_simulated(
     let simulation = Simulation::new(device)
         .with_seed(plan.seed)
         .with_wakes(least, most)
+        .with_tag_wakes(plan.cpu.tag_wakes)
+        .with_wakes_by_process(plan.cpu.wakes_by_process)
         .with_preemption(plan.cpu.preempted);
     let mut simulation = simulation.with_interrupt({
         let interrupt = interrupt.clone();

@@ -136,6 +136,8 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             complete,
             scheduler: SchedulerCost { request, locked },
             wakes,
+            tag_wakes,
+            wakes_by_process,
             preempted,
         } = plan.cpu;
         let of_cache = plan.cache.as_ref().map(
@@ -154,11 +156,17 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
         } else {
             format!(",wake={}..{}", wakes.0, wakes.1)
         };
+        let mut of_tag_wakes = tag_wakes
+            .map_or_else(String::new, |(least, most)| format!(",tag_wake={least}..{most}"));
+        if wakes_by_process {
+            of_tag_wakes.push_str(",wakes=by-process");
+        }
         let of_preemption =
             if preempted == 0 { String::new() } else { format!(",preempt={preempted}ppm") };
         let of_cache = of_cache.unwrap_or_default();
         let cost = format!(
-            "{of_scheduler}submit={submit},complete={complete}{of_cache}{of_wakes}{of_preemption}"
+            "{of_scheduler}submit={submit},complete={complete}{of_cache}{of_wakes}{of_tag_wakes}\
+             {of_preemption}"
         );
         // The times of a trace have it in them.
         rows.extend(plan.replay.is_none().then_some(("cpu_cost", cost)));

@@ -2,7 +2,7 @@
 
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces, TimeoutAction};
 use elevon_core::stack::WORKER_DELAY;
-use elevon_core::units::{Instant, Nanos};
+use elevon_core::units::{Instant, Nanos, TaskId};
 use elevon_engine::Backend;
 
 use crate::chance::{below, draw};
@@ -12,6 +12,8 @@ use crate::device::Device;
 const WORKERS: u64 = 0x51b0_0001;
 /// Purpose of the draws of when woken processes run.
 const PROCESSES: u64 = 0x51b0_0002;
+/// Purpose of the draws of when one process runs, plus the number of its task.
+const WAKES_OF_PROCESS: u64 = 0x51b1_0000;
 /// Purpose of the draws of dispatches that a worker of the driver preempts.
 const DISPATCHES: u64 = 0x51b0_0003;
 /// One worker in so many is late: the process whose I/O has just ended submits its next before the
@@ -35,7 +37,11 @@ pub struct Simulation<D> {
     workers_woken: u64,
     /// From when to when after its wake-up a process runs, and how many were woken.
     wakes: (Nanos, Nanos),
+    /// The same of a process that waited for a tag, if it is another one.
+    tag_wakes: Option<(Nanos, Nanos)>,
     processes_woken: u64,
+    /// How often each process was woken, if each has its own draws.
+    woken_by_task: Option<Vec<u64>>,
     /// How many dispatches of a process in a million a worker of the driver preempts, and how many
     /// were drawn.
     preempted: u64,
@@ -53,7 +59,9 @@ impl<D: Device> Simulation<D> {
             seed: 0,
             workers_woken: 0,
             wakes: (Nanos::ZERO, Nanos::ZERO),
+            tag_wakes: None,
             processes_woken: 0,
+            woken_by_task: None,
             preempted: 0,
             dispatches: 0,
         }
@@ -71,6 +79,25 @@ impl<D: Device> Simulation<D> {
     pub const fn with_wakes(mut self, least: Nanos, most: Nanos) -> Self {
         self.wakes = (least, most);
         self
+    }
+
+    /// Lets a process that waited for a tag run so long after it was woken. `None`: as any other.
+    #[must_use]
+    pub const fn with_tag_wakes(mut self, range: Option<(Nanos, Nanos)>) -> Self {
+        self.tag_wakes = range;
+        self
+    }
+
+    /// Draws the wakes of each process apart, so that they do not depend on other processes.
+    #[must_use]
+    pub fn with_wakes_by_process(mut self, by_process: bool) -> Self {
+        self.woken_by_task = by_process.then(Vec::new);
+        self
+    }
+
+    fn draw_wake(&mut self, range: (Nanos, Nanos)) -> Nanos {
+        self.processes_woken += 1;
+        scaled(draw(self.seed, PROCESSES, self.processes_woken), range)
     }
 
     /// Lets a worker of the driver preempt so many of a million dispatches of a process.
@@ -99,6 +126,11 @@ impl<D: Device> Simulation<D> {
     }
 }
 
+/// Scales a draw to a time in a range.
+fn scaled(drawn: u64, (least, most): (Nanos, Nanos)) -> Nanos {
+    least + Nanos::new(below(drawn, (most - least).get() + 1))
+}
+
 impl<D: Device> Driver for Simulation<D> {
     #[inline(always)]
     fn queue_command(&mut self, now: Instant, command: &Command, _pieces: &dyn Pieces) -> Accept {
@@ -113,14 +145,18 @@ impl<D: Device> Driver for Simulation<D> {
         if is_late { LATE } else { WORKER_DELAY }
     }
 
-    fn wake_delay(&mut self) -> Nanos {
-        let (least, most) = self.wakes;
-        self.processes_woken += 1;
-        least
-            + Nanos::new(below(
-                draw(self.seed, PROCESSES, self.processes_woken),
-                (most - least).get() + 1,
-            ))
+    fn wake_delay(&mut self, task: TaskId) -> Nanos {
+        let Some(counts) = &mut self.woken_by_task else { return self.draw_wake(self.wakes) };
+        let index = task.index();
+        if counts.len() <= index {
+            counts.resize(index + 1, 0);
+        }
+        counts[index] += 1;
+        scaled(draw(self.seed, WAKES_OF_PROCESS + index as u64, counts[index]), self.wakes)
+    }
+
+    fn tag_wake_delay(&mut self) -> Nanos {
+        self.draw_wake(self.tag_wakes.unwrap_or(self.wakes))
     }
 
     fn preempts(&mut self) -> bool {
@@ -224,11 +260,22 @@ mod tests {
         let simulation = || Simulation::new(open("null", 1).expect("a device")).with_seed(1);
         let (mut at_once, mut later) = (simulation(), simulation().with_wakes(least, most));
         assert!(!at_once.delays_wakes() && later.delays_wakes());
-        let delays: Vec<Nanos> = (0..10_000).map(|_| later.wake_delay()).collect();
+        let delays: Vec<Nanos> = (0..10_000).map(|_| later.wake_delay(TaskId(0))).collect();
         assert!(
             delays.iter().all(|delay| (least..=most).contains(delay))
-                && at_once.wake_delay().is_zero()
+                && at_once.wake_delay(TaskId(0)).is_zero()
         );
+        assert!((least..=most).contains(&later.tag_wake_delay()));
+        let mut tagged = later.with_tag_wakes(Some((Nanos::ZERO, Nanos::ZERO)));
+        assert!(tagged.tag_wake_delay().is_zero() && !tagged.wake_delay(TaskId(0)).is_zero());
+        let mut apart = simulation().with_wakes(least, most).with_wakes_by_process(true);
+        let mut draw = |task| apart.wake_delay(TaskId(task));
+        let (first, second) = (draw(1), draw(1));
+        assert_ne!(first, second);
+        let mut other = simulation().with_wakes(least, most).with_wakes_by_process(true);
+        let mut draw = |task| other.wake_delay(TaskId(task));
+        assert!(draw(0) > Nanos::ZERO && draw(1) == first && draw(7) > Nanos::ZERO);
+        assert_eq!(draw(1), second, "the wakes of others do not change it");
         let mean = delays.iter().map(|delay| delay.get()).sum::<u64>() / 10_000;
         assert!((16_800..17_200).contains(&mean), "{mean}");
     }

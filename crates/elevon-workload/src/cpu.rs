@@ -19,6 +19,10 @@ pub struct CpuCost {
     /// From when to when a process runs after it was woken, by a completion or for a tag; drawn
     /// evenly in between. It uses no CPU time meanwhile.
     pub wakes: (Nanos, Nanos),
+    /// The same of a process that waited for a tag; `None` for `wakes`.
+    pub tag_wakes: Option<(Nanos, Nanos)>,
+    /// Whether each process draws its `wakes` apart from those of others.
+    pub wakes_by_process: bool,
     /// After how many of a million dispatches by a process a worker of the driver runs before it.
     pub preempted: u64,
 }
@@ -41,7 +45,16 @@ impl CpuCost {
     /// Returns the cost without a scheduler.
     pub const fn new(submit: Nanos, complete: Nanos) -> Self {
         let scheduler = SchedulerCost { request: Nanos::ZERO, locked: Nanos::ZERO };
-        Self { submit, complete, scheduler, wakes: (Nanos::ZERO, Nanos::ZERO), preempted: 0 }
+        let wakes = (Nanos::ZERO, Nanos::ZERO);
+        Self {
+            submit,
+            complete,
+            scheduler,
+            wakes,
+            tag_wakes: None,
+            wakes_by_process: false,
+            preempted: 0,
+        }
     }
 
     /// Returns the CPU time from the decision to do an I/O to its submission.

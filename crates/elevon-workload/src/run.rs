@@ -294,7 +294,7 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
                 continue;
             }
             if self.engine.backend().delays_wakes() {
-                process.wake_at(now, now + self.engine.backend_mut().wake_delay());
+                process.wake_at(now, now + self.engine.backend_mut().wake_delay(done.task));
             }
             self.make_ready(task);
         }

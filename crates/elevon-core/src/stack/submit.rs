@@ -299,7 +299,7 @@ impl Stack {
     #[cold]
     fn submit_flushes<D: Driver>(&mut self, now: Instant, driver: &mut D) {
         while let Some((call, io)) = self.durable.written.pop_front() {
-            let delay = driver.wake_delay();
+            let delay = driver.wake_delay(io.task);
             if delay.is_zero() {
                 self.submit_flush(now, call, &io, driver);
             } else {

@@ -81,7 +81,11 @@ impl Driver for Notebook {
         self.worker_delay
     }
 
-    fn wake_delay(&mut self) -> Nanos {
+    fn wake_delay(&mut self, _task: TaskId) -> Nanos {
+        self.wake_delay
+    }
+
+    fn tag_wake_delay(&mut self) -> Nanos {
         self.wake_delay
     }
 

@@ -145,7 +145,8 @@ impl Stack {
             // It has its place from now on, and runs later: not before all requests have completed
             // that do so at this instant.
             let waiter = Waiter { io, submission, bio };
-            self.woken.push(Woken { at: now + driver.wake_delay(), step: WokenStep::GoOn(waiter) });
+            self.woken
+                .push(Woken { at: now + driver.tag_wake_delay(), step: WokenStep::GoOn(waiter) });
         }
         let queue = &mut self.throttling.waiting[throttled as usize];
         (queue.is_woken, queue.is_waking) = (false, false);

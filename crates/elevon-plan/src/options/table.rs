@@ -151,8 +151,10 @@ pub const OPTIONS: [OptionRow; 15] = [
                under a lock for the whole device: bfq 5.3us, with low_latency=0 3us, aileron 7.15us, others 0). \
                With --memory also call= (a system call on the page cache), hit= (a page found and copied) and \
                fault= (a page fault). wake=T..T, no CPU time: from when to when a process runs after it was \
-               woken [default: 0]. preempt=SHARE: how many dispatches by a process a worker of the driver, as \
-               loop's, preempts, so that a worker of the block layer does the rest [default: 0%]",
+               woken [default: 0]. tag_wake=T..T: the same if it waited for a tag [default: as wake=]. \
+               wakes=by-process: each process draws these times apart. preempt=SHARE: \
+               how many dispatches by a process a worker of the driver, as loop's, preempts, so that a worker \
+               of the block layer does the rest [default: 0%]",
     },
     OptionRow {
         name: "memory",

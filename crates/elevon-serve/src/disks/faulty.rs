@@ -152,8 +152,12 @@ impl<D: Disk> Driver for FaultyDisk<D> {
         self.disk.worker_delay()
     }
 
-    fn wake_delay(&mut self) -> Nanos {
-        self.disk.wake_delay()
+    fn wake_delay(&mut self, task: TaskId) -> Nanos {
+        self.disk.wake_delay(task)
+    }
+
+    fn tag_wake_delay(&mut self) -> Nanos {
+        self.disk.tag_wake_delay()
     }
 
     fn preempts(&mut self) -> bool {

@@ -96,8 +96,10 @@ impl Stack {
     ) {
         let submission =
             Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
-        self.woken
-            .push(Woken { at: now + driver.wake_delay(), step: WokenStep::Work(submission, *io) });
+        self.woken.push(Woken {
+            at: now + driver.tag_wake_delay(),
+            step: WokenStep::Work(submission, *io),
+        });
     }
 
     /// Lets a worker do a call from its beginning. Before 6.5 a write of the device is under a plug

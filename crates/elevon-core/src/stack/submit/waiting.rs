@@ -129,7 +129,7 @@ impl Stack {
             entry.freed = entry.freed.saturating_sub(batch);
             for _ in 0..count {
                 let Some(waiter) = self.queues[queue.index()].waiters.pop_front() else { break };
-                let delay = driver.wake_delay();
+                let delay = driver.tag_wake_delay();
                 if delay.is_zero() {
                     self.look_for_tag(now, queue, waiter, driver);
                 } else {
