@@ -1,6 +1,7 @@
-//! What developers run: `cargo xtask fuzz` and `cargo xtask hide-tools`.
+//! What developers run: `cargo xtask fuzz`, `cargo xtask hide-tools` and `cargo xtask twin`.
 #![forbid(unsafe_code)]
 
 pub mod fuzz;
 pub mod hide_tools;
 pub mod targets;
+pub mod twin;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::fuzz::{self, FuzzArgs, WorkerArgs};
 use xtask::hide_tools::{self, HideArgs};
+use xtask::twin::{self, TwinArgs};
 
 /// What developers of Elevon run.
 #[derive(Parser)]
@@ -21,6 +22,7 @@ enum Task {
     #[command(hide = true)]
     FuzzWorker(WorkerArgs),
     HideTools(HideArgs),
+    Twin(TwinArgs),
 }
 
 fn main() -> ExitCode {
@@ -28,6 +30,7 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::FuzzWorker(args) => fuzz::work(&args),
         Task::HideTools(args) => hide_tools::hide_tools(&args),
+        Task::Twin(args) => twin::twin(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

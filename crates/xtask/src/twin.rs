@@ -1,0 +1,43 @@
+//! `cargo xtask twin`: a real Linux in virtual time as a judge of ours.
+//!
+//! A user-mode Linux, built from a distribution's source package on this machine, runs random jobs
+//! on a null_blk of N slots. Its clock is virtual, so CPU time costs nothing there and a run gives
+//! the same bytes again. Elevon runs the same jobs on the same device, and the figures of both are
+//! compared. Nothing of the kernel is in this repository: the two programs talk over files.
+
+use clap::{Args, Subcommand};
+
+pub mod both;
+pub mod build;
+pub mod case;
+pub mod elevon;
+pub mod figures;
+pub mod generate;
+pub mod guest;
+pub mod judge;
+pub mod kernels;
+pub mod shrink;
+
+/// A real Linux in virtual time as a judge of ours
+#[derive(Args, Clone, Debug)]
+pub struct TwinArgs {
+    #[command(subcommand)]
+    task: TwinTask,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum TwinTask {
+    Build(build::BuildArgs),
+    Judge(judge::JudgeArgs),
+}
+
+/// Does what the arguments ask for.
+///
+/// # Errors
+/// A kernel cannot be built or run, or a file cannot be written; one line says which.
+pub fn twin(args: &TwinArgs) -> Result<(), String> {
+    match &args.task {
+        TwinTask::Build(args) => build::build(args),
+        TwinTask::Judge(args) => judge::judge(args),
+    }
+}

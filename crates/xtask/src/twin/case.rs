@@ -1,0 +1,414 @@
+//! A job for both: what a device is, what is set, and which processes run. It has three texts: a
+//! plain job file with options for Elevon, a script for the guest, and JSON to keep it.
+
+use std::fmt::Write as _;
+
+use serde::{Deserialize, Serialize};
+
+/// How long after its completion a process goes on, in both, in microseconds: between these, drawn
+/// evenly. So a worker of the kernel that the same completion wakes runs first, as it does on a
+/// machine with several CPUs. The guest has one CPU of infinite speed, which would run the process
+/// first. The draws are the same in both. Without them two processes that wait for the same
+/// completions stay in step for ever, and who of them is first decides everything.
+pub const WAKE_US: (u64, u64) = (100, 200);
+/// Ticks a second of the guest: what user-mode Linux has.
+pub const TICKS_A_SECOND: u32 = 100;
+/// Size of the device in bytes: 1 GiB.
+pub const DEVICE_SIZE: u64 = 1 << 30;
+/// Limits of null_blk's queue and the guest's only CPU, as settings of Elevon.
+const QUEUE: [(&str, u64); 4] =
+    [("max_sectors_kb", 127), ("max_segments", 128), ("max_segment_size", 65_536), ("cpus", 1)];
+/// The base of Elevon's seeds of offsets, for the run's seed 1.
+const REPEATED: u64 = 0x1234_5678;
+
+/// What a case is about, as the table of results has it.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, Ord, PartialEq, PartialOrd, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Area {
+    /// `mq-deadline` and `kyber`.
+    DeadlineAndKyber,
+    /// `bfq`, with and without weights of cgroups.
+    Bfq,
+    /// `io.max` and `io.latency`.
+    Limits,
+    /// `io.cost`.
+    Cost,
+}
+
+impl Area {
+    /// All areas.
+    pub const ALL: [Self; 4] = [Self::DeadlineAndKyber, Self::Bfq, Self::Limits, Self::Cost];
+
+    /// The name in the table.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::DeadlineAndKyber => "mq-deadline and Kyber",
+            Self::Bfq => "BFQ",
+            Self::Limits => "io.max and io.latency",
+            Self::Cost => "io.cost",
+        }
+    }
+
+    /// The share of telling figures that is the goal, in percent.
+    pub const fn goal(self) -> u32 {
+        match self {
+            Self::DeadlineAndKyber | Self::Limits => 98,
+            Self::Bfq | Self::Cost => 95,
+        }
+    }
+}
+
+/// How a process asks for I/O.
+#[derive(Clone, Copy, Debug, Deserialize, Eq, PartialEq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Engine {
+    /// One system call at a time.
+    Psync,
+    /// Linux's native asynchronous I/O.
+    Libaio,
+    /// io_uring.
+    IoUring,
+}
+
+impl Engine {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Psync => "psync",
+            Self::Libaio => "libaio",
+            Self::IoUring => "io_uring",
+        }
+    }
+}
+
+/// A process.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Process {
+    /// Class of its priority: 1 RT, 2 BE, 3 IDLE; 0 for none.
+    pub class: u32,
+    /// Level in the class, 0 to 7.
+    pub level: u32,
+    /// Whether it writes.
+    pub write: bool,
+    /// Whether its offsets are random.
+    pub random: bool,
+    /// How it asks for I/O.
+    pub engine: Engine,
+    /// I/Os that it keeps in flight.
+    pub depth: u32,
+    /// Bytes of an I/O.
+    pub bs: u64,
+    /// Whether its writes are O_DSYNC.
+    pub dsync: bool,
+    /// After how many writes it calls fsync; 0 for never.
+    pub fsync: u32,
+    /// When it starts, in microseconds.
+    pub start_us: u64,
+    /// How long it thinks after some I/Os, in microseconds; 0 for never.
+    pub think_us: u64,
+    /// After how many I/Os it thinks.
+    pub think_blocks: u32,
+    /// Its cgroup; empty for the root.
+    pub cgroup: String,
+}
+
+/// A cgroup and the lines of its control files.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Tenant {
+    /// Path below the root.
+    pub path: String,
+    /// Names of control files and what is written to them, without the device's number.
+    pub files: Vec<(String, String)>,
+}
+
+/// A job for both.
+#[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
+pub struct Case {
+    /// The seed that it was made from, which is also that of Elevon's run.
+    pub seed: u64,
+    /// What it is about.
+    pub area: Area,
+    /// Requests that the device serves at once.
+    pub slots: u32,
+    /// Time of each, in microseconds.
+    pub latency_us: u64,
+    /// Whether the queue says that it is rotational.
+    pub rotational: bool,
+    /// The scheduler.
+    pub scheduler: String,
+    /// Its tunables.
+    pub tunables: Vec<(String, u64)>,
+    /// Attributes of the queue: `nr_requests` and the like.
+    pub queue: Vec<(String, u64)>,
+    /// Cgroups, each after its parent.
+    pub tenants: Vec<Tenant>,
+    /// Lines of `io.cost.qos` and `io.cost.model`.
+    pub cost: Vec<(String, String)>,
+    /// Processes.
+    pub processes: Vec<Process>,
+    /// How long each process runs, in milliseconds.
+    pub runtime_ms: u64,
+}
+
+impl Case {
+    /// Returns the part of the device that a process uses: each has its own.
+    fn region(&self, index: usize) -> (u64, u64) {
+        let size = DEVICE_SIZE / self.processes.len() as u64 / (1 << 20) * (1 << 20);
+        (index as u64 * size, size)
+    }
+
+    /// Returns the plain job file for Elevon.
+    pub fn job_file(&self) -> String {
+        let mut text = format!(
+            "[global]\nfilename=/dev/nullb0\ndirect=1\ntime_based\nruntime={}ms\nnorandommap\n",
+            self.runtime_ms
+        );
+        for (index, process) in self.processes.iter().enumerate() {
+            let (offset, size) = self.region(index);
+            let order = if process.random { "rand" } else { "" };
+            let direction = if process.write { "write" } else { "read" };
+            let _ = write!(
+                text,
+                "\n[p{index}]\nrw={order}{direction}\nioengine={}\niodepth={}\nbs={}\n\
+                 offset={offset}\nsize={size}\nstartdelay={}us\n",
+                process.engine.name(),
+                process.depth,
+                process.bs,
+                process.start_us
+            );
+            if process.class > 0 {
+                let _ = writeln!(text, "prioclass={}\nprio={}", process.class, process.level);
+            }
+            if process.dsync {
+                text.push_str("sync=dsync\n");
+            }
+            if process.fsync > 0 {
+                let _ = writeln!(text, "fsync={}", process.fsync);
+            }
+            if process.think_us > 0 {
+                let _ = writeln!(
+                    text,
+                    "thinktime={}us\nthinktime_blocks={}",
+                    process.think_us, process.think_blocks
+                );
+            }
+            if !process.cgroup.is_empty() {
+                let _ = writeln!(text, "cgroup={}", process.cgroup);
+            }
+        }
+        text
+    }
+
+    /// Returns Elevon's options.
+    pub fn options(&self, kernel: &str) -> Vec<String> {
+        let device = format!(
+            "slots:slots={slots},latency={}us,size=1GiB,queue_depth={slots},\
+             bandwidth=1000TB/s,rotational={}",
+            self.latency_us,
+            u32::from(self.rotational),
+            slots = self.slots
+        );
+        let tunables: Vec<String> =
+            self.tunables.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        let mut scheduler = self.scheduler.clone();
+        if !tunables.is_empty() {
+            scheduler = format!("{scheduler}:{}", tunables.join(","));
+        }
+        let (least, most) = WAKE_US;
+        let cost = format!(
+            "submit=0us,complete=0us,scheduler=0us,lock=0us,wake={least}us..{most}us,tag_wake=0us,wakes=by-process"
+        );
+        let mut words = ["--device", &device, "--scheduler", &scheduler, "--kernel", kernel]
+            .map(str::to_owned)
+            .to_vec();
+        words.extend(["--cpu-cost", &cost].map(str::to_owned));
+        words.extend(["--seed".into(), self.seed.to_string()]);
+        words.extend(["--set".into(), format!("hz={TICKS_A_SECOND}")]);
+        let own = self.queue.iter().map(|(name, value)| (name.as_str(), *value));
+        for (name, value) in QUEUE.into_iter().chain(own) {
+            words.extend(["--set".into(), format!("{name}={value}")]);
+        }
+        words
+    }
+
+    /// Returns the file of tenants; empty without any.
+    pub fn tenants_file(&self) -> String {
+        let mut text = String::new();
+        for tenant in &self.tenants {
+            let _ = writeln!(text, "[tenant.\"{}\"]", tenant.path);
+            for (name, value) in &tenant.files {
+                let _ = writeln!(text, "\"{name}\" = \"{value}\"");
+            }
+        }
+        if !self.cost.is_empty() {
+            text.push_str("[device]\n");
+            for (name, value) in &self.cost {
+                let _ = writeln!(text, "\"{name}\" = \"{value}\"");
+            }
+        }
+        text
+    }
+
+    /// Returns the lines that the guest's load generator reads.
+    pub fn load_file(&self) -> String {
+        let mut text = String::new();
+        for (index, process) in self.processes.iter().enumerate() {
+            let (offset, size) = self.region(index);
+            let engine = process.engine as u32;
+            let _ = write!(
+                text,
+                "class={} level={} write={} random={} engine={engine} depth={} bs={} dsync={} \
+                 fsync={} start={} runtime={} think={} think_blocks={} offset={offset} \
+                 size={size} job={index} base={} seed={} wake={} spread={} direct=1",
+                process.class,
+                process.level,
+                u32::from(process.write),
+                u32::from(process.random),
+                process.depth,
+                process.bs,
+                u32::from(process.dsync),
+                process.fsync,
+                process.start_us * 1000,
+                self.runtime_ms * 1_000_000,
+                process.think_us * 1000,
+                process.think_blocks.max(1),
+                REPEATED.wrapping_add(self.seed.wrapping_sub(1)),
+                self.seed,
+                WAKE_US.0 * 1000,
+                (WAKE_US.1 - WAKE_US.0) * 1000,
+            );
+            if !process.cgroup.is_empty() {
+                let _ = write!(text, " cgroup=/cgroup/{}", process.cgroup);
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    /// Returns the lines of the guest's script. `index` is the number of the case in the guest,
+    /// whose load is in `/host/load.INDEX`.
+    pub fn script(&self, index: usize) -> String {
+        let mut text = format!(
+            "echo CASE {index}\ndevice d{index} {} {} {}\n",
+            self.slots,
+            self.latency_us * 1000,
+            u32::from(self.rotational)
+        );
+        let _ = writeln!(text, "put {} $Q/scheduler", self.scheduler);
+        for (name, value) in &self.queue {
+            let _ = writeln!(text, "put {value} $Q/{name}");
+        }
+        for (name, value) in &self.tunables {
+            let _ = writeln!(text, "put {value} $Q/iosched/{name}");
+        }
+        for (name, value) in &self.cost {
+            let _ = writeln!(text, "put \"$NUMBER {value}\" /cgroup/{name}");
+        }
+        for tenant in &self.tenants {
+            let _ = writeln!(text, "group {}", tenant.path);
+            for (name, value) in &tenant.files {
+                let value =
+                    if is_of_device(name) { format!("$NUMBER {value}") } else { value.clone() };
+                let _ = writeln!(text, "put \"{value}\" /cgroup/{}/{name}", tenant.path);
+            }
+        }
+        let _ = writeln!(
+            text,
+            "echo BEFORE $(cat $B/stat)\nload /dev/$NAME /host/load.{index}\n\
+             echo AFTER $(cat $B/stat)"
+        );
+        if !self.cost.is_empty() {
+            text.push_str("put \"$NUMBER enable=0\" /cgroup/io.cost.qos\n");
+        }
+        for tenant in self.tenants.iter().rev() {
+            let _ = writeln!(text, "rmdir /cgroup/{}", tenant.path);
+        }
+        let _ = writeln!(text, "remove d{index}");
+        text
+    }
+
+    /// Returns the case in a few words.
+    pub fn describe(&self) -> String {
+        let mut text = format!(
+            "{}, {} slots of {} us{}",
+            self.scheduler,
+            self.slots,
+            self.latency_us,
+            if self.rotational { ", rotational" } else { "" }
+        );
+        for (name, value) in self.tunables.iter().chain(&self.queue) {
+            let _ = write!(text, ", {name}={value}");
+        }
+        for (name, value) in &self.cost {
+            let _ = write!(text, ", {name}: {value}");
+        }
+        for process in &self.processes {
+            let class = ["none", "RT", "BE", "IDLE"][process.class as usize];
+            let _ = write!(
+                text,
+                "\n    {class} {} {}{} {:?} depth {} bs {}",
+                process.level,
+                if process.random { "rand" } else { "" },
+                if process.write { "write" } else { "read" },
+                process.engine,
+                process.depth,
+                process.bs
+            );
+            for (name, value) in [
+                ("dsync", u64::from(process.dsync)),
+                ("fsync", u64::from(process.fsync)),
+                ("start_us", process.start_us),
+                ("think_us", process.think_us),
+                ("think_blocks", u64::from(process.think_blocks)),
+            ] {
+                if value > 0 {
+                    let _ = write!(text, " {name}={value}");
+                }
+            }
+            for tenant in self.tenants.iter().filter(|tenant| tenant.path == process.cgroup) {
+                for (name, value) in &tenant.files {
+                    let _ = write!(text, " {name}: {value}");
+                }
+            }
+        }
+        text
+    }
+}
+
+/// Returns true if a line of a control file begins with the device's number.
+fn is_of_device(file: &str) -> bool {
+    matches!(file, "io.max" | "io.latency")
+}
+
+/// The functions of the guest's script.
+pub const FUNCTIONS: &str = r#"
+put() { echo "$1" >"$2" || echo "REFUSED $2: $1"; }
+device() {
+	C=/sys/kernel/config/nullb/$1
+	mkdir $C
+	put $3 $C/completion_nsec
+	put 2 $C/irqmode
+	put 1 $C/submit_queues
+	put $2 $C/hw_queue_depth
+	put 1024 $C/size
+	put 1 $C/power
+	NAME=$1
+	[ -d /sys/block/$NAME ] || NAME=nullb$(cat $C/index)
+	B=/sys/block/$NAME
+	Q=$B/queue
+	NUMBER=$(cat $B/dev)
+	put $4 $Q/rotational
+}
+remove() {
+	put 0 /sys/kernel/config/nullb/$1/power
+	rmdir /sys/kernel/config/nullb/$1
+}
+group() {
+	mkdir -p /cgroup/$1
+	P=/cgroup/$1
+	while [ "$P" != /cgroup ]; do
+		P=${P%/*}
+		put +io $P/cgroup.subtree_control
+	done
+}
+put +io /cgroup/cgroup.subtree_control
+"#;

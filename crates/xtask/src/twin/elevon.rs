@@ -1,0 +1,65 @@
+//! A case in Elevon.
+
+use elevon_formats::fio::{MemorySource, parse};
+use elevon_host::interrupt::Interrupt;
+use elevon_plan::execute::execute;
+use elevon_plan::failure::{Ending, Failure};
+use elevon_plan::options::StackOptions;
+use elevon_plan::plan::Plan;
+use elevon_workload::run::NoObserver;
+
+use super::case::Case;
+use super::figures::{Measured, ProcessFigures};
+
+/// Runs a case in Elevon, by the rules of a kernel version.
+///
+/// # Errors
+/// Elevon refuses the case, or a process ends with an error.
+pub fn run(case: &Case, kernel: &str) -> Result<Measured, String> {
+    run_with(case, &case.options(kernel), &case.tenants_file())
+}
+
+/// Runs a case without its scheduler and tenants: what it does where nothing decides.
+///
+/// # Errors
+/// As of [`run`].
+pub fn run_plain(case: &Case, kernel: &str) -> Result<Measured, String> {
+    let mut plain = case.clone();
+    plain.scheduler = "none".into();
+    plain.tunables.clear();
+    plain.queue.retain(|(name, _)| name != "nr_requests");
+    plain.tenants.clear();
+    plain.cost.clear();
+    for process in &mut plain.processes {
+        process.cgroup.clear();
+    }
+    run_with(&plain, &plain.options(kernel), "")
+}
+
+fn run_with(case: &Case, options: &[String], tenants: &str) -> Result<Measured, String> {
+    let failed = |failure: Failure| format!("case {}: {failure}", case.seed);
+    let name = "case.fio";
+    let text = case.job_file();
+    let mut source = MemorySource::one(name, &text);
+    let jobs = parse(&mut source, name).map_err(Failure::text).map_err(failed)?;
+    let options = StackOptions::default()
+        .with_words(options.iter().cloned())
+        .map_err(|error| format!("case {}: {error}", case.seed))?;
+    let mut plan = Plan::of_jobs(jobs, name, &options, None).map_err(failed)?;
+    if !tenants.is_empty() {
+        plan.set_tenants(tenants).map_err(failed)?;
+    }
+    let (result, ending) = execute(&plan, &mut NoObserver, &Interrupt::new()).map_err(failed)?;
+    if ending != Ending::Done {
+        return Err(format!("case {}: the run ended with {ending:?}", case.seed));
+    }
+    let processes = result.jobs.iter().map(|job| {
+        let direction = job.stats.directions.iter().max_by_key(|direction| direction.ios);
+        let direction = direction.expect("three directions");
+        let percentile = |millionths| direction.lat.percentile(millionths).unwrap_or(0);
+        ProcessFigures { ios: direction.ios, p50: percentile(500_000), p99: percentile(990_000) }
+    });
+    let (start, end) = (result.disk.start.fields(), result.disk.end.fields());
+    let stat = end.iter().zip(start).map(|(end, start)| end.saturating_sub(start));
+    Ok(Measured { processes: processes.collect(), stat: stat.collect() })
+}

@@ -1,0 +1,217 @@
+//! Random jobs from seeds: the same seed is the same job, for ever.
+//!
+//! The generator keeps to what the judge can judge:
+//!
+//! - Processes start some microseconds apart, so that their first requests have an order.
+//! - The I/Os in flight of all processes fit into the tags: who of the sleepers gets a tag is
+//!   decided by the wake-ups of one CPU of infinite speed, which no machine has.
+//! - Only a process of depth 1 thinks, because fio waits for all in flight before it thinks.
+//! - The device has no cache, so a flush costs nothing.
+
+use elevon_workload::chance::{Purpose, Rng};
+
+use super::case::{Area, Case, Engine, Process, Tenant};
+
+/// Time between the starts of two processes, in microseconds.
+const STAGGER_US: u64 = 300;
+/// Tells this stream of random numbers from those of runs.
+const STREAM: u32 = 0x7717;
+
+/// Draws from a list.
+fn pick<T: Clone>(rng: &mut Rng, from: &[T]) -> T {
+    from[rng.below(from.len() as u64) as usize].clone()
+}
+
+/// Returns true one time in `of`.
+fn one_in(rng: &mut Rng, of: u64) -> bool {
+    rng.below(of) == 0
+}
+
+/// Returns the job of a seed; `area` if one is asked for, else an area that the seed says.
+pub fn case(seed: u64, area: Option<Area>) -> Case {
+    let mut rng = Rng::stream(seed, STREAM, 0, Purpose::Buffer);
+    let drawn = match rng.below(10) {
+        0..4 => Area::DeadlineAndKyber,
+        4..8 => Area::Bfq,
+        8 => Area::Limits,
+        _ => Area::Cost,
+    };
+    let area = area.unwrap_or(drawn);
+    let few = matches!(area, Area::DeadlineAndKyber | Area::Bfq);
+    let slots = if few { pick(&mut rng, &[1, 2, 4, 8]) } else { 64 };
+    let latency_us = if few {
+        pick(&mut rng, &[5_000, 10_000, 20_000])
+    } else {
+        pick(&mut rng, &[2_000, 5_000])
+    };
+    let mut case = Case {
+        seed,
+        area,
+        slots,
+        latency_us,
+        rotational: few && one_in(&mut rng, 4),
+        scheduler: String::new(),
+        tunables: Vec::new(),
+        queue: Vec::new(),
+        tenants: Vec::new(),
+        cost: Vec::new(),
+        processes: processes(&mut rng),
+        runtime_ms: 10_000,
+    };
+    match area {
+        Area::DeadlineAndKyber => deadline_or_kyber(&mut case, &mut rng),
+        Area::Bfq => bfq(&mut case, &mut rng),
+        Area::Limits => limits(&mut case, &mut rng),
+        Area::Cost => cost(&mut case, &mut rng),
+    }
+    if few {
+        case.queue.push(("nr_requests".into(), pick(&mut rng, &[64, 128, 256])));
+    }
+    case
+}
+
+fn processes(rng: &mut Rng) -> Vec<Process> {
+    let count = pick(rng, &[1, 2, 2, 3, 3, 4]);
+    (0..count).map(|index| process(rng, index)).collect()
+}
+
+fn process(rng: &mut Rng, index: u64) -> Process {
+    let class = pick(rng, &[0, 2, 2, 2, 2, 2, 1, 3]);
+    let depth = pick(rng, &[1, 1, 2, 4, 8, 16]);
+    let write = one_in(rng, 4);
+    let engines = [Engine::Libaio, Engine::IoUring, Engine::Psync];
+    let engine = pick(rng, if depth == 1 { &engines } else { &engines[..2] });
+    let thinks = depth == 1 && one_in(rng, 3);
+    let is_late = one_in(rng, 6);
+    let late = if is_late { 1_000_000 + 500_000 * rng.below(5) } else { 0 };
+    Process {
+        class,
+        level: if class == 1 || class == 2 { rng.below(8) as u32 } else { 0 },
+        write,
+        random: !one_in(rng, 4),
+        engine,
+        depth,
+        bs: pick(rng, &[4096, 4096, 4096, 16384, 65536]),
+        dsync: write && one_in(rng, 6),
+        fsync: if write && depth == 1 && one_in(rng, 6) { pick(rng, &[1, 4, 16]) } else { 0 },
+        start_us: late + index * STAGGER_US,
+        think_us: if thinks { pick(rng, &[500, 1_000, 2_000, 4_000, 8_000, 20_000]) } else { 0 },
+        think_blocks: if thinks { pick(rng, &[1, 1, 1, 4]) } else { 0 },
+        cgroup: String::new(),
+    }
+}
+
+/// Adds a tunable with one of some values, two times in five.
+fn maybe(case: &mut Case, rng: &mut Rng, name: &str, values: &[u64]) {
+    let value = pick(rng, values);
+    if rng.below(5) < 2 {
+        case.tunables.push((name.into(), value));
+    }
+}
+
+fn deadline_or_kyber(case: &mut Case, rng: &mut Rng) {
+    let is_kyber = one_in(rng, 3);
+    case.scheduler = if is_kyber { "kyber" } else { "mq-deadline" }.into();
+    let tuned = one_in(rng, 2);
+    match (tuned, is_kyber) {
+        (false, _) => {}
+        (true, true) => {
+            let targets = [1_000_000, 5_000_000, 20_000_000, 100_000_000];
+            maybe(case, rng, "read_lat_nsec", &targets);
+            maybe(case, rng, "write_lat_nsec", &targets);
+        }
+        (true, false) => {
+            maybe(case, rng, "read_expire", &[10, 50, 100, 2_000]);
+            maybe(case, rng, "write_expire", &[50, 500, 2_000, 10_000]);
+            maybe(case, rng, "writes_starved", &[1, 4, 8]);
+            maybe(case, rng, "fifo_batch", &[1, 4, 32]);
+            maybe(case, rng, "prio_aging_expire", &[500, 2_000, 20_000]);
+            maybe(case, rng, "front_merges", &[0]);
+        }
+    }
+}
+
+fn bfq(case: &mut Case, rng: &mut Rng) {
+    case.scheduler = "bfq".into();
+    maybe(case, rng, "low_latency", &[0]);
+    if one_in(rng, 2) {
+        maybe(case, rng, "slice_idle_us", &[0, 1_000, 4_000, 16_000]);
+        maybe(case, rng, "strict_guarantees", &[1]);
+        maybe(case, rng, "timeout_sync", &[20, 60, 250]);
+        maybe(case, rng, "max_budget", &[512, 4_096, 32_768]);
+    }
+    if one_in(rng, 4) {
+        for index in 0..case.processes.len() {
+            let path = format!("g{index}");
+            let weight = pick(rng, &[10, 50, 100, 200, 400, 1_000]);
+            let file = ("io.bfq.weight".to_owned(), weight.to_string());
+            case.tenants.push(Tenant { path: path.clone(), files: vec![file] });
+            case.processes[index].cgroup = path;
+        }
+    }
+}
+
+fn limits(case: &mut Case, rng: &mut Rng) {
+    case.scheduler = "none".into();
+    let by_latency = one_in(rng, 3);
+    for index in 0..case.processes.len() {
+        let path = format!("g{index}");
+        let file = if by_latency {
+            let target = case.latency_us * pick(rng, &[1, 2, 4]) / 2;
+            ("io.latency".to_owned(), format!("target={target}"))
+        } else {
+            ("io.max".to_owned(), io_max(rng))
+        };
+        case.tenants.push(Tenant { path: path.clone(), files: vec![file] });
+        case.processes[index].cgroup = path;
+    }
+}
+
+fn io_max(rng: &mut Rng) -> String {
+    let mut words = Vec::new();
+    for key in ["rbps", "wbps"] {
+        let rate = pick(rng, &[262_144_u64, 1_048_576, 4_194_304]);
+        if one_in(rng, 2) {
+            words.push(format!("{key}={rate}"));
+        }
+    }
+    for key in ["riops", "wiops"] {
+        let rate = pick(rng, &[20_u64, 100, 500]);
+        if one_in(rng, 3) {
+            words.push(format!("{key}={rate}"));
+        }
+    }
+    if words.is_empty() {
+        words.push("riops=100".into());
+    }
+    words.join(" ")
+}
+
+fn cost(case: &mut Case, rng: &mut Rng) {
+    case.scheduler = "none".into();
+    let iops = pick(rng, &[200_u64, 1_000, 4_000]);
+    let percent = pick(rng, &[50_u64, 100]);
+    case.cost = vec![
+        (
+            "io.cost.model".into(),
+            format!(
+                "ctrl=user model=linear rbps=200000000 rseqiops={iops} rrandiops={iops} \
+                 wbps=200000000 wseqiops={iops} wrandiops={iops}"
+            ),
+        ),
+        (
+            "io.cost.qos".into(),
+            format!(
+                "enable=1 ctrl=user rpct=0.00 rlat=25000 wpct=0.00 wlat=25000 min={percent}.00 \
+                 max={percent}.00"
+            ),
+        ),
+    ];
+    for index in 0..case.processes.len() {
+        let path = format!("g{index}");
+        let weight = pick(rng, &[50, 100, 200, 500]);
+        let file = ("io.weight".to_owned(), weight.to_string());
+        case.tenants.push(Tenant { path: path.clone(), files: vec![file] });
+        case.processes[index].cgroup = path;
+    }
+}

@@ -1,0 +1,52 @@
+//! The judge: a real Linux in virtual time beside Elevon.
+
+use xtask::twin::both::judge_cases;
+use xtask::twin::case::Area;
+use xtask::twin::kernels::{DEFAULT_VERSION, built};
+use xtask::twin::{elevon, generate};
+
+/// The least share of telling figures of the fifty seeds that hold, in percent, by area.
+const HELD: [(Area, usize); 4] =
+    [(Area::DeadlineAndKyber, 90), (Area::Bfq, 70), (Area::Limits, 80), (Area::Cost, 85)];
+
+/// Runs in the folder of the workspace, as `cargo xtask` does.
+fn in_workspace() {
+    std::env::set_current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .expect("the folder of the workspace");
+}
+
+#[test]
+fn elevon_takes_every_case_and_a_seed_is_one_case() {
+    for seed in 0..60 {
+        let mut case = generate::case(seed, None);
+        assert_eq!(case, generate::case(seed, None));
+        case.runtime_ms = 20;
+        for process in &mut case.processes {
+            process.start_us %= 1_000;
+        }
+        let measured = elevon::run(&case, DEFAULT_VERSION).expect("a run of Elevon");
+        assert_eq!(measured.processes.len(), case.processes.len());
+    }
+}
+
+#[test]
+fn fifty_seeds_agree_with_a_real_kernel() {
+    in_workspace();
+    if !built().iter().any(|version| version == DEFAULT_VERSION) {
+        println!("skipped: Linux {DEFAULT_VERSION} is not built (cargo xtask twin build)");
+        return;
+    }
+    let cases: Vec<_> = (0..50).map(|seed| generate::case(seed, None)).collect();
+    let judged = judge_cases(&cases, DEFAULT_VERSION).expect("a guest runs");
+    for (area, least) in HELD {
+        let of_area = judged.iter().filter(|(case, _)| case.area == area);
+        let (mut held, mut telling) = (0, 0);
+        for (case, figures) in of_area {
+            let figures = figures.as_ref().unwrap_or_else(|error| panic!("{}: {error}", case.seed));
+            telling += figures.iter().filter(|figure| figure.telling).count();
+            held += figures.iter().filter(|figure| figure.telling && figure.holds()).count();
+        }
+        println!("{}: {held} of {telling} telling figures hold", area.name());
+        assert!(held * 100 >= least * telling, "{}: {held} of {telling}", area.name());
+    }
+}
