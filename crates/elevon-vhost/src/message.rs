@@ -185,7 +185,8 @@ pub(crate) fn parse_regions(request: u32, payload: &[u8]) -> Result<Vec<Region>,
         return Err(ProtocolError::Value { request, what: "a memory table has 1 to 8 regions" });
     }
     let needed = 8 + count * REGION_BYTES;
-    if payload.len() != needed {
+    // User-mode kernels before 7 always send room for two regions.
+    if payload.len() < needed {
         return Err(length(needed));
     }
     let region = |bytes: &[u8]| {
@@ -197,5 +198,5 @@ pub(crate) fn parse_regions(request: u32, payload: &[u8]) -> Result<Vec<Region>,
         }
         Ok(Region { guest, bytes, user, offset })
     };
-    payload[8..].chunks_exact(REGION_BYTES).map(region).collect()
+    payload[8..needed].chunks_exact(REGION_BYTES).map(region).collect()
 }
