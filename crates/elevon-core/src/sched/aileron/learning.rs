@@ -151,7 +151,6 @@ impl Aileron {
             return;
         }
         let (is_unfair, prefers_shares) = (self.is_unfair(), self.settings.prefers_shares);
-        let is_write = slot.direction.is_write();
         let (writes_prevail, are_writes_limited) = self.what_to_limit(is_unfair);
         let Self { depth, write_depth, waiting, .. } = self;
         let (is_binding, rest) = (*waiting > 0, self.occupancy.rest());
@@ -167,7 +166,7 @@ impl Aileron {
         if event != Event::None {
             self.write_depth.on_other(event == Event::Costs);
         }
-        if is_write {
+        if slot.direction.is_write() {
             self.write_at = Some(now);
             let is_unfair = is_unfair && self.was_recently(self.read_at);
             let Self { depth, write_depth, read_times, writes_in_flight, .. } = self;
