@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds a Debian package of the command: packaging/debian.sh [BINARY] [OUT-FOLDER]
-# BINARY is target/release/elevon unless given (cargo build --release); manual pages and completions are made by it.
-# Needs dpkg-deb, which every Debian has.
+# BINARY is target/dist/elevon unless given (cargo build --profile dist --features full). It makes the manual pages and
+# completions. Needs dpkg-deb, which every Debian has. With cargo and python3 the package has a list of its parts (SBOM).
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-binary=${1:-$root/target/release/elevon}
+binary=${1:-$root/target/dist/elevon}
 out=${2:-$root/target}
-[ -x "$binary" ] || { echo "packaging/debian.sh: no $binary; build it with: cargo build --release" >&2; exit 2; }
+[ -x "$binary" ] || { echo "packaging/debian.sh: no $binary; build it with: cargo build --profile dist --features full" >&2; exit 2; }
 version=$("$binary" --version | cut -d' ' -f2)
 architecture=$(dpkg --print-architecture)
 stage=$(mktemp -d)
@@ -28,6 +28,7 @@ cp "$root"/README.md "$root"/CHANGELOG.md "$root"/LICENSE-* "$stage/usr/share/do
 cat "$root/LICENSE-MIT" >"$stage/usr/share/doc/elevon/copyright"
 install -D -m 644 -t "$stage/usr/lib/systemd/system" "$root"/packaging/elevon-serve@.service "$root"/packaging/elevon-serve@.socket
 cp -r "$root/docs" "$stage/usr/share/doc/elevon/docs"
+if command -v cargo >/dev/null && command -v python3 >/dev/null; then "$root/packaging/sbom.sh" >"$stage/usr/share/doc/elevon/sbom.cdx.json"; fi
 install -D -m 644 "$root/packaging/elevon.sysusers" "$stage/usr/lib/sysusers.d/elevon.conf"
 install -D -m 644 "$root/packaging/elevon.tmpfiles" "$stage/usr/lib/tmpfiles.d/elevon.conf"
 install -D -m 644 "$root/packaging/example.toml" "$stage/etc/elevon/example.toml"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # Builds a container image of the command: packaging/image.sh [BINARY] [OUT]
-# BINARY is target/release/elevon unless given (cargo build --release), OUT target/elevon_VERSION_ARCHITECTURE.oci.tar, an
+# BINARY is target/dist/elevon unless given (cargo build --profile dist --features full), OUT target/elevon_VERSION_ARCHITECTURE.oci.tar, an
 # archive of OCI: skopeo copy oci-archive:OUT containers-storage:localhost/elevon, or docker-daemon:elevon:latest.
 # In it are the command, the libraries of this machine that it is linked with, and the documents; nothing is fetched, and
 # root is not needed. The same input gives the same bytes, with the time of SOURCE_DATE_EPOCH or of the last commit.
 # Needs umoci.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
-binary=${1:-$root/target/release/elevon}
-[ -x "$binary" ] || { echo "packaging/image.sh: no $binary; build it with: cargo build --release" >&2; exit 2; }
+binary=${1:-$root/target/dist/elevon}
+[ -x "$binary" ] || { echo "packaging/image.sh: no $binary; build it with: cargo build --profile dist --features full" >&2; exit 2; }
 command -v umoci >/dev/null || { echo "packaging/image.sh: needs umoci" >&2; exit 2; }
 version=$("$binary" --version | cut -d' ' -f2)
 case $(uname -m) in x86_64) architecture=amd64 ;; aarch64) architecture=arm64 ;; *) architecture=$(uname -m) ;; esac
@@ -26,6 +26,7 @@ if command -v strip >/dev/null; then strip "$stage/usr/bin/elevon"; fi
 mkdir -p "$documents/libraries" "$stage/disks" "$stage/etc/elevon" "$stage/tmp"
 cp "$root"/README.md "$root"/CHANGELOG.md "$root"/LICENSE-* "$documents/"
 cp -r "$root/docs" "$documents/docs"
+if command -v cargo >/dev/null && command -v python3 >/dev/null; then "$root/packaging/sbom.sh" >"$documents/sbom.cdx.json"; fi
 # The libraries lie where the loader of this machine looks for them, and their licences beside our documents.
 for library in $(ldd "$binary" | grep -o '/[^ ]*'); do
   install -D -m 755 "$library" "$stage$library"

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use xtask::fuzz::{self, FuzzArgs, WorkerArgs};
 use xtask::hide_tools::{self, HideArgs};
+use xtask::quick::{self, QuickArgs};
 use xtask::twin::{self, TwinArgs};
 
 /// What developers of Elevon run.
@@ -18,6 +19,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    Quick(QuickArgs),
     Fuzz(FuzzArgs),
     #[command(hide = true)]
     FuzzWorker(WorkerArgs),
@@ -27,6 +29,7 @@ enum Task {
 
 fn main() -> ExitCode {
     let done = match Cli::parse().task {
+        Task::Quick(args) => quick::quick(&args),
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::FuzzWorker(args) => fuzz::work(&args),
         Task::HideTools(args) => hide_tools::hide_tools(&args),
