@@ -239,7 +239,9 @@ fn start_reload(reloader: &Arc<Reloader>) -> Option<JoinHandle<()>> {
         .name("reload".into())
         .spawn(move || drop(of_thread.reload_and_log()));
     let failed = |error: io::Error| {
-        let message = format!("not reloaded: no thread for it: {error}");
+        let message = format!(
+            "not reloaded, and the old configuration is in force: no thread can be started: {error}"
+        );
         reloader.shared().log(&Record::new(Level::Error, "reload", &message));
     };
     thread.map_err(failed).ok()

@@ -222,7 +222,7 @@ impl Shared {
     pub(crate) fn have_devices_ended(&self) -> bool {
         for (number, device) in self.devices.take_failed() {
             let message = format!(
-                "device {}: failed: its thread has ended; its clients are cut",
+                "device {}: failed: its thread has ended; its clients are cut, and others are served; restart the server to serve it",
                 device.name
             );
             let fields = [("device", Field::Text(&device.name))];

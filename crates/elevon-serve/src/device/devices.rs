@@ -183,7 +183,9 @@ impl Devices {
     /// Waits for the end of a thread, and returns what it says; false if it panicked.
     fn join(&self, name: &str, thread: JoinHandle<bool>) -> bool {
         thread.join().unwrap_or_else(|_| {
-            let message = format!("device {name}: its thread ended by a panic");
+            let message = format!(
+                "device {name}: its thread ended by a panic, a fault of Elevon; restart the server to serve it"
+            );
             let fields = [("device", Field::Text(name))];
             (self.log)(&Record {
                 level: Level::Error,

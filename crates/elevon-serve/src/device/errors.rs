@@ -102,7 +102,7 @@ impl ErrorLog {
     pub(super) fn not_written_back(&self, status: Status) {
         let (words, device) = (status.log_words(), &self.device);
         let message = format!(
-            "device {device}: what was written and not flushed may be lost: the last write-back failed: {words}"
+            "device {device}: what was written and not flushed may be lost: the last write-back failed: {words}; check the data before it is used"
         );
         self.error(&message, &[("device", Field::Text(device))]);
     }
@@ -110,8 +110,9 @@ impl ErrorLog {
     /// Says that the limits of tenants could not be lifted at the end.
     pub(super) fn limits_stay(&self, why: &str) {
         let device = &self.device;
-        let message =
-            format!("device {device}: what its limits hold is waited for at the end: {why}");
+        let message = format!(
+            "device {device}: its limits cannot be lifted: {why}; the end waits for what they hold, and a second signal does not"
+        );
         self.error(&message, &[("device", Field::Text(device))]);
     }
 

@@ -15,7 +15,7 @@ const PAGE: usize = PAGE_SIZE as usize;
 /// The buffers of every task, and the frames.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
-    tasks: Vec<Option<OfTask>>,
+    tasks: Vec<Option<TaskBuffers>>,
     /// The frames, one after the other; none without a page cache.
     frames: Vec<u8>,
     /// The frames of each bio of the page cache, in order.
@@ -24,12 +24,12 @@ pub(crate) struct Slots {
 
 /// Buffers of a task, one after the other.
 #[derive(Debug)]
-struct OfTask {
+struct TaskBuffers {
     bytes: Mapping,
     of_each: usize,
 }
 
-impl OfTask {
+impl TaskBuffers {
     fn slot(&mut self, token: u64) -> Option<&mut [u8]> {
         let at = token as usize * self.of_each;
         self.bytes.bytes_mut().get_mut(at..at + self.of_each)
@@ -48,7 +48,7 @@ impl Slots {
         let of_each = bytes as usize;
         let of_task = &mut self.tasks[task.index()];
         *of_task = None;
-        *of_task = Some(OfTask { bytes: Mapping::new(of_each * slots as usize)?, of_each });
+        *of_task = Some(TaskBuffers { bytes: Mapping::new(of_each * slots as usize)?, of_each });
         Ok(())
     }
 

@@ -22,7 +22,9 @@ pub(crate) fn accept(listener: &Listener, place: Option<&Arc<str>>, server: &Arc
             Ok(both) => both,
             Err(error) => {
                 if logged.is_none_or(|at| at.elapsed() >= SILENCE) {
-                    let message = format!("a connection could not be accepted: {error}");
+                    let message = format!(
+                        "a connection could not be accepted: {error}; if files have run out, raise the limit (LimitNOFILE=)"
+                    );
                     server.log(&Record::new(Level::Error, "server", &message));
                     logged = Some(Instant::now());
                 }
