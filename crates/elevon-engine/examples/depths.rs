@@ -9,6 +9,7 @@ use elevon_core::tenant::ROOT;
 use elevon_core::units::{Bytes, Instant, Sector, TaskId};
 use elevon_core::{Io, Layout, LayoutId, Stack};
 use elevon_engine::Engine;
+use elevon_sim::device::Device;
 use elevon_sim::simulation::Simulation;
 
 /// Reads of a run.
@@ -41,7 +42,9 @@ fn run(depth: u64) -> Result<u64, Box<dyn Error>> {
     let mut stack = Stack::new(device.description().stack_config())?;
     let layout = stack.register_layout(Layout::contiguous(4096, 0));
     let mut engine = Engine::new(stack, Simulation::new(device));
-    (0..depth).for_each(|number| engine.submit(read(number, layout)));
+    for number in 0..depth {
+        engine.submit(read(number, layout));
+    }
     let (mut next, mut done) = (depth, 0);
     while done < READS {
         engine.wait(Instant::MAX);

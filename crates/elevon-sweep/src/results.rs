@@ -37,8 +37,6 @@ impl Rendered {
         let failure =
             |name: &str, error: std::io::Error| NewFile::failure("", Path::new(name), error);
         let csv = table.csv().map_err(|error| failure("results.csv", of_table(error)))?;
-        let mut parquet = Vec::new();
-        table.parquet(&mut parquet).map_err(|error| failure("results.parquet", of_table(error)))?;
         let (jobs, samples) = samples(definition, done);
         let results = Results {
             title: format!("Sweep of {}", definition.job.display()),
@@ -55,16 +53,27 @@ impl Rendered {
         };
         let document = results.document();
         let summary = document.text();
-        let contents = [
-            csv,
-            table.json_lines().into_bytes(),
-            parquet,
-            summary.clone().into_bytes(),
-            document.html("simulated").into_bytes(),
-        ];
-        let files = FILES.into_iter().zip(contents).collect();
+        let [name_csv, name_lines, name_parquet, name_summary, name_page] = FILES;
+        let mut files = vec![(name_csv, csv), (name_lines, table.json_lines().into_bytes())];
+        if let Some(parquet) = parquet(&table) {
+            let parquet = parquet.map_err(|error| failure(name_parquet, error))?;
+            files.push((name_parquet, parquet));
+        }
+        files.push((name_summary, summary.clone().into_bytes()));
+        files.push((name_page, document.html("simulated").into_bytes()));
         Ok(Self { files, summary, json: results.json(), table })
     }
+}
+
+/// Returns the table as Parquet, or `None` if this build has no Parquet.
+#[cfg(feature = "parquet")]
+fn parquet(table: &Table) -> Option<std::io::Result<Vec<u8>>> {
+    Some(table.to_parquet())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_: &Table) -> Option<std::io::Result<Vec<u8>>> {
+    None
 }
 
 fn said(done: &BTreeMap<usize, Outcome>) -> Said {

@@ -9,6 +9,7 @@ use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::op::TraceOp;
 
 /// Version of the meaning of the columns, which Parquet files contain.
+#[cfg(feature = "parquet")]
 pub(crate) const SCHEMA: u32 = 1;
 
 /// Type of a column.

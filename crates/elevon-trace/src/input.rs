@@ -6,10 +6,9 @@
 use std::io::{self, Read};
 
 use flate2::read::{MultiGzDecoder, ZlibDecoder};
-use liblzma::read::XzDecoder;
-use liblzma::stream::{CONCATENATED, Stream};
 use memchr::{memchr, memmem};
 
+use crate::archives;
 use crate::report::Position;
 use crate::sink::Sink;
 
@@ -21,9 +20,6 @@ const CHUNK: usize = 1 << 16;
 const UNPACKED: usize = 1 << 13;
 /// Maximum nesting of compressed data.
 const MAX_LAYERS: usize = 3;
-
-/// Memory that may be taken to decompress xz: `xz -9` takes a quarter of it.
-const XZ_MEMORY: u64 = 1 << 28;
 
 /// Bytes that are looked at for what `atrace -z` prints before what it compresses.
 const ATRACE_HEAD: usize = 128;
@@ -85,12 +81,9 @@ impl Input {
                 head if is_zlib(head) => Box::new(ZlibDecoder::new(input)),
                 // pzstd writes the length of a frame into one before it, which is skipped.
                 [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => {
-                    Box::new(zstd::Decoder::new(input)?)
+                    archives::of_zstd(input)?
                 }
-                [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => Box::new(XzDecoder::new_stream(
-                    input,
-                    Stream::new_stream_decoder(XZ_MEMORY, CONCATENATED)?,
-                )),
+                [0xfd, b'7', b'z', b'X', b'Z', 0, ..] => archives::of_xz(input)?,
                 _ => return Ok(input),
             };
             input = Self::plain(source, true);

@@ -21,6 +21,7 @@
 #![forbid(unsafe_code)]
 
 pub mod analysis;
+mod archives;
 pub mod capture;
 mod columns;
 mod detect;

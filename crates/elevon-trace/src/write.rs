@@ -21,10 +21,12 @@ pub mod fio_log;
 pub mod ftrace;
 pub mod json;
 mod packed;
+#[cfg(feature = "parquet")]
 pub mod parquet;
 pub mod perfetto;
 pub mod perfetto_timeline;
 mod proto;
+#[cfg(feature = "parquet")]
 pub(crate) mod table;
 mod timeline;
 mod whole;
@@ -61,12 +63,13 @@ pub enum WriteFormat {
     /// Comma-separated values, one line per event.
     Csv,
     /// Parquet, one row per event.
+    #[cfg(feature = "parquet")]
     Parquet,
 }
 
 impl WriteFormat {
-    /// Every format.
-    pub const ALL: [Self; 8] = [
+    /// Every format of this build.
+    pub const ALL: [Self; 7 + cfg!(feature = "parquet") as usize] = [
         Self::Ftrace,
         Self::Blktrace,
         Self::Perfetto,
@@ -74,6 +77,7 @@ impl WriteFormat {
         Self::Json,
         Self::FioLog,
         Self::Csv,
+        #[cfg(feature = "parquet")]
         Self::Parquet,
     ];
 
@@ -87,6 +91,7 @@ impl WriteFormat {
             Self::Json => "json",
             Self::FioLog => "iolog",
             Self::Csv => "csv",
+            #[cfg(feature = "parquet")]
             Self::Parquet => "parquet",
         }
     }
@@ -131,7 +136,11 @@ pub enum WriteError {
 
 fn extensions() -> String {
     let [before @ .., last] = WriteFormat::ALL.map(|format| format!(".{}", format.extension()));
-    format!("{} or {last}", before.join(", "))
+    let absent = match cfg!(feature = "parquet") {
+        true => "",
+        false => "; this build has no Parquet (`--features full` has it)",
+    };
+    format!("{} or {last}{absent}", before.join(", "))
 }
 
 /// Writes the events of a trace, in order of time.
@@ -221,6 +230,7 @@ pub fn create(path: &Path, options: WriteOptions) -> Result<Box<dyn EventWriter>
             WriteFormat::Json => Box::new(json::JsonWriter::new(File::create(path)?, None)?),
             WriteFormat::FioLog => Box::new(fio_log::FioLogWriter::new(file()?)?),
             WriteFormat::Csv => Box::new(csv::CsvWriter::new(file()?)?),
+            #[cfg(feature = "parquet")]
             WriteFormat::Parquet => Box::new(parquet::ParquetWriter::new(File::create(path)?)?),
         })
     };

@@ -84,14 +84,21 @@ impl<'a> Takers<'a> {
         self.page = None;
         if let Some(path) = &self.args.requests {
             let ending = path.extension().and_then(|ending| ending.to_str());
-            if !matches!(ending, Some("csv" | "parquet")) {
-                let expected = ValueError::expected("a name that ends with .csv or .parquet");
+            let (is_known, endings) = match cfg!(feature = "parquet") {
+                true => (matches!(ending, Some("csv" | "parquet")), ".csv or .parquet"),
+                false => {
+                    (ending == Some("csv"), ".csv (.parquet takes a build with `--features full`)")
+                }
+            };
+            if !is_known {
+                let expected = ValueError::expected(format!("a name that ends with {endings}"));
                 return Err(Failure::named(format!("--requests {}", path.display()), expected));
             }
             let out = BufWriter::new(NewFile::create("--requests", path)?);
             let rows = match ending {
-                Some("csv") => RequestWriter::csv(out),
-                _ => RequestWriter::parquet(out),
+                #[cfg(feature = "parquet")]
+                Some("parquet") => RequestWriter::parquet(out),
+                _ => RequestWriter::csv(out),
             };
             self.rows = Some(rows.map_err(|error| NewFile::failure("--requests", path, error))?);
         }

@@ -46,9 +46,11 @@ fn print(report: SweepReport, format: TextOrJson) -> Result<Ending, Failure> {
             TextOrJson::Json => emit(json)?,
         }
         let folder = folder.display();
-        tell(&format!(
-            "results.csv, .jsonl and .parquet, summary.txt and index.html are in {folder}"
-        ));
+        let tables = match cfg!(feature = "parquet") {
+            true => "results.csv, .jsonl and .parquet",
+            false => "results.csv and .jsonl",
+        };
+        tell(&format!("{tables}, summary.txt and index.html are in {folder}"));
     }
     Ok(report.ending)
 }

@@ -6,9 +6,11 @@ use super::{ProcessStats, RequestRecord, RequestSink};
 use crate::columns::{Cell, Type};
 use crate::op::TraceRwbs;
 use crate::write::csv;
+#[cfg(feature = "parquet")]
 use crate::write::table::{Table, TableWriter};
 
 /// Version of the meaning of the columns, in the metadata of a Parquet file as `elevon.requests`.
+#[cfg(feature = "parquet")]
 const SCHEMA: u32 = 1;
 
 /// Names and types of the columns, in order. Times are nanoseconds of the trace's clock. Values
@@ -64,6 +66,7 @@ pub struct RequestWriter<W: Write + Send> {
 enum Rows<W: Write + Send> {
     Csv(W),
     /// Memory: a row group.
+    #[cfg(feature = "parquet")]
     Parquet(Box<TableWriter<W>>),
 }
 
@@ -81,6 +84,7 @@ impl<W: Write + Send> RequestWriter<W> {
     ///
     /// # Errors
     /// Returns an error of the output.
+    #[cfg(feature = "parquet")]
     pub fn parquet(out: W) -> io::Result<Self> {
         let table = Table {
             row_name: "request",
@@ -100,6 +104,7 @@ impl<W: Write + Send> RequestWriter<W> {
         match (self.error, self.rows) {
             (Some(error), _) => Err(error),
             (None, Rows::Csv(out)) => Ok(out),
+            #[cfg(feature = "parquet")]
             (None, Rows::Parquet(table)) => table.finish(),
         }
     }
@@ -114,6 +119,7 @@ impl<W: Write + Send> RequestSink for RequestWriter<W> {
             let row = row(request, &processes[request.process as usize]);
             self.error = match &mut self.rows {
                 Rows::Csv(out) => csv::line(out, &COLUMNS, &row).err(),
+                #[cfg(feature = "parquet")]
                 Rows::Parquet(table) => table.row(row).err(),
             };
         }

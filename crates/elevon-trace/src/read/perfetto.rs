@@ -17,6 +17,7 @@ use rustc_hash::FxBuildHasher;
 
 use super::hardware::{Command, UFS_NOTE, ufs_device};
 use super::{Detect, Format, of_cpu};
+use crate::archives;
 use crate::event::TraceEvent;
 use crate::input::{Input, MAX_PIECE};
 use crate::names::{MAX_NAMES, NameId};
@@ -293,7 +294,7 @@ impl PacketState {
         }
         let unpacked = &mut self.unpacked;
         let read = if is_zstd {
-            zstd::Decoder::with_buffer(bytes)
+            archives::of_zstd(bytes)
                 .and_then(|decoder| decoder.take(MAX_UNPACKED).read_to_end(unpacked))
         } else {
             flate2::read::ZlibDecoder::new(bytes).take(MAX_UNPACKED).read_to_end(unpacked)

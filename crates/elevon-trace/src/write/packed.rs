@@ -7,6 +7,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 
 /// zstd's own default level.
+#[cfg(feature = "archives")]
 const ZSTD_LEVEL: i32 = 3;
 
 /// A buffered output: `.gz` is packed with gzip, `.zst` with zstd, anything else is plain.
@@ -15,6 +16,7 @@ pub struct Packed<W: Write>(Kind<W>);
 enum Kind<W: Write> {
     Plain(BufWriter<W>),
     Gzip(GzEncoder<BufWriter<W>>),
+    #[cfg(feature = "archives")]
     Zstd(zstd::Encoder<'static, BufWriter<W>>),
 }
 
@@ -27,7 +29,10 @@ impl<W: Write> Packed<W> {
         let out = BufWriter::new(out);
         Ok(Self(match path.extension().and_then(|extension| extension.to_str()) {
             Some("gz") => Kind::Gzip(GzEncoder::new(out, Compression::fast())),
+            #[cfg(feature = "archives")]
             Some("zst") => Kind::Zstd(zstd::Encoder::new(out, ZSTD_LEVEL)?),
+            #[cfg(not(feature = "archives"))]
+            Some("zst") => return Err(crate::archives::absent("zstd")),
             _ => Kind::Plain(out),
         }))
     }
@@ -40,6 +45,7 @@ impl<W: Write> Packed<W> {
         let out = match self.0 {
             Kind::Plain(out) => out,
             Kind::Gzip(out) => out.finish()?,
+            #[cfg(feature = "archives")]
             Kind::Zstd(out) => out.finish()?,
         };
         out.into_inner().map_err(io::IntoInnerError::into_error)
@@ -51,6 +57,7 @@ impl<W: Write> Write for Packed<W> {
         match &mut self.0 {
             Kind::Plain(out) => out.write(bytes),
             Kind::Gzip(out) => out.write(bytes),
+            #[cfg(feature = "archives")]
             Kind::Zstd(out) => out.write(bytes),
         }
     }
@@ -59,6 +66,7 @@ impl<W: Write> Write for Packed<W> {
         match &mut self.0 {
             Kind::Plain(out) => out.flush(),
             Kind::Gzip(out) => out.flush(),
+            #[cfg(feature = "archives")]
             Kind::Zstd(out) => out.flush(),
         }
     }

@@ -96,7 +96,8 @@ impl CacheUse {
         some.map(|(held, words)| format!("{} {words}", number::significant(held, 3))).collect()
     }
 
-    /// Returns what it found there, as a line.
+    /// Returns what it found there, as a line of the screen.
+    #[cfg(feature = "terminal")]
     pub(super) fn line(&self) -> Option<String> {
         let mut words = self.held();
         if let Some(hits) = self.hits {

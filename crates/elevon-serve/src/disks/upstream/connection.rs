@@ -11,13 +11,11 @@ use std::time::{Duration, Instant};
 
 use elevon_core::status::Status;
 use elevon_nbd::{Client, ClientStep, NbdError, Remote};
-use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 
 use super::UpstreamAddress;
 use super::link::{Answer, Answers, Ask, Connector, LOCK, ToSender, UpstreamError};
 use crate::net::listen::{Address, Socket, Timed};
-use crate::net::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
+use crate::net::tls::{Channel, Inlet, LastBytes, Outlet, Trust, Unprotected};
 use crate::request::Extent;
 
 /// Bytes that are read from a socket at a time.
@@ -47,7 +45,7 @@ impl Connection {
         let until = Instant::now() + time;
         let export = || connector.address.to_string();
         let failed = |error| UpstreamError::Socket { export: export(), error };
-        let protection = Protection::of(&connector.address)?;
+        let protection = trust(&connector.address)?;
         let socket = Arc::new(connect(server, time).map_err(failed)?);
         // From here on it can be cut.
         connector.sockets.0.lock().expect(LOCK).push(Arc::clone(&socket));
@@ -150,7 +148,7 @@ struct Negotiated {
 fn negotiate(
     client: &mut Client,
     address: &UpstreamAddress,
-    protection: Option<&Protection>,
+    protection: Option<&Trust>,
     socket: &Socket,
     until: Instant,
 ) -> Result<Negotiated, UpstreamError> {
@@ -181,8 +179,8 @@ fn negotiate(
                 }
             }
             ClientStep::StartTls => {
-                let Protection { config, name } = protection.expect("it was asked for");
-                let shaken = Channel::connect(Arc::clone(config), name.clone(), &mut timed);
+                let trust = protection.expect("it was asked for");
+                let shaken = Channel::connect(trust, &mut timed);
                 let through = Arc::new(shaken.map_err(failed)?);
                 protected = Some(Unprotected::new(Arc::clone(&through)));
                 channel = Some(through);
@@ -194,25 +192,16 @@ fn negotiate(
     }
 }
 
-/// What TLS towards a server needs.
-struct Protection {
-    config: Arc<ClientConfig>,
-    name: ServerName<'static>,
-}
-
-impl Protection {
-    /// Reads the files, which may have been renewed.
-    fn of(address: &UpstreamAddress) -> Result<Option<Self>, UpstreamError> {
-        let Some(tls) = &address.tls else { return Ok(None) };
-        let files = tls
-            .files
-            .as_ref()
-            .ok_or_else(|| UpstreamError::NoAuthority { export: address.to_string() })?;
-        let name = address.hostname().to_owned();
-        let name =
-            ServerName::try_from(name.clone()).map_err(|_| UpstreamError::Hostname { name })?;
-        Ok(Some(Self { config: files.load()?, name }))
-    }
+/// Reads the files of TLS towards a server, which may have been renewed.
+fn trust(address: &UpstreamAddress) -> Result<Option<Trust>, UpstreamError> {
+    let Some(tls) = &address.tls else { return Ok(None) };
+    let files = tls
+        .files
+        .as_ref()
+        .ok_or_else(|| UpstreamError::NoAuthority { export: address.to_string() })?;
+    let name = address.hostname();
+    let trust = Trust::load(files, name)?;
+    trust.map_or_else(|| Err(UpstreamError::Hostname { name: name.to_owned() }), |it| Ok(Some(it)))
 }
 
 fn read_more(

@@ -3,10 +3,9 @@
 use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, Connection, ServerConnection};
+use rustls::{ClientConnection, Connection, ServerConnection};
 
-use super::{Identity, Tls};
+use super::{Identity, Tls, Trust};
 
 /// Bytes that are protected at a time, while the other direction waits.
 const PROTECTED: usize = 64 << 10;
@@ -36,11 +35,8 @@ impl Channel {
     ///
     /// # Errors
     /// The socket failed, or the server is not who it has to be.
-    pub(crate) fn connect(
-        config: Arc<ClientConfig>,
-        name: ServerName<'static>,
-        socket: &mut (impl Read + Write),
-    ) -> io::Result<Self> {
+    pub(crate) fn connect(trust: &Trust, socket: &mut (impl Read + Write)) -> io::Result<Self> {
+        let (config, name) = (Arc::clone(&trust.config), trust.name.clone());
         let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;
         Ok(Self(Mutex::new(shake_hands(connection.into(), socket)?)))
     }

@@ -4,8 +4,10 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use elevon_testkit::Authority;
-use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, StreamOwned};
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::*;
 use crate::net::listen::{Socket, Timed};
