@@ -83,10 +83,13 @@ fn ios(text: &str, device: &str, scheduler: &str) -> Vec<u64> {
     result.jobs.iter().map(done).collect()
 }
 
+/// The I/Os of each job of a mix alone, and beside the others under `none`.
+type Yardsticks = (Vec<u64>, Vec<u64>);
+
 /// What was measured before, by the text of the mix.
 struct Known {
     path: PathBuf,
-    all: Mutex<BTreeMap<String, (Vec<u64>, Vec<u64>)>>,
+    all: Mutex<BTreeMap<String, Yardsticks>>,
 }
 
 impl Known {
@@ -98,7 +101,7 @@ impl Known {
     }
 
     /// Returns the I/Os of each job of a mix alone, and beside the others under `none`.
-    fn of(&self, mix: &JobMix) -> (Vec<u64>, Vec<u64>) {
+    fn of(&self, mix: &JobMix) -> Yardsticks {
         let key = format!("{} {}", mix.device, mix.text(None));
         if let Some(known) = self.all.lock().expect("no run panics with it").get(&key) {
             return known.clone();
