@@ -59,7 +59,7 @@ impl Bfq {
     pub(super) fn reserve_queues(&mut self, entity: Option<EntityId>) {
         let Some(entity) = entity else { return };
         while self.queues.len() <= entity.index() {
-            let mut queue = BfqQueue::new(self.now, self.tick, false, 0, false);
+            let mut queue = BfqQueue::new(self.now, self.tick, false, 0);
             queue.live = false;
             self.queues.push(queue);
         }
@@ -68,7 +68,7 @@ impl Bfq {
     fn new_queue(&mut self, group: GroupId, class: Class, level: u8, sync: bool) -> EntityId {
         let q = self.engine.add(group, class, Self::weight_of(class, level));
         self.reserve_queues(Some(q));
-        let mut queue = BfqQueue::new(self.now, self.tick, sync, level, class == Class::Idle);
+        let mut queue = BfqQueue::new(self.now, self.tick, sync, level);
         queue.max_budget = self.budgets.max() * 2 / 3;
         queue.injection.reset(self.tick, queue.short_think);
         self.creation.count += 1;

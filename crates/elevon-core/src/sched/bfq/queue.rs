@@ -82,7 +82,7 @@ pub(super) struct BfqQueue {
 }
 
 impl BfqQueue {
-    pub(super) fn new(now: Instant, tick: i64, sync: bool, level: u8, is_idle_class: bool) -> Self {
+    pub(super) fn new(now: Instant, tick: i64, sync: bool, level: u8) -> Self {
         Self {
             sorted: Root::EMPTY,
             fifo: Fifo::EMPTY,
@@ -97,7 +97,7 @@ impl BfqQueue {
             waiting: false,
             non_blocking: false,
             fifo_checked: false,
-            short_think: sync && !is_idle_class,
+            short_think: sync,
             in_large_burst: false,
             shared: false,
             to_split: false,

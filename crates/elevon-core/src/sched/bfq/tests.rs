@@ -111,6 +111,16 @@ fn the_oldest_request_goes_once_a_slot_when_it_is_late() {
     assert_eq!(bed.sectors(&sent), [100, 500, 140, 120]);
 }
 
+/// As the messages of BFQ show in Linux 6.12 and 7.3: `short_ttime 1` for a queue of any class.
+#[test]
+fn a_new_queue_has_a_short_think_time_in_every_class() {
+    for class in [PrioClass::Rt, PrioClass::Be, PrioClass::Idle] {
+        let mut bed = bed(&[]);
+        bed.send(As { class, ..READ }, 0);
+        assert!(bed.queue_of(0).short_think, "{class:?}");
+    }
+}
+
 #[test]
 fn a_new_queue() {
     let mut bed = bed(&[("low_latency", 0)]);
