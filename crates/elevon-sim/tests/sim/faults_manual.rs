@@ -17,14 +17,8 @@ fn the_manual_lists_what_the_table_has() {
 fn markdown() -> String {
     let mut text = String::new();
     for kind in KINDS {
-        let _ = write!(
-            text,
-            "### {}\n\n{} Counted: {}. {}\n\n",
-            kind.name,
-            kind.effect,
-            kind.counts,
-            kind.devices()
-        );
+        let of_kind = format!("{} Counted: {}. {}", kind.effect, kind.counts, kind.devices());
+        let _ = write!(text, "### {}\n\n{}\n", kind.name, wrapped(&of_kind));
         text.push_str("| key | takes | default | meaning |\n|---|---|---|---|\n");
         for key in kind.keys {
             let default =
@@ -35,4 +29,18 @@ fn markdown() -> String {
         let _ = write!(text, "\nExample: `--fault {}`\n\n", kind.example);
     }
     text
+}
+
+/// Returns a paragraph in lines of at most 100 columns.
+fn wrapped(text: &str) -> String {
+    let (mut lines, mut line) = (String::new(), String::new());
+    for word in text.split(' ') {
+        if !line.is_empty() && line.len() + 1 + word.len() > 100 {
+            let _ = writeln!(lines, "{line}");
+            line.clear();
+        }
+        let space = if line.is_empty() { "" } else { " " };
+        let _ = write!(line, "{space}{word}");
+    }
+    lines + &line + "\n"
 }

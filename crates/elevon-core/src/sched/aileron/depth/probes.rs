@@ -117,18 +117,7 @@ impl Depth {
         }
         self.probe = Some(probe);
         if probe.way == Way::Solo {
-            let (few, enough) = SOLO;
-            let is_needed = !self.is_first_solo() || sample.time >= SLOW_REQUEST;
-            let goes_on = probe.sums.count < enough
-                && took < TOO_LONG
-                && (probe.sums.count < few || took < SOLO_LONG);
-            if is_needed && goes_on {
-                return Event::None;
-            }
-            self.end();
-            // What requests take alone is known better from here on.
-            self.renew_baseline();
-            return Event::Costs;
+            return self.learn_alone(&probe, sample, took);
         }
         let has_enough = probe.sums.count >= MIN_SAMPLES.max(probe.depth.into());
         if !has_enough || took < MIN_PROBE {
@@ -160,6 +149,27 @@ impl Depth {
                 compare(&probe.sums, &self.baseline, load.rest, LOSES, must_end)
             }
         };
+        self.conclude(now, probe, load, verdict)
+    }
+
+    /// Goes on with a probe of requests alone, or ends it: `took` is its time so far.
+    fn learn_alone(&mut self, probe: &Probe, sample: Sample, took: Nanos) -> Event {
+        let (few, enough) = SOLO;
+        let is_needed = !self.is_first_solo() || sample.time >= SLOW_REQUEST;
+        let goes_on = probe.sums.count < enough
+            && took < TOO_LONG
+            && (probe.sums.count < few || took < SOLO_LONG);
+        if is_needed && goes_on {
+            return Event::None;
+        }
+        self.end();
+        // What requests take alone is known better from here on.
+        self.renew_baseline();
+        Event::Costs
+    }
+
+    /// Acts on what the comparison of a probe with the baseline says.
+    fn conclude(&mut self, now: Instant, probe: Probe, load: Load, verdict: Verdict) -> Event {
         match (probe.way, verdict) {
             (_, Verdict::Unclear) => Event::None,
             (Way::Check, _) => self.end_check(now, &probe, load.rest),
