@@ -3,8 +3,8 @@
 //! The generator keeps to what the judge can judge:
 //!
 //! - Processes start some microseconds apart, so that their first requests have an order.
-//! - The I/Os in flight of all processes fit into the tags: who of the sleepers gets a tag is
-//!   decided by the wake-ups of one CPU of infinite speed, which no machine has.
+//! - The I/Os in flight of all processes fit into the tags. Otherwise the wake-ups of one CPU of
+//!   infinite speed decide which process gets a tag. No machine has such a CPU.
 //! - Only a process of depth 1 thinks, because fio waits for all in flight before it thinks.
 //! - The device has no cache, so a flush costs nothing.
 
