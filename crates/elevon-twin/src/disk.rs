@@ -165,11 +165,12 @@ impl Disk {
     }
 
     /// Submits an I/O at the present time. One that does not fit the disk ends with an error.
-    pub(crate) fn submit(&mut self, io: DiskIo) {
+    pub(crate) fn submit(&mut self, mut io: DiskIo) {
         let DiskIo { token, op, sector, bytes, ioprio, .. } = io;
         assert!(token < Self::MAX_TOKENS && !self.ios.contains_key(&token), "token {token}");
         if !io.data.is_empty() {
-            self.engine.backend_mut().payloads.insert(token, io.data.clone().into());
+            let data = std::mem::take(&mut io.data);
+            self.engine.backend_mut().payloads.insert(token, data.into());
         }
         self.ios.insert(token, io);
         let io = Io {

@@ -37,7 +37,7 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    /// Writes the first `length` bytes of the part, which it has, to an image.
+    /// Writes the bytes from `from` to `until` of the part to an image. The part has as many.
     pub(crate) fn apply(&self, image: &mut Image, from: u64, until: u64) {
         let (at, length) = (self.offset + from, until - from);
         match &self.data {

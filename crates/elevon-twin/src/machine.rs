@@ -264,12 +264,12 @@ impl<'a> Machine<'a> {
 
     /// Waits for a message of the kernel while it runs, and takes it.
     fn listen(&mut self) -> Result<Option<Stop>, TwinError> {
-        let driver: &dyn AsDescriptor = match &self.front_end {
-            Some(front_end) => front_end.stream(),
-            None => &self.driver,
+        let driver = match &self.front_end {
+            Some(front_end) => front_end.stream().as_fd(),
+            None => self.driver.as_fd(),
         };
         let mut waits = [
-            PollFd::from_borrowed_fd(driver.descriptor(), PollFlags::IN),
+            PollFd::from_borrowed_fd(driver, PollFlags::IN),
             PollFd::new(&self.clock, PollFlags::IN),
         ];
         let ready = poll(&mut waits, Some(&timespec(GLANCE))).map_err(io::Error::from)?;
@@ -331,17 +331,6 @@ impl<'a> Machine<'a> {
             }
         }
         Ok(())
-    }
-}
-
-/// Something with a descriptor: a listener or a stream.
-trait AsDescriptor {
-    fn descriptor(&self) -> std::os::fd::BorrowedFd<'_>;
-}
-
-impl<T: AsFd> AsDescriptor for T {
-    fn descriptor(&self) -> std::os::fd::BorrowedFd<'_> {
-        self.as_fd()
     }
 }
 

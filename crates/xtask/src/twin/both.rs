@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
+
+use elevon_host::interrupt::Interrupt;
+use elevon_plan::parallel::on_all_cores;
 
 use super::case::{Case, FUNCTIONS};
 use super::figures::{Figure, Measured, ProcessFigures, compare};
@@ -52,23 +53,19 @@ pub fn judge_cases(cases: &[Case], kernel: &str) -> Result<Vec<Judged>, String> 
 type Ours = Result<(Measured, Measured), String>;
 
 fn in_elevon(cases: &[Case], kernel: &str) -> Vec<Ours> {
-    let next = AtomicUsize::new(0);
-    let done: Mutex<BTreeMap<usize, Ours>> = Mutex::default();
-    let threads = thread::available_parallelism().map_or(1, Into::into);
-    thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let index = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(case) = cases.get(index) else { return };
-                    let ours = elevon::run(case, kernel)
-                        .and_then(|own| Ok((own, elevon::run_plain(case, kernel)?)));
-                    done.lock().unwrap_or_else(PoisonError::into_inner).insert(index, ours);
-                }
-            });
-        }
-    });
-    done.into_inner().unwrap_or_else(PoisonError::into_inner).into_values().collect()
+    let mut done: BTreeMap<usize, Ours> = BTreeMap::new();
+    let indexes: Vec<usize> = (0..cases.len()).collect();
+    let work = |index: usize| {
+        let case = &cases[index];
+        let own = elevon::run(case, kernel);
+        Ok(Some(own.and_then(|own| Ok((own, elevon::run_plain(case, kernel)?)))))
+    };
+    let took = |index, ours| {
+        done.insert(index, ours);
+        Ok(())
+    };
+    on_all_cores(&indexes, None, &Interrupt::new(), work, took).expect("an error is a result");
+    done.into_values().collect()
 }
 
 /// Runs cases in one guest.
