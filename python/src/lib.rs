@@ -164,7 +164,7 @@ impl Sweep {
         work(
             py,
             |interrupt, done| {
-                // If nobody listens any more, the interrupt is set as well.
+                // If the receiver is gone, the interrupt is set as well.
                 let told = |run, outcome| drop(done.send((run, outcome)));
                 self.0.run_all(&numbers, threads, interrupt, told)
             },

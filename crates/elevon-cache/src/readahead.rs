@@ -358,7 +358,7 @@ impl Readahead {
         if run <= ask.req.get() {
             return false;
         }
-        // The run begins at the file's start, so it belongs to one reader, who probably reads on.
+        // The run begins at the file's start, so it belongs to one reader, which probably reads on.
         let run = if from_start { run * 2 } else { run };
         self.start = ask.index;
         self.size = (run + ask.req.get()).min(max.into()) as u32;

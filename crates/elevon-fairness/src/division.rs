@@ -102,7 +102,7 @@ impl Division {
     }
 }
 
-/// Returns the least of what processes got over what they are due; infinite if nobody is due
+/// Returns the least of what processes got over what they are due; infinite if no process is due
 /// anything.
 pub fn least_of_share(got: &[f64], shares: &[f64]) -> f64 {
     let due = got.iter().zip(shares).filter(|(_, share)| **share > 0.0);
@@ -191,7 +191,7 @@ mod tests {
         let division = shallow.division(&measured(&[100.0, 900.0]));
         near(&division.shares, &[0.1, 0.9]);
         near(&[division.unfairness()], &[0.0]);
-        // More than alone, as by chance, is nobody's loss.
+        // More than alone, as by chance, is no loss of another.
         let division = shallow.division(&measured(&[110.0, 1_010.0]));
         near(&[division.unfairness(), division.misplaced()], &[0.0, 0.0]);
         near(&[least_of_share(&[0.5, 0.2], &[0.5, 0.0])], &[1.0]);

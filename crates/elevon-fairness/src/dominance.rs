@@ -39,7 +39,7 @@ pub enum Verdict {
     AsGood,
     /// As fair, or fairer, and slower.
     Slower {
-        /// The other is less fair: its throughput is taken from somebody.
+        /// The other is less fair: its throughput is taken from a process.
         is_trade: bool,
     },
     /// As fast, or faster, and less fair.

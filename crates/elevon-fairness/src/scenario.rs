@@ -153,7 +153,7 @@ fn short(device: &str) -> &str {
     device.split(':').next().unwrap_or(device)
 }
 
-/// Every kind of difference between processes: nobody below 0.95 of the max-min share.
+/// Every kind of difference between processes: none below 0.95 of the max-min share.
 fn shares() -> Vec<Scenario> {
     let of = |name: &str, device: &str, processes: Vec<MixProcess>| {
         scenario(&format!("d-{name}-{}", short(device)), on(device, processes), &[OfShare(0.95)])

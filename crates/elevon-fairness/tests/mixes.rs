@@ -134,7 +134,7 @@ fn what_is_not_seen_is_charged_by_other_sizes() {
 }
 
 /// Shares that are found with the oracle are right where the device is a number of servers: what
-/// was delivered is what the servers had time for, and nobody has more than alone.
+/// was delivered is what the servers had time for, and no process has more than alone.
 #[test]
 fn device_time_adds_up() {
     let (lab, setups) = (Lab::new(), Setup::OTHERS);

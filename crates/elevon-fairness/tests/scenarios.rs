@@ -112,7 +112,7 @@ fn aileron_meets_the_goals() {
 #[test]
 fn the_kernels_schedulers_fall_short_as_measured() {
     let lab = Lab::new();
-    // Without a scheduler everybody has all of an idle device, and nobody has a weight.
+    // Without a scheduler everybody has all of an idle device, and none has a weight.
     assert_eq!(met(&lab, "a-five-readers-of-8-slots", "none"), [true]);
     assert_eq!(met(&lab, "b-five-deep-readers-of-8-slots", "none"), [false, true]);
     // Waiting gives the device one request at a time; shares hold within a slot or two.

@@ -147,7 +147,7 @@ impl Interrupt {
             Meaning::Stop => {
                 say(name(signal));
                 say(
-                    ": stopping once what is in flight has finished; another signal, a second from now or later, gives up\n",
+                    ": stopping once all I/O in flight has finished; a second signal, 1 s from now or later, stops at once\n",
                 );
             }
             Meaning::Same => {}

@@ -69,9 +69,9 @@ pub struct Host {
     interrupt: Interrupt,
     /// Dropped before the buffers and the file: it waits for commands in flight.
     engine: Engine,
-    /// Ends a wait: for a completion of a thread, or for somebody who has asked for it.
+    /// Ends a wait: for a completion of a thread, or for a thread that has asked for it.
     alarm: Option<Alarm>,
-    /// True if somebody besides the threads may ring.
+    /// True if a caller besides the threads may ring.
     is_called: bool,
     /// Engine for what io_uring does not do: discards of a block device before Linux 6.12, and
     /// merged atomic writes, of which each is a system call; started with the first of them.

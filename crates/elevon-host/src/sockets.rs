@@ -119,8 +119,8 @@ pub fn unsent(socket: &impl AsRawFd) -> usize {
 
 /// Waits until the system of the peer of a TCP connection has all that was sent to it, and drops
 /// what comes meanwhile. It has to be done before the connection is closed: if bytes have come that
-/// nobody reads, the system resets it, and drops what is not sent yet. Ends after `patience` in
-/// which nothing was taken, or after `most`.
+/// the peer does not read, the system resets it, and drops what is not sent yet. Ends after
+/// `patience` in which nothing was taken, or after `most`.
 pub fn linger(socket: &impl AsRawFd, patience: Duration, most: Duration) {
     let began = Instant::now();
     let (mut left, mut at, mut dropped) = (usize::MAX, began, [0_u8; 16 << 10]);

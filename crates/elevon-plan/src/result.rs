@@ -24,6 +24,7 @@ use elevon_result::result::{
     ReadFile, RunResult, SchedulerInfo, Series, SizeCounts, StackCounters, StageLatency,
     SteadyState, TenantResult, UnifiedReporting, Workload,
 };
+use elevon_result::summary::shown_latency;
 use elevon_sim::device::Description;
 use elevon_workload::buffered::{BufferedIo, CacheCost};
 use elevon_workload::cpu::{CpuCost, SchedulerCost};
@@ -383,7 +384,19 @@ fn asked(spec: &JobSpec, stats: &JobStats) -> Option<u64> {
     let bytes: u64 = used().map(|at| stats.directions[at as usize].bytes).sum();
     let idle = (u128::from(bytes) * 1_000_000_000).checked_div(u128::from(stats.idle_ns));
     let idle = idle.map(|rate| u64::try_from(rate).unwrap_or(u64::MAX));
-    rate.into_iter().chain(idle).min().filter(|_| bytes > 0)
+    rate.into_iter().chain(idle).chain(by_depth(spec, stats)).min().filter(|_| bytes > 0)
+}
+
+/// Returns the bytes a second of a job whose queue is always full and whose I/Os all take as long
+/// as its quickest one. No I/O was quicker, so the job cannot ask for more.
+fn by_depth(spec: &JobSpec, stats: &JobStats) -> Option<u64> {
+    let used = || stats.directions[..2].iter().filter(|own| own.bytes > 0);
+    let quickest = used().map(|own| shown_latency(own).min).min()?;
+    let (bytes, ios): (u64, u64) =
+        (used().map(|own| own.bytes).sum(), used().map(|own| own.ios).sum());
+    let full = u128::from(bytes) * spec.depth() as u128 * 1_000_000_000;
+    let rate = full.checked_div(u128::from(ios) * u128::from(quickest))?;
+    Some(u64::try_from(rate).unwrap_or(u64::MAX))
 }
 
 /// Returns the tenants from the top to this one, with their weights.

@@ -3,6 +3,7 @@
 use maud::{Markup, PreEscaped, html};
 
 use crate::html;
+use crate::plot::colours;
 
 /// Returns the page. It needs nothing from elsewhere, and shows what the server of its own address
 /// tells.
@@ -25,7 +26,7 @@ pub fn page() -> String {
         (
             "heat",
             "Latency",
-            "I/Os by latency, from their release by limits: the stronger the colour, the more.",
+            "I/Os of each second by latency, from their release by limits. The colour is their number, logarithmic.",
         ),
     ];
     let body = html! {
@@ -45,6 +46,7 @@ pub fn page() -> String {
             h2 { "Exports" }
             (table("exports", &["export", "tenant", "bytes", "connections", "state"]))
         }
+        script { (PreEscaped(colours::script())) }
         script { (PreEscaped(include_str!("live/page.js"))) }
     };
     html::whole_page("Elevon", include_str!("live/page.css"), &body)

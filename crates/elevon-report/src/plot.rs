@@ -10,6 +10,7 @@
 
 mod axis;
 mod coincide;
+pub(crate) mod colours;
 mod heat;
 mod picture;
 
@@ -40,12 +41,15 @@ pub enum Mark {
     Points,
 }
 
+/// The colour of a line that is no value: an upright line at an event.
+pub(crate) const NEUTRAL: usize = usize::MAX;
+
 /// The points of one variant.
 #[derive(Clone, Debug, Default)]
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// Colour, 0 to 7. A number stands for the same variant in every plot of a page.
+    /// Colour, 0 to 7 or [`NEUTRAL`]. A number stands for the same variant in every plot of a page.
     pub colour: usize,
     /// Points, in ascending order of x, except for [`Mark::Points`].
     pub points: Vec<(f64, f64)>,
@@ -91,6 +95,7 @@ svg .line{fill:none;stroke-width:1.8;stroke-linejoin:round;stroke-linecap:round}
 svg .interval{fill:none;stroke-width:1}
 .k0{color:var(--c0)}.k1{color:var(--c1)}.k2{color:var(--c2)}.k3{color:var(--c3)}.k4{color:var(--c4)}.k5{color:var(--c5)}.k6{color:var(--c6)}.k7{color:var(--c7)}
 svg .line.k1{stroke-dasharray:7 3}svg .line.k2{stroke-dasharray:2 3}svg .line.k3{stroke-dasharray:8 3 2 3}
+svg .line.k8{stroke-width:1}
 svg .line.k5{stroke-dasharray:7 3}svg .line.k6{stroke-dasharray:2 3}svg .line.k7{stroke-dasharray:8 3 2 3}
 svg .ink{stroke:currentColor}svg .fill{fill:currentColor}
 .legend{display:flex;flex-wrap:wrap;gap:.2rem 1rem;list-style:none;margin:.3rem 0;padding:0;font-size:.85rem}
@@ -288,7 +293,7 @@ impl Plot {
 }
 
 fn colour_class(colour: usize) -> String {
-    format!("k{}", colour % 8)
+    if colour == NEUTRAL { "k8".to_owned() } else { format!("k{}", colour % 8) }
 }
 
 /// Maps a plot's values to positions in its drawing.

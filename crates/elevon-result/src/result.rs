@@ -46,7 +46,7 @@ pub struct RunResult {
     pub jobs: Vec<JobResult>,
     /// Tenants whose waits were recorded, by ascending number; empty if none were recorded.
     pub tenants: Vec<TenantResult>,
-    /// Tenants and jobs over time, of a run with tenants.
+    /// Tenants and jobs over time. A run of one process without tenants has none.
     pub owners: Owners,
     /// Settings that were changed for tenants during the run, in order.
     pub changes: Vec<Change>,
@@ -223,9 +223,10 @@ pub struct Claim {
     /// The job's cgroups from the top down: path and weight (1 to 1000). The weight is that of the
     /// cgroup as a whole.
     pub cgroups: Vec<(String, u32)>,
-    /// Bytes a second that the job asked for at most: what its rate lets through, or what it would
-    /// have done if none of its I/O took any time, because it was idle between its I/Os. `None` if
-    /// it asked for all that it could get.
+    /// Bytes a second that the job asked for at most, the least of three: what its rate lets
+    /// through, what it would have done if none of its I/O took any time, and what its depth would
+    /// have done if each of its I/Os took as long as the quickest. `None` if it asked for all that
+    /// it could get.
     pub asked: Option<u64>,
 }
 

@@ -55,14 +55,17 @@ impl Reloader {
         }
     }
 
-    /// Reads the configuration again, and logs a line for each thing that is to be known, whoever
-    /// asked for it.
+    /// Reads the configuration again, and logs a line for each thing that is to be known.
     pub(crate) fn reload_and_log(&self) -> Result<Vec<String>, Vec<String>> {
         let result = self.reload();
         let (lines, level, end) = match &result {
             Ok(refused) if refused.is_empty() => (refused, Level::Info, "reloaded"),
-            Ok(refused) => (refused, Level::Warning, "reloaded, but for what is said above"),
-            Err(errors) => (errors, Level::Error, "not reloaded: everything is as it was"),
+            Ok(refused) => (refused, Level::Warning, "reloaded, except for the lines above"),
+            Err(errors) => (
+                errors,
+                Level::Error,
+                "not reloaded, and the old configuration is in force: mend the lines above and reload again",
+            ),
         };
         for line in lines.iter().map(String::as_str).chain([end]) {
             self.shared.log(&Record::new(level, "reload", line));
@@ -88,7 +91,7 @@ pub struct ExportView {
     pub exported: Exported,
     /// Connections that have it open.
     pub clients: Vec<u32>,
-    /// Nobody may open it.
+    /// No client may open it.
     pub is_drained: bool,
 }
 

@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// Nobody stops these servers.
+    /// These servers are never stopped.
     #[test]
     fn a_server_ends_with_the_threads_of_all_devices() {
         let ends = |work: fn() -> bool| {

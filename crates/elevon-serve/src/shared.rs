@@ -147,8 +147,10 @@ impl Shared {
             if is_due { warned.take_untold() } else { 0 }
         };
         if untold > 0 {
-            let message =
-                format!("{} failed or had to be refused", counted(untold, "more connection"));
+            let message = format!(
+                "{} failed or were refused; elevon_connections_refused of /metrics has the reasons",
+                counted(untold, "more connection")
+            );
             let fields = &[("count", Field::Number(untold))];
             self.log(&Record {
                 level: Level::Warning,
@@ -317,7 +319,7 @@ impl Shared {
         }
         let line = |(export, (clients, requests)): (&str, (Vec<&str>, usize))| {
             let message = format!(
-                "export {export}: cut {} with {} not answered in {} s: {}",
+                "export {export}: cut {} with {} that the device did not answer in {} s: {}; check the disk behind the device",
                 counted(clients.len() as u64, "connection"),
                 counted(requests as u64, "request"),
                 GRACE.as_secs(),
@@ -344,8 +346,9 @@ impl Shared {
             let left = self.end_sockets_and_wait(Shutdown::Both, which);
             if left > 0 {
                 let left = counted(left as u64, "connection");
-                let line =
-                    format!("{left} cut and still there: the device has I/O that was not answered");
+                let line = format!(
+                    "{left} still open after the cut: the device does not answer their I/O; check the disk behind it"
+                );
                 self.log(&Record::new(Level::Warning, "connection", &line));
                 lines.push(line);
             }
@@ -432,9 +435,10 @@ impl Gate for Shared {
         let who = left.as_ref().map_or_else(String::new, Connected::in_words);
         let peer = left.as_ref().map_or_else(String::new, |connected| connected.client.who());
         let (level, message) = match error {
-            Some(error) => {
-                (Level::Warning, format!("connection {name}: {error}; it is that of {who}"))
-            }
+            Some(error) => (
+                Level::Warning,
+                format!("connection {name} of {who} failed: {error}; the client may connect again"),
+            ),
             None => (Level::Debug, format!("connection {name}: ended")),
         };
         let mut fields = vec![("client", Field::Number(name.into())), ("peer", Field::Text(&peer))];

@@ -371,7 +371,7 @@ mod tests {
     /// same completions.
     #[test]
     fn invariants_of_every_model() {
-        // A server that is handed over serves nobody meanwhile.
+        // A server that is handed over serves no process meanwhile.
         let models =
             [("null:latency=10us", 0.99), ("slots:", 0.99), (ONE_MEGABYTE, 0.99), (FITTED, 0.95)];
         for (text, least) in models {

@@ -1,7 +1,7 @@
 //! Weighted max-min shares of one capacity, by water-filling, in exact rational arithmetic.
 //!
 //! A claim has a weight among its siblings, and a demand: what it takes at most. The shares are the
-//! only ones that use as much of the capacity as is demanded and from which nobody can get more
+//! only ones that use as much of the capacity as is demanded and from which no member can get more
 //! without taking it from a sibling that has no more than it, relative to its weight. In a group
 //! the same holds among its members for what the group gets.
 //!

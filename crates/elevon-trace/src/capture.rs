@@ -1,6 +1,6 @@
 //! Records block events of a device through the kernel's tracefs.
 //!
-//! [`Session`] makes a trace instance of its own, so that nobody else's tracing is touched, enables
+//! [`Session`] makes a trace instance of its own, so that no other tracing is touched, enables
 //! the block events of one device there, and moves the pages of the kernel's ring buffers as they
 //! are to unnamed files ([`Session::drain`]). Only when recording has ended are they decoded
 //! ([`Recording::write`]): by the layout that the kernel itself describes, merged by time, and

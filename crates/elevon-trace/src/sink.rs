@@ -100,7 +100,7 @@ impl Sink {
     }
 
     /// Appends a gap of lost events. If it starts before events that were delivered, it starts at
-    /// the last of these instead; if nobody knows when, at the latest event.
+    /// the last of these instead; if that is unknown, at the latest event.
     pub(crate) fn push_gap(&mut self, gap: Gap) {
         self.push_lost(gap, gap.until);
     }

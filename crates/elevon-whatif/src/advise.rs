@@ -366,8 +366,8 @@ fn stretch(
 }
 
 /// Returns the first and last of `count` successive times of which most are wanted and as many
-/// others are there: alone, nobody can be served better. Of equal ones those within the shortest
-/// time, and of these the first. If all are wanted, that is the busiest stretch.
+/// others are there: alone, no process can be served better. Of equal ones those within the
+/// shortest time, and of these the first. If all are wanted, that is the busiest stretch.
 fn densest(times: &[(u64, bool)], count: usize) -> Option<(u64, u64)> {
     let mut wanted = 0usize;
     let mut best = None;

@@ -175,9 +175,9 @@ impl Figures {
 /// A process that gets less than this part of its throughput counts as if it got so much.
 const STARVED: f64 = 0.001;
 
-/// Returns true if somebody waits for most of the I/Os of a process: reads, synchronous writes and
-/// flushes. Nobody waits for what the kernel writes back by itself. What the page cache reads for a
-/// process that needs it now is marked as readahead, too: all reads of a database may be.
+/// Returns true if a process waits for most of the I/Os of a process: reads, synchronous writes and
+/// flushes. No process waits for what the kernel writes back by itself. What the page cache reads
+/// for a process that needs it now is marked as readahead, too: all reads of a database may be.
 pub(crate) fn is_waited_for(process: &WorkloadProcess) -> bool {
     let waits = process.ios.iter().filter(|io| match io.op {
         Op::Read | Op::Flush => true,

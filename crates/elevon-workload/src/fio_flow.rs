@@ -4,7 +4,7 @@
 //! competes has made less progress, so it is at most one I/O ahead of its share, and the slowest
 //! member sets the pace of all. A member competes from its start to the end of its last loop,
 //! except while it verifies. One that begins to compete starts level with the slowest of the
-//! others: nobody waits for I/O that was done before.
+//! others: no process waits for I/O that was done before.
 //!
 //! The loop asks `Flows::allowance` before it polls a member, and tells `Flows::on_polled` what
 //! the member has done. Cost of each: O(members of the flow).

@@ -437,7 +437,7 @@ fn run(
         watch.borrow_mut().look();
         notify::tell_again();
         if let (true, Some(signal), false) = (interrupt.is_set(), interrupt.signal(), is_text) {
-            let message = "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
+            let message = "stopping once all I/O in flight has finished; a second signal, 1 s from now or later, stops at once";
             let fields = [("signal", Field::Number(signal as u64))];
             log::log(&Record { level: Level::Info, target: "server", message, fields: &fields });
         }

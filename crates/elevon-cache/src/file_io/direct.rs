@@ -6,7 +6,8 @@ use crate::page_cache::RangeSync;
 impl Operation {
     /// Has the dirty pages written back, so that the device has their data. A write also has the
     /// pages dropped, because they would be out of date, and drops them again when it has
-    /// completed. A discard has the pages dropped at once, so that nobody writes what it discards.
+    /// completed. A discard has the pages dropped at once, so that the flusher does not write what
+    /// it discards.
     pub(super) fn step_direct(&mut self, done: Option<&CallDone>) -> Step {
         if done.is_some() {
             self.state = match self.state {

@@ -77,7 +77,7 @@ impl PageCache {
             "a call starves before it began to"
         );
         let looked_for = now.since(*at.starved.get_or_insert(now));
-        // With bytes the data is somebody's, and memory comes back once the device goes on.
+        // With bytes the data has an owner, and memory comes back once the device goes on.
         if looked_for > STARVED_MAX && !self.config.copies {
             self.stats.out_of_memory += 1;
             return CallStep::Done(Status::NoSpace);

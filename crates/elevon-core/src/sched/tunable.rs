@@ -55,7 +55,7 @@ pub enum Reads {
     Priority,
     /// The class of the I/O priority alone, from Linux 5.15 on.
     PriorityClass,
-    /// Whether a write is one that somebody waits for (SYNC).
+    /// True if a task waits for the write (SYNC).
     Sync,
 }
 

@@ -2,7 +2,7 @@
 //!
 //! A row says which file it is, since which rule a kernel has it, and its content. What decides
 //! nothing here (`add_random`, `rq_affinity` and their like) is shown with the value that Linux
-//! has for it if nobody changes it.
+//! has for it if it is not changed.
 
 extern crate alloc;
 use alloc::string::{String, ToString};

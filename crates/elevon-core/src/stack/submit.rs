@@ -114,7 +114,7 @@ impl Submission {
         self.rest.is_none() && !self.flush_to_build && self.built == io.bytes.get()
     }
 
-    /// The submission of a whole call that has no plug of its own and that nobody sleeps for.
+    /// The submission of a whole call without a plug of its own, for which no task sleeps.
     const fn of_call(call: u32, path: IoPath) -> Self {
         Self {
             call,

@@ -235,8 +235,8 @@ impl Stack {
         self.held.released = released;
     }
 
-    /// Ends the bios of a task that `io.max` and exact limits hold, with `status`: nobody waits for
-    /// them any more. Their tenant does not pay for them. What other stages hold goes on.
+    /// Ends the bios of a task that `io.max` and exact limits hold, with `status`: no task waits
+    /// for them any more. Their tenant does not pay for them. What other stages hold goes on.
     pub fn withdraw(&mut self, now: Instant, task: TaskId, status: Status) {
         self.advance(now);
         let held = core::mem::take(&mut self.held.bios);

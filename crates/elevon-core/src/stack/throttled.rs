@@ -106,7 +106,7 @@ impl Stack {
         self.is_asleep(io)
     }
 
-    /// Returns true if there is somebody to wake.
+    /// Returns true if a task is to be woken.
     #[inline]
     pub(super) fn wakes_throttled(&self) -> bool {
         self.throttling

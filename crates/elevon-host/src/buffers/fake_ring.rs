@@ -231,6 +231,6 @@ fn memory_of_an_abandoned_command_stays_the_kernels() {
     }
     let Walk { buffers, ring, .. } = walk;
     drop(buffers);
-    // Completions come when nobody waits for them any more.
+    // Completions come when no call waits for them any more.
     ring.commands.iter().for_each(|command| drop(FakeRing::transfer(command, 7)));
 }

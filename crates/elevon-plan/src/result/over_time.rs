@@ -28,15 +28,24 @@ pub(super) fn owners(facts: &Facts<'_>, outcome: &RunOutcome) -> Owners {
     let jobs = outcome.jobs.len();
     let tree = facts.stack.control().tenants();
     let mut owners = Owners::default();
-    let mut names: BTreeMap<&str, usize> = BTreeMap::new();
-    for job in &outcome.jobs {
-        *names.entry(&job.name).or_default() += 1;
+    // The rows of a job are those of its processes.
+    let mut processes: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
+    for (row, job) in outcome.jobs.iter().enumerate() {
+        processes.entry(job.spec).or_default().push(row);
     }
-    for (task, job) in outcome.jobs.iter().enumerate() {
-        let same_name = names[job.name.as_str()] > 1;
-        let name =
-            if same_name { format!("{} (pid {})", job.name, job.number) } else { job.name.clone() };
-        owners.jobs.extend(owner(name, series.readings().map(|(at, rows)| (at, rows[task]))));
+    for rows in processes.values() {
+        let first = &outcome.jobs[rows[0]];
+        let has_name = |other: &&Vec<usize>| outcome.jobs[other[0]].name == first.name;
+        let is_unique = processes.values().filter(has_name).count() == 1;
+        let name = if is_unique {
+            first.name.clone()
+        } else {
+            format!("{} (pid {})", first.name, first.number)
+        };
+        owners.jobs.extend(owner(name, series.readings().map(|(at, all)| (at, sum(all, rows)))));
+    }
+    if series.rows() == jobs {
+        return owners;
     }
     // The rows of each tenant and of those below it; the root has its own only.
     let mut parts = vec![Vec::new(); series.rows() - jobs];
@@ -47,19 +56,22 @@ pub(super) fn owners(facts: &Facts<'_>, outcome: &RunOutcome) -> Owners {
     }
     parts[0] = vec![jobs];
     for (tenant, parts) in parts.iter().enumerate() {
-        let sum = |rows: &[Progressed]| {
-            parts.iter().fold(Progressed::default(), |sum, &part| Progressed {
-                ios: std::array::from_fn(|d| sum.ios[d] + rows[part].ios[d]),
-                bytes: std::array::from_fn(|d| sum.bytes[d] + rows[part].bytes[d]),
-            })
-        };
         let path = match tenant.checked_sub(1) {
             None => "/".to_owned(),
             Some(at) => facts.plan.tenants.tenants[at].path.clone(),
         };
-        owners.tenants.extend(owner(path, series.readings().map(|(at, rows)| (at, sum(rows)))));
+        let readings = series.readings().map(|(at, all)| (at, sum(all, parts)));
+        owners.tenants.extend(owner(path, readings));
     }
     owners
+}
+
+/// Returns the sum of some rows of a reading.
+fn sum(all: &[Progressed], rows: &[usize]) -> Progressed {
+    rows.iter().fold(Progressed::default(), |sum, &row| Progressed {
+        ios: std::array::from_fn(|d| sum.ios[d] + all[row].ios[d]),
+        bytes: std::array::from_fn(|d| sum.bytes[d] + all[row].bytes[d]),
+    })
 }
 
 /// Converts readings of counters to the I/O in each interval.

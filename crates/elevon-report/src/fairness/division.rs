@@ -1,4 +1,4 @@
-//! Divides the service of a contest among jobs: by weight at each level of cgroups, and to nobody
+//! Divides the service of a contest among jobs: by weight at each level of cgroups, and to no job
 //! more than it asked for. What a job or a cgroup does not ask for goes to its siblings by weight
 //! (weighted max-min shares). Cost: O(n log n) for n competitors at a level.
 

@@ -5,7 +5,7 @@ use elevon_result::number::span;
 use elevon_result::result::{Point, SizeCounts};
 use elevon_result::summary::{ratio, shown_latency, total};
 
-use super::{cache, set_apart};
+use super::{cache, over_time, set_apart};
 use crate::fairness::{Share, fairness};
 use crate::plot::{Axis, Mark, Plot, Scale, Series, Unit};
 use crate::variant::{Variant, letters};
@@ -23,9 +23,16 @@ const SIZE_BARS: usize = 12;
 
 /// Returns every plot for which the variants have values.
 pub(super) fn all(variants: &[Variant<'_>]) -> Vec<Plot> {
+    let (mut throughput, mut iops) = (throughput(variants), iops(variants));
+    let mut of_jobs = Vec::new();
+    if let [one] = variants {
+        over_time::add_jobs(&mut throughput, one.result, over_time::THROUGHPUT);
+        over_time::add_jobs(&mut iops, one.result, over_time::IOPS);
+    } else {
+        of_jobs = over_time::compared_jobs(variants, over_time::THROUGHPUT);
+        of_jobs.extend(over_time::compared_jobs(variants, over_time::IOPS));
+    }
     let candidates = [
-        throughput(variants),
-        iops(variants),
         latency(variants),
         tail(variants),
         queue_depth(variants),
@@ -35,8 +42,10 @@ pub(super) fn all(variants: &[Variant<'_>]) -> Vec<Plot> {
     // For a single run these plots are in the run's own section.
     let of_caches =
         if variants.len() > 1 { cache::compared(variants).to_vec() } else { Vec::new() };
-    candidates
+    [throughput, iops]
         .into_iter()
+        .chain(of_jobs)
+        .chain(candidates)
         .chain(of_caches)
         .filter(|plot| plot.series.iter().any(|series| !series.points.is_empty()))
         .collect()
@@ -62,14 +71,18 @@ pub(super) fn series<'a>(
         .collect()
 }
 
-/// Returns the number of intervals in one window of a line over time, so that there are at most
-/// [`LINE_POINTS`] windows and each holds [`WINDOW_IOS`] I/Os on average. With only a few I/Os per
-/// window, the line would show how completions fall into windows, not the rate. A short run has at
-/// least [`FEWEST_WINDOWS`] windows.
+/// Returns the number of windows of a line over time, so that there are at most [`LINE_POINTS`]
+/// windows and each holds [`WINDOW_IOS`] I/Os on average. With only a few I/Os per window, the line
+/// would show how completions fall into windows, not the rate. A short run has at least
+/// [`FEWEST_WINDOWS`] windows.
+pub(super) fn windows(ios: u64) -> usize {
+    (ios / WINDOW_IOS).clamp(FEWEST_WINDOWS, LINE_POINTS as u64) as usize
+}
+
+/// Returns the number of intervals in one window.
 fn window(points: &[Point]) -> usize {
     let ios: u64 = points.iter().flat_map(|point| point.ios).sum();
-    let windows = (ios / WINDOW_IOS).clamp(FEWEST_WINDOWS, LINE_POINTS as u64);
-    points.len().div_ceil(windows as usize).max(1)
+    points.len().div_ceil(windows(ios)).max(1)
 }
 
 /// Formats the length of a window: `5.00 ms`, or `5.00 ms to 8.00 ms` if variants differ.

@@ -134,10 +134,6 @@
     while (value >= 1024 && unit < 4) { value /= 1024; unit++; }
     return +value.toFixed(1) + ' ' + units[unit];
   }
-  function rgb(colour) {
-    const digits = colour.replace('#', '');
-    return [0, 2, 4].map(at => parseInt(digits.slice(at, at + 2), 16));
-  }
   function heat(name) {
     const map = maps[name], [context, width, height] = prepare(by(name));
     const first = firstIn(t0), last = from(t1);
@@ -158,8 +154,8 @@
     for (const count of counts) most = Math.max(most, count);
     // A pixel is a word of alpha, blue, green and red; small counts, nearly all, have theirs in a table.
     const image = new ImageData(Math.max(columns, 1), ROWS), pixels = new Uint32Array(image.data.buffer);
-    const [r, g, b] = rgb(colours.map), opaque = b << 16 | g << 8 | r, norm = 255 / Math.log2(1 + most);
-    const pixel = count => (opaque | Math.round(40 + 0.84 * norm * Math.log2(1 + count)) << 24) >>> 0;
+    const norm = 1 / Math.max(1, Math.log2(most));
+    const pixel = count => { const [r, g, b] = heatColour(norm * Math.log2(count)); return (255 << 24 | b << 16 | g << 8 | r) >>> 0; };
     const small = new Uint32Array(Math.min(most + 1, 1024));
     for (let count = 1; count < small.length; count++) small[count] = pixel(count);
     for (let x = 0; x < columns; x++) for (let y = 0; y < ROWS; y++) {
@@ -176,6 +172,7 @@
     context.fillStyle = colours.soft;
     const labels = name === 'sector' ? [size(minSector * 512), size(maxSector * 512)] : [map.show(map.low), map.show(map.high)];
     context.fillText(labels[1], 2, 11);
+    heatScale(context, width, colours.soft, ['1', most.toLocaleString('en'), most > 1 ? 'requests' : 'request']);
     // The lower label lies in the map: nothing is drawn behind it.
     context.clearRect(0, height - 27, context.measureText(labels[0]).width + 4, 13);
     context.fillText(labels[0], 2, height - 16);
@@ -251,9 +248,22 @@
     const seen = timeline();
     heat('latency'); heat('sector'); heat('size');
     by('where').textContent = `${moment(t0, (t1 - t0) / 100)} to ${moment(t1, (t1 - t0) / 100)}, ${(from(t1) - from(t0)).toLocaleString('en')} requests begin here`;
+    showWindow();
     const body = document.body.dataset;
     body.drawMs = (performance.now() - before).toFixed(1);
     body.seen = seen; body.bars = bars.length;
+  }
+  // The window as numbers, in the unit of the whole trace. A field that is being edited is left alone.
+  const [UNIT, UNIT_NAME] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'us'], [1, 'ns']].find(([unit]) => duration >= unit) || [1, 'ns'];
+  function showWindow() {
+    const digits = Math.min(9, Math.max(0, Math.ceil(Math.log10(UNIT / Math.max((t1 - t0) / 1000, 1)))));
+    for (const [id, value] of [['window-from', t0], ['window-to', t1]]) {
+      if (document.activeElement !== by(id)) by(id).value = +(value / UNIT).toFixed(digits);
+    }
+  }
+  function takeWindow() {
+    const a = +by('window-from').value * UNIT, b = +by('window-to').value * UNIT;
+    if (b > a) look(a, b);
   }
   function redraw() { if (!pending) { pending = true; requestAnimationFrame(draw); } }
   function look(a, b) {
@@ -276,12 +286,38 @@
   for (const id of ['timeline', 'latency', 'sector', 'size']) {
     const canvas = by(id);
     let drag = null;
-    const share = event => (event.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth;
+    // The fingers on the canvas, by the number of their pointer. Two of them zoom: the times below
+    // them stay below them.
+    const fingers = new Map();
+    let pinch = null;
+    const spot = x => (x - canvas.getBoundingClientRect().left) / canvas.clientWidth;
+    function beginPinch() {
+      const [a, b] = [...fingers.values()].map(spot);
+      pinch = Math.abs(b - a) > 0.01 ? [t0 + a * (t1 - t0), t0 + b * (t1 - t0)] : null;
+    }
+    function movePinch() {
+      const [a, b] = [...fingers.values()].map(spot);
+      if (!pinch || Math.abs(b - a) < 0.01) return;
+      const wide = Math.abs((pinch[1] - pinch[0]) / (b - a)), begin = (pinch[0] + pinch[1]) / 2 - (a + b) / 2 * wide;
+      look(begin, begin + wide);
+    }
+    function lift(event) {
+      fingers.delete(event.pointerId);
+      // The finger that stays does not move the view: it is no drag and no click.
+      if (pinch) { pinch = null; drag = null; }
+    }
+    const share = event => spot(event.clientX);
     canvas.addEventListener('wheel', event => { event.preventDefault(); zoom(event.deltaY > 0 ? 1.3 : 1 / 1.3, share(event)); }, { passive: false });
-    canvas.addEventListener('pointerdown', event => { drag = [event.clientX, t0, t1, false]; canvas.setPointerCapture(event.pointerId); });
-    canvas.addEventListener('pointercancel', () => { drag = null; });
+    canvas.addEventListener('pointerdown', event => {
+      canvas.setPointerCapture(event.pointerId);
+      fingers.set(event.pointerId, event.clientX);
+      if (fingers.size === 2) { drag = null; beginPinch(); } else if (fingers.size === 1) drag = [event.clientX, t0, t1, false];
+    });
+    canvas.addEventListener('pointercancel', event => { lift(event); drag = null; });
     canvas.addEventListener('pointermove', event => {
-      if (drag) {
+      if (fingers.has(event.pointerId)) fingers.set(event.pointerId, event.clientX);
+      if (fingers.size === 2) movePinch();
+      else if (drag) {
         const moved = event.clientX - drag[0];
         drag[3] = drag[3] || Math.abs(moved) > 3;
         const by = moved / canvas.clientWidth * (drag[2] - drag[1]);
@@ -289,6 +325,7 @@
       }
     });
     canvas.addEventListener('pointerup', event => {
+      lift(event);
       if (drag && !drag[3] && id === 'timeline') {
         const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
         const hit = bars.find(([, , bx, by, w, h]) => x >= bx - 1 && x <= bx + w + 1 && y >= by && y <= by + h);
@@ -304,6 +341,10 @@
       if (keys[event.key]) { event.preventDefault(); keys[event.key](); }
     });
   }
+  const step = share => look(t0 + share * (t1 - t0), t1 + share * (t1 - t0));
+  const buttons = { closer: () => zoom(0.5, 0.5), farther: () => zoom(2, 0.5), earlier: () => step(-0.25), later: () => step(0.25), whole: () => look(0, duration) };
+  for (const [id, act] of Object.entries(buttons)) by(id).addEventListener('click', act);
+  for (const id of ['window-from', 'window-to']) by(id).addEventListener('change', takeWindow);
   function hash() {
     const match = /^#request=(\d+)$/.exec(location.hash);
     if (match && +match[1] < n) pick(+match[1], true);

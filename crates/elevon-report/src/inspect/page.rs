@@ -16,6 +16,7 @@ use maud::{Markup, PreEscaped, html};
 
 use super::tables;
 use crate::html;
+use crate::plot::colours;
 
 /// Maximum number of requests on a page; of a longer trace it shows the first ones.
 pub const MAX_ON_PAGE: usize = 1 << 21;
@@ -161,6 +162,7 @@ pub fn page(found: &Inspection, requests: PageRequests) -> String {
         script type="application/json" id="about" {
             (PreEscaped(format!("{{\"count\":{count},\"duration\":{}}}", found.duration())))
         }
+        script { (PreEscaped(colours::script())) }
         script { (PreEscaped(include_str!("page.js"))) }
     };
     html::whole_page(&title, include_str!("page.css"), &body)
@@ -187,6 +189,11 @@ fn one_finding(finding: &Finding) -> Markup {
     }
 }
 
+/// Returns a button of the time window. `says` is for readers that hear the page.
+fn button(id: &str, text: &str, says: &str) -> Markup {
+    html! { button id=(id) type="button" title=(says) aria-label=(says) { (text) } }
+}
+
 fn views(requests: usize, which: &str) -> Markup {
     let view = |id: &str, title: &str, what: Markup| {
         html! {
@@ -202,8 +209,17 @@ fn views(requests: usize, which: &str) -> Markup {
     html! {
         h2 { "Over time" }
         p.soft {
-            "Wheel or + and - zoom, dragging or the arrow keys move, a double click or 0 shows all. Close up, the timeline shows each "
-            "request; a click on one keeps its figures."
+            "Two fingers, the wheel or + and - zoom. Dragging or the arrow keys move, a double click or 0 shows all. Close up, the "
+            "timeline shows each request. A click on one keeps its figures."
+        }
+        div.controls {
+            (button("closer", "+", "Zoom in"))
+            (button("farther", "−", "Zoom out"))
+            (button("earlier", "◀", "Earlier"))
+            (button("later", "▶", "Later"))
+            (button("whole", "All", "Show all"))
+            label { "from " input #window-from type="number" min="0" step="any" inputmode="decimal"; }
+            label { "to " input #window-to type="number" min="0" step="any" inputmode="decimal"; " " span #window-unit {} }
         }
         p #where {}
         (view("timeline", "Timeline", html! {
@@ -211,7 +227,7 @@ fn views(requests: usize, which: &str) -> Markup {
             @for group in Group::ALL { span.group style={ "color:var(--" (group.name()) ")" } { (group.name()) } " " }
         }))
         p #picked.block hidden {}
-        (view("latency", "Latency", html! { "From its beginning to completion, logarithmic." }))
+        (view("latency", "Latency", html! { "From its beginning to completion, logarithmic. The colour is the number of requests, logarithmic too." }))
         (view("sector", "Sector", html! { "Place on the device." }))
         (view("size", "Size", html! { "Bytes of a request, logarithmic." }))
     }

@@ -73,9 +73,12 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     }
     if let (true, Some(found)) = (options.series, &run.series) {
         out["series"] = series(found);
-        if !run.owners.tenants.is_empty() {
-            out["series"]["tenants"] = super::over_time::owners("path", &run.owners.tenants);
-            out["series"]["jobs"] = super::over_time::owners("name", &run.owners.jobs);
+        for (kind, key, owners) in
+            [("tenants", "path", &run.owners.tenants), ("jobs", "name", &run.owners.jobs)]
+        {
+            if !owners.is_empty() {
+                out["series"][kind] = super::over_time::owners(key, owners);
+            }
         }
     }
     out

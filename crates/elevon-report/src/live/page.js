@@ -130,22 +130,22 @@
   function drawHeat(samples) {
     const to = canvas('heat'), step = to.width / KEPT, tall = (to.height - 16) / ROWS;
     const row = value => Math.min(ROWS - 1, Math.max(0, Math.floor(ROWS * Math.log(Math.max(value, FASTEST) / FASTEST) / Math.log(SLOWEST / FASTEST))));
-    let cells = 0;
-    samples.forEach((sample, at) => {
+    const columns = samples.map(sample => {
       // The root has its own I/O, and every other tenant that of those below it, too.
       const found = sample.tenants.filter(one => tenant === ALL ? one.depth < 2 : one.path === tenant);
       const counts = new Float64Array(ROWS);
       for (const one of found) for (const [value, count] of one.bins) counts[row(value)] += count;
-      const most = Math.max(...counts);
-      counts.forEach((count, at_row) => {
-        if (!count) return;
-        cells++;
-        to.context.globalAlpha = 0.15 + 0.85 * count / most;
-        to.context.fillStyle = to.colour('--write');
-        to.context.fillRect((KEPT - samples.length + at) * step, to.height - (at_row + 1) * tall, Math.max(step, 1), tall);
-      });
+      return counts;
     });
-    to.context.globalAlpha = 1;
+    const most = Math.max(1, ...columns.map(counts => Math.max(...counts)));
+    let cells = 0;
+    columns.forEach((counts, at) => counts.forEach((count, at_row) => {
+      if (!count) return;
+      cells++;
+      to.context.fillStyle = `rgb(${heatColour(Math.log2(count) / Math.max(1, Math.log2(most))).join()})`;
+      to.context.fillRect((KEPT - samples.length + at) * step, to.height - (at_row + 1) * tall, Math.max(step, 1), tall);
+    }));
+    heatScale(to.context, to.width, to.colour('--soft'), ['1', rate(most), 'I/Os']);
     for (const ns of [1e9, 1e6, 1e3]) label(to, time(ns), to.height - row(ns) * tall - 2);
     by('heat-of').textContent = tenant === ALL ? 'of all tenants' : 'of ' + tenant;
     dataset.cells = cells;

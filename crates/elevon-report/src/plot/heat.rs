@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use maud::{Markup, PreEscaped, html};
 
 use super::axis::plain;
+use super::colours::{hex, text_on};
 use super::{Axis, CHARACTER, Scale, WIDTH};
 use crate::markup::{escape, text};
 
@@ -16,7 +17,7 @@ const BELOW: f64 = 62.0;
 const RIGHT: f64 = 8.0;
 /// Least and largest width of the legend's bar, and its parts.
 const BAR: (f64, f64) = (40.0, 120.0);
-const PARTS: u32 = 12;
+const PARTS: u32 = 24;
 
 /// A heat map. Rows are drawn from the bottom up, as in a plot.
 #[derive(Clone, Debug)]
@@ -31,7 +32,7 @@ pub struct HeatMap {
     pub y: (String, Vec<String>),
     /// Values by row and column; `None` for a pair without one.
     pub cells: Vec<Vec<Option<f64>>>,
-    /// What the values are, how they map to shades, and their unit.
+    /// What the values are, how they map to colours, and their unit.
     pub value: Axis,
 }
 
@@ -71,13 +72,16 @@ impl HeatMap {
             for (column, value) in cells.iter().enumerate() {
                 let Some(value) = value else { continue };
                 let x = left + width * column as f64;
-                shade(&mut out, self.share(*value), (x, y), (width - 1.0, ROW - 1.0));
+                let share = self.share(*value);
+                cell(&mut out, share, (x, y), (width - 1.0, ROW - 1.0));
                 if has_room {
-                    label(
-                        &mut out,
-                        (x + width / 2.0, y + ROW / 2.0 + 4.0),
-                        "middle",
-                        &words(*value),
+                    let _ = write!(
+                        out,
+                        "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\" style=\"fill:{}\">{}</text>",
+                        x + width / 2.0,
+                        y + ROW / 2.0 + 4.0,
+                        text_on(share),
+                        escape(&words(*value)),
                     );
                 }
             }
@@ -100,7 +104,7 @@ impl HeatMap {
         out
     }
 
-    /// Draws what the values are in, and a bar of shades between the least and the largest.
+    /// Draws what the values are in, and a bar of colours between the least and the largest.
     fn legend(&self, out: &mut String, left: f64, y: f64) {
         let (least, most) = self.ends();
         let (size, unit) = self.value.unit.step_for(most);
@@ -121,13 +125,14 @@ impl HeatMap {
         let part = width / f64::from(PARTS);
         for at in 0..PARTS {
             let place = (f64::from(at).mul_add(part, right - width), y - 9.0);
-            shade(out, f64::from(at) / f64::from(PARTS - 1), place, (part, 10.0));
+            // The parts overlap, so that no gap shows between them.
+            cell(out, f64::from(at) / f64::from(PARTS - 1), place, (part + 0.5, 10.0));
         }
         label(out, (right - width - 6.0, y), "end", &ends[0]);
         label(out, (right + 6.0, y), "start", &ends[1]);
     }
 
-    /// Returns how dark a value is, from 0 to 1.
+    /// Returns the place of a value between the smallest and the largest, from 0 to 1.
     fn share(&self, value: f64) -> f64 {
         let of = |value: f64| match self.value.scale {
             Scale::Linear => value,
@@ -164,13 +169,12 @@ impl HeatMap {
     }
 }
 
-/// Draws a rectangle, the darker the larger `share` is. The smallest value is faint and not
-/// invisible.
-fn shade(out: &mut String, share: f64, (x, y): (f64, f64), (width, height): (f64, f64)) {
+/// Draws a rectangle in the colour of a share from 0 to 1.
+fn cell(out: &mut String, share: f64, (x, y): (f64, f64), (width, height): (f64, f64)) {
     let _ = write!(
         out,
-        "<rect class=\"fill k0\" fill-opacity=\"{:.2}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>",
-        0.08 + 0.72 * share
+        "<rect fill=\"{}\" x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\"/>",
+        hex(share)
     );
 }
 
@@ -204,23 +208,26 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_is_as_dark_as_its_value_is_large() {
-        let opacities = |map: HeatMap| -> Vec<String> {
+    fn the_colour_of_a_cell_tells_its_value() {
+        let fills = |map: HeatMap| -> Vec<String> {
             let svg = map.svg("m");
-            let shades =
-                svg.split("fill-opacity=\"").skip(1).filter_map(|rest| rest.split('"').next());
-            shades.map(str::to_owned).collect()
+            let fills =
+                svg.split("<rect fill=\"").skip(1).filter_map(|rest| rest.split('"').next());
+            fills.map(str::to_owned).collect()
         };
-        let linear = opacities(map());
-        assert_eq!(linear[..3], ["0.08", "0.80", "0.44"], "none for the pair without a value");
+        let (least, middle, most) = (hex(0.0), hex(0.5), hex(1.0));
+        let linear = fills(map());
+        let expected = [&least, &most, &middle];
+        assert!(linear[..3].iter().eq(expected), "none for the pair without a value: {linear:?}");
+        let parts = PARTS as usize;
         assert_eq!(
-            (linear.len(), linear[3].as_str(), linear[14].as_str()),
-            (15, "0.08", "0.80"),
+            (linear.len(), &linear[3], &linear[2 + parts]),
+            (3 + parts, &least, &most),
             "the legend"
         );
         let value = Axis { scale: Scale::Log, ..map().value };
         let cells = vec![vec![Some(1.0), Some(100.0)], vec![None, Some(10.0)]];
-        assert_eq!(opacities(HeatMap { cells, value, ..map() })[..3], ["0.08", "0.80", "0.44"]);
+        assert!(fills(HeatMap { cells, value, ..map() })[..3].iter().eq(expected));
         let svg = map().svg("m");
         assert!(svg.contains("a &lt; b") && svg.ends_with("</svg>"));
     }
@@ -259,6 +266,6 @@ mod tests {
     #[test]
     fn equal_values_are_drawn() {
         let svg = HeatMap { cells: vec![vec![Some(5.0), Some(5.0)], vec![]], ..map() }.svg("m");
-        assert_eq!(svg.matches("fill-opacity=\"0.80\"").count(), 2);
+        assert_eq!(svg.matches(&format!("<rect fill=\"{}\"", hex(1.0))).count(), 2);
     }
 }

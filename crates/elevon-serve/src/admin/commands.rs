@@ -116,8 +116,8 @@ fn log(command: &Value, answer: &Result<Value, String>, shared: &Shared) {
     let (level, end) = match (answer, lines) {
         (Err(error), _) => (Level::Error, format!("refused: {error}")),
         (Ok(_), 0) => (Level::Info, "done".to_owned()),
-        (Ok(_), 1) => (Level::Warning, "done, with a line for whoever asked".to_owned()),
-        (Ok(_), lines) => (Level::Warning, format!("done, with {lines} lines for whoever asked")),
+        (Ok(_), 1) => (Level::Warning, "done, with a warning to the caller".to_owned()),
+        (Ok(_), lines) => (Level::Warning, format!("done, with {lines} warnings to the caller")),
     };
     shared.log(&Record::new(level, "command", &format!("command {command}: {end}")));
 }

@@ -71,7 +71,7 @@ impl Devices {
                         || device.run(&received)
                 }
                 Err(error) => {
-                    // Without a server nobody asks.
+                    // Without a server there are no questions.
                     drop(sender.send(Err(error)));
                     true
                 }

@@ -64,7 +64,7 @@ impl ErrorLog {
         let Owner { origin: Origin { connection, identity, export }, tenant } = owner;
         let (peer, whose) = (identity.who(), identity.who_with(export, tenant));
         let message = format!(
-            "device {}: {what}{place} failed: {words} (errno {errno}); it is of {whose}",
+            "device {}: {what}{place} failed: {words} (errno {errno}), for {whose}; check the disk behind the device",
             self.device
         );
         let fields = [
@@ -158,8 +158,11 @@ impl ErrorLog {
     pub(super) fn log_untold(&mut self) {
         let untold = self.window.take_untold();
         if untold > 0 {
-            let message =
-                format!("device {}: {} failed", self.device, counted(untold, "more request"));
+            let message = format!(
+                "device {}: {} failed; elevon_request_errors of /metrics counts all",
+                self.device,
+                counted(untold, "more request")
+            );
             self.error(
                 &message,
                 &[("device", Field::Text(&self.device)), ("count", Field::Number(untold))],

@@ -20,7 +20,7 @@ use crate::request::MAX_PAYLOAD;
 /// Bytes for data that every client may have.
 pub(crate) const OWN: u64 = 512 << 10;
 
-// If nobody else has any, half of the least is enough for the longest request and its copy.
+// If no other client has any, half of the least is enough for the longest request and its copy.
 const _: () = assert!(REQUEST_MEMORY_MIN.get() / 2 >= 2 * (MAX_PAYLOAD + 2 * (64 << 10)) - OWN);
 
 /// The clients of a tenant may have so many times what they leave free: alone, 7 of 8 parts.

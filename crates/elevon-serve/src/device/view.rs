@@ -131,7 +131,7 @@ pub struct CacheView {
     pub tenants: BTreeMap<TenantId, CacheUse>,
 }
 
-/// Tenants that are named to somebody who asks for one that is not there.
+/// Tenants that the answer names if the tenant asked for is not there.
 const NAMED: usize = 8;
 
 /// Returns what is said about a tenant that no device has, with the one that was perhaps meant, or

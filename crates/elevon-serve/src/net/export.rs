@@ -111,7 +111,7 @@ pub(crate) struct ServedExport {
     pub(crate) listen: Vec<String>,
     /// Connections that may have it open, if it has a limit of its own.
     pub(crate) max_connections: Option<u32>,
-    /// Nobody may open it.
+    /// No client may open it.
     pub(crate) is_drained: bool,
 }
 
@@ -165,7 +165,7 @@ impl ServedExport {
 pub(crate) enum NotOpened {
     /// There is none of that name for it any more, or the connection has ended.
     Unknown,
-    /// Nobody may open it.
+    /// No client may open it.
     Drained,
     /// So many connections have something open, which is the limit of this key.
     Full { limit: u32, key: &'static str, why: ConnectionRefusal },

@@ -140,7 +140,7 @@ impl Identity {
         format!("{}, which has export {export} of tenant {tenant}", self.who())
     }
 
-    /// Returns who it is, for somebody who asks why it may not open an export.
+    /// Returns the client's names, for the answer why it may not open an export.
     pub(crate) fn in_words(&self) -> String {
         let (names, outside) = (self.names.join(", "), self.outside.join(", "));
         match (names.is_empty(), outside.is_empty()) {
@@ -154,7 +154,7 @@ impl Identity {
     /// Returns true if it is one of the clients that are given; if none are, it need not be.
     pub(crate) fn is_one_of(&self, clients: &[String]) -> bool {
         let is_named = |name: &String| clients.iter().any(|it| it.eq_ignore_ascii_case(name));
-        // A name in a certificate is nobody's user.
+        // A name in a certificate is not a user.
         let mut names = self.names.iter().filter(|name| Owner::of_text(name).is_none());
         clients.is_empty() || names.any(is_named) || is_owner(clients, &self.peer)
     }

@@ -584,7 +584,7 @@ mod tests {
     }
 
     /// A client that is back before a server is handed over keeps it, and the others starve; one
-    /// that is back later waits its turn, and each hand-over is time in which nobody is served.
+    /// that is back later waits its turn, and each hand-over is time in which no process is served.
     #[test]
     fn a_server_that_is_handed_over_is_kept_or_idle() {
         let measured = |more: &str| {

@@ -83,7 +83,7 @@ mod tests {
     #[test]
     fn who_ends_with_another_or_with_the_trace_ran_for_a_time() {
         for (processes, expected) in [
-            // Alone nobody can tell.
+            // One alone does not tell.
             (&[(0, 500)][..], &[false][..]),
             // The first two end together.
             (&[(0, 500), (100, 501), (0, 800)], &[true, true, true]),

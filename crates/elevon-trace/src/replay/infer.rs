@@ -23,7 +23,7 @@ impl Workload {
     /// and the remaining ones the last. I/Os before the first completion are timed from the first
     /// I/O of the process.
     ///
-    /// Writes that nobody waits for are the page cache's, which waits for nothing but writeback
+    /// Writes without a waiting process are the page cache's, which waits for nothing but writeback
     /// throttling, of which a replay has its own. One that comes while the write before it is in
     /// flight follows what that one followed, and for how long the process slept for a place is no
     /// time of its own.

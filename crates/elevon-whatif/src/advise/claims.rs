@@ -66,7 +66,7 @@ pub(super) struct Claims {
 pub(super) const COST_QOS: &str = "enable=1 ctrl=user min=100.00 max=100.00";
 
 impl Claims {
-    /// Returns true if nobody is given anything.
+    /// Returns true if no process is given anything.
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

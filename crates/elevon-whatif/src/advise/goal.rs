@@ -68,7 +68,7 @@ pub(super) struct Subject {
     pub(super) measured: Figures,
     /// Its figures in the replay as captured.
     pub(super) checked: Figures,
-    /// Somebody waits for its I/O.
+    /// A user waits for its I/O.
     pub(super) is_waited_for: bool,
     /// It is one of those that the goal is for.
     pub(super) is_wanted: bool,

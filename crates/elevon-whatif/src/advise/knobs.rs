@@ -238,7 +238,7 @@ fn limits(process: &WorkloadProcess, at: usize, before: &Figures, max_loss: f64)
     parts.into_iter().map(|part| Step::Limit(at, (key, two_digits(rate * part / 100.0)))).collect()
 }
 
-/// Returns a rate with two significant digits, rounded up: nobody writes more in a unit.
+/// Returns a rate with two significant digits, rounded up. More digits would not be used.
 fn two_digits(rate: f64) -> u64 {
     let rate = (rate.ceil() as u64).max(2);
     let unit = 10_u64.pow(rate.ilog10().saturating_sub(1));

@@ -300,7 +300,7 @@ pub(super) fn risks(advice: &Advice, proposal: &Proposal) -> Vec<String> {
     lines
 }
 
-/// Names the processes whose latency becomes longer though nobody waits for their I/Os, if any.
+/// Names the processes whose latency becomes longer though no user waits for their I/Os, if any.
 fn unfelt(advice: &Advice, after: &Trial) -> Option<String> {
     let figures =
         advice.before.processes.iter().zip(&after.processes).zip(&advice.objective.processes);

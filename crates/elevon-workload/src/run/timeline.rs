@@ -21,7 +21,8 @@ const ALL: usize = 1 << 16;
 /// The run until the present instant.
 pub(super) struct Timeline {
     pub(super) series: Series,
-    /// Each job and each tenant over time; without rows if the run has no tenants.
+    /// Each process over time, then each tenant if the run has any; without rows if the run is one
+    /// process without tenants.
     pub(super) owners: Readings<Progressed>,
     pub(super) started: Instant,
     pub(super) disk_start: DiskStats,
@@ -37,8 +38,11 @@ pub(super) struct Timeline {
 impl Timeline {
     /// Begins a run.
     pub(super) fn new<S: Source>(now: Instant, stack: &mut Stack, jobs: &Jobs<S>) -> Self {
+        let processes = jobs.processes().len();
         let rows = if stack.control().is_watched() {
-            jobs.processes().len() + jobs.tenants().len() + 1
+            processes + jobs.tenants().len() + 1
+        } else if processes > 1 {
+            processes
         } else {
             0
         };
@@ -78,13 +82,13 @@ impl Timeline {
     /// Records a reading of jobs and tenants at the end of an interval.
     #[cold]
     fn read_owners<S: Source>(&mut self, now: Instant, stack: &Stack, jobs: &Jobs<S>) {
-        self.owners.read(now, &progressed(stack, jobs));
+        self.owners.read(now, &self.progressed(stack, jobs));
     }
 
     /// Records the last reading when the jobs have finished.
     pub(super) fn finish<S: Source>(&mut self, now: Instant, stack: &Stack, jobs: &Jobs<S>) {
         if self.owners.rows() > 0 {
-            self.owners.finish(now, &progressed(stack, jobs));
+            self.owners.finish(now, &self.progressed(stack, jobs));
         }
     }
 
@@ -92,16 +96,16 @@ impl Timeline {
     pub(super) fn update(&mut self, now: Instant, stack: &Stack) {
         self.series.update(now, load_of(stack, now));
     }
-}
 
-/// Returns what each job and each tenant has done by now, in the order of the rows.
-fn progressed<S: Source>(stack: &Stack, jobs: &Jobs<S>) -> Vec<Progressed> {
-    let of_jobs = jobs.processes().iter().map(Source::progressed);
-    let of_tenants = (0..=jobs.tenants().len() as u32).map(|tenant| {
-        let counters = stack.control().statistics().counters(TenantId(tenant));
-        Progressed { ios: counters.ios, bytes: counters.bytes }
-    });
-    of_jobs.chain(of_tenants).collect()
+    /// Returns what each process and each tenant has done by now, in the order of the rows.
+    fn progressed<S: Source>(&self, stack: &Stack, jobs: &Jobs<S>) -> Vec<Progressed> {
+        let of_processes = jobs.processes().iter().map(Source::progressed);
+        let of_tenants = (0..=jobs.tenants().len() as u32).map(|tenant| {
+            let counters = stack.control().statistics().counters(TenantId(tenant));
+            Progressed { ios: counters.ios, bytes: counters.bytes }
+        });
+        of_processes.chain(of_tenants).take(self.owners.rows()).collect()
+    }
 }
 
 /// Returns the requests in flight until `now`.

@@ -209,7 +209,7 @@ pub(crate) enum CtlCommand {
         #[arg(required = true)]
         rules: Vec<String>,
     },
-    /// Let nobody open an export, or any; answer who has it open, and send them away
+    /// Close an export, or all, to new clients; list those that have it open, and send them away
     Drain {
         /// The export; every one if not given
         export: Option<String>,

@@ -120,7 +120,7 @@ impl Writer {
             let lost = std::mem::take(&mut waiting.lost);
             if lost > 0 {
                 let message =
-                    format!("lost {} of the log: nobody read it in time", counted(lost, "record"));
+                    format!("lost {} of the log: its reader was too slow", counted(lost, "record"));
                 text += &line(self.format, &Record::new(Level::Warning, "server", &message), now());
             }
             waiting.is_writing = true;

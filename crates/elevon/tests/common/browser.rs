@@ -131,6 +131,31 @@ impl Browser {
         self.mouse("mouseWheel", x, y, &json!({ "deltaX": 0, "deltaY": step }));
     }
 
+    /// Shows the page as a phone does: a touch screen that is 390 pixels wide.
+    pub(crate) fn be_a_phone(&mut self) {
+        let screen = json!({ "width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": true });
+        self.call("Emulation.setDeviceMetricsOverride", screen);
+        self.call(
+            "Emulation.setTouchEmulationEnabled",
+            json!({ "enabled": true, "maxTouchPoints": 2 }),
+        );
+    }
+
+    /// Puts two fingers on the screen, moves them, and lifts them.
+    pub(crate) fn pinch(&mut self, from: [(f64, f64); 2], to: [(f64, f64); 2]) {
+        for (kind, fingers) in
+            [("touchStart", &from[..]), ("touchMove", &to[..]), ("touchEnd", &[])]
+        {
+            let points: Vec<Value> = fingers
+                .iter()
+                .enumerate()
+                .map(|(id, (x, y))| json!({ "x": x, "y": y, "id": id }))
+                .collect();
+            let event = json!({ "type": kind, "touchPoints": points });
+            self.call("Input.dispatchTouchEvent", event);
+        }
+    }
+
     /// Presses the button at a place, moves through others, and releases it at the last.
     pub(crate) fn drag(&mut self, from: (f64, f64), through: &[(f64, f64)]) {
         let button = json!({ "button": "left", "buttons": 1, "clickCount": 1 });

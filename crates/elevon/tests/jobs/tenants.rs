@@ -313,9 +313,7 @@ fn a_change_is_seen_in_every_report_and_one_that_comes_too_late_is_said() {
         );
     }
     let page = std::fs::read_to_string(bench.path("page.html")).expect("a page");
-    assert!(
-        page.contains("tenants and jobs over time") && page.contains("x limit: { riops = 1000 }")
-    );
+    assert!(page.contains("tenants over time") && page.contains("x limit: { riops = 1000 }"));
     let text = bench.stdout(&[&["run", "jobs.fio", "--iostat", "0.5"], &device[..]].concat());
     assert!(text.contains("from 1.00s on: x limit: { riops = 1000 }"), "{text}");
     let lines: Vec<&str> =

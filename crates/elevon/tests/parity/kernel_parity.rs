@@ -186,7 +186,7 @@ fn a_short_period_of_io_cost_where_processes_pause() {
 }
 
 /// Processes of one priority that begin within 180 ms and after each other share a queue of BFQ on
-/// flash. Which ones begin after each other is decided by who is first with an I/O: in simulation
+/// flash. Which ones begin after each other is decided by the first I/O: in simulation
 /// that is the order of the job file, in a kernel often another one. In the runs of this record the
 /// heavy writer `b` did not begin between the other two. (Whoever begins between them makes them
 /// two queues.) Three jobs that begin as in a kernel's run: as in that run, within 10 %.

@@ -479,8 +479,8 @@ fn nbdkit_hands_a_disk_on() {
     served.end();
 }
 
-/// Clients whose replies nobody takes, that ask for what is refused, or that leave in the middle of
-/// a payload, on the same device as one that behaves.
+/// Clients that do not take their replies, that ask for what is refused, or that leave in the
+/// middle of a payload, on the same device as one that behaves.
 #[test]
 fn a_client_that_takes_no_answer_keeps_nobody_waiting() {
     let served = Served::start(&[]);

@@ -263,7 +263,7 @@ fn a_full_disk_and_a_bad_sector_are_told_by_errno() {
                 0,
                 "elsewhere it goes on"
             );
-            // Without room nothing was written; after another error nobody knows what was lost.
+            // Without room nothing was written; after another error the loss is unknown.
             let flushed = if told == ENOSPC { 0 } else { EIO };
             assert_eq!(client.flush().expect("an answer"), flushed, "errno {errno}");
         });

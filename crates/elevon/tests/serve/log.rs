@@ -45,7 +45,7 @@ fn log_of(served: Served) -> String {
     served.bench.file("c.toml", CONFIG.replace("unix:s", "unix:t"));
     elevon_testkit::signal(&served.child, "HUP");
     let is_reloaded =
-        || fs::read_to_string(served.bench.path("log")).expect("UTF-8").contains("said above");
+        || fs::read_to_string(served.bench.path("log")).expect("UTF-8").contains("the lines above");
     while !is_reloaded() {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
@@ -61,10 +61,10 @@ fn end(served: Served) -> String {
 
 const IDLE: &str =
     "c.toml:8: tenant.other: pays for no export; an export's tenant is its name, or its key tenant";
-const FAILED: &str = "device bad: READ of 4096 bytes at byte 1048576 failed: critical medium (errno 61); it is of PEER, which has export a of tenant shop/a";
+const FAILED: &str = "device bad: READ of 4096 bytes at byte 1048576 failed: critical medium (errno 61), for PEER, which has export a of tenant shop/a; check the disk behind the device";
 const REFUSED: &str = "c.toml: listen: takes a restart; it stays as it was";
-const RELOADED: &str = "reloaded, but for what is said above";
-const STOPPING: &str = "stopping once what is in flight has finished; another signal, a second from now or later, gives up";
+const RELOADED: &str = "reloaded, except for the lines above";
+const STOPPING: &str = "stopping once all I/O in flight has finished; a second signal, 1 s from now or later, stops at once";
 
 #[test]
 fn lines_of_text_are_the_default() {
@@ -185,7 +185,7 @@ fn a_log_that_nobody_reads_keeps_no_client_waiting() {
     let text = text.join().expect("no panic").expect("UTF-8");
     assert!(text.contains("connection 0: opened export a, by pid "), "the first are there");
     assert!(
-        text.contains(" records of the log: nobody read it in time\n"),
+        text.contains(" records of the log: its reader was too slow\n"),
         "{}",
         &text[text.len() - 2000..]
     );

@@ -224,7 +224,7 @@ fn a_reload_knows_a_device_whose_file_is_gone_or_has_grown() {
         log.contains(&format!("elevon: c.toml: device.one.device: {words}\n")),
         "a reload is logged: {log}"
     );
-    assert!(log.contains("elevon: reloaded, but for what is said above\n"), "{log}");
+    assert!(log.contains("elevon: reloaded, except for the lines above\n"), "{log}");
 }
 
 /// Without a configuration: the tenants of the file, and none at all.
@@ -342,7 +342,7 @@ fn the_loss_of_the_server_of_a_disk_is_told() {
     until("it is lost", || client.read(0, 4096).expect("an answer").is_err());
     until("no other is made", || {
         let _ = client.read(0, 4096).expect("an answer");
-        log().contains("no connection is made again: nbd+unix:///?socket=up: ")
+        log().contains("not connected again: nbd+unix:///?socket=up: ")
     });
     let _again = nbdkit(&served.bench, &["memory", "8M"]).expect("installed");
     until("it is there again", || client.read(0, 4096).expect("an answer").is_ok());
@@ -350,7 +350,7 @@ fn the_loss_of_the_server_of_a_disk_is_told() {
     until("it is told", || log().contains("connected again"));
     let log = log();
     for words in [
-        "the connection was lost; in flight: ",
+        "the connection was lost; of its requests ",
         "connected again; sent again, since no flush covers it: 1 change",
     ] {
         assert_eq!(log.matches(words).count(), 1, "{words}: {log}");

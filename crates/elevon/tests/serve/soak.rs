@@ -112,7 +112,7 @@ impl Writer {
             loop {
                 if let Ok(mut client) = Client::open(&socket, export) {
                     while !is_told.load(Ordering::Relaxed) && book.write(&mut client).is_ok() {
-                        // Nobody counts them.
+                        // They are not counted.
                         let _ = write.try_send(());
                     }
                 }

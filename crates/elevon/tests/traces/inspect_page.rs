@@ -64,3 +64,53 @@ fn the_wheel_and_the_pointer_go_to_a_single_request() {
         "{seen}"
     );
 }
+
+/// On a phone two fingers zoom, buttons zoom and move, and fields set the window. Nothing is wider
+/// than the screen.
+#[test]
+fn a_phone_has_buttons_a_pinch_and_a_time_window() {
+    let Some(chromium) = tool("chromium") else { return };
+    let bench = Bench::new();
+    bench.file("regular.csv", regular_trace(REQUESTS));
+    bench.stdout(&["inspect", "regular.csv", "--html", "page.html"]);
+    let mut browser = Browser::open(&chromium, &bench.path(""), &bench.path("page.html"));
+    browser.ready();
+    browser.be_a_phone();
+    let page = browser.value("[document.documentElement.scrollWidth, innerWidth]");
+    assert_eq!(page, serde_json::json!([390, 390]));
+    // The window in seconds, as its fields have it.
+    let window = |browser: &mut Browser| {
+        browser.drawn();
+        ["window-from", "window-to"].map(|id| {
+            let value = browser.value(&format!("+document.getElementById('{id}').value"));
+            value.as_f64().expect("a number")
+        })
+    };
+    let near = |found: [f64; 2], expected: [f64; 2]| {
+        let is_near = |at: usize| (found[at] - expected[at]).abs() < 0.02;
+        assert!(is_near(0) && is_near(1), "{found:?} is not {expected:?}");
+    };
+    near(window(&mut browser), [0.0, 12.0]);
+    let press = |browser: &mut Browser, id: &str| {
+        browser.value(&format!("document.getElementById('{id}').click()"));
+    };
+    press(&mut browser, "closer");
+    near(window(&mut browser), [3.0, 9.0]);
+    press(&mut browser, "later");
+    near(window(&mut browser), [4.5, 10.5]);
+    press(&mut browser, "earlier");
+    press(&mut browser, "farther");
+    near(window(&mut browser), [0.0, 12.0]);
+    browser.value(
+        "(() => { for (const [id, value] of [['window-from', 2], ['window-to', 4]]) by = document.getElementById(id), by.value = value;
+           by.dispatchEvent(new Event('change')); })()",
+    );
+    near(window(&mut browser), [2.0, 4.0]);
+    press(&mut browser, "whole");
+    // The times below the fingers stay below them: a quarter and three quarters of the width.
+    browser.value("document.getElementById('timeline').scrollIntoView({ block: 'center' })");
+    let [left, top, width] = browser.place("timeline");
+    let at = |part: f64| (part.mul_add(width, left), top + 60.0);
+    browser.pinch([at(0.4), at(0.6)], [at(0.25), at(0.75)]);
+    near(window(&mut browser), [3.6, 8.4]);
+}

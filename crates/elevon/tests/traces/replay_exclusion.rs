@@ -106,7 +106,7 @@ fn clients_of_a_lock_stay_apart_on_any_device() {
         replay(&bench, "slow.ftrace", "again.ftrace", DEVICE)
             .contains("4 processes exclude each other")
     );
-    // Those whose time is over end with the lock, or while they wait for it, and hold up nobody.
+    // Those whose time is over end with the lock, or while they wait for it, and hold up no other.
     replay_for(&bench, "lock.ftrace", "timed.ftrace", SLOW, "--time-based");
     let timed = workload(&bench, "timed.ftrace");
     let (count, overlapping) = sections(&timed);

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// evenly. So a worker of the kernel that the same completion wakes runs first, as it does on a
 /// machine with several CPUs. The guest has one CPU of infinite speed, which would run the process
 /// first. The draws are the same in both. Without them two processes that wait for the same
-/// completions stay in step for ever, and who of them is first decides everything.
+/// completions stay in step for ever, and which of them is first decides everything.
 pub const WAKE_US: (u64, u64) = (100, 200);
 /// Ticks a second of the guest: what user-mode Linux has.
 pub const TICKS_A_SECOND: u32 = 100;

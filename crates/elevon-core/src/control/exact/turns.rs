@@ -49,7 +49,7 @@ pub(super) struct Tags {
     clock: u64,
 }
 
-/// Those that wait at a level: a tenant with somebody below it that waits stands as
+/// Those that wait at a level: a tenant with a waiting one below it stands as
 /// `(parent, tag, tenant)`, one that waits itself as `(tenant, tag, tenant)`.
 pub(super) type Turns = BTreeSet<(TenantId, Tag, TenantId)>;
 

@@ -103,8 +103,8 @@ impl Stack {
         (least / 8).clamp(1, 8)
     }
 
-    /// Wakes submissions that wait for a tag when a batch of tags was freed, in order. Meanwhile a
-    /// free tag is whose submission comes next, and who is woken for nothing waits again, behind
+    /// Wakes submissions that wait for a tag when a batch of tags was freed, in order. Meanwhile
+    /// the next submission takes a free tag. A task that is woken for nothing waits again, behind
     /// the others.
     pub(in crate::stack) fn wake_batch<D: Driver>(
         &mut self,

@@ -362,7 +362,8 @@ fn the_scheduler_is_asked_once_more_after_a_round_that_issued() {
 }
 
 /// Traced on Linux 6.18 (discards of 8 MiB, `discard_max_bytes` of 1 MiB, four places): of four
-/// that complete in one burst the first wakes who waits for a place, who then finds all of them.
+/// that complete in one burst the first wakes the task that waits for a place. It finds all of
+/// them.
 #[test]
 fn who_waits_for_a_place_runs_after_all_that_completed_together() {
     let mut config = StackConfig { wbt_lat: Some(Nanos::from_millis(2)), ..config(Kernel::V6_18) };

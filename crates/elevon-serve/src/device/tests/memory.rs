@@ -23,7 +23,7 @@ fn clients_share_the_memory_and_short_requests_never_wait_for_it() {
         [(Command::Read, Vec::new()), (Command::Write, vec![1; LONGEST as usize])]
     {
         wires.iter_mut().for_each(|wire| wire.ask(&request(command, LONGEST), &payload));
-        // Nobody takes an answer, and no more of a payload is sent than the device lets come.
+        // No answer is taken, and no more of a payload is sent than the device lets come.
         for _ in 0..1000 {
             for wire in &mut wires {
                 wire.transfer();

@@ -179,13 +179,18 @@ impl Upstream {
         }
         let lost = format!("{}: the connection was lost", self.address);
         let (failed, held) = (over.len(), self.flights.len() - over.len());
-        self.add_news(Level::Error, format!("{lost}; in flight: {failed} failed, {held} held"));
+        self.add_news(
+            Level::Error,
+            format!(
+                "{lost}; of its requests {failed} failed, {held} wait for it; check that server"
+            ),
+        );
         self.failure = Some(lost);
         self.failed.extend(over);
         if !self.unflushed.is_whole() {
             self.unflushed.give_up();
             self.break_promises(
-                "more was answered and not flushed before that than is kept to be sent again",
+                "more bytes were written and not flushed than are kept to be sent again",
             );
         }
     }
@@ -194,7 +199,7 @@ impl Upstream {
     fn break_promises(&mut self, why: &str) {
         if self.promises.broken().is_none() {
             self.promises.break_with(Status::IoError);
-            self.add_news(Level::Error, format!("{why}, so the server may have lost it"));
+            self.add_news(Level::Error, format!("{why}: the server may have lost them, and no flush succeeds until the disk is opened again (`elevon ctl reopen`)"));
         }
     }
 
@@ -202,7 +207,7 @@ impl Upstream {
     pub(super) fn on_away(&mut self, why: String) {
         self.reopening.drain(..).for_each(|answer| drop(answer.send(Err(why.clone()))));
         if self.failure.as_ref() != Some(&why) {
-            self.add_news(Level::Error, format!("no connection is made again: {why}"));
+            self.add_news(Level::Error, format!("not connected again: {why}; mend that, then open the disk again (`elevon ctl reopen`)"));
         }
         self.failure = Some(why);
     }
@@ -291,7 +296,10 @@ impl Upstream {
             let failed = counted(count as u64, "request");
             self.add_news(
                 Level::Error,
-                format!("{}: gone for {time}: {failed} that waited failed", self.address),
+                format!(
+                    "{}: no connection for {time}: {failed} failed; check that server",
+                    self.address
+                ),
             );
         }
     }

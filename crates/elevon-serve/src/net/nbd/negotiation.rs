@@ -258,7 +258,7 @@ impl Reader {
         }
         let names = self.client.names.join(", ");
         let peer = self.client.who();
-        let message = format!("connection {}: {why}; it is that of {peer}", self.number);
+        let message = format!("connection {}, of {peer}: {why}", self.number);
         let client = ("client", Field::Number(self.number.into()));
         let export = ("export", Field::Text(export.unwrap_or_default()));
         let fields = [client, export, ("peer", Field::Text(&peer)), ("names", Field::Text(&names))];

@@ -20,7 +20,7 @@ impl Channel {
     /// Does the handshake with a client over a socket, and returns who it is.
     ///
     /// # Errors
-    /// The socket failed, or the client is not who it has to be.
+    /// The socket failed, or the client does not prove its name.
     pub(crate) fn accept(
         tls: &Tls,
         socket: &mut (impl Read + Write),
@@ -34,7 +34,7 @@ impl Channel {
     /// Does the handshake with a server over a socket. Its certificate has to have this name.
     ///
     /// # Errors
-    /// The socket failed, or the server is not who it has to be.
+    /// The socket failed, or the server does not prove its name.
     pub(crate) fn connect(trust: &Trust, socket: &mut (impl Read + Write)) -> io::Result<Self> {
         let (config, name) = (Arc::clone(&trust.config), trust.name.clone());
         let connection = ClientConnection::new(config, name).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! TLS by rustls: what the files give, and who a client is by its certificate.
+//! TLS by rustls: what the files give, and the names of a client by its certificate.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -183,7 +183,7 @@ fn the_backends_of_postgresql_exclude_each_other() {
     assert!(hand_over.is_some_and(|ns| (20_000..50_000).contains(&ns)), "{hand_over:?}");
 }
 
-/// Jobs of fio, of which one writes and flushes, exclude nobody.
+/// Jobs of fio, of which one writes and flushes, exclude no other.
 #[test]
 fn jobs_of_fio_exclude_nobody() {
     let path = data("kernel-truth/whatif/mq-deadline.ftrace.zst");

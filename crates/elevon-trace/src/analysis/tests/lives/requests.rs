@@ -127,8 +127,8 @@ fn an_error_of_a_part_is_an_error() {
     assert_eq!((moved(|slot| slot.completed[READ]), moved(|slot| slot.bytes[READ])), (2, 8192));
 }
 
-/// A merge counts for the process of the bio, whoever's request it joins, and if that is unknown;
-/// one of a request for the process of the request.
+/// A merge of a bio counts for the process of the bio, even if the process of the request that it
+/// joins is unknown. A merge of a request counts for the process of the request.
 #[test]
 fn a_merge_is_of_the_process_of_the_bio() {
     let mut script = Script::default();
