@@ -181,7 +181,10 @@
     context.strokeStyle = colours.line; context.fillStyle = colours.soft;
     context.beginPath(); context.moveTo(0, height - 13.5); context.lineTo(width, height - 13.5); context.stroke();
     const step = 10 ** Math.floor(Math.log10((t1 - t0) / 4)), wide = [1, 2, 5].map(k => k * step).find(k => (t1 - t0) / k <= 8) || step * 10;
-    for (let t = Math.ceil(t0 / wide) * wide; t < t1; t += wide) context.fillText(moment(t, wide), (t - t0) / (t1 - t0) * width + 2, height - 3);
+    for (let t = Math.ceil(t0 / wide) * wide; t < t1; t += wide) {
+      const label = moment(t, wide), x = (t - t0) / (t1 - t0) * width + 2;
+      if (x + context.measureText(label).width <= width) context.fillText(label, x, height - 3);
+    }
   }
   function timeline() {
     const [context, width, height] = prepare(by('timeline')), scale = width / (t1 - t0);
@@ -255,6 +258,7 @@
   }
   // The window as numbers, in the unit of the whole trace. A field that is being edited is left alone.
   const [UNIT, UNIT_NAME] = [[1e9, 's'], [1e6, 'ms'], [1e3, 'us'], [1, 'ns']].find(([unit]) => duration >= unit) || [1, 'ns'];
+  by('window-unit').textContent = UNIT_NAME;
   function showWindow() {
     const digits = Math.min(9, Math.max(0, Math.ceil(Math.log10(UNIT / Math.max((t1 - t0) / 1000, 1)))));
     for (const [id, value] of [['window-from', t0], ['window-to', t1]]) {

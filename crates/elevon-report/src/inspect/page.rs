@@ -218,8 +218,11 @@ fn views(requests: usize, which: &str) -> Markup {
             (button("earlier", "◀", "Earlier"))
             (button("later", "▶", "Later"))
             (button("whole", "All", "Show all"))
-            label { "from " input #window-from type="number" min="0" step="any" inputmode="decimal"; }
-            label { "to " input #window-to type="number" min="0" step="any" inputmode="decimal"; " " span #window-unit {} }
+            span.window {
+                label { "from " input #window-from type="number" min="0" step="any"; }
+                label { " to " input #window-to type="number" min="0" step="any"; }
+                " " span #window-unit {}
+            }
         }
         p #where {}
         (view("timeline", "Timeline", html! {

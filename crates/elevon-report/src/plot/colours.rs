@@ -1,11 +1,10 @@
 //! The colours of heat maps: viridis, whose lightness grows evenly with the value. So it is right
 //! for colour-blind readers and in grey, on light and dark pages. (S. van der Walt, N. Smith: the
-//! default colour map of matplotlib, 2015.)
+//! default colour map of matplotlib, 2015.) Its darkest part is left out: a lone cell in it would
+//! not be seen on a dark page.
 
 /// Colours at equal distances, from the smallest value to the largest: red, green and blue.
-const STEPS: [[u8; 3]; 10] = [
-    [0x44, 0x01, 0x54],
-    [0x48, 0x28, 0x78],
+const STEPS: [[u8; 3]; 8] = [
     [0x3e, 0x4a, 0x89],
     [0x31, 0x68, 0x8e],
     [0x26, 0x82, 0x8e],
@@ -33,7 +32,7 @@ pub(super) fn hex(share: f64) -> String {
 
 /// Returns the colour of text on the colour of a share: white on dark, black on light.
 pub(super) const fn text_on(share: f64) -> &'static str {
-    if share < 0.55 { "#fff" } else { "#000" }
+    if share < 0.4 { "#fff" } else { "#000" }
 }
 
 /// Returns a script that defines `heatColour(share)`, an array of red, green and blue, and

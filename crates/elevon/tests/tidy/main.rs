@@ -70,6 +70,19 @@ fn arrows() -> Vec<(String, BTreeSet<String>)> {
     named.filter(|(krate, _)| krate != "elevon").collect()
 }
 
+/// Crates that other projects may use have a README; no other crate may be published.
+#[test]
+fn only_libraries_for_others_are_published() {
+    const PUBLISHED: [&str; 3] = ["core", "nbd", "trace"];
+    for krate in library_crates() {
+        let folder = folder_of(&krate);
+        let manifest = fs::read_to_string(folder.join("Cargo.toml")).expect("a manifest");
+        let is_published = !manifest.contains("\npublish = false\n");
+        assert_eq!(is_published, PUBLISHED.contains(&&*krate), "{krate}: publish = false");
+        assert!(!is_published || folder.join("README.md").exists(), "{krate} has no README.md");
+    }
+}
+
 #[test]
 fn every_arrow_points_towards_the_core() {
     let arrows = arrows();
