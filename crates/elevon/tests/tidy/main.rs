@@ -6,6 +6,7 @@ mod documents;
 mod folders;
 mod long_files;
 mod names;
+mod prose;
 mod structs;
 mod surface;
 

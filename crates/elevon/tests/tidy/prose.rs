@@ -166,7 +166,7 @@ fn comments(name: &str, text: &str) -> Vec<Sentence> {
 /// has 0, 0, 0.6 and 3.2 of them, by the same count.
 const IDIOMS: [(&str, fn(&Sentence) -> bool, f64); 4] = [
     ("\"who\" without a noun before it", Sentence::has_bare_who, 0.08),
-    ("nobody, somebody", Sentence::has_nobody, 0.08),
+    ("nobody, somebody", Sentence::has_nobody, 0.15),
     ("\"where\" for \"if\"", Sentence::has_where_for_if, 1.0),
     ("four clauses or more", Sentence::has_many_clauses, 4.0),
 ];
