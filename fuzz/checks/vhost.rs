@@ -2,12 +2,15 @@
 //! message with the number of its question, and no action names a ring that was not offered or a
 //! part of the memory that goes beyond the address space.
 
-use elevon_vhost::{Action, BackEnd, HEADER_BYTES, Header, Offer};
+use elevon_vhost::{
+    Action, BackEnd, HEADER_BYTES, Header, Offer, PROTOCOL_INFLIGHT, PROTOCOL_MEMORY_SLOTS,
+};
 
 const QUEUES: u16 = 2;
 
 pub(crate) fn vhost(data: &[u8]) {
-    let offer = Offer { queues: QUEUES, config: vec![7; 60], ..Offer::default() };
+    let mut offer = Offer { queues: QUEUES, config: vec![7; 60], ..Offer::default() };
+    offer.protocol_features |= PROTOCOL_INFLIGHT | PROTOCOL_MEMORY_SLOTS;
     let back_end = BackEnd::new(offer);
     let mut rest = data;
     while let Some((head, behind)) = rest.split_first_chunk::<HEADER_BYTES>() {
@@ -49,6 +52,13 @@ fn check_action(action: &Action) {
                 assert!(region.bytes > 0 && region.guest.checked_add(region.bytes).is_some());
             }
         }
+        Action::AddRegion(region) | Action::RemoveRegion(region) => {
+            assert!(region.bytes > 0 && region.guest.checked_add(region.bytes).is_some());
+        }
+        Action::MakeInflight(place) | Action::TakeInflight(place) => {
+            assert!((1..=QUEUES).contains(&place.queues) && place.size > 0);
+        }
+        Action::Features(_) => {}
         Action::None | Action::Channel | Action::WriteConfig(..) | Action::Reset => {}
     }
 }

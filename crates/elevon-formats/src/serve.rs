@@ -21,6 +21,7 @@
 
 use std::collections::BTreeMap;
 
+use elevon_core::ioprio::IoPrio;
 use elevon_core::kernel::Kernel;
 use elevon_core::nearest::did_you_mean;
 use elevon_core::units::Bytes;
@@ -34,6 +35,7 @@ use crate::toml_text::quoted;
 mod access;
 mod device_table;
 mod device_tls;
+mod guest;
 mod pool;
 #[cfg(test)]
 mod tests;
@@ -143,6 +145,10 @@ pub struct ExportTable {
     /// Addresses at which it is reached, and nothing else is; empty: those of
     /// [`ServeFile::listen`].
     pub listen: Vec<Given>,
+    /// What is spoken there.
+    pub protocol: DiskProtocol,
+    /// The most urgent priority that requests may ask for; none is best effort, level 4.
+    pub ioprio: IoPrio,
     /// The mode of the Unix sockets of `listen`; [`ServeFile::socket_mode`] if not given.
     pub socket_mode: Option<u32>,
     /// The group of these sockets; [`ServeFile::socket_group`] if not given.
@@ -167,11 +173,23 @@ impl ExportTable {
             description: None,
             clients: Vec::new(),
             listen: Vec::new(),
+            protocol: DiskProtocol::Nbd,
+            ioprio: IoPrio::NONE,
             socket_mode: None,
             socket_group: None,
             max_connections: None,
         }
     }
+}
+
+/// The protocol by which an export is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum DiskProtocol {
+    /// NBD.
+    #[default]
+    Nbd,
+    /// vhost-user-blk, which guests speak, at one Unix socket.
+    Vhost,
 }
 
 /// Returns the description of an export.
@@ -248,7 +266,7 @@ const KEYS: [&str; 13] = [
 ];
 const TLS_KEYS: [&str; 6] =
     ["certificates", "certificate", "key", "client_ca", "required", "max_connections"];
-const EXPORT_KEYS: [&str; 11] = [
+const EXPORT_KEYS: [&str; 13] = [
     "device",
     "start",
     "size",
@@ -257,6 +275,8 @@ const EXPORT_KEYS: [&str; 11] = [
     "description",
     "clients",
     "listen",
+    "vhost",
+    "ioprio",
     "socket_mode",
     "socket_group",
     "max_connections",
@@ -424,7 +444,7 @@ impl Draft {
             return reader.complain(entry.key.start, &scope, message);
         }
         let mut found = ExportTable::empty(entry.name, reader.place(entry.key.start));
-        let (mut device, mut tenant, mut start) = (None, None, None);
+        let (mut device, mut tenant, mut start, mut vhost) = (None, None, None, None);
         for inner in toml_reader::entries(table) {
             let key = format!("{scope}.{}", quoted(inner.name));
             match inner.name {
@@ -452,11 +472,16 @@ impl Draft {
                     found.clients = some_texts(reader, &key, &inner, none);
                 }
                 "listen" => found.listen = some_texts(reader, &key, &inner, UNREACHABLE),
+                "vhost" => vhost = reader.text(&key, &inner),
+                "ioprio" => found.ioprio = guest::ioprio(reader, &key, &inner),
                 "socket_mode" => found.socket_mode = mode(reader, &key, &inner),
                 "socket_group" => found.socket_group = reader.text(&key, &inner),
                 "max_connections" => found.max_connections = max_connections(reader, &key, &inner),
                 _ => reader.unknown(&key, &inner, &EXPORT_KEYS),
             }
+        }
+        if let Some(vhost) = vhost {
+            guest::take_vhost(reader, vhost, &mut found);
         }
         check_sockets(reader, &scope, entry, &found);
         if let (None, Some(place)) = (found.size, start) {

@@ -13,6 +13,7 @@ use elevon_engine::Token;
 use crate::frames::Frames;
 use crate::mapping::Mapping;
 use crate::registered::Registered;
+use crate::shared_memory::LentMemory;
 
 /// Alignment of slabs and slots: enough for every O_DIRECT file system.
 const ALIGN: usize = 4096;
@@ -25,12 +26,14 @@ struct Slab {
 }
 
 /// A slot of a slab.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Slot {
-    /// Commands in flight.
+    /// Commands in flight, and of lent memory their parts.
     in_flight: u32,
     /// Its entry among the buffers that are registered with the ring, if it has one.
     registered: Option<Registered>,
+    /// Memory of a guest in its place.
+    lent: Option<LentMemory>,
 }
 
 impl Drop for Slab {
@@ -46,7 +49,7 @@ impl Slab {
     fn new(slots: u32, bytes: u64) -> std::io::Result<Self> {
         let slot_bytes = (bytes.max(1) as usize).next_multiple_of(ALIGN);
         let memory = Mapping::new(slot_bytes.saturating_mul(slots.max(1) as usize))?;
-        Ok(Self { memory, slot_bytes, slots: vec![Slot::default(); slots.max(1) as usize] })
+        Ok(Self { memory, slot_bytes, slots: (0..slots.max(1)).map(|_| Slot::default()).collect() })
     }
 
     fn is_idle(&self) -> bool {
@@ -141,6 +144,23 @@ impl Buffers {
         self.slabs.get_mut(task.index())?.as_mut()?.slot(token)
     }
 
+    /// Puts memory of a guest in place of that of a slot, which has no command in flight.
+    pub(crate) fn lend(&mut self, task: TaskId, token: u64, lent: LentMemory) {
+        self.idle_slot(task, token).lent = Some(lent);
+    }
+
+    /// Takes the memory of a guest away again. Returns false if there was none.
+    pub(crate) fn take_back(&mut self, task: TaskId, token: u64) -> bool {
+        self.idle_slot(task, token).lent.take().is_some()
+    }
+
+    fn idle_slot(&mut self, task: TaskId, token: u64) -> &mut Slot {
+        let slab = self.slabs[task.index()].as_mut().expect("buffers are prepared before I/O");
+        let slot = &mut slab.slots[token as usize];
+        assert_eq!(slot.in_flight, 0, "the buffer of an I/O in flight is changed");
+        slot
+    }
+
     /// Gives back the memory of a slot that has no command in flight.
     pub(crate) fn empty_slot(&mut self, task: TaskId, token: u64) {
         let Some(Some(slab)) = self.slabs.get_mut(task.index()) else { return };
@@ -164,6 +184,15 @@ impl Buffers {
         let slab =
             self.slabs[piece.task.index()].as_mut().expect("buffers are prepared before I/O");
         let (offset, len) = (piece.offset as usize, piece.len as usize);
+        if let Some(Slot { lent: Some(lent), in_flight, .. }) = slab.slots.get_mut(slot) {
+            assert!(offset + len <= lent.bytes(), "a piece lies outside its buffer");
+            for (address, len) in lent.range(offset, len) {
+                *in_flight += 1;
+                let (slab, slot) = (piece.task.0, slot as u32);
+                spans.push(Span { address, len, registered: None, slab, slot });
+            }
+            return;
+        }
         assert!(
             slot < slab.slots.len() && offset + len <= slab.slot_bytes,
             "a piece lies outside its buffer"
@@ -201,6 +230,10 @@ impl Buffers {
     ) {
         // The frames of a page cache are not registered.
         let Some(Some(slab)) = self.slabs.get_mut(span.slab as usize) else { return };
+        // Nor is what a guest lends.
+        if slab.slots[span.slot as usize].lent.is_some() {
+            return;
+        }
         let start = slab.memory.start().wrapping_add(span.slot as usize * slab.slot_bytes);
         let bytes = (span.end().addr() - start.addr()).next_multiple_of(ALIGN);
         span.registered = cover(&mut slab.slots[span.slot as usize].registered, start, bytes);

@@ -4,6 +4,7 @@
 //! opens only what the caller named, and files of /proc and /sys that describe the machine.
 
 mod alarm;
+mod bells;
 mod buffers;
 mod busy_poll;
 mod connect;
@@ -20,11 +21,13 @@ pub mod passed;
 mod peers;
 mod promise;
 mod registered;
+mod shared_memory;
 mod sockets;
 mod threads;
 mod uring;
 
 pub use alarm::Alarm;
+pub use bells::BellId;
 pub use connect::{connect_tcp, connect_unix};
 pub use disk::disk_of;
 pub use file::{Allocation, FileIdentity, HostFile, OpenError, OpenOptions};
@@ -32,6 +35,7 @@ pub use joined::{MAX_PARTS, SLOT};
 pub use mapping::Mapping;
 pub use peers::{Credentials, group_id, peer_credentials, user_id};
 pub use promise::Promises;
+pub use shared_memory::{LentMemory, SharedMemory, SharedRegion};
 pub use sockets::{
     Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, has_hung_up, keep_alive, linger,
     raise_descriptor_limit, set_send_buffer, shut_socket, unread, unsent,
@@ -383,6 +387,47 @@ impl Host {
     pub fn send(&mut self, socket: SocketId, outgoing: Outgoing) {
         let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
         ring.send(socket, outgoing, &mut self.buffers);
+    }
+
+    /// Adds a bell to the ring: a descriptor that is readable when something has come. A wait ends
+    /// when it rings, and [`Self::poll_bell`] tells of it. The caller makes it silent again.
+    ///
+    /// # Panics
+    /// Without a ring, see [`Self::takes_sockets`].
+    pub fn add_bell(&mut self, bell: OwnedFd) -> BellId {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        BellId(ring.bells.add(bell))
+    }
+
+    /// Takes a bell out of the ring.
+    pub fn remove_bell(&mut self, bell: BellId) {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.remove_bell(bell.0);
+    }
+
+    /// Returns the next bell that has rung.
+    pub fn poll_bell(&mut self) -> Option<BellId> {
+        let Engine::Uring(ring) = &mut self.engine else { return None };
+        ring.poll_bell().map(BellId)
+    }
+
+    /// Puts memory of a guest in place of the buffer of a task's I/O, so that bytes go between it
+    /// and the device without a copy. The buffer has no I/O in flight.
+    ///
+    /// # Panics
+    /// If a command is in flight, or there is no such buffer.
+    pub fn lend(&mut self, task: TaskId, token: u64, memory: LentMemory) {
+        if !self.is_broken() {
+            self.buffers.lend(task, token, memory);
+        }
+    }
+
+    /// Takes the memory of a guest away again. Returns false if there was none.
+    ///
+    /// # Panics
+    /// If a command is in flight.
+    pub fn take_back(&mut self, task: TaskId, token: u64) -> bool {
+        !self.is_broken() && self.buffers.take_back(task, token)
     }
 
     /// Returns the next thing that has happened to a socket. What is started is submitted by

@@ -12,6 +12,7 @@ use elevon_core::units::{Bytes, TaskId};
 use io_uring::{IoUring, opcode, squeue, types};
 
 use crate::buffers::{Buffers, Span};
+use crate::bells::{BELL, Bells};
 use crate::busy_poll::BusyPoll;
 use crate::promise::is_promise;
 use crate::registered::RegisteredTable;
@@ -87,6 +88,7 @@ pub(crate) struct Uring {
     /// True if the alarm has rung since the last wait began: what it rang for may have come after
     /// the caller has looked for it.
     has_rung: bool,
+    pub(crate) bells: Bells,
     busy_poll: BusyPoll,
     /// Calls of the kernel that are to fail with ENOMEM.
     #[cfg(test)]
@@ -126,6 +128,7 @@ impl Uring {
             timespec: Box::default(),
             alarm: None,
             has_rung: false,
+            bells: Bells::default(),
             busy_poll: BusyPoll::new(Duration::ZERO),
             #[cfg(test)]
             fails: 0,
@@ -284,7 +287,7 @@ impl Uring {
 
     /// Takes results out of the ring.
     fn reap(&mut self) {
-        let (results, alarm) = (&mut self.results, &mut self.alarm);
+        let (results, alarm, bells) = (&mut self.results, &mut self.alarm, &mut self.bells);
         for cqe in self.ring.completion() {
             match cqe.user_data() {
                 ALARM => {
@@ -299,10 +302,26 @@ impl Uring {
                 TIMER_SET => {}
                 // A receive that is cancelled, or has ended meanwhile, says so itself.
                 CANCEL => {}
+                key @ BELL.. => bells.on_polled((key & u64::from(u32::MAX)) as u32),
                 key @ RECEIVE.. => self.of_sockets.push_back((key, cqe.result())),
                 key => results.push_back((key as u32, cqe.result())),
             }
         }
+    }
+
+    /// Takes a bell out of the ring.
+    pub(crate) fn remove_bell(&mut self, number: u32) {
+        if let Some(entry) = self.bells.remove(number) {
+            self.push_entry(&entry.user_data(CANCEL));
+        }
+    }
+
+    /// Returns the next bell that has rung.
+    pub(crate) fn poll_bell(&mut self) -> Option<u32> {
+        if !self.bells.has_rung() {
+            self.reap();
+        }
+        self.bells.poll()
     }
 
     pub(crate) fn poll(&mut self, file: &HostFile, buffers: &mut Buffers) -> Option<Finished> {
@@ -440,10 +459,14 @@ impl Uring {
                 opcode::PollAdd::new(types::Fd(*fd), libc::POLLIN as u32).build().user_data(ALARM);
             self.push_entry(&sqe);
         }
+        for poll in self.bells.take_polls() {
+            self.push_entry(&poll);
+        }
         // Without DEFER_TASKRUN an entry of the alarm may be taken at any time, also after the
         // caller has looked for what it rang for.
         let has_rung = std::mem::take(&mut self.has_rung);
-        if has_rung || !(self.results.is_empty() && self.of_sockets.is_empty()) {
+        let has_results = !(self.results.is_empty() && self.of_sockets.is_empty());
+        if has_rung || has_results || self.bells.has_rung() {
             self.submit();
             return true;
         }

@@ -13,6 +13,7 @@ mod errors;
 mod exclusion;
 pub(crate) mod message;
 mod pieces;
+mod queued;
 pub(crate) mod request_memory;
 mod rounds;
 mod served;
@@ -35,17 +36,17 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, Instant, LayoutId, Nanos, TaskId, TenantId};
 use elevon_engine::{CacheUser as _, Engine, Token};
 use elevon_formats::cgroup::Setting;
-use elevon_host::{Host, SlotBytes, SocketEvent};
+use elevon_host::{BellId, Host, Incoming, SlotBytes, SocketEvent};
 use elevon_workload::settings::Settings;
 use elevon_workload::tenants::{TenantChange, TenantPlan, in_vain};
 
-use crate::device::client::{Client, Origin};
+use crate::device::client::{Client, FrontEnd, Origin};
 use crate::device::pieces::{PART, Pieces};
 use crate::device::request_memory::RequestMemory;
 use crate::disks::Disk;
 use crate::log::Level;
-use crate::net::line::{Line, LineEvent, Report};
-use crate::net::opened::Opened;
+use crate::net::line::{self, Line, LineEvent, Report};
+use crate::net::opened::{Front, Opened};
 use crate::request::DiskRequest;
 use block_status::StatusBudget;
 pub(crate) use cached::DeviceCache;
@@ -109,6 +110,8 @@ pub(crate) struct DeviceLoop<D> {
     tasks: BTreeMap<u32, TaskId>,
     /// The client of each socket of the ring.
     sockets: Vec<TaskId>,
+    /// The client of each bell of the ring.
+    bells: BTreeMap<BellId, TaskId>,
     /// Clients to be looked at: something has come for them.
     queue: Rounds,
     /// Clients whose I/O the device does not take before an instant.
@@ -154,6 +157,7 @@ impl<D: Disk> DeviceLoop<D> {
             clients: Vec::new(),
             tasks: BTreeMap::new(),
             sockets: Vec::new(),
+            bells: BTreeMap::new(),
             queue: Rounds::default(),
             delayed: BTreeSet::new(),
             questions: BTreeMap::new(),
@@ -208,6 +212,15 @@ impl<D: Disk> DeviceLoop<D> {
                 SocketEvent::Sent(id, outgoing, result) => {
                     self.on_sent(self.sockets[id.index()], outgoing, result);
                 }
+            }
+            moved = true;
+        }
+        while let Some(bell) = self.engine.backend_mut().host().and_then(Host::poll_bell) {
+            if let Some(&task) = self.bells.get(&bell) {
+                if let Some(queues) = self.client(task).front.queues() {
+                    queues.silence();
+                }
+                self.enqueue(task);
             }
             moved = true;
         }
@@ -298,6 +311,9 @@ impl<D: Disk> DeviceLoop<D> {
                 if let Some(&task) = self.tasks.get(&client) {
                     self.on_received(task, input, result);
                 }
+            }
+            Message::Line(LineEvent::Rang { client }) => {
+                self.tasks.get(&client).copied().into_iter().for_each(|task| self.enqueue(task));
             }
             Message::Line(LineEvent::Sent { client, outgoing, result }) => {
                 if let Some(&task) = self.tasks.get(&client) {
@@ -485,8 +501,7 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Takes a connection.
     fn open(&mut self, opened: Opened, report: Report) {
-        let Opened { number, identity, export, charged, protocol, socket, secure, input, mut left } =
-            opened;
+        let Opened { number, identity, export, charged, front, mut left } = opened;
         let origin = Origin { connection: number, identity, export };
         if self.cache.is_some() && self.tasks.len() >= FLUSHER.index() {
             let message =
@@ -494,13 +509,39 @@ impl<D: Disk> DeviceLoop<D> {
             left.error = Some(io::Error::other(message));
             return;
         }
-        match Line::open(number, socket, secure, &input, self.engine.backend_mut().host(), report) {
-            Ok(line) => {
+        match self.front_end(number, front, report) {
+            Ok(front) => {
                 let memory = self.memory_of(charged.tenant);
-                self.add(Client::new(origin, charged, protocol, line, left, memory));
+                self.add(Client::new(origin, charged, front, left, memory));
             }
             // Its socket is closed, which is all that it is told.
             Err(error) => left.error = Some(error),
+        }
+    }
+
+    /// Makes the front end of a connection, and memory for what a stream sends.
+    fn front_end(
+        &mut self,
+        number: u32,
+        front: Front,
+        report: Report,
+    ) -> io::Result<(FrontEnd, Option<Incoming>)> {
+        let host = self.engine.backend_mut().host();
+        match front {
+            Front::Stream { protocol, socket, secure, input } => {
+                let (line, input) = Line::open(number, socket, secure, &input, host, report)?;
+                Ok((FrontEnd::Stream { protocol, line }, Some(input)))
+            }
+            Front::Queues(queues) => {
+                let bell = match host.filter(|host| host.takes_sockets()) {
+                    Some(host) => Some(host.add_bell(queues.bell()?)),
+                    None => {
+                        line::wait_for_bell(number, queues.waiter(), report)?;
+                        None
+                    }
+                };
+                Ok((FrontEnd::Queues { queues, bell }, None))
+            }
         }
     }
 
@@ -517,10 +558,14 @@ impl<D: Disk> DeviceLoop<D> {
             self.clients.len() - 1
         });
         let task = TaskId(free as u32);
-        if let Line::Ring(socket) = client.line {
-            let at = socket.index();
-            self.sockets.resize(self.sockets.len().max(at + 1), TaskId::IDLE);
-            self.sockets[at] = task;
+        match client.front {
+            FrontEnd::Stream { line: Line::Ring(socket), .. } => {
+                let at = socket.index();
+                self.sockets.resize(self.sockets.len().max(at + 1), TaskId::IDLE);
+                self.sockets[at] = task;
+            }
+            FrontEnd::Queues { bell: Some(bell), .. } => _ = self.bells.insert(bell, task),
+            _ => {}
         }
         (client.task, client.block) = (task, self.block.into());
         if let Some(cache) = &mut self.cache {
@@ -590,6 +635,11 @@ impl<D: Disk> DeviceLoop<D> {
         let (pieces, part) = client.part(slot);
         if status.is_ok() && part.op == Op::Read {
             take_read(self.engine.backend_mut(), task, slot, pieces, &part);
+        }
+        let data = pieces.data_of(&part);
+        if let Some(queues) = client.front.queues() {
+            let end = (part.op, status.is_ok());
+            queued::take(self.engine.backend_mut(), task, slot, queues, data.as_ref(), end);
         }
         if let Some((index, pieces)) = client.end(slot, status) {
             // That of a client that is gone may not have been carried out, and is not answered.

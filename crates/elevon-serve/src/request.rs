@@ -1,5 +1,7 @@
 //! A request of a client, whatever protocol it came by, and what is said of a disk in answers.
 
+use elevon_core::ioprio::IoPrio;
+
 /// The most bytes of data that a request moves.
 pub(crate) const MAX_PAYLOAD: u64 = 32 << 20;
 
@@ -57,6 +59,8 @@ pub(crate) struct DiskRequest {
     pub(crate) fua: bool,
     /// What the protocol knows it by, which the device does not look at.
     pub(crate) tag: u64,
+    /// The priority that the client asks for.
+    pub(crate) ioprio: IoPrio,
 }
 
 /// Why a protocol refuses a request, before a device has seen it.

@@ -19,8 +19,8 @@ use crate::log::{Level, Log, Record};
 use crate::net::export::{Exported, ServedExport};
 use crate::net::gate::Gate;
 use crate::net::listen::{Address, Listener, SocketAccess};
-use crate::net::nbd;
 use crate::net::tls::Tls;
+use crate::net::{nbd, vhost};
 use crate::shared::{ConnectionLimits, POLL_PERIOD, Shared};
 
 /// Callbacks of the process that runs a server.
@@ -46,6 +46,8 @@ pub struct Server {
     exports: Vec<Exported>,
     /// Each with its address, if that belongs to certain exports.
     listeners: Vec<(Listener, Option<Arc<str>>)>,
+    /// Those for guests, each with its address, which belongs to one export.
+    of_guests: Vec<(Listener, Arc<str>)>,
     commands: Vec<Listener>,
     http: Vec<Listener>,
     tls: Option<Tls>,
@@ -63,6 +65,7 @@ impl Server {
             devices: Devices::new(memory.clone(), log),
             exports: Vec::new(),
             listeners: Vec::new(),
+            of_guests: Vec::new(),
             commands: Vec::new(),
             http: Vec::new(),
             tls: None,
@@ -116,6 +119,20 @@ impl Server {
     ) -> Result<Address, ServeError> {
         let (listener, bound) = bind(address, access)?;
         self.listeners.push((listener, Some(address.to_string().into())));
+        Ok(bound)
+    }
+
+    /// Listens for guests, which speak vhost-user-blk, at the address of one export.
+    ///
+    /// # Errors
+    /// As of [`Self::listen`].
+    pub fn listen_for_guests(
+        &mut self,
+        address: &Address,
+        access: SocketAccess,
+    ) -> Result<Address, ServeError> {
+        let (listener, bound) = bind(address, access)?;
+        self.of_guests.push((listener, address.to_string().into()));
         Ok(bound)
     }
 
@@ -180,6 +197,13 @@ impl Server {
                 nbd::accept(listener, place.as_ref(), &gate);
             })?;
         }
+        for (listener, place) in &self.of_guests {
+            let (place, gate): (_, Arc<dyn Gate>) =
+                (Arc::clone(place), Arc::<Shared>::clone(&shared));
+            start_listener("guests", listener, move |listener| {
+                vhost::accept(listener, &place, &gate);
+            })?;
+        }
         for listener in &self.commands {
             let reloader = Arc::clone(&reloader);
             start_listener("commands", listener, move |listener| {
@@ -205,7 +229,7 @@ impl Server {
             std::thread::sleep(POLL_PERIOD);
         }
         shared.notify(Event::Stopping);
-        drop((self.listeners, self.commands, self.http));
+        drop((self.listeners, self.of_guests, self.commands, self.http));
         shared.end();
         shared.log_unwarned(true);
         // A page cache may take longer to be written back than a watchdog waits.

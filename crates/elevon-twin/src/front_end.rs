@@ -1,17 +1,15 @@
 //! The connection to a kernel's virtio-blk driver: messages, memory, and the ring of requests.
 
 use std::collections::BTreeMap;
-use std::io::{self, IoSliceMut, Read, Write};
-use std::mem::MaybeUninit;
-use std::os::fd::OwnedFd;
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::op::Op;
 use elevon_core::units::Sector;
 use elevon_vhost::blk::{self, Config, Kind, NAME_BYTES, Range, Status};
-use elevon_vhost::{Action, BackEnd, HEADER_BYTES, MAX_REGIONS, Offer, call_message};
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+use elevon_vhost::socket::{Received, receive};
+use elevon_vhost::{Action, BackEnd, HEADER_BYTES, Offer, call_message};
 
 use crate::disk::{Disk, DiskEnd, DiskIo};
 use crate::error::TwinError;
@@ -73,7 +71,7 @@ impl FrontEnd {
     /// Takes a message. Requests that it announces are given to the disk. The caller then calls
     /// [`Self::acknowledge`].
     pub(crate) fn handle(&mut self, disk: &mut Disk) -> Result<Step, TwinError> {
-        let (header, payload, mut fds) = self.receive()?;
+        let Received { header, payload, mut fds } = receive(&self.stream)?;
         let (mut answer, action) = self
             .back_end
             .handle(&header, &payload, fds.len())
@@ -98,7 +96,12 @@ impl FrontEnd {
             Action::Channel => self.channel = fds.pop().map(UnixStream::from),
             Action::Kick(_) => step = self.take_requests(disk)?,
             Action::Reset => self.ring = Ring::new(),
-            Action::Call(_) | Action::WriteConfig(..) | Action::None => {}
+            Action::Call(_) | Action::WriteConfig(..) | Action::Features(_) | Action::None => {}
+            // They are not offered.
+            Action::AddRegion(_)
+            | Action::RemoveRegion(_)
+            | Action::MakeInflight(_)
+            | Action::TakeInflight(_) => {}
         }
         self.answer = answer;
         Ok(step)
@@ -112,29 +115,6 @@ impl FrontEnd {
     /// Returns true if requests have ended of which the kernel was not told.
     pub(crate) const fn is_due(&self) -> bool {
         self.is_due
-    }
-
-    /// Receives a message with its descriptors.
-    fn receive(&self) -> io::Result<([u8; HEADER_BYTES], Vec<u8>, Vec<OwnedFd>)> {
-        let mut header = [0; HEADER_BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_REGIONS))];
-        let mut ancillary = RecvAncillaryBuffer::new(&mut space);
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        let mut parts = [IoSliceMut::new(&mut header)];
-        let got = recvmsg(&self.stream, &mut parts, &mut ancillary, flags)?.bytes;
-        if got == 0 {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        (&self.stream).read_exact(&mut header[got..])?;
-        let fds = ancillary.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(fds) => Some(fds),
-            _ => None,
-        });
-        let fds = fds.flatten().collect();
-        let bytes = u32::from_ne_bytes(header[8..].try_into().expect("four bytes"));
-        let mut payload = vec![0; bytes.min(elevon_vhost::MAX_PAYLOAD) as usize];
-        (&self.stream).read_exact(&mut payload)?;
-        Ok((header, payload, fds))
     }
 
     /// Gives all available requests to the disk.

@@ -4,19 +4,33 @@
 mod tests;
 
 use crate::message::{
-    HEADER_BYTES, Header, ProtocolError, Region, parse_regions, reply, request, u32_at, u64_at,
+    HEADER_BYTES, Header, MAX_MEMORY_SLOTS, ProtocolError, Region, parse_regions, parse_slot, reply,
+    request, u32_at, u64_at,
 };
 
+/// Virtio feature: a descriptor may have a table of descriptors.
+pub const FEATURE_INDIRECT: u64 = 1 << 28;
+/// Virtio feature: both sides say by a number when they want to be told.
+pub const FEATURE_EVENT_INDEX: u64 = 1 << 29;
 /// Virtio feature: the device follows version 1 of the specification.
 const FEATURE_VERSION_1: u64 = 1 << 32;
-/// Feature of the transport: protocol features can be negotiated.
-const FEATURE_PROTOCOL_FEATURES: u64 = 1 << 30;
+/// Feature of the transport: protocol features can be negotiated. Without it a ring is enabled
+/// from its start on.
+pub const FEATURE_PROTOCOL_FEATURES: u64 = 1 << 30;
+/// Protocol feature: the device has several queues.
+pub const PROTOCOL_QUEUES: u64 = 1 << 0;
 /// Protocol feature: the front end may ask for an acknowledgement of any message.
-const PROTOCOL_REPLY_ACK: u64 = 1 << 3;
+pub const PROTOCOL_REPLY_ACK: u64 = 1 << 3;
 /// Protocol feature: the back end has a channel for messages of its own.
-const PROTOCOL_BACKEND_CHANNEL: u64 = 1 << 5;
+pub const PROTOCOL_BACKEND_CHANNEL: u64 = 1 << 5;
 /// Protocol feature: the back end has the configuration space.
-const PROTOCOL_CONFIG: u64 = 1 << 9;
+pub const PROTOCOL_CONFIG: u64 = 1 << 9;
+/// Protocol feature: the front end keeps memory in which requests in flight are recorded.
+pub const PROTOCOL_INFLIGHT: u64 = 1 << 12;
+/// Protocol feature: the front end can reset the device.
+pub const PROTOCOL_RESET: u64 = 1 << 13;
+/// Protocol feature: regions of memory come and go one by one.
+pub const PROTOCOL_MEMORY_SLOTS: u64 = 1 << 15;
 /// Protocol feature: kicks and calls are messages.
 const PROTOCOL_INBAND: u64 = 1 << 14;
 
@@ -28,6 +42,9 @@ const RING_MASK: u64 = 0xff;
 const NO_DESCRIPTOR: u64 = 1 << 8;
 /// Length of the head of a configuration message in bytes: offset, size, flags.
 const CONFIG_HEAD: usize = 12;
+/// Length of a message about requests in flight in bytes; some front ends pad it.
+const INFLIGHT_BYTES: usize = 20;
+const INFLIGHT_BYTES_PADDED: usize = 24;
 
 /// What a back end offers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -101,6 +118,33 @@ pub enum Action {
     WriteConfig(u32, Vec<u8>),
     /// Forgets all rings.
     Reset,
+    /// Takes the features of virtio and of the transport that the front end chose.
+    Features(u64),
+    /// Maps one region of the guest's memory beside the others: the descriptor of the message is
+    /// its file.
+    AddRegion(Region),
+    /// Unmaps a region.
+    RemoveRegion(Region),
+    /// Makes memory in which requests in flight are recorded, all zero. The caller answers by
+    /// [`BackEnd::inflight_answer`], with the descriptor of the memory.
+    MakeInflight(InflightPlace),
+    /// Takes memory in which requests in flight are recorded: the descriptor of the message.
+    TakeInflight(InflightPlace),
+}
+
+/// Memory in which requests in flight are recorded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InflightPlace {
+    /// Length in bytes.
+    pub bytes: u64,
+    /// Offset of its first byte in its file.
+    pub offset: u64,
+    /// Number of rings.
+    pub queues: u16,
+    /// Number of descriptors of each ring.
+    pub size: u16,
+    /// True if the front end pads messages about it.
+    pub is_padded: bool,
 }
 
 /// The back end of a device: what it offers to each front end.
@@ -113,6 +157,27 @@ impl BackEnd {
     /// Returns the back end of a device.
     pub const fn new(offer: Offer) -> Self {
         Self { offer }
+    }
+
+    /// Makes these bytes the configuration space.
+    pub fn set_config(&mut self, config: Vec<u8>) {
+        self.offer.config = config;
+    }
+
+    /// Returns what it offers.
+    pub const fn offer(&self) -> &Offer {
+        &self.offer
+    }
+
+    /// Returns the answer to the message that asked for memory of requests in flight.
+    pub fn inflight_answer(&self, place: &InflightPlace) -> Vec<u8> {
+        let mut payload = Vec::with_capacity(INFLIGHT_BYTES_PADDED);
+        payload.extend_from_slice(&place.bytes.to_ne_bytes());
+        payload.extend_from_slice(&place.offset.to_ne_bytes());
+        payload.extend_from_slice(&place.queues.to_ne_bytes());
+        payload.extend_from_slice(&place.size.to_ne_bytes());
+        payload.resize(if place.is_padded { INFLIGHT_BYTES_PADDED } else { INFLIGHT_BYTES }, 0);
+        reply(request::GET_INFLIGHT_FD, &payload)
     }
 
     /// Takes a message with so many file descriptors. Returns the bytes of the answer, which are
@@ -140,7 +205,7 @@ impl BackEnd {
             return Ok((reply(header.request, &answer), Action::None));
         }
         let action = self.action(message)?;
-        let has_answer = matches!(action, Action::Stop(_));
+        let has_answer = matches!(action, Action::Stop(_) | Action::MakeInflight(_));
         let is_acknowledged = header.needs_reply && !has_answer;
         let answer = if is_acknowledged { reply(header.request, &[0; 8]) } else { Vec::new() };
         Ok((answer, action))
@@ -158,6 +223,7 @@ impl BackEnd {
             request::GET_FEATURES => self.offer.features,
             request::GET_PROTOCOL_FEATURES => self.offer.protocol_features,
             request::GET_QUEUE_NUM => self.offer.queues.into(),
+            request::GET_MAX_MEM_SLOTS => MAX_MEMORY_SLOTS as u64,
             request::GET_CONFIG => return self.read_config(message).map(Some),
             _ => return Ok(None),
         };
@@ -179,6 +245,14 @@ impl BackEnd {
 
     /// Returns what a message asks for that has no answer of its own.
     fn action(&self, message: Message<'_>) -> Result<Action, ProtocolError> {
+        let needed = match message.request {
+            request::ADD_MEM_REG | request::REM_MEM_REG => PROTOCOL_MEMORY_SLOTS,
+            request::GET_INFLIGHT_FD | request::SET_INFLIGHT_FD => PROTOCOL_INFLIGHT,
+            _ => 0,
+        };
+        if needed & !self.offer.protocol_features != 0 {
+            return Err(ProtocolError::Unsupported { request: message.request });
+        }
         Ok(match message.request {
             request::SET_OWNER | request::RESET_OWNER => {
                 message.expect(0, 0)?;
@@ -186,7 +260,7 @@ impl BackEnd {
             }
             request::SET_FEATURES => {
                 message.expect_subset_of(self.offer.features)?;
-                Action::None
+                Action::Features(u64_at(message.payload, 0))
             }
             request::SET_PROTOCOL_FEATURES => {
                 message.expect_subset_of(self.offer.protocol_features)?;
@@ -196,6 +270,23 @@ impl BackEnd {
                 let regions = parse_regions(message.request, message.payload)?;
                 message.expect(message.payload.len(), regions.len())?;
                 Action::Map(regions)
+            }
+            request::ADD_MEM_REG => {
+                let region = parse_slot(message.request, message.payload)?;
+                message.expect_fds(1)?;
+                Action::AddRegion(region)
+            }
+            // Some front ends send the descriptor again.
+            request::REM_MEM_REG => {
+                Action::RemoveRegion(parse_slot(message.request, message.payload)?)
+            }
+            request::GET_INFLIGHT_FD => {
+                message.expect_fds(0)?;
+                Action::MakeInflight(message.inflight_place(self.offer.queues)?)
+            }
+            request::SET_INFLIGHT_FD => {
+                message.expect_fds(1)?;
+                Action::TakeInflight(message.inflight_place(self.offer.queues)?)
             }
             request::SET_BACKEND_REQ_FD => {
                 message.expect_fds(1)?;
@@ -306,6 +397,24 @@ impl Message<'_> {
         let needs_none = self.payload.len() == 8 && u64_at(self.payload, 0) & NO_DESCRIPTOR != 0;
         self.expect(8, usize::from(!needs_none))?;
         self.ring((u64_at(self.payload, 0) & RING_MASK) as u32, queues)
+    }
+
+    /// Returns the memory that a message about requests in flight means.
+    fn inflight_place(&self, most: u16) -> Result<InflightPlace, ProtocolError> {
+        let bytes = self.payload.len();
+        if bytes != INFLIGHT_BYTES && bytes != INFLIGHT_BYTES_PADDED {
+            let (request, needed) = (self.request, INFLIGHT_BYTES);
+            return Err(ProtocolError::Length { request, needed, bytes });
+        }
+        let words = u32_at(self.payload, 16).to_ne_bytes();
+        let [queues, size] =
+            [[words[0], words[1]], [words[2], words[3]]].map(u16::from_ne_bytes);
+        if !(1..=most).contains(&queues) || !(1..=MAX_RING).contains(&size.into()) {
+            return Err(self.bad("requests in flight are those of 1 queue or more that there are"));
+        }
+        let is_padded = bytes == INFLIGHT_BYTES_PADDED;
+        let (bytes, offset) = (u64_at(self.payload, 0), u64_at(self.payload, 8));
+        Ok(InflightPlace { bytes, offset, queues, size, is_padded })
     }
 
     /// Returns the first byte and the length of a range of the configuration space.

@@ -1,18 +1,27 @@
 //! Virtio-blk: the configuration space and the requests of a disk.
 
+mod request;
 #[cfg(test)]
 mod tests;
+
+pub use request::Request;
 
 /// Feature: the configuration has the largest length of a segment.
 pub const FEATURE_SIZE_MAX: u64 = 1 << 1;
 /// Feature: the configuration has the largest number of segments.
 pub const FEATURE_SEG_MAX: u64 = 1 << 2;
+/// Feature: the disk cannot be written.
+pub const FEATURE_READ_ONLY: u64 = 1 << 5;
 /// Feature: the configuration has the block size.
 pub const FEATURE_BLK_SIZE: u64 = 1 << 6;
 /// Feature: the disk has a volatile write cache and flushes it.
 pub const FEATURE_FLUSH: u64 = 1 << 9;
 /// Feature: the configuration has the topology.
 pub const FEATURE_TOPOLOGY: u64 = 1 << 10;
+/// Feature: the guest may turn the write cache on and off.
+pub const FEATURE_WRITE_CACHE_SWITCH: u64 = 1 << 11;
+/// Feature: the configuration has the number of queues.
+pub const FEATURE_QUEUES: u64 = 1 << 12;
 /// Feature: the disk discards.
 pub const FEATURE_DISCARD: u64 = 1 << 13;
 /// Feature: the disk writes zeroes.
@@ -26,6 +35,9 @@ const RANGE_BYTES: usize = 16;
 pub const NAME_BYTES: usize = 20;
 /// Length of the configuration space in bytes.
 const CONFIG_BYTES: usize = 60;
+/// The byte of the configuration space that says whether the write cache is on
+/// ([`FEATURE_WRITE_CACHE_SWITCH`]).
+pub const WRITE_CACHE_BYTE: usize = 32;
 
 /// The status of a request, which is the last byte of its descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,16 +100,21 @@ impl Head {
     }
 }
 
-/// A range of sectors of a discard.
+/// A range of sectors of a discard or of a write of zeroes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Range {
     /// First sector of 512 bytes.
     pub sector: u64,
     /// Number of sectors.
     pub sectors: u32,
+    /// The flags, of which only [`Self::UNMAP`] has a meaning.
+    pub flags: u32,
 }
 
 impl Range {
+    /// Flag of a write of zeroes: the sectors may be given back.
+    pub const UNMAP: u32 = 1;
+
     /// Reads the ranges of a discard. Returns `None` if the bytes are not whole ranges.
     pub fn parse_all(bytes: &[u8]) -> Option<Vec<Self>> {
         let ranges = bytes.chunks_exact(RANGE_BYTES);
@@ -105,6 +122,7 @@ impl Range {
         let read = |range: &[u8]| Self {
             sector: u64::from_le_bytes(range[..8].try_into().expect("8 bytes")),
             sectors: u32::from_le_bytes(range[8..12].try_into().expect("4 bytes")),
+            flags: u32::from_le_bytes(range[12..].try_into().expect("4 bytes")),
         };
         is_whole.then(|| ranges.map(read).collect())
     }

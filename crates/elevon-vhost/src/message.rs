@@ -6,6 +6,10 @@ pub const HEADER_BYTES: usize = 12;
 pub const MAX_PAYLOAD: u32 = 4096;
 /// Maximum number of regions of a memory table.
 pub const MAX_REGIONS: usize = 8;
+/// Maximum number of regions that are added one by one.
+pub const MAX_MEMORY_SLOTS: usize = 64;
+/// Number of the back end's message that the configuration space has changed.
+const CONFIG_CHANGE: u32 = 2;
 /// Number of the back end's message that a ring has used descriptors (VRING_CALL).
 const CALL: u32 = 4;
 
@@ -35,8 +39,13 @@ pub(crate) mod request {
     pub(crate) const SET_BACKEND_REQ_FD: u32 = 21;
     pub(crate) const GET_CONFIG: u32 = 24;
     pub(crate) const SET_CONFIG: u32 = 25;
+    pub(crate) const GET_INFLIGHT_FD: u32 = 31;
+    pub(crate) const SET_INFLIGHT_FD: u32 = 32;
     pub(crate) const RESET_DEVICE: u32 = 34;
     pub(crate) const VRING_KICK: u32 = 35;
+    pub(crate) const GET_MAX_MEM_SLOTS: u32 = 36;
+    pub(crate) const ADD_MEM_REG: u32 = 37;
+    pub(crate) const REM_MEM_REG: u32 = 38;
 }
 
 /// What is wrong with a message.
@@ -139,6 +148,11 @@ pub fn call_message(index: u32) -> Vec<u8> {
     encode(CALL, VERSION | NEED_REPLY, &payload)
 }
 
+/// Returns the back end's message that the configuration space has changed.
+pub fn config_change_message() -> Vec<u8> {
+    encode(CONFIG_CHANGE, VERSION, &[])
+}
+
 fn encode(request: u32, flags: u32, payload: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEADER_BYTES + payload.len());
     for word in [request, flags, payload.len() as u32] {
@@ -189,14 +203,26 @@ pub(crate) fn parse_regions(request: u32, payload: &[u8]) -> Result<Vec<Region>,
     if payload.len() < needed {
         return Err(length(needed));
     }
-    let region = |bytes: &[u8]| {
-        let [guest, bytes, user, offset] = [0, 8, 16, 24].map(|at| u64_at(bytes, at));
-        let ends = [guest, user, offset].map(|start| start.checked_add(bytes));
-        if bytes == 0 || ends.contains(&None) {
-            let what = "a region is empty or goes beyond the address space";
-            return Err(ProtocolError::Value { request, what });
-        }
-        Ok(Region { guest, bytes, user, offset })
-    };
-    payload[8..needed].chunks_exact(REGION_BYTES).map(region).collect()
+    let regions = payload[8..needed].chunks_exact(REGION_BYTES);
+    regions.map(|bytes| parse_region(request, bytes)).collect()
+}
+
+/// Reads the one region of a message.
+pub(crate) fn parse_slot(request: u32, payload: &[u8]) -> Result<Region, ProtocolError> {
+    let needed = 8 + REGION_BYTES;
+    if payload.len() != needed {
+        return Err(ProtocolError::Length { request, needed, bytes: payload.len() });
+    }
+    parse_region(request, &payload[8..])
+}
+
+/// Reads a region, which has [`REGION_BYTES`].
+fn parse_region(request: u32, bytes: &[u8]) -> Result<Region, ProtocolError> {
+    let [guest, bytes, user, offset] = [0, 8, 16, 24].map(|at| u64_at(bytes, at));
+    let ends = [guest, user, offset].map(|start| start.checked_add(bytes));
+    if bytes == 0 || ends.contains(&None) {
+        let what = "a region is empty or goes beyond the address space";
+        return Err(ProtocolError::Value { request, what });
+    }
+    Ok(Region { guest, bytes, user, offset })
 }

@@ -95,7 +95,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     let mut setup = Setup::read(path, &[])?;
     warn(&setup.warnings);
     if args.check {
-        if setup.addresses.is_empty() && setup.of_exports.is_empty() {
+        if setup.has_no_address() {
             let name = path.display();
             warn(&[format!(
                 "{name}: no key listen: only sockets that the server is started with are served"
@@ -103,7 +103,7 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
         }
         return check(&mut setup, path);
     }
-    if setup.addresses.is_empty() && setup.of_exports.is_empty() && !has_disks(&passed) {
+    if setup.has_no_address() && !has_disks(&passed) {
         return Err(Failure::named(path.display().to_string(), CommandError::NoAddress));
     }
     let interrupt = Interrupt::on_signals_with_reload().map_err(MachineError::Signals)?;
@@ -130,9 +130,9 @@ fn serve_config(args: &ServeArgs, passed: PassedSockets) -> Result<Ending, Failu
     }
     let running = Running::new(path.clone(), setup.file, served, files, warnings);
     let watch = Watch::new(running.watched());
-    let (nbd, of_exports) = (setup.addresses, setup.of_exports);
-    let addresses =
-        Addresses { nbd, of_exports, access: setup.access, metrics: setup.metrics, passed };
+    let (nbd, of_exports, of_guests) = (setup.addresses, setup.of_exports, setup.of_guests);
+    let (access, metrics) = (setup.access, setup.metrics);
+    let addresses = Addresses { nbd, of_exports, of_guests, access, metrics, passed };
     set_tls(&mut server, setup.tls);
     run(server, addresses, &names, &interrupt, (watch, Some(reload_of(running))))
 }
@@ -315,9 +315,9 @@ fn addresses_of_args(
     });
     let tls = tls::of_args(args)?;
     warn(&tls.as_ref().map(tls::warnings).unwrap_or_default());
-    let of_exports = Vec::new();
-    let addresses =
-        Addresses { nbd, of_exports, access: access(args)?, metrics: metrics.transpose()?, passed };
+    let (of_exports, of_guests) = (Vec::new(), Vec::new());
+    let (access, metrics) = (access(args)?, metrics.transpose()?);
+    let addresses = Addresses { nbd, of_exports, of_guests, access, metrics, passed };
     Ok((addresses, tls))
 }
 
@@ -391,6 +391,8 @@ struct Addresses {
     nbd: Vec<Address>,
     /// Those that belong to the exports that name them, and which clients may connect there.
     of_exports: Vec<(Address, SocketAccess)>,
+    /// The same for guests.
+    of_guests: Vec<(Address, SocketAccess)>,
     access: SocketAccess,
     metrics: Option<Address>,
     passed: PassedSockets,
@@ -421,6 +423,10 @@ fn run(
         let bound = server.listen_for_exports(address, *access)?;
         let here = exports.iter().filter(|export| export.listen.contains(&address.to_string()));
         lines.extend(here.map(|export| bound.uri(export.scheme, &export.name)));
+    }
+    for (address, access) in &addresses.of_guests {
+        let bound = server.listen_for_guests(address, *access)?;
+        lines.push(format!("vhost-user: {bound}"));
     }
     addresses.passed.into_iter().for_each(|(name, socket)| server.adopt(&name, socket));
     let metrics =

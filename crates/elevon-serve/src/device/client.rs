@@ -1,6 +1,7 @@
 //! A client of a device: what it sends, its requests, the buffers that these use, and its replies.
 
 mod buffers;
+mod front_end;
 mod replies;
 mod requests;
 mod state;
@@ -18,11 +19,12 @@ use super::pieces::{Part, Pieces};
 use super::request_memory::RequestMemory;
 use crate::net::export::Charged;
 use crate::net::line::{EndNotice, Line};
-use crate::net::protocol::{Answer, Protocol};
+use crate::net::protocol::Answer;
 use crate::net::tls::Identity;
 use crate::request::{DiskRequest, Operation};
 pub(super) use buffers::BUFFERS;
 use buffers::Buffers;
+pub(super) use front_end::FrontEnd;
 use replies::Replies;
 use requests::Requests;
 use state::ClientState;
@@ -54,12 +56,11 @@ pub(crate) struct Client {
     pub(crate) origin: Origin,
     pub(crate) task: TaskId,
     pub(crate) charged: Charged,
-    pub(crate) protocol: Box<dyn Protocol>,
+    pub(crate) front: FrontEnd,
     /// Bytes of a block of the device.
     pub(crate) block: u64,
-    pub(crate) line: Line,
     pub(crate) left: EndNotice,
-    /// Bytes that came; `None` while more are received.
+    /// Bytes of a stream that came; `None` while more are received.
     pub(crate) input: Option<Incoming>,
     pub(crate) state: ClientState,
     pub(crate) replies: Replies,
@@ -76,22 +77,20 @@ impl Client {
     pub(crate) fn new(
         origin: Origin,
         charged: Charged,
-        protocol: Box<dyn Protocol>,
-        (line, input): (Line, Incoming),
+        (front, input): (FrontEnd, Option<Incoming>),
         left: EndNotice,
         memory: RequestMemory,
     ) -> Self {
         // A thread is given a copy of what it sends.
-        let copies = if matches!(line, Line::Ring(_)) { 1 } else { 2 };
+        let copies = if matches!(front.line(), Some(Line::Threads { .. })) { 2 } else { 1 };
         Self {
             origin,
             task: TaskId::IDLE,
             charged,
-            protocol,
+            front,
             block: 1,
-            line,
             left,
-            input: Some(input),
+            input,
             state: ClientState::new(),
             replies: Replies::default(),
             backpressure: Backpressure::default(),
@@ -112,7 +111,7 @@ impl Client {
     /// Yields the buffers that have memory and are not in use. They have none any more: the caller
     /// gives it back. What a thread sends was in buffers before, and stays counted as theirs.
     pub(crate) fn empty_unused(&mut self) -> impl Iterator<Item = u32> {
-        let is_copied = !matches!(self.line, Line::Ring(_));
+        let is_copied = matches!(self.front.line(), Some(Line::Threads { .. }));
         let has_copy = is_copied && self.replies.are_on_their_way();
         if is_copied && !has_copy {
             self.replies.give_back_spare();
@@ -143,9 +142,10 @@ impl Client {
         self.buffers.holding.has_shared() && self.replies.checks().max(without_payload) > checks
     }
 
-    /// Returns true if requests can be taken: it takes its answers.
+    /// Returns true if requests can be taken: what came is here, and it takes its answers.
     pub(crate) fn is_read(&self) -> bool {
-        !self.state.is_closing() && self.replies.have_room()
+        let has_input = self.input.is_some() || self.front.line().is_none();
+        has_input && !self.state.is_closing() && self.replies.have_room()
     }
 
     /// Returns true if it was asked to end, and all that came before is received, the rest of a
@@ -273,7 +273,7 @@ impl Client {
 
     /// Returns how a request that ended so is counted: by the name of the errno that it is told.
     pub(crate) fn counted(&self, status: Status) -> Result<(), &'static str> {
-        if status.errno() == 0 { Ok(()) } else { Err(self.protocol.errno_name(status)) }
+        if status.errno() == 0 { Ok(()) } else { Err(self.front.errno_name(status)) }
     }
 
     /// Puts the reply to a request that has finished among what is to be sent.
@@ -282,10 +282,19 @@ impl Client {
             self.backpressure.leave(amount_of(&pieces.request));
             return self.recycle(pieces, false);
         }
-        pieces.reply(&*self.protocol, self.task, &mut self.replies.next);
-        self.replies.count(Pieces::weight(&pieces.request));
-        let is_sent_from = pieces.status().is_ok() && pieces.keeps_slots();
-        self.recycle(pieces, is_sent_from);
+        match &mut self.front {
+            FrontEnd::Stream { protocol, .. } => {
+                pieces.reply(&**protocol, self.task, &mut self.replies.next);
+                self.replies.count(Pieces::weight(&pieces.request));
+                let is_sent_from = pieces.status().is_ok() && pieces.keeps_slots();
+                self.recycle(pieces, is_sent_from);
+            }
+            FrontEnd::Queues { queues, .. } => {
+                queues.finish(&pieces.request, pieces.status());
+                self.backpressure.leave(amount_of(&pieces.request));
+                self.recycle(pieces, false);
+            }
+        }
     }
 
     /// Puts the reply to a request that moves no data among what is to be sent.
@@ -293,8 +302,18 @@ impl Client {
         if self.state.is_gone() {
             return self.backpressure.leave(amount_of(request));
         }
-        self.protocol.answer(&mut self.replies.next.heads, request, answer);
-        self.replies.count(Pieces::weight(request));
+        match &mut self.front {
+            FrontEnd::Stream { protocol, .. } => {
+                protocol.answer(&mut self.replies.next.heads, request, answer);
+                self.replies.count(Pieces::weight(request));
+            }
+            FrontEnd::Queues { queues, .. } => {
+                let status =
+                    if let Answer::Failed(status) = answer { status } else { Status::Ok };
+                queues.finish(request, status);
+                self.backpressure.leave(amount_of(request));
+            }
+        }
     }
 
     /// Replies were sent, or cannot be.
@@ -362,9 +381,12 @@ impl Client {
     pub(crate) const fn has_ended(&self) -> bool {
         let is_silent = !self.replies.are_on_their_way()
             && (self.state.is_gone() || self.replies.next.is_empty());
-        let waits_in_vain =
-            self.state.was_asked_to_end() && matches!(self.line, Line::Threads { .. });
-        let has_received = self.input.is_some() || waits_in_vain;
+        let has_received = match self.front.line() {
+            // Nothing is received.
+            None => true,
+            Some(Line::Threads { .. }) => self.input.is_some() || self.state.was_asked_to_end(),
+            Some(Line::Ring(_)) => self.input.is_some(),
+        };
         self.state.is_closing() && is_silent && has_received && self.requests.count() == 0
     }
 }

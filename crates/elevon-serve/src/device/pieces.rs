@@ -88,6 +88,19 @@ pub(crate) struct Part {
     pub(crate) fua: bool,
 }
 
+/// The data of a client that a part moves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PartData {
+    pub(crate) request: DiskRequest,
+    /// Its first byte in the data of the request.
+    pub(crate) from: u64,
+    pub(crate) bytes: u64,
+    /// Its first byte in the buffer of the part.
+    pub(crate) in_buffer: u64,
+    /// It is all that is in the buffer.
+    pub(crate) is_whole: bool,
+}
+
 impl Pieces {
     /// Starts a request to a device of blocks of `block` bytes. `zero` is the operation that makes
     /// a range zero, if there is one; `slots` an empty list.
@@ -254,6 +267,20 @@ impl Pieces {
     /// write is in them.
     pub(crate) fn has_part_slots(&self) -> bool {
         self.stage != Stage::Blocks || self.has_slots()
+    }
+
+    /// Returns the data of the client that a part moves; `None` if it moves none.
+    pub(crate) fn data_of(&self, part: &Part) -> Option<PartData> {
+        let moves = self.stage == Stage::Blocks && matches!(self.work, Work::Read | Work::Write);
+        let blocks = ByteRange { start: part.at, end: part.at + part.length };
+        let data = ByteRange::of(&self.request).within(blocks);
+        moves.then(|| PartData {
+            request: self.request,
+            from: data.start - self.request.offset,
+            bytes: data.length(),
+            in_buffer: data.start - part.at,
+            is_whole: data.length() == part.length,
+        })
     }
 
     /// Returns the buffer of a part of the current stage, if it had one from the start.

@@ -9,10 +9,10 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId};
 use elevon_host::{Incoming, Outgoing};
 
-use super::DeviceLoop;
+use super::{DeviceLoop, queued};
 use crate::device::backpressure::IN_FLIGHT;
 use crate::device::byte_range::ByteRange;
-use crate::device::client::{Admission, BUFFERS, Client, Intake};
+use crate::device::client::{Admission, BUFFERS, Client, FrontEnd, Intake};
 use crate::device::pieces::{PART, Part, Pieces};
 use crate::disks::Disk;
 use crate::net::export::Charged;
@@ -64,7 +64,7 @@ impl<D: Disk> DeviceLoop<D> {
         let mut steps = 0;
         while steps < STEPS_A_TURN {
             let client = client_of(&mut self.clients, task);
-            if client.input.is_none() || !client.is_read() {
+            if !client.is_read() {
                 return;
             }
             match client.state.intake() {
@@ -99,9 +99,15 @@ impl<D: Disk> DeviceLoop<D> {
     /// Takes a step of a client's protocol. Returns false if more has to come first.
     fn step_protocol(&mut self, task: TaskId) -> bool {
         let client = client_of(&mut self.clients, task);
-        let input = client.input.as_mut().expect("what came is here");
-        let (used, step) = client.protocol.step(input.bytes(), &mut client.replies.next.heads);
-        input.take(used);
+        let step = match &mut client.front {
+            FrontEnd::Stream { protocol, .. } => {
+                let input = client.input.as_mut().expect("what came is here");
+                let (used, step) = protocol.step(input.bytes(), &mut client.replies.next.heads);
+                input.take(used);
+                step
+            }
+            FrontEnd::Queues { queues, .. } => queues.take(),
+        };
         match step {
             Step::Continue => {}
             Step::More => return false,
@@ -109,6 +115,10 @@ impl<D: Disk> DeviceLoop<D> {
                 self.counts.refuse(client.charged.tenant, operation, reason);
             }
             Step::Request(request) => client.state.hold(request),
+            // Its requests in flight stay on record for the connection that follows.
+            Step::Leave if client.front.queues().is_some() => {
+                self.abandon(task, io::ErrorKind::BrokenPipe.into());
+            }
             Step::Leave => client.take_leave(),
             Step::Fail(error) => client.close(Some(error)),
         }
@@ -162,7 +172,7 @@ impl<D: Disk> DeviceLoop<D> {
                 let (disk, block) = (self.engine.backend(), client.block);
                 let zero = |no_hole| disk.zero(no_hole);
                 let index = client.add(|slots| Pieces::new(arrived, *request, block, slots, zero));
-                if request.operation == Operation::Write {
+                if request.operation == Operation::Write && client.front.line().is_some() {
                     client.state.expect_payload(index);
                 } else {
                     self.start(task, index);
@@ -246,7 +256,9 @@ impl<D: Disk> DeviceLoop<D> {
             return false;
         }
         client.state.expect_request();
-        client.protocol.on_payload(length);
+        if let FrontEnd::Stream { protocol, .. } = &mut client.front {
+            protocol.on_payload(length);
+        }
         self.start(task, index);
         true
     }
@@ -257,8 +269,8 @@ impl<D: Disk> DeviceLoop<D> {
         if client.has_last_request() {
             return self.end_input(task);
         }
-        let Some(input) = client.input.take() else { return };
-        match &client.line {
+        let (Some(line), Some(input)) = (client.front.line(), client.input.take()) else { return };
+        match line {
             Line::Ring(socket) => {
                 let socket = *socket;
                 self.slots.clear();
@@ -293,8 +305,9 @@ impl<D: Disk> DeviceLoop<D> {
             Ok(0) => {
                 let is_unfinished = client.state.payload().is_some();
                 client.close(is_unfinished.then(|| io::ErrorKind::UnexpectedEof.into()));
-                let has_hung_up = match &client.line {
-                    Line::Ring(socket) => {
+                let has_hung_up = match client.front.line() {
+                    None => false,
+                    Some(Line::Ring(socket)) => {
                         let socket = *socket;
                         self.engine
                             .backend_mut()
@@ -302,7 +315,7 @@ impl<D: Disk> DeviceLoop<D> {
                             .expect("it has the socket")
                             .has_hung_up(socket)
                     }
-                    Line::Threads { socket, .. } => {
+                    Some(Line::Threads { socket, .. }) => {
                         socket.as_deref().is_some_and(elevon_host::has_hung_up)
                     }
                 };
@@ -312,7 +325,9 @@ impl<D: Disk> DeviceLoop<D> {
             }
             Ok(bytes) => {
                 client.state.count_received(bytes as u64);
-                if let (Some(payload), Line::Ring(_)) = (client.state.payload_mut(), &client.line) {
+                if let (Some(payload), Some(Line::Ring(_))) =
+                    (client.state.payload_mut(), client.front.line())
+                {
                     let length = client.requests.get(payload.index).request.length;
                     payload.received = (payload.received + bytes as u64).min(length);
                 }
@@ -339,7 +354,8 @@ impl<D: Disk> DeviceLoop<D> {
         client.close(None);
         let has_replies = client.replies.are_on_their_way() || !client.replies.next.is_empty();
         let waits = client.requests.count() > 0 || has_replies;
-        if let (Line::Ring(socket), true) = (&client.line, waits && client.state.was_asked_to_end())
+        if let (Some(Line::Ring(socket)), true) =
+            (client.front.line(), waits && client.state.was_asked_to_end())
         {
             let socket = *socket;
             let copy =
@@ -353,7 +369,12 @@ impl<D: Disk> DeviceLoop<D> {
     /// peer whose send fails may drop the answers that it has not read.
     pub(super) fn finish(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
-        match &client.line {
+        let Some(line) = client.front.line() else {
+            // What it has not begun stays in its queues.
+            client.close(None);
+            return self.enqueue(task);
+        };
+        match line {
             Line::Ring(socket) if !client.state.was_asked_to_end() => {
                 let socket = *socket;
                 let host = self.engine.backend_mut().host().expect("it has the socket");
@@ -394,6 +415,7 @@ impl<D: Disk> DeviceLoop<D> {
             return false;
         }
         let mut slots = std::mem::take(&mut self.parts);
+        let lends = self.cache.is_none();
         while let Some((slot, part, pieces)) = client.next() {
             if part.op == Op::Write
                 && !pieces.has_part_slots()
@@ -401,6 +423,10 @@ impl<D: Disk> DeviceLoop<D> {
             {
                 // Zeroes that the device cannot make otherwise.
                 buffer[..part.length as usize].fill(0);
+            }
+            let data = pieces.data_of(&part);
+            if let (Some(data), Some(queues)) = (data, client.front.queues()) {
+                queued::bring(self.engine.backend_mut(), task, slot, &*queues, &data, lends);
             }
             slots.push(slot);
         }
@@ -421,7 +447,9 @@ impl<D: Disk> DeviceLoop<D> {
         for slot in slots.drain(..) {
             let client = client_of(&mut self.clients, task);
             let charged = client.charged;
-            let (_, part) = client.part(slot);
+            let (pieces, part) = client.part(slot);
+            let asked = pieces.request.ioprio;
+            let charged = Charged { ioprio: charged.allowed_ioprio(asked), ..charged };
             let io = io_of(task, charged, self.layout, slot, &part);
             self.engine.submit(io);
         }
@@ -434,8 +462,12 @@ impl<D: Disk> DeviceLoop<D> {
         if client.state.is_gone() {
             return;
         }
+        let line = match &mut client.front {
+            FrontEnd::Stream { line, .. } => line,
+            FrontEnd::Queues { queues, .. } => return queues.tell(),
+        };
         let Some(mut outgoing) = client.replies.begin() else { return };
-        match &client.line {
+        match line {
             Line::Ring(socket) => {
                 let socket = *socket;
                 std::mem::swap(&mut outgoing, &mut client.replies.next);
@@ -480,12 +512,14 @@ impl<D: Disk> DeviceLoop<D> {
 
     /// Ends the connection of a client that is gone.
     fn disconnect(&mut self, task: TaskId) {
-        match &client_of(&mut self.clients, task).line {
-            Line::Ring(socket) => {
+        match client_of(&mut self.clients, task).front.line() {
+            // The connection ends with its queues.
+            None => {}
+            Some(Line::Ring(socket)) => {
                 let socket = *socket;
                 self.engine.backend_mut().host().expect("it has the socket").shut_socket(socket);
             }
-            Line::Threads { socket, .. } => {
+            Some(Line::Threads { socket, .. }) => {
                 socket.iter().for_each(|socket| socket.shutdown(std::net::Shutdown::Both));
             }
         }
@@ -503,8 +537,8 @@ impl<D: Disk> DeviceLoop<D> {
             if client.idles() {
                 client.remove_buffers();
                 // What was received into takes memory as well.
-                if let (Line::Ring(socket), Some(host)) =
-                    (&client.line, self.engine.backend_mut().host())
+                if let (Some(Line::Ring(socket)), Some(host)) =
+                    (client.front.line(), self.engine.backend_mut().host())
                 {
                     host.cancel_receive(*socket);
                 }
@@ -541,7 +575,17 @@ impl<D: Disk> DeviceLoop<D> {
             // Those of the next client of this number are made when it needs them.
             give_back(self.engine.backend_mut(), task);
         }
-        match client.line {
+        let line = match client.front {
+            FrontEnd::Stream { line, .. } => line,
+            FrontEnd::Queues { queues, bell } => {
+                if let Some((bell, host)) = bell.zip(self.engine.backend_mut().host()) {
+                    host.remove_bell(bell);
+                    self.bells.remove(&bell);
+                }
+                return drop((queues, client.left));
+            }
+        };
+        match line {
             Line::Ring(socket) => {
                 let socket = self
                     .engine

@@ -58,7 +58,7 @@ pub struct Exported {
     pub tenant: TenantId,
     /// The tenant's path, the same on every device; empty for the root.
     pub tenant_path: String,
-    /// The priority of its I/O.
+    /// The most urgent priority that its requests may ask for; none is best effort, level 4.
     pub ioprio: IoPrio,
     /// Byte of the device, or of its part, at which it begins; a multiple of the block size.
     pub start: u64,
@@ -88,11 +88,24 @@ impl Exported {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Charged {
     pub(crate) tenant: TenantId,
+    /// The most urgent priority that its requests may have.
     pub(crate) ioprio: IoPrio,
     /// Byte of the device at which the export begins.
     pub(crate) base: u64,
     /// Its bytes.
     pub(crate) size: u64,
+}
+
+impl Charged {
+    /// Returns the priority of a request that asks for one: no more urgent than the export's. A
+    /// request that asks for none has none, unless the export's is less urgent than that.
+    pub(crate) fn allowed_ioprio(&self, asked: IoPrio) -> IoPrio {
+        let urgency = |ioprio: IoPrio| {
+            let ioprio = ioprio.or(IoPrio::DEFAULT);
+            (ioprio.class(), ioprio.level())
+        };
+        if urgency(asked) < urgency(self.ioprio) { self.ioprio } else { asked }
+    }
 }
 
 /// An export as connections know it.

@@ -13,6 +13,7 @@ use std::time::Duration;
 use elevon_host::{Host, Incoming, Outgoing, SocketId};
 
 use crate::net::listen::Socket;
+use crate::net::queues::BellWaiter;
 use crate::net::tls::{Channel, Inlet, LastBytes, Outlet, Unprotected};
 
 /// Bytes that are taken from a socket of the ring at a time, besides those that go to the buffers
@@ -56,6 +57,8 @@ pub(crate) enum LineEvent {
     Received { client: u32, input: Incoming, result: io::Result<usize> },
     /// It has sent replies to a client.
     Sent { client: u32, outgoing: Outgoing, result: io::Result<()> },
+    /// The bell of a client's queues has rung.
+    Rang { client: u32 },
 }
 
 /// Takes what the threads of a connection have done to the thread of the device.
@@ -120,6 +123,24 @@ impl Line {
         std::thread::Builder::new().name("read".into()).spawn(move || reads.run(&to_read))?;
         Ok((line, with(input, IN_THREAD)?))
     }
+}
+
+/// Waits for the bell of a client's queues in a thread, until they are gone: for a device without a
+/// ring.
+///
+/// # Errors
+/// There is no thread left.
+pub(crate) fn wait_for_bell(
+    client: u32,
+    bell: Box<dyn BellWaiter>,
+    report: Report,
+) -> io::Result<()> {
+    let work = move || {
+        while bell.wait() {
+            report(LineEvent::Rang { client });
+        }
+    };
+    std::thread::Builder::new().name("bell".into()).spawn(work).map(drop)
 }
 
 /// For this time nothing may go to a client that is to be left before the connection is closed all

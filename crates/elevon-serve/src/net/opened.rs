@@ -6,6 +6,7 @@ use super::export::Charged;
 use super::line::{EndNotice, Secure};
 use super::listen::Socket;
 use super::protocol::Protocol;
+use super::queues::Queues;
 use super::tls::Identity;
 
 /// A connection that has opened an export.
@@ -15,10 +16,20 @@ pub(crate) struct Opened {
     pub(crate) identity: Arc<Identity>,
     pub(crate) export: String,
     pub(crate) charged: Charged,
-    pub(crate) protocol: Box<dyn Protocol>,
-    pub(crate) socket: Socket,
-    pub(crate) secure: Option<Secure>,
-    /// Bytes that came and were not understood yet.
-    pub(crate) input: Vec<u8>,
+    pub(crate) front: Front,
     pub(crate) left: EndNotice,
+}
+
+/// How requests of a connection come.
+pub(crate) enum Front {
+    /// As bytes of a stream.
+    Stream {
+        protocol: Box<dyn Protocol>,
+        socket: Socket,
+        secure: Option<Secure>,
+        /// Bytes that came and were not understood yet.
+        input: Vec<u8>,
+    },
+    /// In queues in memory that the client shares.
+    Queues(Box<dyn Queues>),
 }

@@ -38,7 +38,7 @@ fn a_head_has_its_kind_priority_and_sector() {
 fn ranges_are_whole_or_refused() {
     let mut bytes = vec![0; 2 * RANGE_BYTES];
     (bytes[0], bytes[8], bytes[16], bytes[24]) = (8, 1, 16, 2);
-    let ranges = [(8, 1), (16, 2)].map(|(sector, sectors)| Range { sector, sectors });
+    let ranges = [(8, 1), (16, 2)].map(|(sector, sectors)| Range { sector, sectors, flags: 0 });
     assert_eq!(Range::parse_all(&bytes), Some(ranges.to_vec()));
     assert_eq!(Range::parse_all(&bytes[..20]), None);
 }

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use elevon_core::ioprio::IoPrio;
 use elevon_core::units::Bytes;
 use elevon_formats::cgroup::{Limit, Setting};
 use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
 use elevon_formats::quantity::memory_text;
-use elevon_formats::serve::{DeviceTable, ExportTable, HOLD, ServeFile, parse};
+use elevon_formats::serve::{
+    DeviceTable, DiskProtocol, ExportTable, HOLD, ServeFile, parse,
+};
 use elevon_formats::tenants::TenantTable;
 use elevon_host::{FileIdentity, MAX_PARTS};
 use elevon_plan::failure::{Failure, InputError};
@@ -29,6 +30,8 @@ pub(super) struct Setup {
     pub(super) addresses: Vec<Address>,
     /// Addresses that belong to the exports that name them, and which clients may connect there.
     pub(super) of_exports: Vec<(Address, SocketAccess)>,
+    /// The same for guests: each belongs to one export.
+    pub(super) of_guests: Vec<(Address, SocketAccess)>,
     /// Which clients may connect to the sockets.
     pub(super) access: SocketAccess,
     /// Where metrics are served.
@@ -58,7 +61,7 @@ impl Setup {
                 take(failure);
                 SocketAccess::default()
             });
-        let (mut addresses, mut of_exports) = (Vec::new(), Vec::new());
+        let (mut addresses, mut of_exports, mut of_guests) = (Vec::new(), Vec::new(), Vec::new());
         for given in &file.listen {
             match address(given) {
                 Ok(address) => addresses.push(address),
@@ -66,7 +69,11 @@ impl Setup {
             }
         }
         for table in &file.exports {
-            take_listen(table, access, &mut of_exports).unwrap_or_else(&mut take);
+            let taken = match table.protocol {
+                DiskProtocol::Nbd => take_listen(table, access, &mut of_exports),
+                DiskProtocol::Vhost => take_vhost(table, access, &mut of_guests),
+            };
+            taken.unwrap_or_else(&mut take);
         }
         for given in file.exports.iter().flat_map(|export| &export.clients) {
             if let Some(Err(why)) = Owner::of_text(&given.value) {
@@ -97,6 +104,7 @@ impl Setup {
                 file,
                 addresses,
                 of_exports,
+                of_guests,
                 access,
                 metrics,
                 tls,
@@ -107,6 +115,11 @@ impl Setup {
         } else {
             Err(Failure::Input(errors))
         }
+    }
+
+    /// Returns true if it names no address at which disks are served.
+    pub(super) fn has_no_address(&self) -> bool {
+        self.addresses.is_empty() && self.of_exports.is_empty() && self.of_guests.is_empty()
     }
 
     /// Returns the exports on devices that are open, with warnings about them.
@@ -211,6 +224,23 @@ fn take_listen(
         }
     }
     Ok(())
+}
+
+/// Takes the address of an export for guests, which no other export has.
+fn take_vhost(
+    table: &ExportTable,
+    of_server: SocketAccess,
+    taken: &mut Vec<(Address, SocketAccess)>,
+) -> Result<(), Failure> {
+    let had = taken.len();
+    take_listen(table, of_server, taken)?;
+    match &table.listen[..] {
+        [given] if taken.len() == had => {
+            let words = "another export has this address; each guest's disk has its own";
+            Err(wrong(given, format!("{}: {words}", given.value)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Returns the number of a group.
@@ -341,7 +371,7 @@ pub(super) fn exported(
         device: table.device,
         tenant: tenants.get(&table.tenant),
         tenant_path: table.tenant.clone(),
-        ioprio: IoPrio::NONE,
+        ioprio: table.ioprio,
         start: table.start,
         part,
         disk: opened.disk(bytes, table.read_only, description),
@@ -352,7 +382,10 @@ pub(super) fn exported(
             .iter()
             .filter_map(|given| Some(given.value.parse::<Address>().ok()?.to_string()))
             .collect(),
-        max_connections: table.max_connections,
+        max_connections: match table.protocol {
+            DiskProtocol::Nbd => table.max_connections,
+            DiskProtocol::Vhost => Some(1),
+        },
     })
 }
 

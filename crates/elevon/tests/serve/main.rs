@@ -27,4 +27,5 @@ mod upstream;
 mod upstream_chunks;
 mod upstream_faults;
 mod upstream_tls;
+mod vhost;
 mod weights;

@@ -25,7 +25,7 @@ use elevon_workload::settings::Settings;
 use elevon_workload::tenants::TenantPlan;
 
 use super::actor::Actor;
-use crate::device::client::{Client, Origin};
+use crate::device::client::{Client, FrontEnd, Origin};
 use crate::device::message::Message;
 use crate::device::request_memory::RequestMemory;
 use crate::device::{DeviceLoop, DeviceParts, ErrorLog};
@@ -371,16 +371,14 @@ impl Lab {
         let tenant = TenantId(found.map_or(0, |index| index as u32 + 1));
         let charged = Charged { tenant, ioprio: IoPrio::NONE, base, size };
         let ((reader, memory), (writer, written)) = (channel(), channel());
-        let line = (
-            Line::Threads { reader, writer, socket: None, last: Arc::new(LastBytes::new()) },
-            Incoming::new(256 << 10).expect("memory"),
-        );
+        let line = Line::Threads { reader, writer, socket: None, last: Arc::new(LastBytes::new()) };
+        let front = FrontEnd::Stream { protocol: session(size, options), line };
+        let input = Incoming::new(256 << 10).expect("memory");
         let requests = self.device.memory_of(charged.tenant);
         self.device.add(Client::new(
             Origin { connection: client, identity: Arc::default(), export: String::new() },
             charged,
-            session(size, options),
-            line,
+            (front, Some(input)),
             EndNotice::default(),
             requests,
         ));

@@ -18,7 +18,7 @@ use crate::net::export::{ExportedDisk, NotOpened, ServedExport, find};
 use crate::net::gate::Gate;
 use crate::net::line::{EndNotice, Secure};
 use crate::net::listen::{Socket, Timed};
-use crate::net::opened::Opened;
+use crate::net::opened::{Front, Opened};
 use crate::net::refused::ConnectionRefusal;
 use crate::net::tls::{Channel, Identity, Tls, Unprotected};
 
@@ -310,17 +310,8 @@ impl Reader {
         let Self { number, session, input, secure, client: identity, .. } = self;
         let (name, charged) = (export.name.clone(), export.charged);
         let protocol = Box::new(Transmission::new(session));
-        let opened = Opened {
-            number,
-            identity,
-            export: name,
-            charged,
-            protocol,
-            socket,
-            secure,
-            input,
-            left,
-        };
+        let front = Front::Stream { protocol, socket, secure, input };
+        let opened = Opened { number, identity, export: name, charged, front, left };
         server.give(export, opened);
     }
 

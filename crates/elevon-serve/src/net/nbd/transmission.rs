@@ -2,6 +2,7 @@
 
 use std::io;
 
+use elevon_core::ioprio::IoPrio;
 use elevon_core::status::Status;
 use elevon_nbd::{
     Close, Command, Export, Exports, NbdError, Reason, Refusal, ReplyFormat, Request, Session,
@@ -95,12 +96,13 @@ impl Protocol for Transmission {
 
 fn request_of(request: &Request) -> DiskRequest {
     let &Request { cookie, command, offset, length, fua, .. } = request;
-    DiskRequest { operation: operation_of(command), offset, length, fua, tag: cookie }
+    let (operation, ioprio) = (operation_of(command), IoPrio::NONE);
+    DiskRequest { operation, offset, length, fua, tag: cookie, ioprio }
 }
 
 /// Returns a request as its reply needs it. The data of a READ is always sent in one chunk.
 const fn nbd_request(request: &DiskRequest) -> Request {
-    let &DiskRequest { operation, offset, length, fua, tag } = request;
+    let &DiskRequest { operation, offset, length, fua, tag, .. } = request;
     let command = match operation {
         Operation::Read => Command::Read,
         Operation::Write => Command::Write,
