@@ -224,8 +224,10 @@ impl Control<'_> {
         &self.0.devices
     }
 
-    /// Adds exports, or replaces those of their names for clients that open them from now on.
+    /// Adds exports, or replaces those of their names for clients that open them from now on. Guests
+    /// are told if their disk has grown.
     pub fn put_exports(&self, new: Vec<Exported>) {
+        let sizes = new.iter().map(|export| (export.name.clone(), export.disk.size)).collect();
         self.0.change_exports(|exports| {
             let mut places: BTreeMap<String, usize> =
                 exports.iter().enumerate().map(|(at, known)| (known.name.clone(), at)).collect();
@@ -241,6 +243,7 @@ impl Control<'_> {
                 }
             }
         });
+        self.0.tell_sizes(&sizes);
     }
 
     /// Replaces exports by those of their names on other devices. Clients that have one open are

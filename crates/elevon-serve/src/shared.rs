@@ -17,7 +17,7 @@ use crate::event::Event;
 use crate::log::{Field, Level, Log, Record, Window};
 use crate::net::connected::{Connected, next_number};
 use crate::net::export::{NotOpened, ServedExport, find};
-use crate::net::gate::Gate;
+use crate::net::gate::{Gate, OnGrown};
 use crate::net::listen::Socket;
 use crate::net::opened::Opened;
 use crate::net::refused::{ConnectionRefusal, RefusedConnections};
@@ -362,6 +362,18 @@ impl Shared {
         *self.connections.lock().expect(LOCK) = None;
     }
 
+    /// Tells the connections that have exports open how large these are now, by their names, as far
+    /// as that can be told.
+    pub(crate) fn tell_sizes(&self, sizes: &BTreeMap<String, u64>) {
+        let told = self.connections_of(
+            |of| of.on_grown.is_some(),
+            |of| of.on_grown.clone().zip(sizes.get(of.export.as_deref()?).copied()),
+        );
+        for (on_grown, size) in told.into_iter().flatten() {
+            on_grown(size);
+        }
+    }
+
     /// Changes the exports.
     pub(crate) fn change_exports(&self, change: impl FnOnce(&mut Vec<ServedExport>)) {
         let mut exports = self.exports.write().expect(LOCK);
@@ -391,9 +403,15 @@ impl Gate for Shared {
             oldest.socket.shutdown(Shutdown::Both);
             self.refused.count(ConnectionRefusal::TooManyUnopened);
         }
-        let (since, client) = (Instant::now(), Arc::clone(client));
-        let connected =
-            Connected { number: name, socket, since, export: None, tenant: String::new(), client };
+        let connected = Connected {
+            number: name,
+            socket,
+            since: Instant::now(),
+            export: None,
+            tenant: String::new(),
+            client: Arc::clone(client),
+            on_grown: None,
+        };
         all.insert(name, connected);
         Some(name)
     }
@@ -423,6 +441,14 @@ impl Gate for Shared {
     fn give(&self, export: &ServedExport, opened: Opened) {
         if let Some(device) = self.devices.get(export.device) {
             device.send(Message::Open(Box::new(opened), device.report()));
+        }
+    }
+
+    fn watch_size(&self, name: u32, on_grown: OnGrown) {
+        if let Some(all) = &mut *self.connections.lock().expect(LOCK)
+            && let Some(connected) = all.get_mut(&name)
+        {
+            connected.on_grown = Some(on_grown);
         }
     }
 

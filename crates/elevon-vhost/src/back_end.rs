@@ -164,11 +164,6 @@ impl BackEnd {
         self.offer.config = config;
     }
 
-    /// Returns what it offers.
-    pub const fn offer(&self) -> &Offer {
-        &self.offer
-    }
-
     /// Returns the answer to the message that asked for memory of requests in flight.
     pub fn inflight_answer(&self, place: &InflightPlace) -> Vec<u8> {
         let mut payload = Vec::with_capacity(INFLIGHT_BYTES_PADDED);

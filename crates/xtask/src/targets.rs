@@ -33,6 +33,8 @@ mod tenants;
 mod trace;
 #[path = "../../../fuzz/checks/vhost.rs"]
 mod vhost;
+#[path = "../../../fuzz/checks/vhost_ring.rs"]
+mod vhost_ring;
 
 use std::path::PathBuf;
 
@@ -160,6 +162,7 @@ pub const TARGETS: &[Target] = &[
     target("sweep", sweep::sweep, TOML),
     target("tenants", tenants::tenants, TOML),
     target("vhost", vhost::vhost, &["\u{1}\0\0\0", "\u{9}\0\0\0", "\u{8}\0\0\0"]),
+    target("vhost_ring", vhost_ring::vhost_ring, &["\u{1}\0", "\u{4}\0", "\u{10}\0\0\0"]),
     target(
         "vs",
         elevon_plan::fuzzing::vs,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::net::gate::OnGrown;
 use crate::net::listen::Socket;
 use crate::net::peer::{Peer, is_owner};
 use crate::net::tls::Identity;
@@ -39,6 +40,8 @@ pub(crate) struct Connected {
     pub(crate) tenant: String,
     /// The client that has opened it.
     pub(crate) client: Arc<Identity>,
+    /// Tells it that the export has grown, if that can be told.
+    pub(crate) on_grown: Option<OnGrown>,
 }
 
 impl Connected {

@@ -10,6 +10,9 @@ use super::refused::ConnectionRefusal;
 use super::tls::{Identity, Tls};
 use crate::log::Record;
 
+/// Is called with the new size of an export in bytes.
+pub(crate) type OnGrown = Arc<dyn Fn(u64) + Send + Sync>;
+
 /// The server, as connections see it.
 pub(crate) trait Gate: Send + Sync {
     /// Returns the exports as they are now.
@@ -36,6 +39,10 @@ pub(crate) trait Gate: Send + Sync {
     /// Gives a connection to the device of its export. A device that was removed or has ended
     /// meanwhile drops it, which ends it.
     fn give(&self, export: &ServedExport, opened: Opened);
+
+    /// Calls a function with the bytes of the export that a connection has open, each time that it
+    /// has grown.
+    fn watch_size(&self, connection: u32, on_grown: OnGrown);
 
     /// Counts a connection that was refused.
     fn count_refused(&self, why: ConnectionRefusal);

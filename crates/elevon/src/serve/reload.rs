@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use elevon_core::units::{Bytes, TenantId};
 use elevon_formats::device::Given;
-use elevon_formats::serve::{DeviceTable, ExportTable, PoolPart, ServeFile};
+use elevon_formats::serve::{DeviceTable, DiskProtocol, ExportTable, PoolPart, ServeFile};
 use elevon_host::FileIdentity;
 use elevon_plan::failure::Failure;
 use elevon_plan::target::Target;
@@ -307,7 +307,7 @@ impl Running {
                 }
                 Some(view) => {
                     if has_grown(&view.exported, &export) {
-                        said(&grown_in_words(&export, view));
+                        said(&grown_in_words(table.protocol, &export, view));
                     }
                     put.push(export);
                 }
@@ -441,7 +441,8 @@ fn tls(table: &DeviceTable) -> Option<[Option<&str>; 5]> {
 
 fn is_same(one: &Exported, other: &Exported) -> bool {
     let of = |export: &Exported| {
-        (export.device, export.tenant, export.base(), export.disk.clone(), export.listen.clone())
+        let places = (export.device, export.base(), export.listen.clone());
+        (places, export.tenant, export.ioprio, export.disk.clone())
     };
     of(one) == of(other)
 }
@@ -453,11 +454,12 @@ fn has_grown(was: &Exported, export: &Exported) -> bool {
     export.disk.size > was.disk.size && is_same(was, &Exported { disk, ..export.clone() })
 }
 
-fn grown_in_words(export: &Exported, view: &ExportView) -> String {
+fn grown_in_words(protocol: DiskProtocol, export: &Exported, view: &ExportView) -> String {
     let (name, was, now) = (&export.name, view.exported.disk.size, export.disk.size);
-    let rest = match view.clients.len() {
-        0 => String::new(),
-        clients => format!("; {} the old size until a new connection", have(clients)),
+    let rest = match (view.clients.len(), protocol) {
+        (0, _) => String::new(),
+        (_, DiskProtocol::Vhost) => "; its guest is told".to_owned(),
+        (clients, DiskProtocol::Nbd) => format!("; {} the old size until a new connection", have(clients)),
     };
     format!("export {name}: has grown from {was} bytes to {now}{rest}")
 }

@@ -55,8 +55,22 @@ const TARGETS: [&str; 13] = [
 /// How long a guest may take for its next line.
 const LINE_TIMEOUT: Duration = Duration::from_secs(300);
 
+/// The machine of a guest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Machine {
+    /// QEMU, which emulates a CPU and everything else.
+    Emulated,
+    /// A process of this machine: user-mode Linux, as Debian has it.
+    UserMode,
+}
+
+/// The kernel of user-mode Linux, and the folder of its modules.
+const USER_MODE: &str = "linux.uml";
+const USER_MODE_MODULES: &str = "/usr/lib/uml/modules";
+
 /// What a guest is started from.
 pub(crate) struct GuestImage {
+    machine: Machine,
     kernel: PathBuf,
     initramfs: PathBuf,
 }
@@ -110,13 +124,19 @@ fn copy(from: &Path, to: &Path) {
 impl GuestImage {
     /// Makes an initramfs in a folder; `None` if something is not installed.
     pub(crate) fn new(folder: &Path) -> Option<Self> {
-        Self::of(folder, &PROGRAMS, include_str!("../serve/guest/init.sh"), |_| {})
+        Self::on(Machine::Emulated, folder)
+    }
+
+    /// The same for a machine.
+    pub(crate) fn on(machine: Machine, folder: &Path) -> Option<Self> {
+        Self::of(machine, folder, &PROGRAMS, include_str!("../serve/guest/init.sh"), |_| {})
     }
 
     /// The same, of a guest whose init is systemd with the command under test and its units;
     /// `fill` adds files to the root that it is given.
     pub(crate) fn with_systemd(folder: &Path, fill: impl FnOnce(&Path)) -> Option<Self> {
-        Self::of(folder, &SYSTEMD_PROGRAMS, include_str!("../serve/guest/switch.sh"), |root| {
+        let init = include_str!("../serve/guest/switch.sh");
+        Self::of(Machine::Emulated, folder, &SYSTEMD_PROGRAMS, init, |root| {
             let units = root.join("usr/lib/systemd/system");
             for target in TARGETS {
                 let target = format!("{target}.target");
@@ -130,9 +150,14 @@ impl GuestImage {
         })
     }
 
-    fn of(folder: &Path, programs: &[&str], init: &str, fill: impl FnOnce(&Path)) -> Option<Self> {
-        let unpacked = kernel_folder()?;
-        tool("qemu-system-x86_64")?;
+    fn of(
+        machine: Machine,
+        folder: &Path,
+        programs: &[&str],
+        init: &str,
+        fill: impl FnOnce(&Path),
+    ) -> Option<Self> {
+        let (kernel, modules) = kernel_and_modules(machine)?;
         tool("cpio")?;
         let root = folder.join("root");
         for name in ["bin", "lib", "proc", "sys", "dev", "tmp", "modules"] {
@@ -157,16 +182,8 @@ impl GuestImage {
                 copy(Path::new(word), &to);
             }
         }
-        let boot = fs::read_dir(unpacked.join("boot"))
-            .expect("a folder")
-            .flatten()
-            .map(|entry| entry.path());
-        let is_kernel = |path: &PathBuf| {
-            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
-        };
-        let kernel = boot.into_iter().find(is_kernel).expect("a kernel in the package");
         for name in MODULES {
-            let Some(path) = module(&unpacked.join("lib/modules"), name) else { continue };
+            let Some(path) = module(&modules, name) else { continue };
             let to = root.join("modules").join(format!("{name}.ko"));
             if path.extension().is_some_and(|extension| extension == "xz") {
                 let bytes = tool("xz")?.arg("-dc").arg(&path).output().expect("xz ran").stdout;
@@ -181,11 +198,31 @@ impl GuestImage {
         let status =
             Command::new("sh").args(["-c", archive]).current_dir(&root).status().expect("sh ran");
         assert!(status.success(), "cpio");
-        Some(Self { kernel, initramfs: folder.join("initramfs") })
+        Some(Self { machine, kernel, initramfs: folder.join("initramfs") })
     }
 
-    /// Starts a guest with a disk: an image, or `nbd:unix:SOCKET`. `words` are for its init.
+    /// Starts a guest with a disk: an image, `nbd:unix:SOCKET`, or `vhost:SOCKET`. `words` are for
+    /// its init.
     pub(crate) fn start(&self, disk: &str, words: &str) -> Guest {
+        Guest::of(match self.machine {
+            Machine::Emulated => self.emulated(disk, words),
+            Machine::UserMode => self.user_mode(disk, words),
+        })
+    }
+
+    /// Returns the command of a guest that is a process. Its disk is `vhost:SOCKET`.
+    fn user_mode(&self, disk: &str, words: &str) -> Command {
+        let socket = disk.strip_prefix("vhost:").expect("it has no other disk");
+        let mut command = Command::new(&self.kernel);
+        command.arg("mem=256M").arg(format!("initrd={}", self.initramfs.display()));
+        command.arg(format!("virtio_uml.device={socket}:2"));
+        command.args(["con0=null,fd:1", "con=null", "root=/dev/ram0", "quiet", "panic=-1"]);
+        command.args(words.split_whitespace());
+        command
+    }
+
+    /// Returns the command of a guest on an emulated machine.
+    fn emulated(&self, disk: &str, words: &str) -> Command {
         let mut command = Command::new("qemu-system-x86_64");
         // The kernel's check of its timer fails if the emulated CPU gets little time.
         let append = format!("console=ttyS0 quiet panic=-1 no_timer_check {words}");
@@ -210,10 +247,41 @@ impl GuestImage {
             "stdio",
             "-append",
             &append,
-            "-drive",
-            &drive,
         ]);
+        match disk.strip_prefix("vhost:") {
+            None => _ = command.args(["-drive", &drive]),
+            Some(socket) => {
+                let memory = "memory-backend-memfd,id=mem,size=768M,share=on";
+                let socket = format!("socket,id=disk,path={socket},reconnect=1");
+                let device = "vhost-user-blk-pci,chardev=disk,num-queues=2";
+                command.args(["-object", memory, "-machine", "memory-backend=mem"]);
+                command.args(["-chardev", &socket, "-device", device]);
+            }
+        }
         command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&self.initramfs);
+        command
+    }
+}
+
+/// Returns the kernel of a machine and the folder of its modules, if they are installed.
+fn kernel_and_modules(machine: Machine) -> Option<(PathBuf, PathBuf)> {
+    if machine == Machine::UserMode {
+        return Some((program(USER_MODE)?, USER_MODE_MODULES.into()));
+    }
+    let unpacked = kernel_folder()?;
+    tool("qemu-system-x86_64")?;
+    let boot =
+        fs::read_dir(unpacked.join("boot")).expect("a folder").flatten().map(|entry| entry.path());
+    let is_kernel = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("vmlinuz"))
+    };
+    let kernel = boot.into_iter().find(is_kernel).expect("a kernel in the package");
+    Some((kernel, unpacked.join("lib/modules")))
+}
+
+impl Guest {
+    /// Starts a guest.
+    fn of(mut command: Command) -> Self {
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("qemu started");
         let console = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -226,7 +294,7 @@ impl GuestImage {
                 }
             }
         });
-        Guest { child, lines: received, console: Vec::new() }
+        Self { child, lines: received, console: Vec::new() }
     }
 }
 

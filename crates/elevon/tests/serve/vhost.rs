@@ -255,6 +255,26 @@ fn a_queue_stops_when_its_requests_have_ended_and_starts_again() {
     served.end();
 }
 
+/// The disk of a guest grows while it runs, and the guest is told.
+#[test]
+fn a_guest_is_told_that_its_disk_has_grown() {
+    let served = serve(FILE, "");
+    let mut guest = Guest::connect(&vm1(&served), Options::default());
+    let half = (DISK / 2 / 512) as u64;
+    assert_eq!(guest.config()[..8], half.to_le_bytes());
+    let config = std::fs::read_to_string(served.bench.path("c.toml")).expect("it is there");
+    let vm1 = format!("[export.vm1]\nsize = {}", DISK / 2);
+    let grown = config.replace(&vm1, &format!("[export.vm1]\nsize = {DISK}"));
+    served.bench.file("c.toml", grown);
+    served.bench.stdout(&["ctl", "ctl", "reload"]);
+    let told = elevon_vhost::socket::receive(&guest.channel).expect("a message");
+    assert_eq!(told.header[..4], 2_u32.to_ne_bytes(), "the configuration has changed");
+    assert_eq!(guest.config()[..8], (2 * half).to_le_bytes());
+    assert_eq!(guest.write_disk(0, 2 * half - 8, &[1; 4096]), OK);
+    drop(guest);
+    served.end();
+}
+
 #[test]
 fn a_configuration_says_what_is_wrong_with_a_guest() {
     let bench = Bench::new();
@@ -282,7 +302,7 @@ fn the_priority_of_a_request_is_honoured_up_to_that_of_the_export() {
     let mut guest = Guest::connect(&vm1(&served), Options::default());
     let (rt, be, idle) = (1_u32 << 13, 2 << 13 | 4, 3 << 13);
     let mut order = Vec::new();
-    let mut submit = |guest: &mut Guest, ioprio: u32, number: u64| {
+    let submit = |guest: &mut Guest, ioprio: u32, number: u64| {
         let at = DATA + number * 4096;
         let request = Request { kind: READ, ioprio, sector: number * 64, at, bytes: 4096 };
         guest.submit(0, &request).map(|head| (head, ioprio)).expect("a descriptor")

@@ -80,6 +80,13 @@ impl Connection {
         let front = Front::Queues(Box::new(GuestQueues::new(Arc::clone(&rings), second)));
         let (name, charged) = (export.name.clone(), export.charged);
         let opened = Opened { number, identity, export: name, charged, front, left };
+        let grown = Arc::downgrade(&rings);
+        let on_grown = move |size| {
+            if let Some(rings) = grown.upgrade() {
+                rings.grow(size);
+            }
+        };
+        self.server.watch_size(number, Arc::new(on_grown));
         self.server.give(&export, opened);
         let name = export.name;
         let work = move || {

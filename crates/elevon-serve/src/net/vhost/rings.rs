@@ -97,6 +97,13 @@ impl Rings {
         }
     }
 
+    /// Returns the configuration space as it is now.
+    pub(super) fn config(&self) -> Vec<u8> {
+        let mut config = self.disk.config();
+        config[blk::WRITE_CACHE_BYTE] = u8::from(!self.is_write_through);
+        config
+    }
+
     /// Takes the features that were negotiated.
     pub(super) fn set_features(&mut self, features: u64) {
         self.features = features;

@@ -23,14 +23,12 @@ pub(super) struct Session {
     back_end: BackEnd,
     rings: Arc<SharedRings>,
     regions: Vec<Arc<SharedRegion>>,
-    /// For messages of the back end's own.
-    channel: Option<UnixStream>,
 }
 
 impl Session {
     pub(super) fn new(socket: UnixStream, rings: Arc<SharedRings>) -> Self {
         let back_end = BackEnd::new(rings.lock().disk.offer());
-        Self { socket, back_end, rings, regions: Vec::new(), channel: None }
+        Self { socket, back_end, rings, regions: Vec::new() }
     }
 
     /// Takes messages until the front end leaves.
@@ -52,6 +50,8 @@ impl Session {
 
     fn handle(&mut self, received: Received) -> io::Result<()> {
         let Received { header, payload, fds } = received;
+        let config = self.rings.lock().config();
+        self.back_end.set_config(config);
         let (mut answer, action) =
             self.back_end.handle(&header, &payload, fds.len()).map_err(io::Error::other)?;
         let mut fds = fds.into_iter();
@@ -93,7 +93,10 @@ impl Session {
                 let memory = Arc::new(SharedMemory::new(vec![region])?);
                 self.rings.lock().set_inflight(memory, place);
             }
-            Action::Channel => self.channel = fds.next().map(UnixStream::from),
+            Action::Channel => {
+                let channel = fds.next().expect("the message was checked");
+                self.rings.set_channel(UnixStream::from(channel))?;
+            }
             Action::Features(features) => self.rings.lock().set_features(features),
             Action::WriteConfig(at, bytes) => self.write_config(at, &bytes),
             Action::Reset => {
@@ -182,13 +185,10 @@ impl Session {
     }
 
     /// Takes the byte of the configuration space that turns the write cache on and off.
-    fn write_config(&mut self, at: u32, bytes: &[u8]) {
+    fn write_config(&self, at: u32, bytes: &[u8]) {
         let byte = WRITE_CACHE_BYTE.checked_sub(at as usize).and_then(|at| bytes.get(at));
         let Some(byte) = byte else { return };
         self.rings.lock().is_write_through = *byte == 0;
-        let mut config = self.back_end.offer().config.clone();
-        config[WRITE_CACHE_BYTE] = *byte;
-        self.back_end.set_config(config);
     }
 }
 

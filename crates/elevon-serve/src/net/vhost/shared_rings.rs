@@ -1,10 +1,12 @@
 //! What the thread of a guest's messages and the thread of its device share: the rings, and the
 //! bell that a kick rings.
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::fd::{AsFd as _, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard};
 
+use elevon_vhost::config_change_message;
 use rustix::event::{EventfdFlags, epoll, eventfd};
 
 use super::rings::Rings;
@@ -23,19 +25,38 @@ pub(super) struct SharedRings {
     kicks: OwnedFd,
     /// Rings the bell for the end of the connection.
     end: OwnedFd,
+    /// For messages of the back end's own.
+    channel: Mutex<Option<UnixStream>>,
 }
 
 impl SharedRings {
     pub(super) fn new(rings: Rings) -> io::Result<Self> {
         let kicks = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Self { rings: Mutex::new(rings), stopped: Condvar::new(), kicks, end };
+        let shared = Self { rings: Mutex::new(rings), stopped: Condvar::new(), kicks, end, channel: Mutex::default() };
         shared.listen(&shared.end)?;
         Ok(shared)
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, Rings> {
         self.rings.lock().expect(LOCK)
+    }
+
+    /// Takes the channel for messages of the back end's own. A front end that does not read them
+    /// is not waited for.
+    pub(super) fn set_channel(&self, channel: UnixStream) -> io::Result<()> {
+        channel.set_nonblocking(true)?;
+        *self.channel.lock().expect(LOCK) = Some(channel);
+        Ok(())
+    }
+
+    /// Takes the size of the disk, which has grown, and tells the guest.
+    pub(super) fn grow(&self, size: u64) {
+        let was = std::mem::replace(&mut self.lock().disk.size, size);
+        if let (true, Some(channel)) = (was != size, &*self.channel.lock().expect(LOCK)) {
+            // One that does not read its messages learns of it when it connects again.
+            let _ = (&*channel).write_all(&config_change_message());
+        }
     }
 
     /// Lets a descriptor ring the bell.

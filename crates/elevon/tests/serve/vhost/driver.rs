@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{Ordering, fence};
@@ -158,6 +158,7 @@ impl Guest {
         assert!(u64_of(&self.ask(17, &[])) >= u64::from(self.options.queues));
         let (ours, theirs) = UnixStream::pair().expect("a pair");
         self.channel = ours;
+        self.channel.set_read_timeout(Some(PATIENCE)).expect("a socket");
         self.tell(21, &[], &[theirs.as_fd()]);
         self.tell(2, &self.features.to_ne_bytes(), &[]);
         self.share_inflight();
@@ -227,14 +228,13 @@ impl Guest {
     }
 
     /// Sends a message, and waits until it is acknowledged.
-    pub(crate) fn tell(&self, request: u32, payload: &[u8], fds: &[impl AsFd]) {
-        let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
-        send_message(&self.socket, request, payload, &fds, true).expect("sent");
+    pub(crate) fn tell(&self, request: u32, payload: &[u8], fds: &[BorrowedFd<'_>]) {
+        send_message(&self.socket, request, payload, fds, true).expect("sent");
         let answer = receive(&self.socket).expect("an acknowledgement");
         assert_eq!(u64_of(&answer.payload), 0, "message {request} is followed");
     }
 
-    fn write(&self, request: u32, payload: &[u8], fds: &[std::os::fd::BorrowedFd<'_>], ack: bool) {
+    fn write(&self, request: u32, payload: &[u8], fds: &[BorrowedFd<'_>], ack: bool) {
         send_message(&self.socket, request, payload, fds, ack).expect("sent");
     }
 
@@ -454,7 +454,7 @@ pub(crate) fn send_message(
     socket: &UnixStream,
     request: u32,
     payload: &[u8],
-    fds: &[std::os::fd::BorrowedFd<'_>],
+    fds: &[BorrowedFd<'_>],
     needs_reply: bool,
 ) -> io::Result<()> {
     let flags = if needs_reply { 1 | 1 << 3 } else { 1 };
