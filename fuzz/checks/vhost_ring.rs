@@ -24,7 +24,8 @@ pub(crate) fn vhost_ring(data: &[u8]) {
     let mut heads = heads.into_iter();
     // What the device writes may make more available than a ring has.
     for _ in 0..4 * SIZE {
-        let Some(head) = heads.next().map_or_else(|| ring.take(&memory), |head| Ok(Some(head))).ok()
+        let Some(head) =
+            heads.next().map_or_else(|| ring.take(&memory), |head| Ok(Some(head))).ok()
         else {
             return;
         };
@@ -35,7 +36,8 @@ pub(crate) fn vhost_ring(data: &[u8]) {
             continue;
         };
         assert!(head < SIZE, "a head of the ring");
-        if record.take(&records, head).is_err() || ring.read_chain(&memory, head, &mut chain).is_err()
+        if record.take(&records, head).is_err()
+            || ring.read_chain(&memory, head, &mut chain).is_err()
         {
             return;
         }
@@ -57,7 +59,8 @@ pub(crate) fn vhost_ring(data: &[u8]) {
 /// Returns memory that begins with these bytes, repeated.
 fn memory_of(data: &[u8], bytes: usize) -> GuestMemoryMmap {
     let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), bytes)]).expect("memory");
-    let all: Vec<u8> = data.iter().copied().cycle().take(if data.is_empty() { 0 } else { bytes }).collect();
+    let all: Vec<u8> =
+        data.iter().copied().cycle().take(if data.is_empty() { 0 } else { bytes }).collect();
     memory.write_slice(&all, GuestAddress(0)).expect("it is in the memory");
     memory
 }

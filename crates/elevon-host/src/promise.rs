@@ -12,6 +12,9 @@ use elevon_core::status::Status;
 /// flush of the run succeeds: data that the failed one covered is never reported as durable by a
 /// later one.
 ///
+/// A FUA write out of memory that a guest has taken away (EFAULT) is no such failure: nothing of it
+/// reached the device.
+///
 /// A FUA write of a regular file for which there was no room is no such failure: if its sync met
 /// lost data of others, the kernel reports that to the open file of the flushes as well.
 #[derive(Debug, Default)]
@@ -22,7 +25,8 @@ pub struct Promises {
 impl Promises {
     /// Returns the status to report to the stack for a command that ended with `status`.
     pub fn settle(&mut self, command: &Command, status: Status) -> Status {
-        if !is_promise(command) {
+        let is_of_memory = command.op == Op::Write && status.errno() == libc::EFAULT;
+        if !is_promise(command) || is_of_memory {
             return status;
         }
         if !status.is_ok() {
@@ -119,6 +123,17 @@ mod tests {
             Status::NoSpace,
             "a device's cache may have lost others'"
         );
+    }
+
+    #[test]
+    fn memory_that_a_guest_takes_away_breaks_no_promise_to_others() {
+        let (flush, write) = (command(Op::Flush, Flags::NONE), command(Op::Write, Flags::FUA));
+        let mut promises = Promises::default();
+        let fault = Status::from_errno(libc::EFAULT);
+        assert_eq!(promises.settle(&write, fault), fault);
+        assert_eq!(promises.settle(&flush, Status::Ok), Status::Ok);
+        assert_eq!(promises.settle(&flush, fault), fault, "a flush uses no memory");
+        assert_eq!(promises.settle(&flush, Status::Ok), fault);
     }
 
     #[test]

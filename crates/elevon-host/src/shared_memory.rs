@@ -39,7 +39,12 @@ impl SharedRegion {
         user: u64,
     ) -> io::Result<Arc<Self>> {
         let length = usize::try_from(bytes).map_err(io::Error::other)?;
-        let file = FileOffset::new(File::from(file), offset);
+        let file = File::from(file);
+        let about = file.metadata()?;
+        if about.is_file() && offset.checked_add(bytes).is_none_or(|end| end > about.len()) {
+            return Err(io::Error::other("the file of a region of memory is shorter than it"));
+        }
+        let file = FileOffset::new(file, offset);
         let map = GuestRegionMmap::from_range(GuestAddress(guest), length, Some(file));
         let map = Arc::new(map.map_err(io::Error::other)?);
         let watch = Watch::new(map.as_ptr() as usize, length)?;
@@ -248,9 +253,8 @@ extern "C" fn on_bus_error(
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE,
         );
         // SAFETY: the region is mapped as long as it is watched, and nothing refers to its bytes.
-        let mapped = unsafe {
-            libc::mmap(start as *mut libc::c_void, end - start, access, kind, -1, 0)
-        };
+        let mapped =
+            unsafe { libc::mmap(start as *mut libc::c_void, end - start, access, kind, -1, 0) };
         if mapped != libc::MAP_FAILED {
             entry.has_vanished.store(true, Ordering::Relaxed);
             return;
@@ -289,6 +293,19 @@ mod tests {
         let mut bytes = *b"????";
         memory.map().read_slice(&mut bytes, last).expect("it is mapped");
         assert_eq!((bytes, memory.has_vanished()), ([0; 4], true));
+    }
+
+    #[test]
+    #[cfg_attr(miri, ignore = "Miri maps no files")]
+    fn a_file_that_is_too_short_is_not_mapped() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(2 * PAGE).expect("its length");
+        let map = |offset, bytes| {
+            let fd = file.as_fd().try_clone_to_owned().expect("a descriptor");
+            SharedRegion::map(fd, offset, bytes, 0, 0)
+        };
+        assert!(map(PAGE, PAGE).is_ok());
+        assert!(map(PAGE, PAGE + 1).is_err() && map(u64::MAX - 4095, PAGE).is_err());
     }
 
     #[test]

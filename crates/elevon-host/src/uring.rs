@@ -11,8 +11,8 @@ use elevon_core::status::Status;
 use elevon_core::units::{Bytes, TaskId};
 use io_uring::{IoUring, opcode, squeue, types};
 
-use crate::buffers::{Buffers, Span};
 use crate::bells::{BELL, Bells};
+use crate::buffers::{Buffers, Span};
 use crate::busy_poll::BusyPoll;
 use crate::promise::is_promise;
 use crate::registered::RegisteredTable;

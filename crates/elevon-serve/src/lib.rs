@@ -1,4 +1,4 @@
-//! A server of disks over NBD: exports share a device through one stack, so that scheduler, weights
+//! A server of disks over NBD and vhost-user: exports share a device through one stack, so that scheduler, weights
 //! and limits hold between their clients.
 //!
 //! Each device has one thread, which owns its stack, its [`Disk`] and its clients. A connection has

@@ -4,8 +4,8 @@
 mod tests;
 
 use crate::message::{
-    HEADER_BYTES, Header, MAX_MEMORY_SLOTS, ProtocolError, Region, parse_regions, parse_slot, reply,
-    request, u32_at, u64_at,
+    HEADER_BYTES, Header, MAX_MEMORY_SLOTS, ProtocolError, Region, parse_regions, parse_slot,
+    reply, request, u32_at, u64_at,
 };
 
 /// Virtio feature: a descriptor may have a table of descriptors.
@@ -402,8 +402,7 @@ impl Message<'_> {
             return Err(ProtocolError::Length { request, needed, bytes });
         }
         let words = u32_at(self.payload, 16).to_ne_bytes();
-        let [queues, size] =
-            [[words[0], words[1]], [words[2], words[3]]].map(u16::from_ne_bytes);
+        let [queues, size] = [[words[0], words[1]], [words[2], words[3]]].map(u16::from_ne_bytes);
         if !(1..=most).contains(&queues) || !(1..=MAX_RING).contains(&size.into()) {
             return Err(self.bad("requests in flight are those of 1 queue or more that there are"));
         }

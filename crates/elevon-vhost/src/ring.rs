@@ -227,8 +227,7 @@ impl Ring {
             }
             let Descriptor { at, bytes, flags, next } = descriptor;
             all_bytes = all_bytes.checked_add(bytes).ok_or(RingError::TooLong)?;
-            let access =
-                if flags & WRITE == 0 { Permissions::Read } else { Permissions::Write };
+            let access = if flags & WRITE == 0 { Permissions::Read } else { Permissions::Write };
             if !memory.check_range(GuestAddress(at), bytes as usize, access) {
                 return Err(RingError::Address(at));
             }

@@ -26,7 +26,8 @@ pub struct Received {
 /// Waits for a message.
 ///
 /// # Errors
-/// The socket has ended ([`io::ErrorKind::UnexpectedEof`]) or failed.
+/// The socket has ended ([`io::ErrorKind::UnexpectedEof`]), within a message
+/// ([`io::ErrorKind::InvalidData`]), or failed.
 pub fn receive(stream: &UnixStream) -> io::Result<Received> {
     let mut header = [0; HEADER_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_REGIONS))];
@@ -41,15 +42,21 @@ pub fn receive(stream: &UnixStream) -> io::Result<Received> {
     if got == 0 {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
+    let cut = |error: io::Error| match error.kind() {
+        io::ErrorKind::UnexpectedEof => {
+            io::Error::new(io::ErrorKind::InvalidData, "what came is a part of a message")
+        }
+        _ => error,
+    };
     let mut stream = stream;
-    stream.read_exact(&mut header[got..])?;
+    stream.read_exact(&mut header[got..]).map_err(cut)?;
     let fds = ancillary.drain().filter_map(|message| match message {
         RecvAncillaryMessage::ScmRights(fds) => Some(fds),
         _ => None,
     });
     let fds = fds.flatten().collect();
     let mut payload = vec![0; u32_at(&header, 8).min(MAX_PAYLOAD) as usize];
-    stream.read_exact(&mut payload)?;
+    stream.read_exact(&mut payload).map_err(cut)?;
     Ok(Received { header, payload, fds })
 }
 

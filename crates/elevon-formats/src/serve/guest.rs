@@ -39,7 +39,8 @@ pub(super) fn take_vhost(reader: &mut Reader<'_>, vhost: Given, export: &mut Exp
 pub(super) fn ioprio(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) -> IoPrio {
     let Some(given) = reader.text(key, entry) else { return IoPrio::NONE };
     parse_ioprio(&given.value).unwrap_or_else(|| {
-        let message = format!("{}: expected rt, be or idle, or with a level rt/0 to be/7", given.value);
+        let message =
+            format!("{}: expected rt, be or idle, or with a level rt/0 to be/7", given.value);
         reader.complain(entry.at.start, key, Problem::NoChoice.because(message));
         IoPrio::NONE
     })
@@ -47,9 +48,8 @@ pub(super) fn ioprio(reader: &mut Reader<'_>, key: &str, entry: &TomlEntry<'_>) 
 
 /// Parses a class and a level; a class alone is its most urgent level.
 fn parse_ioprio(text: &str) -> Option<IoPrio> {
-    let (class, level) = text.split_once('/').map_or((text, None), |(class, level)| {
-        (class, Some(level))
-    });
+    let (class, level) =
+        text.split_once('/').map_or((text, None), |(class, level)| (class, Some(level)));
     let class = match class {
         "rt" => PrioClass::Rt,
         "be" => PrioClass::Be,

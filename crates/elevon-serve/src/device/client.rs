@@ -308,8 +308,7 @@ impl Client {
                 self.replies.count(Pieces::weight(request));
             }
             FrontEnd::Queues { queues, .. } => {
-                let status =
-                    if let Answer::Failed(status) = answer { status } else { Status::Ok };
+                let status = if let Answer::Failed(status) = answer { status } else { Status::Ok };
                 queues.finish(request, status);
                 self.backpressure.leave(amount_of(request));
             }

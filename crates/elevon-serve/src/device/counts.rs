@@ -128,8 +128,14 @@ mod tests {
             (10_000, 20_000, 50_000, 10_000_000_000)
         );
         let mut counts = Counts::default();
-        let request =
-            DiskRequest { operation: Operation::Read, offset: 0, length: 4096, fua: false, tag: 1, ioprio: IoPrio::NONE };
+        let request = DiskRequest {
+            operation: Operation::Read,
+            offset: 0,
+            length: 4096,
+            fua: false,
+            tag: 1,
+            ioprio: IoPrio::NONE,
+        };
         let took = [0, 10_000, 10_001, 10_000_000_000, u64::MAX / 8];
         for nanos in took {
             counts.take(TenantId(1), &request, Ok(()), Nanos::new(nanos));

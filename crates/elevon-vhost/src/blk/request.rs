@@ -114,10 +114,7 @@ impl Request {
         let mut done = 0;
         for segment in self.segments(from, bytes.len() as u64) {
             memory
-                .write_slice(
-                    &bytes[done..done + segment.bytes as usize],
-                    GuestAddress(segment.at),
-                )
+                .write_slice(&bytes[done..done + segment.bytes as usize], GuestAddress(segment.at))
                 .map_err(|_| RingError::Address(segment.at))?;
             done += segment.bytes as usize;
         }

@@ -15,7 +15,15 @@ fn memory() -> GuestMemoryMmap {
     GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY as usize)]).expect("memory")
 }
 
-fn put(memory: &GuestMemoryMmap, table: u64, index: u64, at: u64, bytes: u32, flags: u16, next: u16) {
+fn put(
+    memory: &GuestMemoryMmap,
+    table: u64,
+    index: u64,
+    at: u64,
+    bytes: u32,
+    flags: u16,
+    next: u16,
+) {
     let word = u128::from(at)
         | u128::from(bytes) << 64
         | u128::from(flags) << 96
@@ -99,7 +107,8 @@ fn no_kick_and_no_call_is_lost() {
         put(&memory, 0, 0, DATA, 16, 0, 0);
         let mut ring = ring(&memory, has_event_index);
         let load = |at| memory.load::<u16>(GuestAddress(at), Ordering::Acquire).expect("memory");
-        let store = |word: u16, at| memory.store(word, GuestAddress(at), Ordering::Release).unwrap();
+        let store =
+            |word: u16, at| memory.store(word, GuestAddress(at), Ordering::Release).unwrap();
         let (mut made, mut taken, mut used, mut seen) = (0_u16, 0_u16, 0_u16, 0_u16);
         let (mut sleeps, mut kicked, mut waits, mut called) = (false, true, false, false);
         for _ in 0..100_000 {

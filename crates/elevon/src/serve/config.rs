@@ -8,9 +8,7 @@ use elevon_formats::cgroup::{Limit, Setting};
 use elevon_formats::device::Given;
 use elevon_formats::fio::{Diagnostic, ParsedJobs, Problem, Span, read_text_file};
 use elevon_formats::quantity::memory_text;
-use elevon_formats::serve::{
-    DeviceTable, DiskProtocol, ExportTable, HOLD, ServeFile, parse,
-};
+use elevon_formats::serve::{DeviceTable, DiskProtocol, ExportTable, HOLD, ServeFile, parse};
 use elevon_formats::tenants::TenantTable;
 use elevon_host::{FileIdentity, MAX_PARTS};
 use elevon_plan::failure::{Failure, InputError};

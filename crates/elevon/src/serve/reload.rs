@@ -459,7 +459,9 @@ fn grown_in_words(protocol: DiskProtocol, export: &Exported, view: &ExportView) 
     let rest = match (view.clients.len(), protocol) {
         (0, _) => String::new(),
         (_, DiskProtocol::Vhost) => "; its guest is told".to_owned(),
-        (clients, DiskProtocol::Nbd) => format!("; {} the old size until a new connection", have(clients)),
+        (clients, DiskProtocol::Nbd) => {
+            format!("; {} the old size until a new connection", have(clients))
+        }
     };
     format!("export {name}: has grown from {was} bytes to {now}{rest}")
 }

@@ -240,14 +240,7 @@ impl GuestImage {
             "768",
             "-nographic",
         ]);
-        command.args([
-            "-no-reboot",
-            "-nodefaults",
-            "-serial",
-            "stdio",
-            "-append",
-            &append,
-        ]);
+        command.args(["-no-reboot", "-nodefaults", "-serial", "stdio", "-append", &append]);
         match disk.strip_prefix("vhost:") {
             None => _ = command.args(["-drive", &drive]),
             Some(socket) => {

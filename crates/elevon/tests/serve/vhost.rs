@@ -5,6 +5,7 @@ mod driver;
 mod hostile;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use elevon_testkit::Rng;
@@ -12,9 +13,7 @@ use vm_memory::{Bytes, GuestAddress};
 
 use crate::common::Bench;
 use crate::common::served::{DISK, Served};
-use driver::{
-    DATA, DISCARD, Guest, NAME, Options, READ, Request, WRITE, WRITE_ZEROES,
-};
+use driver::{DATA, DISCARD, Guest, NAME, Options, READ, Request, WRITE, WRITE_ZEROES};
 
 const OK: u8 = 0;
 const IO_ERROR: u8 = 1;
@@ -179,8 +178,7 @@ fn requests_in_flight_outlive_a_server_that_is_killed() {
             let at = DATA + place * 4096;
             let fill = [place as u8 + 1; 4096];
             guest.memory.write_slice(&fill, GuestAddress(at)).expect("memory");
-            let request =
-                Request { kind: WRITE, ioprio: 0, sector: place * 8, at, bytes: 4096 };
+            let request = Request { kind: WRITE, ioprio: 0, sector: place * 8, at, bytes: 4096 };
             guest.submit(queue, &request).expect("a descriptor");
             guest.kick(queue);
             pending += 1;
@@ -252,6 +250,62 @@ fn a_queue_stops_when_its_requests_have_ended_and_starts_again() {
         assert_eq!(guest.wait(0).status, OK);
     }
     drop(guest);
+    served.end();
+}
+
+/// Keeps so many reads in flight on the first queue, until `goes_on` says no after one has ended.
+fn load(guest: &mut Guest, in_flight: u64, mut goes_on: impl FnMut() -> bool) {
+    let submit = |guest: &mut Guest, number: u64| {
+        let at = DATA + number % 1024 * 4096;
+        let sector = number * 7919 % 1000 * 8;
+        let request = Request { kind: READ, ioprio: 0, sector, at, bytes: 4096 };
+        guest.submit(0, &request).expect("a descriptor");
+        guest.kick(0);
+    };
+    (0..in_flight).for_each(|number| submit(guest, number));
+    let (mut number, mut left) = (in_flight, in_flight);
+    while left > 0 {
+        assert_eq!(guest.wait(0).status, OK);
+        if goes_on() {
+            submit(guest, number);
+            number += 1;
+        } else {
+            left -= 1;
+        }
+    }
+}
+
+/// Counted, not timed: how many requests of the second guest end while 3000 of the first do.
+#[test]
+fn guests_share_a_device_by_their_weights() {
+    const COUNTED: u64 = 3000;
+    let weights = "\n[tenant.vm1]\nweight = 300\n[tenant.vm2]\nweight = 100\n";
+    let served = serve("device = 'slots:slots=2,latency=500us,size=8MiB'", weights);
+    let (count, ends) = (AtomicU64::new(0), AtomicBool::new(false));
+    let mut of_two = 0;
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut guest = Guest::connect(&served.bench.path("vm2"), Options::default());
+            load(&mut guest, 64, || {
+                count.fetch_add(1, Ordering::Relaxed);
+                !ends.load(Ordering::Relaxed)
+            });
+        });
+        let mut guest = Guest::connect(&vm1(&served), Options::default());
+        let (mut done, mut before) = (0_u64, 0);
+        load(&mut guest, 64, || {
+            done += 1;
+            match done {
+                500 => before = count.load(Ordering::Relaxed),
+                3500 => of_two = count.load(Ordering::Relaxed) - before,
+                _ => {}
+            }
+            done < 500 + COUNTED
+        });
+        ends.store(true, Ordering::Relaxed);
+    });
+    let share = COUNTED as f64 / (COUNTED + of_two) as f64;
+    assert!((share - 0.75).abs() <= 0.05 * 0.75, "{share:.3} of {}", COUNTED + of_two);
     served.end();
 }
 

@@ -214,8 +214,14 @@ mod tests {
     use super::*;
     use crate::request::Operation;
 
-    const REQUEST: DiskRequest =
-        DiskRequest { operation: Operation::Flush, offset: 0, length: 0, fua: false, tag: 0, ioprio: IoPrio::NONE };
+    const REQUEST: DiskRequest = DiskRequest {
+        operation: Operation::Flush,
+        offset: 0,
+        length: 0,
+        fua: false,
+        tag: 0,
+        ioprio: IoPrio::NONE,
+    };
 
     #[test]
     fn a_payload_outlives_the_states_in_which_requests_are_taken() {

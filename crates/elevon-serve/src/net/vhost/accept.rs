@@ -20,7 +20,7 @@ use crate::net::tls::Identity;
 /// How long a front end waits for the one before it, whose requests may still be in flight.
 const SUCCESSION: Duration = Duration::from_secs(1);
 /// How often it is looked whether that has ended.
-const LOOK: Duration = Duration::from_millis(5);
+const LOOK: Duration = Duration::from_millis(1);
 
 /// Accepts front ends of guests until the server has ended. The disk is that of the one export
 /// that is reached at `place`.
@@ -110,6 +110,11 @@ impl Connection {
                     if began.elapsed() < SUCCESSION =>
                 {
                     std::thread::sleep(LOOK);
+                }
+                Err(NotOpened::Full { why: why @ ConnectionRefusal::ExportFull, .. }) => {
+                    let who = self.client.who();
+                    let words = format!("is refused: a guest has the disk; it is that of {who}");
+                    return Err((why, words));
                 }
                 Err(NotOpened::Full { limit, key, why }) => {
                     return Err((why, format!("is refused: {key} allows {limit}")));

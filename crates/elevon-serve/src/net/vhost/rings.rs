@@ -171,9 +171,8 @@ impl Rings {
             used: physical(place.used)?,
         };
         let has_event_index = self.features & FEATURE_EVENT_INDEX != 0;
-        let mut ring =
-            Ring::new(memory.map(), place, guest.size, guest.base, has_event_index)
-                .map_err(io::Error::other)?;
+        let mut ring = Ring::new(memory.map(), place, guest.size, guest.base, has_event_index)
+            .map_err(io::Error::other)?;
         (guest.record, guest.resubmit) = (None, VecDeque::new());
         if let Some((records, place)) =
             self.inflight.as_ref().filter(|(_, place)| index < place.queues)

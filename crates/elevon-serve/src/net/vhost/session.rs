@@ -9,9 +9,7 @@ use std::sync::Arc;
 use elevon_host::{SharedMemory, SharedRegion};
 use elevon_vhost::blk::WRITE_CACHE_BYTE;
 use elevon_vhost::socket::{Received, receive, send};
-use elevon_vhost::{
-    Action, BackEnd, InflightPlace, MAX_MEMORY_SLOTS, Region, inflight_bytes,
-};
+use elevon_vhost::{Action, BackEnd, InflightPlace, MAX_MEMORY_SLOTS, Region, inflight_bytes};
 use rustix::fs::{MemfdFlags, OFlags};
 
 use super::guest_disk::MAX_QUEUE_SIZE;

@@ -1,7 +1,7 @@
 //! What the thread of a guest's messages and the thread of its device share: the rings, and the
 //! bell that a kick rings.
 
-use std::io::{self, Write as _};
+use std::io;
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::{Condvar, Mutex, MutexGuard};
@@ -33,7 +33,13 @@ impl SharedRings {
     pub(super) fn new(rings: Rings) -> io::Result<Self> {
         let kicks = epoll::create(epoll::CreateFlags::CLOEXEC)?;
         let end = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-        let shared = Self { rings: Mutex::new(rings), stopped: Condvar::new(), kicks, end, channel: Mutex::default() };
+        let shared = Self {
+            rings: Mutex::new(rings),
+            stopped: Condvar::new(),
+            kicks,
+            end,
+            channel: Mutex::default(),
+        };
         shared.listen(&shared.end)?;
         Ok(shared)
     }
@@ -55,7 +61,7 @@ impl SharedRings {
         let was = std::mem::replace(&mut self.lock().disk.size, size);
         if let (true, Some(channel)) = (was != size, &*self.channel.lock().expect(LOCK)) {
             // One that does not read its messages learns of it when it connects again.
-            let _ = (&*channel).write_all(&config_change_message());
+            let _ = rustix::io::write(channel, &config_change_message());
         }
     }
 

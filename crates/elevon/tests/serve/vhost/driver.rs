@@ -1,5 +1,5 @@
-//! A virtio-blk driver over vhost-user in user space: it has memory of its own, rings that it fills,
-//! and says of them what a front end says. A test may also break every rule of it.
+//! A virtio-blk driver over vhost-user in user space: it has memory and rings of its own, and says of
+//! them what a front end says. A test may also break every rule of it.
 
 use std::fs::File;
 use std::io;
@@ -112,9 +112,8 @@ pub(crate) struct Guest {
 impl Guest {
     /// Connects to a server, and starts the queues.
     pub(crate) fn connect(path: &Path, options: Options) -> Self {
-        let file = File::from(
-            rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).expect("memory"),
-        );
+        let file =
+            File::from(rustix::fs::memfd_create("guest", MemfdFlags::CLOEXEC).expect("memory"));
         file.set_len(MEMORY).expect("its length");
         let offset = FileOffset::new(file.try_clone().expect("a descriptor"), 0);
         let range = [(GuestAddress(0), MEMORY as usize, Some(offset))];
@@ -266,8 +265,7 @@ impl Guest {
         bytes.extend_from_slice(&request.sector.to_le_bytes());
         self.memory.write_slice(&bytes, GuestAddress(place)).expect("memory");
         self.memory.write_slice(&[0xff], GuestAddress(place + 16)).expect("memory");
-        let of_device =
-            if matches!(request.kind, READ | NAME) { DEVICE_WRITES } else { 0 };
+        let of_device = if matches!(request.kind, READ | NAME) { DEVICE_WRITES } else { 0 };
         let mut chain = vec![(place, 16, 0)];
         chain.extend(parts.iter().map(|&(at, bytes)| (at, bytes, of_device)));
         chain.push((place + 16, 1, DEVICE_WRITES));

@@ -92,6 +92,8 @@ fn memory_that_vanishes_ends_the_guest_alone() {
     let mut other = Guest::connect(&served.bench.path("vm2"), Options::default());
     for (what, length) in [("all of it", 0), ("the data", DATA)] {
         let mut guest = Guest::connect(&vm1(&served), Options::default());
+        // Its writes promise to be durable, and fail.
+        guest.set_write_cache(false);
         for number in 0..64_u64 {
             // In whole pages and not.
             let at = DATA + number * 4096 + number % 2 * 512;
@@ -103,6 +105,7 @@ fn memory_that_vanishes_ends_the_guest_alone() {
         kick(&guest);
         assert_eq!(other.write_disk(0, 0, &[4; 8192]), OK, "{what}");
         assert_eq!(other.read_disk(0, 0, 8192), [4; 8192], "{what}");
+        assert_eq!(other.flush(0), OK, "{what}");
         drop(guest);
     }
     let mut again = Guest::connect(&vm1(&served), Options::default());
