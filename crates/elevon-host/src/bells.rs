@@ -5,12 +5,38 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use io_uring::{opcode, squeue, types};
 
+use crate::{Engine, Host, NO_RING};
+
 /// Added to the number of a bell, the key of its poll among the results of the ring.
 pub(crate) const BELL: u64 = 1 << 40;
 
 /// A bell of a ring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct BellId(pub(crate) u32);
+
+impl Host {
+    /// Adds a bell to the ring: a descriptor that is readable when something has come. A wait ends
+    /// when it rings, and [`Self::poll_bell`] tells of it. The caller makes it silent again.
+    ///
+    /// # Panics
+    /// Without a ring, see [`Self::takes_sockets`].
+    pub fn add_bell(&mut self, bell: OwnedFd) -> BellId {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        BellId(ring.bells.add(bell))
+    }
+
+    /// Takes a bell out of the ring.
+    pub fn remove_bell(&mut self, bell: BellId) {
+        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
+        ring.remove_bell(bell.0);
+    }
+
+    /// Returns the next bell that has rung.
+    pub fn poll_bell(&mut self) -> Option<BellId> {
+        let Engine::Uring(ring) = &mut self.engine else { return None };
+        ring.poll_bell().map(BellId)
+    }
+}
 
 /// The bells of a ring. A number is never used again, so a late result finds no other bell.
 #[derive(Default)]

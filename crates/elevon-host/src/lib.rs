@@ -389,54 +389,11 @@ impl Host {
         ring.send(socket, outgoing, &mut self.buffers);
     }
 
-    /// Adds a bell to the ring: a descriptor that is readable when something has come. A wait ends
-    /// when it rings, and [`Self::poll_bell`] tells of it. The caller makes it silent again.
-    ///
-    /// # Panics
-    /// Without a ring, see [`Self::takes_sockets`].
-    pub fn add_bell(&mut self, bell: OwnedFd) -> BellId {
-        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
-        BellId(ring.bells.add(bell))
-    }
-
-    /// Takes a bell out of the ring.
-    pub fn remove_bell(&mut self, bell: BellId) {
-        let Engine::Uring(ring) = &mut self.engine else { panic!("{NO_RING}") };
-        ring.remove_bell(bell.0);
-    }
-
-    /// Returns the next bell that has rung.
-    pub fn poll_bell(&mut self) -> Option<BellId> {
-        let Engine::Uring(ring) = &mut self.engine else { return None };
-        ring.poll_bell().map(BellId)
-    }
-
-    /// Puts memory of a guest in place of the buffer of a task's I/O, so that bytes go between it
-    /// and the device without a copy. The buffer has no I/O in flight.
-    ///
-    /// # Panics
-    /// If a command is in flight, or there is no such buffer.
-    pub fn lend(&mut self, task: TaskId, token: u64, memory: LentMemory) {
-        if !self.is_broken() {
-            self.buffers.lend(task, token, memory);
-        }
-    }
-
-    /// Takes the memory of a guest away again. Returns false if there was none.
-    ///
-    /// # Panics
-    /// If a command is in flight.
-    pub fn take_back(&mut self, task: TaskId, token: u64) -> bool {
-        !self.is_broken() && self.buffers.take_back(task, token)
-    }
-
     /// Returns the next thing that has happened to a socket. What is started is submitted by
     /// [`Backend::wait`], which also ends when something has happened.
     pub fn poll_socket(&mut self) -> Option<SocketEvent> {
-        match &mut self.engine {
-            Engine::Uring(ring) => ring.poll_socket(&mut self.buffers),
-            Engine::Threads(_) => None,
-        }
+        let Engine::Uring(ring) = &mut self.engine else { return None };
+        ring.poll_socket(&mut self.buffers)
     }
 
     /// Returns true if a command of a file in memory is carried out when it is queued.

@@ -11,10 +11,13 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Once};
 
+use elevon_core::units::TaskId;
 use vm_memory::{
     FileOffset, GuestAddress, GuestMemoryBackend as _, GuestMemoryMmap, GuestMemoryRegion as _,
     GuestRegionMmap,
 };
+
+use crate::Host;
 
 /// A region of the memory of a guest, mapped.
 #[derive(Debug)]
@@ -156,6 +159,27 @@ impl LentMemory {
     /// Returns its length in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.parts.iter().map(|(_, bytes)| bytes).sum()
+    }
+}
+
+impl Host {
+    /// Puts memory of a guest in place of the buffer of a task's I/O, so that bytes go between it
+    /// and the device without a copy. The buffer has no I/O in flight.
+    ///
+    /// # Panics
+    /// If a command is in flight, or there is no such buffer.
+    pub fn lend(&mut self, task: TaskId, token: u64, memory: LentMemory) {
+        if !self.is_broken() {
+            self.buffers.lend(task, token, memory);
+        }
+    }
+
+    /// Takes the memory of a guest away again. Returns false if there was none.
+    ///
+    /// # Panics
+    /// If a command is in flight.
+    pub fn take_back(&mut self, task: TaskId, token: u64) -> bool {
+        !self.is_broken() && self.buffers.take_back(task, token)
     }
 }
 

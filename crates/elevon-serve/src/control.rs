@@ -224,8 +224,8 @@ impl Control<'_> {
         &self.0.devices
     }
 
-    /// Adds exports, or replaces those of their names for clients that open them from now on. Guests
-    /// are told if their disk has grown.
+    /// Adds exports, or replaces those of their names for clients that open them from now on.
+    /// Guests are told if their disk has grown.
     pub fn put_exports(&self, new: Vec<Exported>) {
         let sizes = new.iter().map(|export| (export.name.clone(), export.disk.size)).collect();
         self.0.change_exports(|exports| {

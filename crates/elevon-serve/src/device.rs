@@ -17,6 +17,7 @@ mod queued;
 pub(crate) mod request_memory;
 mod rounds;
 mod served;
+mod submitted;
 mod tenants;
 #[cfg(test)]
 mod tests;

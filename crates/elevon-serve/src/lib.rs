@@ -1,5 +1,5 @@
-//! A server of disks over NBD and vhost-user: exports share a device through one stack, so that scheduler, weights
-//! and limits hold between their clients.
+//! A server of disks over NBD and vhost-user: exports share a device through one stack, so that
+//! scheduler, weights and limits hold between their clients.
 //!
 //! Each device has one thread, which owns its stack, its [`Disk`] and its clients. A connection has
 //! a thread until it has opened an export. After that its socket is served by the device's thread,

@@ -1,21 +1,18 @@
-//! What the device's thread does for a client: it takes the bytes that came for requests, submits
-//! their parts, and sends the replies.
+//! What the device's thread does for a client: it takes requests out of what came, and sends the
+//! replies.
 
 use std::io;
 
-use elevon_core::op::{Flags, Op};
-use elevon_core::stack::Io;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, DeviceOffset, Instant, LayoutId, Nanos, TaskId};
+use elevon_core::units::{Instant, Nanos, TaskId};
 use elevon_host::{Incoming, Outgoing};
 
-use super::{DeviceLoop, queued};
+use super::DeviceLoop;
 use crate::device::backpressure::IN_FLIGHT;
 use crate::device::byte_range::ByteRange;
 use crate::device::client::{Admission, BUFFERS, Client, FrontEnd, Intake};
-use crate::device::pieces::{PART, Part, Pieces};
+use crate::device::pieces::{PART, Pieces};
 use crate::disks::Disk;
-use crate::net::export::Charged;
 use crate::net::line::{self, Line, ToWriter};
 use crate::net::protocol::{Answer, Step};
 use crate::request::{DiskRequest, Operation};
@@ -404,58 +401,6 @@ impl<D: Disk> DeviceLoop<D> {
         }
     }
 
-    /// Submits what the client has buffers for. Returns false if there was nothing.
-    fn submit(&mut self, task: TaskId) -> bool {
-        let client = client_of(&mut self.clients, task);
-        if !client.has_next() {
-            return false;
-        }
-        if client.delayed > self.engine.now() {
-            self.delayed.insert((client.delayed, task));
-            return false;
-        }
-        let mut slots = std::mem::take(&mut self.parts);
-        let lends = self.cache.is_none();
-        while let Some((slot, part, pieces)) = client.next() {
-            if part.op == Op::Write
-                && !pieces.has_part_slots()
-                && let Some(buffer) = self.engine.backend_mut().buffer(task, slot.into())
-            {
-                // Zeroes that the device cannot make otherwise.
-                buffer[..part.length as usize].fill(0);
-            }
-            let data = pieces.data_of(&part);
-            if let (Some(data), Some(queues)) = (data, client.front.queues()) {
-                queued::bring(self.engine.backend_mut(), task, slot, &*queues, &data, lends);
-            }
-            slots.push(slot);
-        }
-        if self.cache.is_some() {
-            slots.drain(..).for_each(|slot| self.begin_cached(task, slot));
-        } else {
-            self.submit_all(task, &mut slots);
-        }
-        self.parts = slots;
-        true
-    }
-
-    /// Submits parts of a client to the stack. Under a plug neighbours merge, and its end runs the
-    /// queue: without one a scheduler's queue is left to a worker, which the stack imitates by a
-    /// timer.
-    pub(super) fn submit_all(&mut self, task: TaskId, slots: &mut Vec<u32>) {
-        self.engine.begin_batch(task);
-        for slot in slots.drain(..) {
-            let client = client_of(&mut self.clients, task);
-            let charged = client.charged;
-            let (pieces, part) = client.part(slot);
-            let asked = pieces.request.ioprio;
-            let charged = Charged { ioprio: charged.allowed_ioprio(asked), ..charged };
-            let io = io_of(task, charged, self.layout, slot, &part);
-            self.engine.submit(io);
-        }
-        self.engine.end_batch(task);
-    }
-
     /// Sends the replies that are ready, unless others are under way.
     fn send_replies(&mut self, task: TaskId) {
         let client = client_of(&mut self.clients, task);
@@ -607,25 +552,4 @@ impl<D: Disk> DeviceLoop<D> {
 fn give_back(disk: &mut impl Disk, task: TaskId) {
     // Without memory for none the old ones are gone, too.
     let _ = disk.make_buffers(task, 0, 0);
-}
-
-/// Returns the I/O of a part.
-fn io_of(task: TaskId, charged: Charged, layout: LayoutId, slot: u32, part: &Part) -> Io {
-    let Charged { tenant, ioprio, base, .. } = charged;
-    // The client waits for its writes, so writeback throttling is not for them.
-    let flags = Flags::IDLE | if part.fua { Flags::FUA | Flags::SYNC } else { Flags::NONE };
-    Io {
-        task,
-        token: slot.into(),
-        op: part.op,
-        flags,
-        sector: DeviceOffset::new(base + part.at).sector(),
-        bytes: Bytes::new(part.length),
-        ioprio,
-        write_hint: 0,
-        tenant,
-        layout,
-        // As io_uring, which hands an I/O without a tag to a worker.
-        may_block: false,
-    }
 }

@@ -1,8 +1,10 @@
 //! vhost-user-blk: guests that share their memory, in `accept` and `session` the messages of their
-//! front ends, and in `rings` what the thread of the device does with their queues.
+//! front ends, in `rings` their queues, and in `guest_queues` what the thread of the device does
+//! with these.
 
 mod accept;
 mod guest_disk;
+mod guest_queues;
 mod rings;
 mod session;
 mod shared_rings;

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -275,6 +276,7 @@ fn kernel_and_modules(machine: Machine) -> Option<(PathBuf, PathBuf)> {
 impl Guest {
     /// Starts a guest.
     fn of(mut command: Command) -> Self {
+        command.process_group(0);
         let mut child =
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("qemu started");
         let console = BufReader::new(child.stdout.take().expect("a pipe"));
@@ -336,15 +338,23 @@ impl Guest {
 
     /// Kills the guest, as a power cut does, and takes the lines that it had written.
     pub(crate) fn kill(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill_processes();
         self.console.extend(self.lines.iter());
+    }
+}
+
+impl Guest {
+    /// Kills all processes of the guest: user-mode Linux has one for each of its own.
+    fn kill_processes(&mut self) {
+        let group = format!("-{}", self.child.id());
+        // One that has ended is no more.
+        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        let _ = self.child.wait();
     }
 }
 
 impl Drop for Guest {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        self.kill_processes();
     }
 }

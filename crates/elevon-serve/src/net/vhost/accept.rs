@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::guest_disk::GuestDisk;
-use super::rings::{GuestQueues, Rings};
+use super::guest_queues::GuestQueues;
+use super::rings::Rings;
 use super::session::Session;
 use super::shared_rings::SharedRings;
 use crate::log::{Field, Level, Record};

@@ -1,15 +1,12 @@
-//! The rings of a guest: requests that are taken, and how they end.
+//! The rings of a guest: how they start and stop, and how requests are taken and end.
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::Shutdown;
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use elevon_core::status::Status;
-use elevon_core::units::PAGE_SIZE;
-use elevon_host::{LentMemory, SharedMemory};
+use elevon_host::SharedMemory;
 use elevon_vhost::blk::{self, Kind, Request};
 use elevon_vhost::ring::{Chain, Ring, RingError, RingPlace};
 use elevon_vhost::{
@@ -17,19 +14,17 @@ use elevon_vhost::{
 };
 
 use super::guest_disk::{Asked, GuestDisk, MAX_QUEUES};
-use super::shared_rings::SharedRings;
 use crate::net::protocol::Step;
-use crate::net::queues::{BellWaiter, Queues};
 use crate::request::DiskRequest;
 
 /// Bytes of ranges that are read of a discard: more than one range is refused.
 const RANGES: u64 = 64;
 
 /// A request that was taken.
-struct Flight {
-    request: Request,
+pub(super) struct Flight {
+    pub(super) request: Request,
     /// The memory that it is in, which stays mapped.
-    memory: Arc<SharedMemory>,
+    pub(super) memory: Arc<SharedMemory>,
 }
 
 /// A ring with what the front end said of it.
@@ -73,7 +68,7 @@ pub(super) struct Rings {
     /// The connection has ended.
     is_gone: bool,
     /// The thread of the device serves it no more.
-    is_dropped: bool,
+    pub(super) is_dropped: bool,
     broken: Option<(usize, RingError)>,
     /// To be used again.
     chain: Chain,
@@ -224,7 +219,8 @@ impl Rings {
         self.is_gone = true;
     }
 
-    fn take(&mut self) -> Step {
+    /// Takes the next request.
+    pub(super) fn take(&mut self) -> Step {
         if self.is_gone {
             return Step::Leave;
         }
@@ -360,12 +356,14 @@ impl Rings {
         Ok(())
     }
 
-    fn flight(&self, request: &DiskRequest) -> &Flight {
+    /// Returns a request that has not ended.
+    pub(super) fn flight(&self, request: &DiskRequest) -> &Flight {
         let (ring, head) = place_of(request);
         self.rings[ring].flights[head].as_ref().expect("a request that has not ended")
     }
 
-    fn finish(&mut self, request: &DiskRequest, status: Status) {
+    /// Ends a request.
+    pub(super) fn finish(&mut self, request: &DiskRequest, status: Status) {
         let (ring, head) = place_of(request);
         let flight = self.rings[ring].flights[head].take().expect("a request that has not ended");
         let status = match status {
@@ -378,7 +376,8 @@ impl Rings {
         }
     }
 
-    fn tell(&mut self) {
+    /// Tells the guest of requests that have ended.
+    pub(super) fn tell(&mut self) {
         let Some(memory) = &self.memory else { return };
         for guest in self.rings[..self.count].iter_mut().filter(|guest| guest.has_used) {
             guest.has_used = false;
@@ -399,94 +398,4 @@ fn wrong(what: &str) -> io::Error {
 /// Returns the ring and the first descriptor of a request.
 const fn place_of(request: &DiskRequest) -> (usize, usize) {
     ((request.tag >> 16) as usize, (request.tag & 0xffff) as usize)
-}
-
-/// The rings of a guest, for the thread of its device.
-pub(super) struct GuestQueues {
-    shared: Arc<SharedRings>,
-    /// The connection, which ends with this.
-    socket: UnixStream,
-}
-
-impl GuestQueues {
-    pub(super) const fn new(shared: Arc<SharedRings>, socket: UnixStream) -> Self {
-        Self { shared, socket }
-    }
-}
-
-impl Queues for GuestQueues {
-    fn take(&mut self) -> Step {
-        let mut rings = self.shared.lock();
-        let step = rings.take();
-        // A request that was refused has ended.
-        if matches!(step, Step::Refused { .. } | Step::Continue | Step::Fail(_)) {
-            self.shared.on_ended();
-        }
-        step
-    }
-
-    fn lend(&self, request: &DiskRequest, from: u64, bytes: u64) -> Option<LentMemory> {
-        let rings = self.shared.lock();
-        let Flight { request, memory } = rings.flight(request);
-        let is_whole = |at: u64| at.is_multiple_of(PAGE_SIZE);
-        let has_pages = request
-            .segments(from, bytes)
-            .all(|segment| is_whole(segment.at) && is_whole(segment.bytes.into()));
-        let segments = request.segments(from, bytes);
-        let lend = || memory.lend(segments.map(|segment| (segment.at, segment.bytes as usize)));
-        has_pages.then(lend).flatten()
-    }
-
-    fn copy_from(&self, request: &DiskRequest, from: u64, into: &mut [u8]) {
-        let rings = self.shared.lock();
-        let Flight { request, memory } = rings.flight(request);
-        // Its descriptors were in the memory when it was taken.
-        let _ = request.copy_from(memory.map(), from, into);
-    }
-
-    fn copy_to(&self, request: &DiskRequest, from: u64, bytes: &[u8]) {
-        let rings = self.shared.lock();
-        let Flight { request, memory } = rings.flight(request);
-        let _ = request.copy_to(memory.map(), from, bytes);
-    }
-
-    fn finish(&mut self, request: &DiskRequest, status: Status) {
-        self.shared.lock().finish(request, status);
-        self.shared.on_ended();
-    }
-
-    fn tell(&mut self) {
-        self.shared.lock().tell();
-    }
-
-    fn bell(&self) -> io::Result<OwnedFd> {
-        self.shared.bell()
-    }
-
-    fn silence(&self) {
-        self.shared.silence(false);
-    }
-
-    fn waiter(&self) -> Box<dyn BellWaiter> {
-        Box::new(Waiter(Arc::clone(&self.shared)))
-    }
-}
-
-impl Drop for GuestQueues {
-    fn drop(&mut self) {
-        self.shared.lock().is_dropped = true;
-        self.shared.on_ended();
-        self.shared.ring();
-        // An error means that it has ended already.
-        let _ = self.socket.shutdown(Shutdown::Both);
-    }
-}
-
-struct Waiter(Arc<SharedRings>);
-
-impl BellWaiter for Waiter {
-    fn wait(&self) -> bool {
-        self.0.silence(true);
-        !self.0.lock().is_dropped
-    }
 }
