@@ -1,4 +1,4 @@
-//! Descriptors that a ring polls, and that tell it that something has come: those of a guest's kicks.
+//! Descriptors that a ring polls, which tell that something has come: those of kicks of guests.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::{AsRawFd, OwnedFd};

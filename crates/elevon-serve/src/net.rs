@@ -1,6 +1,6 @@
-//! Connections: addresses and sockets, TLS, the protocols that clients speak as streams or by queues
-//! in shared memory, and the way between a client and the thread of its device. No protocol is known outside this folder, but for the
-//! disks of other servers.
+//! Connections: addresses and sockets, TLS, the protocols that clients speak as streams or by
+//! queues in shared memory, and the way between a client and the thread of its device. No protocol
+//! is known outside this folder, but for the disks of other servers.
 
 pub(crate) mod connected;
 pub(crate) mod export;

@@ -346,9 +346,9 @@ impl Guest {
 impl Guest {
     /// Kills all processes of the guest: user-mode Linux has one for each of its own.
     fn kill_processes(&mut self) {
-        let group = format!("-{}", self.child.id());
-        // One that has ended is no more.
-        let _ = Command::new("kill").args(["-KILL", "--", &group]).stderr(Stdio::null()).status();
+        let kill = format!("kill -KILL -{}", self.child.id());
+        // A guest that has ended has no processes.
+        let _ = Command::new("sh").args(["-c", &kill]).stderr(Stdio::null()).status();
         let _ = self.child.wait();
     }
 }
