@@ -224,7 +224,10 @@ fn unknown(name: &str, word: &str) -> OptionError {
 }
 
 /// Splits words as a shell does.
-fn split_words(text: &str) -> Result<Vec<String>, VsError> {
+///
+/// # Errors
+/// A quote is open.
+pub fn split_words(text: &str) -> Result<Vec<String>, VsError> {
     shlex::split(text).ok_or_else(|| VsError::Quote(text.to_owned()))
 }
 

@@ -10,4 +10,4 @@ pub mod water_filling;
 pub use authority::Authority;
 pub use manual::{hold_document, replace_after, replace_between};
 pub use random::Rng;
-pub use tools::{REQUIRE_TOOLS, TOOLS_LOG, denied, signal, skip, tool, tools};
+pub use tools::{REQUIRE_TOOLS, TOOLS_LOG, denied, signal, skip, tool, tools, twin_kernels};

@@ -8,6 +8,7 @@ use std::env;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 /// The environment variable that turns a skipped test into a failed one, if its value is `1`.
@@ -71,6 +72,19 @@ pub fn skip(reason: &str) {
     let required = env::var_os(REQUIRE_TOOLS).is_some_and(|value| value == "1");
     assert!(!required, "{REQUIRE_TOOLS}=1 and the test would be skipped: {reason}");
     println!("skipped: {reason}");
+}
+
+/// Returns the folder of the kernels that `cargo xtask twin build` has built, as a value of the
+/// variable `ELEVON_TWIN`. Without the kernel of that command's default, says that a test is
+/// skipped.
+pub fn twin_kernels() -> Option<PathBuf> {
+    let built = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/twin");
+    let folder = env::var_os("ELEVON_TWIN").map_or_else(built, PathBuf::from);
+    let folder = folder.join("7.3/linux").is_file().then(|| folder.canonicalize().ok()).flatten();
+    if folder.is_none() {
+        println!("skipped: no kernel is built (cargo xtask twin build)");
+    }
+    folder
 }
 
 /// Sends a process a signal, such as `TERM`. Every shell has `kill`; the program of this name may

@@ -25,10 +25,16 @@ pub enum TwinError {
     Connection(#[from] io::Error),
     /// The kernel did not connect to its clock.
     #[error(
-        "the kernel does not connect to its clock: is it built with \
-         CONFIG_UML_TIME_TRAVEL_SUPPORT? It says: {0}"
+        "--kernel: it runs, but does not connect to its clock; it needs \
+         CONFIG_UML_TIME_TRAVEL_SUPPORT"
     )]
-    NoClock(String),
+    NoClock,
+    /// The kernel ended before it connected to its clock.
+    #[error(
+        "--kernel: it does not start on this machine (it needs seccomp filters or ptrace, and a \
+         /dev/shm that is not mounted noexec); it says: {0}"
+    )]
+    NoStart(String),
     /// Nothing can wake the kernel any more.
     #[error("the kernel sleeps for ever: no timer is set and no I/O is in flight")]
     Asleep,
@@ -81,7 +87,8 @@ impl TwinError {
             self,
             Self::Device(_)
                 | Self::File { .. }
-                | Self::NoClock(_)
+                | Self::NoClock
+                | Self::NoStart(_)
                 | Self::NoFile(_)
                 | Self::NoKernel { .. }
                 | Self::NoRoom { .. }

@@ -1,15 +1,20 @@
 //! Where the kernels are that were built on this machine.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use crate::error::TwinError;
 
 /// The name of the variable of the environment with the folder of the kernels.
 const FOLDER: &str = "ELEVON_TWIN";
 
-/// Returns the path of a user-mode kernel: `name` is its version, or its path if it has a slash.
-/// A version is a folder with a file `linux`, in the folder that the variable ELEVON_TWIN names, or
-/// else in `target/twin`.
+/// Returns the folder of the kernels, with a folder for each version that has the kernel `linux`:
+/// the one that the variable ELEVON_TWIN names, or else `target/twin`.
+pub fn kernels_folder() -> PathBuf {
+    std::env::var_os(FOLDER).map_or_else(|| "target/twin".into(), PathBuf::from)
+}
+
+/// Returns the path of a user-mode kernel: `name` is its version in [`kernels_folder`], or its path
+/// if it has a slash.
 ///
 /// # Errors
 /// There is no such file.
@@ -21,21 +26,24 @@ pub fn find_kernel(name: &str) -> Result<PathBuf, TwinError> {
             false => Err(TwinError::NoFile(path)),
         };
     }
-    let folder = std::env::var_os(FOLDER).map_or_else(|| "target/twin".into(), PathBuf::from);
+    let folder = kernels_folder();
     let path = folder.join(name).join("linux");
     let path = std::path::absolute(&path).unwrap_or(path);
     if path.is_file() {
         return Ok(path);
     }
-    Err(TwinError::NoKernel { name: name.into(), built: built(&folder), folder })
+    let names = built_kernels();
+    let built =
+        if names.is_empty() { "none is built".into() } else { format!("built: {}", names.join(", ")) };
+    Err(TwinError::NoKernel { name: name.into(), built, folder })
 }
 
-/// Returns the versions that were built, as words.
-fn built(folder: &Path) -> String {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+/// Returns the versions of the kernels in [`kernels_folder`].
+pub fn built_kernels() -> Vec<String> {
+    let entries = std::fs::read_dir(kernels_folder()).into_iter().flatten().flatten();
     let kernels = entries.filter(|entry| entry.path().join("linux").is_file());
     let mut names: Vec<String> =
         kernels.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
     names.sort();
-    if names.is_empty() { "none is built".into() } else { format!("built: {}", names.join(", ")) }
+    names
 }

@@ -11,11 +11,12 @@ use elevon_core::units::{Instant, Nanos};
 use crate::clock::Calendar;
 use crate::disk::Disk;
 use crate::error::TwinError;
+use crate::files::{self, FilePlace};
 use crate::history::History;
 use crate::image::Image;
 use crate::launch;
 use crate::machine::{Machine, Stop, Stream};
-use crate::script::{Prepare, Script, quote};
+use crate::script::{self, Prepare, Script, quote};
 use crate::settings::Settings;
 use crate::shared::SharedClock;
 
@@ -50,6 +51,25 @@ pub struct Outcome {
     pub taken: Vec<Vec<u8>>,
     /// How often each kind of fault has fired.
     pub faults: BTreeMap<&'static str, u64>,
+    /// The block events of the program, if they were wanted.
+    pub trace: Option<Trace>,
+    /// The files of the disk when the program had ended, if they were wanted.
+    pub files: Vec<FilePlace>,
+    /// True if the program looked for a network that the kernel does not have.
+    pub missed_network: bool,
+    /// True if another run draws the same random numbers.
+    pub is_repeatable: bool,
+}
+
+/// The block events of a program, by the kernel's own tracepoints.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// The release of the kernel, such as `7.3.4`.
+    pub release: String,
+    /// The files of the disk in sysfs, as lines `key:value`.
+    pub device: String,
+    /// The text of the events, as tracefs has it.
+    pub events: Vec<u8>,
 }
 
 impl Outcome {
@@ -57,6 +77,15 @@ impl Outcome {
     pub fn duration(&self) -> Nanos {
         self.phase.end.since(self.phase.begin)
     }
+}
+
+/// Checks that the host has what a run needs, and that the disk can be made.
+///
+/// # Errors
+/// As the steps of [`run`] before the kernel starts.
+pub fn check(settings: &Settings) -> Result<(), TwinError> {
+    Disk::new(&settings.disk, Image::default())?;
+    launch::check_host(settings)
 }
 
 /// Runs the program on a new file system. `sink` takes what the program and the kernel write.
@@ -90,11 +119,10 @@ fn run_on(
 ) -> Result<Outcome, TwinError> {
     let disk = Disk::new(&settings.disk, image)?;
     launch::check_host(settings)?;
-    let is_rotational = disk.description().limits.rotational;
     let mut queue = settings.queue.clone();
-    if is_rotational && !queue.iter().any(|(file, _)| file == "rotational") {
-        queue.insert(0, ("rotational".into(), "1".into()));
-    }
+    // The kernel's driver takes every disk for a rotational one.
+    let rotational = u8::from(disk.description().limits.rotational).to_string();
+    queue.insert(0, ("rotational".into(), rotational));
     let private = tempfile::Builder::new().prefix("elevon-twin-").tempdir()?;
     let folder = private.path();
     let program: Vec<String> = settings.program.iter().map(|word| quote(word)).collect();
@@ -108,6 +136,8 @@ fn run_on(
         take: &settings.take,
         is_interactive: settings.is_interactive,
         input: input.map(|_| "input"),
+        has_trace: settings.has_trace,
+        has_files: settings.has_files,
     };
     write(&folder.join("init"), script.text().as_bytes())?;
     if let Some(input) = input {
@@ -116,6 +146,7 @@ fn run_on(
     let clock = UnixListener::bind(folder.join("clock"))?;
     let driver = UnixListener::bind(folder.join("disk"))?;
     let process = launch::start(settings, folder, disk.description().queue_depth)?;
+    let is_repeatable = process.is_repeatable;
     // A kernel that shares memory does not say by a message that a key made it want to run.
     let shared = if settings.is_interactive { None } else { SharedClock::new().ok() };
     let waits = (Calendar::new(EPOCH, shared), settings.patience);
@@ -129,7 +160,35 @@ fn run_on(
     let taken = (0..settings.take.len()).map(take).collect();
     let faults = machine.disk.faults();
     let (image, history) = machine.into_disk().into_parts();
-    Ok(Outcome { status, phase, history, image, taken, faults })
+    let text = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
+    let trace = settings.has_trace.then(|| Trace {
+        release: text(script::RELEASE).trim().to_owned(),
+        device: text(script::DEVICE),
+        events: fs::read(folder.join(script::TRACE)).unwrap_or_default(),
+    });
+    let files = files::parse(&text(script::FILES));
+    let missed_network = has_missed_network(&text(script::NETWORK));
+    Ok(Outcome {
+        status,
+        phase,
+        history,
+        image,
+        taken,
+        faults,
+        trace,
+        files,
+        missed_network,
+        is_repeatable,
+    })
+}
+
+/// Returns true if the kernel had no route for a packet or a connection. `text` is that of
+/// `/proc/net/snmp`: a line of names and a line of values for each protocol.
+fn has_missed_network(text: &str) -> bool {
+    let mut lines = text.lines().filter(|line| line.starts_with("Ip:"));
+    let (names, values) = (lines.next().unwrap_or(""), lines.next().unwrap_or(""));
+    let mut fields = names.split_whitespace().zip(values.split_whitespace());
+    fields.any(|(name, value)| name == "OutNoRoutes" && value != "0")
 }
 
 /// Runs the kernel until the script has ended. Returns when the program ran, and its status.

@@ -62,22 +62,21 @@ pub(crate) fn start(settings: &Settings, folder: &Path, depth: u32) -> Result<Pr
         .stdin(OwnedFd::from(terminal))
         .stdout(File::create(&output)?)
         .stderr(File::create(&error)?);
-    let child = spawn_confined(command, folder)?;
-    Ok(Process { child, output: File::open(output)?, error: File::open(error)?, keys })
+    let (child, is_repeatable) = spawn_confined(command, folder)?;
+    let [output, error] = [File::open(output)?, File::open(error)?];
+    Ok(Process { child, output, error, keys, is_repeatable })
 }
 
 /// Starts a process that can write only to `folder` and to shared memory, and to which the host
 /// gives no random numbers, so that each run is the same. A host without Landlock does not hold the
 /// process to the first; the kernel's mounts do. On a host without seccomp filters the kernel's
-/// random numbers differ between runs.
-fn spawn_confined(mut command: Command, folder: &Path) -> std::io::Result<Child> {
+/// random numbers differ between runs; then the second result is false.
+fn spawn_confined(mut command: Command, folder: &Path) -> std::io::Result<(Child, bool)> {
     // What confines a thread stays with it, and with the processes that it starts.
     let spawn = move || {
         let _ = confine_writes(folder);
-        if let Some(filter) = filter() {
-            let _ = apply_filter(&filter);
-        }
-        command.spawn()
+        let is_repeatable = filter().is_some_and(|filter| apply_filter(&filter).is_ok());
+        Ok((command.spawn()?, is_repeatable))
     };
     std::thread::scope(|scope| scope.spawn(spawn).join().expect("no panic"))
 }

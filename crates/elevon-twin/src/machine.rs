@@ -51,6 +51,8 @@ pub(crate) struct Process {
     pub(crate) output: File,
     pub(crate) error: File,
     pub(crate) keys: UnixStream,
+    /// The host gives the kernel no random numbers.
+    pub(crate) is_repeatable: bool,
 }
 
 impl Drop for Process {
@@ -73,6 +75,8 @@ pub(crate) struct Machine<'a> {
     patience: Duration,
     /// How long it has run on.
     silence: Duration,
+    /// The kernel has run since its output was last read.
+    has_run: bool,
     /// What the kernel has said since its start; `None` once the program runs.
     early: Option<Vec<u8>>,
     /// The user's terminal, if the program talks to one.
@@ -90,14 +94,24 @@ impl<'a> Machine<'a> {
         (calendar, patience): (Calendar, Duration),
         sink: &'a mut dyn FnMut(Stream, &[u8]),
     ) -> Result<Self, TwinError> {
-        let mut waits =
-            [PollFd::new(clock, PollFlags::IN), PollFd::new(&process.keys, PollFlags::empty())];
+        let mut waits = [
+            PollFd::new(clock, PollFlags::IN),
+            PollFd::new(&process.keys, PollFlags::empty()),
+            // A kernel connects to its disk later than to its clock, if it has one.
+            PollFd::new(&driver, PollFlags::IN),
+        ];
         let limit = timespec(patience);
         poll(&mut waits, Some(&limit)).map_err(io::Error::from)?;
-        if !waits[0].revents().contains(PollFlags::IN) {
+        let [has_clock, has_ended, _] = waits.map(|wait| !wait.revents().is_empty());
+        if !has_clock {
+            if !has_ended {
+                return Err(TwinError::NoClock);
+            }
             let mut text = Vec::new();
             let _ = process.error.read_to_end(&mut text);
-            return Err(TwinError::NoClock(String::from_utf8_lossy(&text).trim().into()));
+            let text = String::from_utf8_lossy(&text).into_owned();
+            let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+            return Err(TwinError::NoStart(lines.collect::<Vec<_>>().join("; ")));
         }
         let (clock, _) = clock.accept()?;
         Ok(Self {
@@ -109,6 +123,7 @@ impl<'a> Machine<'a> {
             disk,
             patience,
             silence: Duration::ZERO,
+            has_run: true,
             early: Some(Vec::new()),
             terminal: None,
             sink,
@@ -133,12 +148,14 @@ impl<'a> Machine<'a> {
         Ok(())
     }
 
-    /// Shows what the kernel has said since its start, except lines of terminals that it lacks.
+    /// Shows what the kernel has said since its start, except lines of terminals and disks that it
+    /// lacks.
     pub(crate) fn show_early(&mut self) {
         // What failed is told already; if the rest cannot be read, this changes nothing.
         let _ = self.read_output();
         for line in self.early.take().unwrap_or_default().split_inclusive(|&byte| byte == b'\n') {
-            if !line.starts_with(b"setup_one_line") {
+            let is_noise = [&b"setup_one_line"[..], b"Failed to initialize ubd"];
+            if !is_noise.iter().any(|noise| line.starts_with(noise)) {
                 (self.sink)(Stream::Error, line);
             }
         }
@@ -170,7 +187,9 @@ impl<'a> Machine<'a> {
 
     /// Lets time pass, while the kernel waits until `until`.
     fn pass_time(&mut self, until: Instant) -> Result<(), TwinError> {
-        self.read_output()?;
+        if std::mem::take(&mut self.has_run) {
+            self.read_output()?;
+        }
         if self.interrupt()? {
             return Ok(());
         }
@@ -191,6 +210,7 @@ impl<'a> Machine<'a> {
             self.calendar.limit(self.disk.next_event());
             let message = self.calendar.run();
             self.clock.write_all(&message)?;
+            self.has_run = true;
         }
         Ok(())
     }

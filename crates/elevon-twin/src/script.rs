@@ -103,11 +103,13 @@ pub(crate) fn first_command() -> String {
 
 /// Gives the kernel a constant in place of random numbers (RNDADDENTROPY). Otherwise a program that
 /// asks for some waits until the kernel has gathered its own, which takes seconds. Without Perl the
-/// script waits, before the program begins.
-const SEED: &str = r#"PERL_HASH_SEED=0 PERL_INTERNAL_RAND_SEED=0 perl -e '
+/// script waits, before the program begins. Then starts the loopback (SIOCSIFFLAGS).
+const BEGIN: &str = r#"PERL_HASH_SEED=0 PERL_INTERNAL_RAND_SEED=0 perl -e '
 open(my $random, ">", "/dev/random") || exit 1;
 my $seed = pack("ll", 512, 64) . ("elevon__" x 8);
-ioctl($random, 0x40085203, $seed) || exit 1' ||
+ioctl($random, 0x40085203, $seed) || exit 1;
+socket(my $socket, 2, 2, 0) || exit 0;
+ioctl($socket, 0x8914, pack("a16 s x22", "lo", 0x41)); exit 0' ||
 head -c 1 /dev/random >/dev/null
 "#;
 
@@ -129,7 +131,21 @@ pub(crate) struct Script<'a> {
     pub(crate) is_interactive: bool,
     /// The program reads this file of the private folder as its standard input.
     pub(crate) input: Option<&'a str>,
+    /// The kernel traces the block events of the program.
+    pub(crate) has_trace: bool,
+    /// The places of the files are wanted when the program has ended.
+    pub(crate) has_files: bool,
 }
+
+/// The kernel's buffer of events, in KiB. A reader empties it while the program runs.
+const TRACE_BUFFER: u32 = 8192;
+
+/// Files of the private folder that the script writes.
+pub(crate) const TRACE: &str = "trace";
+pub(crate) const RELEASE: &str = "release";
+pub(crate) const DEVICE: &str = "device";
+pub(crate) const FILES: &str = "files";
+pub(crate) const NETWORK: &str = "network";
 
 impl Script<'_> {
     /// Returns the text of the script.
@@ -158,9 +174,10 @@ impl Script<'_> {
             "end() {{ echo $1 >{PRIVATE}/status; sync -f {PRIVATE}/status; mark; sleep 1000000; }}"
         );
         text.push_str("fail() { echo \"elevon: $1 failed\"; end 1; }\n");
-        text.push_str(SEED);
+        text.push_str(BEGIN);
         self.push_settings(&mut text);
         self.push_preparation(&mut text);
+        self.push_trace_begin(&mut text);
         text.push_str("mark\n");
         let input = match self.input {
             Some(file) => format!("{PRIVATE}/{file}"),
@@ -173,14 +190,54 @@ impl Script<'_> {
         }
         let _ = writeln!(text, "{} <{input} >/dev/tty1 2>{error}", self.program);
         text.push_str("status=$?\nmark\n");
+        self.push_trace_end(&mut text);
         for (index, file) in self.take.iter().enumerate() {
             let _ = writeln!(text, "cat {} >{PRIVATE}/take-{index}", quote(file));
         }
         if !self.take.is_empty() {
             text.push_str("sync\n");
         }
+        let _ = writeln!(text, "cat /proc/net/snmp >{PRIVATE}/{NETWORK} 2>/dev/null");
         text.push_str("end $status\n");
         text
+    }
+
+    /// Begins to trace. The reader runs beside the program, so that the buffer is never full.
+    fn push_trace_begin(&self, text: &mut String) {
+        if !self.has_trace {
+            return;
+        }
+        let _ = writeln!(text, "uname -r >{PRIVATE}/{RELEASE}");
+        let _ =
+            writeln!(text, "(cd /sys/block/vda; grep -r . dev size queue mq) >{PRIVATE}/{DEVICE}");
+        let steps = [
+            "tracing=/sys/kernel/tracing".to_owned(),
+            "mount -t tracefs none $tracing || fail tracefs".to_owned(),
+            "echo mono >$tracing/trace_clock".to_owned(),
+            format!("echo {TRACE_BUFFER} >$tracing/buffer_size_kb"),
+            "echo 1 >$tracing/events/block/enable || fail --trace".to_owned(),
+            // A reader that has read nothing does not end with the tracing.
+            "echo elevon >$tracing/trace_marker".to_owned(),
+            format!("cat $tracing/trace_pipe >{PRIVATE}/{TRACE} & reader=$!"),
+        ];
+        text.extend(steps.map(|step| step + "\n"));
+    }
+
+    fn push_trace_end(&self, text: &mut String) {
+        if self.has_trace {
+            text.push_str("echo 0 >$tracing/tracing_on; wait $reader\n");
+        }
+        // Btrfs gives addresses that are not those of the disk.
+        let has_places = !matches!(self.system, FileSystem::None | FileSystem::Btrfs);
+        if self.has_files && has_places {
+            let _ = writeln!(
+                text,
+                "find {MOUNT_POINT} -xdev -type f -exec filefrag -v {{}} + >{PRIVATE}/{FILES} 2>/dev/null"
+            );
+        }
+        if self.has_trace || self.has_files {
+            text.push_str("sync\n");
+        }
     }
 
     fn push_settings(&self, text: &mut String) {

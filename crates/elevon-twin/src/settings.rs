@@ -29,6 +29,10 @@ pub struct Settings {
     /// Files of the disk whose bytes are wanted when the program has ended, as the program names
     /// them.
     pub take: Vec<String>,
+    /// The block events of the kernel are wanted.
+    pub has_trace: bool,
+    /// The places of the program's files on the disk are wanted.
+    pub has_files: bool,
     /// True if the program talks to the terminal of this process. Then virtual time does not run
     /// ahead of real time.
     pub is_interactive: bool,

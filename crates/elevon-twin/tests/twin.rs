@@ -1,23 +1,20 @@
 //! Programs in a real kernel. Without one that `cargo xtask twin build` has built, the tests are
 //! skipped.
 
-use std::path::{Path, PathBuf};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use elevon_core::op::Op;
-use elevon_testkit::tools;
+use elevon_testkit::{tools, twin_kernels};
 use elevon_twin::lab::{self, Outcome};
-use elevon_twin::power::{Cuts, Verdict};
-use elevon_twin::{DiskSpec, FileSystem, Settings, Stream, TwinError, find_kernel};
+use elevon_twin::power::{Cuts, LostWrite, Verdict};
+use elevon_twin::{DiskSpec, FileSystem, Settings, Stream, TwinError, files, find_kernel};
 
 /// Returns a kernel of this machine.
 fn kernel() -> Option<PathBuf> {
-    let built = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target/twin/7.3/linux");
-    let kernel = find_kernel("7.3").ok().or_else(|| built.is_file().then_some(built));
-    if kernel.is_none() {
-        println!("skipped: no kernel is built (cargo xtask twin build)");
-    }
-    kernel
+    Some(twin_kernels()?.join("7.3/linux"))
 }
 
 /// Returns the settings of a shell command.
@@ -32,6 +29,8 @@ fn settings(kernel: PathBuf, device: &str, system: FileSystem, command: &str) ->
         folder: env!("CARGO_MANIFEST_DIR").into(),
         program: ["sh", "-c", command].map(str::to_owned).to_vec(),
         take: Vec::new(),
+        has_trace: false,
+        has_files: false,
         is_interactive: false,
         patience: Duration::from_secs(300),
     }
@@ -169,13 +168,135 @@ fn a_database_that_does_not_flush_loses_commits_and_one_that_does_keeps_them() {
     assert_eq!(losses("extra"), 0, "everything was flushed");
 }
 
+/// Writes new prices, and then their number in an index. Both bypass the page cache. FLUSH is what
+/// is between the two.
+const PUBLISH: &str = r#"
+put() { printf %4096d $1 | dd of=$2 bs=4096 iflag=fullblock oflag=direct conv=notrunc$3 2>&-; }
+put 0 prices && put 0 index && sync prices index . || exit 1
+echo ready
+for n in 1 2 3 4; do put $n prices FLUSH && put $n index FLUSH; done"#;
+
+/// The index must not be newer than the prices.
+const IN_ORDER: &str = "grep -q ready || exit 0; [ $(cat index) -le $(cat prices) ]";
+
+/// Returns how many of 40 cuts of [`PUBLISH`] lose data, and the files of the smallest loss of the
+/// first.
+fn cut_publication(kernel: PathBuf, flush: &str) -> (usize, Option<Vec<String>>) {
+    let work = PUBLISH.replace(" FLUSH", flush);
+    let mut run_settings = settings(kernel, "nvme-consumer", FileSystem::Ext4, &work);
+    run_settings.has_files = true;
+    let (outcome, output) = run(&run_settings).expect("a run");
+    assert_eq!((outcome.status, &output[..]), (0, "ready\n"));
+    let program = ["sh", "-c", IN_ORDER].map(str::to_owned).to_vec();
+    let settings = Settings { program, has_files: false, ..run_settings };
+    let history = &outcome.history;
+    let cuts = Cuts { settings: &settings, history, output: output.as_bytes() };
+    let chosen = cuts.choose(outcome.phase.first, outcome.phase.last, 40, 1);
+    let verdicts = cuts.make_all(&chosen, 2).expect("checks");
+    let mut lost = chosen.iter().zip(&verdicts).filter(|(_, verdict)| verdict.is_loss());
+    let count = lost.clone().count();
+    let smallest = lost.next().map(|(cut, _)| cuts.shrink(*cut).expect("a search"));
+    let files = smallest.map(|smallest| {
+        let of = |write: &LostWrite| {
+            let start = write.sector.byte_offset().get();
+            files::at(&outcome.files, start, start + write.bytes.get()).join(" ")
+        };
+        smallest.lost.iter().map(of).collect()
+    });
+    (count, files)
+}
+
+#[test]
+fn the_smallest_loss_of_writes_that_are_not_ordered_is_one_write() {
+    let Some(kernel) = kernel() else { return };
+    let (losses, smallest) = cut_publication(kernel.clone(), "");
+    assert!(losses > 0);
+    assert_eq!(smallest, Some(vec!["/mnt/prices".to_owned()]));
+    assert_eq!(cut_publication(kernel, ",fdatasync"), (0, None));
+}
+
+#[test]
+fn every_file_system_is_made_checked_and_survives_a_power_cut() {
+    let Some(kernel) = kernel() else { return };
+    for (name, system) in FileSystem::ALL {
+        let Some(maker) = system.maker().filter(|maker| tools(&[maker])) else { continue };
+        let work = "echo kept >file; sync file .; cat /proc/mounts | grep /mnt; echo $(cat file)";
+        let mut run_settings = settings(kernel.clone(), "nvme-consumer", system, work);
+        // XFS wants 300 MiB.
+        run_settings.disk.size = 512 << 20;
+        let (outcome, text) = run(&run_settings).unwrap_or_else(|error| panic!("{maker}: {error}"));
+        assert!(outcome.status == 0 && text.contains(&format!("/mnt {name} ")), "{name}: {text}");
+        run_settings.program = ["cat", "file"].map(str::to_owned).to_vec();
+        let cuts = Cuts { settings: &run_settings, history: &outcome.history, output: b"" };
+        let chosen = cuts.choose(outcome.phase.last, outcome.phase.last, 4, 1);
+        let verdicts = cuts.make_all(&chosen, 2).expect("checks");
+        assert!(verdicts.iter().all(|verdict| !verdict.is_loss()), "{name}: {verdicts:?}");
+    }
+}
+
+#[test]
+fn the_loopback_works_and_a_program_that_wants_another_network_is_told() {
+    let Some(kernel) = kernel() else { return };
+    let connect = |address: &str| {
+        format!(
+            "perl -MIO::Socket -e 'my $server = IO::Socket::INET->new(Listen => 1, LocalAddr => \
+                 \"127.0.0.1:999\") or die; IO::Socket::INET->new(\"{address}:999\") or die $!'"
+        )
+    };
+    let try_it = |address: &str| {
+        let settings = settings(kernel.clone(), "null", FileSystem::None, &connect(address));
+        let (outcome, text) = run(&settings).expect("a run");
+        (outcome.status == 0, outcome.missed_network, text)
+    };
+    assert_eq!(try_it("127.0.0.1"), (true, false, String::new()));
+    let (succeeded, missed, text) = try_it("192.0.2.1");
+    assert!(!succeeded && missed && text.contains("unreachable"), "{text}");
+}
+
+/// Runs a program on a host that refuses these system calls.
+fn run_without(
+    calls: &[libc::c_long],
+    settings: &Settings,
+) -> Result<(Outcome, String), TwinError> {
+    let rules = calls.iter().map(|&call| (call, Vec::new())).collect();
+    let refuse = SeccompAction::Errno(libc::EPERM as u32);
+    let processor = std::env::consts::ARCH.try_into().expect("a known processor");
+    let filter = SeccompFilter::new(rules, SeccompAction::Allow, refuse, processor);
+    let filter: BpfProgram = filter.and_then(TryInto::try_into).expect("a filter");
+    let work = || {
+        apply_filter(&filter).expect("a host with seccomp");
+        run(settings)
+    };
+    std::thread::scope(|scope| scope.spawn(work).join().expect("no panic"))
+}
+
+#[test]
+fn a_host_without_seccomp_uses_ptrace_and_one_without_both_is_told() {
+    let Some(kernel) = kernel() else { return };
+    let settings = settings(kernel, "null", FileSystem::None, "echo works");
+    let (outcome, text) = run(&settings).expect("a run");
+    assert!(outcome.is_repeatable && text == "works\n", "{text}");
+    let (outcome, text) = run_without(&[libc::SYS_seccomp], &settings).expect("a run by ptrace");
+    assert!(!outcome.is_repeatable && text == "works\n", "{text}");
+    let error = run_without(&[libc::SYS_seccomp, libc::SYS_ptrace], &settings);
+    let error = error.expect_err("no kernel can run").to_string();
+    assert!(error.contains("needs seccomp filters or ptrace"), "{error}");
+}
+
 #[test]
 fn what_cannot_run_is_said_in_one_line() {
     let missing = find_kernel("0.1").expect_err("no such kernel").to_string();
     assert!(missing.contains("cargo xtask twin build --kernel 0.1"), "{missing}");
     let mut other = settings("/bin/true".into(), "null", FileSystem::None, "true");
     other.patience = Duration::from_millis(300);
-    assert!(matches!(run(&other), Err(TwinError::NoClock(_))));
+    assert!(matches!(run(&other), Err(TwinError::NoStart(_))));
+    let kernel = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
+    let deaf = "#!/usr/bin/perl\nuse IO::Socket::UNIX;\n\
+                my $disk = IO::Socket::UNIX->new(Peer => \"disk\"); sleep 100;\n";
+    std::fs::write(&kernel, deaf).expect("a script");
+    std::fs::set_permissions(&kernel, Permissions::from_mode(0o755)).expect("its mode");
+    let without_clock = Settings { kernel: kernel.to_path_buf(), ..other.clone() };
+    assert!(matches!(run(&without_clock), Err(TwinError::NoClock)));
     other.disk.device = "nothing".into();
     assert!(matches!(run(&other), Err(TwinError::Device(_))));
     other.disk.device = "null".into();

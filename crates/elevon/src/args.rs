@@ -16,7 +16,7 @@ mod usage;
 
 pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, TopArgs};
 use stack::{OfJobs, OfSimulation, OfTrace, StackArgs};
-pub(crate) use twin::{TwinArgs, TwinCommand, TwinMachineArgs, TwinRunArgs};
+pub(crate) use twin::{TwinArgs, TwinCommand, TwinCompareArgs, TwinMachineArgs, TwinRunArgs};
 pub(crate) use usage::one_line;
 
 /// The Linux block layer as a user-space system.

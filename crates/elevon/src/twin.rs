@@ -1,19 +1,21 @@
 //! `elevon twin`: a program in a real kernel on a simulated disk.
 
+mod compare;
+mod cuts;
+mod page;
+mod run;
+mod trace;
+
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use elevon_formats::quantity::{self, Short};
 use elevon_plan::failure::{Ending, Failure, InputError, ValueError};
-use elevon_plan::output::NewFile;
-use elevon_result::number::{counted, grouped, length};
-use elevon_twin::figures::Figures;
-use elevon_twin::lab::{self, Outcome};
-use elevon_twin::power::{Cuts, Smallest};
+use elevon_twin::lab;
 use elevon_twin::{DiskSpec, FileSystem, Settings, Stream, TwinError, find_kernel};
 
-use crate::args::{TwinArgs, TwinCommand, TwinMachineArgs, TwinRunArgs};
+use crate::args::{TwinArgs, TwinCommand, TwinMachineArgs};
 use crate::terminal::tell;
 
 /// Sizes of the kernel's memory that are accepted.
@@ -24,7 +26,8 @@ const SIZE: std::ops::RangeInclusive<u64> = 16 << 20..=16 << 40;
 pub(crate) fn twin(args: &TwinArgs) -> Result<Ending, Failure> {
     match &args.command {
         Some(TwinCommand::Shell(machine)) => shell(machine),
-        None => run(&args.run),
+        Some(TwinCommand::Compare(args)) => compare::compare(args),
+        None => run::run(&args.run),
     }
 }
 
@@ -49,127 +52,12 @@ fn pass_on(stream: Stream, bytes: &[u8]) {
     };
 }
 
-fn run(args: &TwinRunArgs) -> Result<Ending, Failure> {
-    let mut program = args.program.clone();
-    make_absolute(&mut program[0])?;
-    let mut takes = Vec::new();
-    for take in &args.take {
-        let Some((file, new)) = take.split_once('=').filter(|(file, _)| !file.is_empty()) else {
-            let expected = ValueError::expected("FILE=NEW");
-            return Err(Failure::named(format!("--take {take}"), expected));
-        };
-        takes.push((file.to_owned(), NewFile::create("--take", Path::new(new))?));
-    }
-    let seeds = args.seeds.map_or(args.machine.seed..=args.machine.seed, |last| 1..=last);
-    let (mut status, mut losses) = (0, 0);
-    for seed in seeds {
-        let mut settings = settings(&args.machine, program.clone(), seed)?;
-        settings.take = takes.iter().map(|(file, _)| file.clone()).collect();
-        let mut output = Vec::new();
-        let mut sink = |stream: Stream, bytes: &[u8]| {
-            if stream == Stream::Output {
-                output.extend_from_slice(bytes);
-            }
-            pass_on(stream, bytes);
-        };
-        let outcome = lab::run(&settings, &mut sink).map_err(failure)?;
-        report(args, &outcome, args.seeds.map(|_| seed));
-        status = outcome.status;
-        if let (Some(count), Some(check)) = (args.power_cuts, &args.check) {
-            losses += cut(&settings, &outcome, &output, check, count as usize)?;
-        }
-        for ((_, new), bytes) in takes.drain(..).zip(outcome.taken) {
-            new.commit(&bytes)?;
-        }
-    }
-    if losses > 0 {
-        return Ok(Ending::Failed);
-    }
-    ending(status)
-}
-
 /// Returns how the command ends if the program ended with this status.
 fn ending(status: i32) -> Result<Ending, Failure> {
     match u8::try_from(status) {
         Ok(0) => Ok(Ending::Done),
         Ok(code) => Err(Failure::Told(code)),
         Err(_) => Err(Failure::Told(u8::MAX)),
-    }
-}
-
-/// Tells how long the program took and what its disk did.
-fn report(args: &TwinRunArgs, outcome: &Outcome, seed: Option<u64>) {
-    let seed = seed.map_or_else(String::new, |seed| format!(" with seed {seed}"));
-    tell(&format!(
-        "{} of virtual time on {} under kernel {}{seed}, exit status {}",
-        length(outcome.duration()),
-        args.machine.device,
-        args.machine.kernel,
-        outcome.status
-    ));
-    let figures = Figures::of(&outcome.history.events()[outcome.phase.first..outcome.phase.last]);
-    for row in figures.rows() {
-        tell(&format!(
-            "{}: {}, {} bytes; latency mean {}, 99 % up to {}, at most {}",
-            row.name,
-            grouped(row.count),
-            grouped(row.bytes),
-            length(row.mean),
-            length(row.p99),
-            length(row.max)
-        ));
-    }
-    for (fault, count) in &outcome.faults {
-        tell(&format!("fault {fault}: {}", counted(*count, "time")));
-    }
-}
-
-/// Makes power cuts. Tells what they do, and returns how many lost data.
-fn cut(
-    run: &Settings,
-    outcome: &Outcome,
-    output: &[u8],
-    check: &str,
-    count: usize,
-) -> Result<usize, Failure> {
-    let mut settings = run.clone();
-    settings.program = ["sh", "-c", check].map(str::to_owned).to_vec();
-    settings.take.clear();
-    let cuts = Cuts { settings: &settings, history: &outcome.history, output };
-    let phase = outcome.phase;
-    let chosen = cuts.choose(phase.first, phase.last, count, settings.disk.seed);
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
-    let verdicts = cuts.make_all(&chosen, threads).map_err(failure)?;
-    let lost: Vec<usize> = (0..chosen.len()).filter(|&at| verdicts[at].is_loss()).collect();
-    tell(&format!("{}: {} lost data", counted(chosen.len() as u64, "power cut"), lost.len()));
-    if let Some(&first) = lost.first() {
-        let at = outcome.history.time_of(chosen[first].steps).since(phase.begin);
-        tell(&format!(
-            "the first is {} after the start of the program: {}",
-            length(at),
-            verdicts[first]
-        ));
-        let smallest = cuts.shrink(chosen[first]).map_err(failure)?;
-        describe(&smallest, outcome);
-    }
-    Ok(lost.len())
-}
-
-/// Tells the smallest loss.
-fn describe(smallest: &Smallest, outcome: &Outcome) {
-    if smallest.lost.is_empty() {
-        tell("no lost write is needed: the data was not yet at the disk");
-        return;
-    }
-    let few = counted(smallest.lost.len() as u64, "lost write");
-    tell(&format!("the smallest loss: {few} of those that were not flushed"));
-    for write in &smallest.lost {
-        tell(&format!(
-            "  sector {}, {} bytes, issued {} after the start",
-            write.sector.get(),
-            write.bytes.get(),
-            length(write.at.since(outcome.phase.begin))
-        ));
     }
 }
 
@@ -214,6 +102,8 @@ fn settings(args: &TwinMachineArgs, program: Vec<String>, seed: u64) -> Result<S
         folder,
         program,
         take: Vec::new(),
+        has_trace: false,
+        has_files: false,
         is_interactive: false,
         patience: Duration::from_secs(args.patience),
     })

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Parser, Subcommand};
 
 use super::usage::utf8;
 
@@ -27,6 +27,16 @@ A --check is a command of a shell that runs in the file system as the power cut 
 
 Exit status: that of the program; with --power-cuts 1 if a cut lost data; 2 bad input.";
 
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  elevon twin compare --vs '--device hdd-7200' --vs '--device sata-ssd-860evo' -- ./my-app
+  elevon twin compare --set scheduler=none --vs '--set scheduler=bfq' -- ./my-app
+  elevon twin compare --vs '--kernel 6.12' --vs '--fs xfs' -- ./my-app
+
+What the program writes goes to the standard error, each line with the letter of its variant.
+
+Exit status: 0; 1 if the program failed in a variant; 2 bad input.";
+
 #[derive(Args, Debug)]
 pub(crate) struct TwinArgs {
     #[command(subcommand)]
@@ -39,6 +49,25 @@ pub(crate) struct TwinArgs {
 pub(crate) enum TwinCommand {
     /// Start a shell in the kernel; its end ends the kernel
     Shell(TwinMachineArgs),
+    /// Run a program under several kernels, schedulers or devices, and compare them in one table
+    #[command(after_help = COMPARE_EXAMPLES)]
+    Compare(TwinCompareArgs),
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct TwinCompareArgs {
+    /// The first variant, which the others are compared with
+    #[command(flatten)]
+    pub(crate) machine: TwinMachineArgs,
+    /// Another variant: options that replace or add to those of the first (repeatable)
+    #[arg(long, value_name = "OPTIONS", required = true, allow_hyphen_values = true, value_parser = utf8())]
+    pub(crate) vs: Vec<String>,
+    /// Also write one self-contained page with plots
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "PROGRAM", value_parser = utf8())]
+    pub(crate) program: Vec<String>,
 }
 
 #[derive(Args, Debug)]
@@ -58,6 +87,16 @@ pub(crate) struct TwinRunArgs {
     /// (repeatable)
     #[arg(long, value_name = "FILE=NEW", conflicts_with = "seeds", value_parser = utf8())]
     pub(crate) take: Vec<String>,
+    /// Write the kernel's block events of the program to this file, which `elevon inspect` and
+    /// `elevon replay` read
+    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
+    pub(crate) trace: Option<PathBuf>,
+    /// Also tell what was read and written of each file of the disk
+    #[arg(long)]
+    pub(crate) files: bool,
+    /// Also write one self-contained page with tables and plots
+    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
+    pub(crate) html: Option<PathBuf>,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "PROGRAM", value_parser = utf8())]
     pub(crate) program: Vec<String>,
@@ -101,4 +140,43 @@ pub(crate) struct TwinMachineArgs {
     /// A folder below /tmp that the program sees [default: the present folder]
     #[arg(long, value_name = "DIR")]
     pub(crate) folder: Option<PathBuf>,
+}
+
+/// The options of another variant, after those of the first.
+#[derive(Parser)]
+#[command(no_binary_name = true, disable_help_flag = true, args_override_self = true)]
+struct VariantArgs {
+    #[command(flatten)]
+    machine: TwinMachineArgs,
+}
+
+impl TwinMachineArgs {
+    /// Returns these options with those of words. A value replaces the one here; those of options
+    /// that may be repeated are added.
+    pub(crate) fn with(&self, words: Vec<String>) -> Result<Self, clap::Error> {
+        let all = self.words().into_iter().chain(words);
+        VariantArgs::try_parse_from(all).map(|variant| variant.machine)
+    }
+
+    /// Returns the words of a command line with these options.
+    fn words(&self) -> Vec<String> {
+        let Self { kernel, device, set, fault, fs, mount_options, size, memory, .. } = self;
+        let mut words: Vec<String> = [
+            ("kernel", kernel),
+            ("device", device),
+            ("fs", fs),
+            ("mount-options", mount_options),
+            ("size", size),
+            ("memory", memory),
+            ("seed", &self.seed.to_string()),
+            ("patience", &self.patience.to_string()),
+        ]
+        .iter()
+        .map(|(name, value)| format!("--{name}={value}"))
+        .collect();
+        words.extend(set.iter().map(|set| format!("--set={set}")));
+        words.extend(fault.iter().map(|fault| format!("--fault={fault}")));
+        words.extend(self.folder.iter().map(|folder| format!("--folder={}", folder.display())));
+        words
+    }
 }

@@ -6,6 +6,8 @@
 //! - A `console` block runs its lines that begin with `$`, of which one may go on after a `\`. The
 //!   other lines have to be printed.
 //!
+//! A page with `elevon twin` is skipped if no kernel is built.
+//!
 //! Another `sh` block says in its first line what it needs that a test has not: `# needs root`.
 
 #![cfg(unix)]
@@ -17,10 +19,13 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use elevon_testkit::{signal, tools};
+use elevon_testkit::{signal, tools, twin_kernels};
 
 /// Programs that blocks use and not every machine has.
-const TOOLS: [&str; 6] = ["fio", "qemu-io", "nbdcopy", "nbdinfo", "curl", "jq"];
+const TOOLS: [&str; 8] =
+    ["fio", "qemu-io", "nbdcopy", "nbdinfo", "curl", "jq", "sqlite3", "pgbench"];
+/// The command of pages that need a kernel.
+const TWIN: &str = "elevon twin ";
 /// The port of the pages. A test takes a free one.
 const PORT: &str = "9464";
 
@@ -53,18 +58,21 @@ fn shell(block: &str, folder: &Path) -> Command {
     let path = format!("{}:{}", binary.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     shell.args(["-ec", block]).env("PATH", path).current_dir(folder).stdin(Stdio::null());
+    if block.contains(TWIN) {
+        shell.env("ELEVON_TWIN", twin_kernels().expect("a page with it is skipped"));
+    }
     shell
 }
 
-/// Runs a block or a command, and returns what it printed. It goes to a file, so that a process in
+/// Runs a block or a command, and returns what it printed, with what it said beside. It goes to a file, so that a process in
 /// the background holds no pipe open.
 fn printed(block: &str, folder: &Path) -> String {
     let (stdout, stderr) = (folder.join(".stdout"), folder.join(".stderr"));
     let file = |path| File::create(path).expect("a file");
     let status = shell(block, folder).stdout(file(&stdout)).stderr(file(&stderr)).status();
     let read = |path| String::from_utf8_lossy(&fs::read(path).expect("a file")).into_owned();
-    let said = read(stdout);
-    assert!(status.expect("a shell").success(), "{block}\n{said}\n{}", read(stderr));
+    let said = [read(stdout), read(stderr)].concat();
+    assert!(status.expect("a shell").success(), "{block}\n{said}");
     said
 }
 
@@ -115,7 +123,8 @@ fn follow(name: &str) -> usize {
         .into_iter()
         .filter(|tool| run.iter().any(|(_, block)| words(block).iter().any(|word| word == tool)))
         .collect();
-    if !tools(&needed) {
+    let needs_kernel = run.iter().any(|(_, block)| block.contains(TWIN));
+    if !tools(&needed) || (needs_kernel && twin_kernels().is_none()) {
         return run.len();
     }
     let folder = tempfile::tempdir().expect("a folder");

@@ -22,4 +22,5 @@ mod replay_fill;
 mod replay_lacking;
 mod requests_parquet;
 mod selection;
+mod twin;
 mod what_if;

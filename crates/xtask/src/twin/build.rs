@@ -8,7 +8,7 @@ use std::thread;
 use clap::Args;
 
 use super::guest;
-use super::kernels::{BUILT, DEFAULT_VERSION, SOURCES};
+use super::kernels::{DEFAULT_VERSION, SOURCES, kernels_folder};
 
 /// The suite of Debian that has the source package of a version, for a machine whose own package
 /// lists do not have it.
@@ -19,7 +19,7 @@ const SUITES: [(&str, &str); 4] =
 /// Makefile are read all the same.
 const LEFT_OUT: [&str; 11] = [
     "*/drivers/gpu/*.[chS]",
-    "*/drivers/net/*.[chS]",
+    "*/drivers/net/*/*.[chS]",
     "*/drivers/media/*.[chS]",
     "*/drivers/staging/*.[chS]",
     "*/drivers/infiniband/*.[chS]",
@@ -47,7 +47,7 @@ const PROGRAMS: [(&str, &str); 8] = [
 ///
 /// The source is a package of the distribution: /usr/src/linux-source-VERSION.tar.xz if it is
 /// installed, else what apt offers, else that of Debian's suite that has it. The kernel is under
-/// the GPL-2.0 and stays in target/twin/VERSION. A kernel that is there already is kept.
+/// the GPL-2.0 and stays in target/twin/VERSION, or below the folder that ELEVON_TWIN names. A kernel that is there already is kept.
 #[derive(Args, Clone, Debug)]
 pub struct BuildArgs {
     /// Version as the source package has it in its name
@@ -75,7 +75,7 @@ pub fn build(args: &BuildArgs) -> Result<(), String> {
         return Err(format!("--kernel {version}: expected a version such as {DEFAULT_VERSION}"));
     }
     need_programs()?;
-    let folder = Path::new(BUILT).join(version);
+    let folder = kernels_folder().join(version);
     if args.again || !folder.join("linux").exists() {
         fs::create_dir_all(&folder).map_err(|error| format!("{}: {error}", folder.display()))?;
         let source = folder.join("source");
@@ -87,7 +87,7 @@ pub fn build(args: &BuildArgs) -> Result<(), String> {
         }
         fs::remove_dir_all(&source).map_err(|error| format!("{}: {error}", source.display()))?;
     }
-    guest::make_initramfs(Path::new(BUILT))?;
+    guest::make_initramfs(&kernels_folder())?;
     let release = guest::release(version)?;
     println!("{}: Linux {release} in virtual time", folder.join("linux").display());
     Ok(())
