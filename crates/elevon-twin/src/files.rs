@@ -124,7 +124,7 @@ mod tests {
 Filesystem type is: ef53
 File size of /mnt/is it (a).db is 12288 (3 blocks of 4096 bytes)
  ext:     logical_offset:        physical_offset: length:   expected: flags:
-   0:        0..       1:         10..        11:      2:            
+   0:        0..       1:         10..        11:      2:
    1:        2..       2:         20..        20:      1:         12: last,eof
 /mnt/is it (a).db: 2 extents found
 File size of /mnt/new is 1 (1 block of 4096 bytes)

@@ -33,8 +33,11 @@ pub fn find_kernel(name: &str) -> Result<PathBuf, TwinError> {
         return Ok(path);
     }
     let names = built_kernels();
-    let built =
-        if names.is_empty() { "none is built".into() } else { format!("built: {}", names.join(", ")) };
+    let built = if names.is_empty() {
+        "none is built".into()
+    } else {
+        format!("built: {}", names.join(", "))
+    };
     Err(TwinError::NoKernel { name: name.into(), built, folder })
 }
 

@@ -56,7 +56,7 @@ pub struct Outcome {
     /// The files of the disk when the program had ended, if they were wanted.
     pub files: Vec<FilePlace>,
     /// True if the program looked for a network that the kernel does not have.
-    pub missed_network: bool,
+    pub has_missed_network: bool,
     /// True if another run draws the same random numbers.
     pub is_repeatable: bool,
 }
@@ -155,31 +155,39 @@ fn run_on(
     if followed.is_err() {
         machine.show_early();
     }
-    let (phase, status) = followed?;
+    let ended = followed?;
+    Ok(gather(settings, folder, machine, ended, is_repeatable))
+}
+
+/// Returns the outcome of a run that has ended, with what the script has written to the folder.
+fn gather(
+    settings: &Settings,
+    folder: &Path,
+    machine: Machine<'_>,
+    (phase, status): (Phase, i32),
+    is_repeatable: bool,
+) -> Outcome {
     let take = |index| fs::read(folder.join(format!("take-{index}"))).unwrap_or_default();
-    let taken = (0..settings.take.len()).map(take).collect();
-    let faults = machine.disk.faults();
-    let (image, history) = machine.into_disk().into_parts();
     let text = |name| fs::read_to_string(folder.join(name)).unwrap_or_default();
     let trace = settings.has_trace.then(|| Trace {
         release: text(script::RELEASE).trim().to_owned(),
         device: text(script::DEVICE),
         events: fs::read(folder.join(script::TRACE)).unwrap_or_default(),
     });
-    let files = files::parse(&text(script::FILES));
-    let missed_network = has_missed_network(&text(script::NETWORK));
-    Ok(Outcome {
+    let faults = machine.disk.faults();
+    let (image, history) = machine.into_disk().into_parts();
+    Outcome {
         status,
         phase,
         history,
         image,
-        taken,
+        taken: (0..settings.take.len()).map(take).collect(),
         faults,
         trace,
-        files,
-        missed_network,
+        files: files::parse(&text(script::FILES)),
+        has_missed_network: has_missed_network(&text(script::NETWORK)),
         is_repeatable,
-    })
+    }
 }
 
 /// Returns true if the kernel had no route for a packet or a connection. `text` is that of

@@ -57,6 +57,21 @@ impl FileSystem {
         }
     }
 
+    /// Returns the size in bytes of the smallest disk that its tool accepts.
+    pub const fn least_size(self) -> u64 {
+        match self {
+            Self::Xfs => 300 << 20,
+            Self::Btrfs => 128 << 20,
+            Self::F2fs => 64 << 20,
+            Self::Ext4 | Self::None => 16 << 20,
+        }
+    }
+
+    /// Returns true if it says where its files lie on the disk. The addresses of Btrfs are its own.
+    pub const fn tells_places(self) -> bool {
+        matches!(self, Self::Ext4 | Self::Xfs | Self::F2fs)
+    }
+
     /// Returns the command that makes it. Its identifiers are fixed, so that each run is the same.
     const fn make(self) -> &'static str {
         match self {
@@ -109,7 +124,8 @@ open(my $random, ">", "/dev/random") || exit 1;
 my $seed = pack("ll", 512, 64) . ("elevon__" x 8);
 ioctl($random, 0x40085203, $seed) || exit 1;
 socket(my $socket, 2, 2, 0) || exit 0;
-ioctl($socket, 0x8914, pack("a16 s x22", "lo", 0x41)); exit 0' ||
+my $up = pack("a16 s x22", "lo", 0x41);
+ioctl($socket, 0x8914, $up); exit 0' ||
 head -c 1 /dev/random >/dev/null
 "#;
 
@@ -227,12 +243,11 @@ impl Script<'_> {
         if self.has_trace {
             text.push_str("echo 0 >$tracing/tracing_on; wait $reader\n");
         }
-        // Btrfs gives addresses that are not those of the disk.
-        let has_places = !matches!(self.system, FileSystem::None | FileSystem::Btrfs);
-        if self.has_files && has_places {
+        if self.has_files && self.system.tells_places() {
             let _ = writeln!(
                 text,
-                "find {MOUNT_POINT} -xdev -type f -exec filefrag -v {{}} + >{PRIVATE}/{FILES} 2>/dev/null"
+                "find {MOUNT_POINT} -xdev -type f -exec filefrag -v {{}} + 2>/dev/null \
+                 >{PRIVATE}/{FILES}"
             );
         }
         if self.has_trace || self.has_files {

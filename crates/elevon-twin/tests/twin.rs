@@ -11,6 +11,7 @@ use elevon_testkit::{tools, twin_kernels};
 use elevon_twin::lab::{self, Outcome};
 use elevon_twin::power::{Cuts, LostWrite, Verdict};
 use elevon_twin::{DiskSpec, FileSystem, Settings, Stream, TwinError, files, find_kernel};
+use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, apply_filter};
 
 /// Returns a kernel of this machine.
 fn kernel() -> Option<PathBuf> {
@@ -171,7 +172,8 @@ fn a_database_that_does_not_flush_loses_commits_and_one_that_does_keeps_them() {
 /// Writes new prices, and then their number in an index. Both bypass the page cache. FLUSH is what
 /// is between the two.
 const PUBLISH: &str = r#"
-put() { printf %4096d $1 | dd of=$2 bs=4096 iflag=fullblock oflag=direct conv=notrunc$3 2>&-; }
+direct="bs=4096 iflag=fullblock oflag=direct status=none"
+put() { printf %4096d $1 | dd of=$2 $direct conv=notrunc$3; }
 put 0 prices && put 0 index && sync prices index . || exit 1
 echo ready
 for n in 1 2 3 4; do put $n prices FLUSH && put $n index FLUSH; done"#;
@@ -246,7 +248,7 @@ fn the_loopback_works_and_a_program_that_wants_another_network_is_told() {
     let try_it = |address: &str| {
         let settings = settings(kernel.clone(), "null", FileSystem::None, &connect(address));
         let (outcome, text) = run(&settings).expect("a run");
-        (outcome.status == 0, outcome.missed_network, text)
+        (outcome.status == 0, outcome.has_missed_network, text)
     };
     assert_eq!(try_it("127.0.0.1"), (true, false, String::new()));
     let (succeeded, missed, text) = try_it("192.0.2.1");
@@ -290,12 +292,12 @@ fn what_cannot_run_is_said_in_one_line() {
     let mut other = settings("/bin/true".into(), "null", FileSystem::None, "true");
     other.patience = Duration::from_millis(300);
     assert!(matches!(run(&other), Err(TwinError::NoStart(_))));
-    let kernel = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
+    let script = tempfile::NamedTempFile::new().expect("a file").into_temp_path();
     let deaf = "#!/usr/bin/perl\nuse IO::Socket::UNIX;\n\
                 my $disk = IO::Socket::UNIX->new(Peer => \"disk\"); sleep 100;\n";
-    std::fs::write(&kernel, deaf).expect("a script");
-    std::fs::set_permissions(&kernel, Permissions::from_mode(0o755)).expect("its mode");
-    let without_clock = Settings { kernel: kernel.to_path_buf(), ..other.clone() };
+    std::fs::write(&script, deaf).expect("a script");
+    std::fs::set_permissions(&script, Permissions::from_mode(0o755)).expect("its mode");
+    let without_clock = Settings { kernel: script.to_path_buf(), ..other.clone() };
     assert!(matches!(run(&without_clock), Err(TwinError::NoClock)));
     other.disk.device = "nothing".into();
     assert!(matches!(run(&other), Err(TwinError::Device(_))));

@@ -20,8 +20,8 @@ use crate::terminal::tell;
 
 /// Sizes of the kernel's memory that are accepted.
 const MEMORY: std::ops::RangeInclusive<u64> = 64 << 20..=64 << 30;
-/// Sizes of the disk that are accepted.
-const SIZE: std::ops::RangeInclusive<u64> = 16 << 20..=16 << 40;
+/// The largest size of the disk that is accepted.
+const MAX_SIZE: u64 = 16 << 40;
 
 pub(crate) fn twin(args: &TwinArgs) -> Result<Ending, Failure> {
     match &args.command {
@@ -94,7 +94,7 @@ fn settings(args: &TwinMachineArgs, program: Vec<String>, seed: u64) -> Result<S
             device: args.device.clone(),
             faults: args.fault.clone(),
             seed,
-            size: size("--size", &args.size, &SIZE)?,
+            size: size("--size", &args.size, &(system.least_size()..=MAX_SIZE))?,
         },
         queue,
         system,

@@ -27,7 +27,7 @@ A --check is a command of a shell that runs in the file system as the power cut 
 
 Exit status: that of the program; with --power-cuts 1 if a cut lost data; 2 bad input.";
 
-const COMPARE_EXAMPLES: &str = "\
+const TWIN_COMPARE_EXAMPLES: &str = "\
 Examples:
   elevon twin compare --vs '--device hdd-7200' --vs '--device sata-ssd-860evo' -- ./my-app
   elevon twin compare --set scheduler=none --vs '--set scheduler=bfq' -- ./my-app
@@ -50,7 +50,7 @@ pub(crate) enum TwinCommand {
     /// Start a shell in the kernel; its end ends the kernel
     Shell(TwinMachineArgs),
     /// Run a program under several kernels, schedulers or devices, and compare them in one table
-    #[command(after_help = COMPARE_EXAMPLES)]
+    #[command(after_help = TWIN_COMPARE_EXAMPLES)]
     Compare(TwinCompareArgs),
 }
 

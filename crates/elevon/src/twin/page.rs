@@ -15,8 +15,8 @@ pub(super) const NOTE: &str = "a real kernel in virtual time on a simulated devi
 
 /// Spans of time that a plot over time has.
 const SPANS: u64 = 100;
-/// Points that a curve of latencies has at most.
-const POINTS: usize = 200;
+/// Least ratio of the odds of a point of a curve to those of the point before.
+const ODDS_STEP: f64 = 1.02;
 
 /// Returns the steps of the disk while the program ran.
 pub(super) fn steps(outcome: &Outcome) -> &[Event] {
@@ -112,16 +112,13 @@ pub(super) fn latencies<'a>(curves: impl Iterator<Item = (String, usize, Vec<&'a
     let series = curves.filter(|(.., ended)| !ended.is_empty()).map(|(name, colour, ended)| {
         let mut times: Vec<u64> = ended.iter().map(|ended| ended.time.get()).collect();
         times.sort_unstable();
-        let count = times.len();
-        // Evenly spaced on the axis of odds.
-        let mut points: Vec<(f64, f64)> = (0..POINTS)
-            .map(|point| {
-                let odds = (count as f64).powf(point as f64 / (POINTS - 1) as f64);
-                let place = ((1.0 - 1.0 / odds) * count as f64) as usize;
-                (odds, times[place.min(count - 1)] as f64)
-            })
-            .collect();
-        points.dedup_by_key(|point| point.1);
+        let mut points: Vec<(f64, f64)> = Vec::new();
+        for (place, &time) in times.iter().enumerate() {
+            let odds = times.len() as f64 / (times.len() - place) as f64;
+            if points.last().is_none_or(|last| odds > last.0 * ODDS_STEP) {
+                points.push((odds, time as f64));
+            }
+        }
         Series { name, colour: colour % 8, points, ..Series::default() }
     });
     Plot {

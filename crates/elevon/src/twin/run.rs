@@ -31,6 +31,11 @@ pub(super) fn run(args: &TwinRunArgs) -> Result<Ending, Failure> {
     let (mut status, mut losses) = (0, 0);
     for seed in seeds {
         let mut settings = settings(&args.machine, program.clone(), seed)?;
+        if args.files && !settings.system.tells_places() {
+            let expected =
+                ValueError::expected("--fs ext4, xfs or f2fs, which say where files lie");
+            return Err(Failure::named("--files", expected));
+        }
         settings.has_trace = args.trace.is_some();
         settings.has_files = args.files || args.html.is_some() || args.power_cuts.is_some();
         let takes = outputs.iter().flat_map(|outputs| &outputs.takes);
@@ -148,7 +153,7 @@ fn report(args: &TwinRunArgs, outcome: &Outcome, seed: Option<u64>) {
 /// Returns what the user should know of a run.
 pub(super) fn warnings(outcome: &Outcome) -> Vec<String> {
     let mut lines = Vec::new();
-    if outcome.missed_network {
+    if outcome.has_missed_network {
         lines.push(
             "the program looked for a network: there is none here but the loopback, 127.0.0.1"
                 .to_owned(),

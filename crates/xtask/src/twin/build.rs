@@ -47,7 +47,8 @@ const PROGRAMS: [(&str, &str); 8] = [
 ///
 /// The source is a package of the distribution: /usr/src/linux-source-VERSION.tar.xz if it is
 /// installed, else what apt offers, else that of Debian's suite that has it. The kernel is under
-/// the GPL-2.0 and stays in target/twin/VERSION, or below the folder that ELEVON_TWIN names. A kernel that is there already is kept.
+/// the GPL-2.0. It stays in target/twin/VERSION, or below the folder that ELEVON_TWIN names. A
+/// kernel that is there already is kept.
 #[derive(Args, Clone, Debug)]
 pub struct BuildArgs {
     /// Version as the source package has it in its name
