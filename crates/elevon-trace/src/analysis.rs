@@ -72,7 +72,7 @@ pub use words::percent;
 
 use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::op::TraceOp;
-use crate::reader::Reader;
+use crate::reader::{Reader, Traced};
 use crate::recorded::Recorded;
 use crate::report::ReadReport;
 use crate::select::{SelectError, Selection};
@@ -241,6 +241,8 @@ pub struct Analysis {
     selection: Selection,
     /// The window of the selection, if it has one.
     window: Option<Window>,
+    /// How the device is set up, if a caller tells.
+    recorded: Option<Box<Recorded>>,
     /// The pass for the whole disk, if the device is a partition of it: what the device does is
     /// told by all its requests.
     whole_disk: Option<Box<Self>>,
@@ -277,25 +279,26 @@ impl Analysis {
             untimed: 0,
             selection: selection.clone(),
             window: selection.has_window().then(|| Window::new(selection)),
+            recorded: None,
             whole_disk: None,
         }
     }
 
     /// Keeps every completed request for [`Self::hand_out`].
-    pub(crate) fn keep_requests(&mut self) {
+    pub fn keep_requests(&mut self) {
         self.collect.shown().records = Some(Vec::new());
     }
 
     /// Passes the requests that completed since the last call to `sink`, with the names of the
     /// reader of the events.
-    pub fn hand_out(&mut self, reader: &Reader, sink: &mut dyn RequestSink) {
+    pub fn hand_out(&mut self, trace: &dyn Traced, sink: &mut dyn RequestSink) {
         let is_ahead = self.is_at(Place::Ahead);
         let shown = self.collect.shown();
         let Some(records) = shown.records.as_mut().filter(|records| !records.is_empty()) else {
             return;
         };
         if !is_ahead {
-            shown.processes.resolve(reader.names());
+            shown.processes.resolve(trace.names());
             sink.requests(records, &shown.processes.all);
         }
         records.clear();
@@ -366,10 +369,18 @@ impl Analysis {
         self.events[TraceKind::Io { response_ns: None }.index()] > 0
     }
 
+    /// Tells how the device is set up, in place of what the trace tells.
+    pub fn set_recorded(&mut self, recorded: Recorded) {
+        self.recorded = Some(Box::new(recorded));
+    }
+
     /// Returns how the device was recorded, if the trace tells it of this device or of its disk.
-    pub(crate) fn recorded<'a>(&self, reader: &'a Reader) -> Option<&'a Recorded> {
+    pub(crate) fn recorded<'a>(&'a self, trace: &'a dyn Traced) -> Option<&'a Recorded> {
         let is_ours = |device| device == self.device || Some(device) == self.partitions.disk();
-        reader.report().recorded.as_deref().filter(|recorded| recorded.device().is_none_or(is_ours))
+        let of_trace = || trace.report().recorded.as_deref();
+        self.recorded
+            .as_deref()
+            .or_else(|| of_trace().filter(|recorded| recorded.device().is_none_or(is_ours)))
     }
 
     /// Returns the disk, if the device is a partition.
@@ -548,17 +559,54 @@ impl Analysis {
         }
     }
 
-    /// Returns the result, with the names of the reader of the events.
-    pub fn finish(mut self, reader: &Reader) -> Inspection {
-        self.end();
-        self.collect.processes.resolve(reader.names());
-        let whole_disk = self.whole_disk.take().map(|disk| disk.finish(reader));
+    /// Returns what has happened since the analysis, or its last window, began, and begins a window
+    /// at `now`. What is under way stays so. Completed requests must have been handed out. This is
+    /// for a whole disk whose events do not end.
+    pub fn next_window(&mut self, now: u64, trace: &dyn Traced) -> Inspection {
+        self.move_to(now);
+        self.collect.busy.pass(now);
         let under_way = self.life.selected_under_way();
+        let mut ended = std::mem::replace(self, Self::of_part(self.device, &self.selection));
+        std::mem::swap(&mut self.life, &mut ended.life);
+        std::mem::swap(&mut self.partitions, &mut ended.partitions);
+        self.gap = ended.gap;
+        self.recorded.clone_from(&ended.recorded);
+        self.collect.continue_from(&mut ended.collect, now, &self.life.requests());
+        self.span = Some((now, now));
+        ended.result(under_way, trace)
+    }
+
+    /// Passes the time up to `now`, and returns what was counted in the present window.
+    pub fn so_far(&mut self, now: u64) -> SoFar {
+        self.move_to(now);
+        let depths = &self.collect.depths;
+        SoFar {
+            counts: self.collect.counts.clone(),
+            busy: depths.busy(),
+            depth_time: depths.integral,
+        }
+    }
+
+    /// Returns the number of processes that have been seen, in all windows together.
+    pub fn process_count(&self) -> usize {
+        self.collect.processes.all.len()
+    }
+
+    /// Returns the result, with the names of the trace.
+    pub fn finish(mut self, trace: &dyn Traced) -> Inspection {
+        self.end();
+        let under_way = self.life.selected_under_way();
+        self.result(under_way, trace)
+    }
+
+    fn result(mut self, under_way: (usize, usize), trace: &dyn Traced) -> Inspection {
+        self.collect.processes.resolve(trace.names());
+        let whole_disk = self.whole_disk.take().map(|disk| disk.finish(trace));
         let observed =
             self.collect.depths.time().min(self.span.map_or(0, |(first, last)| last - first));
         let is_in_gap = self.collect.watch.is_in_gap;
         let utilisation = self.collect.busy.read(is_in_gap, observed);
-        let recorded = self.recorded(reader);
+        let recorded = self.recorded(trace).cloned();
         self.collect.finish_figures();
         let context = Context {
             processes: &self.collect.processes.all,
@@ -566,13 +614,13 @@ impl Analysis {
             depths: &self.collect.depths,
             span: self.span,
             observed,
-            recorded,
+            recorded: recorded.as_ref(),
         };
         let mut findings = self.collect.watch.findings(&context);
         let device_times = self.collect.processes.all.iter().map(|row| row.device_time);
         let device_time = device_times.fold(0, u64::saturating_add);
         let (mut shown, all) = self.collect.into_parts();
-        shown.processes.resolve(reader.names());
+        shown.processes.resolve(trace.names());
         let (mut processes, mut depths) =
             (shown.processes.all, all.map_or(shown.depths, |all| all.depths));
         if let Some(disk) = whole_disk {
@@ -583,7 +631,7 @@ impl Analysis {
         processes.sort_by_key(|row| std::cmp::Reverse(row.all_bytes()));
         Inspection {
             device: self.device,
-            name: reader.names().device(self.device).map(str::to_owned),
+            name: trace.names().device(self.device).map(str::to_owned),
             disk: self.partitions.disk(),
             events: self.events,
             events_without_device: self.without_device,
@@ -611,10 +659,21 @@ impl Analysis {
             mix: shown.mix,
             bios_under_way: under_way.0 as u64,
             requests_under_way: under_way.1 as u64,
-            recorded: recorded.cloned(),
-            report: reader.report().clone(),
+            recorded,
+            report: trace.report().clone(),
         }
     }
+}
+
+/// What was counted in a window that has not ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SoFar {
+    /// Counts of bios, requests and other things.
+    pub counts: Counts,
+    /// Nanoseconds with a request in the device.
+    pub busy: u64,
+    /// Integral of the requests in the device over time, in request-nanoseconds.
+    pub depth_time: u128,
 }
 
 /// The result of analysing a device's I/O in a trace.

@@ -51,7 +51,7 @@ pub use event::{DeviceError, DeviceNumber, Gaps, SECTOR_SIZE, TraceEvent, TraceK
 pub use format::TraceFormat;
 pub use op::{TraceOp, TraceRwbs, parse_rwbs};
 pub use open::{OpenError, from_bytes, from_read, open};
-pub use reader::Reader;
+pub use reader::{Reader, Traced};
 pub use recorded::Recorded;
 pub use report::{Gap, Place, Position, ReadReport, Skipped, UnusableError};
 pub use select::{SelectError, Selection, is_process, meant_and_known};

@@ -20,6 +20,26 @@ pub(crate) trait EventSource: Send {
     fn complete(&self, _events: &mut [TraceEvent]) {}
 }
 
+/// Where events come from, as an analysis asks it: a [`Reader`], or
+/// [`Live`](crate::capture::Live) events.
+pub trait Traced {
+    /// Returns the names of threads and volumes so far.
+    fn names(&self) -> &Names;
+
+    /// Returns what was found so far.
+    fn report(&self) -> &ReadReport;
+}
+
+impl Traced for Reader {
+    fn names(&self) -> &Names {
+        &self.sink.names
+    }
+
+    fn report(&self) -> &ReadReport {
+        &self.sink.report
+    }
+}
+
 /// Reads a trace event by event in order of time, in bounded memory.
 ///
 /// Damaged lines and records are skipped and counted in [`Self::report`]; only errors of the file

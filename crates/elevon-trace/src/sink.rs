@@ -145,11 +145,27 @@ impl Sink {
 
     /// Sorts the waiting events and delivers all of them except the `keep` latest.
     pub(crate) fn deliver(&mut self, keep: usize) -> &mut [TraceEvent] {
+        self.sort();
+        self.deliver_first(self.events.len().saturating_sub(keep))
+    }
+
+    /// Sorts the waiting events and delivers those of up to a time.
+    pub(crate) fn deliver_until(&mut self, until: u64) -> &mut [TraceEvent] {
+        self.sort();
+        let count = self.events.partition_point(|event| event.time <= Some(until));
+        self.floor = self.floor.max(until);
+        self.deliver_first(count)
+    }
+
+    fn sort(&mut self) {
         if !self.is_sorted && self.order != Order::File {
             self.events.sort_by_key(|event| event.time);
         }
         self.is_sorted = true;
-        self.delivered = self.events.len().saturating_sub(keep);
+    }
+
+    fn deliver_first(&mut self, count: usize) -> &mut [TraceEvent] {
+        self.delivered = count;
         let batch = &mut self.events[..self.delivered];
         if let Some(time) = batch.last().and_then(|event| event.time) {
             self.floor = self.floor.max(time);

@@ -13,11 +13,13 @@ mod server;
 mod stack;
 mod twin;
 mod usage;
+mod watch;
 
 pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, TopArgs};
 use stack::{OfJobs, OfSimulation, OfTrace, StackArgs};
 pub(crate) use twin::{TwinArgs, TwinCommand, TwinCompareArgs, TwinMachineArgs, TwinRunArgs};
 pub(crate) use usage::one_line;
+pub(crate) use watch::{By, WatchArgs};
 
 /// The Linux block layer as a user-space system.
 ///
@@ -60,6 +62,9 @@ pub(crate) enum Command {
     /// Record the block events of a device, with its settings, for inspect, calibrate and replay
     #[command(long_about = about::CAPTURE_ABOUT, after_help = about::CAPTURE_EXAMPLES)]
     Capture(CaptureArgs),
+    /// Watch what disks do now: who, how fast, how long it waits, and what would help
+    #[command(long_about = watch::WATCH_ABOUT, after_help = watch::WATCH_EXAMPLES)]
+    Watch(WatchArgs),
     /// Serve disks over NBD, each with the limits and weight of its tenant, through a scheduler
     #[command(after_help = about::SERVE_EXAMPLES)]
     Serve(ServeArgs),

@@ -11,7 +11,7 @@ use elevon_plan::output::{NewFile, folder_of};
 use elevon_result::number::counted;
 use elevon_trace::Recorded;
 use elevon_trace::capture::{
-    CaptureError, CaptureOptions, Disk, Recording, Session, Tracefs, Written,
+    CaptureError, CaptureOptions, Disk, Recorder, Recording, Session, Tracefs, Written,
 };
 use elevon_trace::write::Packed;
 
@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_millis(10);
 /// Lengths of a recording in seconds that are accepted.
 const SECONDS: std::ops::RangeInclusive<f64> = 0.001..=604_800.0;
 /// Sizes of a CPU's buffer in KiB that are accepted.
-const BUFFER_KB: std::ops::RangeInclusive<u64> = 64..=1 << 22;
+pub(crate) const BUFFER_KB: std::ops::RangeInclusive<u64> = 64..=1 << 22;
 
 /// A checked command.
 struct Plan {
@@ -38,11 +38,7 @@ struct Plan {
 pub(crate) fn capture(args: &CaptureArgs) -> Result<Ending, Failure> {
     let plan = plan(args)?;
     let out = NewFile::create("", &plan.out)?;
-    let options = CaptureOptions {
-        device: plan.disk.device,
-        buffer_kb: plan.buffer_kb,
-        spool: folder_of(&plan.out).to_owned(),
-    };
+    let options = CaptureOptions { devices: vec![plan.disk.device], buffer_kb: plan.buffer_kb };
     // The kernel's files look different once something has changed them.
     let mut recorded = notes(&plan);
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
@@ -51,7 +47,8 @@ pub(crate) fn capture(args: &CaptureArgs) -> Result<Ending, Failure> {
         tell(&format!("removed the trace instance {name}, whose elevon had been killed"));
     }
     recorded.note("clock", session.clock());
-    let (recording, took) = record(session, &plan, &interrupt)?;
+    let recorder = Recorder::new(session, folder_of(&plan.out)).map_err(failure)?;
+    let (recording, took) = record(recorder, &plan, &interrupt)?;
     recorded.note("seconds", &format!("{:.3}", took.as_secs_f64()));
     let lost: u64 = recording.lost().iter().map(|cpu| cpu.overwritten + cpu.dropped).sum();
     recorded.note("lost", &lost.to_string());
@@ -124,22 +121,22 @@ fn notes(plan: &Plan) -> Recorded {
 
 /// Records until the time is over or a signal comes.
 fn record(
-    mut session: Session,
+    mut recorder: Recorder,
     plan: &Plan,
     interrupt: &Interrupt,
 ) -> Result<(Recording, Duration), Failure> {
     let begun = Instant::now();
-    session.begin().map_err(failure)?;
+    recorder.session().begin().map_err(failure)?;
     while !interrupt.is_set() {
         let left = plan.time.map(|time| time.saturating_sub(begun.elapsed()));
         if left == Some(Duration::ZERO) {
             break;
         }
         std::thread::sleep(left.map_or(PERIOD, |left| left.min(PERIOD)));
-        session.drain().map_err(failure)?;
+        recorder.drain().map_err(failure)?;
     }
     let took = begun.elapsed();
-    Ok((session.end().map_err(failure)?, took))
+    Ok((recorder.end().map_err(failure)?, took))
 }
 
 fn say_lost(plan: &Plan, recording: &Recording) {
@@ -199,7 +196,7 @@ fn report(plan: &Plan, took: Duration, lost: u64, written: Written) -> Result<()
     emit_text(&text)
 }
 
-fn failure(error: CaptureError) -> Failure {
+pub(crate) fn failure(error: CaptureError) -> Failure {
     match error {
         CaptureError::Io { .. } => MachineError::Capture(error).into(),
         CaptureError::NoTracefs

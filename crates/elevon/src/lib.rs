@@ -30,6 +30,7 @@ mod top;
 mod trace;
 mod tune;
 mod twin;
+mod watch;
 
 use std::io::Write;
 
@@ -59,6 +60,7 @@ fn dispatch(cli: Cli) -> Result<Ending, Failure> {
         Command::Serve(args) => serve::serve(&args),
         Command::Ctl(args) => ctl::ctl(&args),
         Command::Top(args) => top::top(&args),
+        Command::Watch(args) => watch::watch(&args),
         Command::Compare(args) => compare::compare(&args),
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Tune(args) => tune::tune(&args),

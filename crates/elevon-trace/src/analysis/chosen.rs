@@ -141,6 +141,11 @@ impl Collector {
         }
     }
 
+    /// Takes over what lasts from the figures of the window before, with these requests under way.
+    pub(super) fn continue_from(&mut self, before: &mut Self, now: u64, requests: &[&Request]) {
+        self.all.continue_from(&mut before.all, now, requests.iter().copied());
+    }
+
     /// Calls a function for the figures of what is selected, if it is not all.
     #[inline]
     fn chosen(&mut self, is_selected: bool, step: impl FnOnce(&mut collect::Collector)) {

@@ -191,15 +191,26 @@ impl Collector {
         now: u64,
         requests: impl Iterator<Item = &'a Request>,
     ) {
-        let before = std::mem::replace(self, Self::new(super::HZ));
+        let mut before = std::mem::replace(self, Self::new(super::HZ));
+        self.continue_from(&mut before, now, requests);
+    }
+
+    /// Takes over what lasts from the figures of the window before.
+    pub(super) fn continue_from<'a>(
+        &mut self,
+        before: &mut Self,
+        now: u64,
+        requests: impl Iterator<Item = &'a Request>,
+    ) {
         self.processes = before.processes.without_figures();
         self.busy = before.busy.resumed(now);
         self.gaps = before.gaps;
         (self.in_device, self.waiting) = (before.in_device, before.waiting);
-        (self.responses, self.whole, self.free_whole) =
-            (before.responses, before.whole, before.free_whole);
-        self.records = before.records.map(|_| Vec::new());
-        self.bios = before.bios;
+        self.responses = std::mem::take(&mut before.responses);
+        self.whole = std::mem::take(&mut before.whole);
+        self.free_whole = std::mem::take(&mut before.free_whole);
+        self.records = before.records.take().map(|_| Vec::new());
+        self.bios = before.bios.take();
         self.watch.is_in_gap = before.watch.is_in_gap;
         self.depth_known_from = before.depth_known_from;
         requests

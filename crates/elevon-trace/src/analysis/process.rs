@@ -151,16 +151,15 @@ impl Processes {
     }
 
     /// Returns the same processes, with nothing counted.
-    pub(super) fn without_figures(mut self) -> Self {
-        for row in &mut self.all {
-            *row = ProcessStats {
-                id: row.id,
-                comm: row.comm,
-                name: row.name.take(),
-                ..ProcessStats::default()
-            };
-        }
-        self
+    pub(super) fn without_figures(&self) -> Self {
+        let row = |row: &ProcessStats| ProcessStats {
+            id: row.id,
+            comm: row.comm,
+            name: row.name.clone(),
+            ..ProcessStats::default()
+        };
+        let all = self.all.iter().map(row).collect();
+        Self { all, index: self.index.clone(), last: self.last, resolved: self.resolved }
     }
 
     /// Sets the names of the processes.

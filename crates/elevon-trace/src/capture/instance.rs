@@ -171,6 +171,10 @@ impl Instance {
         Ok(Self { path, folders, is_removed: false })
     }
 
+    pub(super) fn folder(&self) -> &Path {
+        &self.path
+    }
+
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }

@@ -47,6 +47,14 @@ pub(super) struct Missed {
     pub(super) events: Option<u64>,
 }
 
+impl Missed {
+    /// Returns both as one.
+    pub(super) fn and(self, later: Self) -> Self {
+        let both = self.events.zip(later.events);
+        Self { events: both.map(|(before, now)| before.saturating_add(now)) }
+    }
+}
+
 impl PageLayout {
     /// Whether events before this page were lost.
     pub(super) fn missed(&self, page: &[u8]) -> Option<Missed> {

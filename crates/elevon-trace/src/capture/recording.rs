@@ -6,13 +6,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 
-use hashbrown::{HashMap, HashSet};
-use rustc_hash::FxBuildHasher;
-
 use super::decode::Decoder;
 use super::page::{Missed, PageLayout};
+use super::threads::Threads;
 use crate::event::{TraceEvent, TraceKind};
-use crate::names::{NameId, Names};
+use crate::names::Names;
 use crate::recorded::Recorded;
 use crate::write::{WriteOptions, ftrace};
 
@@ -42,12 +40,8 @@ pub struct Recording {
     layout: PageLayout,
     decoder: Decoder,
     lost: Vec<Lost>,
-    processes: HashMap<u32, u32, FxBuildHasher>,
+    threads: Threads,
     names: Names,
-    /// The last known name of a thread.
-    threads: HashMap<u32, NameId, FxBuildHasher>,
-    /// Threads that have used the device since their plug was flushed last.
-    users: HashSet<u32, FxBuildHasher>,
 }
 
 /// What was written.
@@ -72,28 +66,9 @@ impl Recording {
         processes: &[u8],
         names: &[u8],
     ) -> Self {
-        let mut recording = Self {
-            spools,
-            layout,
-            decoder,
-            lost,
-            processes: HashMap::default(),
-            names: Names::default(),
-            threads: HashMap::default(),
-            users: HashSet::default(),
-        };
-        for (thread, rest) in table(processes) {
-            if let Some(process) = std::str::from_utf8(rest).ok().and_then(|rest| rest.parse().ok())
-            {
-                recording.processes.insert(thread, process);
-            }
-        }
-        for (thread, name) in table(names).filter(|(_, name)| *name != b"<...>") {
-            if let Some(name) = recording.names.intern(name) {
-                recording.threads.insert(thread, name);
-            }
-        }
-        recording
+        let mut known = Names::default();
+        let threads = Threads::from_tables(processes, names, &mut known);
+        Self { spools, layout, decoder, lost, threads, names: known }
     }
 
     /// CPUs that lost events.
@@ -110,7 +85,7 @@ impl Recording {
         let options = WriteOptions {
             cpus: self.spools.len() as u32,
             is_in_nanoseconds: true,
-            has_processes: !self.processes.is_empty(),
+            has_processes: !self.threads.processes.is_empty(),
             ..WriteOptions::default()
         };
         let mut writer = ftrace::FtraceWriter::with_notes(out, options, recorded)?;
@@ -138,26 +113,6 @@ impl Recording {
         Ok((writer.into_inner()?, written))
     }
 
-    /// Returns false for the plug of a thread that has not used the device since its last one. The
-    /// kernel opens a plug in the records when the first request goes into it, after the events
-    /// that made the request.
-    fn is_ours(&mut self, event: &TraceEvent) -> bool {
-        let Some(thread) = event.tid else { return true };
-        match event.kind {
-            TraceKind::Plug => self.users.contains(&thread),
-            TraceKind::Unplug { .. } => self.users.remove(&thread),
-            // A completion is noted in whatever thread it interrupts.
-            TraceKind::Complete
-            | TraceKind::BioComplete
-            | TraceKind::RequestError
-            | TraceKind::Requeue => true,
-            _ => {
-                self.users.insert(thread);
-                true
-            }
-        }
-    }
-
     /// Decodes a CPU's next event.
     fn advance(
         &mut self,
@@ -173,19 +128,11 @@ impl Recording {
                 written.unknown += 1;
                 continue;
             };
-            let mut event = decoded.event;
-            if !self.is_ours(&event) {
+            let Some(event) = self.threads.event(&decoded, time, cpu.number, &mut self.names)
+            else {
                 written.plugs_of_others += 1;
                 continue;
-            }
-            (event.time, event.cpu) = (Some(time), Some(cpu.number));
-            if let Some(thread) = event.tid {
-                event.process = self.processes.get(&thread).copied();
-                if let Some(name) = decoded.comm.and_then(|comm| self.names.intern(comm)) {
-                    self.threads.insert(thread, name);
-                }
-                event.comm = self.threads.get(&thread).copied();
-            }
+            };
             if let Some(missed) = cpu.missed.take() {
                 let mut gap =
                     TraceEvent::new(TraceKind::Lost { events: missed.events, until: Some(time) });
@@ -240,26 +187,10 @@ impl Cpu {
                 Err(error) => return Err(error),
             }
             if let Some(missed) = layout.missed(&self.page) {
-                let before = self.missed.map(|missed| missed.events);
-                let events = match before {
-                    Some(before) => {
-                        before.zip(missed.events).map(|(before, now)| before.saturating_add(now))
-                    }
-                    None => missed.events,
-                };
-                self.missed = Some(Missed { events });
+                self.missed = Some(self.missed.map_or(missed, |before| before.and(missed)));
             }
             self.records.extend(layout.entries(&self.page));
             self.records.reverse();
         }
     }
-}
-
-/// The lines of a table `NUMBER TEXT`.
-fn table(text: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
-    text.split(|&byte| byte == b'\n').filter_map(|line| {
-        let at = memchr::memchr(b' ', line)?;
-        let number = std::str::from_utf8(&line[..at]).ok()?.parse().ok()?;
-        Some((number, &line[at + 1..]))
-    })
 }

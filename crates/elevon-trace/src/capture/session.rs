@@ -1,45 +1,41 @@
-//! A recording under way.
+//! A trace instance that records, and the pages of its ring buffers.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::decode::Decoder;
 use super::error::CaptureError;
 use super::instance::{Folders, Instance, Kernel, Tracefs, read_whole};
 use super::layout::{EVENTS, EventLayout, parse_page};
 use super::page::PageLayout;
-use super::recording::{Lost, Recording, Spool};
+use super::recording::Lost;
 use crate::event::DeviceNumber;
 
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// The disk.
-    pub device: DeviceNumber,
+    /// The disks; none: all of the machine.
+    pub devices: Vec<DeviceNumber>,
     /// Kernel memory for events that have not been read yet, of each CPU, in KiB.
     pub buffer_kb: u64,
-    /// Folder of the unnamed files that hold what was recorded until it is written.
-    pub spool: PathBuf,
 }
 
 /// A CPU's events on their way from the kernel.
 struct Pipe {
     cpu: u32,
     pages: File,
-    spool: File,
 }
 
-/// A recording under way. Dropping it ends it without a result and removes its trace instance.
+/// A trace instance that records. Dropping it ends the recording and removes the instance.
 pub struct Session {
     // The pipes are closed before the instance is removed: the kernel removes none in use.
     pipes: Vec<Pipe>,
     instance: Instance,
     tracefs: Tracefs,
-    spool: PathBuf,
-    layout: PageLayout,
-    decoder: Decoder,
+    pub(super) layout: PageLayout,
+    pub(super) decoder: Decoder,
     clock: &'static str,
     leftovers: Vec<String>,
     page: Vec<u8>,
@@ -94,18 +90,18 @@ impl Session {
         instance.set("tracing_on", "0")?;
         let clock = set_up(&instance, options)?;
         for (name, layout) in &layouts {
-            if layout.device.is_some() {
-                let filter = format!("dev == {}", options.device.to_kernel());
+            if layout.device.is_some() && !options.devices.is_empty() {
+                let is_one = |device: &DeviceNumber| format!("dev == {}", device.to_kernel());
+                let filter = options.devices.iter().map(is_one).collect::<Vec<_>>().join(" || ");
                 instance.set(&format!("events/block/{name}/filter"), &filter)?;
             }
             instance.set(&format!("events/block/{name}/enable"), "1")?;
         }
-        let pipes = open_pipes(&instance, options)?;
+        let pipes = open_pipes(&instance)?;
         Ok(Self {
             pipes,
             instance,
             tracefs,
-            spool: options.spool.clone(),
             page: vec![0; layout.len],
             layout,
             decoder: Decoder::new(layouts.into_iter().map(|(_, layout)| layout)),
@@ -137,13 +133,27 @@ impl Session {
         self.instance.set("tracing_on", "1")
     }
 
-    /// Takes what the kernel has recorded so far. It must be called before a CPU's buffer is full,
-    /// or the oldest events are lost.
+    /// The folder of the trace instance.
+    pub fn folder(&self) -> &Path {
+        self.instance.folder()
+    }
+
+    /// Returns the CPUs that are recorded, in the order of [`Self::take`].
+    pub(super) fn cpu_numbers(&self) -> impl Iterator<Item = u32> {
+        self.pipes.iter().map(|pipe| pipe.cpu)
+    }
+
+    /// Takes the pages that the kernel has filled so far, the last one in part: hands each with
+    /// the index of its CPU to `each`, a CPU after the other. It must be called before a CPU's
+    /// buffer is full, or the oldest events are lost.
     ///
     /// # Errors
-    /// Of tracefs, and of the files that keep what was recorded.
-    pub fn drain(&mut self) -> Result<(), CaptureError> {
-        for pipe in &mut self.pipes {
+    /// Of tracefs, and of `each`.
+    pub(super) fn take(
+        &mut self,
+        each: &mut dyn FnMut(usize, &[u8]) -> Result<(), CaptureError>,
+    ) -> Result<(), CaptureError> {
+        for (at, pipe) in self.pipes.iter_mut().enumerate() {
             for _ in 0..PAGES_AT_ONCE {
                 let read = match pipe.pages.read(&mut self.page) {
                     Ok(read) => read,
@@ -159,27 +169,37 @@ impl Session {
                     break;
                 }
                 self.page[read..].fill(0);
-                let kept = pipe.spool.write_all(&self.page);
-                kept.map_err(|source| CaptureError::Spool { folder: self.spool.clone(), source })?;
+                each(at, &self.page)?;
             }
         }
         Ok(())
     }
 
-    /// Ends the recording, takes what is left of it, and removes the trace instance.
+    /// Ends the recording. What is left of it can be taken.
     ///
     /// # Errors
-    /// As of [`Self::drain`]; the instance is removed all the same.
-    pub fn end(mut self) -> Result<Recording, CaptureError> {
-        self.instance.set("tracing_on", "0")?;
-        self.drain()?;
-        let lost = self.pipes.iter().filter_map(|pipe| lost(&self.instance, pipe.cpu)).collect();
-        let table = |name: &str| read_whole(&self.tracefs.path(name)).unwrap_or_default();
-        let (processes, names) = (table("saved_tgids"), table("saved_cmdlines"));
-        let spools =
-            self.pipes.into_iter().map(|pipe| Spool { cpu: pipe.cpu, pages: pipe.spool }).collect();
-        self.instance.remove()?;
-        Ok(Recording::new(spools, self.layout, self.decoder, lost, &processes, &names))
+    /// Of tracefs.
+    pub(super) fn stop(&self) -> Result<(), CaptureError> {
+        self.instance.set("tracing_on", "0")
+    }
+
+    /// Returns the CPUs that have lost events so far.
+    pub fn lost(&self) -> Vec<Lost> {
+        self.pipes.iter().filter_map(|pipe| lost(&self.instance, pipe.cpu)).collect()
+    }
+
+    /// Returns the kernel's table of that name, such as `saved_tgids`; empty if there is none.
+    pub(super) fn table(&self, name: &str) -> Vec<u8> {
+        read_whole(&self.tracefs.path(name)).unwrap_or_default()
+    }
+
+    /// Removes the trace instance.
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub(super) fn remove(self) -> Result<(), CaptureError> {
+        drop(self.pipes);
+        self.instance.remove()
     }
 }
 
@@ -203,7 +223,7 @@ fn set_up(instance: &Instance, options: &CaptureOptions) -> Result<&'static str,
     Ok(clock)
 }
 
-fn open_pipes(instance: &Instance, options: &CaptureOptions) -> Result<Vec<Pipe>, CaptureError> {
+fn open_pipes(instance: &Instance) -> Result<Vec<Pipe>, CaptureError> {
     let folder = instance.path("per_cpu");
     let number = |name: &str| name.strip_prefix("cpu")?.parse::<u32>().ok();
     let listed = folder.read_dir().map_err(|source| CaptureError::Io {
@@ -218,10 +238,7 @@ fn open_pipes(instance: &Instance, options: &CaptureOptions) -> Result<Vec<Pipe>
         let path = folder.join(format!("cpu{cpu}/trace_pipe_raw"));
         let pages = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(&path);
         let pages = pages.map_err(|source| CaptureError::Io { path, action: "open it", source })?;
-        let spool = tempfile::tempfile_in(&options.spool);
-        let spool = spool
-            .map_err(|source| CaptureError::Spool { folder: options.spool.clone(), source })?;
-        Ok(Pipe { cpu, pages, spool })
+        Ok(Pipe { cpu, pages })
     };
     cpus.into_iter().map(open).collect()
 }

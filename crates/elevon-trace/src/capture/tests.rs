@@ -97,11 +97,7 @@ impl Fake {
     }
 
     fn options(&self) -> CaptureOptions {
-        CaptureOptions {
-            device: DeviceNumber::new(253, 0),
-            buffer_kb: 1024,
-            spool: self.folder.path().to_owned(),
-        }
+        CaptureOptions { devices: vec![DeviceNumber::new(253, 0)], buffer_kb: 1024 }
     }
 
     fn kernel(&self) -> Box<FakeKernel> {

@@ -167,7 +167,7 @@ fn a_file_beside_a_trace_has_its_settings() {
 }
 
 /// tracefs, a loop device and a folder, where this machine has them.
-struct Machine {
+pub(crate) struct Machine {
     bench: Bench,
     tracefs: PathBuf,
     device: String,
@@ -177,8 +177,13 @@ struct Machine {
 /// Serialises what is real: instances of killed recordings are removed by any other.
 static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
 
+/// Waits until no other test records.
+pub(crate) fn alone() -> std::sync::MutexGuard<'static, ()> {
+    ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
 impl Machine {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let bench = Bench::new();
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
         let mut tracefs = elevon_trace::capture::tracefs_of(&mounts)
@@ -200,6 +205,22 @@ impl Machine {
         let made = run("losetup", &["--find", "--show", text(&disk)], "no loop device here")?;
         machine.device = String::from_utf8_lossy(&made.stdout).trim().to_owned();
         Some(machine)
+    }
+
+    /// Returns the node of the device.
+    pub(crate) fn device(&self) -> &str {
+        &self.device
+    }
+
+    /// Returns where tracefs is.
+    pub(crate) fn tracefs(&self) -> &str {
+        text(&self.tracefs)
+    }
+
+    /// Returns a file of the device's queue.
+    pub(crate) fn queue_file(&self, name: &str) -> PathBuf {
+        let disk = self.device.trim_start_matches("/dev/");
+        PathBuf::from(format!("/sys/block/{disk}/queue/{name}"))
     }
 
     fn command(&self, args: &[&str]) -> Command {
@@ -231,7 +252,7 @@ impl Machine {
     }
 
     /// The device is read past the page cache: so many requests of 64 KiB.
-    fn read(&self, count: u32) {
+    pub(crate) fn read(&self, count: u32) {
         let status = Command::new("dd")
             .arg(format!("if={}", self.device))
             .args(["of=/dev/null", "bs=64k", "iflag=direct", "status=none"])
@@ -240,7 +261,7 @@ impl Machine {
         assert!(status.expect("dd ran").success());
     }
 
-    fn instances(&self) -> Vec<String> {
+    pub(crate) fn instances(&self) -> Vec<String> {
         let entries = fs::read_dir(self.tracefs.join("instances")).expect("a folder").flatten();
         let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
         names.filter(|name| name.starts_with("elevon-capture-")).collect()
@@ -282,7 +303,7 @@ fn run(name: &str, args: &[&str], denied: &str) -> Option<Output> {
 
 #[test]
 fn a_real_device_is_recorded_until_a_signal() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let Some(machine) = Machine::new() else { return };
     for (name, seconds, signalled, code) in [
         ("a.txt", None, "INT", 0),
@@ -310,17 +331,14 @@ fn a_real_device_is_recorded_until_a_signal() {
         let recorded = &found["trace"]["recorded"];
         assert_eq!(recorded["device"], found["device"]);
         assert_eq!(recorded["lost"], "0");
-        let block = fs::read_to_string(format!(
-            "/sys/block/{}/queue/logical_block_size",
-            machine.device.trim_start_matches("/dev/")
-        ));
+        let block = fs::read_to_string(machine.queue_file("logical_block_size"));
         assert_eq!(recorded["queue/logical_block_size"], block.expect("a setting").trim());
     }
 }
 
 #[test]
 fn what_a_killed_recording_left_is_removed_by_the_next() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let Some(machine) = Machine::new() else { return };
     let mut child = machine.start(&["a.txt"]);
     signal(&child, "KILL");
@@ -338,7 +356,7 @@ fn what_a_killed_recording_left_is_removed_by_the_next() {
 
 #[test]
 fn a_full_disk_ends_a_recording_and_nothing_is_left() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let Some(machine) = Machine::new() else { return };
     let full = machine.bench.path("full");
     fs::create_dir(&full).expect("a folder");
@@ -365,7 +383,7 @@ fn a_full_disk_ends_a_recording_and_nothing_is_left() {
 
 #[test]
 fn without_root_it_says_that_it_needs_it() {
-    let _guard = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _alone = alone();
     let Some(machine) = Machine::new() else { return };
     // The folder is private to root, and the command's program may be, too.
     let (folder, program) = (tempfile::tempdir_in("/tmp").expect("a folder"), "elevon");

@@ -23,4 +23,5 @@ mod replay_lacking;
 mod requests_parquet;
 mod selection;
 mod twin;
+mod watch;
 mod what_if;

@@ -1,0 +1,130 @@
+//! Events as they come: pages are decoded at once, and the events of all CPUs put in order.
+
+use std::path::PathBuf;
+
+use super::error::CaptureError;
+use super::page::Missed;
+use super::session::Session;
+use super::threads::Threads;
+use crate::event::TraceEvent;
+use crate::format::TraceFormat;
+use crate::names::Names;
+use crate::reader::Traced;
+use crate::report::{Gap, Position, ReadReport};
+use crate::sink::Sink;
+
+/// Threads that are known at a time. Numbers of threads are used again, so a name may not be kept
+/// for ever.
+const MAX_THREADS: usize = 1 << 14;
+
+/// Block events of a running kernel, in order of time.
+///
+/// An event is delivered by the second call of [`Self::take`] after it was recorded: a CPU's
+/// buffer may have an older event than one that was read from another CPU.
+pub struct Live {
+    session: Session,
+    threads: Threads,
+    sink: Sink,
+    /// CPUs, in the order of the session, with what was lost before the next event of each.
+    cpus: Vec<(u32, Option<Missed>)>,
+    /// Time up to which the next call delivers: all CPUs were read after it.
+    horizon: u64,
+    unknown: u64,
+    procfs: PathBuf,
+}
+
+impl Live {
+    /// Takes over a session. The processes of threads are looked up in `procfs`, `/proc`.
+    pub fn new(session: Session, procfs: PathBuf) -> Self {
+        let mut sink = Sink::new(ReadReport::new(TraceFormat::Ftrace));
+        let names = session.table("saved_cmdlines");
+        let threads = Threads::from_tables(&[], &names, &mut sink.names);
+        let cpus = session.cpu_numbers().map(|cpu| (cpu, None)).collect();
+        Self { session, threads, sink, cpus, horizon: 0, unknown: 0, procfs }
+    }
+
+    /// The trace instance.
+    pub const fn session(&self) -> &Session {
+        &self.session
+    }
+
+    /// Returns the number of records that could not be decoded so far.
+    pub const fn unknown(&self) -> u64 {
+        self.unknown
+    }
+
+    /// Takes what the kernel has recorded, and returns the time up to which [`Self::events`] has
+    /// events: the `now` of the call before. `now` is a time of the trace's clock that is not later
+    /// than the present. No event of before `now` comes after the next call.
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub fn take(&mut self, now: u64) -> Result<u64, CaptureError> {
+        self.sink.drop_delivered();
+        if self.threads.len() > MAX_THREADS {
+            self.threads.forget();
+        }
+        let (layout, decoder) = (self.session.layout, self.session.decoder.clone());
+        let Self { session, threads, sink, cpus, unknown, procfs, .. } = self;
+        session.take(&mut |at, page| {
+            let (cpu, missed) = &mut cpus[at];
+            if let Some(more) = layout.missed(page) {
+                *missed = Some(missed.map_or(more, |before| before.and(more)));
+            }
+            for (time, place) in layout.entries(page) {
+                let Some(decoded) = decoder.decode(&page[place]) else {
+                    *unknown += 1;
+                    continue;
+                };
+                if let Some(thread) = decoded.event.tid {
+                    threads.processes.entry(thread).or_insert_with(|| process_of(thread, procfs));
+                }
+                if let Some(missed) = missed.take() {
+                    let (from, until) = (Some(time), Some(time));
+                    sink.push_gap(Gap { cpu: Some(*cpu), events: missed.events, from, until });
+                }
+                if let Some(event) = threads.event(&decoded, time, *cpu, &mut sink.names) {
+                    sink.push(event, 0, Position::Byte(0));
+                }
+            }
+            Ok(())
+        })?;
+        let until = self.horizon;
+        self.horizon = now.max(until);
+        self.sink.deliver_until(until);
+        Ok(until)
+    }
+
+    /// Returns the events that [`Self::take`] delivered last, in order of time.
+    pub fn events(&self) -> &[TraceEvent] {
+        self.sink.delivered()
+    }
+
+    /// Ends the recording and removes the trace instance.
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub fn end(self) -> Result<(), CaptureError> {
+        self.session.stop()?;
+        self.session.remove()
+    }
+}
+
+impl Traced for Live {
+    fn names(&self) -> &Names {
+        &self.sink.names
+    }
+
+    fn report(&self) -> &ReadReport {
+        &self.sink.report
+    }
+}
+
+/// Returns the process of a thread; the thread itself if it is gone.
+fn process_of(thread: u32, procfs: &std::path::Path) -> u32 {
+    let status = std::fs::read_to_string(procfs.join(format!("{thread}/status")));
+    let line = status.as_ref().ok().and_then(|text| {
+        text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok()
+    });
+    line.unwrap_or(thread)
+}

@@ -1,0 +1,253 @@
+//! A disk that is watched: its slices, and its problems.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::stats::LatencyStat;
+use elevon_trace::analysis::{Analysis, Group, ProcessStats, RequestRecord, RequestSink, SoFar};
+use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced};
+
+use crate::finding::Standings;
+use crate::now::{Calls, DiskNow};
+use crate::slice::{Process, Slice, Work};
+use crate::watch::KEPT;
+
+/// Slices of a window in which problems are looked for. A problem is seen after one to two windows
+/// and has to be seen within five seconds.
+const WINDOW: u32 = 2;
+/// Processes of an analysis, gone ones included, from which on it begins anew.
+const MAX_PROCESSES: usize = 1 << 12;
+/// The shares of percentiles, in millionths.
+const PERCENTILES: [u64; 2] = [500_000, 990_000];
+
+/// A disk that is watched.
+pub(crate) struct Disk {
+    pub(crate) name: String,
+    pub(crate) device: DeviceNumber,
+    settings: Recorded,
+    analysis: Analysis,
+    collected: Collected,
+    /// What was counted in the window up to the last slice.
+    counted: SoFar,
+    /// When the window began, and its slices so far.
+    begun: u64,
+    in_window: u32,
+    slices: VecDeque<Slice>,
+    /// Times and the kernel's `io_ticks` in milliseconds, the newest last.
+    ticks: VecDeque<(u64, u64)>,
+    findings: Standings,
+}
+
+/// Completed requests of a slice.
+#[derive(Default)]
+struct Collected {
+    /// By the index of the process in the analysis.
+    work: Vec<Work>,
+    processes: Vec<Process>,
+    slice: Slice,
+}
+
+impl RequestSink for Collected {
+    fn requests(&mut self, requests: &[RequestRecord], processes: &[ProcessStats]) {
+        for row in &processes[self.processes.len()..] {
+            self.processes.push(Process { id: row.id, thread: row.name.clone() });
+        }
+        self.work.resize_with(self.processes.len(), Work::default);
+        for record in requests {
+            self.slice.heat(record);
+            if let Some(work) = self.work.get_mut(record.process as usize) {
+                work.add(record);
+            } else {
+                let unknown = Process { id: None, thread: None };
+                self.slice.work.entry(unknown).or_default().add(record);
+            }
+        }
+    }
+
+    fn restart(&mut self) {
+        *self = Self::default();
+    }
+}
+
+impl Collected {
+    /// Returns the slice, and begins the next one.
+    fn take(&mut self) -> Slice {
+        let mut slice = std::mem::take(&mut self.slice);
+        for (work, process) in self.work.iter_mut().zip(&self.processes) {
+            if work.requests.iter().any(|&count| count > 0) {
+                slice.work.entry(process.clone()).or_default().merge(&std::mem::take(work));
+            }
+        }
+        slice
+    }
+}
+
+fn analysis(device: DeviceNumber, settings: &Recorded) -> Analysis {
+    let mut analysis = Analysis::new(device);
+    analysis.keep_requests();
+    analysis.set_recorded(settings.clone());
+    analysis
+}
+
+impl Disk {
+    pub(crate) fn new(name: String, device: DeviceNumber, settings: Recorded, now: u64) -> Self {
+        Self {
+            name,
+            device,
+            analysis: analysis(device, &settings),
+            settings,
+            collected: Collected::default(),
+            counted: SoFar::default(),
+            begun: now,
+            in_window: 0,
+            slices: VecDeque::new(),
+            ticks: VecDeque::new(),
+            findings: Standings::default(),
+        }
+    }
+
+    pub(crate) fn set_settings(&mut self, settings: Recorded) {
+        self.analysis.set_recorded(settings.clone());
+        self.settings = settings;
+    }
+
+    pub(crate) const fn settings(&self) -> &Recorded {
+        &self.settings
+    }
+
+    pub(crate) fn set_ticks(&mut self, at: u64, milliseconds: u64) {
+        self.ticks.push_back((at, milliseconds));
+        if self.ticks.len() > KEPT + 1 {
+            self.ticks.pop_front();
+        }
+    }
+
+    pub(crate) fn add(&mut self, events: &[TraceEvent]) {
+        self.analysis.add(events);
+    }
+
+    /// Ends a slice of a length at a time.
+    pub(crate) fn end_slice(&mut self, at: u64, length: u64, trace: &dyn Traced) {
+        self.analysis.hand_out(trace, &mut self.collected);
+        let so_far = self.analysis.so_far(at);
+        let (now, before) = (&so_far.counts, &self.counted.counts);
+        let merges =
+            |counts: &elevon_trace::analysis::Counts| counts.back_merges + counts.front_merges;
+        let slice = Slice {
+            length,
+            busy: so_far.busy.saturating_sub(self.counted.busy),
+            depth_time: so_far.depth_time.saturating_sub(self.counted.depth_time),
+            splits: now.splits.saturating_sub(before.splits),
+            merges: merges(now).saturating_sub(merges(before)),
+            requeues: now.requeues.saturating_sub(before.requeues),
+            ..self.collected.take()
+        };
+        self.slices.push_back(slice);
+        if self.slices.len() > KEPT {
+            self.slices.pop_front();
+        }
+        self.counted = so_far;
+        self.in_window += 1;
+        if self.in_window >= WINDOW {
+            self.end_window(at, trace);
+        }
+    }
+
+    fn end_window(&mut self, at: u64, trace: &dyn Traced) {
+        let found = self.analysis.next_window(at, trace);
+        let length = at.saturating_sub(self.begun).max(1);
+        self.findings.take(self.begun, found.depths.busy() * 1000 / length, found.findings);
+        if self.analysis.process_count() > MAX_PROCESSES {
+            self.analysis = analysis(self.device, &self.settings);
+            self.collected.restart();
+        }
+        (self.begun, self.in_window, self.counted) = (at, 0, SoFar::default());
+    }
+
+    /// Returns the work of each process in the last slices.
+    pub(crate) fn work(&self, slices: usize) -> BTreeMap<&Process, Work> {
+        let mut all: BTreeMap<&Process, Work> = BTreeMap::new();
+        for slice in self.last(slices) {
+            for (process, work) in &slice.work {
+                all.entry(process).or_default().merge(work);
+            }
+        }
+        all
+    }
+
+    fn last(&self, slices: usize) -> impl Iterator<Item = &Slice> {
+        self.slices.iter().skip(self.slices.len().saturating_sub(slices))
+    }
+
+    /// Returns the figures of the disk in the last slices, without rows.
+    pub(crate) fn now(&self, slices: usize) -> DiskNow {
+        let mut all = Work::default();
+        let mut sum = Slice::default();
+        for slice in self.last(slices) {
+            slice.work.values().for_each(|work| all.merge(work));
+            sum.length += slice.length;
+            sum.busy += slice.busy;
+            sum.depth_time += slice.depth_time;
+            sum.splits += slice.splits;
+            sum.merges += slice.merges;
+            sum.requeues += slice.requeues;
+        }
+        let rate = |count: u64| count as f64 * 1e9 / sum.length.max(1) as f64;
+        let part = |value: f64| value / sum.length.max(1) as f64;
+        DiskNow {
+            name: self.name.clone(),
+            device: self.device,
+            scheduler: self.settings.scheduler().map(str::to_owned),
+            seconds: sum.length as f64 / 1e9,
+            read: calls(&all, Group::Read, sum.length),
+            write: calls(&all, Group::Write, sum.length),
+            discards: rate(all.requests[Group::Discard as usize]),
+            flushes: rate(all.requests[Group::Flush as usize]),
+            waiting: percentiles(&all.waiting),
+            in_device: percentiles(&all.in_device),
+            depth: part(sum.depth_time as f64),
+            busy: part(sum.busy as f64).min(1.0),
+            kernel_util: self.kernel_util(slices),
+            splits: rate(sum.splits),
+            merges: rate(sum.merges),
+            requeues: rate(sum.requeues),
+            errors: all.errors,
+            rows: Vec::new(),
+            findings: self.findings.all().to_vec(),
+            heat: self.last(KEPT).map(|slice| slice.heat).collect(),
+        }
+    }
+
+    /// Returns the kernel's `%util` of the last slices, from 0 to 1.
+    fn kernel_util(&self, slices: usize) -> Option<f64> {
+        let &(at, ticks) = self.ticks.back()?;
+        let first = self.ticks.len().checked_sub(slices + 1).unwrap_or(0);
+        let &(from, before) = self.ticks.get(first)?;
+        let nanos = at.checked_sub(from).filter(|&nanos| nanos > 0)?;
+        Some((ticks.saturating_sub(before) as f64 * 1e6 / nanos as f64).min(1.0))
+    }
+}
+
+/// Returns the rates of a group in a time in nanoseconds.
+pub(crate) fn calls(work: &Work, group: Group, nanos: u64) -> Calls {
+    let at = group as usize;
+    let rate = |count: u64| count as f64 * 1e9 / nanos.max(1) as f64;
+    Calls { requests: rate(work.requests[at]), bytes: rate(work.bytes[at]) }
+}
+
+/// Returns the median and the 99th percentile.
+pub(crate) fn percentiles(of: &LatencyStat) -> [Option<u64>; 2] {
+    PERCENTILES.map(|share| of.percentile(share))
+}
+
+/// Returns the priority of most requests, as `ionice` names it.
+pub(crate) fn prio(work: &Work) -> String {
+    let most = work.prios.iter().max_by_key(|&(bits, count)| (count, std::cmp::Reverse(bits)));
+    let prio = most.and_then(|(&bits, _)| IoPrio::from_bits(bits)).unwrap_or(IoPrio::NONE);
+    match prio.class() {
+        elevon_core::ioprio::PrioClass::Rt | elevon_core::ioprio::PrioClass::Be => {
+            format!("{}/{}", prio.class().name(), prio.level())
+        }
+        class => class.name().to_owned(),
+    }
+}

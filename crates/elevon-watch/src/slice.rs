@@ -1,0 +1,93 @@
+//! A second of a disk.
+
+use std::collections::BTreeMap;
+
+use elevon_core::ioprio::IoPrio;
+use elevon_core::stats::LatencyStat;
+use elevon_trace::analysis::{Group, RequestRecord};
+
+use crate::now::{HEAT_ROWS, heat_row};
+
+/// What a process did in a second.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Work {
+    /// Completed requests, and their bytes, by [`Group`].
+    pub(crate) requests: [u64; Group::COUNT],
+    pub(crate) bytes: [u64; Group::COUNT],
+    /// From queue to issue, and from issue to completion, in nanoseconds.
+    pub(crate) waiting: LatencyStat,
+    pub(crate) in_device: LatencyStat,
+    /// Sum of the times from queue to completion: the requests under way, integrated.
+    pub(crate) under_way: u64,
+    /// Requests by priority, as the bits of the kernel.
+    pub(crate) prios: BTreeMap<u16, u64>,
+    /// Requests that failed.
+    pub(crate) errors: u64,
+}
+
+impl Work {
+    pub(crate) fn add(&mut self, record: &RequestRecord) {
+        let at = record.group as usize;
+        self.requests[at] += 1;
+        self.bytes[at] = self.bytes[at].saturating_add(record.bytes);
+        let span = |from: Option<u64>, to: Option<u64>| Some(to?.saturating_sub(from?));
+        let queued = record.queued.or(record.allocated).or(record.inserted).or(record.issued);
+        if let Some(waited) = span(queued, record.issued) {
+            self.waiting.add(waited);
+        }
+        if let Some(served) = span(record.issued, record.completed) {
+            self.in_device.add(served);
+        }
+        self.under_way = self.under_way.saturating_add(span(queued, record.completed).unwrap_or(0));
+        let prio = record.prio.unwrap_or(IoPrio::NONE).bits();
+        *self.prios.entry(prio).or_default() += 1;
+        self.errors += u64::from(record.error.is_some_and(|error| error != 0));
+    }
+
+    pub(crate) fn merge(&mut self, other: &Self) {
+        for at in 0..Group::COUNT {
+            self.requests[at] += other.requests[at];
+            self.bytes[at] = self.bytes[at].saturating_add(other.bytes[at]);
+        }
+        self.waiting.merge(&other.waiting);
+        self.in_device.merge(&other.in_device);
+        self.under_way = self.under_way.saturating_add(other.under_way);
+        for (&prio, count) in &other.prios {
+            *self.prios.entry(prio).or_default() += count;
+        }
+        self.errors += other.errors;
+    }
+}
+
+/// A process in a slice: its number and the name of the thread that was seen first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Process {
+    pub(crate) id: Option<u32>,
+    pub(crate) thread: Option<String>,
+}
+
+/// A second of a disk, or the part of one.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slice {
+    /// Its length in nanoseconds, and how much of it the device was busy.
+    pub(crate) length: u64,
+    pub(crate) busy: u64,
+    /// Requests in the device, integrated over the time, in request-nanoseconds.
+    pub(crate) depth_time: u128,
+    pub(crate) splits: u64,
+    pub(crate) merges: u64,
+    pub(crate) requeues: u64,
+    pub(crate) work: BTreeMap<Process, Work>,
+    /// Requests by the time from queue to completion.
+    pub(crate) heat: [u64; HEAT_ROWS],
+}
+
+impl Slice {
+    /// Counts a completed request in the heat map.
+    pub(crate) fn heat(&mut self, record: &RequestRecord) {
+        let from = record.queued.or(record.issued);
+        if let Some((from, to)) = from.zip(record.completed) {
+            self.heat[heat_row(to.saturating_sub(from))] += 1;
+        }
+    }
+}
