@@ -8,10 +8,12 @@
 //!   recording has ended, [`Recording::write`] decodes them, merges them by time, and writes
 //!   ftrace text whose times are whole nanoseconds. The text's head says how the device was set up
 //!   ([`crate::Recorded`]). Cost while recording: one read of a page for about 60 events.
-//! - [`Live`] decodes pages as they come, and delivers events in order of time.
+//! - [`Live`] decodes pages as they come, and delivers events in order of time. [`History`] keeps
+//!   the last ones for a trace.
 
 mod decode;
 mod error;
+mod history;
 mod instance;
 mod layout;
 mod live;
@@ -25,6 +27,7 @@ mod tests;
 mod threads;
 
 pub use error::CaptureError;
+pub use history::History;
 pub use instance::{Tracefs, tracefs_of};
 pub use layout::LayoutError;
 pub use live::Live;

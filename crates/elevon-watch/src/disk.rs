@@ -9,8 +9,7 @@ use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced};
 
 use crate::finding::Standings;
 use crate::now::{Calls, DiskNow};
-use crate::slice::{Process, Slice, Work};
-use crate::watch::KEPT;
+use crate::slice::{KEPT, Process, Slice, Work};
 
 /// Slices of a window in which problems are looked for. A problem is seen after one to two windows
 /// and has to be seen within five seconds.

@@ -8,6 +8,9 @@ use elevon_trace::analysis::{Group, RequestRecord};
 
 use crate::now::{HEAT_ROWS, heat_row};
 
+/// Slices that are kept: a minute.
+pub(crate) const KEPT: usize = 60;
+
 /// What a process did in a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {

@@ -8,13 +8,10 @@ use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced};
 use crate::disk::{Disk, calls, percentiles, prio};
 use crate::now::{DiskNow, Now, RowNow};
 use crate::owner::{Owners, UnitKind, unit_of_cgroup};
-use crate::slice::Work;
+use crate::slice::{KEPT, Work};
 
 /// Nanoseconds of a slice.
 const SLICE: u64 = 1_000_000_000;
-/// Slices that are kept: a minute.
-pub(crate) const KEPT: usize = 60;
-
 /// What a row of the result is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {

@@ -1,6 +1,8 @@
 //! `elevon watch`: what the disks of this machine do now.
 
 mod guard;
+#[cfg(feature = "terminal")]
+mod heat;
 mod machine;
 #[cfg(feature = "terminal")]
 mod screen;
@@ -8,6 +10,8 @@ mod source;
 #[cfg(feature = "terminal")]
 mod terminal;
 mod trial;
+#[cfg(feature = "terminal")]
+mod what_if;
 
 use elevon_formats::quantity::{self, Short};
 use elevon_host::interrupt::Interrupt;
@@ -25,6 +29,8 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Ending, Failure> {
     let disks = disks_to_watch(&args.devices)?;
     let trial = args.setting.as_deref().map(|setting| trial::plan(setting, &disks)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
+    // Its line would stand among those of the report, and nothing is in flight.
+    interrupt.silence();
     let mut source = Source::open(disks, args.tracefs.as_deref(), buffer_kb)?;
     let mut processes = Processes::default();
     let seconds = usize::from(args.seconds);
@@ -58,7 +64,7 @@ fn print(
     let mut waited = 0;
     loop {
         if !source.wait_for_slice(interrupt)? {
-            return Ok(interrupt.signal().map_or(Ending::Done, |_| Ending::Done));
+            return Ok(Ending::Done);
         }
         processes.forget_old();
         waited += 1;

@@ -1,13 +1,15 @@
 use std::cell::Cell;
 use std::fs;
-use std::io::{self, Write};
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
+
+mod fake;
 
 use proptest::prelude::*;
 
-use super::instance::Folders;
+use fake::{CPUS, Fake, FakeKernel};
+
 use super::layout::{EVENTS, EventLayout, parse_page};
 use super::page::{Missed, PageLayout};
 use super::*;
@@ -17,139 +19,6 @@ use crate::recorded::Recorded;
 use crate::testing::{data, read_bytes};
 
 const PAGE: usize = 4096;
-const CPUS: u32 = 2;
-
-/// A folder with what tracefs of a real kernel holds.
-struct Fake {
-    folder: tempfile::TempDir,
-    /// What became of instances.
-    log: Arc<Mutex<Vec<String>>>,
-}
-
-/// Fills the folder of an instance as a kernel does.
-struct FakeKernel {
-    log: Arc<Mutex<Vec<String>>>,
-    /// A file that is missing in new instances.
-    without: Option<&'static str>,
-}
-
-impl Folders for FakeKernel {
-    fn make(&self, path: &Path) -> io::Result<()> {
-        fs::create_dir(path)?;
-        let events =
-            path.parent().and_then(Path::parent).expect("below tracefs").join("events/block");
-        let mut files = vec![
-            ("tracing_on".to_owned(), "1\n"),
-            (
-                "trace_clock".to_owned(),
-                "[local] global counter uptime perf mono mono_raw boot tai\n",
-            ),
-            ("buffer_size_kb".to_owned(), "7\n"),
-            ("options/record-tgid".to_owned(), "0\n"),
-        ];
-        for cpu in 0..CPUS {
-            files.push((format!("per_cpu/cpu{cpu}/trace_pipe_raw"), ""));
-            files.push((
-                format!("per_cpu/cpu{cpu}/stats"),
-                "entries: 0\noverrun: 0\ncommit overrun: 0\nbytes: 0\n",
-            ));
-        }
-        for event in fs::read_dir(events)?.flatten() {
-            let name = event.file_name().to_string_lossy().into_owned();
-            files.push((format!("events/block/{name}/enable"), "0\n"));
-            files.push((format!("events/block/{name}/filter"), "none\n"));
-        }
-        for (name, text) in
-            files.into_iter().filter(|(name, _)| Some(name.as_str()) != self.without)
-        {
-            let file = path.join(name);
-            fs::create_dir_all(file.parent().expect("a folder"))?;
-            fs::write(file, text)?;
-        }
-        Ok(())
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        let on = fs::read_to_string(path.join("tracing_on")).unwrap_or_default();
-        let name = path.file_name().expect("a name").to_string_lossy().into_owned();
-        self.log
-            .lock()
-            .expect("one thread")
-            .push(format!("removed {name}, tracing_on={}", on.trim()));
-        fs::remove_dir_all(path)
-    }
-}
-
-impl Fake {
-    fn new(version: &'static str) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
-        copy(&data(&format!("capture/{version}")), folder.path());
-        fs::create_dir(folder.path().join("instances")).expect("a folder");
-        Self { folder, log: Arc::default() }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn tracefs(&self) -> Tracefs {
-        Tracefs::at(self.folder.path().to_owned())
-    }
-
-    fn options(&self) -> CaptureOptions {
-        CaptureOptions { devices: vec![DeviceNumber::new(253, 0)], buffer_kb: 1024 }
-    }
-
-    fn kernel(&self) -> Box<FakeKernel> {
-        Box::new(FakeKernel { log: Arc::clone(&self.log), without: None })
-    }
-
-    fn session(&self) -> Session {
-        Session::with(self.tracefs(), &self.options(), self.kernel(), &|_| true).expect("a session")
-    }
-
-    /// The path of a file of our instance.
-    fn instance(&self, name: &str) -> PathBuf {
-        self.path(&format!("instances/elevon-capture-{}/{name}", std::process::id()))
-    }
-
-    fn setting(&self, name: &str) -> String {
-        fs::read_to_string(self.instance(name)).expect("a setting")
-    }
-
-    /// The pages that a CPU of the real kernel handed out.
-    fn pages(&self, cpu: u32) -> Vec<u8> {
-        zstd::decode_all(&fs::read(self.path(&format!("cpu{cpu}.raw.zst"))).expect("pages")[..])
-            .expect("zstd")
-    }
-
-    /// The CPU records pages.
-    fn append(&self, cpu: u32, pages: &[u8]) {
-        let pipe = self.instance(&format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
-        let mut pipe = fs::File::options().append(true).open(pipe).expect("a pipe");
-        pipe.write_all(pages).expect("written");
-    }
-
-    fn log(&self) -> Vec<String> {
-        self.log.lock().expect("one thread").clone()
-    }
-
-    fn left(&self) -> usize {
-        fs::read_dir(self.path("instances")).expect("a folder").count()
-    }
-}
-
-fn copy(from: &Path, to: &Path) {
-    for entry in fs::read_dir(from).expect("a folder").flatten() {
-        let to = to.join(entry.file_name());
-        if entry.path().is_dir() {
-            fs::create_dir(&to).expect("a folder");
-            copy(&entry.path(), &to);
-        } else {
-            fs::copy(entry.path(), to).expect("copied");
-        }
-    }
-}
 
 fn text_of(recording: Recording) -> (String, Written) {
     let (text, written) = recording.write(Vec::new(), &Recorded::default()).expect("memory");
@@ -171,15 +40,14 @@ fn rounded(events: &[TraceEvent], names: &Names, cpu: u32) -> Vec<(TraceEvent, O
 fn pages_of_real_kernels_say_what_the_kernels_own_text_says() {
     for (version, has_priority) in [("6.1", false), ("6.12", true)] {
         let fake = Fake::new(version);
-        let mut session = fake.session();
-        session.begin().expect("begun");
+        let mut recorder = fake.recorder();
         for cpu in 0..CPUS {
             let pages = fake.pages(cpu);
             fake.append(cpu, &pages[..PAGE]);
-            session.drain().expect("read");
+            recorder.drain().expect("read");
             fake.append(cpu, &pages[PAGE..]);
         }
-        let (text, written) = text_of(session.end().expect("ended"));
+        let (text, written) = text_of(recorder.end().expect("ended"));
         let kernels = zstd::decode_all(&fs::read(fake.path("trace.txt.zst")).expect("a text")[..])
             .expect("zstd");
         let ((ours, our_reader), (theirs, their_reader)) = (read_bytes(text), read_bytes(kernels));
@@ -230,7 +98,7 @@ fn the_instance_is_set_up_for_one_device_and_removed() {
     ] {
         assert_eq!(fake.setting(file), value, "{file}");
     }
-    session.end().expect("ended");
+    Recorder::new(session, fake.folder.path()).and_then(Recorder::end).expect("ended");
     assert_eq!(
         fake.log(),
         [format!("removed elevon-capture-{}, tracing_on=0", std::process::id())]
@@ -241,6 +109,41 @@ fn the_instance_is_set_up_for_one_device_and_removed() {
     drop(session);
     assert_eq!((fake.left(), fake.log().len()), (0, 2));
     assert!(fake.log()[1].ends_with("tracing_on=0"));
+}
+
+/// Events as they come are those of the recording, in order, whenever pages are taken.
+#[test]
+fn live_events_are_those_of_a_recording() {
+    let fake = Fake::new("6.12");
+    let recorder = fake.recorder();
+    (0..CPUS).for_each(|cpu| fake.append(cpu, &fake.pages(cpu)));
+    let (text, _) = text_of(recorder.end().expect("ended"));
+    let (whole, reader) = read_bytes(text);
+    let mut live = Live::new(fake.session(), fake.path("proc"));
+    let mut came = Vec::new();
+    let times: Vec<u64> = whole.iter().filter_map(|event| event.time).collect();
+    let (first, last) = (times[0], times[times.len() - 1]);
+    // A CPU's pages come after those of the other one, and so do their events.
+    for (step, now) in [(0, first), (1, (first + last) / 2), (2, last), (3, last + 1)] {
+        if step < CPUS {
+            fake.append(step, &fake.pages(step));
+        }
+        let until = live.take(now).expect("taken");
+        assert!(live.events().iter().all(|event| event.time <= Some(until)));
+        came.extend(live.events().iter().map(|event| (event.time, event.kind, event.sector)));
+    }
+    let of_recording = whole.iter().map(|event| (event.time, event.kind, event.sector));
+    // The records have no time before the trace's first: all of them came, and in order.
+    assert_eq!(came.len(), whole.len());
+    assert!(came.windows(2).all(|pair| pair[0].0 <= pair[1].0));
+    let mut sorted: Vec<_> = of_recording.collect();
+    let key = |event: &(Option<u64>, TraceKind, Option<u64>)| (event.0, event.1.index(), event.2);
+    sorted.sort_by_key(key);
+    came.sort_by_key(key);
+    assert_eq!(came, sorted);
+    assert!(reader.report().gaps.is_empty());
+    live.end().expect("ended");
+    assert_eq!(fake.left(), 0);
 }
 
 #[test]
@@ -258,8 +161,7 @@ fn only_the_threads_processes_can_be_done_without() {
 #[test]
 fn plugs_of_other_devices_are_left_out() {
     let fake = Fake::new("6.12");
-    let mut session = fake.session();
-    session.begin().expect("begun");
+    let mut recorder = fake.recorder();
     let id = |name: &str| {
         let text =
             fs::read_to_string(fake.path(&format!("events/block/{name}/format"))).expect("a file");
@@ -294,8 +196,8 @@ fn plugs_of_other_devices_are_left_out() {
     let mut bytes = page(1_000_000, &data);
     bytes.resize(PAGE, 0);
     fake.append(0, &bytes);
-    session.drain().expect("read");
-    let (text, written) = text_of(session.end().expect("ended"));
+    recorder.drain().expect("read");
+    let (text, written) = text_of(recorder.end().expect("ended"));
     assert_eq!(written, Written { events: 3, unknown: 0, plugs_of_others: 5 }, "{text}");
     let kinds: Vec<&str> = read_bytes(text).0.iter().map(|event| event.kind.name()).collect();
     assert_eq!(kinds, ["queue", "plug", "unplug"]);
@@ -305,8 +207,7 @@ fn plugs_of_other_devices_are_left_out() {
 fn lost_events_are_counted_and_located() {
     let fake = Fake::new("6.12");
     for stored in [true, false] {
-        let session = fake.session();
-        session.begin().expect("begun");
+        let recorder = fake.recorder();
         let mut pages = fake.pages(0);
         // As the kernel marks a page before which events were overwritten.
         let commit = u32::from_ne_bytes(pages[PAGE + 8..PAGE + 12].try_into().expect("4 bytes"));
@@ -317,7 +218,7 @@ fn lost_events_are_counted_and_located() {
         fake.append(0, &pages);
         let stats = "entries: 0\noverrun: 4711\ncommit overrun: 1\nbytes: 0\ndropped events: 2\nread events: 360\n";
         fs::write(fake.instance("per_cpu/cpu0/stats"), stats).expect("written");
-        let recording = session.end().expect("ended");
+        let recording = recorder.end().expect("ended");
         assert_eq!(recording.lost(), [Lost { cpu: 0, overwritten: 4711, dropped: 3 }]);
         let (text, _) = text_of(recording);
         let line = if stored { "CPU:0 [LOST 4711 EVENTS]" } else { "CPU:0 [LOST EVENTS]" };
@@ -363,9 +264,8 @@ fn what_cannot_be_recorded_is_said_in_a_line() {
         assert_eq!(fake.left(), 0, "nothing is made before it is understood");
     }
     let fake = Fake::new("6.12");
-    let options = CaptureOptions { spool: fake.path("no/such/folder"), ..fake.options() };
-    let error =
-        Session::with(fake.tracefs(), &options, fake.kernel(), &|_| true).err().expect("no folder");
+    let folder = fake.path("no/such/folder");
+    let error = Recorder::new(fake.session(), &folder).err().expect("no folder");
     assert!(matches!(error, CaptureError::Spool { .. }), "{error}");
     assert_eq!(fake.left(), 0, "the instance is gone again");
 }

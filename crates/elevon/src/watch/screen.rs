@@ -3,14 +3,17 @@
 
 use elevon_plan::failure::printable;
 use elevon_result::number;
+use elevon_trace::DeviceNumber;
 use elevon_watch::text::{finding_lines, flow_line, headline, latency_line, rate, span};
-use elevon_watch::{DiskNow, GroupBy, HEAT_ROWS, Now, RowNow, heat_floor};
+use elevon_watch::{DiskNow, GroupBy, Now, RowNow};
 use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::{Line, Span};
+use ratatui::text::Line;
 use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
+
+use super::heat;
 
 /// Seconds of an interval that a key goes through.
 const INTERVALS: [usize; 3] = [1, 10, 60];
@@ -20,16 +23,8 @@ const HEAT_LINES: u16 = 8;
 const FINDING_LINES: u16 = 5;
 /// Heights of the terminal from which on the heat map, and the problems, have room.
 const ROOM_FOR_HEAT: u16 = 28;
-/// Columns of the latency's scale.
-const SCALE: u16 = 8;
-
-/// Marks of the heat map from few requests to many, with their colours in the palette of 256: from
-/// dark blue over green to yellow, as viridis has it.
-const HEAT: [(char, u8); 7] =
-    [('.', 54), (':', 61), ('-', 31), ('=', 36), ('+', 71), ('*', 148), ('#', 226)];
-
 /// The keys, and what they do.
-const KEYS: [(&str, &str); 11] = [
+const KEYS: [(&str, &str); 13] = [
     ("q", "end"),
     ("Tab", "next disk (Shift-Tab: the one before)"),
     ("Up Down", "choose a row"),
@@ -39,6 +34,8 @@ const KEYS: [(&str, &str); 11] = [
     ("/", "show rows with a text only (Enter: done, Esc: all)"),
     ("p", "pause, go on"),
     ("f", "the problems with evidence and what to try"),
+    ("w", "what if: replay the last minutes under other settings"),
+    ("S", "save the last minutes as a trace"),
     ("?", "these keys"),
     ("", "waits: from queue to issue. device: from issue to completion. p50, p99"),
 ];
@@ -107,11 +104,13 @@ impl Sort {
 }
 
 /// What stands over the screen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Over {
     Nothing,
     Keys,
     Findings,
+    /// A message of several lines.
+    Words(Vec<String>),
 }
 
 /// What is on the screen.
@@ -167,6 +166,16 @@ impl Screen {
     pub(super) fn take(&mut self, now: Now) {
         self.now = now;
         self.disk = self.disk.min(self.now.disks.len().saturating_sub(1));
+    }
+
+    /// Returns the name and the numbers of the chosen disk.
+    pub(super) fn device(&self) -> Option<(&str, DeviceNumber)> {
+        self.chosen().map(|disk| (disk.name.as_str(), disk.device))
+    }
+
+    /// Shows a message.
+    pub(super) fn tell(&mut self, lines: Vec<String>) {
+        self.over = Over::Words(lines);
     }
 
     fn chosen(&self) -> Option<&DiskNow> {
@@ -269,13 +278,14 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     frame.render_widget(Paragraph::new(lines.to_vec()), about);
     frame.render_widget(findings_of(disk, screen.now.at), problems);
     if has_heat {
-        draw_heat(frame, disk, heat);
+        heat::draw(frame, disk, heat);
     }
     draw_rows(frame, screen, rows);
-    match screen.over {
+    match &screen.over {
         Over::Nothing => {}
         Over::Keys => draw_over(frame, "keys", &keys()),
         Over::Findings => draw_over(frame, "problems", &evidence(disk, screen.now.at)),
+        Over::Words(lines) => draw_over(frame, "what if", lines),
     }
 }
 
@@ -419,50 +429,6 @@ fn findings_of(disk: &DiskNow, at: u64) -> Paragraph<'static> {
     Paragraph::new(lines)
 }
 
-/// Draws requests by latency over the last seconds, the newest at the right.
-fn draw_heat(frame: &mut Frame<'_>, disk: &DiskNow, area: Rect) {
-    let width = usize::from(area.width.saturating_sub(SCALE + 1));
-    let skipped = disk.heat.len().saturating_sub(width);
-    let seconds = &disk.heat[skipped..];
-    let used = |row: &usize| seconds.iter().any(|counts| counts[*row] > 0);
-    let lines = usize::from(area.height.saturating_sub(1));
-    let (first, last) = match ((0..HEAT_ROWS).find(used), (0..HEAT_ROWS).rev().find(used)) {
-        (Some(first), Some(last)) => (first, last),
-        _ => (0, 0),
-    };
-    // Several rows share a line if there are more of them.
-    let per_line = (last + 1 - first).div_ceil(lines.max(1)).max(1);
-    let most = seconds.iter().flatten().copied().max().unwrap_or(0).max(1);
-    let marks: String = HEAT.iter().map(|(mark, _)| *mark).collect();
-    let mut all =
-        vec![Line::from(format!("latency of requests by second; {marks} is 1 to {most}",))];
-    for line in (0..lines).rev() {
-        let from = first + line * per_line;
-        if from > last {
-            continue;
-        }
-        let label = format!("{:>7} ", number::span(heat_floor(from) as f64));
-        let mut spans = vec![Span::from(label)];
-        for counts in seconds {
-            let count: u64 = counts[from..HEAT_ROWS.min(from + per_line)].iter().sum();
-            spans.push(mark(count, most));
-        }
-        all.push(Line::from(spans));
-    }
-    frame.render_widget(Paragraph::new(all), area);
-}
-
-/// Returns the mark of a number of requests, by its logarithm.
-fn mark(count: u64, most: u64) -> Span<'static> {
-    if count == 0 {
-        return Span::from(" ");
-    }
-    let part = (count as f64).ln_1p() / (most as f64).ln_1p();
-    let at = ((part * HEAT.len() as f64) as usize).min(HEAT.len() - 1);
-    let (mark, colour) = HEAT[at];
-    Span::styled(mark.to_string(), Style::new().fg(Color::Indexed(colour)))
-}
-
 fn keys() -> Vec<String> {
     KEYS.iter().map(|(key, words)| format!("{key:<8} {words}")).collect()
 }
@@ -499,8 +465,7 @@ fn draw_over(frame: &mut Frame<'_>, name: &str, lines: &[String]) {
 
 #[cfg(test)]
 mod tests {
-    use elevon_trace::DeviceNumber;
-    use elevon_watch::{Calls, UnitKind};
+    use elevon_watch::{Calls, HEAT_ROWS, UnitKind};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 

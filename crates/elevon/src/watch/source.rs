@@ -6,7 +6,9 @@ use std::time::Duration;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::monotonic_ns;
 use elevon_plan::failure::Failure;
-use elevon_trace::capture::{CaptureOptions, Disk, Live, Session, Tracefs};
+use elevon_trace::capture::{CaptureOptions, Disk, History, Live, Session, Tracefs};
+#[cfg(feature = "terminal")]
+use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced as _};
 use elevon_watch::Watch;
 
 use super::guard::Guard;
@@ -17,6 +19,10 @@ use super::{failure, say_leftovers};
 const PERIOD: Duration = Duration::from_millis(50);
 /// Slices between two looks at the settings of disks.
 const LOOK_AT_SETTINGS: u32 = 5;
+/// Events that are kept for a trace, of all disks together: about 70 MB.
+const MAX_EVENTS: usize = 400_000;
+/// Nanoseconds for which they are kept: two minutes.
+const KEPT_FOR: u64 = 120_000_000_000;
 /// The clock of traces that this process can read, too.
 const CLOCK: &str = "mono";
 
@@ -27,6 +33,7 @@ pub(super) struct Source {
     _guard: Guard,
     watch: Watch,
     disks: Vec<Disk>,
+    history: History,
     slices: u32,
 }
 
@@ -56,7 +63,14 @@ impl Source {
         }
         session.begin().map_err(failure)?;
         let live = Live::new(session, PathBuf::from("/proc"));
-        let mut source = Self { live, _guard: guard, watch, disks, slices: 0 };
+        let mut source = Self {
+            live,
+            _guard: guard,
+            watch,
+            disks,
+            history: History::new(MAX_EVENTS),
+            slices: 0,
+        };
         source.look_at_machine();
         Ok(source)
     }
@@ -73,7 +87,9 @@ impl Source {
     pub(super) fn take(&mut self) -> Result<bool, Failure> {
         let until = self.live.take(monotonic_ns()).map_err(failure)?;
         let has_ended = self.watch.add(until, self.live.events(), &self.live);
+        self.history.add(self.live.events());
         if has_ended {
+            self.history.forget_before(until.saturating_sub(KEPT_FOR));
             self.look_at_machine();
         }
         Ok(has_ended)
@@ -112,6 +128,27 @@ impl Source {
             }
         }
         self.slices = self.slices.wrapping_add(1);
+    }
+
+    /// Writes the last events of a disk as a trace for `inspect`, `replay` and `advise`. Returns
+    /// the seconds that it has.
+    ///
+    /// # Errors
+    /// Of the file.
+    #[cfg(feature = "terminal")]
+    pub(super) fn save(&self, device: DeviceNumber, path: &Path) -> std::io::Result<f64> {
+        let mut recorded = Recorded::default();
+        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        recorded.note("kernel", &release);
+        if let Some(disk) = self.disks.iter().find(|disk| disk.device == device) {
+            disk.note_settings(&mut recorded);
+        }
+        let file = std::io::BufWriter::new(std::fs::File::create_new(path)?);
+        let is_ours = |event: &TraceEvent| event.device.is_none_or(|of| of == device);
+        let mut file = self.history.write(file, self.live.names(), &recorded, is_ours)?;
+        std::io::Write::flush(&mut file)?;
+        let (first, last) = self.history.span().unwrap_or((0, 0));
+        Ok((last - first) as f64 / 1e9)
     }
 
     /// Ends the recording and removes the trace instance.

@@ -1,9 +1,11 @@
 //! The terminal of `elevon watch`: keys, signals, and a new second after each other.
 
+use std::path::Path;
 use std::time::Duration;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_plan::failure::{Ending, Failure};
+use elevon_trace::DeviceNumber;
 use elevon_watch::GroupBy;
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
@@ -11,9 +13,13 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use super::machine::Processes;
 use super::screen::{Screen, draw};
 use super::source::Source;
+use super::what_if::WhatIf;
 
 /// How often keys and signals are looked at.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// Traces of a disk that one folder may have.
+const MAX_FILES: u32 = 99;
 
 /// Shows the disks until a key or a signal ends it.
 ///
@@ -26,8 +32,6 @@ pub(super) fn show(
     by: GroupBy,
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
-    // Its line would stand in the middle of the screen.
-    interrupt.silence();
     let mut terminal = ratatui::try_init()?;
     let shown = follow(&mut terminal, source, processes, Screen::new(seconds, by), interrupt);
     // Whatever happened, the terminal is given back.
@@ -42,6 +46,7 @@ fn follow(
     mut screen: Screen,
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
+    let mut what_if: Option<WhatIf> = None;
     loop {
         if interrupt.is_set() {
             return Ok(Ending::Done);
@@ -51,6 +56,11 @@ fn follow(
             processes.forget_old();
         }
         let mut is_changed = has_ended;
+        if let Some(answer) = what_if.as_mut().and_then(WhatIf::answer) {
+            what_if = None;
+            screen.tell(answer);
+            is_changed = true;
+        }
         if event::poll(LOOK)?
             && let Event::Key(key) = event::read()?
             && key.kind == KeyEventKind::Press
@@ -58,7 +68,21 @@ fn follow(
             if is_end(key, &screen) {
                 return Ok(Ending::Done);
             }
-            screen.on_key(key.code);
+            match (key.code, screen.device()) {
+                (KeyCode::Char('S'), Some((disk, device))) if !screen.is_typing() => {
+                    screen.tell(vec![save(source, disk, device)]);
+                }
+                (KeyCode::Char('w'), Some((disk, device))) if !screen.is_typing() => {
+                    match WhatIf::begin(source, disk, device) {
+                        Ok(begun) => {
+                            screen.tell(vec![begun.words()]);
+                            what_if = Some(begun);
+                        }
+                        Err(error) => screen.tell(vec![format!("cannot search: {error}")]),
+                    }
+                }
+                (code, _) => screen.on_key(code),
+            }
             is_changed = true;
         }
         if is_changed {
@@ -69,6 +93,21 @@ fn follow(
             terminal.draw(|frame| draw(frame, &screen))?;
         }
     }
+}
+
+/// Writes the last minutes of a disk to a new file of the present folder, and says so.
+fn save(source: &Source, disk: &str, device: DeviceNumber) -> String {
+    for number in 1..=MAX_FILES {
+        let name = format!("{disk}-{number}.ftrace");
+        match source.save(device, Path::new(&name)) {
+            Ok(seconds) => {
+                return format!("{name} has the last {seconds:.0} s; elevon inspect {name}");
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
+            Err(error) => return format!("{name}: {error}"),
+        }
+    }
+    format!("{disk}-1.ftrace to {disk}-{MAX_FILES}.ftrace exist; move some away")
 }
 
 fn is_end(key: KeyEvent, screen: &Screen) -> bool {

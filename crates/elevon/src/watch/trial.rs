@@ -175,7 +175,7 @@ fn table(before: &[DiskNow], after: &[DiskNow]) -> String {
         }
         let change = if old.mean > 0.0 {
             let difference = 100.0 * (new.mean / old.mean - 1.0);
-            let error = SIGMAS * libm::sqrt(old.error.powi(2) + new.error.powi(2));
+            let error = SIGMAS * libm::hypot(old.error, new.error);
             format!("{difference:+.1} % (+-{:.1})", 100.0 * error / old.mean)
         } else {
             "-".to_owned()
@@ -201,7 +201,7 @@ fn mean(values: &[f64]) -> Option<Mean> {
         return None;
     }
     let mean = values.iter().sum::<f64>() / count;
-    let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
     let variance = if values.len() > 1 { squares / (count - 1.0) } else { 0.0 };
     Some(Mean { mean, error: libm::sqrt(variance / count) })
 }

@@ -24,4 +24,5 @@ mod requests_parquet;
 mod selection;
 mod twin;
 mod watch;
+mod watch_problems;
 mod what_if;
