@@ -435,8 +435,7 @@ impl SeenCache {
             | Wrong::TwiceTheWeight
             | Wrong::NoPatience
             | Wrong::HalfDepth
-            | Wrong::Call
-            | Wrong::NeverServed => {}
+            | Wrong::Call => {}
         }
     }
 }

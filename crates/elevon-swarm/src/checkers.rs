@@ -258,7 +258,6 @@ impl Checks {
             ("aileron-shares", Box::<aileron::AileronShares>::default()),
             ("aileron-classes", Box::<aileron::AileronClasses>::default()),
             ("aileron-depth", Box::<aileron::AileronDepth>::default()),
-            ("aileron-bound", Box::<aileron::AileronBound>::default()),
             ("memory", Box::<cache::Memory>::default()),
             ("dirty", Box::<cache::Dirty>::default()),
             ("counted", Box::<cache::Counted>::default()),

@@ -144,8 +144,6 @@ enum Wrong {
     NoPatience,
     /// `aileron` has half of its limit.
     HalfDepth,
-    /// No member of `aileron` was ever served.
-    NeverServed,
     /// The memory has half of its size.
     HalfMemory,
     /// There are too many dirty pages, by the number of pages of the memory.

@@ -309,15 +309,8 @@ impl Seen {
             Wrong::NoPatience => {
                 self.aileron.iter_mut().for_each(|aileron| aileron.patience = Nanos::ZERO);
             }
-            Wrong::HalfDepth => self.aileron.iter_mut().for_each(|aileron| {
-                aileron.most = aileron.most.map(|most| most.map(|most| most / 2));
-            }),
-            Wrong::NeverServed => {
-                self.aileron.iter_mut().flat_map(|aileron| &mut aileron.members).for_each(
-                    |member| {
-                        member.since = Instant::ZERO;
-                    },
-                );
+            Wrong::HalfDepth => {
+                self.aileron.iter_mut().for_each(|aileron| aileron.most /= 2);
             }
             Wrong::HalfMemory
             | Wrong::MoreDirty

@@ -231,7 +231,6 @@ fn canaries_of_aileron() {
         ("aileron-shares", Sabotage::Sees(Wrong::TwiceTheWeight)),
         ("aileron-classes", Sabotage::Sees(Wrong::NoPatience)),
         ("aileron-depth", Sabotage::Sees(Wrong::HalfDepth)),
-        ("aileron-bound", Sabotage::Sees(Wrong::NeverServed)),
     ] {
         let kept = run_guarded(&plan, Some(checker), None);
         assert!(kept.is_ok(), "{checker}: {kept:#?}");

@@ -38,16 +38,6 @@ impl Mask {
         self.words[n / 64] &= !(1 << (n % 64));
     }
 
-    /// Makes room for the numbers below `count`; never shrinks.
-    pub(super) fn grow(&mut self, count: usize) {
-        self.words.resize(count.div_ceil(64).max(self.words.len()), 0);
-    }
-
-    /// Inserts a number or removes it.
-    pub(super) fn set(&mut self, n: usize, is_in: bool) {
-        if is_in { self.insert(n) } else { self.remove(n) }
-    }
-
     pub(super) fn contains(&self, n: usize) -> bool {
         self.words[n / 64] >> (n % 64) & 1 == 1
     }

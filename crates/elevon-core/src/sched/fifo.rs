@@ -147,16 +147,7 @@ impl FifoLinks {
 
     /// Iterates over a list, oldest first.
     pub(crate) fn iter(&self, list: Fifo) -> impl Iterator<Item = RequestId> {
-        self.iter_after(list.first())
-    }
-
-    /// Iterates over a list from a request in it on, oldest first.
-    pub(crate) fn iter_from(&self, id: RequestId) -> impl Iterator<Item = RequestId> {
-        self.iter_after(Some(id))
-    }
-
-    fn iter_after(&self, first: Option<RequestId>) -> impl Iterator<Item = RequestId> {
-        core::iter::successors(first, |id| match self.links[id.index()].next {
+        core::iter::successors(list.first(), |id| match self.links[id.index()].next {
             NIL => None,
             n => Some(RequestId(n)),
         })

@@ -1,14 +1,11 @@
-//! What a request costs: how long it occupies the device, as the device has shown it.
+//! What a request costs: how long it takes in the device by itself, as the device has shown it.
 //!
-//! For each direction the time of a request alone in the device is a line over its size, `base +
-//! slope · sectors`. It is fitted by least squares to requests that had the device for themselves,
-//! or that did not wait there because no more were in it than it serves at a time. Until such are
-//! known, all requests count. Shares of flows are shares of this time. On a disk, requests that
-//! follow the one before have lines of their own, and shares are shares of the time from the end of
-//! the request before.
+//! For each direction the time is a line over the size, `base + slope · sectors`. It is fitted by
+//! least squares to requests that had the device for themselves. Until such are known, all requests
+//! count. On a disk, which does one request at a time, the time is that from the end of the request
+//! before, and requests that follow the one before have lines of their own.
 //! Requests that merge may all have one size while they go alone, and smaller ones go later: their
-//! slope is that from small requests of the other direction. A disk does one at a time, and how
-//! long each takes depends on how many it can choose from.
+//! slope is that from small requests of the other direction.
 //!
 //! Cost: a few additions for each completion, a fit for every [`BATCH`] of them.
 
@@ -16,37 +13,31 @@ use crate::op::Op;
 
 /// Requests between two fits, once the model is warm.
 const BATCH: u64 = 32;
-/// Weight of requests from which on older ones count less.
+/// Weight of requests from which on older ones count less: some hundred requests alone.
 const MEMORY: u64 = 1024;
-/// Weight of requests that did not wait, with which the others are no longer needed.
-const ENOUGH_WEIGHT: u64 = 16;
+/// Weight of a request that was alone.
+pub(super) const ALONE: u64 = 8;
 /// log2 of the fixed point of the slope.
 const SLOPE_SHIFT: u32 = 10;
-/// Prior of the base: nanoseconds.
+/// What is assumed before anything is known: 200 us and 1 GB/s.
 const BASE_PRIOR: u64 = 200_000;
-/// Prior of the slope: about 1 GB/s.
 const SLOPE_PRIOR: u64 = 512 << SLOPE_SHIFT;
-/// Weight of the slope before, as a variance of sizes in square sectors.
+/// Weight of the slope before, as a variance of sizes in square sectors: sizes that differ by a
+/// page say nothing about a slope.
 const RIDGE: i128 = 64;
 /// Requests of one size that are more than so many times as large as those of the other direction
 /// have the slope from the others to them.
 const MUCH_LARGER: u64 = 8;
-/// The longest time in the device that counts as it is: nanoseconds.
-pub(super) const MAX_TIME: u64 = 1 << 31;
+/// The longest time in the device that counts as it is, in nanoseconds: two seconds.
+const MAX_TIME: u64 = 1 << 31;
 
 /// Lines: of reads, writes and what moves no data, and of reads and writes that follow the request
 /// before.
-const KINDS: usize = 5;
-
+const LINES: usize = 5;
 /// The line of what moves no data.
 const NO_DATA: usize = Direction::NoData as usize;
-/// From the line of a direction to that of requests which follow the one before.
-const NEXT: usize = 3;
 /// For each line the one that stands for it until it is known itself.
-const OTHER: [usize; KINDS] = [1, 0, NO_DATA, 0, 1];
-
-/// For each line the ones that change with it: itself, and those that it stands for.
-const CHANGED_WITH: [&[usize]; KINDS] = [&[0, 1, 3], &[0, 1, 4], &[NO_DATA], &[3], &[4]];
+const OTHER: [usize; LINES] = [1, 0, NO_DATA, 0, 1];
 
 /// What moves between memory and the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,29 +62,12 @@ impl Direction {
         }
     }
 
-    /// Returns true for writes, which have a limit of their own.
-    #[inline]
-    pub(super) const fn is_write(self) -> bool {
-        matches!(self, Self::Write)
-    }
-
     /// Returns the line of a request; `is_next`: it follows the one before.
     #[inline]
     const fn line(self, is_next: bool) -> usize {
         let at = self as usize;
-        if is_next && at != NO_DATA { at + NEXT } else { at }
+        if is_next && at != NO_DATA { at + NO_DATA + 1 } else { at }
     }
-}
-
-/// How much a request says about the time that one takes by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Quiet {
-    /// It shared the device, and may have waited in it.
-    No,
-    /// It shared the device, but requests do not wait in it now.
-    Probably,
-    /// It was alone.
-    Yes,
 }
 
 /// Sums over requests of (sectors x, time y), newer ones counting more.
@@ -121,14 +95,10 @@ impl Sums {
         self.xy += i128::from(weight * x) * i128::from(y);
     }
 
-    /// Returns the mean size and time.
-    const fn mean(&self) -> (u64, u64) {
-        (self.x / self.n, self.y / self.n)
-    }
-
-    /// Returns the slope from a much smaller request of so many sectors and this time.
-    fn slope_from(&self, (sectors, time): (u64, u64)) -> Option<u64> {
-        let (x, y) = self.mean();
+    /// Returns the slope from the mean of much smaller requests to the mean of these.
+    fn slope_from(&self, other: &Self) -> Option<u64> {
+        let mean = |sums: &Self| (sums.x / sums.n, sums.y / sums.n);
+        let ((x, y), (sectors, time)) = (mean(self), mean(other));
         (x > MUCH_LARGER * sectors && y > time).then(|| ((y - time) << SLOPE_SHIFT) / (x - sectors))
     }
 
@@ -139,22 +109,12 @@ impl Sums {
         let ridge = RIDGE * n * n;
         // Sums that were halved are rounded, which can leave a variance below zero.
         let (variance, covariance) = ((n * xx - x * x).max(0) + ridge, n * self.xy - x * y);
-        let slope = quotient((covariance << SLOPE_SHIFT) + ridge * i128::from(before), variance)
-            .max(0) as u64;
+        let slope = ((covariance << SLOPE_SHIFT) + ridge * i128::from(before)) / variance;
         // Of the mean time a base is left. At most MEMORY + 8 times of MAX_TIME are below 2^42.
         let steepest = ((self.y * 31 / 32) << SLOPE_SHIFT).checked_div(self.x);
-        let slope = slope.min(steepest.unwrap_or(slope));
+        let slope = (slope.max(0) as u64).min(steepest.unwrap_or(u64::MAX));
         let base = (self.y - ((slope * self.x) >> SLOPE_SHIFT)) / self.n;
         (base.max(1), slope)
-    }
-}
-
-/// Returns `a / b`. A division of 128 bits takes several times as long as one of 64.
-#[inline]
-fn quotient(a: i128, b: i128) -> i128 {
-    match (i64::try_from(a), i64::try_from(b)) {
-        (Ok(a), Ok(b)) => i128::from(a / b),
-        _ => a / b,
     }
 }
 
@@ -163,116 +123,76 @@ fn quotient(a: i128, b: i128) -> i128 {
 struct Line {
     base: u64,
     slope: u64,
-    /// Requests that did not wait inside the device, and the slope of the line through them.
-    quiet: Sums,
-    quiet_slope: u64,
-    /// All requests: used while too few of the others are known.
-    all: Sums,
+    /// Requests that were alone, or all while too few of those are known.
+    sums: Sums,
+    is_known: bool,
     /// Requests since the last fit.
     fresh: u64,
-}
-
-impl Line {
-    const NEW: Self = Self {
-        base: BASE_PRIOR,
-        slope: SLOPE_PRIOR,
-        quiet: Sums::NONE,
-        quiet_slope: SLOPE_PRIOR,
-        all: Sums::NONE,
-        fresh: 0,
-    };
-
-    const fn is_known(&self) -> bool {
-        self.quiet.n >= ENOUGH_WEIGHT
-    }
-
-    /// Returns what holds for requests of the line, and whether it is known.
-    const fn says(&self) -> (u64, u64, bool) {
-        (self.base, self.slope, self.is_known())
-    }
-
-    /// Learns from a request. `other` is the mean of size and time of the other direction's, if
-    /// that is known. Returns true if the line changes, or is known from now on.
-    fn learn(&mut self, sectors: u64, time: u64, quiet: Quiet, other: Option<(u64, u64)>) -> bool {
-        let was_known = self.is_known();
-        match quiet {
-            Quiet::Yes => self.quiet.add(sectors, time, 8),
-            Quiet::Probably => self.quiet.add(sectors, time, 1),
-            Quiet::No if was_known => return false,
-            Quiet::No => self.all.add(sectors, time, 1),
-        }
-        self.fresh += 1;
-        if quiet == Quiet::Yes || self.fresh >= BATCH.min(self.all.n / 4) {
-            self.fresh = 0;
-            if self.is_known() {
-                // The slope of requests that wait says nothing about those that do not.
-                let slope = other.and_then(|other| self.quiet.slope_from(other));
-                (self.base, self.quiet_slope) = self.quiet.fit(slope.unwrap_or(self.quiet_slope));
-                self.slope = self.quiet_slope;
-            } else if self.all.n > 0 {
-                (self.base, self.slope) = self.all.fit(self.slope);
-            }
-            return true;
-        }
-        self.is_known() != was_known
-    }
 }
 
 /// The cost model of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CostModel {
-    lines: [Line; KINDS],
-    /// Base and slope of the line that holds for each kind. What moves no data has no slope.
-    holds: [(u64, u64); KINDS],
+    lines: [Line; LINES],
 }
 
 impl CostModel {
     pub(super) const fn new() -> Self {
-        let mut holds = [(BASE_PRIOR, SLOPE_PRIOR); KINDS];
-        holds[NO_DATA].1 = 0;
-        Self { lines: [Line::NEW; KINDS], holds }
+        let line = Line {
+            base: BASE_PRIOR,
+            slope: SLOPE_PRIOR,
+            sums: Sums::NONE,
+            is_known: false,
+            fresh: 0,
+        };
+        Self { lines: [line; LINES] }
     }
 
     /// Returns the time in nanoseconds that a request takes in the device by itself, at least 1.
     /// `is_next`: it begins where the one before it ends, on a disk.
     #[inline]
     pub(super) fn of(&self, direction: Direction, sectors: u64, is_next: bool) -> u64 {
-        let (base, slope) = self.holds[direction.line(is_next)];
-        base + ((slope * sectors) >> SLOPE_SHIFT)
+        let at = direction.line(is_next);
+        let (own, other) = (&self.lines[at], &self.lines[OTHER[at]]);
+        // What is known of the other direction is better than what includes waiting.
+        let line = if !own.is_known && other.is_known { other } else { own };
+        if at == NO_DATA { line.base } else { line.base + ((line.slope * sectors) >> SLOPE_SHIFT) }
     }
 
-    /// Returns true if requests of a direction were seen that did not wait in the device.
+    /// Returns true if requests of a direction were seen alone.
     pub(super) const fn is_known(&self, direction: Direction) -> bool {
-        self.lines[direction.line(false)].is_known()
+        self.lines[direction.line(false)].is_known
     }
 
-    /// Learns from a request that was in the device for `time` nanoseconds. Returns true if what
-    /// requests take by themselves is known anew.
+    /// Learns from a request that was in the device for `time` nanoseconds. Its weight is
+    /// [`ALONE`], 1 if nothing was in its way, as far as is known, or 0 if it may have waited.
     pub(super) fn learn(
         &mut self,
         direction: Direction,
         sectors: u64,
         is_next: bool,
         time: u64,
-        quiet: Quiet,
-    ) -> bool {
+        weight: u64,
+    ) {
         let at = direction.line(is_next);
         let sectors = if at == NO_DATA { 0 } else { sectors };
-        let other = &self.lines[OTHER[at]];
-        let other = other.is_known().then(|| other.quiet.mean());
+        let other = self.lines[OTHER[at]];
         let line = &mut self.lines[at];
-        let before = line.says();
-        let changes = line.learn(sectors, time.clamp(1, MAX_TIME), quiet, other);
-        if line.says() != before {
-            for &of in CHANGED_WITH[at] {
-                let (own, other) = (&self.lines[of], &self.lines[OTHER[of]]);
-                // What is known of the other direction, or of requests that do not follow another,
-                // is better than what includes waiting.
-                let line = if !own.is_known() && other.is_known() { other } else { own };
-                self.holds[of] = (line.base, if of == NO_DATA { 0 } else { line.slope });
-            }
+        if line.is_known && weight == 0 {
+            return;
         }
-        changes
+        if !line.is_known && weight > 0 {
+            // The slope of requests that wait says nothing about those that do not.
+            (line.sums, line.slope, line.is_known) = (Sums::NONE, SLOPE_PRIOR, true);
+        }
+        line.sums.add(sectors, time.clamp(1, MAX_TIME), weight.max(1));
+        line.fresh += 1;
+        if weight == ALONE || line.fresh >= BATCH.min(line.sums.n / 4) {
+            line.fresh = 0;
+            let is_other = line.is_known && other.is_known && at != NO_DATA;
+            let slope = if is_other { line.sums.slope_from(&other.sums) } else { None };
+            (line.base, line.slope) = line.sums.fit(slope.unwrap_or(line.slope));
+        }
     }
 }
 
@@ -312,13 +232,13 @@ mod tests {
                 let exact = 150_000 + 900 * sectors;
                 let alone = n % 50 == 0;
                 let wait = if alone { 0 } else { waiting };
-                let quiet = if alone { Quiet::Yes } else { Quiet::No };
+                let weight = if alone { ALONE } else { 0 };
                 model.learn(
                     Direction::Read,
                     sectors,
                     false,
                     wait + exact * (90 + rng.below(21)) / 100,
-                    quiet,
+                    weight,
                 );
             }
             for sectors in [8, 64, 1024] {
@@ -342,11 +262,11 @@ mod tests {
     fn what_waits_leaves_no_trace_once_others_are_known() {
         let mut model = CostModel::new();
         for _ in 0..32 {
-            model.learn(Direction::Read, 8, false, 20_000_000, Quiet::No);
-            model.learn(Direction::Read, 128, false, 40_000_000, Quiet::No);
+            model.learn(Direction::Read, 8, false, 20_000_000, 0);
+            model.learn(Direction::Read, 128, false, 40_000_000, 0);
         }
         assert!(!model.is_known(Direction::Read));
-        (0..4).for_each(|_| assert!(model.learn(Direction::Read, 8, false, 2_000_000, Quiet::Yes)));
+        (0..4).for_each(|_| model.learn(Direction::Read, 8, false, 2_000_000, ALONE));
         assert!(model.is_known(Direction::Read));
         let large = model.of(Direction::Read, 128, false);
         assert!(large < 3_000_000, "{large}");
@@ -359,8 +279,8 @@ mod tests {
         let mut model = CostModel::new();
         let exact = |sectors: u64| 2_000_000 + 1_000 * sectors;
         for _ in 0..8 {
-            model.learn(Direction::Read, 8, false, exact(8), Quiet::Yes);
-            model.learn(Direction::Write, 1024, false, exact(1024), Quiet::Yes);
+            model.learn(Direction::Read, 8, false, exact(8), ALONE);
+            model.learn(Direction::Write, 1024, false, exact(1024), ALONE);
         }
         for sectors in [128, 512, 2560] {
             let write = model.of(Direction::Write, sectors, false);
@@ -373,7 +293,7 @@ mod tests {
     fn requests_without_data_have_no_slope() {
         let mut model = CostModel::new();
         for time in [1_000, 50_000, 90_000, 200_000] {
-            model.learn(Direction::NoData, 64, false, time, Quiet::Yes);
+            model.learn(Direction::NoData, 64, false, time, ALONE);
         }
         let of = |sectors| model.of(Direction::NoData, sectors, false);
         assert_eq!(of(8), of(8_000));
@@ -383,7 +303,7 @@ mod tests {
     fn one_size_alone_is_met_after_two_requests_and_followed() {
         let mut model = CostModel::new();
         (0..2).for_each(|_| {
-            assert!(model.learn(Direction::Write, 512, false, 2_500_000, Quiet::Yes));
+            model.learn(Direction::Write, 512, false, 2_500_000, ALONE);
         });
         assert!(
             near(model.of(Direction::Write, 512, false), 2_500_000, 1),
@@ -391,7 +311,7 @@ mod tests {
             model.of(Direction::Write, 512, false)
         );
         for _ in 0..40 {
-            model.learn(Direction::Write, 512, false, 25_000_000, Quiet::Yes);
+            model.learn(Direction::Write, 512, false, 25_000_000, ALONE);
         }
         assert!(
             near(model.of(Direction::Write, 512, false), 25_000_000, 5),
@@ -401,7 +321,7 @@ mod tests {
         // Shorter than the prior slope allows for.
         let mut fast = CostModel::new();
         (0..200)
-            .for_each(|_| assert!(fast.learn(Direction::Read, 2048, false, 30_000, Quiet::Yes)));
+            .for_each(|_| fast.learn(Direction::Read, 2048, false, 30_000, ALONE));
         assert!(
             near(fast.of(Direction::Read, 2048, false), 30_000, 5),
             "{}",

@@ -4,7 +4,7 @@
 extern crate alloc;
 use alloc::vec::Vec;
 
-use super::{Aileron, Queue, WaitingMember, turn};
+use super::{Aileron, Queue};
 use crate::units::{Instant, Nanos};
 
 /// A queue that has requests waiting.
@@ -42,21 +42,15 @@ pub struct GroupClass {
 pub struct Decisions {
     /// Requests in flight.
     pub in_flight: u32,
-    /// How many may be: of any class, and of a class above best effort. `None` while one kind of
-    /// request is looked at.
-    pub most: Option<[u32; 2]>,
+    /// How many may be.
+    pub most: u32,
     /// Requests that were dispatched before all others: given back by the driver, or of no
     /// process.
     pub from_head: u64,
     /// Requests that the driver refused: until then more may have been allowed than it takes.
     pub refused: u64,
-    /// Requests that went first because their queue, or a tenant of it, was overdue.
-    pub overdue: u64,
-    /// Requests that were not chosen among all that waited: because of a limit of writes, of a
-    /// look, or of a floor.
+    /// Requests that were not chosen among all that waited: because of a floor or a flush.
     pub constrained: u64,
-    /// The members of every group that wait, and for how long.
-    pub members: Vec<WaitingMember>,
     /// How long a class waits before it is served once.
     pub patience: Nanos,
     /// True if queues are served by turns.
@@ -72,7 +66,6 @@ pub struct Decisions {
 pub(super) struct Counts {
     pub(super) from_head: u64,
     pub(super) refused: u64,
-    pub(super) overdue: u64,
     pub(super) constrained: u64,
     /// Stretches that have begun.
     pub(super) stretches: u64,
@@ -81,7 +74,6 @@ pub(super) struct Counts {
 impl Aileron {
     /// Returns what can be seen of the decisions. For checkers: it looks at every queue.
     pub fn decisions(&self) -> Decisions {
-        let limit = if self.has_turns() { turn::DEPTH_IN_TURN } else { self.limit() };
         let waiting = |queue: &Queue| WaitingQueue {
             group: self.shares.group_of(queue.member).0,
             class: queue.class,
@@ -92,16 +84,10 @@ impl Aileron {
         };
         Decisions {
             in_flight: self.in_flight,
-            most: self
-                .occupancy
-                .looks_at()
-                .is_none()
-                .then_some([limit, limit + (limit / 8).max(1)]),
+            most: self.limit(),
             from_head: self.counts.from_head,
             refused: self.counts.refused,
-            overdue: self.counts.overdue,
             constrained: self.counts.constrained,
-            members: self.shares.waiting_members().collect(),
             patience: self.shares.patience,
             has_turns: self.rotational,
             queues: self.queues.iter().filter(|queue| queue.queued > 0).map(waiting).collect(),

@@ -4,7 +4,7 @@ use super::super::{Scheduler, View};
 use super::cost::Direction;
 use super::floors::Reserve;
 use super::slot::{Place, Slot};
-use super::{Aileron, class_and_weight, occupancy, turn};
+use super::{Aileron, class_and_weight};
 use crate::bio::Bio;
 use crate::merge::MergeKind;
 use crate::units::{HwQueue, Instant, Nanos, RequestId, Sector, TaskId, TenantId};
@@ -28,15 +28,13 @@ impl Scheduler for Aileron {
         let slot = &mut self.slots[id.index()];
         (slot.place, slot.queue) =
             (if filed_in.is_some() { Place::Queued } else { Place::AtHead }, queue);
-        (slot.direction, slot.is_next, slot.arrived) = (Direction::from_op(request.op), false, now);
+        (slot.direction, slot.is_next) = (Direction::from_op(request.op), false);
         (slot.sector, slot.sectors) = (request.sector, request.sectors.get());
         if let Some(q) = filed_in {
             self.file(q, id);
             self.elevator.add(view, id);
             return;
         }
-        slot.cell = occupancy::cell(slot.direction, slot.sectors, false);
-        self.occupancy.enter(slot.cell);
         if at_head {
             self.lists.push_front(&mut self.at_head, id);
         } else {
@@ -46,12 +44,7 @@ impl Scheduler for Aileron {
 
     fn dispatch(&mut self, now: Instant, _view: View<'_>, _queue: HwQueue) -> Option<RequestId> {
         self.advance(now);
-        let id = self.next_request();
-        // Where everything waits inside it, the device is full, too.
-        if self.waiting == 0 && !(self.is_unfair() && self.depth.queues_inside()) {
-            self.occupancy.note_room(now);
-        }
-        id
+        self.next_request()
     }
 
     #[inline]
@@ -67,10 +60,10 @@ impl Scheduler for Aileron {
     ) -> Option<(RequestId, MergeKind)> {
         let (class, _) = class_and_weight(bio.ioprio);
         let q = self.tasks.get(bio.task.index())?.queues[class]?;
-        let Self { elevator, slots, queues, lists, by_sector, .. } = self;
+        let Self { elevator, slots, queues, by_sector, .. } = self;
         let allows = |id: RequestId| slots[id.index()].queue == Some(q);
         elevator.find_merge_among(view, bio, one_hit_only, allows, || {
-            by_sector.first_at(lists, slots, &mut queues[q.index()], bio.end())
+            by_sector.first_at(queues[q.index()].sorted, bio.end())
         })
     }
 
@@ -86,20 +79,20 @@ impl Scheduler for Aileron {
     fn on_bio_merged(&mut self, view: View<'_>, id: RequestId, _kind: MergeKind, before: Sector) {
         let request = &view.requests[id];
         self.resize(id, request.sectors.get(), request.end());
-        if let Some(q) = self.slots[id.index()].queue {
-            let Self { by_sector, lists, slots, queues, .. } = self;
-            let queue = &mut queues[q.index()];
-            if request.sector != before {
-                by_sector.refile(lists, slots, queue, id, request.sector);
+        if let Some(q) = self.slots[id.index()].queue
+            && request.sector != before
+        {
+            self.slots[id.index()].sector = request.sector;
+            if self.by_sector.contains(id) {
+                let sorted = &mut self.queues[q.index()].sorted;
+                self.by_sector.refile(sorted, request.sector, id);
             }
-            // The two may touch now.
-            by_sector.first_at(lists, slots, queue, request.end());
         }
         self.elevator.on_bio_merged(view, id);
     }
 
     fn neighbour(&self, _view: View<'_>, id: RequestId, kind: MergeKind) -> Option<RequestId> {
-        self.by_sector.neighbour(id, kind)
+        self.by_sector.contains(id).then(|| self.by_sector.neighbour(id, kind)).flatten()
     }
 
     fn on_requests_merged(
@@ -120,11 +113,8 @@ impl Scheduler for Aileron {
         let gone = self.slots[swallowed.index()];
         if let (Place::Queued, Some(q)) = (gone.place, gone.queue) {
             self.unfile(q, swallowed);
-            self.occupancy.leave(gone.cell);
-            let member = self.queue(q).member;
-            match self.queue(q).fifo.first() {
-                Some(first) => self.shares.set_kind(member, self.kind_of(first)),
-                None => self.shares.deactivate(now, member),
+            if self.queue(q).queued == 0 {
+                self.shares.deactivate(self.queue(q).member);
             }
             self.end_if_unused(q);
         }
@@ -143,15 +133,11 @@ impl Scheduler for Aileron {
         self.learn(&slot, view.requests[id].issued);
         self.ended = now;
         if let Some(q) = slot.queue {
-            let alone = self.charges().alone(&slot);
-            let wait = slot.dispatched - slot.arrived;
             let queue = &mut self.queues[q.index()];
-            queue.on_end(now, slot.arrived, wait, Nanos::new(alone));
+            queue.on_end(now);
             let exited = queue.exited;
             if self.rotational {
                 self.wait_in_turn(q);
-            } else {
-                self.keep_place(q, &slot, alone);
             }
             if exited {
                 self.end_if_unused(q);
@@ -182,7 +168,7 @@ impl Scheduler for Aileron {
         {
             let q = self.queue_for(request);
             self.counts.constrained += 1;
-            self.shares.charge(now, self.queue(q).member, each);
+            self.shares.charge(self.queue(q).member, each);
         }
     }
 
@@ -217,14 +203,15 @@ impl Scheduler for Aileron {
 
     fn on_queue_info(&mut self, rotational: bool) {
         self.rotational = rotational;
-        self.renew_fixed();
-        self.shares.has_turns = rotational;
-        self.by_sector.set_complete(rotational);
+        self.renew_turn();
         let Self { by_sector, lists, slots, queues, .. } = self;
-        queues
-            .iter_mut()
-            .filter(|_| rotational)
-            .for_each(|queue| by_sector.file_all(lists, slots, queue));
+        for queue in queues.iter_mut().filter(|_| rotational) {
+            for id in lists.iter(queue.fifo) {
+                if !by_sector.contains(id) {
+                    by_sector.insert(&mut queue.sorted, slots[id.index()].sector, id);
+                }
+            }
+        }
     }
 
     fn set_discard_ranges(&mut self, ranges: u16) {
@@ -233,24 +220,20 @@ impl Scheduler for Aileron {
 
     #[inline]
     fn next_wakeup(&self) -> Instant {
-        let earliest = self.kick.min(self.turn.until.unwrap_or(Instant::MAX));
-        self.holds.iter().fold(earliest, |earliest, hold| earliest.min(hold.until))
+        self.kick.min(self.turn.until.unwrap_or(Instant::MAX))
     }
 
     fn on_wakeup(&mut self, now: Instant) {
         self.advance(now);
         self.kick = Instant::MAX;
-        self.end_holds();
         if self.turn.until.is_some_and(|end| end <= now) {
             self.turn.until = None;
         }
     }
 
     fn measured(&self) -> Option<(&'static str, u64)> {
-        Some((
-            "usable_depth",
-            if self.rotational { turn::DEPTH } else { self.depth.usable() }.into(),
-        ))
+        let depth = if self.rotational { 1 } else { self.depth.usable() };
+        Some(("usable_depth", depth.into()))
     }
 
     fn set_group(&mut self, tenant: TenantId, parent: TenantId, weight: u16) {
@@ -263,7 +246,7 @@ impl Scheduler for Aileron {
             }
             None if tenant == TenantId(0) => {}
             None => {
-                let group = self.shares.add_group(self.now, self.group_of(parent), weight);
+                let group = self.shares.add_group(self.group_of(parent), weight);
                 if tenant.index() >= self.tenants.len() {
                     self.tenants.resize(tenant.index() + 1, None);
                 }
@@ -281,7 +264,7 @@ impl Scheduler for Aileron {
 
     fn reserve_missed(&self, now: Instant, tenant: TenantId) -> Option<Nanos> {
         let group = self.tenants.get(tenant.index()).copied().flatten()?;
-        self.floors.missed(now, group, !self.shares.kinds_in(group).is_empty())
+        self.floors.missed(now, group, self.shares.waits(group))
     }
 
     fn shares_missed(&self, tenant: TenantId) -> Option<Nanos> {

@@ -23,7 +23,6 @@ use super::ids::{GroupId, MemberId};
 use alloc::vec::Vec;
 
 use super::Aileron;
-use super::kinds::Kinds;
 use crate::units::{Instant, Nanos, RequestId, Sectors};
 
 /// The length of time over which a floor holds.
@@ -58,14 +57,6 @@ struct Tag {
 impl Tag {
     const fn from_rate(rate: u64, due: u64) -> Self {
         Self { rate, due, rest: 0 }
-    }
-
-    /// Returns true if more is owed than so many units.
-    fn owes_more(&self, units: u64, clock: u64) -> bool {
-        let owed = u128::from(clock.saturating_sub(self.due)) * u128::from(self.rate);
-        self.rate > 0
-            && self.due <= clock
-            && owed >= u128::from(units) * u128::from(Nanos::from_secs(1).get())
     }
 
     /// Counts units that are dispatched. `clock` is the time by the clock of floors.
@@ -168,15 +159,6 @@ impl Floors {
         was_due
     }
 
-    /// Returns true if a group is owed service for another request as soon as it has one, once
-    /// `first` of so many bytes were served.
-    pub(super) fn is_due(&self, now: Instant, group: GroupId, first: u64, bytes: u64) -> bool {
-        let clock = self.clock(now);
-        let owes_more =
-            |of: &Floor| of.ios.owes_more(first, clock) || of.bytes.owes_more(first * bytes, clock);
-        self.all.iter().any(|floor| floor.group == group && owes_more(floor))
-    }
-
     /// Counts a request of a group that is dispatched.
     pub(super) fn count(&mut self, now: Instant, group: GroupId, bytes: u64) {
         let clock = self.clock(now);
@@ -225,20 +207,11 @@ impl Aileron {
             return false;
         }
         let Self { floors, shares, now, .. } = self;
-        let is_new = |group: &GroupId| shares.kinds_in(*group).is_empty();
+        let is_new = |group: &GroupId| !shares.waits(*group);
         let begin = |was_due, group| {
             floors.begin(*now, shares.in_device_until(*now, group), group) || was_due
         };
         shares.groups_above(member).filter(is_new).fold(false, begin)
-    }
-
-    /// Returns true if a floor would let a flow go before all others if it had a request now, once
-    /// `first` of its tenant of so many sectors were served.
-    #[inline]
-    pub(super) fn would_be_owed(&self, member: MemberId, first: u32, sectors: u64) -> bool {
-        let bytes = Sectors::new(sectors).bytes().get();
-        let is_due = |group| self.floors.is_due(self.now, group, first.into(), bytes);
-        !self.floors.is_empty() && self.shares.groups_above(member).any(is_due)
     }
 
     /// Counts a request of a flow that is dispatched; `is_owed`: because a floor asks for it.
@@ -250,7 +223,7 @@ impl Aileron {
         if !is_owed {
             let Self { floors, shares, now, .. } = self;
             // Also what was not asked before this decision.
-            floors.first_due(*now, |group| !shares.kinds_in(group).is_empty());
+            floors.first_due(*now, |group| shares.waits(group));
             floors.others_at = *now;
         }
         let bytes = Sectors::new(self.slots[id.index()].sectors).bytes().get();
@@ -261,17 +234,16 @@ impl Aileron {
 
     /// Dispatches a request of the tenant that is owed service by its floor, if there is one.
     #[inline]
-    pub(super) fn next_owed(&mut self, kinds: Kinds) -> Option<RequestId> {
+    pub(super) fn next_owed(&mut self) -> Option<RequestId> {
         if self.floors.is_empty() {
             return None;
         }
-        let Self { floors, shares, .. } = self;
-        let group = floors
-            .owed(self.now, shares.patience, |group| shares.kinds_in(group).has_any(kinds))?;
-        let member = shares.choose_in(group, self.now, kinds)?;
+        let Self { floors, shares, now, .. } = self;
+        let group = floors.owed(*now, shares.patience, |group| shares.waits(group))?;
+        let member = shares.choose(*now, group)?;
         let q = self.of_member[member.index()];
         let id = self.queue(q).fifo.first().expect("an active flow has a request");
-        Some(self.serve_owed(q, id, kinds, Some(group)))
+        Some(self.serve(q, id, Some(group)))
     }
 }
 

@@ -1,4 +1,4 @@
-//! What queues, members and groups are known by, and what a request remembers of the depth.
+//! What queues, members and groups are known by.
 
 /// A queue, by index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,13 +33,4 @@ impl GroupId {
     pub(super) const fn index(self) -> usize {
         self.0 as usize
     }
-}
-
-/// What a request in flight remembers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Mark {
-    /// The depth's area when it was dispatched.
-    pub(super) area: u64,
-    /// The run at one depth that it belongs to.
-    pub(super) epoch: u32,
 }

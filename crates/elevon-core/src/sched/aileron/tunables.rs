@@ -40,16 +40,6 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
             choices: &[],
         },
         TunableInfo {
-            name: "hold_us",
-            unit: "us",
-            default: "1000",
-            range: "0..1000000",
-            min: 0,
-            max: 1_000_000,
-            help: "how long a place in the device is kept at most for a process that is owed service; 0 never",
-            choices: &[],
-        },
-        TunableInfo {
             name: "prefer",
             unit: "choice",
             default: "throughput",
@@ -77,7 +67,6 @@ pub const INFO: SchedulerInfo = SchedulerInfo {
 pub(super) struct Settings {
     /// Requests in flight; 0 if the depth is found.
     pub(super) depth: u32,
-    pub(super) hold: Nanos,
     pub(super) class_expire: Nanos,
     pub(super) turn: Nanos,
     pub(super) prefers_shares: bool,
@@ -86,7 +75,6 @@ pub(super) struct Settings {
 impl Settings {
     pub(super) const DEFAULT: Self = Self {
         depth: 0,
-        hold: Nanos::from_millis(1),
         class_expire: Nanos::from_millis(250),
         turn: Nanos::from_millis(200),
         prefers_shares: false,
@@ -98,7 +86,6 @@ impl Aileron {
         match name {
             "class_expire" => self.settings.class_expire.as_millis() as i64,
             "depth" => self.settings.depth.into(),
-            "hold_us" => (self.settings.hold.get() / 1000) as i64,
             "prefer" => self.settings.prefers_shares.into(),
             "turn_ms" => self.settings.turn.as_millis() as i64,
             other => unreachable!("{other} is not in the table"),
@@ -112,13 +99,12 @@ impl Aileron {
                 self.settings.class_expire = Nanos::from_millis(value as u64);
                 self.shares.patience = self.settings.class_expire;
             }
-            "depth" => {
-                self.settings.depth = value as u32;
-                self.renew_fixed();
-            }
-            "hold_us" => self.settings.hold = Nanos::from_micros(value as u64),
+            "depth" => self.settings.depth = value as u32,
             "prefer" => self.settings.prefers_shares = value == 1,
-            "turn_ms" => self.settings.turn = Nanos::from_millis(value as u64),
+            "turn_ms" => {
+                self.settings.turn = Nanos::from_millis(value as u64);
+                self.renew_turn();
+            }
             other => unreachable!("{other} is not in the table"),
         }
     }

@@ -11,27 +11,16 @@
 //! be elsewhere. This is also what gives a process with one request at a time its share: if another
 //! began its turn meanwhile, it would get one request for each turn of others, whatever its weight.
 //!
-//! Several requests of a turn are in the device at the same time, which puts them in an order that
-//! only it knows, by the angle of its platters. There are none of others for it to let starve.
+//! One request at a time is in the disk: it would choose among several by place, and let one starve.
 //!
 //! Cost: O(log n) for each request, with n requests in the queue.
 
 use super::cost::Direction;
-use super::ids::QueueId;
-use super::kinds::Kinds;
+use super::ids::{GroupId, QueueId};
 use super::slot::Slot;
 use super::{Aileron, Queue};
 use crate::units::{Instant, Nanos, RequestId, Sector};
 
-/// Requests that follow another in a row after which a queue is a stream.
-const STREAM: u32 = 2;
-
-/// Requests of different queues that are in a disk at the same time: with more it would let some
-/// starve. Here they are sorted by sector.
-pub(super) const DEPTH: u32 = 1;
-/// Requests that are in a disk at the same time if all are of the queue whose turn it is. More gain
-/// little, and an urgent one would wait for them.
-pub(super) const DEPTH_IN_TURN: u32 = 8;
 /// What a seek and half a turn of the platters take in most disks. They may seem to take less
 /// where only writes are seen, which the disk buffers.
 const SEEK: Nanos = Nanos::from_millis(8);
@@ -46,16 +35,9 @@ pub(super) struct Turn {
     /// When the turn began.
     since: Instant,
     /// What its requests have cost.
-    cost: u64,
+    pub(super) cost: u64,
     /// Until when the queue, which has no request, is waited for.
     pub(super) until: Option<Instant>,
-}
-
-impl Turn {
-    /// Goes on with a turn in which another queue had a request, which has moved the head.
-    pub(super) fn resume(&mut self, before: Self) {
-        *self = Self { end: self.end, ..before };
-    }
 }
 
 /// What the turn asks for.
@@ -70,14 +52,14 @@ pub(super) enum Next {
 }
 
 impl Aileron {
-    /// Returns what the turn asks for, if requests of these kinds may go.
-    pub(super) fn next_in_turn(&self, kinds: Kinds) -> Next {
+    /// Returns what the turn asks for.
+    pub(super) fn next_in_turn(&self) -> Next {
         let Some(q) = self.turn.queue.filter(|_| self.rotational) else { return Next::Any };
         let queue = self.queue(q);
         if self.has_turn_ended() && (queue.queued > 0 || !self.is_owed(queue)) {
             return Next::Any;
         }
-        let other = self.shares.choose_by_shares(self.now);
+        let other = self.shares.choose(self.now, GroupId::ROOT);
         let other = other.map(|member| self.queue(self.of_member[member.index()]));
         // A less urgent class is chosen over one with requests if it has waited for too long.
         if other.is_some_and(|other| {
@@ -86,9 +68,9 @@ impl Aileron {
             return Next::Any;
         }
         if queue.queued > 0 {
-            let id =
-                self.by_sector.next_in_turn(queue, self.turn.end).expect("the queue has requests");
-            return if kinds.has(self.kind_of(id)) { Next::Serve(q, id) } else { Next::Any };
+            let next = self.by_sector.lower_bound(queue.sorted, self.turn.end);
+            let id = next.or_else(|| self.by_sector.first(queue.sorted));
+            return Next::Serve(q, id.expect("the queue has requests"));
         }
         if queue.in_device == 0 && self.turn.until.is_none_or(|end| self.now >= end) {
             return Next::Any;
@@ -96,28 +78,9 @@ impl Aileron {
         Next::Wait
     }
 
-    /// Returns one more request of the queue whose turn it is, if no other has some in the disk. If
-    /// there are floors, one goes at a time: who is short of its floor ends the turn.
-    pub(super) fn more_in_turn(&mut self) -> Option<RequestId> {
-        let queue = self.queue(self.turn.queue?);
-        let is_only = queue.in_device == self.in_flight && self.floors.is_empty();
-        if !is_only || self.in_flight >= DEPTH_IN_TURN || !self.has_turns() {
-            return None;
-        }
-        match self.next_in_turn(Kinds::ALL) {
-            Next::Serve(q, id) => Some(self.serve(q, id, Kinds::ALL)),
-            Next::Wait | Next::Any => None,
-        }
-    }
-
-    /// Returns true on a disk where no tunable says how many requests may be in flight.
-    pub(super) fn has_turns(&self) -> bool {
-        self.rotational && self.settings.depth == 0
-    }
-
-    /// Brings [`Self::fixed`] up to date.
-    pub(super) fn renew_fixed(&mut self) {
-        self.fixed = if self.has_turns() { DEPTH } else { self.settings.depth };
+    /// Tells the shares what a turn costs.
+    pub(super) fn renew_turn(&mut self) {
+        self.shares.turn = if self.rotational { self.settings.turn.get() } else { 0 };
     }
 
     /// Returns what a request takes for which the head is moved.
@@ -128,13 +91,13 @@ impl Aileron {
     /// Returns true if a request of a queue that arrived now would be the next by shares.
     fn is_owed(&self, queue: &Queue) -> bool {
         !self.settings.turn.is_zero()
-            && self.shares.would_be_next(self.now, queue.member, self.seek(queue.sectors), 0)
+            && self.shares.would_be_next(queue.member, self.seek(queue.sectors))
     }
 
     /// Returns true if the turn has had its time: of the device, or, where requests of others are
     /// still in it, twice that in all.
     fn has_turn_ended(&self) -> bool {
-        let is_stream = self.turn.queue.is_some_and(|q| self.queue(q).run >= STREAM);
+        let is_stream = self.turn.queue.is_some_and(|q| self.queue(q).is_stream());
         let most = self.settings.turn.get() / if is_stream { 1 } else { 3 };
         self.turn.cost >= most || self.now.since(self.turn.since).get() >= 2 * most
     }
@@ -158,15 +121,6 @@ impl Aileron {
         (is_next, idle)
     }
 
-    /// Counts what a request of the turn costs.
-    pub(super) fn charge_turn(&mut self, q: QueueId, cost: u64) {
-        if self.rotational {
-            self.turn.cost += cost;
-            let member = self.queue(q).member;
-            self.shares.note_turn(self.now, member, self.turn.cost);
-        }
-    }
-
     /// Lets the device wait for the queue whose last request has just ended, if it usually comes
     /// back before the head could be elsewhere.
     pub(super) fn wait_in_turn(&mut self, q: QueueId) {
@@ -176,24 +130,6 @@ impl Aileron {
             let seek = Nanos::new(self.seek(queue.sectors)).max(SEEK);
             // Also if it is late this time: to come back to its place later takes as long.
             self.turn.until = queue.returns_within(seek).then_some(self.now + seek);
-        }
-    }
-}
-
-impl Queue {
-    /// Notes where a request lies that has arrived. Returns true if it continues a stream.
-    pub(super) fn follow(&mut self, sector: Sector, sectors: u64) -> bool {
-        self.run = if sector == self.end { self.run.saturating_add(1) } else { 0 };
-        self.sectors = sectors;
-        self.end = Sector::new(sector.get() + sectors);
-        self.run >= STREAM
-    }
-
-    /// Notes that a request that ended at one sector ends at another: what comes after that of the
-    /// request that arrived last continues the stream.
-    pub(super) fn grow(&mut self, from: Sector, to: Sector) {
-        if from == self.end {
-            self.end = to;
         }
     }
 }
