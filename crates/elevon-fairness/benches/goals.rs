@@ -8,35 +8,35 @@
 //! - `case`: the case that is a goal of its own;
 //! - `ablation [COUNT [FIRST]]`: the same mixes without each mechanism in turn, by its tunable;
 //! - `mix SEED`: one mix in full, with its job file;
+//! - `setups`: ten set-ups of tenants, beside `none`, `bfq` and io.cost;
 //! - `--scheduler=TEXT` beside one of these: another scheduler in the place of `aileron`;
 //! - `--quiet`: without the list of those that miss.
 //!
-//! What a mix gets alone and under `none` is kept in `target/yardsticks.json` for the next time.
+//! What a mix gets alone and under `none` is kept in `target/yardsticks.json` for the next time. It
+//! is measured anew if a source that it depends on has changed: any but those of `aileron`.
 //! Seeds from 100,000 on are looked at when a change is done, and nothing is chosen by them.
 //!
 //! Run by `cargo test` it proves that it runs.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Instant;
 
 use elevon_fairness::job_mix::{DEVICES, JobMix};
 use elevon_fairness::parallel;
 use elevon_fairness::progress::Progress;
-use elevon_formats::fio::{MemorySource, parse};
-use elevon_host::interrupt::Interrupt;
-use elevon_plan::execute::execute;
-use elevon_plan::options::StackOptions;
-use elevon_plan::plan::Plan;
-use elevon_result::result::JobResult;
-use elevon_workload::run::NoObserver;
+use elevon_fairness::tenant_setup::{SETUP_DEVICES, TenantSetup, tenant_setups};
+
+mod command;
+
+use command::{ios, ios_of_tenants};
 
 const MIXES: u64 = 1_000;
 
 /// A mechanism, and what takes it out.
-const MECHANISMS: [(&str, &str); 4] = [
-    ("places that are kept", "aileron:hold_us=0"),
+const MECHANISMS: [(&str, &str); 3] = [
     ("turns on a disk", "aileron:turn_ms=0"),
     ("the depth that is found", "aileron:depth=1024"),
     ("classes that wait", "aileron:class_expire=60000"),
@@ -60,7 +60,8 @@ fn main() {
         Some(&"case") => print_case(&bench.scheduler),
         Some(&"ablation") => bench.print_ablation(first, count),
         Some(&"mix") => bench.print_mix(number(1).unwrap_or(0)),
-        Some(word) => panic!("{word}: expected mixes, case, ablation or mix"),
+        Some(&"setups") => print_setups(),
+        Some(word) => panic!("{word}: expected mixes, case, ablation, mix or setups"),
         None if is_full => {
             print_case(&bench.scheduler);
             bench.print_mixes(0, MIXES);
@@ -69,35 +70,50 @@ fn main() {
     }
 }
 
-/// Returns the I/Os of each job of a file on a device, in their order, as `elevon run` does them.
-fn ios(text: &str, device: &str, scheduler: &str) -> Vec<u64> {
-    let mut source = MemorySource::one("mix.fio", text);
-    let jobs = parse(&mut source, "mix.fio").unwrap_or_else(|error| panic!("{error:?}\n{text}"));
-    let mut options = StackOptions::of_device(device);
-    options.queue.scheduler = Some(scheduler.to_owned());
-    let plan = Plan::of_jobs(jobs, "mix.fio", &options, None);
-    let plan = plan.unwrap_or_else(|error| panic!("{error:?}\n{text}"));
-    let run = execute(&plan, &mut NoObserver, &Interrupt::new());
-    let (result, _) = run.unwrap_or_else(|error| panic!("{error:?}\n{text}"));
-    let done = |job: &JobResult| job.stats.directions.iter().map(|direction| direction.ios).sum();
-    result.jobs.iter().map(done).collect()
-}
-
 /// The I/Os of each job of a mix alone, and beside the others under `none`.
 type Yardsticks = (Vec<u64>, Vec<u64>);
 
 /// What was measured before, by the text of the mix.
 struct Known {
     path: PathBuf,
+    /// The sources by which it was measured.
+    version: String,
     all: Mutex<BTreeMap<String, Yardsticks>>,
+}
+
+/// Returns a hash of every source of the workspace but those of `aileron`.
+fn version() -> String {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."));
+    let (mut folders, mut files) = (vec![root.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).expect("a folder of sources") {
+            let path = entry.expect("an entry of the folder").path();
+            let is_own = path.file_name().is_some_and(|name| {
+                ["aileron", "aileron.rs", "tests", "benches"].iter().any(|own| name == *own)
+            });
+            match path.is_dir() {
+                _ if is_own => {}
+                true => folders.push(path),
+                false => files.push(path),
+            }
+        }
+    }
+    files.sort();
+    let mut hasher = DefaultHasher::new();
+    for path in files {
+        std::fs::read(&path).expect("a source can be read").hash(&mut hasher);
+    }
+    format!("{:016x}", hasher.finish())
 }
 
 impl Known {
     fn read() -> Self {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/yardsticks.json");
         let text = std::fs::read_to_string(folder).unwrap_or_default();
-        let all = serde_json::from_str(&text).unwrap_or_default();
-        Self { path: folder.into(), all: Mutex::new(all) }
+        let version = version();
+        let known: Option<(String, _)> = serde_json::from_str(&text).ok();
+        let all = known.filter(|(of, _)| *of == version).map(|(_, all)| all).unwrap_or_default();
+        Self { path: folder.into(), version, all: Mutex::new(all) }
     }
 
     /// Returns the I/Os of each job of a mix alone, and beside the others under `none`.
@@ -115,7 +131,7 @@ impl Known {
 
     fn write(&self) {
         let all = self.all.lock().expect("no run panics with it");
-        let text = serde_json::to_string(&*all).expect("numbers are JSON");
+        let text = serde_json::to_string(&(&self.version, &*all)).expect("numbers are JSON");
         std::fs::write(&self.path, text).expect("the folder target can be written");
     }
 }
@@ -251,4 +267,65 @@ fn print_case(scheduler: &str) {
         );
     }
     println!();
+}
+
+/// What divides the device among tenants: name, `--scheduler`, and whether io.cost does.
+const DIVISIONS: [(&str, &str, bool); 4] = [
+    ("aileron", "aileron", false),
+    ("bfq", "bfq:low_latency=0", false),
+    ("io.cost", "none", true),
+    ("none", "none", false),
+];
+
+/// Returns the least part of its slice that a tenant has, and the sum of all progress, of each of
+/// [`DIVISIONS`]. A tenant whose slice is more than it asks for counts by what it asks for.
+fn divided(setup: &TenantSetup, (device, model): (&str, &str), folder: &Path) -> [(f64, f64); 4] {
+    let seconds = if device.starts_with("hdd") { 10 } else { 3 };
+    let name = format!("{}-{device}", setup.name.replace(' ', "-"));
+    let run = |only, (at, scheduler, has_cost): (usize, &str, bool)| {
+        let path = folder.join(format!("{name}-{at}.toml"));
+        std::fs::write(&path, setup.file(has_cost.then_some(model))).expect("the folder can be written");
+        ios_of_tenants(&setup.jobs(seconds, only), device, scheduler, Some(path))
+    };
+    let alone = |at| run(Some(at), (4, "none", false))[0].max(1) as f64;
+    let alone: Vec<f64> = (0..setup.tenants.len()).map(alone).collect();
+    let mut at = 0;
+    DIVISIONS.map(|(_, scheduler, has_cost)| {
+        at += 1;
+        let got = run(None, (at, scheduler, has_cost));
+        let progress: Vec<f64> =
+            got.iter().zip(&alone).map(|(got, alone)| *got as f64 / alone).collect();
+        let parts = progress.iter().enumerate().map(|(at, own)| own / setup.part(at));
+        (parts.fold(f64::INFINITY, f64::min), progress.iter().sum())
+    })
+}
+
+/// The ten set-ups on three devices. The best has every tenant at 0.9 of its slice and the most
+/// progress; if none has, it is the one whose worst tenant has the most.
+fn print_setups() {
+    let folder = std::env::temp_dir().join(format!("elevon-setups-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder for files of tenants");
+    let setups = tenant_setups();
+    let all: Vec<((&str, &str), &TenantSetup)> =
+        SETUP_DEVICES.iter().flat_map(|device| setups.iter().map(move |one| (*device, one))).collect();
+    let divided = parallel::map(&all, |(device, setup)| divided(setup, device, &folder));
+    std::fs::remove_dir_all(&folder).expect("the folder is there");
+    println!("worst part of a slice, and sum of progress");
+    println!("{:<18}{:<34}{:>14}{:>14}{:>14}{:>14}  best", "", "", "aileron", "bfq", "io.cost", "none");
+    for (((device, _), setup), figures) in all.iter().zip(divided) {
+        let rank = |(worst, progress): (f64, f64)| {
+            (worst.min(0.9), if worst < 0.9 { 0.0 } else { progress })
+        };
+        let best = (0..4).max_by(|a, b| {
+            let (a, b) = (rank(figures[*a]), rank(figures[*b]));
+            a.partial_cmp(&b).expect("no NaN")
+        });
+        let figures = figures.map(|(worst, progress)| format!("{worst:>6.2} {progress:>6.2} "));
+        println!(
+            "{device:<18}{:<34}{}  {}",
+            setup.name,
+            figures.concat(),
+            DIVISIONS[best.expect("four")].0
+        );
+    }
 }

@@ -14,6 +14,7 @@ pub mod job_mix;
 pub mod mix;
 mod random_mix;
 pub mod setup;
+pub mod tenant_setup;
 
 // One run, and what the device could do.
 pub mod lab;

@@ -1,6 +1,6 @@
 //! `aileron`: shares by weight at full throughput. Not in Linux.
 //!
-//! Each process has a queue for each of its priority classes. Five parts decide:
+//! Each process has a queue for each of its priority classes. Six parts decide:
 //!
 //! - `floors`: a tenant that gets less than the rate that was reserved for it goes first.
 //! - `shares` selects the queue that is served next: start-time fair queueing over the hierarchy of
@@ -8,6 +8,7 @@
 //! - `cost` says how long a request takes alone; shares are shares of that time.
 //! - `depth` bounds the requests in flight to what the device can use, because what waits inside
 //!   the device can no longer be ordered. It finds this number while running.
+//! - `kept`: a process that answers its completion at once finds its place in the device free.
 //! - `turn`: on a disk, a process keeps the device for a while.
 //!
 //! A bio may join a request of its own process's queue, as in BFQ. It joins at the front only on a
@@ -27,6 +28,7 @@ mod depth;
 mod events;
 mod floors;
 mod ids;
+mod kept;
 mod learning;
 mod queue;
 mod shares;
@@ -45,6 +47,7 @@ use cost::CostModel;
 use decisions::Counts;
 use depth::Depth;
 use floors::Floors;
+use kept::Kept;
 use queue::Queue;
 use shares::Shares;
 use slot::{Place, Slot};
@@ -96,6 +99,8 @@ pub struct Aileron {
     ended: Instant,
     turn: Turn,
     depth: Depth,
+    /// The place in the device that is kept for a process.
+    kept: Option<Kept>,
     /// When it was found that the stack is to run the queues again at once; else `Instant::MAX`.
     kick: Instant,
     /// When a process was last found to have others in the device in its way: it had lost what it
@@ -141,6 +146,7 @@ impl Aileron {
             ended: Instant::ZERO,
             turn: Turn::default(),
             depth: Depth::new(),
+            kept: None,
             kick: Instant::MAX,
             unfair_at: None,
             rotational: false,
@@ -236,6 +242,7 @@ impl Aileron {
             if self.turn.queue == Some(q) {
                 self.turn = Turn::default();
             }
+            self.kept = self.kept.filter(|kept| kept.queue != q);
             self.shares.remove(member);
             self.of_member[member.index()] = QueueId::NONE;
             self.free.push(q);
@@ -255,6 +262,7 @@ impl Aileron {
         }
         queue.queued += 1;
         if queue.queued == 1 {
+            self.kept = self.kept.filter(|kept| kept.queue != q);
             self.begin_stretch(q, id);
         }
     }
@@ -305,7 +313,8 @@ impl Aileron {
             }
             return Some(id);
         }
-        if self.waiting == 0 || self.in_flight >= self.limit() {
+        self.kept = self.kept.filter(|kept| self.now < kept.until);
+        if self.waiting == 0 || self.in_flight + u32::from(self.kept.is_some()) >= self.limit() {
             return None;
         }
         if let Some(id) = self.next_owed() {

@@ -138,6 +138,8 @@ impl Scheduler for Aileron {
             let exited = queue.exited;
             if self.rotational {
                 self.wait_in_turn(q);
+            } else {
+                self.keep_place(q, &slot);
             }
             if exited {
                 self.end_if_unused(q);
@@ -220,12 +222,14 @@ impl Scheduler for Aileron {
 
     #[inline]
     fn next_wakeup(&self) -> Instant {
-        self.kick.min(self.turn.until.unwrap_or(Instant::MAX))
+        let kept = self.kept.map_or(Instant::MAX, |kept| kept.until);
+        self.kick.min(kept).min(self.turn.until.unwrap_or(Instant::MAX))
     }
 
     fn on_wakeup(&mut self, now: Instant) {
         self.advance(now);
         self.kick = Instant::MAX;
+        self.kept = self.kept.filter(|kept| now < kept.until);
         if self.turn.until.is_some_and(|end| end <= now) {
             self.turn.until = None;
         }

@@ -1,0 +1,43 @@
+//! A place in the device that is kept for a process that comes back at once.
+//!
+//! A process with one request at a time comes back only after its request has completed. If its
+//! place in the device were given away meanwhile, it would wait for another request to end each
+//! time, and where all that the device takes is one request, it could not have more than a turn of
+//! each. So its place is kept if it is the next by shares and usually comes back soon.
+//!
+//! Cost: O(d · log q) for a completion, with d levels of groups and q queues in a group.
+
+use super::Aileron;
+use super::ids::QueueId;
+use super::slot::Slot;
+use crate::units::{Instant, Nanos};
+
+/// The part of the time of a request for which its place is kept at most: what that costs is not
+/// noticed.
+const PART: u64 = 8;
+
+/// A place in the device that is kept.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    /// For this queue.
+    pub(super) queue: QueueId,
+    /// Until then, if it does not come back.
+    pub(super) until: Instant,
+}
+
+impl Aileron {
+    /// Keeps the place of a request of a queue that has just ended, if others could take it.
+    #[inline]
+    pub(super) fn keep_place(&mut self, q: QueueId, slot: &Slot) {
+        let queue = self.queue(q);
+        let is_last = self.in_flight + 1 >= self.limit();
+        if !is_last || queue.queued > 0 || queue.exited || self.kept.is_some() {
+            return;
+        }
+        let cost = self.cost_of(slot);
+        let most = Nanos::new(cost / PART);
+        if queue.returns_within(most) && self.shares.would_be_next(queue.member, cost) {
+            self.kept = Some(Kept { queue: q, until: self.now + most });
+        }
+    }
+}
