@@ -170,7 +170,7 @@ fn draw(drawing: &Drawing) -> String {
         let name = (*scheduler).into();
         Series { name, colour, points, labels, is_joined: true, ..Series::default() }
     });
-    let axis = |title: &str, scale| Axis { title: title.into(), scale, unit: Unit::Number };
+    let axis = |title: &str, scale| Axis { title: title.into(), scale, unit: Unit::Count };
     let plot = Plot {
         title: (*title).into(),
         description: (*description).into(),

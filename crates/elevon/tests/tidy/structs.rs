@@ -11,7 +11,6 @@ const LARGE_STRUCTS: &[(&str, &str)] = &[
     ("src/limits.rs QueueLimits", "the attributes of a queue, one for each file of sysfs"),
     ("flash/config.rs FlashConfig", "a table: the parameters of a device, one for each key"),
     ("bfq/queue.rs BfqQueue", "not cut yet: a queue's budget, statistics and injection"),
-    ("sched/aileron.rs Aileron", "not cut yet: the scheduler is about to be remade"),
     ("src/pattern.rs Pattern", "not cut yet: the state of each order of offsets"),
     ("src/replay.rs Replayed", "not cut yet: the state of a process that follows a trace"),
     (

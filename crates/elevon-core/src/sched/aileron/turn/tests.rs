@@ -126,7 +126,7 @@ fn random_requests_share_the_disk_with_streams() {
 fn turns_are_shared_by_weight() {
     for process in [STREAM, DEEP_STREAM, DEEP_RANDOM] {
         let weighted = [0, 4, 6].map(|level| Process { level, ..process });
-        let Ran { got, ended, .. } = run(&weighted, 20, &[]);
+        let Ran { got, ended, .. } = run(&weighted, 40, &[]);
         let all: u64 = got.iter().sum();
         for (got, weight) in got.iter().zip([4, 2, 1]) {
             assert!(
@@ -134,7 +134,7 @@ fn turns_are_shared_by_weight() {
                 "{got} of {all}, weight {weight}"
             );
         }
-        let alone = run(&[process], 20, &[]).ended;
+        let alone = run(&[process], 40, &[]).ended;
         assert!(ended * 10 >= alone * 9, "{ended} requests of {alone}");
     }
 }
