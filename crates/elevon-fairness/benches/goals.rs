@@ -8,6 +8,7 @@
 //! - `case`: the case that is a goal of its own;
 //! - `ablation [COUNT [FIRST]]`: the same mixes without each mechanism in turn, by its tunable;
 //! - `mix SEED`: one mix in full, with its job file;
+//! - `bursts`: a reader of weight 1000 beside bursts, and beside the same load without them;
 //! - `setups`: ten set-ups of tenants, beside `none`, `bfq` and io.cost;
 //! - `--scheduler=TEXT` beside one of these: another scheduler in the place of `aileron`;
 //! - `--quiet`: without the list of those that miss.
@@ -61,7 +62,8 @@ fn main() {
         Some(&"ablation") => bench.print_ablation(first, count),
         Some(&"mix") => bench.print_mix(number(1).unwrap_or(0)),
         Some(&"setups") => print_setups(),
-        Some(word) => panic!("{word}: expected mixes, case, ablation, mix or setups"),
+        Some(&"bursts") => print_bursts(),
+        Some(word) => panic!("{word}: expected mixes, case, ablation, mix, setups or bursts"),
         None if is_full => {
             print_case(&bench.scheduler);
             bench.print_mixes(0, MIXES);
@@ -308,7 +310,7 @@ fn print_setups() {
     let setups = tenant_setups();
     let all: Vec<((&str, &str), &TenantSetup)> =
         SETUP_DEVICES.iter().flat_map(|device| setups.iter().map(move |one| (*device, one))).collect();
-    let divided = parallel::map(&all, |(device, setup)| divided(setup, device, &folder));
+    let divided = parallel::map(&all, |(device, setup)| divided(setup, *device, &folder));
     std::fs::remove_dir_all(&folder).expect("the folder is there");
     println!("worst part of a slice, and sum of progress");
     println!("{:<18}{:<34}{:>14}{:>14}{:>14}{:>14}  best", "", "", "aileron", "bfq", "io.cost", "none");
@@ -328,4 +330,34 @@ fn print_setups() {
             DIVISIONS[best.expect("four")].0
         );
     }
+}
+
+/// A reader of weight 1000 beside four processes of weight 10, whose reads come in bursts of 32 or
+/// one after the other.
+fn print_bursts() {
+    const BURSTS: &str = "iodepth_batch=32\niodepth_batch_complete_min=32\niodepth_low=1\n";
+    let folder = std::env::temp_dir();
+    let tenants = folder.join(format!("elevon-bursts-{}.toml", std::process::id()));
+    std::fs::write(&tenants, "[tenant.a]\nweight = 10\n[tenant.b]\nweight = 1000\n")
+        .expect("a file of tenants");
+    println!("I/Os a second of the reader: alone, beside bursts, beside a steady load");
+    for device in ["sata-ssd-860evo", "slots:slots=8,latency=1ms,bandwidth=5MB/s,size=16GiB"] {
+        for scheduler in ["aileron", "bfq:low_latency=0", "none"] {
+            let rate = |others: Option<&str>| {
+                let mut text = "[global]\ndirect=1\ntime_based\nruntime=30\nioengine=io_uring\n\
+                                [b]\nrw=randread\nbs=4k\noffset=4g\nsize=4g\ncgroup=b\n"
+                    .to_owned();
+                if let Some(batch) = others {
+                    let other = "rw=randread\nbs=1m\nblockalign=1m\niodepth=32\nsize=4g\ncgroup=a\n";
+                    for at in 0..4 {
+                        text += &format!("[a{at}]\n{other}{batch}");
+                    }
+                }
+                ios_of_tenants(&text, device, scheduler, Some(tenants.clone()))[0] / 30
+            };
+            let [alone, bursts, steady] = [None, Some(BURSTS), Some("")].map(rate);
+            println!("  {device:<56}{scheduler:<18}{alone:>8}{bursts:>8}{steady:>8}");
+        }
+    }
+    std::fs::remove_file(tenants).expect("the file is there");
 }

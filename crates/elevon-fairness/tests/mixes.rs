@@ -70,22 +70,6 @@ fn a_driver_that_refuses_commands_is_shared() {
     hold_unfairness_below(&[(64, 0.1)]);
 }
 
-/// Looks at five kinds of requests every 8 s take a sixth of the time of a server of 5 ms (609). A
-/// process that thinks before every fourth request loses its place at each if only the mean of its
-/// think times counts (637). They had an unfairness of 0.19 and 0.18.
-#[test]
-fn looks_and_thinking_now_and_then_leave_shares_as_they_are() {
-    hold_unfairness_below(&[(609, 0.12), (637, 0.12)]);
-}
-
-/// A process that thinks for 1 ms finds four servers all in use when it comes back (76). One with
-/// four requests comes back before it has lost much (135). They had an unfairness of 0.24 and
-/// 0.056.
-#[test]
-fn places_are_kept_for_who_is_expected() {
-    hold_unfairness_below(&[(76, 0.12), (135, 0.04)]);
-}
-
 /// Processes with one request at a time have turns of a disk as well: four that seek in their own
 /// places (331). So have one that writes and thinks for 5 ms beside a stream (983), and one that
 /// reads and thinks for as long beside a stream and eight reads. The last is mix 804. They had an
@@ -103,34 +87,6 @@ fn processes_that_seek_have_turns_of_a_disk() {
             );
         }
     }
-}
-
-/// A disk sorts the requests of a process by angle, too, if it has several of them: two random
-/// reads at a time beside a stream had nine tenths of the throughput.
-#[test]
-fn several_requests_of_a_turn_are_in_a_disk() {
-    if Setup::AILERON.is_there() {
-        let throughput =
-            points(&Lab::new(), &random_mix(652), &[Setup::AILERON])[0].division.throughput();
-        assert!(throughput > 0.67, "{throughput}");
-    }
-}
-
-/// A place that was kept for a write is not given to another if the number of writes is limited
-/// (908). What requests take on a server of 5 ms is known from the start (593). Kinds of requests
-/// are looked at if all wait inside a drive (682). They had an unfairness of 0.14, 0.093 and 0.10.
-/// The bound on waiting took (593) from below 0.05 to 0.062.
-#[test]
-fn small_processes_get_their_shares() {
-    hold_unfairness_below(&[(908, 0.03), (593, 0.07), (682, 0.05)]);
-}
-
-/// Small requests of processes with few at a time are charged by what others occupy (580, 41). What
-/// reads of 4 and of 256 KiB take alone is looked at on a card that takes two commands, although no
-/// process seems to be short (66). They had an unfairness of 0.97, 0.61 and 0.50.
-#[test]
-fn what_is_not_seen_is_charged_by_other_sizes() {
-    hold_unfairness_below(&[(580, 0.65), (41, 0.25), (66, 0.1)]);
 }
 
 /// Shares that are found with the oracle are right where the device is a number of servers: what

@@ -11,12 +11,12 @@ use elevon_result::result::JobResult;
 use elevon_workload::run::NoObserver;
 
 /// Returns the I/Os of each job of a file on a device, in their order, as `elevon run` does them.
-pub fn ios(text: &str, device: &str, scheduler: &str) -> Vec<u64> {
+pub(crate) fn ios(text: &str, device: &str, scheduler: &str) -> Vec<u64> {
     ios_of_tenants(text, device, scheduler, None)
 }
 
 /// The same beside a file of tenants.
-pub fn ios_of_tenants(
+pub(crate) fn ios_of_tenants(
     text: &str,
     device: &str,
     scheduler: &str,
