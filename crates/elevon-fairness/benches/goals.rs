@@ -286,7 +286,8 @@ fn divided(setup: &TenantSetup, (device, model): (&str, &str), folder: &Path) ->
     let name = format!("{}-{device}", setup.name.replace(' ', "-"));
     let run = |only, (at, scheduler, has_cost): (usize, &str, bool)| {
         let path = folder.join(format!("{name}-{at}.toml"));
-        std::fs::write(&path, setup.file(has_cost.then_some(model))).expect("the folder can be written");
+        std::fs::write(&path, setup.file(has_cost.then_some(model)))
+            .expect("the folder can be written");
         ios_of_tenants(&setup.jobs(seconds, only), device, scheduler, Some(path))
     };
     let alone = |at| run(Some(at), (4, "none", false))[0].max(1) as f64;
@@ -308,12 +309,17 @@ fn print_setups() {
     let folder = std::env::temp_dir().join(format!("elevon-setups-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder for files of tenants");
     let setups = tenant_setups();
-    let all: Vec<((&str, &str), &TenantSetup)> =
-        SETUP_DEVICES.iter().flat_map(|device| setups.iter().map(move |one| (*device, one))).collect();
+    let all: Vec<((&str, &str), &TenantSetup)> = SETUP_DEVICES
+        .iter()
+        .flat_map(|device| setups.iter().map(move |one| (*device, one)))
+        .collect();
     let divided = parallel::map(&all, |(device, setup)| divided(setup, *device, &folder));
     std::fs::remove_dir_all(&folder).expect("the folder is there");
     println!("worst part of a slice, and sum of progress");
-    println!("{:<18}{:<34}{:>14}{:>14}{:>14}{:>14}  best", "", "", "aileron", "bfq", "io.cost", "none");
+    println!(
+        "{:<18}{:<34}{:>14}{:>14}{:>14}{:>14}  best",
+        "", "", "aileron", "bfq", "io.cost", "none"
+    );
     for (((device, _), setup), figures) in all.iter().zip(divided) {
         let rank = |(worst, progress): (f64, f64)| {
             (worst.min(0.9), if worst < 0.9 { 0.0 } else { progress })
@@ -348,7 +354,8 @@ fn print_bursts() {
                                 [b]\nrw=randread\nbs=4k\noffset=4g\nsize=4g\ncgroup=b\n"
                     .to_owned();
                 if let Some(batch) = others {
-                    let other = "rw=randread\nbs=1m\nblockalign=1m\niodepth=32\nsize=4g\ncgroup=a\n";
+                    let other =
+                        "rw=randread\nbs=1m\nblockalign=1m\niodepth=32\nsize=4g\ncgroup=a\n";
                     for at in 0..4 {
                         text += &format!("[a{at}]\n{other}{batch}");
                     }

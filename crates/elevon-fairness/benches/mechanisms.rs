@@ -35,8 +35,8 @@ struct Drawing {
     of: fn(f64, &str) -> f64,
 }
 
-/// Two readers of the same depth, of which the first has a part of the weights, on a device. Returns
-/// the part of the I/Os that it has, in percent.
+/// Two readers of the same depth, of which the first has a part of the weights, on a device.
+/// Returns the part of the I/Os that it has, in percent.
 fn part_by_weight(level: f64, depth: u32, device: &str, scheduler: &str) -> f64 {
     let job = |name: &str, level: f64| {
         format!(
@@ -89,8 +89,7 @@ const DRAWINGS: [Drawing; 6] = [
         schedulers: &["aileron", "aileron:depth=1024", "bfq", "none"],
         of: |depth, scheduler| {
             let reader = "[r]\nrw=randread\nbs=4k\n";
-            let writer =
-                format!("[w]\nrw=write\nbs=256k\nioengine=libaio\niodepth={depth}\n");
+            let writer = format!("[w]\nrw=write\nbs=256k\nioengine=libaio\niodepth={depth}\n");
             let alone = rates(reader, SERVERS, "none")[0];
             100.0 * rates(&format!("{reader}{writer}"), SERVERS, scheduler)[0] / alone
         },

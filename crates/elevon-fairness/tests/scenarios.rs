@@ -2,6 +2,10 @@
 
 use elevon_fairness::{Claims, Lab, Mix, Scenario, Setup, parallel, scenarios};
 
+/// Why flash does not give every process its share of the device's time.
+const ALONE: &str = "a request costs what it takes alone: a drive does others meanwhile, and \
+                     writes to its buffer end before they are programmed";
+
 /// Goals that `aileron` misses, by scenario and number of the goal: what it does badly, each with
 /// the reason. A goal that is met must not be listed.
 const MISSED: &[(&str, usize, &str)] = &[
@@ -25,6 +29,7 @@ const MISSED: &[(&str, usize, &str)] = &[
         3,
         "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
     ),
+    ("c-reader-beside-writer-nvme-consumer", 1, "0.47 of 0.9: the same"),
     (
         "c-reader-beside-writer-nvme-consumer",
         2,
@@ -40,16 +45,16 @@ const MISSED: &[(&str, usize, &str)] = &[
         0,
         "reads wait for what is collected for writes: see `no_pace_of_writes_leaves_a_reader_its_share`",
     ),
-    (
-        "d-sequential-and-random-sata-ssd-860evo",
-        0,
-        "0.943 of 0.95: the bound on waiting goes before shares",
-    ),
-    (
-        "d-sequential-and-random-emmc-5.1-cq",
-        0,
-        "0.918 of 0.95: the bound on waiting goes before shares",
-    ),
+    ("d-think-times-slots", 0, "0.940 of 0.95: a process that thinks finds its place taken"),
+    ("d-sequential-and-random-sata-ssd-860evo", 0, ALONE),
+    ("d-sequential-and-random-emmc-5.1-cq", 0, ALONE),
+    ("d-sequential-and-random-ufs-3.1", 0, ALONE),
+    ("d-sequential-and-random-nvme-datacenter", 0, ALONE),
+    ("d-readers-and-writers-sata-ssd-860evo", 0, ALONE),
+    ("d-readers-and-writers-ufs-3.1", 0, ALONE),
+    ("d-readers-and-writers-emmc-5.1-cq", 0, ALONE),
+    ("f-start-up-sata-ssd-860evo", 1, ALONE),
+    ("f-start-up-ufs-3.1", 1, ALONE),
     (
         "f-start-up-sata-ssd-860evo",
         0,

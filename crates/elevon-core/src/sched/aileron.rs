@@ -359,8 +359,7 @@ impl Aileron {
         self.depth.pass(self.now, self.in_flight);
         self.in_flight += 1;
         let slot = &mut self.slots[id.index()];
-        (slot.place, slot.dispatched, slot.mark) =
-            (Place::InDevice, self.now, self.depth.mark());
+        (slot.place, slot.dispatched, slot.mark) = (Place::InDevice, self.now, self.depth.mark());
     }
 
     /// Notes that a request is no longer in the device.

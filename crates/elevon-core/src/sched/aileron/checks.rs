@@ -1,8 +1,8 @@
 //! Invariants of the scheduler that are costly to check, for tests.
 
+use super::Aileron;
 use super::ids::QueueId;
 use super::slot::{Place, Slot};
-use super::Aileron;
 use crate::sched::View;
 
 impl Aileron {

@@ -320,8 +320,7 @@ mod tests {
         );
         // Shorter than the prior slope allows for.
         let mut fast = CostModel::new();
-        (0..200)
-            .for_each(|_| fast.learn(Direction::Read, 2048, false, 30_000, ALONE));
+        (0..200).for_each(|_| fast.learn(Direction::Read, 2048, false, 30_000, ALONE));
         assert!(
             near(fast.of(Direction::Read, 2048, false), 30_000, 5),
             "{}",

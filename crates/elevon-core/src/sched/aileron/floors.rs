@@ -159,6 +159,12 @@ impl Floors {
         was_due
     }
 
+    /// Returns true if a group is owed service.
+    fn is_due(&self, now: Instant, group: GroupId) -> bool {
+        let clock = self.clock(now);
+        self.all.iter().any(|floor| floor.group == group && floor.due() <= clock)
+    }
+
     /// Counts a request of a group that is dispatched.
     pub(super) fn count(&mut self, now: Instant, group: GroupId, bytes: u64) {
         let clock = self.clock(now);
@@ -212,6 +218,13 @@ impl Aileron {
             floors.begin(*now, shares.in_device_until(*now, group), group) || was_due
         };
         shares.groups_above(member).filter(is_new).fold(false, begin)
+    }
+
+    /// Returns true if a floor would let a flow go before all others if it had a request now.
+    #[inline]
+    pub(super) fn would_be_owed(&self, member: MemberId) -> bool {
+        let is_due = |group| self.floors.is_due(self.now, group);
+        !self.floors.is_empty() && self.shares.groups_above(member).any(is_due)
     }
 
     /// Counts a request of a flow that is dispatched; `is_owed`: because a floor asks for it.

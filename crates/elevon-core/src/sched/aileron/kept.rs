@@ -3,7 +3,8 @@
 //! A process with one request at a time comes back only after its request has completed. If its
 //! place in the device were given away meanwhile, it would wait for another request to end each
 //! time, and where all that the device takes is one request, it could not have more than a turn of
-//! each. So its place is kept if it is the next by shares and usually comes back soon.
+//! each. So its place is kept if it is the next by shares or by its floor, and usually comes back
+//! soon.
 //!
 //! Cost: O(d · log q) for a completion, with d levels of groups and q queues in a group.
 
@@ -36,7 +37,9 @@ impl Aileron {
         }
         let cost = self.cost_of(slot);
         let most = Nanos::new(cost / PART);
-        if queue.returns_within(most) && self.shares.would_be_next(queue.member, cost) {
+        let is_next =
+            || self.shares.would_be_next(queue.member, cost) || self.would_be_owed(queue.member);
+        if queue.returns_within(most) && is_next() {
             self.kept = Some(Kept { queue: q, until: self.now + most });
         }
     }

@@ -256,7 +256,8 @@ impl Shares {
             }
             let start = latest(member.start, self.oldest(&member, cost));
             let group = &mut self.groups[member.group.index()];
-            meets_lower |= group.classes[member.class + 1..].iter().any(|class| class.in_device > 0);
+            meets_lower |=
+                group.classes[member.class + 1..].iter().any(|class| class.in_device > 0);
             let class = &mut group.classes[member.class];
             if class.waiting.is_empty() {
                 class.waits_since = now;
@@ -424,7 +425,11 @@ impl Shares {
             for (class, tree) in group.classes.iter().enumerate() {
                 for id in self.trees.self_check(tree.waiting) {
                     let member = &self.members[id as usize];
-                    assert_eq!((member.group.index(), member.class), (index, class), "place of {id}");
+                    assert_eq!(
+                        (member.group.index(), member.class),
+                        (index, class),
+                        "place of {id}"
+                    );
                     assert!(member.waits, "member {id} is in a tree");
                     assert_eq!(self.trees.finish(id), member.start, "the start of {id}");
                     if member.own.is_none() {

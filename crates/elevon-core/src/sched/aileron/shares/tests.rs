@@ -103,8 +103,7 @@ fn decisions_are_those_of_the_definition_at_every_step() {
     for seed in 0..12 {
         let mut rng = Rng(seed + 1);
         let now = Instant::ZERO;
-        let (mut shares, mut plain) =
-            (Shares::new(Nanos::from_secs(1_000_000)), Definition::new());
+        let (mut shares, mut plain) = (Shares::new(Nanos::from_secs(1_000_000)), Definition::new());
         let mut groups = alloc::vec![GroupId::ROOT];
         for parent in [0, 0, 2] {
             let weight = 1 + rng.below(1000) as u32;
