@@ -262,7 +262,7 @@ impl Aileron {
         }
         queue.queued += 1;
         if queue.queued == 1 {
-            self.kept = self.kept.filter(|kept| kept.queue != q);
+            self.end_kept(q);
             self.begin_stretch(q, id);
         }
     }

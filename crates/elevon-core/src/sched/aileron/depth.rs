@@ -46,8 +46,8 @@ const SOLO_LONG: Nanos = Nanos::from_millis(50);
 const SOLO_PAUSE: Nanos = Nanos::from_secs(8);
 /// Time for which the driver is not offered more than it took when it refused a command.
 const FULL: Nanos = Nanos::from_secs(1);
-/// The part of a larger depth, in percent, that X must grow by: the other half may wait.
-const GAINS: u64 = 50;
+/// The part of a larger depth, in percent, that X must grow by: more of it would only wait.
+const GAINS: u64 = 20;
 /// The part of X that all steps down together leave, at least: little enough not to be noticed,
 /// and more than a comparison errs by. If shares come first it is the part that users give up.
 const KEPT: (u64, u64) = (15, 16);
@@ -377,7 +377,8 @@ impl Depth {
             self.begin(now, Way::Solo, 1);
         } else if is_too_deep && now >= self.down.next {
             let guess = match self.refused {
-                0 => (((busy + 512) / 1024) as u32).min(from - from / 8),
+                // If that is a little too few, the probe says so.
+                0 => ((busy / 1024) as u32).min(from - from / 8),
                 refused => from.midpoint(refused.min(from)),
             };
             self.begin(now, Way::Down, guess.clamp(1, from - 1));

@@ -6,6 +6,8 @@
 //! each. So its place is kept if it is the next by shares or by its floor, and usually comes back
 //! soon.
 //!
+//! What a place is idle for is charged to the process, as the wait of a disk is.
+//!
 //! Cost: O(d · log q) for a completion, with d levels of groups and q queues in a group.
 
 use super::Aileron;
@@ -13,16 +15,13 @@ use super::ids::QueueId;
 use super::slot::Slot;
 use crate::units::{Instant, Nanos};
 
-/// The part of the time of a request for which its place is kept at most: what that costs is not
-/// noticed.
-const PART: u64 = 8;
-
 /// A place in the device that is kept.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kept {
     /// For this queue.
     pub(super) queue: QueueId,
-    /// Until then, if it does not come back.
+    /// Since then, and until then if it does not come back.
+    since: Instant,
     pub(super) until: Instant,
 }
 
@@ -36,11 +35,21 @@ impl Aileron {
             return;
         }
         let cost = self.cost_of(slot);
-        let most = Nanos::new(cost / PART);
+        let most = Nanos::new(cost);
         let is_next =
             || self.shares.would_be_next(queue.member, cost) || self.would_be_owed(queue.member);
         if queue.returns_within(most) && is_next() {
-            self.kept = Some(Kept { queue: q, until: self.now + most });
+            let since = self.now;
+            self.kept = Some(Kept { queue: q, since, until: since + most });
+        }
+    }
+
+    /// Charges a queue that has come back for the place that was kept for it.
+    #[inline]
+    pub(super) fn end_kept(&mut self, q: QueueId) {
+        if let Some(kept) = self.kept.take_if(|kept| kept.queue == q) {
+            let member = self.queue(q).member;
+            self.shares.charge(member, self.now.since(kept.since));
         }
     }
 }

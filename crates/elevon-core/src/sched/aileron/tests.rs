@@ -109,6 +109,24 @@ fn backlogged_processes_share_by_weight() {
     }
 }
 
+/// A device that takes one request at a time: who comes back at once has its share only if its
+/// place is kept, which needs a limit that is no larger.
+#[test]
+fn one_tag_is_shared_by_weight() {
+    let mut device = TestDevice::new(1, &[]);
+    device.bed.scheduler.on_driver_tags(1);
+    device.send(0, PrioClass::Be, 0);
+    device.send(1, PrioClass::Be, 6);
+    for _ in 0..1000 {
+        for task in device.step() {
+            device.send(task, PrioClass::Be, if task == 0 { 0 } else { 6 });
+        }
+        assert!(device.in_flight.len() <= 1, "{}", device.in_flight.len());
+    }
+    // Weights 80 and 20.
+    assert!(device.served[0].abs_diff(800) <= 8, "{:?}", device.served);
+}
+
 /// A device that takes fewer commands than its driver has tags: what it refuses would wait in the
 /// order of dispatch.
 #[test]
