@@ -11,7 +11,8 @@
 //! be elsewhere. This is also what gives a process with one request at a time its share: if another
 //! began its turn meanwhile, it would get one request for each turn of others, whatever its weight.
 //!
-//! One request at a time is in the disk: it would choose among several by place, and let one starve.
+//! One request at a time is in the disk: it would choose among several by place, and let one
+//! starve.
 //!
 //! Cost: O(log n) for each request, with n requests in the queue.
 
