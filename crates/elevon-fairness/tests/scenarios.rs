@@ -29,7 +29,8 @@ const MISSED: &[(&str, usize, &str)] = &[
         3,
         "a write buffer that is full: see `drives_do_not_allow_what_servers_do`",
     ),
-    ("c-reader-beside-writer-nvme-consumer", 1, "0.47 of 0.9: the same"),
+    ("c-reader-beside-writer-nvme-consumer", 1, "0.47 of 0.9: a write buffer that is full"),
+    ("c-reader-beside-writer-ufs-3.1", 1, "0.50 of 0.9: a write buffer that is full"),
     (
         "c-reader-beside-writer-nvme-consumer",
         2,
