@@ -32,7 +32,8 @@ fn features_are_offered_and_only_those_can_be_taken() {
     let (answer, _) = handle(request::GET_FEATURES, &[], 0).expect("an answer");
     assert_eq!(u64_at(&answer, HEADER_BYTES), FEATURE_VERSION_1 | FEATURE_PROTOCOL_FEATURES);
     let taken = handle(request::SET_FEATURES, &FEATURE_VERSION_1.to_ne_bytes(), 0);
-    assert_eq!(taken, Ok((acknowledgement(request::SET_FEATURES), Action::None)));
+    let features = Action::Features(FEATURE_VERSION_1);
+    assert_eq!(taken, Ok((acknowledgement(request::SET_FEATURES), features)));
     let refused = handle(request::SET_FEATURES, &(1_u64 << 5).to_ne_bytes(), 0);
     assert!(matches!(refused, Err(ProtocolError::Value { .. })), "{refused:?}");
 }
