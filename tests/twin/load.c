@@ -20,12 +20,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/aio_abi.h>
+#include <linux/fs.h>
 #include <linux/io_uring.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -40,7 +42,7 @@ static const uint64_t TICK = 10000000;
 enum engine { PSYNC, LIBAIO, IO_URING };
 
 struct process {
-	uint64_t class, level, write, random, engine, depth, bs, dsync, fsync, start, runtime, think,
+	uint64_t class, level, write, trim, random, engine, depth, bs, dsync, fsync, start, runtime, think,
 		think_blocks, offset, size, job, base, seed, wake, spread,
 		direct;
 	char cgroup[128];
@@ -234,6 +236,11 @@ static void submit(struct state *s)
 		iocb->aio_offset = (int64_t)offset;
 		if (syscall(SYS_io_submit, s->aio, 1L, &iocb) != 1)
 			fail("io_submit");
+	} else if (p->trim) {
+		uint64_t range[2] = { offset, p->bs };
+		int64_t answer = ioctl(s->fd, BLKDISCARD, range) ? -1 : (int64_t)p->bs;
+		wake_up(s);
+		record(s, token, answer);
 	} else {
 		int64_t answer = p->write ? pwrite(s->fd, buffer, p->bs, (off_t)offset)
 					  : pread(s->fd, buffer, p->bs, (off_t)offset);
@@ -314,7 +321,7 @@ static void report(struct state *s, struct result *result)
 static void prepare(struct state *s, const char *device)
 {
 	const struct process *p = s->p;
-	int flags = p->write ? O_RDWR : O_RDONLY;
+	int flags = p->write || p->trim ? O_RDWR : O_RDONLY;
 	if (p->cgroup[0]) {
 		char path[256];
 		snprintf(path, sizeof path, "%s/cgroup.procs", p->cgroup);
@@ -380,7 +387,7 @@ static void set(struct process *p, const char *word)
 		size_t at;
 	} keys[] = {
 #define KEY(name) { #name, offsetof(struct process, name) }
-		KEY(class), KEY(level), KEY(write), KEY(random), KEY(engine), KEY(depth), KEY(bs),
+		KEY(class), KEY(level), KEY(write), KEY(trim), KEY(random), KEY(engine), KEY(depth), KEY(bs),
 		KEY(dsync), KEY(fsync), KEY(start), KEY(runtime), KEY(think), KEY(think_blocks),
 		KEY(offset), KEY(size), KEY(job), KEY(base), KEY(seed), KEY(wake), KEY(spread),
 		KEY(direct),

@@ -132,6 +132,11 @@ pub trait Driver {
         Nanos::ZERO
     }
 
+    /// Returns the same for the run that follows a request without a plug.
+    fn insert_delay(&self) -> Nanos {
+        crate::stack::WORKER_DELAY
+    }
+
     /// Returns the time from waking a process for a completion until it runs. Zero: it runs at
     /// once, as where the machine's own time passes.
     fn wake_delay(&mut self, _task: TaskId) -> Nanos {
@@ -171,6 +176,9 @@ impl<D: Driver> Driver for &mut D {
     }
     fn worker_delay(&mut self) -> Nanos {
         (**self).worker_delay()
+    }
+    fn insert_delay(&self) -> Nanos {
+        (**self).insert_delay()
     }
     fn wake_delay(&mut self, task: TaskId) -> Nanos {
         (**self).wake_delay(task)

@@ -219,6 +219,9 @@ struct Task {
     /// Its CPU, and the hardware queue of that CPU.
     cpu: u16,
     queue: HwQueue,
+    /// Workers of its ring that do a call, and the calls that wait for one.
+    ring_workers: u32,
+    for_ring_workers: VecDeque<(Submission, Io)>,
 }
 
 /// A submission that waits for a tag, or for a place of writeback throttling, with its remaining
@@ -389,7 +392,7 @@ impl HwQueueState {
         Self {
             tags: if has_scheduler { TagMap::new(config.queue_depth) } else { tags.clone() },
             in_driver: 0,
-            sched_tags: has_scheduler.then_some(tags),
+            sched_tags: has_scheduler.then(|| tags.spread(config.cpus, config.tag_hint())),
             dispatch: VecDeque::new(),
             restart: false,
             busy: 0,
@@ -692,7 +695,7 @@ fn scheduler_of(
         scheduler.on_rotational_written(true);
     }
     scheduler.on_depth_updated(config.nr_requests(), config.word_shift());
-    if config.async_depth.is_some() {
+    if config.async_depth.is_some() || rules.queue_async_depth {
         scheduler.set_async_depth(config.async_depth());
     }
     scheduler.set_discard_ranges(limits.max_discard_segments);

@@ -1,7 +1,10 @@
 //! Tags: small numbers that identify requests in flight, and limit how many there are.
 //!
-//! The kernel picks a tag by a per-CPU hint that starts at random; here the lowest free tag is
-//! taken, so that runs are reproducible. Taking and freeing cost O(depth / 64).
+//! The kernel's map is made of words. A CPU takes from the word where its hint lies, and a freed tag
+//! comes back only when its word has no other. Which tag a request gets matters to a scheduler that
+//! limits tags, because the limit names positions. So the scheduler's tags follow these rules
+//! ([`TagMap::spread`]). The kernel draws the first hint at random; here it is a setting. Driver tags
+//! are the lowest free ones. Taking and freeing cost O(depth / 64).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -34,6 +37,17 @@ pub(crate) struct TagMap {
     used: u32,
     /// Words before this one are full.
     first_free_word: usize,
+    /// How tags are spread over the words; `None` if the lowest free one is taken.
+    spread: Option<Spread>,
+}
+
+/// Where the tags of a scheduler are taken, as measured on Linux 7.3.
+#[derive(Clone, Debug)]
+struct Spread {
+    /// The tag that each CPU took or freed last.
+    hints: Vec<u32>,
+    /// The bits of tags that were freed. They can be taken when their word has no other.
+    cleared: Vec<u64>,
 }
 
 impl TagMap {
@@ -50,7 +64,14 @@ impl TagMap {
         if let Some(last) = free.last_mut() {
             *last >>= (u64::BITS - depth % u64::BITS) % u64::BITS;
         }
-        Self { free, depth, shift, used: 0, first_free_word: 0 }
+        Self { free, depth, shift, used: 0, first_free_word: 0, spread: None }
+    }
+
+    /// Spreads the tags as the kernel does, for so many CPUs, from tag `first` on.
+    pub(crate) fn spread(mut self, cpus: u16, first: u32) -> Self {
+        let hints = alloc::vec![first.min(self.depth - 1); usize::from(cpus.max(1))];
+        self.spread = Some(Spread { hints, cleared: alloc::vec![0; self.free.len()] });
+        self
     }
 
     /// Number of tags.
@@ -78,22 +99,75 @@ impl TagMap {
         None
     }
 
+    /// Takes a tag for a request of a CPU, one that a shallow depth allows if there is one.
+    #[inline]
+    pub(crate) fn take_for(&mut self, cpu: u16, shallow: Option<(u32, Shallow)>) -> Option<Tag> {
+        match (&self.spread, shallow) {
+            (None, None) => self.take(),
+            (None, Some((limit, shallow))) => self.take_shallow(limit, shallow),
+            (Some(_), _) => self.take_spread(cpu, shallow),
+        }
+    }
+
+    /// Takes the lowest free tag of the first word that has one, from that of the CPU's hint on.
+    fn take_spread(&mut self, cpu: u16, shallow: Option<(u32, Shallow)>) -> Option<Tag> {
+        let allowed = self.allowed(shallow.unwrap_or((self.depth, Shallow::WholeMap)));
+        let spread = self.spread.as_mut().expect("spread tags");
+        let cpu = usize::from(cpu) % spread.hints.len();
+        let hint = spread.hints[cpu];
+        let start = hint >> self.shift;
+        let found = (start..allowed.words).chain(0..start).find_map(|word| {
+            let (at, first) = allowed.place(word);
+            let mask = allowed.mask(word);
+            let free = &mut self.free[at];
+            if *free & mask == 0 {
+                let of_word = allowed.whole(word);
+                *free |= spread.cleared[at] & of_word;
+                spread.cleared[at] &= !of_word;
+            }
+            let bits = *free & mask;
+            *free &= !(bits & bits.wrapping_neg());
+            (bits != 0).then(|| first + bits.trailing_zeros())
+        });
+        match found {
+            // The kernel begins with the first word again if the map had no tag.
+            None => spread.hints[cpu] = 0,
+            Some(tag) if tag == hint => {
+                spread.hints[cpu] = if tag + 1 < self.depth { tag + 1 } else { 0 };
+            }
+            Some(_) => {}
+        }
+        self.used += u32::from(found.is_some());
+        found.map(Tag)
+    }
+
     /// Takes the lowest tag that a shallow depth allows.
-    pub(crate) fn take_shallow(&mut self, limit: u32, shallow: Shallow) -> Option<Tag> {
+    fn take_shallow(&mut self, limit: u32, shallow: Shallow) -> Option<Tag> {
         let tag = self.first_free_shallow(limit, shallow)?;
         self.free[(tag / 64) as usize] &= !(1 << (tag % 64));
         self.used += 1;
         Some(Tag(tag))
     }
 
-    /// Returns true if [`Self::take_shallow`] would find a tag.
+    /// Returns true if [`Self::take_for`] would find a tag that a shallow depth allows.
     pub(crate) fn has_shallow(&self, limit: u32, shallow: Shallow) -> bool {
         self.first_free_shallow(limit, shallow).is_some()
     }
 
-    /// Returns the lowest free tag among those that a shallow depth allows: the first positions of
-    /// each word of the kernel's bitmap.
+    /// Returns the lowest free tag among those that a shallow depth allows.
     fn first_free_shallow(&self, limit: u32, shallow: Shallow) -> Option<u32> {
+        let allowed = self.allowed((limit, shallow));
+        (0..allowed.words).find_map(|word| {
+            let (at, first) = allowed.place(word);
+            let cleared = self.spread.as_ref().map_or(0, |spread| spread.cleared[at]);
+            let free = (self.free[at] | cleared) & allowed.mask(word);
+            (free != 0).then(|| first + free.trailing_zeros())
+        })
+    }
+
+    /// Returns the tags that a shallow depth allows: the first positions of each word of the
+    /// kernel's bitmap.
+    fn allowed(&self, (limit, shallow): (u32, Shallow)) -> Allowed {
         let word_bits = 1u32 << self.shift;
         let words = self.depth.div_ceil(word_bits);
         // The last word may be shorter.
@@ -107,14 +181,7 @@ impl TagMap {
                 (last + rest / (words - 1), rest % (words - 1))
             }
         };
-        (0..words).find_map(|word| {
-            let first = word * word_bits;
-            let allowed = (each + u32::from(word < more)).min(word_bits).min(self.depth - first);
-            // A shift by 64 would be one by 0.
-            let mask = if allowed == 0 { 0 } else { u64::MAX >> (64 - allowed) };
-            let free = self.free[(first / 64) as usize] >> (first % 64) & mask;
-            (free != 0).then(|| first + free.trailing_zeros())
-        })
+        Allowed { words, shift: self.shift, depth: self.depth, each, more }
     }
 
     /// Frees a tag, which must be taken.
@@ -126,6 +193,57 @@ impl TagMap {
         *free |= bit;
         self.first_free_word = self.first_free_word.min(word);
         self.used -= 1;
+    }
+
+    /// Frees the tag of a request of a CPU.
+    #[inline]
+    pub(crate) fn free_of(&mut self, cpu: u16, tag: Tag) {
+        let Some(spread) = &mut self.spread else { return self.free(tag) };
+        let (word, bit) = ((tag.0 / 64) as usize, 1 << (tag.0 % 64));
+        assert!((self.free[word] | spread.cleared[word]) & bit == 0, "tag {} is freed twice", tag.0);
+        spread.cleared[word] |= bit;
+        let cpu = usize::from(cpu) % spread.hints.len();
+        spread.hints[cpu] = tag.0;
+        self.used -= 1;
+    }
+}
+
+/// The tags that a request may have: the first positions of each word.
+#[derive(Clone, Copy, Debug)]
+struct Allowed {
+    words: u32,
+    shift: u32,
+    depth: u32,
+    /// So many positions of each word,
+    each: u32,
+    /// and one more of so many words.
+    more: u32,
+}
+
+impl Allowed {
+    /// Returns where a word begins: the index of the machine word, and its first tag.
+    const fn place(&self, word: u32) -> (usize, u32) {
+        let first = word << self.shift;
+        ((first / 64) as usize, first / 64 * 64)
+    }
+
+    /// Returns the bits of the machine word that are allowed of a word.
+    fn mask(&self, word: u32) -> u64 {
+        self.bits(word, self.each + u32::from(word < self.more))
+    }
+
+    /// Returns the bits of the machine word that are a word's.
+    fn whole(&self, word: u32) -> u64 {
+        self.bits(word, u32::MAX)
+    }
+
+    fn bits(&self, word: u32, count: u32) -> u64 {
+        let first = word << self.shift;
+        // The last word may be shorter.
+        let count = count.min(1 << self.shift).min(self.depth - first);
+        // A shift by 64 would be one by 0.
+        let bits = if count == 0 { 0 } else { u64::MAX >> (64 - count) };
+        bits << (first % 64)
     }
 }
 
@@ -228,6 +346,33 @@ mod tests {
         assert_eq!(of_whole(6), [0, 1, 16, 17, 32, 48]);
         assert_eq!(of_whole(63), (0..63).collect::<Vec<_>>());
         assert_eq!(of_whole(100).len(), 64);
+    }
+
+    /// What debugfs showed on Linux 7.3: 12 of 64 requests move through the word of the hint, and the
+    /// hint is the tag that was freed last.
+    #[test]
+    fn tags_of_a_scheduler_move_through_the_word_of_the_hint() {
+        let mut map = TagMap::new(64).spread(1, 37);
+        let mut take = |map: &mut TagMap| map.take_for(0, None).map(|tag| tag.0);
+        assert_eq!((take(&mut map), take(&mut map)), (Some(32), Some(33)));
+        map.free_of(0, Tag(32));
+        let next: Vec<u32> = (0..14).filter_map(|_| take(&mut map)).collect();
+        assert_eq!(next, (34..48).collect::<Vec<_>>());
+        assert_eq!(take(&mut map), Some(32), "the word has no other");
+        assert_eq!(take(&mut map), Some(48), "the next word");
+    }
+
+    #[test]
+    fn a_limit_of_one_tag_is_that_of_the_first_word() {
+        let mut map = TagMap::new(64).spread(1, 37);
+        let one = Some((1, Shallow::WholeMap));
+        assert_eq!(map.take_for(0, one), Some(Tag(0)));
+        assert!(!map.has_shallow(1, Shallow::WholeMap));
+        assert_eq!(map.take_for(0, one), None);
+        assert_eq!(map.take_for(0, None), Some(Tag(1)), "the hint is the first word then");
+        map.free_of(0, Tag(0));
+        assert!(map.has_shallow(1, Shallow::WholeMap));
+        assert_eq!(map.take_for(0, one), Some(Tag(0)));
     }
 
     /// Of 256 tags 64 were left, all in one word, so a limit takes the lowest of them.

@@ -106,7 +106,8 @@ fn execute_simulated(
         .with_wakes(least, most)
         .with_tag_wakes(plan.cpu.tag_wakes)
         .with_wakes_by_process(plan.cpu.wakes_by_process)
-        .with_preemption(plan.cpu.preempted);
+        .with_preemption(plan.cpu.preempted)
+        .with_worker_delays(plan.cpu.workers);
     let mut simulation = simulation.with_interrupt({
         let interrupt = interrupt.clone();
         move || interrupt.is_set()

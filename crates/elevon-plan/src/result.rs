@@ -140,6 +140,7 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             tag_wakes,
             wakes_by_process,
             preempted,
+            workers,
         } = plan.cpu;
         let of_cache = plan.cache.as_ref().map(
             |CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
@@ -161,6 +162,9 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             .map_or_else(String::new, |(least, most)| format!(",tag_wake={least}..{most}"));
         if wakes_by_process {
             of_tag_wakes.push_str(",wakes=by-process");
+        }
+        if let Some((least, most)) = workers {
+            of_tag_wakes.push_str(&format!(",worker={least}..{most}"));
         }
         let of_preemption =
             if preempted == 0 { String::new() } else { format!(",preempt={preempted}ppm") };

@@ -46,6 +46,9 @@ pub struct Simulation<D> {
     /// were drawn.
     preempted: u64,
     dispatches: u64,
+    /// From when to when after its wake-up a worker runs; `None` for [`WORKER_DELAY`], and [`LATE`]
+    /// for one in [`ONE_LATE_IN`].
+    worker_delays: Option<(Nanos, Nanos)>,
 }
 
 impl<D: Device> Simulation<D> {
@@ -64,6 +67,7 @@ impl<D: Device> Simulation<D> {
             woken_by_task: None,
             preempted: 0,
             dispatches: 0,
+            worker_delays: None,
         }
     }
 
@@ -107,6 +111,13 @@ impl<D: Device> Simulation<D> {
         self
     }
 
+    /// Lets workers of the kernel run within a range of times after they were woken.
+    #[must_use]
+    pub const fn with_worker_delays(mut self, range: Option<(Nanos, Nanos)>) -> Self {
+        self.worker_delays = range;
+        self
+    }
+
     /// Uses `interrupt` to check if the user wants the run to stop.
     #[must_use]
     pub fn with_interrupt(mut self, interrupt: impl Fn() -> bool + 'static) -> Self {
@@ -141,8 +152,16 @@ impl<D: Device> Driver for Simulation<D> {
 
     fn worker_delay(&mut self) -> Nanos {
         self.workers_woken += 1;
-        let is_late = below(draw(self.seed, WORKERS, self.workers_woken), ONE_LATE_IN) == 0;
+        let drawn = draw(self.seed, WORKERS, self.workers_woken);
+        if let Some(range) = self.worker_delays {
+            return scaled(drawn, range);
+        }
+        let is_late = below(drawn, ONE_LATE_IN) == 0;
         if is_late { LATE } else { WORKER_DELAY }
+    }
+
+    fn insert_delay(&self) -> Nanos {
+        self.worker_delays.map_or(WORKER_DELAY, |(least, _)| least)
     }
 
     fn wake_delay(&mut self, task: TaskId) -> Nanos {

@@ -25,6 +25,9 @@ pub struct CpuCost {
     pub wakes_by_process: bool,
     /// After how many of a million dispatches by a process a worker of the driver runs before it.
     pub preempted: u64,
+    /// From when to when after its wake-up a worker of the block layer runs; `None` if most run
+    /// soon and some late.
+    pub workers: Option<(Nanos, Nanos)>,
 }
 
 /// CPU time that a scheduler adds to each I/O, compared with submission without a scheduler.
@@ -54,6 +57,7 @@ impl CpuCost {
             tag_wakes: None,
             wakes_by_process: false,
             preempted: 0,
+            workers: None,
         }
     }
 

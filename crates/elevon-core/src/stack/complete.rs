@@ -320,7 +320,7 @@ impl Stack {
             self.end_in_scheduler(now, id);
         }
         let request = &mut self.requests[id];
-        let queue = request.queue;
+        let (queue, cpu) = (request.queue, request.cpu);
         let (tag, place) = request.end_use();
         if let Some(throttled) = place {
             self.put_place(now, throttled);
@@ -331,7 +331,7 @@ impl Stack {
         }
         if let Some(sched_tags) = &mut entry.sched_tags {
             let first = u32::from(queue.0) * self.requests_per_queue;
-            sched_tags.free(Tag(id.0 - first));
+            sched_tags.free_of(cpu, Tag(id.0 - first));
         }
     }
 

@@ -94,7 +94,7 @@ impl Stack {
         let held_back = is_busy && (self.config.hw_queues == 1 || !self.requests[id].is_sync());
         if self.has_scheduler || held_back {
             self.insert_request(now, id, false);
-            self.rerun_at(queue, now + WORKER_DELAY);
+            self.rerun_at(queue, now + driver.insert_delay());
         } else {
             self.issue_directly(now, id, driver);
             driver.commit(now);

@@ -44,6 +44,8 @@ pub(super) struct Submission {
     /// The submission continues in a worker, because the task must not sleep. It does not use the
     /// task's plug.
     in_worker: bool,
+    /// A worker of the task's ring does the call.
+    in_ring_worker: bool,
     /// What the scheduler said when it was asked about the tag of this bio. It holds until there
     /// is one, also while the call sleeps for it, as was measured on Linux 6.18.
     tag_limit: Option<TagLimit>,
@@ -125,6 +127,7 @@ impl Submission {
             sleeps: false,
             path,
             in_worker: false,
+            in_ring_worker: false,
             tag_limit: None,
         }
     }
@@ -525,6 +528,9 @@ impl Stack {
             self.end_call_plug(now, io, submission.sleeps, driver);
         }
         self.end_part(submission.call, Status::Ok);
+        if submission.in_ring_worker {
+            self.end_ring_worker(now, io.task);
+        }
         Submitted::Accepted
     }
 
@@ -737,10 +743,7 @@ impl Stack {
         let shallow = self.shallow();
         let entry = &mut self.queues[queue.index()];
         let map = entry.sched_tags.as_mut().unwrap_or(&mut entry.tags);
-        let tag = match limit.0 {
-            Some(limit) => map.take_shallow(limit, shallow),
-            None => map.take(),
-        };
+        let tag = map.take_for(cpu, limit.0.map(|limit| (limit, shallow)));
         let Some(tag) = tag else {
             submission.tag_limit = Some(limit);
             return None;

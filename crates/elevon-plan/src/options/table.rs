@@ -152,7 +152,9 @@ pub const OPTIONS: [OptionRow; 15] = [
                With --memory also call= (a system call on the page cache), hit= (a page found and copied) and \
                fault= (a page fault). wake=T..T, no CPU time: from when to when a process runs after it was \
                woken [default: 0]. tag_wake=T..T: the same if it waited for a tag [default: as wake=]. \
-               wakes=by-process: each process draws these times apart. preempt=SHARE: \
+               wakes=by-process: each process draws these times apart. \
+               worker=T..T: from when to when a worker of the block layer runs after it was woken \
+               [default: 4us, one in twenty 64us]. preempt=SHARE: \
                how many dispatches by a process a worker of the driver, as loop's, preempts, so that a worker \
                of the block layer does the rest [default: 0%]",
     },

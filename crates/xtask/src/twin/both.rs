@@ -1,6 +1,7 @@
 //! Cases in both: a guest and Elevon, side by side.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::thread;
 use std::time::Duration;
@@ -9,17 +10,27 @@ use elevon_host::interrupt::Interrupt;
 use elevon_plan::parallel::on_all_cores;
 
 use super::case::{Case, FUNCTIONS};
-use super::figures::{Figure, Measured, ProcessFigures, compare};
+use super::events::{FirstDifference, TRACEPOINTS, first_difference, of_tracefs};
+use super::figures::{GROUP_COUNTERS, Figure, Measured, ProcessFigures, compare};
 use super::kernels::built;
 use super::{elevon, guest};
 
 /// Cases of one guest, which are lost together if it stops.
-const BATCH: usize = 100;
+const BATCH: usize = 25;
 /// The most real time of a guest.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A case with its figures; an error in their place if one of the two did not run it.
-pub type Judged = (Case, Result<Vec<Figure>, String>);
+/// What the two did with a case.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Compared {
+    /// The figures of both.
+    pub figures: Vec<Figure>,
+    /// The first block event that differs; `None` if no event does.
+    pub first_difference: Option<FirstDifference>,
+}
+
+/// A case with what the two did; an error in its place if one of them did not run it.
+pub type Judged = (Case, Result<Compared, String>);
 
 /// Runs cases in a kernel and in Elevon, side by side on all CPUs.
 ///
@@ -31,22 +42,34 @@ pub fn judge_cases(cases: &[Case], kernel: &str) -> Result<Vec<Judged>, String> 
             "Linux {kernel} is not built: cargo xtask twin build --kernel {kernel}"
         ));
     }
+    let mut batches = cases.chunks(BATCH);
     let mut judged = Vec::new();
-    for batch in cases.chunks(BATCH) {
-        let (real, ours) = thread::scope(|scope| {
-            let real = scope.spawn(|| in_guest(batch, kernel));
-            let ours = in_elevon(batch, kernel);
-            (real.join().expect("a guest's thread"), ours)
-        });
-        for ((case, real), ours) in batch.iter().zip(real?).zip(ours) {
-            let figures = real.and_then(|real| {
-                let (elevon, plain) = ours?;
-                Ok(compare(case, &real, &elevon, &plain))
-            });
-            judged.push((case.clone(), figures));
+    thread::scope(|scope| {
+        let start = |batch: &[Case]| {
+            let batch = batch.to_vec();
+            scope.spawn(move || in_guest(&batch, kernel).map(|real| (batch, real)))
+        };
+        let mut next = batches.next().map(start);
+        while let Some(guest) = next {
+            let (mut batch, real) = guest.join().expect("a guest's thread")?;
+            // The next guest runs while Elevon does what this one did.
+            next = batches.next().map(start);
+            for (case, real) in batch.iter_mut().zip(&real) {
+                case.tag_hint = real.as_ref().ok().and_then(|real| real.tag_hint);
+            }
+            let ours = in_elevon(&batch, kernel);
+            for ((case, real), ours) in batch.into_iter().zip(real).zip(ours) {
+                let compared = real.and_then(|real| Ok(compare_both(&case, &real, &ours?)));
+                judged.push((case, compared));
+            }
         }
-    }
-    Ok(judged)
+        Ok(judged)
+    })
+}
+
+fn compare_both(case: &Case, real: &Measured, (elevon, plain): &(Measured, Measured)) -> Compared {
+    let first_difference = first_difference(&real.events, &elevon.events);
+    Compared { figures: compare(case, real, elevon, plain), first_difference }
 }
 
 /// A case in Elevon, as it is and without what decides.
@@ -72,6 +95,9 @@ fn in_elevon(cases: &[Case], kernel: &str) -> Vec<Ours> {
 fn in_guest(cases: &[Case], kernel: &str) -> Result<Vec<Result<Measured, String>>, String> {
     let (_kept, folder) = guest::folder()?;
     let mut script = String::from(FUNCTIONS);
+    for name in TRACEPOINTS {
+        let _ = writeln!(script, "put 1 $T/events/block/{name}/enable");
+    }
     for (index, case) in cases.iter().enumerate() {
         let path = folder.join(format!("load.{index}"));
         fs::write(&path, case.load_file())
@@ -86,8 +112,11 @@ fn in_guest(cases: &[Case], kernel: &str) -> Result<Vec<Result<Measured, String>
     }
     let measured = cases.iter().enumerate().map(|(index, case)| {
         let part = parts.get(&index).copied().unwrap_or_default();
-        measured(part, case.processes.len())
-            .map_err(|error| format!("case {}: in the guest: {error}", case.seed))
+        let mut measured = measured(part, case.processes.len())
+            .map_err(|error| format!("case {}: in the guest: {error}", case.seed))?;
+        let events = fs::read_to_string(folder.join(format!("events.{index}")));
+        measured.events = of_tracefs(&events.unwrap_or_default());
+        Ok(measured)
     });
     Ok(measured.collect())
 }
@@ -107,6 +136,8 @@ fn measured(text: &str, processes: usize) -> Result<Measured, String> {
                 let after = numbers(rest).into_iter();
                 all.stat = after.zip(&before).map(|(a, b)| a.saturating_sub(*b)).collect();
             }
+            Some(("HINT", rest)) => all.tag_hint = rest.trim().parse().ok(),
+            Some(("GROUP", rest)) => all.groups.push(group_counters(rest)),
             _ => return Err(line.to_owned()),
         }
     }
@@ -114,6 +145,15 @@ fn measured(text: &str, processes: usize) -> Result<Measured, String> {
         return Err(String::from("it has not printed all figures"));
     }
     Ok(all)
+}
+
+/// Reads the counters of a cgroup's `io.stat`, in the order of [`GROUP_COUNTERS`]. A group without
+/// I/O has no line.
+fn group_counters(line: &str) -> [u64; GROUP_COUNTERS.len()] {
+    GROUP_COUNTERS.map(|name| {
+        let word = line.split_whitespace().find_map(|word| word.strip_prefix(name));
+        word.and_then(|word| word.strip_prefix('=')?.parse().ok()).unwrap_or(0)
+    })
 }
 
 fn process_figures(line: &str) -> Result<ProcessFigures, String> {

@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use elevon_cache::Watermarks;
+use elevon_core::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 /// How long after its completion a process goes on, in both, in microseconds: between these, drawn
@@ -15,6 +17,12 @@ pub const WAKE_US: (u64, u64) = (100, 200);
 pub const TICKS_A_SECOND: u32 = 100;
 /// Size of the device in bytes: 1 GiB.
 pub const DEVICE_SIZE: u64 = 1 << 30;
+/// Memory of Elevon's page cache, in bytes: 512 MiB. The guest has as much, and no job needs all.
+pub const MEMORY: u64 = 512 << 20;
+/// Bytes of a page.
+const PAGE_SIZE: u64 = 4096;
+/// What a process has of the device if there is a page cache: all regions fit into memory.
+const CACHED_REGION: u64 = 64 << 20;
 /// Limits of null_blk's queue and the guest's only CPU, as settings of Elevon.
 const QUEUE: [(&str, u64); 4] =
     [("max_sectors_kb", 127), ("max_segments", 128), ("max_segment_size", 65_536), ("cpus", 1)];
@@ -33,11 +41,14 @@ pub enum Area {
     Limits,
     /// `io.cost`.
     Cost,
+    /// Reads and writes through the page cache.
+    Cache,
 }
 
 impl Area {
     /// All areas.
-    pub const ALL: [Self; 4] = [Self::DeadlineAndKyber, Self::Bfq, Self::Limits, Self::Cost];
+    pub const ALL: [Self; 5] =
+        [Self::DeadlineAndKyber, Self::Bfq, Self::Limits, Self::Cost, Self::Cache];
 
     /// The name in the table.
     pub const fn name(self) -> &'static str {
@@ -46,6 +57,7 @@ impl Area {
             Self::Bfq => "BFQ",
             Self::Limits => "io.max and io.latency",
             Self::Cost => "io.cost",
+            Self::Cache => "page cache",
         }
     }
 
@@ -53,7 +65,7 @@ impl Area {
     pub const fn goal(self) -> u32 {
         match self {
             Self::DeadlineAndKyber | Self::Limits => 98,
-            Self::Bfq | Self::Cost => 95,
+            Self::Bfq | Self::Cost | Self::Cache => 95,
         }
     }
 }
@@ -89,6 +101,12 @@ pub struct Process {
     pub level: u32,
     /// Whether it writes.
     pub write: bool,
+    /// Whether it discards, one system call at a time.
+    #[serde(default)]
+    pub trim: bool,
+    /// Whether it goes through the page cache.
+    #[serde(default)]
+    pub buffered: bool,
     /// Whether its offsets are random.
     pub random: bool,
     /// How it asks for I/O.
@@ -120,6 +138,26 @@ pub struct Tenant {
     pub files: Vec<(String, String)>,
 }
 
+/// Limits of dirty pages, in percent of memory.
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Serialize)]
+pub struct DirtyRatios {
+    /// Where the flusher begins.
+    pub background: u64,
+    /// Where writers stop.
+    pub most: u64,
+}
+
+impl DirtyRatios {
+    /// Returns these limits in bytes, as Linux and Elevon compute them of Elevon's memory: in
+    /// 4096ths.
+    fn in_bytes(self) -> (u64, u64) {
+        let marks = Watermarks::of_memory(Bytes::new(MEMORY), 0);
+        let dirtyable = MEMORY / PAGE_SIZE - marks.high;
+        let share = |percent: u64| dirtyable * (percent * 4096 / 100) / 4096 * PAGE_SIZE;
+        (share(self.background), share(self.most))
+    }
+}
+
 /// A job for both.
 #[derive(Clone, Debug, Deserialize, PartialEq, Serialize)]
 pub struct Case {
@@ -139,10 +177,16 @@ pub struct Case {
     pub tunables: Vec<(String, u64)>,
     /// Attributes of the queue: `nr_requests` and the like.
     pub queue: Vec<(String, u64)>,
+    /// Where the CPU looks for its first tag of the scheduler, which the guest draws.
+    #[serde(default)]
+    pub tag_hint: Option<u64>,
     /// Cgroups, each after its parent.
     pub tenants: Vec<Tenant>,
     /// Lines of `io.cost.qos` and `io.cost.model`.
     pub cost: Vec<(String, String)>,
+    /// Limits of dirty pages, in percent of memory; zeroes without a page cache.
+    #[serde(default)]
+    pub dirty: DirtyRatios,
     /// Processes.
     pub processes: Vec<Process>,
     /// How long each process runs, in milliseconds.
@@ -152,24 +196,40 @@ pub struct Case {
 impl Case {
     /// Returns the part of the device that a process uses: each has its own.
     fn region(&self, index: usize) -> (u64, u64) {
-        let size = DEVICE_SIZE / self.processes.len() as u64 / (1 << 20) * (1 << 20);
+        let even = DEVICE_SIZE / self.processes.len() as u64 / (1 << 20) * (1 << 20);
+        let size = if self.has_cache() { CACHED_REGION } else { even };
         (index as u64 * size, size)
+    }
+
+    /// Returns whether the order of its events is compared. Jobs on 64 slots have too many.
+    pub fn is_traced(&self) -> bool {
+        !matches!(self.area, Area::Limits | Area::Cost)
+    }
+
+    /// Returns whether a process goes through the page cache.
+    fn has_cache(&self) -> bool {
+        self.processes.iter().any(|process| process.buffered)
     }
 
     /// Returns the plain job file for Elevon.
     pub fn job_file(&self) -> String {
         let mut text = format!(
-            "[global]\nfilename=/dev/nullb0\ndirect=1\ntime_based\nruntime={}ms\nnorandommap\n",
+            "[global]\nfilename=/dev/nullb0\nfadvise_hint=0\ntime_based\nruntime={}ms\nnorandommap\n",
             self.runtime_ms
         );
         for (index, process) in self.processes.iter().enumerate() {
             let (offset, size) = self.region(index);
             let order = if process.random { "rand" } else { "" };
-            let direction = if process.write { "write" } else { "read" };
+            let direction = match process {
+                Process { trim: true, .. } => "trim",
+                Process { write: true, .. } => "write",
+                _ => "read",
+            };
             let _ = write!(
                 text,
-                "\n[p{index}]\nrw={order}{direction}\nioengine={}\niodepth={}\nbs={}\n\
+                "\n[p{index}]\nrw={order}{direction}\ndirect={}\nioengine={}\niodepth={}\nbs={}\n\
                  offset={offset}\nsize={size}\nstartdelay={}us\n",
+                u32::from(!process.buffered),
                 process.engine.name(),
                 process.depth,
                 process.bs,
@@ -215,7 +275,7 @@ impl Case {
         }
         let (least, most) = WAKE_US;
         let cost = format!(
-            "submit=0us,complete=0us,scheduler=0us,lock=0us,wake={least}us..{most}us,tag_wake=0us,wakes=by-process"
+            "submit=0us,complete=0us,scheduler=0us,lock=0us,wake={least}us..{most}us,tag_wake=0us,wakes=by-process,worker=500ns"
         );
         let mut words = ["--device", &device, "--scheduler", &scheduler, "--kernel", kernel]
             .map(str::to_owned)
@@ -223,8 +283,18 @@ impl Case {
         words.extend(["--cpu-cost", &cost].map(str::to_owned));
         words.extend(["--seed".into(), self.seed.to_string()]);
         words.extend(["--set".into(), format!("hz={TICKS_A_SECOND}")]);
-        let own = self.queue.iter().map(|(name, value)| (name.as_str(), *value));
-        for (name, value) in QUEUE.into_iter().chain(own) {
+        let own = || self.queue.iter().map(|(name, value)| (name.as_str(), *value));
+        let always = QUEUE.into_iter().filter(|(name, _)| own().all(|(other, _)| other != *name));
+        // The first process starts just after a tick of the guest, and ticks stay in step there.
+        words.extend(["--set".into(), "tick_phase=fixed".into()]);
+        let mut settings: Vec<(&str, u64)> = always.chain(own()).collect();
+        if self.has_cache() {
+            words.extend(["--memory".into(), MEMORY.to_string()]);
+            settings.push(("dirty_background_ratio", self.dirty.background));
+            settings.push(("dirty_ratio", self.dirty.most));
+        }
+        settings.extend(self.tag_hint.map(|hint| ("tag_hint", hint)));
+        for (name, value) in settings {
             words.extend(["--set".into(), format!("{name}={value}")]);
         }
         words
@@ -256,12 +326,13 @@ impl Case {
             let engine = process.engine as u32;
             let _ = write!(
                 text,
-                "class={} level={} write={} random={} engine={engine} depth={} bs={} dsync={} \
+                "class={} level={} write={} trim={} random={} engine={engine} depth={} bs={} dsync={} \
                  fsync={} start={} runtime={} think={} think_blocks={} offset={offset} \
-                 size={size} job={index} base={} seed={} wake={} spread={} direct=1",
+                 size={size} job={index} base={} seed={} wake={} spread={} direct={}",
                 process.class,
                 process.level,
                 u32::from(process.write),
+                u32::from(process.trim),
                 u32::from(process.random),
                 process.depth,
                 process.bs,
@@ -275,6 +346,7 @@ impl Case {
                 self.seed,
                 WAKE_US.0 * 1000,
                 (WAKE_US.1 - WAKE_US.0) * 1000,
+                u32::from(!process.buffered),
             );
             if !process.cgroup.is_empty() {
                 let _ = write!(text, " cgroup=/cgroup/{}", process.cgroup);
@@ -288,11 +360,16 @@ impl Case {
     /// whose load is in `/host/load.INDEX`.
     pub fn script(&self, index: usize) -> String {
         let mut text = format!(
-            "echo CASE {index}\ndevice d{index} {} {} {}\n",
+            "echo CASE {index}\ndevice d{index} {} {} {} {}\n",
             self.slots,
             self.latency_us * 1000,
-            u32::from(self.rotational)
+            u32::from(self.rotational),
+            u32::from(self.processes.iter().any(|process| process.trim))
         );
+        if self.has_cache() {
+            let (background, most) = self.dirty.in_bytes();
+            let _ = writeln!(text, "dirty {background} {most}");
+        }
         let _ = writeln!(text, "put {} $Q/scheduler", self.scheduler);
         for (name, value) in &self.queue {
             let _ = writeln!(text, "put {value} $Q/{name}");
@@ -300,6 +377,7 @@ impl Case {
         for (name, value) in &self.tunables {
             let _ = writeln!(text, "put {value} $Q/iosched/{name}");
         }
+        let _ = writeln!(text, "hint");
         for (name, value) in &self.cost {
             let _ = writeln!(text, "put \"$NUMBER {value}\" /cgroup/{name}");
         }
@@ -311,11 +389,16 @@ impl Case {
                 let _ = writeln!(text, "put \"{value}\" /cgroup/{}/{name}", tenant.path);
             }
         }
+        let traced = u32::from(self.is_traced());
         let _ = writeln!(
             text,
-            "echo BEFORE $(cat $B/stat)\nload /dev/$NAME /host/load.{index}\n\
-             echo AFTER $(cat $B/stat)"
+            "events {traced}\necho BEFORE $(cat $B/stat)\nload /dev/$NAME /host/load.{index}\n\
+             echo AFTER $(cat $B/stat)\nevents 0 /host/events.{index}"
         );
+        for tenant in &self.tenants {
+            let path = &tenant.path;
+            let _ = writeln!(text, "echo GROUP {path} $(grep ^$NUMBER /cgroup/{path}/io.stat)");
+        }
         if !self.cost.is_empty() {
             text.push_str("put \"$NUMBER enable=0\" /cgroup/io.cost.qos\n");
         }
@@ -345,10 +428,15 @@ impl Case {
             let class = ["none", "RT", "BE", "IDLE"][process.class as usize];
             let _ = write!(
                 text,
-                "\n    {class} {} {}{} {:?} depth {} bs {}",
+                "\n    {class} {} {}{}{} {:?} depth {} bs {}",
                 process.level,
+                if process.buffered { "buffered " } else { "" },
                 if process.random { "rand" } else { "" },
-                if process.write { "write" } else { "read" },
+                match process {
+                    Process { trim: true, .. } => "trim",
+                    Process { write: true, .. } => "write",
+                    _ => "read",
+                },
                 process.engine,
                 process.depth,
                 process.bs
@@ -385,6 +473,8 @@ put() { echo "$1" >"$2" || echo "REFUSED $2: $1"; }
 device() {
 	C=/sys/kernel/config/nullb/$1
 	mkdir $C
+	put $5 $C/memory_backed
+	put $5 $C/discard
 	put $3 $C/completion_nsec
 	put 2 $C/irqmode
 	put 1 $C/submit_queues
@@ -398,6 +488,13 @@ device() {
 	NUMBER=$(cat $B/dev)
 	put $4 $Q/rotational
 }
+hint() {
+	[ ! -e $K/block/$NAME/hctx0/sched_tags ] || sed -n 's/alloc_hint={\([0-9]*\).*/HINT \1/p' $K/block/$NAME/hctx0/sched_tags
+}
+dirty() {
+	put $2 /proc/sys/vm/dirty_bytes
+	put $1 /proc/sys/vm/dirty_background_bytes
+}
 remove() {
 	put 0 /sys/kernel/config/nullb/$1/power
 	rmdir /sys/kernel/config/nullb/$1
@@ -409,6 +506,14 @@ group() {
 		P=${P%/*}
 		put +io $P/cgroup.subtree_control
 	done
+}
+T=/sys/kernel/tracing
+K=/sys/kernel/debug
+put 32768 $T/buffer_size_kb
+events() {
+	put $1 $T/tracing_on
+	[ -z "$2" ] || cat $T/trace >$2
+	: >$T/trace
 }
 put +io /cgroup/cgroup.subtree_control
 "#;

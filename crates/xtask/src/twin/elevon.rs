@@ -2,21 +2,26 @@
 
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
-use elevon_plan::execute::execute;
+use elevon_plan::execute::{Watch, execute};
 use elevon_plan::failure::{Ending, Failure};
 use elevon_plan::options::StackOptions;
 use elevon_plan::plan::Plan;
 use elevon_workload::run::NoObserver;
 
 use super::case::Case;
-use super::figures::{Measured, ProcessFigures};
+use super::events::Keeper;
+use super::figures::{GROUP_COUNTERS, Measured, ProcessFigures};
 
 /// Runs a case in Elevon, by the rules of a kernel version.
 ///
 /// # Errors
 /// Elevon refuses the case, or a process ends with an error.
 pub fn run(case: &Case, kernel: &str) -> Result<Measured, String> {
-    run_with(case, &case.options(kernel), &case.tenants_file())
+    let mut keeper = Keeper::default();
+    let watch: &mut dyn Watch = if case.is_traced() { &mut keeper } else { &mut NoObserver };
+    let mut measured = run_with(case, &case.options(kernel), &case.tenants_file(), watch)?;
+    measured.events = keeper.into_events();
+    Ok(measured)
 }
 
 /// Runs a case without its scheduler and tenants: what it does where nothing decides.
@@ -27,16 +32,22 @@ pub fn run_plain(case: &Case, kernel: &str) -> Result<Measured, String> {
     let mut plain = case.clone();
     plain.scheduler = "none".into();
     plain.tunables.clear();
-    plain.queue.retain(|(name, _)| name != "nr_requests");
+    plain.queue.retain(|(name, _)| name == "max_sectors_kb");
     plain.tenants.clear();
     plain.cost.clear();
     for process in &mut plain.processes {
         process.cgroup.clear();
+        process.buffered = false;
     }
-    run_with(&plain, &plain.options(kernel), "")
+    run_with(&plain, &plain.options(kernel), "", &mut NoObserver)
 }
 
-fn run_with(case: &Case, options: &[String], tenants: &str) -> Result<Measured, String> {
+fn run_with(
+    case: &Case,
+    options: &[String],
+    tenants: &str,
+    watch: &mut dyn Watch,
+) -> Result<Measured, String> {
     let failed = |failure: Failure| format!("case {}: {failure}", case.seed);
     let name = "case.fio";
     let text = case.job_file();
@@ -49,7 +60,7 @@ fn run_with(case: &Case, options: &[String], tenants: &str) -> Result<Measured, 
     if !tenants.is_empty() {
         plan.set_tenants(tenants).map_err(failed)?;
     }
-    let (result, ending) = execute(&plan, &mut NoObserver, &Interrupt::new()).map_err(failed)?;
+    let (result, ending) = execute(&plan, watch, &Interrupt::new()).map_err(failed)?;
     if ending != Ending::Done {
         return Err(format!("case {}: the run ended with {ending:?}", case.seed));
     }
@@ -61,5 +72,21 @@ fn run_with(case: &Case, options: &[String], tenants: &str) -> Result<Measured, 
     });
     let (start, end) = (result.disk.start.fields(), result.disk.end.fields());
     let stat = end.iter().zip(start).map(|(end, start)| end.saturating_sub(start));
-    Ok(Measured { processes: processes.collect(), stat: stat.collect() })
+    // The counters of a tenant's `io.stat`, in the order of `GROUP_COUNTERS`.
+    let counters = |path: &str| {
+        let mut tenants = result.tenants.iter();
+        let tenant = tenants.find(|tenant| tenant.path.trim_start_matches('/') == path);
+        tenant.map_or([0; GROUP_COUNTERS.len()], |tenant| {
+            let ([read, write, discard], [reads, writes, discards]) =
+                (tenant.io.bytes, tenant.io.ios);
+            [read, write, reads, writes, discard, discards]
+        })
+    };
+    Ok(Measured {
+        processes: processes.collect(),
+        stat: stat.collect(),
+        groups: case.tenants.iter().map(|tenant| counters(&tenant.path)).collect(),
+        tag_hint: case.tag_hint,
+        events: Vec::new(),
+    })
 }

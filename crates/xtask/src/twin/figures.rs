@@ -1,6 +1,7 @@
 //! Figures of a case, and how far apart those of the two are.
 
 use super::case::Case;
+use super::events::BlockEvent;
 
 /// What a process did.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -14,12 +15,18 @@ pub struct ProcessFigures {
 }
 
 /// What a run of a case gave.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Measured {
     /// By process.
     pub processes: Vec<ProcessFigures>,
     /// The change of `/sys/block/X/stat` over the run.
     pub stat: Vec<u64>,
+    /// The change of `io.stat`, by cgroup of the case.
+    pub groups: Vec<[u64; GROUP_COUNTERS.len()]>,
+    /// Where the guest's CPU looked for its first tag of the scheduler.
+    pub tag_hint: Option<u64>,
+    /// The block events; empty if they were not asked for.
+    pub events: Vec<BlockEvent>,
 }
 
 /// What a figure is of.
@@ -31,11 +38,13 @@ pub enum Kind {
     Latency,
     /// A counter of the device.
     Disk,
+    /// A counter of a cgroup.
+    Group,
 }
 
 impl Kind {
     /// All kinds.
-    pub const ALL: [Self; 3] = [Self::Rate, Self::Latency, Self::Disk];
+    pub const ALL: [Self; 4] = [Self::Rate, Self::Latency, Self::Disk, Self::Group];
 
     /// The name in the table.
     pub const fn name(self) -> &'static str {
@@ -43,6 +52,7 @@ impl Kind {
             Self::Rate => "rates",
             Self::Latency => "latencies",
             Self::Disk => "counters of the disk",
+            Self::Group => "counters of cgroups",
         }
     }
 }
@@ -80,6 +90,9 @@ const COUNTERS: [(&str, usize, usize); 6] = [
     ("io_ticks", 9, 9),
     ("time in queue", 10, 10),
 ];
+
+/// Counters of a cgroup's `io.stat` that are compared.
+pub const GROUP_COUNTERS: [&str; 6] = ["rbytes", "wbytes", "rios", "wios", "dbytes", "dios"];
 
 impl Figure {
     /// Whether it is within 10 %.
@@ -124,6 +137,17 @@ pub fn compare(case: &Case, kernel: &Measured, elevon: &Measured, plain: &Measur
         let least = LEAST_SHARE * kernel.stat[against] as f64;
         if of.iter().any(|&count| count > 0) {
             add(Kind::Disk, name.to_owned(), of, least);
+        }
+    }
+    for (index, tenant) in case.tenants.iter().enumerate() {
+        for (at, name) in GROUP_COUNTERS.into_iter().enumerate() {
+            let of = [kernel, elevon, plain];
+            let of = of.map(|measured| measured.groups.get(index).map_or(0, |counts| counts[at]));
+            let all: u64 = kernel.groups.iter().map(|counts| counts[at]).sum();
+            if of.iter().any(|&count| count > 0) {
+                let name = format!("{} {name}", tenant.path);
+                add(Kind::Group, name, of, LEAST_SHARE * all as f64);
+            }
         }
     }
     all

@@ -7,10 +7,17 @@
 //!   infinite speed decide which process gets a tag. No machine has such a CPU.
 //! - Only a process of depth 1 thinks, because fio waits for all in flight before it thinks.
 //! - The device has no cache, so a flush costs nothing.
+//! - A process that goes through the page cache thinks after each I/O. A hit takes no time in a
+//!   guest whose CPU is infinitely fast, so the process would never end.
+//! - The page cache has memory for all that is read or written. Free memory of a guest is not that
+//!   of Elevon's model, so reclaim is not judged. Elevon has no limits of memory by cgroup.
+//! - No target of io.latency is the latency of the device. Nanoseconds of the guest's clock would
+//!   decide whether it is met.
+//! - There is one hardware queue. null_blk has at most one for each CPU, and the guest has one CPU.
 
 use elevon_workload::chance::{Purpose, Rng};
 
-use super::case::{Area, Case, Engine, Process, Tenant};
+use super::case::{Area, Case, DirtyRatios, Engine, Process, Tenant};
 
 /// Time between the starts of two processes, in microseconds.
 const STAGGER_US: u64 = 300;
@@ -34,10 +41,10 @@ pub fn case(seed: u64, area: Option<Area>) -> Case {
         0..4 => Area::DeadlineAndKyber,
         4..8 => Area::Bfq,
         8 => Area::Limits,
-        _ => Area::Cost,
+        _ => pick(&mut rng, &[Area::Cost, Area::Cache]),
     };
     let area = area.unwrap_or(drawn);
-    let few = matches!(area, Area::DeadlineAndKyber | Area::Bfq);
+    let few = matches!(area, Area::DeadlineAndKyber | Area::Bfq | Area::Cache);
     let slots = if few { pick(&mut rng, &[1, 2, 4, 8]) } else { 64 };
     let latency_us = if few {
         pick(&mut rng, &[5_000, 10_000, 20_000])
@@ -53,8 +60,10 @@ pub fn case(seed: u64, area: Option<Area>) -> Case {
         scheduler: String::new(),
         tunables: Vec::new(),
         queue: Vec::new(),
+        tag_hint: None,
         tenants: Vec::new(),
         cost: Vec::new(),
+        dirty: DirtyRatios::default(),
         processes: processes(&mut rng),
         runtime_ms: 10_000,
     };
@@ -63,9 +72,16 @@ pub fn case(seed: u64, area: Option<Area>) -> Case {
         Area::Bfq => bfq(&mut case, &mut rng),
         Area::Limits => limits(&mut case, &mut rng),
         Area::Cost => cost(&mut case, &mut rng),
+        Area::Cache => cache(&mut case, &mut rng),
     }
-    if few {
+    if few && case.scheduler != "none" {
         case.queue.push(("nr_requests".into(), pick(&mut rng, &[64, 128, 256])));
+    }
+    if one_in(&mut rng, 6) {
+        case.queue.push(("max_sectors_kb".into(), pick(&mut rng, &[4, 16, 32])));
+    }
+    if one_in(&mut rng, 8) && area != Area::Cache {
+        discard(&mut case, &mut rng);
     }
     case
 }
@@ -88,6 +104,8 @@ fn process(rng: &mut Rng, index: u64) -> Process {
         class,
         level: if class == 1 || class == 2 { rng.below(8) as u32 } else { 0 },
         write,
+        trim: false,
+        buffered: false,
         random: !one_in(rng, 4),
         engine,
         depth,
@@ -148,6 +166,9 @@ fn bfq(case: &mut Case, rng: &mut Rng) {
             case.tenants.push(Tenant { path: path.clone(), files: vec![file] });
             case.processes[index].cgroup = path;
         }
+        if one_in(rng, 2) {
+            in_a_tree(case, rng, "io.bfq.weight");
+        }
     }
 }
 
@@ -157,7 +178,7 @@ fn limits(case: &mut Case, rng: &mut Rng) {
     for index in 0..case.processes.len() {
         let path = format!("g{index}");
         let file = if by_latency {
-            let target = case.latency_us * pick(rng, &[1, 2, 4]) / 2;
+            let target = case.latency_us * pick(rng, &[1, 3, 6]) / 2;
             ("io.latency".to_owned(), format!("target={target}"))
         } else {
             ("io.max".to_owned(), io_max(rng))
@@ -165,6 +186,61 @@ fn limits(case: &mut Case, rng: &mut Rng) {
         case.tenants.push(Tenant { path: path.clone(), files: vec![file] });
         case.processes[index].cgroup = path;
     }
+}
+
+/// Makes one process discard. A device with discards keeps its data in the guest's memory, so
+/// writes are small.
+fn discard(case: &mut Case, rng: &mut Rng) {
+    let index = rng.below(case.processes.len() as u64) as usize;
+    let process = &mut case.processes[index];
+    (process.trim, process.write, process.dsync, process.fsync) = (true, false, false, 0);
+    (process.engine, process.depth) = (Engine::Psync, 1);
+    process.bs = pick(rng, &[4_096, 65_536, 1_048_576]);
+    for process in case.processes.iter_mut().filter(|process| process.write) {
+        process.bs = 4096;
+    }
+}
+
+/// Sends half of the processes, and the first, through the page cache.
+fn cache(case: &mut Case, rng: &mut Rng) {
+    let schedulers = ["none", "mq-deadline", "mq-deadline", "bfq", "kyber"];
+    case.scheduler = pick(rng, &schedulers).into();
+    case.latency_us = pick(rng, &[1_000, 2_000, 5_000]);
+    for (index, process) in case.processes.iter_mut().enumerate() {
+        if index > 0 && one_in(rng, 2) {
+            continue;
+        }
+        process.buffered = true;
+        (process.engine, process.depth) = (Engine::Psync, 1);
+        process.write = one_in(rng, 2);
+        process.dsync = process.write && one_in(rng, 6);
+        process.fsync = if process.write && one_in(rng, 3) { pick(rng, &[1, 8, 64]) } else { 0 };
+        process.think_us = pick(rng, &[200, 500, 1_000, 4_000]);
+        process.think_blocks = 1;
+    }
+    case.dirty = DirtyRatios { background: 1, most: pick(rng, &[2, 4, 10]) };
+    if one_in(rng, 2) {
+        case.queue.push(("read_ahead_kb".into(), pick(rng, &[0, 32, 128, 512])));
+    }
+    if one_in(rng, 2) {
+        case.queue.push(("wbt_lat_usec".into(), pick(rng, &[0, 1_000, 10_000, 75_000])));
+    }
+}
+
+/// Puts groups below two parents, which have weights of their own.
+fn in_a_tree(case: &mut Case, rng: &mut Rng, file: &str) {
+    let parents: Vec<Tenant> = (0..2)
+        .map(|index| {
+            let weight = pick(rng, &[50, 100, 300]).to_string();
+            Tenant { path: format!("t{index}"), files: vec![(file.to_owned(), weight)] }
+        })
+        .collect();
+    for index in 0..case.tenants.len() {
+        let path = format!("t{}/g{index}", rng.below(2));
+        case.tenants[index].path.clone_from(&path);
+        case.processes[index].cgroup = path;
+    }
+    case.tenants.splice(0..0, parents);
 }
 
 fn io_max(rng: &mut Rng) -> String {
@@ -213,5 +289,8 @@ fn cost(case: &mut Case, rng: &mut Rng) {
         let file = ("io.weight".to_owned(), weight.to_string());
         case.tenants.push(Tenant { path: path.clone(), files: vec![file] });
         case.processes[index].cgroup = path;
+    }
+    if one_in(rng, 3) {
+        in_a_tree(case, rng, "io.weight");
     }
 }

@@ -5,12 +5,13 @@ use std::fs;
 use std::path::PathBuf;
 
 use clap::Args;
+use elevon_testkit::replace_between;
 
-use super::both::{Judged, judge_cases, worst_error};
+use super::both::{Compared, Judged, judge_cases, worst_error};
 use super::case::{Area, Case};
 use super::figures::{Figure, HOLDS, Kind};
 use super::kernels::DEFAULT_VERSION;
-use super::{generate, guest, shrink};
+use super::{causes, generate, guest, shrink};
 
 /// Run random jobs in a real Linux and in Elevon, and compare
 ///
@@ -24,16 +25,22 @@ pub struct JudgeArgs {
     /// Kernels by version [default: 7.3]
     #[arg(long, value_name = "VERSION")]
     kernel: Vec<String>,
-    /// One area only: mq-deadline-and-kyber, bfq, limits or cost
+    /// Areas: deadline-and-kyber, bfq, limits, cost or cache, each with all seeds
     #[arg(long, value_parser = area)]
-    area: Option<Area>,
+    area: Vec<Area>,
+    /// All areas, each with all seeds
+    #[arg(long, conflicts_with = "area")]
+    every_area: bool,
     /// So many of the worst jobs are listed
     #[arg(long, default_value_t = 10, value_name = "N")]
     worst: usize,
+    /// Show the block events of both around the first that differs, of the worst jobs
+    #[arg(long)]
+    events: bool,
     /// Make the worst jobs as small as they can be and still differ
     #[arg(long)]
     shrink: bool,
-    /// Write the table to a file, with this date
+    /// Write the tables to a page, between its marks for each kernel, with this date
     #[arg(long, value_name = "FILE", requires = "date")]
     table: Option<PathBuf>,
     /// The date of the table
@@ -57,7 +64,7 @@ fn seeds(text: &str) -> Result<(u64, u64), String> {
 
 fn area(text: &str) -> Result<Area, String> {
     serde_json::from_value(serde_json::Value::from(text))
-        .map_err(|_| String::from("expected deadline-and-kyber, bfq, limits or cost"))
+        .map_err(|_| String::from("expected deadline-and-kyber, bfq, limits, cost or cache"))
 }
 
 /// Judges, prints, and writes what was asked for.
@@ -69,19 +76,22 @@ pub fn judge(args: &JudgeArgs) -> Result<(), String> {
     let kernels = if args.kernel.is_empty() { &default } else { &args.kernel };
     let cases = match &args.cases {
         Some(path) => read_cases(path)?,
-        None => (args.seeds.0..args.seeds.1).map(|seed| generate::case(seed, args.area)).collect(),
+        None => generated(args),
     };
-    let mut tables = String::new();
     let mut lines = String::new();
     for kernel in kernels {
         let judged = judge_cases(&cases, kernel)?;
         let release = guest::release(kernel)?;
         let table = table(&judged, &release);
-        println!("{table}");
-        tables.push_str(&table);
-        print_worst(&judged, args.worst);
-        for (case, figures) in &judged {
-            lines.push_str(&json_line(case, &release, figures));
+        let causes = causes::table(&judged);
+        println!("{table}\n{causes}");
+        if let (Some(path), Some(date)) = (&args.table, &args.date) {
+            let made = format!("Linux {release}, {date}, seeds {} to {}.", args.seeds.0, args.seeds.1 - 1);
+            write_table(path, kernel, &format!("\n{made}\n\n{table}\n{causes}\n"))?;
+        }
+        print_worst(&judged, args.worst, args.events);
+        for (case, compared) in &judged {
+            lines.push_str(&json_line(case, &release, compared));
         }
         if args.shrink {
             for (case, _) in worst(&judged).into_iter().take(args.worst) {
@@ -92,14 +102,21 @@ pub fn judge(args: &JudgeArgs) -> Result<(), String> {
     if let Some(path) = &args.json {
         fs::write(path, lines).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    if let (Some(path), Some(date)) = (&args.table, &args.date) {
-        let (first, end) = args.seeds;
-        let text = format!(
-            "Made on {date} by `cargo xtask twin judge --seeds {first}..{end}`.\n\n{tables}"
-        );
-        fs::write(path, text).map_err(|error| format!("{}: {error}", path.display()))?;
-    }
     Ok(())
+}
+
+/// Returns the jobs of the seeds: each in the areas that were asked for, else in its own.
+fn generated(args: &JudgeArgs) -> Vec<Case> {
+    let areas = if args.every_area { &Area::ALL } else { &args.area[..] };
+    let seeds = || args.seeds.0..args.seeds.1;
+    if areas.is_empty() {
+        return seeds().map(|seed| generate::case(seed, None)).collect();
+    }
+    let of_area = |area: &Area| {
+        let area = *area;
+        seeds().map(move |seed| generate::case(seed, Some(area)))
+    };
+    areas.iter().flat_map(of_area).collect()
 }
 
 fn read_cases(path: &PathBuf) -> Result<Vec<Case>, String> {
@@ -114,11 +131,23 @@ fn read_cases(path: &PathBuf) -> Result<Vec<Case>, String> {
     parsed.collect()
 }
 
+/// Replaces the part of a page that is about a kernel.
+fn write_table(path: &PathBuf, kernel: &str, part: &str) -> Result<(), String> {
+    let io = |error| format!("{}: {error}", path.display());
+    let text = fs::read_to_string(path).map_err(io)?;
+    let (mark, end) = (format!("<!-- Linux {kernel}: made by judge -->\n"), "<!-- end -->");
+    if !text.contains(&mark) {
+        return Err(format!("{}: there is no line {}", path.display(), mark.trim()));
+    }
+    fs::write(path, replace_between(&text, &mark, end, part)).map_err(io)
+}
+
 /// Returns the table of a kernel.
 fn table(judged: &[Judged], release: &str) -> String {
     let mut text = format!(
         "| Linux {release} | goal | telling figures held | rates | latencies | counters of the disk \
-         | all figures held | jobs |\n|---|---:|---:|---:|---:|---:|---:|---:|\n"
+         | counters of cgroups | all figures held | jobs whose events are in the same order |\n\
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
     );
     for area in Area::ALL {
         let cases: Vec<&Judged> = judged.iter().filter(|(case, _)| case.area == area).collect();
@@ -126,7 +155,13 @@ fn table(judged: &[Judged], release: &str) -> String {
             continue;
         }
         let figures: Vec<&Figure> =
-            cases.iter().flat_map(|(_, figures)| figures.iter().flatten()).collect();
+            cases.iter().flat_map(|(_, compared)| compared.iter()).flat_map(|c| &c.figures).collect();
+        let exact = cases
+            .iter()
+            .filter(|(_, compared)| {
+                compared.as_ref().is_ok_and(|compared| compared.first_difference.is_none())
+            })
+            .count();
         let share = |which: &dyn Fn(&Figure) -> bool| {
             let of: Vec<_> = figures.iter().filter(|figure| which(figure)).collect();
             let held = of.iter().filter(|figure| figure.holds()).count();
@@ -135,6 +170,7 @@ fn table(judged: &[Judged], release: &str) -> String {
             }
             format!("{held} of {} ({:.1} %)", of.len(), 100.0 * held as f64 / of.len() as f64)
         };
+        let area_is_traced = cases.iter().any(|(case, _)| case.is_traced());
         let kinds = Kind::ALL.map(|kind| share(&|figure| figure.telling && figure.kind == kind));
         let _ = writeln!(
             text,
@@ -144,32 +180,38 @@ fn table(judged: &[Judged], release: &str) -> String {
             share(&|figure| figure.telling),
             kinds.join(" | "),
             share(&|_| true),
-            cases.len()
+            if area_is_traced { format!("{exact} of {}", cases.len()) } else { format!("- of {}", cases.len()) }
         );
     }
     text
 }
 
 /// Returns the cases that differ, the worst first.
-fn worst(judged: &[Judged]) -> Vec<(&Case, &[Figure])> {
-    let mut all: Vec<(&Case, &[Figure])> = judged
+fn worst(judged: &[Judged]) -> Vec<(&Case, &Compared)> {
+    let mut all: Vec<(&Case, &Compared)> = judged
         .iter()
-        .filter_map(|(case, figures)| Some((case, figures.as_deref().ok()?)))
-        .filter(|(_, figures)| worst_error(figures) > HOLDS)
+        .filter_map(|(case, compared)| Some((case, compared.as_ref().ok()?)))
+        .filter(|(_, compared)| worst_error(&compared.figures) > HOLDS)
         .collect();
-    all.sort_by(|a, b| worst_error(b.1).total_cmp(&worst_error(a.1)));
+    all.sort_by(|a, b| worst_error(&b.1.figures).total_cmp(&worst_error(&a.1.figures)));
     all
 }
 
-fn print_worst(judged: &[Judged], most: usize) {
-    for (_, figures) in judged {
-        if let Err(error) = figures {
+fn print_worst(judged: &[Judged], most: usize, with_events: bool) {
+    for (_, compared) in judged {
+        if let Err(error) = compared {
             println!("not judged: {error}");
         }
     }
-    for (case, figures) in worst(judged).into_iter().take(most) {
+    for (case, compared) in worst(judged).into_iter().take(most) {
         println!("seed {}: {}", case.seed, case.describe());
-        for figure in figures.iter().filter(|figure| figure.telling && !figure.holds()) {
+        match &compared.first_difference {
+            Some(first) if with_events => println!("    event {}:\n{}", first.at, first.around),
+            Some(first) => println!("    event {} is the first that differs: {}", first.at, first.what),
+            None if !case.is_traced() => {}
+            None => println!("    the events are in the same order"),
+        }
+        for figure in compared.figures.iter().filter(|figure| figure.telling && !figure.holds()) {
             println!(
                 "    {}: kernel {}, Elevon {} ({:.0} %)",
                 figure.name,
@@ -181,9 +223,10 @@ fn print_worst(judged: &[Judged], most: usize) {
     }
 }
 
-fn json_line(case: &Case, release: &str, figures: &Result<Vec<Figure>, String>) -> String {
-    let figures = match figures {
-        Ok(figures) => figures
+fn json_line(case: &Case, release: &str, compared: &Result<Compared, String>) -> String {
+    let figures = match compared {
+        Ok(compared) => compared
+            .figures
             .iter()
             .map(|figure| {
                 serde_json::json!({

@@ -19,8 +19,8 @@ pub fn shrink(case: &Case, kernel: &str) -> Result<Case, String> {
         is_changed = false;
         rounds += 1;
         let smaller = smaller(&smallest);
-        for (candidate, figures) in judge_cases(&smaller, kernel)? {
-            if figures.is_ok_and(|figures| worst_error(&figures) > 2.0 * HOLDS) {
+        for (candidate, compared) in judge_cases(&smaller, kernel)? {
+            if compared.is_ok_and(|compared| worst_error(&compared.figures) > 2.0 * HOLDS) {
                 smallest = candidate;
                 is_changed = true;
                 break;
@@ -57,6 +57,7 @@ fn smaller(case: &Case) -> Vec<Case> {
     for index in 0..case.tunables.len() {
         add(&|case| drop(case.tunables.remove(index)));
     }
+    add(&|case| case.queue.retain(|(name, _)| name == "nr_requests"));
     add(&|case| case.rotational = false);
     add(&|case| case.runtime_ms = (case.runtime_ms / 2).max(1_000));
     add(&|case| case.slots = if case.slots > 8 { case.slots } else { 1 });
@@ -65,13 +66,22 @@ fn smaller(case: &Case) -> Vec<Case> {
         let plain = &case.processes[index];
         add(&|case| case.processes[index].start_us %= 1_000);
         add(&|case| case.processes[index].write = false);
+        add(&|case| case.processes[index].trim = false);
+        add(&|case| case.processes[index].buffered = false);
         add(&|case| (case.processes[index].dsync, case.processes[index].fsync) = (false, 0));
-        add(&|case| (case.processes[index].think_us, case.processes[index].think_blocks) = (0, 0));
+        add(&|case| {
+            let process = &mut case.processes[index];
+            if !process.buffered {
+                (process.think_us, process.think_blocks) = (0, 0);
+            }
+        });
         add(&|case| case.processes[index].random = true);
         add(&|case| case.processes[index].bs = 4096);
         add(&|case| case.processes[index].depth = 1);
         add(&|case| case.processes[index].depth = plain.depth.div_ceil(2));
-        add(&|case| case.processes[index].engine = Engine::Libaio);
+        if !plain.trim && !plain.buffered {
+            add(&|case| case.processes[index].engine = Engine::Libaio);
+        }
         if plain.class != 2 || plain.level != 4 {
             add(&|case| (case.processes[index].class, case.processes[index].level) = (2, 4));
         }
