@@ -289,7 +289,7 @@ impl Case {
         words.extend(["--set".into(), "tick_phase=fixed".into()]);
         let mut settings: Vec<(&str, u64)> = always.chain(own()).collect();
         if self.has_cache() {
-            words.extend(["--memory".into(), MEMORY.to_string()]);
+            words.extend(["--memory".into(), format!("{}MiB", MEMORY >> 20)]);
             settings.push(("dirty_background_ratio", self.dirty.background));
             settings.push(("dirty_ratio", self.dirty.most));
         }

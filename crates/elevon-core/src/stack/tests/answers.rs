@@ -23,11 +23,7 @@ fn a_late_answer_does_not_end_the_next_command_of_its_tag() {
         assert_eq!(rig.done(), [(1, Status::Timeout)]);
         rig.submit(Op::Write, Flags::NONE, 5000, 8);
         let next = rig.driver.issued[0];
-        assert_eq!(
-            (next.request, next.tag),
-            (aborted.request, aborted.tag),
-            "the tag is used again"
-        );
+        assert_eq!(next.tag, aborted.tag, "the tag is used again");
         rig.complete(aborted);
         assert_eq!((rig.done(), rig.stack.counters().late_answers), (vec![], 1));
         rig.complete_with(next, Status::Medium, Bytes::ZERO);
