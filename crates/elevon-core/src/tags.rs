@@ -1,10 +1,10 @@
 //! Tags: small numbers that identify requests in flight, and limit how many there are.
 //!
-//! The kernel's map is made of words. A CPU takes from the word where its hint lies, and a freed tag
-//! comes back only when its word has no other. Which tag a request gets matters to a scheduler that
-//! limits tags, because the limit names positions. So the scheduler's tags follow these rules
-//! ([`TagMap::spread`]). The kernel draws the first hint at random; here it is a setting. Driver tags
-//! are the lowest free ones. Taking and freeing cost O(depth / 64).
+//! The kernel's map is made of words. A CPU takes from the word where its hint lies, and a freed
+//! tag comes back only when its word has no other. Which tag a request gets matters to a scheduler
+//! that limits tags, because the limit names positions. So the scheduler's tags follow these rules
+//! ([`TagMap::spread`]). The kernel draws the first hint at random; here it is a setting. Driver
+//! tags are the lowest free ones. Taking and freeing cost O(depth / 64).
 
 extern crate alloc;
 use alloc::vec::Vec;
@@ -200,7 +200,11 @@ impl TagMap {
     pub(crate) fn free_of(&mut self, cpu: u16, tag: Tag) {
         let Some(spread) = &mut self.spread else { return self.free(tag) };
         let (word, bit) = ((tag.0 / 64) as usize, 1 << (tag.0 % 64));
-        assert!((self.free[word] | spread.cleared[word]) & bit == 0, "tag {} is freed twice", tag.0);
+        assert!(
+            (self.free[word] | spread.cleared[word]) & bit == 0,
+            "tag {} is freed twice",
+            tag.0
+        );
         spread.cleared[word] |= bit;
         let cpu = usize::from(cpu) % spread.hints.len();
         spread.hints[cpu] = tag.0;
@@ -348,8 +352,8 @@ mod tests {
         assert_eq!(of_whole(100).len(), 64);
     }
 
-    /// What debugfs showed on Linux 7.3: 12 of 64 requests move through the word of the hint, and the
-    /// hint is the tag that was freed last.
+    /// What debugfs showed on Linux 7.3: 12 of 64 requests move through the word of the hint, and
+    /// the hint is the tag that was freed last.
     #[test]
     fn tags_of_a_scheduler_move_through_the_word_of_the_hint() {
         let mut map = TagMap::new(64).spread(1, 37);

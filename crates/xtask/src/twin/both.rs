@@ -11,7 +11,7 @@ use elevon_plan::parallel::on_all_cores;
 
 use super::case::{Case, FUNCTIONS};
 use super::events::{FirstDifference, TRACEPOINTS, first_difference, of_tracefs};
-use super::figures::{GROUP_COUNTERS, Figure, Measured, ProcessFigures, compare};
+use super::figures::{Figure, GROUP_COUNTERS, Measured, ProcessFigures, compare};
 use super::kernels::built;
 use super::{elevon, guest};
 

@@ -214,7 +214,8 @@ impl Case {
     /// Returns the plain job file for Elevon.
     pub fn job_file(&self) -> String {
         let mut text = format!(
-            "[global]\nfilename=/dev/nullb0\nfadvise_hint=0\ntime_based\nruntime={}ms\nnorandommap\n",
+            "[global]\nfilename=/dev/nullb0\nfadvise_hint=0\ntime_based\nruntime={}ms\n\
+             norandommap\n",
             self.runtime_ms
         );
         for (index, process) in self.processes.iter().enumerate() {
@@ -275,7 +276,8 @@ impl Case {
         }
         let (least, most) = WAKE_US;
         let cost = format!(
-            "submit=0us,complete=0us,scheduler=0us,lock=0us,wake={least}us..{most}us,tag_wake=0us,wakes=by-process,worker=500ns"
+            "submit=0us,complete=0us,scheduler=0us,lock=0us,wake={least}us..{most}us,\
+             tag_wake=0us,wakes=by-process,worker=500ns"
         );
         let mut words = ["--device", &device, "--scheduler", &scheduler, "--kernel", kernel]
             .map(str::to_owned)
@@ -489,7 +491,8 @@ device() {
 	put $4 $Q/rotational
 }
 hint() {
-	[ ! -e $K/block/$NAME/hctx0/sched_tags ] || sed -n 's/alloc_hint={\([0-9]*\).*/HINT \1/p' $K/block/$NAME/hctx0/sched_tags
+	F=$K/block/$NAME/hctx0/sched_tags
+	[ ! -e $F ] || sed -n 's/alloc_hint={\([0-9]*\).*/HINT \1/p' $F
 }
 dirty() {
 	put $2 /proc/sys/vm/dirty_bytes

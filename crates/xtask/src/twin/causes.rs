@@ -19,7 +19,8 @@ pub fn table(judged: &[Judged]) -> String {
     for (case, compared) in differing.take(MOST) {
         by_cause.entry((case.area, cause(case, compared))).or_default().push(case.seed);
     }
-    let mut text = String::from("| area | what differs first | jobs | seeds |\n|---|---|---:|---|\n");
+    let mut text =
+        String::from("| area | what differs first | jobs | seeds |\n|---|---|---:|---|\n");
     for ((area, cause), seeds) in by_cause {
         let shown: Vec<String> = seeds.iter().take(4).map(u64::to_string).collect();
         let more = if seeds.len() > shown.len() { ", ..." } else { "" };

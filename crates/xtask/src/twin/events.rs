@@ -54,7 +54,8 @@ pub fn of_tracefs(text: &str) -> Vec<BlockEvent> {
     let parse = |line: &str| -> Option<BlockEvent> {
         let (head, rest) = line.split_once(": block_")?;
         let (name, fields) = rest.split_once(": ")?;
-        let kind = TRACEPOINTS.iter().position(|known| known.strip_prefix("block_") == Some(name))?;
+        let kind =
+            TRACEPOINTS.iter().position(|known| known.strip_prefix("block_") == Some(name))?;
         let (seconds, micros) = head.split_whitespace().last()?.split_once('.')?;
         let micros: u64 = seconds.parse::<u64>().ok()? * 1_000_000 + micros.parse::<u64>().ok()?;
         let words: Vec<&str> = fields.split_whitespace().collect();

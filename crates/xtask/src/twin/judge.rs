@@ -86,7 +86,8 @@ pub fn judge(args: &JudgeArgs) -> Result<(), String> {
         let causes = causes::table(&judged);
         println!("{table}\n{causes}");
         if let (Some(path), Some(date)) = (&args.table, &args.date) {
-            let made = format!("Linux {release}, {date}, seeds {} to {}.", args.seeds.0, args.seeds.1 - 1);
+            let made =
+                format!("Linux {release}, {date}, seeds {} to {}.", args.seeds.0, args.seeds.1 - 1);
             write_table(path, kernel, &format!("\n{made}\n\n{table}\n{causes}\n"))?;
         }
         print_worst(&judged, args.worst, args.events);
@@ -154,8 +155,11 @@ fn table(judged: &[Judged], release: &str) -> String {
         if cases.is_empty() {
             continue;
         }
-        let figures: Vec<&Figure> =
-            cases.iter().flat_map(|(_, compared)| compared.iter()).flat_map(|c| &c.figures).collect();
+        let figures: Vec<&Figure> = cases
+            .iter()
+            .flat_map(|(_, compared)| compared.iter())
+            .flat_map(|c| &c.figures)
+            .collect();
         let exact = cases
             .iter()
             .filter(|(_, compared)| {
@@ -180,7 +184,11 @@ fn table(judged: &[Judged], release: &str) -> String {
             share(&|figure| figure.telling),
             kinds.join(" | "),
             share(&|_| true),
-            if area_is_traced { format!("{exact} of {}", cases.len()) } else { format!("- of {}", cases.len()) }
+            if area_is_traced {
+                format!("{exact} of {}", cases.len())
+            } else {
+                format!("- of {}", cases.len())
+            }
         );
     }
     text
@@ -207,7 +215,9 @@ fn print_worst(judged: &[Judged], most: usize, with_events: bool) {
         println!("seed {}: {}", case.seed, case.describe());
         match &compared.first_difference {
             Some(first) if with_events => println!("    event {}:\n{}", first.at, first.around),
-            Some(first) => println!("    event {} is the first that differs: {}", first.at, first.what),
+            Some(first) => {
+                println!("    event {} is the first that differs: {}", first.at, first.what)
+            }
             None if !case.is_traced() => {}
             None => println!("    the events are in the same order"),
         }

@@ -3,8 +3,7 @@
 use super::*;
 
 fn config() -> StackConfig {
-    let mut config =
-        StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, MAX_DEPTH);
+    let mut config = StackConfig::new(QueueLimits::default(), Sectors::new(1 << 21), 1, MAX_DEPTH);
     config.limits.validate(&config.kernel.rules()).expect("valid limits");
     config
 }
@@ -79,11 +78,7 @@ fn what_is_refused_says_why() {
         ),
         ("fil", "full", "fil: no such setting"),
         ("zoned", "host-managed", "zoned: cannot be set: no device here has zones"),
-        (
-            "write_cache",
-            "on",
-            "write_cache=on: expected 0 or 1, write through, write back or none",
-        ),
+        ("write_cache", "on", "write_cache=on: expected 0 or 1, write through, write back or none"),
     ] {
         let mut config = StackConfig { kernel: crate::kernel::Kernel::V6_18, ..config() };
         assert_eq!(config.set(key, value).expect_err(key).to_string(), error);
@@ -93,8 +88,7 @@ fn what_is_refused_says_why() {
     {
         let scheduler = SchedulerConfig::parse(scheduler).expect("a scheduler");
         let mut config = StackConfig { scheduler, ..config() };
-        let error =
-            "nr_requests=2049: expected at most 2048: Linux refuses more with a scheduler";
+        let error = "nr_requests=2049: expected at most 2048: Linux refuses more with a scheduler";
         let taken = config.set("nr_requests", "2049").map_err(|error| error.to_string());
         assert_eq!(taken, if is_taken { Ok(()) } else { Err(error.to_string()) });
         assert_eq!(config.set("nr_requests", "2048"), Ok(()));
