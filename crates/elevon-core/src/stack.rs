@@ -392,7 +392,11 @@ impl HwQueueState {
         Self {
             tags: if has_scheduler { TagMap::new(config.queue_depth) } else { tags.clone() },
             in_driver: 0,
-            sched_tags: has_scheduler.then(|| tags.spread(config.cpus, config.tag_hint())),
+            sched_tags: has_scheduler.then(|| {
+                // The limits of our own scheduler are numbers of tags.
+                let is_spread = config.scheduler.info().in_linux;
+                if is_spread { tags.spread(config.cpus, config.tag_hint()) } else { tags }
+            }),
             dispatch: VecDeque::new(),
             restart: false,
             busy: 0,

@@ -479,7 +479,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         help: "scheduler tag where each CPU looks for its first one, which Linux draws: BFQ's limits of tags name \
                positions",
         follows: Some("nr_requests/2"),
-        reported: Reported::IfChanged,
+        reported: Reported::If(|config| config.tag_hint.is_some()),
         value: SettingValue::Number {
             unit: "",
             range: (0, MAX_DEPTH as u64),
