@@ -392,10 +392,9 @@ impl HwQueueState {
         Self {
             tags: if has_scheduler { TagMap::new(config.queue_depth) } else { tags.clone() },
             in_driver: 0,
-            sched_tags: has_scheduler.then(|| {
-                // The limits of our own scheduler are numbers of tags.
-                let is_spread = config.scheduler.info().in_linux;
-                if is_spread { tags.spread(config.cpus, config.tag_hint()) } else { tags }
+            sched_tags: has_scheduler.then(|| match config.tag_hint {
+                Some(first) => tags.spread(config.cpus, first),
+                None => tags,
             }),
             dispatch: VecDeque::new(),
             restart: false,

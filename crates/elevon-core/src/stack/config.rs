@@ -75,8 +75,8 @@ pub struct StackConfig {
     /// `async_depth` (7.0 and later): scheduler tags that may be taken by what is not a
     /// synchronous read; `None` for the scheduler's default.
     pub async_depth: Option<u32>,
-    /// The scheduler's tag where each CPU looks for its first one; `None` for the middle of the tags.
-    /// Linux draws it.
+    /// The scheduler's tag where each CPU looks for its first one, from which on tags are spread as
+    /// in Linux, which draws it; `None` if the lowest free tag is taken.
     pub tag_hint: Option<u32>,
     /// `nomerges`: 0 allows all merges; 1 allows only merges with the plug, the software queues
     /// and the scheduler's one-hit cache; 2 allows none.
@@ -187,11 +187,6 @@ impl StackConfig {
     /// `bits_per_word=64` in debugfs whether 256, 64 or 16 of 256 are used).
     pub(crate) fn word_shift(&self) -> u32 {
         crate::tags::word_shift(self.tags_made())
-    }
-
-    /// Returns the tag where each CPU looks for its first one.
-    pub(crate) fn tag_hint(&self) -> u32 {
-        self.tag_hint.unwrap_or(self.nr_requests() / 2)
     }
 
     /// Returns the `async_depth` in force, as sysfs shows it (7.0 and later): without a scheduler
@@ -476,17 +471,19 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
     },
     StackSetting {
         key: "tag_hint",
-        help: "scheduler tag where each CPU looks for its first one, which Linux draws: BFQ's limits of tags name \
-               positions",
-        follows: Some("nr_requests/2"),
-        reported: Reported::If(|config| config.tag_hint.is_some()),
-        value: SettingValue::Number {
-            unit: "",
-            range: (0, MAX_DEPTH as u64),
-            takes_more: true,
-            get: |c| c.tag_hint().into(),
-            set: |c, n| {
-                c.tag_hint = Some(u32::try_from(n).unwrap_or(MAX_DEPTH));
+        help: "scheduler tag where each CPU looks for its first one, which Linux draws; tags are then spread as \
+               there; -1: the lowest free tag",
+        follows: None,
+        reported: Reported::IfChanged,
+        value: SettingValue::Text {
+            takes: "0..10240, or -1",
+            get: |c| c.tag_hint.map_or_else(|| "-1".into(), |hint| hint.to_string()),
+            set: |c, text| {
+                c.tag_hint = match text.parse::<i64>() {
+                    Ok(-1) => None,
+                    Ok(hint) if (0..=i64::from(MAX_DEPTH)).contains(&hint) => Some(hint as u32),
+                    _ => return Err("a tag from 0 to 10240, or -1 for the lowest free tag"),
+                };
                 Ok(())
             },
         },

@@ -311,6 +311,9 @@ impl Bfq {
         let Some(q) = (if sync { process.sync } else { process.asynchronous }) else {
             return false;
         };
+        if self.engine.group_count() == 1 && self.engine[q].allocated < 2 {
+            return false;
+        }
         self.is_past_share(q, op, flags)
     }
 

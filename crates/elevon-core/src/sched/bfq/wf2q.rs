@@ -151,6 +151,10 @@ impl Engine {
         self.groups[group.index()].entity.map_or(NIL, |entity| entity.0)
     }
 
+    pub(super) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
     pub(super) fn group(&self, id: GroupId) -> &Group {
         &self.groups[id.index()]
     }
