@@ -7,7 +7,7 @@ use super::case::{Area, Case};
 use super::figures::{Figure, HOLDS, Kind};
 
 /// Jobs that differ and are counted by their causes.
-const MOST: usize = 100;
+const MAX_COUNTED_JOBS: usize = 100;
 
 /// Returns a table of the first jobs that differ, by cause, in the order of the seeds.
 pub fn table(judged: &[Judged]) -> String {
@@ -16,7 +16,7 @@ pub fn table(judged: &[Judged]) -> String {
         .iter()
         .filter_map(|(case, compared)| Some((case, compared.as_ref().ok()?)))
         .filter(|(_, compared)| worst_error(&compared.figures) > HOLDS);
-    for (case, compared) in differing.take(MOST) {
+    for (case, compared) in differing.take(MAX_COUNTED_JOBS) {
         by_cause.entry((case.area, cause(case, compared))).or_default().push(case.seed);
     }
     let mut text =

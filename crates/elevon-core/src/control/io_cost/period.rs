@@ -194,8 +194,8 @@ impl IoCost {
     /// shares) / (1 - sum of their old ones)`, every other share grows by `g` if a lender uses
     /// `new / (g * old)` of its weight, at every level of the tree.
     ///
-    /// If no tenant is short, what is lent stays lent. On Linux 7.3 a tenant that has enough by what
-    /// others lend is never throttled, so these do not take it back every other period.
+    /// If no tenant is short, what is lent stays lent. On Linux 7.3 a tenant that has enough by
+    /// what others lend is never throttled, so these do not take it back every other period.
     fn lend(&mut self, vnow: i64, donors: &[(u32, u64)], given_up: u64, kept: u64) {
         let (others_before, others_after) =
             (WHOLE.saturating_sub(given_up), WHOLE.saturating_sub(kept));
