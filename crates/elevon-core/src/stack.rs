@@ -219,9 +219,6 @@ struct Task {
     /// Its CPU, and the hardware queue of that CPU.
     cpu: u16,
     queue: HwQueue,
-    /// Workers of its ring that do a call, and the calls that wait for one.
-    ring_workers: u32,
-    for_ring_workers: VecDeque<(Submission, Io)>,
 }
 
 /// A submission that waits for a tag, or for a place of writeback throttling, with its remaining

@@ -12,7 +12,7 @@ const HELD: [(Area, usize); 5] = [
     (Area::DeadlineAndKyber, 97),
     (Area::Bfq, 72),
     (Area::Limits, 88),
-    (Area::Cost, 90),
+    (Area::Cost, 75),
     (Area::Cache, 40),
 ];
 

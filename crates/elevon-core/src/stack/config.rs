@@ -476,7 +476,7 @@ pub const SETTINGS: &[SettingRow<StackConfig>] = &[
         follows: None,
         reported: Reported::IfChanged,
         value: SettingValue::Text {
-            takes: "0..10240, or -1",
+            takes: "0..10240 or -1",
             get: |c| c.tag_hint.map_or_else(|| "-1".into(), |hint| hint.to_string()),
             set: |c, text| {
                 c.tag_hint = match text.parse::<i64>() {

@@ -44,8 +44,6 @@ pub(super) struct Submission {
     /// The submission continues in a worker, because the task must not sleep. It does not use the
     /// task's plug.
     in_worker: bool,
-    /// A worker of the task's ring does the call.
-    in_ring_worker: bool,
     /// What the scheduler said when it was asked about the tag of this bio. It holds until there
     /// is one, also while the call sleeps for it, as was measured on Linux 6.18.
     tag_limit: Option<TagLimit>,
@@ -127,7 +125,6 @@ impl Submission {
             sleeps: false,
             path,
             in_worker: false,
-            in_ring_worker: false,
             tag_limit: None,
         }
     }
@@ -528,9 +525,6 @@ impl Stack {
             self.end_call_plug(now, io, submission.sleeps, driver);
         }
         self.end_part(submission.call, Status::Ok);
-        if submission.in_ring_worker {
-            self.end_ring_worker(now, io.task);
-        }
         Submitted::Accepted
     }
 

@@ -176,6 +176,9 @@ fn rows_hold<C: Clone>(rows: &'static [SettingRow<C>], default: &C) {
             SettingValue::Text { .. } if key == "wbt_lat_usec" => {
                 ["0", "9223372036854775"].map(String::from).into()
             }
+            SettingValue::Text { .. } if key == "tag_hint" => {
+                ["0", "10240"].map(String::from).into()
+            }
             SettingValue::Text { .. } if key == "iostats" => ["0", "1"].map(String::from).into(),
             SettingValue::Text { .. } => vec!["removeall".to_owned()],
             SettingValue::Choice { names, .. } => names.iter().map(ToString::to_string).collect(),

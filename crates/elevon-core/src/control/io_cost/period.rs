@@ -179,9 +179,6 @@ impl IoCost {
             if wanted < share {
                 (given_up, kept) = (given_up + share, kept + wanted);
                 donors.push((slot, wanted));
-            } else if in_use < active {
-                // It takes back what it lent.
-                self.seen.short += 1;
             }
         }
         self.lend(vnow, &donors, given_up, kept);
@@ -193,16 +190,10 @@ impl IoCost {
     /// Lowers the lenders' weights in use. Others keep theirs: with `g = (1 - sum of lenders' new
     /// shares) / (1 - sum of their old ones)`, every other share grows by `g` if a lender uses
     /// `new / (g * old)` of its weight, at every level of the tree.
-    ///
-    /// If no tenant is short, what is lent stays lent. On Linux 7.3 a tenant that has enough by
-    /// what others lend is never throttled, so these do not take it back every other period.
     fn lend(&mut self, vnow: i64, donors: &[(u32, u64)], given_up: u64, kept: u64) {
         let (others_before, others_after) =
             (WHOLE.saturating_sub(given_up), WHOLE.saturating_sub(kept));
-        if self.seen.short == 0 {
-            return;
-        }
-        let donors = if others_before > 0 { donors } else { &[] };
+        let donors = if self.seen.short > 0 && others_before > 0 { donors } else { &[] };
         // In the order of the list of active tenants, as it was made.
         let mut donors = donors.iter().peekable();
         for at in 0..self.active.len() {

@@ -10,10 +10,7 @@ use crate::op::{Flags, Op};
 use crate::split::{Split, split};
 use crate::stack::{DirectPath, Io, Stack, Submitted, Woken, WokenStep};
 use crate::status::Status;
-use crate::units::{BioId, Instant, TaskId};
-
-/// Workers that a ring has for each CPU at most, for calls of devices and files.
-const RING_WORKERS_OF_A_CPU: u32 = 4;
+use crate::units::{BioId, Instant};
 
 impl Stack {
     /// Returns true if a call that is tried is one bio that would have to be split. The bio of the
@@ -97,36 +94,12 @@ impl Stack {
         submission: Submission,
         driver: &mut D,
     ) {
-        let submission = Submission {
-            built: 0,
-            rest: None,
-            tag_limit: None,
-            in_ring_worker: true,
-            ..submission.in_worker()
-        };
-        let most = RING_WORKERS_OF_A_CPU * u32::from(self.config.cpus);
-        let task = self.task_mut(io.task);
-        if task.ring_workers >= most {
-            task.for_ring_workers.push_back((submission, *io));
-            return;
-        }
-        task.ring_workers += 1;
+        let submission =
+            Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
         self.woken.push(Woken {
             at: now + driver.tag_wake_delay(),
             step: WokenStep::Work(submission, *io),
         });
-    }
-
-    /// Lets the worker of a ring that has ended a call do the next one.
-    #[cold]
-    pub(super) fn end_ring_worker(&mut self, now: Instant, task: TaskId) {
-        let task = self.task_mut(task);
-        match task.for_ring_workers.pop_front() {
-            Some((submission, io)) => {
-                self.woken.push(Woken { at: now, step: WokenStep::Work(submission, io) });
-            }
-            None => task.ring_workers -= 1,
-        }
     }
 
     /// Lets a worker do a call from its beginning. Before 6.5 a write of the device is under a plug
