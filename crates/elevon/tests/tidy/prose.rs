@@ -362,7 +362,8 @@ fn comments_keep_the_rule() {
 /// and a picture or a comment is one line.
 #[test]
 fn lines_of_pages_are_short() {
-    let is_prose = |line: &&str| !line.trim_start().starts_with(['|', '!', '<']) && line.contains(' ');
+    let is_prose =
+        |line: &&str| !line.trim_start().starts_with(['|', '!', '<']) && line.contains(' ');
     let mut faults = Vec::new();
     for (name, text) in pages() {
         for line in prose_lines(&text).filter(is_prose) {

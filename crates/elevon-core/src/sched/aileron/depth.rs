@@ -35,10 +35,11 @@ const WINDOW: u32 = 64;
 const MIN_SAMPLES: u64 = 16;
 /// Time that a probe lasts: a write buffer hides for some milliseconds what comes of a change.
 const PROBE: Nanos = Nanos::from_millis(20);
-/// Time after which one that clearly costs more than a quarter ends, and one that has too few
-/// requests.
+/// Time after which one that clearly costs more than a quarter ends.
 const COSTLY: Nanos = Nanos::from_millis(5);
-const TOO_LONG: Nanos = Nanos::from_millis(500);
+/// Times after which one that has too few requests ends: of fast requests, and of slow ones, which
+/// may take twice as long as all that it needs take one after the other.
+const TOO_LONG: (Nanos, Nanos) = (Nanos::from_millis(500), Nanos::from_secs(8));
 /// Requests that go one at a time, the time after which fewer are enough, and the time until
 /// others do.
 const SOLO: u64 = 6;
@@ -108,6 +109,11 @@ impl Sums {
     /// Returns the mean number in flight, in 1/64.
     const fn depth(&self) -> u64 {
         self.area * FRACTION / if self.time == 0 { 1 } else { self.time }
+    }
+
+    /// Returns the mean time that a request takes alone.
+    const fn mean_alone(&self) -> Nanos {
+        Nanos::new((self.alone << 6) / if self.count == 0 { 1 } else { self.count })
     }
 
     /// Returns how many requests are served at a time (X), in 1/1024.
@@ -418,10 +424,13 @@ impl Depth {
             }
             return;
         }
-        let has_enough = count >= MIN_SAMPLES.max(u64::from(probe.depth) * 2);
+        let enough = MIN_SAMPLES.max(u64::from(probe.depth) * 2);
+        let has_enough = count >= enough;
+        let needed = Nanos::new(probe.sums.mean_alone().get().saturating_mul(enough * 2));
+        let is_too_long = took >= needed.clamp(TOO_LONG.0, TOO_LONG.1);
         let is_costly = || probe.sums.served() * 4 < self.baseline.served() * 3;
         let ends_early = has_enough && took >= COSTLY && probe.way == Way::Down && is_costly();
-        if (has_enough && took >= PROBE) || took >= TOO_LONG || ends_early {
+        if (has_enough && took >= PROBE) || is_too_long || ends_early {
             self.decide(now, &probe, has_enough, wants.prefers_shares);
         }
     }

@@ -6,8 +6,8 @@ use super::depth::Wants;
 use super::slot::Slot;
 use crate::units::{Instant, Nanos};
 
-/// A member that got less than its share within this time does so now: the time of some requests
-/// on any device.
+/// A member that got less than its share within this time does so now, and within the time of two
+/// requests of a slow device.
 const RECENT: Nanos = Nanos::from_millis(100);
 
 impl Aileron {
@@ -50,8 +50,9 @@ impl Aileron {
         let weight = if sample.was_alone() { ALONE } else { u64::from(is_fixed) };
         self.costs.learn(direction, sectors, false, time, weight);
         if !is_fixed {
+            let recent = RECENT.max(Nanos::new(time.saturating_mul(2)));
             let wants = Wants {
-                is_unfair: self.unfair_at.is_some_and(|at| now.since(at) <= RECENT),
+                is_unfair: self.unfair_at.is_some_and(|at| now.since(at) <= recent),
                 is_binding: self.waiting > 0,
                 is_unknown: !is_known,
                 prefers_shares: self.settings.prefers_shares,
