@@ -357,7 +357,7 @@ mod tests {
     #[test]
     fn tags_of_a_scheduler_move_through_the_word_of_the_hint() {
         let mut map = TagMap::new(64).spread(1, 37);
-        let mut take = |map: &mut TagMap| map.take_for(0, None).map(|tag| tag.0);
+        let take = |map: &mut TagMap| map.take_for(0, None).map(|tag| tag.0);
         assert_eq!((take(&mut map), take(&mut map)), (Some(32), Some(33)));
         map.free_of(0, Tag(32));
         let next: Vec<u32> = (0..14).filter_map(|_| take(&mut map)).collect();

@@ -220,7 +220,7 @@ impl Disk {
     /// Returns the kernel's `%util` of the last slices, from 0 to 1.
     fn kernel_util(&self, slices: usize) -> Option<f64> {
         let &(at, ticks) = self.ticks.back()?;
-        let first = self.ticks.len().checked_sub(slices + 1).unwrap_or(0);
+        let first = self.ticks.len().saturating_sub(slices + 1);
         let &(from, before) = self.ticks.get(first)?;
         let nanos = at.checked_sub(from).filter(|&nanos| nanos > 0)?;
         Some((ticks.saturating_sub(before) as f64 * 1e6 / nanos as f64).min(1.0))

@@ -20,7 +20,7 @@ pub(super) fn take_vhost(reader: &mut Reader<'_>, vhost: Given, export: &mut Exp
         let why = "an export is reached by one protocol; leave out listen (NBD) or vhost (guests)";
         wrong(listen, conflict(listen, why));
     }
-    if !vhost.value.strip_prefix("unix:").is_some_and(|path| !path.is_empty()) {
+    if vhost.value.strip_prefix("unix:").is_none_or(str::is_empty) {
         let why = format!("{}: is no Unix socket; write unix:PATH", vhost.value);
         wrong(&vhost, vhost.place.diagnostic(&vhost.key, Problem::NoChoice.because(why)));
     }

@@ -22,6 +22,9 @@ pub struct CaptureOptions {
     pub buffer_kb: u64,
 }
 
+/// Takes a page of the CPU with this index.
+type TakePage<'a> = dyn FnMut(usize, &[u8]) -> Result<(), CaptureError> + 'a;
+
 /// A CPU's events on their way from the kernel.
 struct Pipe {
     cpu: u32,
@@ -149,10 +152,7 @@ impl Session {
     ///
     /// # Errors
     /// Of tracefs, and of `each`.
-    pub(super) fn take(
-        &mut self,
-        each: &mut dyn FnMut(usize, &[u8]) -> Result<(), CaptureError>,
-    ) -> Result<(), CaptureError> {
+    pub(super) fn take(&mut self, each: &mut TakePage<'_>) -> Result<(), CaptureError> {
         for (at, pipe) in self.pipes.iter_mut().enumerate() {
             for _ in 0..PAGES_AT_ONCE {
                 let read = match pipe.pages.read(&mut self.page) {

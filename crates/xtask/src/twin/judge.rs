@@ -216,7 +216,7 @@ fn print_worst(judged: &[Judged], most: usize, with_events: bool) {
         match &compared.first_difference {
             Some(first) if with_events => println!("    event {}:\n{}", first.at, first.around),
             Some(first) => {
-                println!("    event {} is the first that differs: {}", first.at, first.what)
+                println!("    event {} is the first that differs: {}", first.at, first.what);
             }
             None if !case.is_traced() => {}
             None => println!("    the events are in the same order"),
