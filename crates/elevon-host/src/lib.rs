@@ -24,7 +24,7 @@ mod registered;
 mod shared_memory;
 mod sockets;
 mod threads;
-mod uptime;
+pub mod uptime;
 mod uring;
 
 pub use alarm::Alarm;
@@ -41,7 +41,6 @@ pub use sockets::{
     Incoming, Outgoing, SlotBytes, SocketEvent, SocketId, has_hung_up, keep_alive, linger,
     raise_descriptor_limit, set_send_buffer, shut_socket, unread, unsent,
 };
-pub use uptime::monotonic_ns;
 
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;

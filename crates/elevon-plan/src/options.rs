@@ -16,7 +16,7 @@ const DEFAULT_DEVICE: &str = "nvme-datacenter";
 /// The scheduler if tenants share the device and nothing says otherwise.
 pub const TENANTS_SCHEDULER: &str = "aileron";
 /// The scheduler if nothing says otherwise.
-const DEFAULT_SCHEDULER: &str = "none";
+pub(crate) const DEFAULT_SCHEDULER: &str = "none";
 /// The kernel version if nothing says otherwise.
 pub const DEFAULT_KERNEL: &str = Kernel::DEFAULT.name();
 /// The seed unless given.
@@ -180,7 +180,8 @@ impl StackOptions {
         self.queue.scheduler.as_deref().unwrap_or(self.default_scheduler())
     }
 
-    /// The scheduler if none is named: where tenants share the device, one that divides it.
+    /// The scheduler if none is named: where tenants share the device, one that divides it. A plan
+    /// has the default without tenants if io.cost divides it.
     pub(crate) const fn default_scheduler(&self) -> &'static str {
         if self.queue.tenants.is_some() { TENANTS_SCHEDULER } else { DEFAULT_SCHEDULER }
     }

@@ -25,7 +25,7 @@ use crate::failure::{ConflictError, Failure, FileError, ValueError};
 use crate::files::Files;
 use crate::logs::LogFolder;
 use crate::memory::{CachePlan, Memory};
-use crate::options::{DEFAULT_KERNEL, StackOptions};
+use crate::options::{DEFAULT_KERNEL, DEFAULT_SCHEDULER, StackOptions};
 use crate::own_device::OwnDevice;
 use crate::replay::ReplayPlan;
 use crate::setting;
@@ -36,7 +36,7 @@ mod surprises;
 mod tenants;
 
 use surprises::surprises;
-use tenants::tenants;
+use tenants::{enables_cost, tenants};
 pub use tenants::{limited_once, prefer_shares_by_weights, reads_priorities, weights_in_vain};
 
 /// The command whose jobs are the processes of a trace.
@@ -230,7 +230,11 @@ impl Plan {
             return Err(Failure::named(format!("--ioprio {text}"), ConflictError::IoprioOfJobs));
         }
         let kernel = kernel_named("--kernel", args.kernel())?;
-        let scheduler = scheduler(args.scheduler(), kernel)?;
+        let tenants = tenants(&jobs.jobs, args.queue.tenants.as_deref(), kernel, &mut sources)?;
+        // io.cost divides the device itself, by weights of its own.
+        let is_divided = args.queue.scheduler.is_none() && enables_cost(&tenants);
+        let named = if is_divided { DEFAULT_SCHEDULER } else { args.scheduler() };
+        let scheduler = scheduler(named, kernel)?;
         let settings =
             args.queue.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
         let (own, device_file) = own_device(args, own, kernel)?;
@@ -244,7 +248,6 @@ impl Plan {
         fits(cache.as_ref(), args)?;
         let of_cache =
             cache.is_some().then(|| jobs.with_cache()).transpose().map_err(Failure::text)?;
-        let tenants = tenants(&jobs.jobs, args.queue.tenants.as_deref(), kernel, &mut sources)?;
         let mut plan = Self {
             warnings: jobs
                 .warnings

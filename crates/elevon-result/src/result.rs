@@ -223,9 +223,10 @@ pub struct Claim {
     /// The job's cgroups from the top down: path and weight (1 to 1000). The weight is that of the
     /// cgroup as a whole.
     pub cgroups: Vec<(String, u32)>,
-    /// Bytes a second that the job asked for at most: the least of three. The first is its rate. The
-    /// second is what it would have done if none of its I/O took any time. The third is what its
-    /// depth would have done if each I/O took as long as the quickest. `None` if it asked for all.
+    /// Bytes a second that the job asked for at most: the least of three. The first is its rate.
+    /// The second is what it would have done if none of its I/O took any time. The third is what
+    /// its depth would have done if each I/O took as long as the quickest. `None` if it asked for
+    /// all.
     pub asked: Option<u64>,
 }
 

@@ -26,8 +26,9 @@ pub struct Received {
 /// Waits for a message.
 ///
 /// # Errors
-/// The socket has ended ([`io::ErrorKind::UnexpectedEof`]), within a message
-/// ([`io::ErrorKind::InvalidData`]), or failed.
+/// - [`io::ErrorKind::UnexpectedEof`]: the socket has ended.
+/// - [`io::ErrorKind::InvalidData`]: it has ended within a message.
+/// - Those of the socket.
 pub fn receive(stream: &UnixStream) -> io::Result<Received> {
     let mut header = [0; HEADER_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_REGIONS))];

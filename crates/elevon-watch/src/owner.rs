@@ -53,8 +53,8 @@ const SHORT_ID: usize = 12;
 /// Returns what a cgroup is of, with the name that people use: the first digits of a container's
 /// number, the number of a pod, the name of a unit, or the path.
 ///
-/// The names are those that the runtimes give with both drivers for cgroups, `systemd`
-/// (`docker-ID.scope`) and `cgroupfs` (`/docker/ID`).
+/// The names are those that the runtimes give with both drivers for cgroups. The driver `systemd`
+/// makes `docker-ID.scope`, and `cgroupfs` makes `/docker/ID`.
 pub fn unit_of_cgroup(path: &str) -> (UnitKind, String) {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     // The innermost part that is known: a pod has containers, and a container may have cgroups.

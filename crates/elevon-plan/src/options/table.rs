@@ -71,7 +71,7 @@ pub const OPTIONS: [OptionRow; 15] = [
         default: None,
         value: OptionValue::Text(|options| &mut options.queue.scheduler),
         help: "I/O scheduler with tunables: NAME[:tunable=value,...]; the kernel's default for the device is \
-               not applied [default: none, with --tenants aileron]",
+               not applied [default: none; with --tenants and without io.cost, aileron]",
     },
     OptionRow {
         name: "kernel",

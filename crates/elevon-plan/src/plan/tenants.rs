@@ -36,6 +36,16 @@ pub(super) fn tenants(
     TenantPlan::new(jobs, file.as_ref()).map_err(Failure::text)
 }
 
+/// Returns true if io.cost is on from the start or from some time on.
+pub(super) fn enables_cost(plan: &TenantPlan) -> bool {
+    let changes = plan.changes.iter().map(|change| &change.setting);
+    let is_on = |setting: &Setting| match setting {
+        Setting::CostQos(qos) => qos.enable == Some(true),
+        _ => false,
+    };
+    plan.device.iter().chain(changes).any(is_on)
+}
+
 /// Lets shares come before the last fifth of the throughput if tenants of one parent have different
 /// weights, and neither the scheduler's tunable nor a key says what comes first.
 pub fn prefer_shares_by_weights(plan: &mut Plan) {
@@ -52,10 +62,7 @@ pub fn prefer_shares_by_weights(plan: &mut Plan) {
 pub fn weights_in_vain(plan: &Plan) -> Vec<String> {
     let scheduler = plan.scheduler.info();
     let changes = || plan.tenants.changes.iter().map(|change| &change.setting);
-    let has_cost = plan.tenants.device.iter().chain(changes()).any(|setting| match setting {
-        Setting::CostQos(qos) => qos.enable == Some(true),
-        _ => false,
-    });
+    let has_cost = enables_cost(&plan.tenants);
     let all = || plan.tenants.tenants.iter().flat_map(|tenant| &tenant.settings).chain(changes());
     let in_vain = in_vain(scheduler, has_cost || shares_a_limit(plan), all());
     let mut lines: Vec<String> = in_vain.into_iter().map(str::to_owned).collect();

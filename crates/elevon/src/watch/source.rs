@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use elevon_host::interrupt::Interrupt;
-use elevon_host::monotonic_ns;
+use elevon_host::uptime::monotonic_ns;
 use elevon_plan::failure::Failure;
 use elevon_trace::capture::{CaptureOptions, Disk, History, Live, Session, Tracefs};
 #[cfg(feature = "terminal")]

@@ -149,13 +149,13 @@ fn seconds(
     Ok(Some(all))
 }
 
-/// A figure of a second; `None` if the second had nothing to tell.
-type Figure = fn(&DiskNow) -> Option<f64>;
+/// A figure of a second: its name, its value unless the second had nothing to tell, and its text.
+type Figure = (&'static str, fn(&DiskNow) -> Option<f64>, fn(f64) -> String);
 
 /// Returns the figures before and after, with the interval that holds the difference of the means
 /// 95 times in 100, if seconds were independent of each other.
 fn table(before: &[DiskNow], after: &[DiskNow]) -> String {
-    let figures: [(&str, Figure, fn(f64) -> String); 8] = [
+    let figures: [Figure; 8] = [
         ("reads/s", |now| Some(now.read.requests), number::count),
         ("writes/s", |now| Some(now.write.requests), number::count),
         ("read/s", |now| Some(now.read.bytes), number::bytes_decimal),
