@@ -231,10 +231,7 @@ impl Plan {
         }
         let kernel = kernel_named("--kernel", args.kernel())?;
         let tenants = tenants(&jobs.jobs, args.queue.tenants.as_deref(), kernel, &mut sources)?;
-        // io.cost divides the device itself, by weights of its own.
-        let is_divided = args.queue.scheduler.is_none() && enables_cost(&tenants);
-        let named = if is_divided { DEFAULT_SCHEDULER } else { args.scheduler() };
-        let scheduler = scheduler(named, kernel)?;
+        let scheduler = scheduler(scheduler_name(args, &tenants), kernel)?;
         let settings =
             args.queue.set.iter().map(|text| setting::pair(text)).collect::<Result<Vec<_>, _>>()?;
         let (own, device_file) = own_device(args, own, kernel)?;
@@ -556,6 +553,12 @@ fn memory<'a>(args: &'a StackOptions, target: &Target) -> Result<Memory<'a>, Fai
         (None, Some(cache), Target::Real(_)) => Ok(Memory::Real(cache)),
         (None, None, Target::Simulated(_) | Target::Real(_) | Target::Nbd(_)) => Ok(Memory::None),
     }
+}
+
+/// Returns the scheduler with its default. io.cost divides the device by weights of its own.
+fn scheduler_name<'a>(args: &'a StackOptions, tenants: &TenantPlan) -> &'a str {
+    let is_divided = args.queue.scheduler.is_none() && enables_cost(tenants);
+    if is_divided { DEFAULT_SCHEDULER } else { args.scheduler() }
 }
 
 /// Reads `--scheduler`, whose tunables the kernel version must have as such.

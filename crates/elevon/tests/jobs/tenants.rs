@@ -98,7 +98,7 @@ fn reserves_weights_and_limits_hold_together_under_aileron() {
             (0..3).map(|at| report["jobs"][at]["read"]["iops"].as_f64().expect("a rate")).collect();
         for (at, (got, expected)) in got.iter().zip(expected).enumerate() {
             assert!(
-                (got - expected).abs() <= 0.1 * expected + 2.0,
+                (got - expected).abs() <= 0.12 * expected + 2.0,
                 "{capacity}, tenant {at}: {got} of {expected}"
             );
         }

@@ -179,8 +179,9 @@ fn reports() -> Vec<Value> {
         bench.file(name, text);
     }
     let plus = ["--output-format", "json+"];
-    let runs: [(&str, &[&str]); 6] = [
+    let runs: [(&str, &[&str]); 7] = [
         ("tenants.fio", &["--tenants", "tenants.toml", "--fault", "slow:from=1s"]),
+        ("tenants.fio", &["--tenants", "tenants.toml", "--scheduler", "aileron"]),
         ("tenants.fio", &["--device", "hdd-7200", "--scheduler", "bfq", "--kernel", "6.1"]),
         ("cached.fio", &["--memory", "64MiB"]),
         ("real.fio", &["--device", "./disk.img"]),

@@ -1,5 +1,5 @@
-//! A virtio-blk driver over vhost-user in user space: it has memory and rings of its own, and says of
-//! them what a front end says. A test may also break every rule of it.
+//! A virtio-blk driver over vhost-user in user space: it has memory and rings of its own, and says
+//! of them what a front end says. A test may also break every rule of it.
 
 use std::fs::File;
 use std::io;
