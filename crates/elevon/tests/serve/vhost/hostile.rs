@@ -33,7 +33,9 @@ fn rings_that_break_the_rules_harm_nobody_else() {
         let table = guest.queues[0].places()[0];
         write_descriptor(&guest.memory, table, head, values);
     };
-    let cases: [(&str, (u64, u32, u16, u16)); 10] = [
+    /// Place, length, flags and next of a descriptor.
+    type Descriptor = (u64, u32, u16, u16);
+    let cases: [(&str, Descriptor); 10] = [
         ("a head outside the memory", (1 << 40, 16, 1, 1)),
         ("a head at the end of the address space", (u64::MAX, 16, 1, 1)),
         ("a head of 4 GiB", (0, u32::MAX, 1, 1)),
