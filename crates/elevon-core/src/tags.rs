@@ -3,7 +3,7 @@
 //! The kernel's map is made of words. A CPU takes from the word where its hint lies, and a freed
 //! tag comes back only when its word has no other. Which tag a request gets matters to a scheduler
 //! that limits tags, because the limit names positions. So the scheduler's tags follow these rules
-//! ([`TagMap::spread`]). The kernel draws the first hint at random; here it is a setting. Driver
+//! (`TagMap::spread`). The kernel draws the first hint at random; here it is a setting. Driver
 //! tags are the lowest free ones. Taking and freeing cost O(depth / 64).
 
 extern crate alloc;
