@@ -49,7 +49,8 @@ pub(crate) const NEUTRAL: usize = usize::MAX;
 pub struct Series {
     /// Name in the legend.
     pub name: String,
-    /// Colour: 0 to 7, or `usize::MAX` for grey. A number stands for the same variant in every plot of a page.
+    /// Colour: 0 to 7, or `usize::MAX` for grey. A number stands for the same variant in every plot
+    /// of a page.
     pub colour: usize,
     /// Points, in ascending order of x, except for [`Mark::Points`].
     pub points: Vec<(f64, f64)>,

@@ -63,7 +63,7 @@ use crate::units::{Instant, RequestId, Sector, Sectors, TenantId};
 
 /// What is known of a process.
 #[derive(Clone, Copy, Debug, Default)]
-struct OfTask {
+struct TaskQueues {
     /// Its queues by class.
     queues: [Option<QueueId>; shares::CLASSES],
     /// Priority, tenant and queue of its last request, if the queue was in the group of the
@@ -82,7 +82,7 @@ pub struct Aileron {
     free: Vec<QueueId>,
     /// The queue of each flow, by member; of a group none.
     of_member: Vec<QueueId>,
-    tasks: Vec<OfTask>,
+    tasks: Vec<TaskQueues>,
     tenants: Vec<Option<GroupId>>,
     slots: Vec<Slot>,
     lists: FifoLinks,
@@ -201,7 +201,7 @@ impl Aileron {
         let (task, group) = (request.task, self.group_of(request.tenant));
         let (class, weight) = class_and_weight(request.ioprio);
         if task.index() >= self.tasks.len() {
-            self.tasks.resize(task.index() + 1, OfTask::default());
+            self.tasks.resize(task.index() + 1, TaskQueues::default());
         }
         let q = self.tasks[task.index()].queues[class].unwrap_or_else(|| {
             let q = self.new_queue(group, class, weight);
