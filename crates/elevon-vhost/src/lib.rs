@@ -4,8 +4,9 @@
 //! [`BackEnd`] takes the messages of one front end (a virtual machine, or a user-mode kernel) and
 //! says what follows: an answer to send, and an [`Action`] for the caller. File descriptors that
 //! come with a message are the caller's; an action says what they are for. Only [`socket`] does
-//! I/O, and nothing maps memory, so a caller brings its own event loop, and tests and fuzzers need
+//! I/O, and nothing maps memory. So a caller brings its own event loop, and tests and fuzzers need
 //! none.
+//!
 //! [`ring::Ring`] walks a ring in memory that the caller has mapped, and [`blk::Request`] is what
 //! a chain of descriptors asks of a disk. [`Inflight`] records requests for the back end that
 //! follows one that was killed.

@@ -191,7 +191,7 @@ impl Disk {
             sum.merges += slice.merges;
             sum.requeues += slice.requeues;
         }
-        let rate = |count: u64| count as f64 * 1e9 / sum.length.max(1) as f64;
+        let rate = |count: u64| per_second(count, sum.length);
         let part = |value: f64| value / sum.length.max(1) as f64;
         DiskNow {
             name: self.name.clone(),
@@ -230,8 +230,15 @@ impl Disk {
 /// Returns the rates of a group in a time in nanoseconds.
 pub(crate) fn calls(work: &Work, group: Group, nanos: u64) -> Calls {
     let at = group as usize;
-    let rate = |count: u64| count as f64 * 1e9 / nanos.max(1) as f64;
-    Calls { requests: rate(work.requests[at]), bytes: rate(work.bytes[at]) }
+    Calls {
+        requests: per_second(work.requests[at], nanos),
+        bytes: per_second(work.bytes[at], nanos),
+    }
+}
+
+/// Returns the rate of a count in a time in nanoseconds.
+pub(crate) fn per_second(count: u64, nanos: u64) -> f64 {
+    count as f64 * 1e9 / nanos.max(1) as f64
 }
 
 /// Returns the median and the 99th percentile.

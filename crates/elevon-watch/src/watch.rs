@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use elevon_trace::analysis::Group;
 use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced};
 
-use crate::disk::{Disk, calls, percentiles, prio};
+use crate::disk::{Disk, calls, per_second, percentiles, prio};
 use crate::now::{DiskNow, Now, RowNow};
 use crate::owner::{Owners, UnitKind, unit_of_cgroup};
 use crate::slice::{KEPT, Work};
@@ -165,7 +165,6 @@ fn rows(
         row.work.merge(&work);
     }
     let nanos = (now.seconds * 1e9) as u64;
-    let rate = |count: u64| count as f64 / now.seconds.max(1e-9);
     let mut rows: Vec<RowNow> = found
         .into_iter()
         .map(|(key, Found { name, unit, work })| {
@@ -176,7 +175,10 @@ fn rows(
                 unit,
                 read: calls(&work, Group::Read, nanos),
                 write: calls(&work, Group::Write, nanos),
-                others: rate(others.iter().map(|&group| work.requests[group as usize]).sum()),
+                others: per_second(
+                    others.iter().map(|&group| work.requests[group as usize]).sum(),
+                    nanos,
+                ),
                 waiting: percentiles(&work.waiting),
                 in_device: percentiles(&work.in_device),
                 depth: work.under_way as f64 / (nanos.max(1)) as f64,

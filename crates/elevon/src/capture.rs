@@ -23,7 +23,7 @@ const PERIOD: Duration = Duration::from_millis(10);
 /// Lengths of a recording in seconds that are accepted.
 const SECONDS: std::ops::RangeInclusive<f64> = 0.001..=604_800.0;
 /// Sizes of a CPU's buffer in KiB that are accepted.
-pub(crate) const BUFFER_KB: std::ops::RangeInclusive<u64> = 64..=1 << 22;
+const BUFFER_KB: std::ops::RangeInclusive<u64> = 64..=1 << 22;
 
 /// A checked command.
 struct Plan {
@@ -71,13 +71,7 @@ fn plan(args: &CaptureArgs) -> Result<Plan, Failure> {
         }
         seconds => seconds.map(Duration::from_secs_f64),
     };
-    let buffer_kb =
-        quantity::size(&args.buffer, Short::Binary).ok().map(|size| size.get().div_ceil(1024));
-    let Some(buffer_kb) = buffer_kb.filter(|kb| BUFFER_KB.contains(kb)) else {
-        let expected =
-            ValueError::expected("a size from 64K to 4G, or the same in KiB, MiB or GiB");
-        return Err(Failure::named(format!("--buffer {}", args.buffer), expected));
-    };
+    let buffer_kb = buffer_kb(&args.buffer)?;
     let disk = Disk::of_node(&args.device, Path::new("/sys")).map_err(Failure::input)?;
     let out = args.out.clone();
     if std::fs::symlink_metadata(&out).is_ok() {
@@ -105,11 +99,26 @@ fn plan(args: &CaptureArgs) -> Result<Plan, Failure> {
     Ok(Plan { disk, out, time, buffer_kb, tracefs })
 }
 
+/// Reads `--buffer`.
+pub(crate) fn buffer_kb(text: &str) -> Result<u64, Failure> {
+    let kb = quantity::size(text, Short::Binary).ok().map(|size| size.get().div_ceil(1024));
+    kb.filter(|kb| BUFFER_KB.contains(kb)).ok_or_else(|| {
+        let expected =
+            ValueError::expected("a size from 64K to 4G, or the same in KiB, MiB or GiB");
+        Failure::named(format!("--buffer {text}"), expected)
+    })
+}
+
+/// Notes the version of the kernel that runs.
+pub(crate) fn note_kernel(recorded: &mut Recorded) {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    recorded.note("kernel", &release);
+}
+
 /// What the head of the trace says.
 fn notes(plan: &Plan) -> Recorded {
     let mut recorded = Recorded::default();
-    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    recorded.note("kernel", &release);
+    note_kernel(&mut recorded);
     let words: Vec<String> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
     let quoted = shlex::try_join(words.iter().map(String::as_str));

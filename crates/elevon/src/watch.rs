@@ -13,13 +13,12 @@ mod trial;
 #[cfg(feature = "terminal")]
 mod what_if;
 
-use elevon_formats::quantity::{self, Short};
 use elevon_host::interrupt::Interrupt;
-use elevon_plan::failure::{Ending, Failure, MachineError, ValueError};
+use elevon_plan::failure::{Ending, Failure, MachineError};
 use elevon_watch::{GroupBy, json, text};
 
 use crate::args::{By, TextOrJson, WatchArgs};
-use crate::capture::failure;
+use crate::capture::{buffer_kb, failure};
 use crate::terminal::{emit, emit_text, tell};
 use machine::{Processes, disks_to_watch};
 use source::Source;
@@ -32,24 +31,29 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Ending, Failure> {
     // Its line would stand among those of the report, and nothing is in flight.
     interrupt.silence();
     let mut source = Source::open(disks, args.tracefs.as_deref(), buffer_kb)?;
-    let mut processes = Processes::default();
-    let seconds = usize::from(args.seconds);
-    let by = match args.by {
-        By::Process => GroupBy::Process,
-        By::Unit => GroupBy::Unit,
-    };
-    let ended = if let Some(trial) = trial {
-        trial::run(&trial, &mut source, &interrupt, args)
-    } else if is_for_a_screen(args) {
-        show(&mut source, &mut processes, seconds, by, &interrupt)
-    } else {
-        print(&mut source, &mut processes, args, by, &interrupt)
+    let ended = match trial {
+        Some(trial) => trial::run(&trial, &mut source, &interrupt, args),
+        None => show(&mut source, args, &interrupt),
     };
     // Whatever happened, the trace instance goes.
     let closed = source.close();
     let ending = ended?;
     closed?;
     Ok(ending)
+}
+
+/// Shows the disks on a screen, or prints intervals.
+fn show(source: &mut Source, args: &WatchArgs, interrupt: &Interrupt) -> Result<Ending, Failure> {
+    let mut processes = Processes::default();
+    let by = match args.by {
+        By::Process => GroupBy::Process,
+        By::Unit => GroupBy::Unit,
+    };
+    #[cfg(feature = "terminal")]
+    if is_for_a_screen(args) {
+        return terminal::show(source, &mut processes, args.seconds.into(), by, interrupt);
+    }
+    print(source, &mut processes, args, by, interrupt)
 }
 
 /// Prints intervals as text or JSON until a signal comes, or one.
@@ -89,43 +93,11 @@ fn print(
 }
 
 /// Returns true if there is a terminal, and nothing else is asked for.
+#[cfg(feature = "terminal")]
 fn is_for_a_screen(args: &WatchArgs) -> bool {
-    cfg!(feature = "terminal")
-        && !args.once
+    !args.once
         && args.output_format == TextOrJson::Normal
         && std::io::IsTerminal::is_terminal(&std::io::stdout())
-}
-
-#[cfg(feature = "terminal")]
-fn show(
-    source: &mut Source,
-    processes: &mut Processes,
-    seconds: usize,
-    by: GroupBy,
-    interrupt: &Interrupt,
-) -> Result<Ending, Failure> {
-    terminal::show(source, processes, seconds, by, interrupt)
-}
-
-#[cfg(not(feature = "terminal"))]
-fn show(
-    _: &mut Source,
-    _: &mut Processes,
-    _: usize,
-    _: GroupBy,
-    _: &Interrupt,
-) -> Result<Ending, Failure> {
-    unreachable!("without a terminal view intervals are printed")
-}
-
-/// Reads `--buffer`.
-fn buffer_kb(text: &str) -> Result<u64, Failure> {
-    let kb = quantity::size(text, Short::Binary).ok().map(|size| size.get().div_ceil(1024));
-    kb.filter(|kb| crate::capture::BUFFER_KB.contains(kb)).ok_or_else(|| {
-        let expected =
-            ValueError::expected("a size from 64K to 4G, or the same in KiB, MiB or GiB");
-        Failure::named(format!("--buffer {text}"), expected)
-    })
 }
 
 /// Says what an earlier `elevon` left behind.

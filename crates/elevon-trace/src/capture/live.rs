@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use super::decode::Decoder;
 use super::error::CaptureError;
-use super::page::Missed;
+use super::page::{Missed, PageLayout};
 use super::session::Session;
 use super::threads::Threads;
 use crate::event::TraceEvent;
@@ -23,6 +24,8 @@ const MAX_THREADS: usize = 1 << 14;
 /// buffer may have an older event than one that was read from another CPU.
 pub struct Live {
     session: Session,
+    layout: PageLayout,
+    decoder: Decoder,
     threads: Threads,
     sink: Sink,
     /// CPUs, in the order of the session, with what was lost before the next event of each.
@@ -40,7 +43,8 @@ impl Live {
         let names = session.table("saved_cmdlines");
         let threads = Threads::from_tables(&[], &names, &mut sink.names);
         let cpus = session.cpu_numbers().map(|cpu| (cpu, None)).collect();
-        Self { session, threads, sink, cpus, horizon: 0, unknown: 0, procfs }
+        let (layout, decoder) = (session.layout, session.decoder.clone());
+        Self { session, layout, decoder, threads, sink, cpus, horizon: 0, unknown: 0, procfs }
     }
 
     /// The trace instance.
@@ -64,8 +68,7 @@ impl Live {
         if self.threads.len() > MAX_THREADS {
             self.threads.forget();
         }
-        let (layout, decoder) = (self.session.layout, self.session.decoder.clone());
-        let Self { session, threads, sink, cpus, unknown, procfs, .. } = self;
+        let Self { session, layout, decoder, threads, sink, cpus, unknown, procfs, .. } = self;
         session.take(&mut |at, page| {
             let (cpu, missed) = &mut cpus[at];
             if let Some(more) = layout.missed(page) {

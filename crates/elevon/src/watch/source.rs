@@ -14,6 +14,8 @@ use elevon_watch::Watch;
 use super::guard::Guard;
 use super::machine::{io_ticks, settings};
 use super::{failure, say_leftovers};
+#[cfg(feature = "terminal")]
+use crate::capture::note_kernel;
 
 /// How often the kernel's buffers are emptied.
 const PERIOD: Duration = Duration::from_millis(50);
@@ -138,8 +140,7 @@ impl Source {
     #[cfg(feature = "terminal")]
     pub(super) fn save(&self, device: DeviceNumber, path: &Path) -> std::io::Result<f64> {
         let mut recorded = Recorded::default();
-        let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-        recorded.note("kernel", &release);
+        note_kernel(&mut recorded);
         if let Some(disk) = self.disks.iter().find(|disk| disk.device == device) {
             disk.note_settings(&mut recorded);
         }

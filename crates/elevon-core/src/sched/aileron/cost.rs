@@ -19,7 +19,7 @@ const MEMORY: u64 = 1024;
 pub(super) const ALONE: u64 = 8;
 /// log2 of the fixed point of the slope.
 const SLOPE_SHIFT: u32 = 10;
-/// What is assumed before anything is known: 200 us and 1 GB/s.
+/// The cost of a request before any has ended: 200 us and 1 GB/s.
 const BASE_PRIOR: u64 = 200_000;
 const SLOPE_PRIOR: u64 = 512 << SLOPE_SHIFT;
 /// Weight of the slope before, as a variance of sizes in square sectors: sizes that differ by a

@@ -33,7 +33,7 @@ const BASELINE: u64 = 256;
 const WINDOW: u32 = 64;
 /// Requests that a comparison needs at least.
 const MIN_SAMPLES: u64 = 16;
-/// Time that a probe lasts: a write buffer hides for some milliseconds what comes of a change.
+/// Time that a probe lasts. A write buffer hides the effect of a change for some milliseconds.
 const PROBE: Nanos = Nanos::from_millis(20);
 /// Time after which one that clearly costs more than a quarter ends.
 const COSTLY: Nanos = Nanos::from_millis(5);
@@ -358,7 +358,7 @@ impl Depth {
         depth * 8 >= self.top * 7
     }
 
-    /// The load reaches another depth: what was seen before says nothing about it.
+    /// Forgets the baseline, because the load reaches another depth.
     fn forget(&mut self, top: u64) {
         (self.top, self.before, self.baseline) = (top, 0, Sums::default());
     }

@@ -78,8 +78,8 @@ impl Queue {
         self.run >= STREAM
     }
 
-    /// Notes that a request that ended at one sector ends at another: what comes after that of the
-    /// request that arrived last continues the stream.
+    /// Notes that a request has grown from one end to another. If it is the request that arrived
+    /// last, the next request of the stream begins at the new end.
     pub(super) fn grow(&mut self, from: Sector, to: Sector) {
         if from == self.end {
             self.end = to;

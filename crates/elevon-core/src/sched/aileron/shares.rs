@@ -1,5 +1,5 @@
-//! Start-time fair queueing over a hierarchy: who is served next, and how far each member is behind
-//! or ahead of its share. It knows only members, costs and weights.
+//! Start-time fair queueing over a hierarchy. It chooses the member that is served next, and tells
+//! how far each is behind or ahead of its share. It knows only members, costs and weights.
 //!
 //! A *member* is a flow or a group of members. A member that waits has a start S. Of the members
 //! that wait, the one with the smallest S is served. Its S then advances by `cost / weight`. The
