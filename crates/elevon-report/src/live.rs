@@ -1,4 +1,5 @@
-//! The page of a server that runs: it asks for `/api/stats` once a second, and draws what changed.
+//! Pages of what runs. That of a server asks for `/api/stats` once a second, and draws what changed.
+//! That of a watch asks for `/api/now`.
 
 use maud::{Markup, PreEscaped, html};
 
@@ -16,19 +17,6 @@ pub fn page() -> String {
         ("waiting", "Requests of clients, not answered"),
         ("connections", "Connections"),
     ];
-    let plots = [
-        ("throughput", "Throughput", "Bytes a second: reads, and writes on top of them."),
-        (
-            "busy",
-            "Queue depth and utilisation",
-            "Requests in flight, mean of a second; below, the time with any in flight.",
-        ),
-        (
-            "heat",
-            "Latency",
-            "I/Os of each second by latency, from their release by limits. The colour is their number, logarithmic.",
-        ),
-    ];
     let body = html! {
         main {
             h1 { "Elevon" }
@@ -36,9 +24,7 @@ pub fn page() -> String {
             p.soft id="state" { "waiting for the first second" }
             (cards(&figures))
             h2 { "The last minutes" }
-            div.plots {
-                @for (id, name, note) in plots { (plot(id, name, note)) }
-            }
+            (plots("I/Os of each second by latency, from their release by limits."))
             (page_cache())
             h2 { "Tenants, over the last second" }
             (table("tenants", &TENANT_HEADS))
@@ -46,10 +32,86 @@ pub fn page() -> String {
             h2 { "Exports" }
             (table("exports", &["export", "tenant", "bytes", "connections", "state"]))
         }
-        script { (PreEscaped(colours::script())) }
-        script { (PreEscaped(include_str!("live/page.js"))) }
+        (scripts(include_str!("live/page.js")))
     };
     html::whole_page("Elevon", include_str!("live/page.css"), &body)
+}
+
+/// Returns the page of `elevon watch --listen`.
+pub fn watch_page() -> String {
+    let figures = [
+        ("iops", "Requests a second"),
+        ("bandwidth", "Throughput"),
+        ("utilisation", "Busy, time with a request in the device"),
+        ("kernel-util", "The kernel's %util"),
+        ("depth", "Requests in the device, mean"),
+        ("waits", "Waiting, p50 / p99"),
+        ("in-device", "In the device, p50 / p99"),
+        ("scheduler", "Scheduler"),
+    ];
+    let heads = [
+        "process",
+        "reads/s",
+        "writes/s",
+        "read/s",
+        "write/s",
+        "waits p50 / p99",
+        "device p50 / p99",
+        "depth",
+        "prio",
+        "in",
+    ];
+    let body = html! {
+        main {
+            h1 { "Elevon watch" }
+            p {
+                label { "Disk " select id="device" {} } " "
+                label { "Rows " select id="by" {
+                    option value="process" { "by process" }
+                    option value="unit" { "by service, container or pod" }
+                } } " "
+                span.badge id="failure" hidden {}
+            }
+            p.soft id="state" { "waiting for the first second" }
+            (cards(&figures))
+            h2 { "Problems" }
+            div id="findings" {}
+            h2 { "The last minutes" }
+            (plots("Requests of each second by the time from queue to completion."))
+            h2 { "Processes, over the last second" }
+            (table("rows", &heads))
+        }
+        (scripts(include_str!("live/watch.js")))
+    };
+    html::whole_page("Elevon watch", include_str!("live/page.css"), &body)
+}
+
+/// Returns the scripts of a page: what they share, and its own.
+fn scripts(own: &str) -> Markup {
+    html! {
+        script { (PreEscaped(colours::script())) }
+        script { (PreEscaped(include_str!("live/draw.js"))) }
+        script { (PreEscaped(own)) }
+    }
+}
+
+/// Returns the plots of a device over time. `heat` says what the heat map counts.
+fn plots(heat: &str) -> Markup {
+    let heat = format!("{heat} The colour is their number, logarithmic.");
+    let plots = [
+        ("throughput", "Throughput", "Bytes a second: reads, and writes on top of them."),
+        (
+            "busy",
+            "Queue depth and utilisation",
+            "Requests in flight, mean of a second; below, the time with any in flight.",
+        ),
+        ("heat", "Latency", &*heat),
+    ];
+    html! {
+        div.plots {
+            @for (id, name, note) in plots { (plot(id, name, note)) }
+        }
+    }
 }
 
 const TENANT_HEADS: [&str; 9] =
@@ -114,10 +176,10 @@ fn table(id: &str, heads: &[&str]) -> Markup {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn the_page_needs_nothing_from_elsewhere() {
-        let page = super::page();
+    fn the_pages_need_nothing_from_elsewhere() {
+        let pages = super::page() + &super::watch_page();
         for outside in ["http://", "https://", "src=", "href=", "@import", "url("] {
-            assert!(!page.contains(outside), "{outside}");
+            assert!(!pages.contains(outside), "{outside}");
         }
     }
 }

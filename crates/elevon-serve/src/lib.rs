@@ -22,6 +22,7 @@ mod net;
 mod request;
 mod server;
 mod shared;
+pub mod web;
 
 pub use control::{Control, ExportView, Reload};
 pub use device::DeviceParts;

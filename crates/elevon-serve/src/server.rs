@@ -22,6 +22,7 @@ use crate::net::listen::{Address, Listener, SocketAccess};
 use crate::net::tls::Tls;
 use crate::net::{nbd, vhost};
 use crate::shared::{ConnectionLimits, POLL_PERIOD, Shared};
+use crate::web;
 
 /// Callbacks of the process that runs a server.
 pub struct Hooks<'a> {
@@ -211,10 +212,8 @@ impl Server {
             })?;
         }
         for listener in &self.http {
-            let (shared, page) = (Arc::clone(&shared), hooks.page);
-            start_listener("http", listener, move |listener| {
-                http::accept(listener, &shared, page);
-            })?;
+            let site = http::site(Arc::clone(&shared), hooks.page);
+            start_listener("http", listener, move |listener| web::accept(listener, &site))?;
         }
         shared.notify(Event::Ready);
         let mut reporter = Reporter::new(hooks.watchdog);

@@ -226,6 +226,17 @@ pub trait RequestSink {
     fn restart(&mut self);
 }
 
+/// A request that the device does not have yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitingRequest {
+    /// Index of the process.
+    pub process: u32,
+    /// Its priority, if the trace tells it.
+    pub prio: Option<IoPrio>,
+    /// Since when it is there, in nanoseconds of the trace's clock.
+    pub since: u64,
+}
+
 /// A pass over the events of a trace, for one device or partition.
 pub struct Analysis {
     device: DeviceNumber,
@@ -573,7 +584,7 @@ impl Analysis {
         self.recorded.clone_from(&ended.recorded);
         self.collect.continue_from(&mut ended.collect, now, &self.life.requests());
         self.span = Some((now, now));
-        ended.result(under_way, trace)
+        ended.result(under_way, trace, "these seconds")
     }
 
     /// Passes the time up to `now`, and returns what was counted in the present window.
@@ -587,6 +598,17 @@ impl Analysis {
         }
     }
 
+    /// Returns the requests that the device does not have yet.
+    pub fn waiting(&self) -> impl Iterator<Item = WaitingRequest> {
+        let waits = |request: &&life::Request| request.issued == ABSENT;
+        let requests = self.life.requests().into_iter().filter(waits);
+        requests.filter_map(|request| {
+            let since = [request.queued, request.allocated].into_iter().min()?;
+            let life::Request { process, prio, .. } = *request;
+            (since != ABSENT).then_some(WaitingRequest { process, prio, since })
+        })
+    }
+
     /// Returns the number of processes that have been seen, in all windows together.
     pub fn process_count(&self) -> usize {
         self.collect.processes.all.len()
@@ -596,10 +618,16 @@ impl Analysis {
     pub fn finish(mut self, trace: &dyn Traced) -> Inspection {
         self.end();
         let under_way = self.life.selected_under_way();
-        self.result(under_way, trace)
+        self.result(under_way, trace, "the trace")
     }
 
-    fn result(mut self, under_way: (usize, usize), trace: &dyn Traced) -> Inspection {
+    /// `whole` is what a finding calls the time that was looked at.
+    fn result(
+        mut self,
+        under_way: (usize, usize),
+        trace: &dyn Traced,
+        whole: &'static str,
+    ) -> Inspection {
         self.collect.processes.resolve(trace.names());
         let whole_disk = self.whole_disk.take().map(|disk| disk.finish(trace));
         let observed =
@@ -615,6 +643,7 @@ impl Analysis {
             span: self.span,
             observed,
             recorded: recorded.as_ref(),
+            whole,
         };
         let mut findings = self.collect.watch.findings(&context);
         let device_times = self.collect.processes.all.iter().map(|row| row.device_time);

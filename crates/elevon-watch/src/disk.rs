@@ -4,11 +4,16 @@ use std::collections::{BTreeMap, VecDeque};
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::stats::LatencyStat;
-use elevon_trace::analysis::{Analysis, Group, ProcessStats, RequestRecord, RequestSink, SoFar};
+use elevon_trace::analysis::{
+    Analysis, Finding, Group, ProcessStats, RequestRecord, RequestSink, SoFar,
+};
 use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced};
 
-use crate::finding::Standings;
+use crate::finding::{Standing, Standings};
 use crate::now::{Calls, DiskNow};
+use crate::owner::{Owners, unit_of_cgroup};
+use crate::problems::{self, Rates, Usual, Waiting};
+use crate::settings::DiskKind;
 use crate::slice::{KEPT, Process, Slice, Work};
 
 /// Slices of a window in which problems are looked for. A problem is seen after one to two windows
@@ -18,6 +23,13 @@ const WINDOW: u32 = 2;
 const MAX_PROCESSES: usize = 1 << 12;
 /// The shares of percentiles, in millionths.
 const PERCENTILES: [u64; 2] = [500_000, 990_000];
+
+/// Some slices: how many, and how many have ended after them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part {
+    pub(crate) slices: usize,
+    pub(crate) back: usize,
+}
 
 /// A disk that is watched.
 pub(crate) struct Disk {
@@ -35,6 +47,9 @@ pub(crate) struct Disk {
     /// Times and the kernel's `io_ticks` in milliseconds, the newest last.
     ticks: VecDeque<(u64, u64)>,
     findings: Standings,
+    /// Cgroups that their limits hold.
+    limits: Standings,
+    usual: Usual,
 }
 
 /// Completed requests of a slice.
@@ -53,7 +68,7 @@ impl RequestSink for Collected {
         }
         self.work.resize_with(self.processes.len(), Work::default);
         for record in requests {
-            self.slice.heat(record);
+            self.slice.add(record);
             if let Some(work) = self.work.get_mut(record.process as usize) {
                 work.add(record);
             } else {
@@ -69,6 +84,12 @@ impl RequestSink for Collected {
 }
 
 impl Collected {
+    /// Returns the process of an index of the analysis.
+    fn process(&self, index: u32) -> Process {
+        let unknown = Process { id: None, thread: None };
+        self.processes.get(index as usize).cloned().unwrap_or(unknown)
+    }
+
     /// Returns the slice, and begins the next one.
     fn take(&mut self) -> Slice {
         let mut slice = std::mem::take(&mut self.slice);
@@ -102,6 +123,8 @@ impl Disk {
             slices: VecDeque::new(),
             ticks: VecDeque::new(),
             findings: Standings::default(),
+            limits: Standings::default(),
+            usual: Usual::default(),
         }
     }
 
@@ -153,7 +176,9 @@ impl Disk {
     }
 
     fn end_window(&mut self, at: u64, trace: &dyn Traced) {
-        let found = self.analysis.next_window(at, trace);
+        let more = self.problems(at);
+        let mut found = self.analysis.next_window(at, trace);
+        found.findings.extend(more);
         let length = at.saturating_sub(self.begun).max(1);
         self.findings.take(self.begun, found.depths.busy() * 1000 / length, found.findings);
         if self.analysis.process_count() > MAX_PROCESSES {
@@ -163,10 +188,57 @@ impl Disk {
         (self.begun, self.in_window, self.counted) = (at, 0, SoFar::default());
     }
 
-    /// Returns the work of each process in the last slices.
-    pub(crate) fn work(&self, slices: usize) -> BTreeMap<&Process, Work> {
+    /// Returns the problems of the window that ends which the analysis does not look for.
+    fn problems(&mut self, at: u64) -> Vec<Finding> {
+        let waiting = self.analysis.waiting();
+        let waiting: Vec<Waiting> = waiting
+            .map(|one| Waiting {
+                process: self.collected.process(one.process),
+                prio: one.prio,
+                waited: at.saturating_sub(one.since),
+            })
+            .collect();
+        let first = self.slices.len().saturating_sub(WINDOW as usize);
+        let window: Vec<&Slice> = self.slices.range(first..).collect();
+        let idle = problems::idle_class(&window, &waiting);
+        let kind = DiskKind::of_settings(&self.settings);
+        let has_seeks = self.settings.number("queue/rotational") == Some(1);
+        let slow = self.usual.slow_device(&window, kind, has_seeks);
+        idle.into_iter().chain(slow).collect()
+    }
+
+    /// Looks for cgroups that their limits hold, in the last slices.
+    pub(crate) fn look_at_limits(&mut self, at: u64, owners: &mut dyn Owners) {
+        let mut rates: BTreeMap<String, Rates> = BTreeMap::new();
+        let nanos: u64 = self.last(WINDOW as usize).map(|slice| slice.length).sum();
+        for (process, work) in self.work(Part { slices: WINDOW as usize, back: 0 }) {
+            let owner = process.id.and_then(|id| owners.owner(id)).unwrap_or_default();
+            // A limit holds all cgroups below its own.
+            let mut cgroup = owner.cgroup.as_str();
+            while !cgroup.is_empty() {
+                let rates = rates.entry(cgroup.to_owned()).or_default();
+                for (at, group) in [Group::Read, Group::Write].into_iter().enumerate() {
+                    let of_group = calls(&work, group, nanos);
+                    rates.bytes[at] += of_group.bytes;
+                    rates.requests[at] += of_group.requests;
+                }
+                cgroup = cgroup.rsplit_once('/').map_or("", |(parent, _)| parent);
+            }
+        }
+        let device = self.device;
+        let held = rates.into_iter().filter_map(|(cgroup, rates)| {
+            let limits = owners.limits(&cgroup, device)?;
+            let (_, name) = unit_of_cgroup(&cgroup);
+            problems::held_by_limit(&name, &device.to_string(), &limits, rates)
+        });
+        let held: Vec<Finding> = held.collect();
+        self.limits.take(at, 0, held);
+    }
+
+    /// Returns the work of each process in some slices.
+    pub(crate) fn work(&self, part: Part) -> BTreeMap<&Process, Work> {
         let mut all: BTreeMap<&Process, Work> = BTreeMap::new();
-        for slice in self.last(slices) {
+        for slice in self.part(part) {
             for (process, work) in &slice.work {
                 all.entry(process).or_default().merge(work);
             }
@@ -174,15 +246,26 @@ impl Disk {
         all
     }
 
-    fn last(&self, slices: usize) -> impl Iterator<Item = &Slice> {
-        self.slices.iter().skip(self.slices.len().saturating_sub(slices))
+    /// Returns the last slices.
+    pub(crate) fn last(&self, slices: usize) -> impl Iterator<Item = &Slice> {
+        self.part(Part { slices, back: 0 })
     }
 
-    /// Returns the figures of the disk in the last slices, without rows.
-    pub(crate) fn now(&self, slices: usize) -> DiskNow {
+    fn part(&self, part: Part) -> impl Iterator<Item = &Slice> {
+        let end = self.slices.len().saturating_sub(part.back);
+        self.slices.range(end.saturating_sub(part.slices)..end)
+    }
+
+    /// Returns the problems that stand.
+    pub(crate) fn findings(&self) -> impl Iterator<Item = &Standing> {
+        self.findings.all().iter().chain(self.limits.all())
+    }
+
+    /// Returns the figures of the disk in some slices, without rows.
+    pub(crate) fn now(&self, part: Part) -> DiskNow {
         let mut all = Work::default();
         let mut sum = Slice::default();
-        for slice in self.last(slices) {
+        for slice in self.part(part) {
             slice.work.values().for_each(|work| all.merge(work));
             sum.length += slice.length;
             sum.busy += slice.busy;
@@ -192,7 +275,7 @@ impl Disk {
             sum.requeues += slice.requeues;
         }
         let rate = |count: u64| per_second(count, sum.length);
-        let part = |value: f64| value / sum.length.max(1) as f64;
+        let mean = |value: f64| value / sum.length.max(1) as f64;
         DiskNow {
             name: self.name.clone(),
             device: self.device,
@@ -204,24 +287,24 @@ impl Disk {
             flushes: rate(all.requests[Group::Flush as usize]),
             waiting: percentiles(&all.waiting),
             in_device: percentiles(&all.in_device),
-            depth: part(sum.depth_time as f64),
-            busy: part(sum.busy as f64).min(1.0),
-            kernel_util: self.kernel_util(slices),
+            depth: mean(sum.depth_time as f64),
+            busy: mean(sum.busy as f64).min(1.0),
+            kernel_util: self.kernel_util(part),
             splits: rate(sum.splits),
             merges: rate(sum.merges),
             requeues: rate(sum.requeues),
             errors: all.errors,
             rows: Vec::new(),
-            findings: self.findings.all().to_vec(),
+            findings: self.findings().cloned().collect(),
             heat: self.last(KEPT).map(|slice| slice.heat).collect(),
         }
     }
 
-    /// Returns the kernel's `%util` of the last slices, from 0 to 1.
-    fn kernel_util(&self, slices: usize) -> Option<f64> {
-        let &(at, ticks) = self.ticks.back()?;
-        let first = self.ticks.len().saturating_sub(slices + 1);
-        let &(from, before) = self.ticks.get(first)?;
+    /// Returns the kernel's `%util` of some slices, from 0 to 1.
+    fn kernel_util(&self, part: Part) -> Option<f64> {
+        let last = self.ticks.len().checked_sub(part.back + 1)?;
+        let &(at, ticks) = self.ticks.get(last)?;
+        let &(from, before) = self.ticks.get(last.saturating_sub(part.slices))?;
         let nanos = at.checked_sub(from).filter(|&nanos| nanos > 0)?;
         Some((ticks.saturating_sub(before) as f64 * 1e6 / nanos as f64).min(1.0))
     }

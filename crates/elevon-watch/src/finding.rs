@@ -15,6 +15,11 @@ const fn is_of_a_full_device(kind: FindingKind) -> bool {
     matches!(kind, FindingKind::DeviceBufferbloat | FindingKind::ShallowQueue)
 }
 
+/// Returns true if two findings are of one problem. Limits hold several cgroups, each for itself.
+fn is_same(one: &Finding, other: &Finding) -> bool {
+    one.kind == other.kind && (one.kind != FindingKind::HeldByLimit || one.who == other.who)
+}
+
 /// A problem that holds now.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Standing {
@@ -43,7 +48,7 @@ impl Standings {
             busy_permille >= BUSY_PERMILLE || !is_of_a_full_device(finding.kind)
         };
         for finding in findings.into_iter().filter(is_worth) {
-            let is_same = |standing: &&mut Standing| standing.finding.kind == finding.kind;
+            let is_same = |standing: &&mut Standing| is_same(&standing.finding, &finding);
             match self.all.iter_mut().find(is_same) {
                 Some(standing) => {
                     standing.absent = 0;

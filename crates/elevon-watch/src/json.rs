@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use crate::finding::Standing;
 use crate::now::{Calls, DiskNow, Now, RowNow, heat_floor};
+use crate::text::sampled;
 
 /// Version of the format.
 const VERSION: u64 = 1;
@@ -14,6 +15,8 @@ pub fn now(now: &Now) -> Value {
         "version": VERSION,
         "at_ns": now.at,
         "lost_events": now.lost,
+        "followed": now.followed,
+        "sampled": sampled(now),
         "disks": now.disks.iter().map(|disk| disk_value(disk, now.at)).collect::<Vec<_>>(),
     })
 }

@@ -7,20 +7,23 @@
 //! names of processes and cgroups from [`Owners`].
 #![forbid(unsafe_code)]
 
-mod advice;
 mod disk;
 mod finding;
 pub mod json;
 mod now;
 mod owner;
+mod problems;
+mod settings;
 mod slice;
 #[cfg(test)]
 mod tests;
 pub mod text;
+mod totals;
 mod watch;
 
-pub use advice::{Note, notes_on_settings};
 pub use finding::Standing;
 pub use now::{Calls, DiskNow, HEAT_ROWS, Now, RowNow, heat_floor};
-pub use owner::{Owner, Owners, UnitKind, unit_of_cgroup};
+pub use owner::{Limits, Owner, Owners, UnitKind, unit_of_cgroup};
+pub use settings::{DiskKind, Setting, Wish, settings_against_kind};
+pub use totals::{DiskTotal, MAX_UNITS, TimesTotal, Totals, Unit, UnitTotal};
 pub use watch::{GroupBy, Watch};

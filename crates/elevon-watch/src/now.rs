@@ -80,7 +80,7 @@ pub struct DiskNow {
     pub device: DeviceNumber,
     /// The scheduler in force.
     pub scheduler: Option<String>,
-    /// Seconds that the figures are of; 0 at the very start.
+    /// Seconds that were followed; 0 at the very start.
     pub seconds: f64,
     /// Reads.
     pub read: Calls,
@@ -117,7 +117,7 @@ pub struct DiskNow {
 }
 
 /// What all watched disks did in the last seconds.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Now {
     /// Time of the trace's clock in nanoseconds up to which it is told.
     pub at: u64,
@@ -126,4 +126,12 @@ pub struct Now {
     /// Events that were lost in these seconds, on all disks together, if any were: every figure is
     /// too small then.
     pub lost: u64,
+    /// The share of the time whose events were followed, from 0 to 1. Rates are those of this part.
+    pub followed: f64,
+}
+
+impl Default for Now {
+    fn default() -> Self {
+        Self { at: 0, disks: Vec::new(), lost: 0, followed: 1.0 }
+    }
 }

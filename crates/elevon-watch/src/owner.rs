@@ -1,5 +1,7 @@
 //! Whose I/O it is: a process, and the service or container whose cgroup it is in.
 
+use elevon_trace::DeviceNumber;
+
 /// A process, as a person knows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Owner {
@@ -10,10 +12,42 @@ pub struct Owner {
     pub cgroup: String,
 }
 
+/// The limits of a cgroup on a disk, as its `io.max` has them; `None` where there is none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Limits {
+    /// Bytes a second, of reads and of writes.
+    pub bytes: [Option<u64>; 2],
+    /// I/Os a second, of reads and of writes.
+    pub requests: [Option<u64>; 2],
+    /// The folder with the file.
+    pub folder: String,
+}
+
+impl Limits {
+    /// Reads the line of a disk in the text of an `io.max`; `None` without one.
+    pub fn of_text(text: &str, device: DeviceNumber, folder: &str) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix(&format!("{device} ")))?;
+        let value = |key: &str| {
+            let mut words = line.split_whitespace();
+            words.find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+        };
+        Some(Self {
+            bytes: [value("rbps"), value("wbps")],
+            requests: [value("riops"), value("wiops")],
+            folder: folder.to_owned(),
+        })
+    }
+}
+
 /// Tells the owner of a process. Threads have that of their process.
 pub trait Owners {
     /// Returns the owner of a process; `None` if the process is gone.
     fn owner(&mut self, process: u32) -> Option<Owner>;
+
+    /// Returns the limits of a cgroup on a disk; `None` if it has none.
+    fn limits(&mut self, _cgroup: &str, _device: DeviceNumber) -> Option<Limits> {
+        None
+    }
 }
 
 /// What a cgroup is of.
@@ -140,6 +174,15 @@ fn pod(part: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_limits_of_a_disk_are_those_of_its_line() {
+        let text = "8:16 rbps=1 wbps=max riops=max wiops=max\n8:0 rbps=max wbps=2097152 riops=max wiops=120\n";
+        let found = Limits::of_text(text, DeviceNumber::new(8, 0), "/sys/fs/cgroup/a");
+        let found = found.expect("a line");
+        assert_eq!((found.bytes, found.requests), ([None, Some(2_097_152)], [None, Some(120)]));
+        assert_eq!(Limits::of_text(text, DeviceNumber::new(8, 1), ""), None);
+    }
 
     #[test]
     fn cgroups_have_the_names_that_people_use() {

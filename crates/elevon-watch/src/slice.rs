@@ -7,6 +7,8 @@ use elevon_core::stats::LatencyStat;
 use elevon_trace::analysis::{Group, RequestRecord};
 
 use crate::now::{HEAT_ROWS, heat_row};
+use crate::problems::{SizeClass, size_class};
+use crate::watch::Watch;
 
 /// Slices that are kept: a minute.
 pub(crate) const KEPT: usize = 60;
@@ -69,10 +71,18 @@ pub(crate) struct Process {
     pub(crate) thread: Option<String>,
 }
 
+impl Process {
+    /// Returns the process as findings name it.
+    pub(crate) fn label(&self) -> String {
+        let name = self.thread.as_deref().unwrap_or("a process");
+        self.id.map_or_else(|| name.to_owned(), |id| format!("{name} ({id})"))
+    }
+}
+
 /// A second of a disk, or the part of one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slice {
-    /// Its length in nanoseconds, and how much of it the device was busy.
+    /// How much of it was followed, in nanoseconds, and how much of that the device was busy.
     pub(crate) length: u64,
     pub(crate) busy: u64,
     /// Requests in the device, integrated over the time, in request-nanoseconds.
@@ -81,13 +91,26 @@ pub(crate) struct Slice {
     pub(crate) merges: u64,
     pub(crate) requeues: u64,
     pub(crate) work: BTreeMap<Process, Work>,
+    /// Times in the device by direction and size.
+    pub(crate) classes: BTreeMap<SizeClass, LatencyStat>,
     /// Requests by the time from queue to completion.
     pub(crate) heat: [u64; HEAT_ROWS],
 }
 
 impl Slice {
-    /// Counts a completed request in the heat map.
-    pub(crate) fn heat(&mut self, record: &RequestRecord) {
+    /// Returns by what its counts are multiplied to be those of all of its time; `None` if nothing
+    /// of it was followed.
+    pub(crate) fn scale(&self) -> Option<f64> {
+        (self.length > 0).then(|| Watch::SLICE as f64 / self.length as f64)
+    }
+
+    /// Counts a completed request in the heat map, and in that of its size.
+    pub(crate) fn add(&mut self, record: &RequestRecord) {
+        if let (Some(class), Some((from, to))) =
+            (size_class(record.group, record.bytes), record.issued.zip(record.completed))
+        {
+            self.classes.entry(class).or_default().add(to.saturating_sub(from));
+        }
         let from = record.queued.or(record.issued);
         if let Some((from, to)) = from.zip(record.completed) {
             self.heat[heat_row(to.saturating_sub(from))] += 1;

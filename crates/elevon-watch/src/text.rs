@@ -4,13 +4,16 @@ use std::fmt::Write as _;
 
 use elevon_result::number;
 
-use crate::advice::notes_on_settings;
 use crate::finding::Standing;
 use crate::now::{DiskNow, Now, RowNow};
+use crate::settings::{DiskKind, settings_against_kind};
 use crate::watch::Watch;
 
 /// Rows of a disk that are printed; the rest is one line.
 const MAX_ROWS: usize = 20;
+
+/// The share of the time from which on all is followed: what is lost at its edges is no sample.
+const ALL_FOLLOWED: f64 = 0.995;
 
 /// Returns all disks as text: figures, rows and findings. Disks without I/O are one line.
 pub fn now(now: &Now) -> String {
@@ -24,14 +27,31 @@ pub fn now(now: &Now) -> String {
     if !idle.is_empty() {
         let _ = writeln!(text, "no I/O on {}", idle.join(", "));
     }
-    if now.lost > 0 {
-        let _ = writeln!(
-            text,
-            "{} were lost, so these figures are too small; a larger --buffer loses fewer",
-            number::counted(now.lost, "event")
-        );
+    for line in caveats(now) {
+        let _ = writeln!(text, "{line}");
     }
     text
+}
+
+/// Returns what limits the figures, in sentences.
+pub fn caveats(now: &Now) -> Vec<String> {
+    let lost = (now.lost > 0).then(|| {
+        format!(
+            "{} were lost, so these figures are too small; a larger --buffer loses fewer",
+            number::counted(now.lost, "event")
+        )
+    });
+    sampled(now).into_iter().chain(lost).collect()
+}
+
+/// Returns how much was followed, if that was not all.
+pub fn sampled(now: &Now) -> Option<String> {
+    (now.followed < ALL_FOLLOWED).then(|| {
+        format!(
+            "followed {} % of the time, since events are many: rates are those of this part",
+            number::percent(now.followed, 1)
+        )
+    })
 }
 
 /// Returns a disk as text.
@@ -68,9 +88,9 @@ fn disk_text(disk: &DiskNow, at: u64) -> String {
 
 /// Returns name, scheduler and utilisation of a disk.
 pub fn headline(disk: &DiskNow) -> String {
-    let kernel = disk.kernel_util.map_or_else(String::new, |util| {
-        format!(" (the kernel's %util: {})", number::percent(util, 1))
-    });
+    let kernel = disk
+        .kernel_util
+        .map_or_else(String::new, |util| format!(" (%util {})", number::percent(util, 1)));
     format!(
         "{} {} {}: busy {} %{kernel}, depth {:.1}, over {} s",
         disk.name,
@@ -164,13 +184,21 @@ pub fn finding_lines(standing: &Standing, at: u64) -> Vec<String> {
     lines
 }
 
-/// Returns the settings of all disks that their kind would want otherwise; empty if there are
-/// none.
+/// Returns the settings of all disks: in a line for each disk, and those that its kind wants
+/// otherwise with the reason and the line that sets them.
 pub fn settings(watch: &Watch) -> String {
     let mut text = String::new();
     for (name, _, settings) in watch.disks() {
-        for note in notes_on_settings(settings) {
-            let _ = writeln!(text, "{name}: {}", note.text);
+        let kind = DiskKind::of_settings(settings).name();
+        let all = settings_against_kind(settings);
+        let words: Vec<String> =
+            all.iter().map(|setting| format!("{} {}", setting.file, setting.value)).collect();
+        let _ = writeln!(text, "{name}, {kind}: {}", words.join(", "));
+        for setting in all {
+            if let (Some(wish), Some(line)) = (&setting.wish, setting.line(name)) {
+                let (file, value) = (setting.file, &setting.value);
+                let _ = writeln!(text, "  {file} is {value}: {}; try {line}", wish.reason);
+            }
         }
     }
     text

@@ -2,16 +2,14 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use elevon_trace::analysis::Group;
-use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced};
+use elevon_trace::analysis::{FindingKind, Group};
+use elevon_trace::{DeviceNumber, Recorded, TraceEvent, TraceKind, Traced};
 
-use crate::disk::{Disk, calls, per_second, percentiles, prio};
+use crate::disk::{Disk, Part, calls, per_second, percentiles, prio};
 use crate::now::{DiskNow, Now, RowNow};
 use crate::owner::{Owners, UnitKind, unit_of_cgroup};
-use crate::slice::{KEPT, Work};
+use crate::slice::{KEPT, Slice, Work};
 
-/// Nanoseconds of a slice.
-const SLICE: u64 = 1_000_000_000;
 /// What a row of the result is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum GroupBy {
@@ -28,14 +26,28 @@ pub struct Watch {
     index: BTreeMap<DeviceNumber, usize>,
     /// When the present slice began.
     begun: u64,
-    /// Lost events up to the end of each kept slice, the oldest first.
-    losses: VecDeque<u64>,
+    /// The ends of the kept slices, the oldest first.
+    ends: VecDeque<End>,
+    /// Slices that have ended.
+    ended: u64,
+    /// Times in which no events were followed, in order, from the present slice on.
+    skipped: VecDeque<(u64, u64)>,
 }
 
 impl Watch {
+    /// Nanoseconds of a slice.
+    pub const SLICE: u64 = 1_000_000_000;
+
     /// Begins to watch at a time of the trace's clock, in nanoseconds.
     pub fn new(now: u64) -> Self {
-        Self { disks: Vec::new(), index: BTreeMap::new(), begun: now, losses: VecDeque::from([0]) }
+        Self {
+            disks: Vec::new(),
+            index: BTreeMap::new(),
+            begun: now,
+            ends: VecDeque::from([End::default()]),
+            ended: 0,
+            skipped: VecDeque::new(),
+        }
     }
 
     /// Watches a disk, too. `settings` are those of its queue, as
@@ -65,28 +77,81 @@ impl Watch {
         }
     }
 
-    /// Takes the events up to a time, in order. Returns true if a slice has ended, so that
+    /// Returns the time up to which slices have ended, in nanoseconds of the trace's clock.
+    pub const fn at(&self) -> u64 {
+        self.begun
+    }
+
+    /// Returns the slices that have ended so far.
+    pub(crate) const fn slices_ended(&self) -> u64 {
+        self.ended
+    }
+
+    /// Returns the events that were lost so far.
+    pub(crate) fn lost_events(&self) -> u64 {
+        self.ends.back().map_or(0, |end| end.lost)
+    }
+
+    /// Returns for each disk its last slices, and the problems that stand.
+    pub(crate) fn last_slices(
+        &self,
+        slices: usize,
+    ) -> impl Iterator<
+        Item = (
+            DeviceNumber,
+            &str,
+            impl Iterator<Item = &Slice>,
+            impl Iterator<Item = FindingKind>,
+        ),
+    > {
+        self.disks.iter().map(move |disk| {
+            let kinds = disk.findings().map(|standing| standing.finding.kind);
+            (disk.device, disk.name.as_str(), disk.last(slices), kinds)
+        })
+    }
+
+    /// Takes the events up to a time, in order. Time in which events were lost, as
+    /// [`TraceKind::Lost`] has it, counts as not followed: rates are those of the rest. Returns true if a slice has ended, so that
     /// [`Self::now`] has something new.
     pub fn add(&mut self, until: u64, events: &[TraceEvent], trace: &dyn Traced) -> bool {
         let mut rest = events;
         let mut has_ended = false;
-        while self.begun.saturating_add(SLICE) <= until {
-            let end = self.begun + SLICE;
+        while self.begun.saturating_add(Self::SLICE) <= until {
+            let end = self.begun + Self::SLICE;
             let before = rest.partition_point(|event| event.time.is_some_and(|time| time < end));
             let (slice, after) = rest.split_at(before);
             self.feed(slice);
+            let followed = Self::SLICE - self.pass_skipped(end);
             for disk in &mut self.disks {
-                disk.end_slice(end, SLICE, trace);
+                disk.end_slice(end, followed, trace);
             }
+            self.ended += 1;
             let report = trace.report();
-            self.losses.push_back(report.lost + report.uncounted_gaps);
-            if self.losses.len() > KEPT + 1 {
-                self.losses.pop_front();
+            let lost = report.lost + report.uncounted_gaps;
+            let before = self.ends.back().map_or(0, |end| end.followed);
+            self.ends.push_back(End { lost, followed: before + followed });
+            if self.ends.len() > KEPT + 1 {
+                self.ends.pop_front();
             }
             (self.begun, rest, has_ended) = (end, after, true);
         }
         self.feed(rest);
         has_ended
+    }
+
+    /// Returns how much of the slice that ends was not followed, and forgets what is over.
+    fn pass_skipped(&mut self, end: u64) -> u64 {
+        // Gaps of several CPUs may overlap.
+        let (mut all, mut from) = (0, self.begun);
+        for &(start, stop) in &self.skipped {
+            let (start, stop) = (start.max(from), stop.min(end));
+            if start < stop {
+                all += stop - start;
+                from = stop;
+            }
+        }
+        self.skipped.retain(|&(_, stop)| stop > end);
+        all
     }
 
     fn feed(&mut self, mut events: &[TraceEvent]) {
@@ -100,25 +165,63 @@ impl Watch {
                     }
                 }
                 // A gap, or a plug, which names no device.
-                None => self.disks.iter_mut().for_each(|disk| disk.add(run)),
+                None => {
+                    for event in run {
+                        if let (TraceKind::Lost { until: Some(until), .. }, Some(from)) =
+                            (event.kind, event.time)
+                        {
+                            self.skipped.push_back((from, until));
+                        }
+                    }
+                    self.disks.iter_mut().for_each(|disk| disk.add(run));
+                }
             }
             events = rest;
         }
     }
 
+    /// Looks for processes that the limits of their cgroups hold. Should be called when a slice has
+    /// ended.
+    pub fn look_at_limits(&mut self, owners: &mut dyn Owners) {
+        let at = self.begun.saturating_sub(Self::SLICE);
+        self.disks.iter_mut().for_each(|disk| disk.look_at_limits(at, owners));
+    }
+
     /// Returns what the last seconds were like, at most a minute.
     pub fn now(&self, seconds: usize, by: GroupBy, owners: &mut dyn Owners) -> Now {
-        let seconds = seconds.clamp(1, KEPT);
-        let first = self.losses.len().saturating_sub(seconds + 1);
-        let lost = self.losses.back().copied().unwrap_or(0) - self.losses[first];
+        self.part(Part { slices: seconds.clamp(1, KEPT), back: 0 }, by, owners)
+    }
+
+    /// Returns what a second was like after which so many have ended, at most a minute ago. The
+    /// problems are those that stand now.
+    pub fn second(&self, back: usize, by: GroupBy, owners: &mut dyn Owners) -> Now {
+        self.part(Part { slices: 1, back: back.min(KEPT - 1) }, by, owners)
+    }
+
+    fn part(&self, part: Part, by: GroupBy, owners: &mut dyn Owners) -> Now {
+        let last = (self.ends.len() - 1).saturating_sub(part.back);
+        let first = last.saturating_sub(part.slices);
+        let (before, now) = (self.ends[first], self.ends[last]);
+        let nanos = (last - first) as u64 * Self::SLICE;
+        let followed =
+            if nanos > 0 { (now.followed - before.followed) as f64 / nanos as f64 } else { 1.0 };
         let mut disks = Vec::with_capacity(self.disks.len());
         for disk in &self.disks {
-            let mut now = disk.now(seconds);
-            now.rows = rows(disk, &now, seconds, by, owners);
-            disks.push(now);
+            let mut of_disk = disk.now(part);
+            of_disk.rows = rows(disk, &of_disk, part, by, owners);
+            disks.push(of_disk);
         }
-        Now { at: self.begun, disks, lost }
+        Now { at: self.begun, disks, lost: now.lost - before.lost, followed }
     }
+}
+
+/// The end of a slice.
+#[derive(Clone, Copy, Debug, Default)]
+struct End {
+    /// Events that were lost until then.
+    lost: u64,
+    /// Nanoseconds that were followed until then.
+    followed: u64,
 }
 
 /// By what requests are one row.
@@ -133,7 +236,7 @@ enum Key {
 fn rows(
     disk: &Disk,
     now: &DiskNow,
-    seconds: usize,
+    part: Part,
     by: GroupBy,
     owners: &mut dyn Owners,
 ) -> Vec<RowNow> {
@@ -143,7 +246,7 @@ fn rows(
         work: Work,
     }
     let mut found: BTreeMap<Key, Found> = BTreeMap::new();
-    for (process, work) in disk.work(seconds) {
+    for (process, work) in disk.work(part) {
         let owner = process.id.and_then(|id| owners.owner(id)).unwrap_or_default();
         let unit = (!owner.cgroup.is_empty()).then(|| unit_of_cgroup(&owner.cgroup));
         let key = match (by, &unit, process.id) {

@@ -1,9 +1,17 @@
 //! `elevon watch`: what the disks of this machine do now.
 
+#[cfg(feature = "terminal")]
+mod draw;
 mod guard;
 #[cfg(feature = "terminal")]
 mod heat;
+pub(crate) mod listen;
 mod machine;
+mod metrics;
+mod report;
+#[cfg(feature = "terminal")]
+mod requests;
+mod sampler;
 #[cfg(feature = "terminal")]
 mod screen;
 mod source;
@@ -15,6 +23,7 @@ mod what_if;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_plan::failure::{Ending, Failure, MachineError};
+use elevon_plan::output::NewFile;
 use elevon_watch::{GroupBy, json, text};
 
 use crate::args::{By, TextOrJson, WatchArgs};
@@ -27,13 +36,18 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Ending, Failure> {
     let buffer_kb = buffer_kb(&args.buffer)?;
     let disks = disks_to_watch(&args.devices)?;
     let trial = args.setting.as_deref().map(|setting| trial::plan(setting, &disks)).transpose()?;
+    let listening = args.listen.as_deref().map(listen::bind).transpose()?;
+    let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     // Its line would stand among those of the report, and nothing is in flight.
     interrupt.silence();
     let mut source = Source::open(disks, args.tracefs.as_deref(), buffer_kb)?;
-    let ended = match trial {
-        Some(trial) => trial::run(&trial, &mut source, &interrupt, args),
-        None => show(&mut source, args, &interrupt),
+    let ended = match (trial, listening) {
+        (Some(trial), _) => trial::run(&trial, &mut source, &interrupt, args),
+        (None, Some(listening)) => {
+            listen::serve(listening, &mut source, &mut Processes::default(), &interrupt)
+        }
+        (None, None) => show(&mut source, args, page, &interrupt),
     };
     // Whatever happened, the trace instance goes.
     let closed = source.close();
@@ -43,17 +57,46 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Ending, Failure> {
 }
 
 /// Shows the disks on a screen, or prints intervals.
-fn show(source: &mut Source, args: &WatchArgs, interrupt: &Interrupt) -> Result<Ending, Failure> {
+fn show(
+    source: &mut Source,
+    args: &WatchArgs,
+    page: Option<NewFile>,
+    interrupt: &Interrupt,
+) -> Result<Ending, Failure> {
     let mut processes = Processes::default();
     let by = match args.by {
         By::Process => GroupBy::Process,
         By::Unit => GroupBy::Unit,
     };
+    if let Some(page) = page {
+        return write_page(source, &mut processes, args, page, interrupt);
+    }
     #[cfg(feature = "terminal")]
     if is_for_a_screen(args) {
         return terminal::show(source, &mut processes, args.seconds.into(), by, interrupt);
     }
     print(source, &mut processes, args, by, interrupt)
+}
+
+/// Writes an interval as a page.
+fn write_page(
+    source: &mut Source,
+    processes: &mut Processes,
+    args: &WatchArgs,
+    page: NewFile,
+    interrupt: &Interrupt,
+) -> Result<Ending, Failure> {
+    for _ in 0..args.seconds {
+        if !source.wait_for_slice(interrupt)? {
+            return Ok(interrupt.signal().map_or(Ending::Done, Ending::Interrupted));
+        }
+        source.look_at(processes);
+    }
+    let by = if args.by == By::Unit { GroupBy::Unit } else { GroupBy::Process };
+    let now = source.watch().now(args.seconds.into(), by, processes);
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    page.commit(report::page(&now, source.watch(), host.trim()).as_bytes())?;
+    Ok(Ending::Done)
 }
 
 /// Prints intervals as text or JSON until a signal comes, or one.
@@ -70,7 +113,7 @@ fn print(
         if !source.wait_for_slice(interrupt)? {
             return Ok(Ending::Done);
         }
-        processes.forget_old();
+        source.look_at(processes);
         waited += 1;
         if waited < seconds {
             continue;

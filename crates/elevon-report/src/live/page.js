@@ -1,22 +1,13 @@
 'use strict';
 (() => {
-  const by = id => document.getElementById(id), dataset = document.body.dataset;
+  const dataset = document.body.dataset;
   // No tenant is called so: a path has no spaces at its ends.
   const ALL = ' all';
-  const KEPT = 180, ROWS = 32, FASTEST = 1e3, SLOWEST = 1e10;
+  const ROWS = 32, FASTEST = 1e3, SLOWEST = 1e10;
   // What each device did in each of the last seconds, and the answer before the last one.
   const history = new Map();
   let before = null, device = '', tenant = ALL, stats = null;
 
-  const scaled = (value, units, step) => {
-    let at = 0;
-    while (value >= 9999.5 && at < units.length - 1) { value /= step; at++; }
-    return (value >= 100 || value === 0 ? value.toFixed(0) : value.toPrecision(3)) + units[at];
-  };
-  const rate = value => scaled(value, ['', 'k', 'M'], 1000);
-  const bytes = value => scaled(value, ['B', 'kB', 'MB', 'GB', 'TB'], 1000);
-  const time = ns => ns === null ? '-' : ns < 1e3 ? ns + 'ns' : ns < 1e6 ? (ns / 1e3).toPrecision(3) + 'us'
-    : ns < 1e9 ? (ns / 1e6).toPrecision(3) + 'ms' : (ns / 1e9).toPrecision(3) + 's';
   const sum = object => Object.values(object).reduce((all, value) => all + value, 0);
 
   // The latencies that came since the answer before: pairs of a value and how many.
@@ -74,46 +65,6 @@
       hits: read > 0 ? since('hit_bytes') / read : null };
   }
 
-  function canvas(id) {
-    const element = by(id), ratio = window.devicePixelRatio || 1;
-    const width = element.clientWidth, height = element.clientHeight;
-    element.width = width * ratio;
-    element.height = height * ratio;
-    const context = element.getContext('2d');
-    context.scale(ratio, ratio);
-    context.font = '11px system-ui, sans-serif';
-    const colour = name => getComputedStyle(document.documentElement).getPropertyValue(name);
-    return { context, width, height, colour };
-  }
-  function label(to, text, y) {
-    to.context.fillStyle = to.colour('--soft');
-    to.context.fillText(text, 4, y);
-  }
-  // Columns of a stacked plot: one for each second, the newest at the right.
-  function columns(to, samples, parts, most, top, height) {
-    const step = to.width / KEPT;
-    samples.forEach((sample, at) => {
-      let base = top + height;
-      for (const [key, colour] of parts) {
-        const tall = most > 0 ? sample[key] / most * height : 0;
-        to.context.fillStyle = to.colour(colour);
-        to.context.fillRect((KEPT - samples.length + at) * step, base - tall, Math.max(step - 0.5, 1), tall);
-        base -= tall;
-      }
-    });
-  }
-  function drawThroughput(samples) {
-    const to = canvas('throughput'), most = Math.max(1, ...samples.map(sample => sample.read + sample.write));
-    columns(to, samples, [['read', '--read'], ['write', '--write']], most, 16, to.height - 16);
-    label(to, bytes(most) + '/s', 11);
-  }
-  function drawBusy(samples) {
-    const to = canvas('busy'), most = Math.max(1, ...samples.map(sample => sample.depth)), half = to.height / 2;
-    columns(to, samples, [['depth', '--read']], most, 16, half - 20);
-    columns(to, samples, [['utilisation', '--write']], 1, half + 16, half - 16);
-    label(to, most.toPrecision(3) + ' in flight', 11);
-    label(to, '100 % utilisation', half + 11);
-  }
   function drawCache(samples, cache) {
     const to = canvas('cache'), most = Math.max(1, ...samples.map(sample => sample.dirty + sample.writing)), half = to.height / 2;
     columns(to, samples, [['writing', '--read'], ['dirty', '--write']], most, 16, half - 20);
@@ -128,7 +79,6 @@
     by('cache-lost').textContent = cache.lost ? 'a write-back or a flush failed (' + cache.lost + '): no flush succeeds' : '';
   }
   function drawHeat(samples) {
-    const to = canvas('heat'), step = to.width / KEPT, tall = (to.height - 16) / ROWS;
     const row = value => Math.min(ROWS - 1, Math.max(0, Math.floor(ROWS * Math.log(Math.max(value, FASTEST) / FASTEST) / Math.log(SLOWEST / FASTEST))));
     const columns = samples.map(sample => {
       // The root has its own I/O, and every other tenant that of those below it, too.
@@ -137,29 +87,10 @@
       for (const one of found) for (const [value, count] of one.bins) counts[row(value)] += count;
       return counts;
     });
-    const most = Math.max(1, ...columns.map(counts => Math.max(...counts)));
-    let cells = 0;
-    columns.forEach((counts, at) => counts.forEach((count, at_row) => {
-      if (!count) return;
-      cells++;
-      to.context.fillStyle = `rgb(${heatColour(Math.log2(count) / Math.max(1, Math.log2(most))).join()})`;
-      to.context.fillRect((KEPT - samples.length + at) * step, to.height - (at_row + 1) * tall, Math.max(step, 1), tall);
-    }));
-    heatScale(to.context, to.width, to.colour('--soft'), ['1', rate(most), 'I/Os']);
-    for (const ns of [1e9, 1e6, 1e3]) label(to, time(ns), to.height - row(ns) * tall - 2);
+    dataset.cells = drawHeatMap(columns, row, 'I/Os');
     by('heat-of').textContent = tenant === ALL ? 'of all tenants' : 'of ' + tenant;
-    dataset.cells = cells;
   }
 
-  function cells(texts) {
-    const row = document.createElement('tr');
-    texts.forEach((text, at) => {
-      const cell = document.createElement(at ? 'td' : 'th');
-      cell.textContent = text;
-      row.append(cell);
-    });
-    return row;
-  }
   function drawTenants(sample) {
     by('tenants').replaceChildren(...sample.tenants.map(one => {
       const ended = [...one.held, ...one.causes.slice(0, 3).map(([words, share]) => share.toFixed(1) + ' % ' + words)];

@@ -10,52 +10,26 @@ use elevon_core::control::Cause;
 use elevon_core::op::StatGroup;
 use elevon_core::units::{Nanos, PAGE_SIZE, TenantId};
 use elevon_result::result::TenantResult;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{
-    DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, MetricEncoder, NoLabelSet,
-};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
 
 use crate::admin::view::Observed;
-use crate::device::counts::{BUCKETS, RequestCounts};
+use crate::device::counts::RequestCounts;
 use crate::device::view::DeviceView;
 use crate::net::connected::ConnectionView;
-
-/// The content type of each format.
-pub(crate) const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
-pub(crate) const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+use crate::web;
+use crate::web::metrics::{Families, Labels, Times, Unit};
 
 /// Returns the metrics in the format of OpenMetrics. `started` is when the server started.
 pub(crate) fn open_metrics(observed: Observed, started: SystemTime) -> String {
-    let mut registry = Registry::default();
-    registry.register_collector(Box::new(Scrape { observed, started }));
-    let mut text = String::new();
-    encode(&mut text, &registry).expect("a text takes everything");
-    text
-}
-
-/// Returns metrics of the format of OpenMetrics in the one before it, in which the family of a
-/// counter has the name of its samples, and neither units nor the end are marked.
-pub(crate) fn plain(open_metrics: &str) -> String {
-    let mut out = String::with_capacity(open_metrics.len());
-    // The line with the text comes before the one with the type.
-    let mut help = "";
-    for line in open_metrics.split_inclusive('\n') {
-        if line.starts_with("# HELP ") {
-            help = line;
-        } else if let Some(family) = line.strip_prefix("# TYPE ") {
-            let suffix = if family.ends_with(" counter\n") { "_total" } else { "" };
-            for (word, line) in [("# HELP ", help), ("# TYPE ", line)] {
-                let (name, rest) = line[word.len()..].split_once(' ').unwrap_or_default();
-                out.extend([word, name, suffix, " ", rest]);
-            }
-        } else if !line.starts_with('#') {
-            out.push_str(line);
-        }
-    }
-    out
+    let scrape = Scrape { observed, started };
+    web::metrics::open_metrics(move |to| {
+        scrape.server(to)?;
+        scrape.connections(to)?;
+        scrape.exports(to)?;
+        scrape.requests(to)?;
+        scrape.tenants(to)?;
+        scrape.devices(to)?;
+        scrape.caches(to)
+    })
 }
 
 /// What is told at one time.
@@ -63,69 +37,6 @@ pub(crate) fn plain(open_metrics: &str) -> String {
 struct Scrape {
     observed: Observed,
     started: SystemTime,
-}
-
-impl Collector for Scrape {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let mut to = Families(&mut encoder);
-        self.server(&mut to)?;
-        self.connections(&mut to)?;
-        self.exports(&mut to)?;
-        self.requests(&mut to)?;
-        self.tenants(&mut to)?;
-        self.devices(&mut to)?;
-        self.caches(&mut to)
-    }
-}
-
-type Labels<'a> = Vec<(&'static str, &'a str)>;
-
-/// Writes families of metrics.
-struct Families<'a, 'b>(&'a mut DescriptorEncoder<'b>);
-
-impl Families<'_, '_> {
-    fn family(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<Unit>,
-        kind: MetricType,
-        write: impl FnOnce(&mut MetricEncoder<'_>) -> fmt::Result,
-    ) -> fmt::Result {
-        write(&mut self.0.encode_descriptor(name, help, unit.as_ref(), kind)?)
-    }
-
-    fn counters<'l, V: EncodeCounterValue>(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<Unit>,
-        samples: impl Iterator<Item = (Labels<'l>, V)>,
-    ) -> fmt::Result {
-        self.family(name, help, unit, MetricType::Counter, |metric| {
-            for (labels, value) in samples {
-                metric
-                    .encode_family(&labels)?
-                    .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
-            }
-            Ok(())
-        })
-    }
-
-    fn gauges<'l, V: EncodeGaugeValue>(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<Unit>,
-        samples: impl Iterator<Item = (Labels<'l>, V)>,
-    ) -> fmt::Result {
-        self.family(name, help, unit, MetricType::Gauge, |metric| {
-            for (labels, value) in samples {
-                metric.encode_family(&labels)?.encode_gauge(&value)?;
-            }
-            Ok(())
-        })
-    }
 }
 
 impl Scrape {
@@ -262,26 +173,11 @@ impl Scrape {
         let help = "Requests that were refused before the device saw them, which are not among the others.";
         to.counters("elevon_requests_refused", help, None, refused)?;
         let help = "Time from the arrival of a request to its reply, throttling included.";
-        to.family(
-            "elevon_request_duration",
-            help,
-            Some(Unit::Seconds),
-            MetricType::Histogram,
-            |metric| {
-                for (labels, counts) in all() {
-                    let bounds =
-                        BUCKETS.iter().map(|&bound| bound as f64 / 1e9).chain([f64::INFINITY]);
-                    let buckets: Vec<(f64, u64)> = bounds.zip(counts.buckets).collect();
-                    metric.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
-                        seconds(counts.time),
-                        counts.count,
-                        &buckets,
-                        None,
-                    )?;
-                }
-                Ok(())
-            },
-        )
+        let times = all().map(|(labels, counts)| {
+            let seconds = seconds(counts.time);
+            (labels, Times { count: counts.count, seconds, buckets: counts.buckets })
+        });
+        to.histograms("elevon_request_duration", help, times)
     }
 
     /// I/O of tenants behind their limits, each with all below it.
@@ -510,18 +406,4 @@ fn waits_of<'a>(view: &'a DeviceView, tenant: &'a TenantResult) -> Vec<(Labels<'
         }
     }
     sums.into_iter().map(|(labels, time)| (labels, seconds(time))).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_plain_format_names_counters_as_their_samples() {
-        let open = "# HELP a_bytes All.\n# TYPE a_bytes counter\n# UNIT a_bytes bytes\na_bytes_total{x=\"1\"} 5\n\
-                    # HELP b Now.\n# TYPE b gauge\nb 1\n# EOF\n";
-        let expected = "# HELP a_bytes_total All.\n# TYPE a_bytes_total counter\na_bytes_total{x=\"1\"} 5\n\
-                        # HELP b Now.\n# TYPE b gauge\nb 1\n";
-        assert_eq!(plain(open), expected);
-    }
 }

@@ -7,21 +7,7 @@ use elevon_core::histogram::Histogram;
 use elevon_core::units::{Nanos, TenantId};
 
 use crate::request::{DiskRequest, Operation, RequestRefusal};
-
-/// The upper bounds of the buckets of a request's duration, in nanoseconds: 10 us to 10 s. A
-/// further bucket has what took longer.
-pub(crate) const BUCKETS: [u64; 19] = {
-    let mut bounds = [0; 19];
-    let (mut index, mut decade) = (0, 10_000);
-    while index < bounds.len() {
-        bounds[index] = decade * [1, 2, 5][index % 3];
-        if index % 3 == 2 {
-            decade *= 10;
-        }
-        index += 1;
-    }
-    bounds
-};
+use crate::web::metrics::BUCKETS;
 
 /// The answered requests of a device.
 #[derive(Clone, Debug, Default)]

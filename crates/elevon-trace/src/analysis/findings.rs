@@ -72,11 +72,17 @@ pub enum FindingKind {
     FewTags,
     /// A process with few requests waits in the scheduler behind another one's many.
     CrowdedOut,
+    /// A process of the idle class waits for long. A watch alone looks for it.
+    IdleClass,
+    /// A cgroup is held by its `io.max`, which a trace does not show. A watch alone looks for it.
+    HeldByLimit,
+    /// The device takes long for a request by itself. A watch alone looks for it.
+    SlowDevice,
 }
 
 impl FindingKind {
     /// Every kind.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 17] = [
         Self::SmallTails,
         Self::ReaderStarved,
         Self::PriorityInversion,
@@ -91,6 +97,9 @@ impl FindingKind {
         Self::DiscardStall,
         Self::FewTags,
         Self::CrowdedOut,
+        Self::IdleClass,
+        Self::HeldByLimit,
+        Self::SlowDevice,
     ];
 
     /// Returns true if it is about what the device does, which all its partitions together make.
@@ -102,14 +111,17 @@ impl FindingKind {
             | Self::DeviceBufferbloat
             | Self::RequestsGivenBack
             | Self::FewTags
-            | Self::CrowdedOut => true,
+            | Self::CrowdedOut
+            | Self::SlowDevice => true,
             Self::SmallTails
             | Self::ReaderStarved
             | Self::PriorityInversion
             | Self::NoisyNeighbour
             | Self::IoErrors
             | Self::SmallRequests
-            | Self::DiscardStall => false,
+            | Self::DiscardStall
+            | Self::IdleClass
+            | Self::HeldByLimit => false,
         }
     }
 
@@ -130,6 +142,9 @@ impl FindingKind {
             Self::DiscardStall => "discard_stall",
             Self::FewTags => "few_tags",
             Self::CrowdedOut => "crowded_out",
+            Self::IdleClass => "idle_class",
+            Self::HeldByLimit => "held_by_limit",
+            Self::SlowDevice => "slow_device",
         }
     }
 }
@@ -239,6 +254,8 @@ pub(super) struct Context<'a> {
     pub(super) observed: u64,
     /// The settings of the device, if the trace has them.
     pub(super) recorded: Option<&'a Recorded>,
+    /// What findings call the time that was looked at: a trace, or a part of what is watched.
+    pub(super) whole: &'static str,
 }
 
 impl Context<'_> {

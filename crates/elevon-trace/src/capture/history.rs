@@ -35,6 +35,11 @@ impl History {
         self.events.drain(..old);
     }
 
+    /// Returns the events, the oldest first.
+    pub fn events(&self) -> impl Iterator<Item = &TraceEvent> {
+        self.events.iter()
+    }
+
     /// Returns the times of the oldest and of the newest event.
     pub fn span(&self) -> Option<(u64, u64)> {
         Some((self.events.front()?.time?, self.events.back()?.time?))

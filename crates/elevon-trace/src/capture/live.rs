@@ -7,7 +7,7 @@ use super::error::CaptureError;
 use super::page::{Missed, PageLayout};
 use super::session::Session;
 use super::threads::Threads;
-use crate::event::TraceEvent;
+use crate::event::{TraceEvent, TraceKind};
 use crate::format::TraceFormat;
 use crate::names::Names;
 use crate::reader::Traced;
@@ -32,6 +32,7 @@ pub struct Live {
     cpus: Vec<(u32, Option<Missed>)>,
     /// Time up to which the next call delivers: all CPUs were read after it.
     horizon: u64,
+    decoded: u64,
     unknown: u64,
     procfs: PathBuf,
 }
@@ -44,12 +45,56 @@ impl Live {
         let threads = Threads::from_tables(&[], &names, &mut sink.names);
         let cpus = session.cpu_numbers().map(|cpu| (cpu, None)).collect();
         let (layout, decoder) = (session.layout, session.decoder.clone());
-        Self { session, layout, decoder, threads, sink, cpus, horizon: 0, unknown: 0, procfs }
+        Self {
+            session,
+            layout,
+            decoder,
+            threads,
+            sink,
+            cpus,
+            horizon: 0,
+            decoded: 0,
+            unknown: 0,
+            procfs,
+        }
     }
 
     /// The trace instance.
     pub const fn session(&self) -> &Session {
         &self.session
+    }
+
+    /// Returns the number of records so far.
+    pub const fn decoded(&self) -> u64 {
+        self.decoded
+    }
+
+    /// Lets the kernel record no events until [`Self::follow`]. Until then they cost the watched
+    /// nothing. The caller says with [`Self::skip`] for how long that is.
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub fn rest(&self) -> Result<(), CaptureError> {
+        self.session.stop()?;
+        self.session.set_events(false)
+    }
+
+    /// Lets the kernel record events again after [`Self::rest`].
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub fn follow(&self) -> Result<(), CaptureError> {
+        // All kinds of events begin at one moment, so that no request lacks its beginning alone.
+        self.session.set_events(true)?;
+        self.session.begin()
+    }
+
+    /// Says that no events were followed from a time, which is after the last call of
+    /// [`Self::take`], until another one. They do not count as lost.
+    pub fn skip(&mut self, from: u64, until: u64) {
+        let mut event = TraceEvent::new(TraceKind::Lost { events: Some(0), until: Some(until) });
+        event.time = Some(from);
+        self.sink.push(event, 0, Position::Byte(0));
     }
 
     /// Returns the number of records that could not be decoded so far.
@@ -68,25 +113,28 @@ impl Live {
         if self.threads.len() > MAX_THREADS {
             self.threads.forget();
         }
-        let Self { session, layout, decoder, threads, sink, cpus, unknown, procfs, .. } = self;
+        let Self {
+            session, layout, decoder, threads, sink, cpus, decoded, unknown, procfs, ..
+        } = self;
         session.take(&mut |at, page| {
             let (cpu, missed) = &mut cpus[at];
             if let Some(more) = layout.missed(page) {
                 *missed = Some(missed.map_or(more, |before| before.and(more)));
             }
             for (time, place) in layout.entries(page) {
-                let Some(decoded) = decoder.decode(&page[place]) else {
+                *decoded += 1;
+                let Some(record) = decoder.decode(&page[place]) else {
                     *unknown += 1;
                     continue;
                 };
-                if let Some(thread) = decoded.event.tid {
+                if let Some(thread) = record.event.tid {
                     threads.processes.entry(thread).or_insert_with(|| process_of(thread, procfs));
                 }
                 if let Some(missed) = missed.take() {
                     let (from, until) = (Some(time), Some(time));
                     sink.push_gap(Gap { cpu: Some(*cpu), events: missed.events, from, until });
                 }
-                if let Some(event) = threads.event(&decoded, time, *cpu, &mut sink.names) {
+                if let Some(event) = threads.event(&record, time, *cpu, &mut sink.names) {
                     sink.push(event, 0, Position::Byte(0));
                 }
             }

@@ -42,6 +42,8 @@ pub struct Session {
     clock: &'static str,
     leftovers: Vec<String>,
     page: Vec<u8>,
+    /// The events that are recorded.
+    events: Vec<&'static str>,
 }
 
 /// Clocks, the best one first: they count nanoseconds and are the same on every CPU.
@@ -102,6 +104,7 @@ impl Session {
         }
         let pipes = open_pipes(&instance)?;
         Ok(Self {
+            events: layouts.iter().map(|(name, _)| *name).collect(),
             pipes,
             instance,
             tracefs,
@@ -134,6 +137,16 @@ impl Session {
     /// Of tracefs.
     pub fn begin(&self) -> Result<(), CaptureError> {
         self.instance.set("tracing_on", "1")
+    }
+
+    /// Records each event, or none.
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub(super) fn set_events(&self, are_recorded: bool) -> Result<(), CaptureError> {
+        let value = if are_recorded { "1" } else { "0" };
+        let mut files = self.events.iter().map(|name| format!("events/block/{name}/enable"));
+        files.try_for_each(|file| self.instance.set(&file, value))
     }
 
     /// The folder of the trace instance.

@@ -18,6 +18,8 @@ Examples:
   elevon watch --once --seconds 10              ten seconds of every disk as text, for a ticket
   elevon watch --by unit --once                 by service, container or pod
   elevon watch --output-format json             a line of JSON for each interval
+  elevon watch --once --seconds 10 --html disks.html    the same as a page, with settings and a heat map
+  elevon watch --listen                         a page and metrics at http://127.0.0.1:9465/
   elevon watch /dev/sda --try scheduler=bfq --for 60    sets it, compares 60 s before and after, and puts it back
 
 Columns: waits is the time from a request's queueing to its issue, device from there to its completion, each as median and 99th percentile. depth is the mean number of its requests under way. docs/reference/watch.md has every figure.
@@ -57,6 +59,21 @@ pub(crate) struct WatchArgs {
     /// Leave what --try has set
     #[arg(long, requires = "setting")]
     pub(crate) keep: bool,
+    /// With --once: write the interval as a self-contained page, with the settings of each disk
+    /// against what its kind wants
+    #[arg(long, value_name = "FILE", requires = "once", conflicts_with_all = ["setting", "listen"])]
+    pub(crate) html: Option<PathBuf>,
+    /// Serve a page, JSON (/api/now) and metrics for Prometheus (/metrics) over HTTP, until a
+    /// signal comes; --listen alone: at 127.0.0.1:9465
+    #[arg(
+        long,
+        value_name = "ADDR:PORT",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = crate::watch::listen::PLACE,
+        conflicts_with_all = ["once", "setting"]
+    )]
+    pub(crate) listen: Option<String>,
     /// Text, or one line of JSON for each interval
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = TextOrJson::Normal)]
     pub(crate) output_format: TextOrJson,

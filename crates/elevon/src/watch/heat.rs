@@ -4,7 +4,7 @@ use elevon_result::number;
 use elevon_watch::{DiskNow, HEAT_ROWS, heat_floor};
 use ratatui::Frame;
 use ratatui::layout::Rect;
-use ratatui::style::{Color, Style};
+use ratatui::style::{Color, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::Paragraph;
 
@@ -16,8 +16,9 @@ const SCALE: u16 = 8;
 const HEAT: [(char, u8); 7] =
     [('.', 54), (':', 61), ('-', 31), ('=', 36), ('+', 71), ('*', 148), ('#', 226)];
 
-/// Draws requests by latency over the last seconds, the newest at the right.
-pub(super) fn draw(frame: &mut Frame<'_>, disk: &DiskNow, area: Rect) {
+/// Draws requests by latency over the last seconds, the newest at the right. The second that is
+/// looked at, if one is, has so many after it.
+pub(super) fn draw(frame: &mut Frame<'_>, disk: &DiskNow, zoom: Option<usize>, area: Rect) {
     let width = usize::from(area.width.saturating_sub(SCALE + 1));
     let skipped = disk.heat.len().saturating_sub(width);
     let seconds = &disk.heat[skipped..];
@@ -40,9 +41,11 @@ pub(super) fn draw(frame: &mut Frame<'_>, disk: &DiskNow, area: Rect) {
         }
         let label = format!("{:>7} ", number::span(heat_floor(from) as f64));
         let mut spans = vec![Span::from(label)];
-        for counts in seconds {
+        let looked_at = zoom.and_then(|back| seconds.len().checked_sub(back + 1));
+        for (at, counts) in seconds.iter().enumerate() {
             let count: u64 = counts[from..HEAT_ROWS.min(from + per_line)].iter().sum();
-            spans.push(mark(count, most));
+            let span = mark(count, most);
+            spans.push(if looked_at == Some(at) { span.reversed() } else { span });
         }
         all.push(Line::from(spans));
     }

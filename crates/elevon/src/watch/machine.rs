@@ -6,14 +6,16 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use elevon_plan::failure::Failure;
-use elevon_trace::Recorded;
 use elevon_trace::capture::Disk;
-use elevon_watch::{Owner, Owners};
+use elevon_trace::{DeviceNumber, Recorded};
+use elevon_watch::{Limits, Owner, Owners};
 
 use crate::terminal::tell;
 
 /// How long what is known of a process is taken to be so: its number may be used again.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
+/// Where cgroups of version 2 are.
+const CGROUPS: &str = "/sys/fs/cgroup";
 /// Disks that stand above others are followed so far down.
 const MAX_LEVELS: usize = 8;
 
@@ -123,6 +125,12 @@ impl Owners for Processes {
     fn owner(&mut self, process: u32) -> Option<Owner> {
         let known = self.known.entry(process).or_insert_with(|| (look_up(process), Instant::now()));
         known.0.clone()
+    }
+
+    fn limits(&mut self, cgroup: &str, device: DeviceNumber) -> Option<Limits> {
+        let folder = format!("{CGROUPS}{}", cgroup.trim_end_matches('/'));
+        let text = fs::read_to_string(format!("{folder}/io.max")).ok()?;
+        Limits::of_text(&text, device, &folder)
     }
 }
 

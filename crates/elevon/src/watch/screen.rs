@@ -1,68 +1,18 @@
-//! The screen of `elevon watch`: disks, who uses the chosen one, its latency over time, and what
-//! is wrong.
+//! The state of the screen of `elevon watch`, and its keys. `draw.rs` draws it.
 
-use elevon_plan::failure::printable;
-use elevon_result::number;
 use elevon_trace::DeviceNumber;
-use elevon_watch::text::{finding_lines, flow_line, headline, latency_line, rate, span};
 use elevon_watch::{DiskNow, GroupBy, Now, RowNow};
-use ratatui::Frame;
 use ratatui::crossterm::event::KeyCode;
-use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Color, Modifier, Style};
-use ratatui::text::Line;
-use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
 
-use super::heat;
-
+/// Seconds that can be looked at one by one.
+const MAX_ZOOM: usize = 60;
+/// Lines of a page.
+const PAGE: u16 = 10;
 /// Seconds of an interval that a key goes through.
 const INTERVALS: [usize; 3] = [1, 10, 60];
-/// Lines of the heat map, its title included.
-const HEAT_LINES: u16 = 8;
-/// Lines for problems.
-const FINDING_LINES: u16 = 5;
-/// Heights of the terminal from which on the heat map, and the problems, have room.
-const ROOM_FOR_HEAT: u16 = 28;
-/// The keys, and what they do.
-const KEYS: [(&str, &str); 13] = [
-    ("q", "end"),
-    ("Tab", "next disk (Shift-Tab: the one before)"),
-    ("Up Down", "choose a row"),
-    ("s", "sort by the next column"),
-    ("g", "a row for each process, or for each service, container or pod"),
-    ("i", "interval of 1, 10 or 60 seconds"),
-    ("/", "show rows with a text only (Enter: done, Esc: all)"),
-    ("p", "pause, go on"),
-    ("f", "the problems with evidence and what to try"),
-    ("w", "what if: replay the last minutes under other settings"),
-    ("S", "save the last minutes as a trace"),
-    ("?", "these keys"),
-    ("", "waits: from queue to issue. device: from issue to completion. p50, p99"),
-];
-
-/// Columns of the table of rows: head and width. The first takes what is left.
-const COLUMNS: [(&str, u16); 12] = [
-    ("process", 0),
-    ("reads/s", 7),
-    ("writes/s", 8),
-    ("read/s", 7),
-    ("write/s", 7),
-    ("wait p50", 8),
-    ("wait p99", 8),
-    ("dev p50", 7),
-    ("dev p99", 7),
-    ("depth", 5),
-    ("prio", 5),
-    ("in", 16),
-];
-/// Columns in the order in which they give way where the terminal is too narrow.
-const GIVE_WAY: [usize; 8] = [11, 5, 7, 10, 9, 2, 1, 6];
-/// The least width of a name.
-const NAME: u16 = 14;
-
 /// What the rows are sorted by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Sort {
+pub(super) enum Sort {
     Bytes,
     Requests,
     Waiting,
@@ -75,7 +25,7 @@ impl Sort {
     const ALL: [Self; 6] =
         [Self::Bytes, Self::Requests, Self::Waiting, Self::Device, Self::Depth, Self::Name];
 
-    const fn name(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Bytes => "bandwidth",
             Self::Requests => "requests",
@@ -105,28 +55,43 @@ impl Sort {
 
 /// What stands over the screen.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Over {
+pub(super) enum Over {
     Nothing,
     Keys,
     Findings,
-    /// A message of several lines.
-    Words(Vec<String>),
+    /// Lines with a title.
+    Words(String, Vec<String>),
+}
+
+/// What a key asks of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Wish {
+    /// Nothing that the screen cannot do by itself.
+    None,
+    /// The single requests of the chosen row.
+    Requests,
+    /// Other figures, as of another second.
+    Figures,
 }
 
 /// What is on the screen.
 #[derive(Debug)]
 pub(super) struct Screen {
-    now: Now,
+    pub(super) now: Now,
     /// Index of the chosen disk, and of the chosen row.
-    disk: usize,
-    row: usize,
-    seconds: usize,
-    by: GroupBy,
-    sort: Sort,
-    filter: String,
-    is_typing: bool,
-    is_paused: bool,
-    over: Over,
+    pub(super) disk: usize,
+    pub(super) row: usize,
+    pub(super) seconds: usize,
+    pub(super) by: GroupBy,
+    pub(super) sort: Sort,
+    pub(super) filter: String,
+    pub(super) is_typing: bool,
+    pub(super) is_paused: bool,
+    pub(super) over: Over,
+    /// Lines of what stands over the screen that are above it.
+    pub(super) scrolled: u16,
+    /// The second that is looked at: how many have ended after it.
+    pub(super) zoom: Option<usize>,
 }
 
 impl Screen {
@@ -142,6 +107,8 @@ impl Screen {
             is_typing: false,
             is_paused: false,
             over: Over::Nothing,
+            scrolled: 0,
+            zoom: None,
         }
     }
 
@@ -173,17 +140,38 @@ impl Screen {
         self.chosen().map(|disk| (disk.name.as_str(), disk.device))
     }
 
-    /// Shows a message.
-    pub(super) fn tell(&mut self, lines: Vec<String>) {
-        self.over = Over::Words(lines);
+    /// Shows a message with a title.
+    pub(super) fn tell(&mut self, title: &str, lines: Vec<String>) {
+        self.show(Over::Words(title.to_owned(), lines));
     }
 
-    fn chosen(&self) -> Option<&DiskNow> {
+    fn show(&mut self, over: Over) {
+        (self.over, self.scrolled) = (over, 0);
+    }
+
+    /// Returns how many seconds have ended after the one that is looked at, if one is.
+    pub(super) const fn zoom(&self) -> Option<usize> {
+        self.zoom
+    }
+
+    /// Takes note of a second that has ended: the one that is looked at gets older.
+    pub(super) fn has_ended(&mut self) {
+        self.zoom = self.zoom.map(|back| back + 1).filter(|&back| back < MAX_ZOOM);
+    }
+
+    /// Returns the process of the chosen row, and what it is called.
+    pub(super) fn process(&self) -> Option<(Option<u32>, String)> {
+        let rows = self.rows();
+        let row = rows.get(self.row.min(rows.len().saturating_sub(1)))?;
+        Some((row.process, row.name.clone()))
+    }
+
+    pub(super) fn chosen(&self) -> Option<&DiskNow> {
         self.now.disks.get(self.disk)
     }
 
     /// Returns the rows of the chosen disk that are to be seen, sorted.
-    fn rows(&self) -> Vec<&RowNow> {
+    pub(super) fn rows(&self) -> Vec<&RowNow> {
         let has_text = |row: &&RowNow| {
             let unit = row.unit.as_ref().map_or("", |(_, name)| name.as_str());
             row.name.contains(&self.filter) || unit.contains(&self.filter)
@@ -194,25 +182,33 @@ impl Screen {
         rows
     }
 
-    pub(super) fn on_key(&mut self, key: KeyCode) {
+    /// Does what a key asks for; returns what the machine has to do.
+    pub(super) fn on_key(&mut self, key: KeyCode) -> Wish {
         if self.is_typing {
-            return self.type_filter(key);
+            self.type_filter(key);
+            return Wish::None;
         }
         if self.over != Over::Nothing {
-            self.over = Over::Nothing;
-            return;
-        }
-        let disks = self.now.disks.len().max(1);
-        let last = self.rows().len().saturating_sub(1);
-        match key {
-            KeyCode::Tab | KeyCode::Right => (self.disk, self.row) = ((self.disk + 1) % disks, 0),
-            KeyCode::BackTab | KeyCode::Left => {
-                (self.disk, self.row) = ((self.disk + disks - 1) % disks, 0);
+            match key {
+                KeyCode::Down | KeyCode::Char('j') => self.scrolled += 1,
+                KeyCode::Up | KeyCode::Char('k') => {
+                    self.scrolled = self.scrolled.saturating_sub(1);
+                }
+                KeyCode::PageDown => self.scrolled += PAGE,
+                KeyCode::PageUp => self.scrolled = self.scrolled.saturating_sub(PAGE),
+                _ => self.over = Over::Nothing,
             }
-            KeyCode::Down | KeyCode::Char('j') => self.row = (self.row + 1).min(last),
-            KeyCode::Up | KeyCode::Char('k') => self.row = self.row.saturating_sub(1),
-            KeyCode::Home => self.row = 0,
-            KeyCode::End => self.row = last,
+            return Wish::None;
+        }
+        match key {
+            KeyCode::Enter => return Wish::Requests,
+            KeyCode::Char('z' | '[' | ']') | KeyCode::Left | KeyCode::Right => {
+                return self.zoom_by(key);
+            }
+            KeyCode::Esc if self.zoom.is_some() => {
+                self.zoom = None;
+                return Wish::Figures;
+            }
             KeyCode::Char('s') => self.sort = next(&Sort::ALL, self.sort),
             KeyCode::Char('i') => self.seconds = next(&INTERVALS, self.seconds),
             KeyCode::Char('g') => {
@@ -222,10 +218,42 @@ impl Screen {
             KeyCode::Char('/') => self.is_typing = true,
             KeyCode::Esc => self.filter.clear(),
             KeyCode::Char('p') => self.is_paused = !self.is_paused,
-            KeyCode::Char('f') => self.over = Over::Findings,
-            KeyCode::Char('?' | 'h') => self.over = Over::Keys,
+            KeyCode::Char('f') => self.show(Over::Findings),
+            KeyCode::Char('?' | 'h') => self.show(Over::Keys),
+            key => self.choose(key),
+        }
+        Wish::None
+    }
+
+    /// Moves to another disk or row.
+    fn choose(&mut self, key: KeyCode) {
+        let disks = self.now.disks.len().max(1);
+        let last = self.rows().len().saturating_sub(1);
+        match key {
+            KeyCode::Tab => (self.disk, self.row) = ((self.disk + 1) % disks, 0),
+            KeyCode::BackTab => (self.disk, self.row) = ((self.disk + disks - 1) % disks, 0),
+            KeyCode::Down | KeyCode::Char('j') => self.row = (self.row + 1).min(last),
+            KeyCode::Up | KeyCode::Char('k') => self.row = self.row.saturating_sub(1),
+            KeyCode::Home => self.row = 0,
+            KeyCode::End => self.row = last,
             _ => {}
         }
+    }
+
+    /// Looks at a single second, or at the one before or after it.
+    fn zoom_by(&mut self, key: KeyCode) -> Wish {
+        let kept = self.chosen().map_or(0, |disk| disk.heat.len());
+        let oldest = kept.min(MAX_ZOOM).saturating_sub(1);
+        self.zoom = match (key, self.zoom) {
+            (KeyCode::Char('z'), Some(_)) => None,
+            (KeyCode::Left | KeyCode::Char('['), Some(back)) => Some((back + 1).min(oldest)),
+            (KeyCode::Right | KeyCode::Char(']'), Some(back)) => Some(back.saturating_sub(1)),
+            (KeyCode::Right | KeyCode::Char(']'), None) => None,
+            (_, None) => Some(0),
+            (_, zoom) => zoom,
+        };
+        self.row = 0;
+        Wish::Figures
     }
 
     fn type_filter(&mut self, key: KeyCode) {
@@ -249,322 +277,4 @@ impl Screen {
 fn next<T: Copy + PartialEq>(all: &[T], present: T) -> T {
     let at = all.iter().position(|value| *value == present).map_or(0, |at| at + 1);
     all[at % all.len()]
-}
-
-/// Draws the screen.
-pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
-    let area = frame.area();
-    let Some(disk) = screen.chosen() else {
-        let words = if screen.now.at == 0 { "waiting for the first second" } else { "no disk" };
-        frame.render_widget(Paragraph::new(words), area);
-        return;
-    };
-    let has_heat = area.height >= ROOM_FOR_HEAT;
-    let disks = (screen.now.disks.len() as u16 + 1).min(area.height / 4).max(2);
-    let findings = (disk.findings.len() as u16 * 2).clamp(1, FINDING_LINES);
-    let parts = [
-        Constraint::Length(1),
-        Constraint::Length(if screen.now.disks.len() > 1 { disks } else { 0 }),
-        Constraint::Length(3),
-        Constraint::Length(findings),
-        Constraint::Length(if has_heat { HEAT_LINES } else { 0 }),
-        Constraint::Min(2),
-    ];
-    let [head, list, about, problems, heat, rows] = Layout::vertical(parts).areas(area);
-    frame.render_widget(title(screen), head);
-    draw_disks(frame, screen, list);
-    let lines = [headline(disk), flow_line(disk), latency_line(disk)];
-    let lines = lines.map(|line| Line::from(printable(&line).into_owned()));
-    frame.render_widget(Paragraph::new(lines.to_vec()), about);
-    frame.render_widget(findings_of(disk, screen.now.at), problems);
-    if has_heat {
-        heat::draw(frame, disk, heat);
-    }
-    draw_rows(frame, screen, rows);
-    match &screen.over {
-        Over::Nothing => {}
-        Over::Keys => draw_over(frame, "keys", &keys()),
-        Over::Findings => draw_over(frame, "problems", &evidence(disk, screen.now.at)),
-        Over::Words(lines) => draw_over(frame, "what if", lines),
-    }
-}
-
-fn bold() -> Style {
-    Style::new().add_modifier(Modifier::BOLD)
-}
-
-fn title(screen: &Screen) -> Line<'static> {
-    let mut words = format!("elevon watch: {} s, sorted by {}", screen.seconds, screen.sort.name());
-    if screen.is_paused {
-        words.push_str(", paused");
-    }
-    if screen.is_typing || !screen.filter.is_empty() {
-        words.push_str(&format!(", rows with {:?}", screen.filter));
-    }
-    if screen.now.lost > 0 {
-        words.push_str(&format!(
-            ", {} lost: figures are too small",
-            number::counted(screen.now.lost, "event")
-        ));
-    }
-    words.push_str("   ? keys, q ends");
-    Line::from(printable(&words).into_owned()).style(bold())
-}
-
-fn draw_disks(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
-    if area.height == 0 {
-        return;
-    }
-    let heads = ["disk", "busy %", "%util", "reads/s", "writes/s", "read/s", "write/s", "depth"];
-    let row = |disk: &DiskNow| {
-        let util = disk.kernel_util.map_or_else(|| "-".to_owned(), |util| number::percent(util, 1));
-        let mark = if disk.findings.is_empty() { "" } else { " !" };
-        Row::new([
-            Cell::from(format!("{}{mark}", printable(&disk.name))),
-            right(number::percent(disk.busy, 1)),
-            right(util),
-            right(rate(disk.read.requests)),
-            right(rate(disk.write.requests)),
-            right(number::bytes_decimal(disk.read.bytes)),
-            right(number::bytes_decimal(disk.write.bytes)),
-            right(format!("{:.1}", disk.depth)),
-        ])
-    };
-    let mut widths = vec![Constraint::Min(8)];
-    widths.extend([6, 6, 8, 8, 8, 8, 6].map(Constraint::Length));
-    let head = heads
-        .iter()
-        .enumerate()
-        .map(|(at, head)| if at == 0 { Cell::from(*head) } else { right((*head).to_owned()) });
-    let table = Table::new(screen.now.disks.iter().map(row), widths)
-        .header(Row::new(head).style(bold()))
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    let mut state = TableState::new().with_selected(Some(screen.disk));
-    frame.render_stateful_widget(table, area, &mut state);
-}
-
-fn right(text: String) -> Cell<'static> {
-    Cell::from(Line::from(text).right_aligned())
-}
-
-/// Returns the columns for which there is room.
-fn columns(room: u16) -> Vec<usize> {
-    let mut columns: Vec<usize> = (0..COLUMNS.len()).collect();
-    for least in GIVE_WAY {
-        let width: u16 =
-            columns.iter().map(|&at| COLUMNS[at].1.max(if at == 0 { NAME } else { 0 }) + 1).sum();
-        if width <= room + 1 {
-            break;
-        }
-        columns.retain(|&at| at != least);
-    }
-    columns
-}
-
-fn draw_rows(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
-    let columns = columns(area.width);
-    let is_text = |at: usize| matches!(at, 0 | 10 | 11);
-    let cell = |at: usize, text: String| {
-        let text = printable(&text).into_owned();
-        if is_text(at) { Cell::from(text) } else { right(text) }
-    };
-    let row = |row: &&RowNow| {
-        let texts = texts(row);
-        Row::new(columns.iter().map(|&at| cell(at, texts[at].clone())).collect::<Vec<_>>())
-    };
-    let head = columns.iter().map(|&at| {
-        let name = match (at, screen.by) {
-            (0, GroupBy::Unit) => "service, container or pod",
-            _ => COLUMNS[at].0,
-        };
-        cell(at, name.to_owned())
-    });
-    let widths = columns.iter().map(|&at| match at {
-        0 => Constraint::Min(NAME),
-        _ => Constraint::Length(COLUMNS[at].1),
-    });
-    let rows = screen.rows();
-    let table = Table::new(rows.iter().map(row), widths)
-        .header(Row::new(head.collect::<Vec<_>>()).style(bold()))
-        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
-    let chosen = screen.row.min(rows.len().saturating_sub(1));
-    let mut state = TableState::new().with_selected((!rows.is_empty()).then_some(chosen));
-    frame.render_stateful_widget(table, area, &mut state);
-}
-
-/// Returns the texts of all columns of a row.
-fn texts(row: &RowNow) -> [String; COLUMNS.len()] {
-    let unit = row.unit.as_ref().map_or_else(String::new, |(kind, name)| {
-        if *name == row.name { kind.name().to_owned() } else { name.clone() }
-    });
-    [
-        row.name.clone(),
-        rate(row.read.requests),
-        rate(row.write.requests),
-        number::bytes_decimal(row.read.bytes),
-        number::bytes_decimal(row.write.bytes),
-        span(row.waiting[0]),
-        span(row.waiting[1]),
-        span(row.in_device[0]),
-        span(row.in_device[1]),
-        format!("{:.1}", row.depth),
-        row.prio.clone(),
-        unit,
-    ]
-}
-
-fn findings_of(disk: &DiskNow, at: u64) -> Paragraph<'static> {
-    if disk.findings.is_empty() {
-        return Paragraph::new("no problem found");
-    }
-    let style = bold().fg(Color::Yellow);
-    let lines = disk.findings.iter().flat_map(|standing| finding_lines(standing, at));
-    let lines: Vec<Line<'_>> = lines
-        .map(|line| {
-            let is_title = line.starts_with('!');
-            let line = Line::from(printable(&line).into_owned());
-            if is_title { line.style(style) } else { line }
-        })
-        .collect();
-    Paragraph::new(lines)
-}
-
-fn keys() -> Vec<String> {
-    KEYS.iter().map(|(key, words)| format!("{key:<8} {words}")).collect()
-}
-
-fn evidence(disk: &DiskNow, at: u64) -> Vec<String> {
-    if disk.findings.is_empty() {
-        return vec!["no problem found".to_owned()];
-    }
-    let lines = disk.findings.iter().flat_map(|standing| {
-        let of = &standing.finding;
-        let mut lines = finding_lines(standing, at);
-        lines.truncate(1);
-        lines.extend(of.evidence.iter().map(|text| format!("  {text}")));
-        lines.extend(of.advice.iter().map(|text| format!("  try: {text}")));
-        lines
-    });
-    lines.collect()
-}
-
-fn draw_over(frame: &mut Frame<'_>, name: &str, lines: &[String]) {
-    let area = frame.area();
-    let inner = Rect {
-        x: area.x + area.width / 16,
-        y: area.y + 1,
-        width: area.width - area.width / 8,
-        height: (lines.len() as u16 * 2 + 2).min(area.height.saturating_sub(2)),
-    };
-    let lines: Vec<Line<'_>> =
-        lines.iter().map(|line| Line::from(printable(line).into_owned())).collect();
-    let block = ratatui::widgets::Block::bordered().title(format!(" {name}, any key closes "));
-    frame.render_widget(Clear, inner);
-    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), inner);
-}
-
-#[cfg(test)]
-mod tests {
-    use elevon_watch::{Calls, HEAT_ROWS, UnitKind};
-    use ratatui::Terminal;
-    use ratatui::backend::TestBackend;
-
-    use super::*;
-
-    fn row(name: &str, bytes: f64, p99: u64) -> RowNow {
-        let calls = Calls { requests: bytes / 4096.0, bytes };
-        RowNow {
-            name: name.to_owned(),
-            process: Some(1),
-            unit: Some((UnitKind::Unit, format!("{name}.service"))),
-            read: calls,
-            write: Calls::default(),
-            others: 0.0,
-            waiting: [Some(10_000), Some(p99)],
-            in_device: [Some(90_000), Some(200_000)],
-            depth: 1.5,
-            prio: "be/4".to_owned(),
-            errors: 0,
-        }
-    }
-
-    fn disk(name: &str, rows: Vec<RowNow>) -> DiskNow {
-        let mut heat = [0; HEAT_ROWS];
-        (heat[6], heat[7], heat[9]) = (1000, 50, 1);
-        DiskNow {
-            name: name.to_owned(),
-            device: DeviceNumber::new(8, 0),
-            scheduler: Some("bfq".to_owned()),
-            seconds: 1.0,
-            read: Calls { requests: 1000.0, bytes: 4_096_000.0 },
-            write: Calls::default(),
-            discards: 0.0,
-            flushes: 0.0,
-            waiting: [Some(10_000), Some(50_000)],
-            in_device: [Some(90_000), Some(200_000)],
-            depth: 1.2,
-            busy: 0.43,
-            kernel_util: Some(0.61),
-            splits: 0.0,
-            merges: 12.0,
-            requeues: 0.0,
-            errors: 0,
-            rows,
-            findings: Vec::new(),
-            heat: vec![heat; 20],
-        }
-    }
-
-    fn screen(disks: usize) -> Screen {
-        let mut screen = Screen::new(1, GroupBy::Process);
-        let rows = || vec![row("db", 3e6, 50_000), row("backup", 9e6, 20_000)];
-        let disks = (0..disks).map(|at| disk(&format!("sd{at}"), rows())).collect();
-        screen.take(Now { at: 5, disks, lost: 0 });
-        screen
-    }
-
-    fn drawn(screen: &Screen, width: u16, height: u16) -> String {
-        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
-        terminal.draw(|frame| draw(frame, screen)).expect("drawn");
-        terminal.backend().to_string()
-    }
-
-    #[test]
-    fn rows_are_sorted_filtered_and_never_cut() {
-        let mut screen = screen(1);
-        let text = drawn(&screen, 80, 24);
-        assert!(text.contains("busy 43.0 % (the kernel's %util: 61.0)"), "{text}");
-        let at = |text: &str, word: &str| text.find(word).unwrap_or_else(|| panic!("{text}"));
-        assert!(at(&text, "backup") < at(&text, "db "), "{text}");
-        screen.on_key(KeyCode::Char('s'));
-        screen.on_key(KeyCode::Char('s'));
-        let text = drawn(&screen, 80, 24);
-        assert!(text.contains("sorted by wait p99"), "{text}");
-        assert!(at(&text, "\"db ") < at(&text, "\"backup"), "{text}");
-        for key in ['/', 'd', 'b', '.'] {
-            screen.on_key(KeyCode::Char(key));
-        }
-        screen.on_key(KeyCode::Enter);
-        let text = drawn(&screen, 120, 40);
-        assert!(text.contains("db.service") && !text.contains("backup"), "{text}");
-        assert!(text.contains("latency of requests by second"), "{text}");
-    }
-
-    #[test]
-    fn any_size_and_any_number_of_disks() {
-        for disks in [0, 1, 2, 40] {
-            let mut screen = screen(disks);
-            for (width, height) in [(1, 1), (20, 5), (80, 24), (200, 60)] {
-                drawn(&screen, width, height);
-                screen.on_key(KeyCode::Tab);
-                screen.on_key(KeyCode::Char('?'));
-                drawn(&screen, width, height);
-                screen.on_key(KeyCode::Esc);
-                screen.on_key(KeyCode::Char('f'));
-                drawn(&screen, width, height);
-                screen.on_key(KeyCode::Esc);
-            }
-        }
-        assert!(drawn(&Screen::new(1, GroupBy::Unit), 40, 5).contains("waiting"));
-    }
 }

@@ -12,7 +12,10 @@ use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced as _};
 use elevon_watch::Watch;
 
 use super::guard::Guard;
-use super::machine::{io_ticks, settings};
+use super::machine::{Processes, io_ticks, settings};
+#[cfg(feature = "terminal")]
+use super::requests;
+use super::sampler::{Sampler, Step};
 use super::{failure, say_leftovers};
 #[cfg(feature = "terminal")]
 use crate::capture::note_kernel;
@@ -37,6 +40,8 @@ pub(super) struct Source {
     disks: Vec<Disk>,
     history: History,
     slices: u32,
+    /// Which part of the time is followed; none if the trace's clock cannot be read.
+    sampler: Option<Sampler>,
 }
 
 impl Source {
@@ -59,7 +64,8 @@ impl Source {
         say_leftovers(session.leftovers());
         let guard = Guard::new(session.folder());
         let is_known = session.clock() == CLOCK;
-        let mut watch = Watch::new(if is_known { monotonic_ns() } else { 0 });
+        let now = if is_known { monotonic_ns() } else { 0 };
+        let mut watch = Watch::new(now);
         for disk in &disks {
             watch.add_disk(disk.name.clone(), disk.device, settings(disk));
         }
@@ -72,6 +78,7 @@ impl Source {
             disks,
             history: History::new(MAX_EVENTS),
             slices: 0,
+            sampler: is_known.then(|| Sampler::new(now)),
         };
         source.look_at_machine();
         Ok(source)
@@ -82,12 +89,23 @@ impl Source {
         &self.watch
     }
 
+    /// Looks at what is known of processes when a slice has ended.
+    pub(super) fn look_at(&mut self, processes: &mut Processes) {
+        processes.forget_old();
+        self.watch.look_at_limits(processes);
+    }
+
     /// Takes what has happened. Returns true if a slice of a second has ended.
     ///
     /// # Errors
     /// Of tracefs.
     pub(super) fn take(&mut self) -> Result<bool, Failure> {
+        self.sample()?;
+        let before = self.live.decoded();
         let until = self.live.take(monotonic_ns()).map_err(failure)?;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.count(self.live.decoded() - before);
+        }
         let has_ended = self.watch.add(until, self.live.events(), &self.live);
         self.history.add(self.live.events());
         if has_ended {
@@ -97,9 +115,35 @@ impl Source {
         Ok(has_ended)
     }
 
+    /// Begins or ends to follow events, if it is time for that.
+    fn sample(&mut self) -> Result<(), Failure> {
+        let Some(sampler) = &mut self.sampler else { return Ok(()) };
+        match sampler.step(monotonic_ns()) {
+            Step::Stay => {}
+            Step::Rest { until } => {
+                self.live.rest().map_err(failure)?;
+                self.live.skip(monotonic_ns(), until);
+            }
+            Step::RestOn { from, until } => self.live.skip(from, until),
+            Step::Follow { from } => {
+                self.live.follow().map_err(failure)?;
+                let now = monotonic_ns();
+                self.live.skip(from, now);
+                sampler.has_begun(now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns how long the kernel may record before the next call of [`Self::take`].
+    pub(super) fn patience(&self) -> Duration {
+        let change = self.sampler.as_ref().and_then(|sampler| sampler.change(monotonic_ns()));
+        change.map_or(PERIOD, |nanos| PERIOD.min(Duration::from_nanos(nanos)))
+    }
+
     /// Waits a moment for the kernel to record.
     pub(super) fn pause(&self) {
-        std::thread::sleep(PERIOD);
+        std::thread::sleep(self.patience());
     }
 
     /// Waits until a slice of a second has ended. Returns false if a signal came.
@@ -150,6 +194,21 @@ impl Source {
         std::io::Write::flush(&mut file)?;
         let (first, last) = self.history.span().unwrap_or((0, 0));
         Ok((last - first) as f64 / 1e9)
+    }
+
+    /// Returns the longest requests of a process on a disk, or of all processes, as lines: those of
+    /// so many seconds, after which so many have ended.
+    #[cfg(feature = "terminal")]
+    pub(super) fn requests(
+        &self,
+        device: DeviceNumber,
+        process: Option<u32>,
+        seconds: usize,
+        back: usize,
+    ) -> Vec<String> {
+        let end = self.watch.at() - back as u64 * Watch::SLICE;
+        let span = end.saturating_sub(seconds as u64 * Watch::SLICE)..end;
+        requests::longest(self.history.events(), &self.live, device, process, span)
     }
 
     /// Ends the recording and removes the trace instance.

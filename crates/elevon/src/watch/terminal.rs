@@ -1,22 +1,19 @@
 //! The terminal of `elevon watch`: keys, signals, and a new second after each other.
 
 use std::path::Path;
-use std::time::Duration;
 
 use elevon_host::interrupt::Interrupt;
 use elevon_plan::failure::{Ending, Failure};
 use elevon_trace::DeviceNumber;
-use elevon_watch::GroupBy;
+use elevon_watch::{GroupBy, Now};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
+use super::draw::draw;
 use super::machine::Processes;
-use super::screen::{Screen, draw};
+use super::screen::{Screen, Wish};
 use super::source::Source;
 use super::what_if::WhatIf;
-
-/// How often keys and signals are looked at.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// Traces of a disk that one folder may have.
 const MAX_FILES: u32 = 99;
@@ -53,46 +50,77 @@ fn follow(
         }
         let has_ended = source.take()?;
         if has_ended {
-            processes.forget_old();
+            source.look_at(processes);
+            screen.has_ended();
         }
         let mut is_changed = has_ended;
         if let Some(answer) = what_if.as_mut().and_then(WhatIf::answer) {
             what_if = None;
-            screen.tell(answer);
+            screen.tell("what if", answer);
             is_changed = true;
         }
-        if event::poll(LOOK)?
+        let mut is_asked = false;
+        if event::poll(source.patience())?
             && let Event::Key(key) = event::read()?
             && key.kind == KeyEventKind::Press
         {
             if is_end(key, &screen) {
                 return Ok(Ending::Done);
             }
-            match (key.code, screen.device()) {
-                (KeyCode::Char('S'), Some((disk, device))) if !screen.is_typing() => {
-                    screen.tell(vec![save(source, disk, device)]);
-                }
-                (KeyCode::Char('w'), Some((disk, device))) if !screen.is_typing() => {
-                    match WhatIf::begin(source, disk, device) {
-                        Ok(begun) => {
-                            screen.tell(vec![begun.words()]);
-                            what_if = Some(begun);
-                        }
-                        Err(error) => screen.tell(vec![format!("cannot search: {error}")]),
-                    }
-                }
-                (code, _) => screen.on_key(code),
-            }
+            is_asked = on_key(key.code, &mut screen, source, &mut what_if);
             is_changed = true;
         }
         if is_changed {
-            if !screen.is_paused() {
-                let (seconds, by) = (screen.seconds(), screen.by());
-                screen.take(source.watch().now(seconds, by, processes));
+            if !screen.is_paused() || is_asked {
+                screen.take(figures(source, &screen, processes));
             }
             terminal.draw(|frame| draw(frame, &screen))?;
         }
     }
+}
+
+/// Returns the figures that the screen shows.
+fn figures(source: &Source, screen: &Screen, processes: &mut Processes) -> Now {
+    match screen.zoom() {
+        Some(back) => source.watch().second(back, screen.by(), processes),
+        None => source.watch().now(screen.seconds(), screen.by(), processes),
+    }
+}
+
+/// Does what a key asks for. Returns true if figures are asked for.
+fn on_key(
+    key: KeyCode,
+    screen: &mut Screen,
+    source: &Source,
+    what_if: &mut Option<WhatIf>,
+) -> bool {
+    let device = screen.device().map(|(disk, device)| (disk.to_owned(), device));
+    let is_command = !screen.is_typing();
+    match (key, device) {
+        (KeyCode::Char('S'), Some((disk, device))) if is_command => {
+            screen.tell("saved", vec![save(source, &disk, device)]);
+        }
+        (KeyCode::Char('w'), Some((disk, device))) if is_command => {
+            let words = match WhatIf::begin(source, &disk, device) {
+                Ok(begun) => what_if.insert(begun).words(),
+                Err(error) => format!("cannot search: {error}"),
+            };
+            screen.tell("what if", vec![words]);
+        }
+        (code, device) => match (screen.on_key(code), device) {
+            (Wish::Requests, Some((_, device))) => {
+                if let Some((process, name)) = screen.process() {
+                    let back = screen.zoom();
+                    let seconds = if back.is_some() { 1 } else { screen.seconds() };
+                    let lines = source.requests(device, process, seconds, back.unwrap_or(0));
+                    screen.tell(&format!("the longest requests of {name}"), lines);
+                }
+            }
+            (Wish::Figures, _) => return true,
+            _ => {}
+        },
+    }
+    false
 }
 
 /// Writes the last minutes of a disk to a new file of the present folder, and says so.

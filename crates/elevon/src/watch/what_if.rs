@@ -1,7 +1,8 @@
 //! What if: the last minutes of a disk are replayed under other settings, beside the screen.
 
-use std::io::Read as _;
+use std::io::Read;
 use std::process::{Child, Command, Stdio};
+use std::thread::JoinHandle;
 
 use elevon_trace::DeviceNumber;
 
@@ -10,6 +11,9 @@ use super::source::Source;
 /// A search that runs, or the file that it could not have.
 pub(super) struct WhatIf {
     child: Child,
+    /// What it prints, read as it comes: a pipe holds little.
+    out: Option<JoinHandle<String>>,
+    err: Option<JoinHandle<String>>,
     // The trace, which goes with its folder.
     _folder: tempfile::TempDir,
     disk: String,
@@ -30,7 +34,7 @@ impl WhatIf {
         let folder = tempfile::tempdir()?;
         let trace = folder.path().join("last.ftrace");
         let seconds = source.save(device, &trace)?;
-        let child = Command::new(std::env::current_exe()?)
+        let mut child = Command::new(std::env::current_exe()?)
             .arg("advise")
             .arg(&trace)
             .args(["--dev", &device.to_string()])
@@ -38,7 +42,9 @@ impl WhatIf {
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()?;
-        Ok(Self { child, _folder: folder, disk: disk.to_owned(), seconds })
+        let out = child.stdout.take().map(read);
+        let err = child.stderr.take().map(read);
+        Ok(Self { child, out, err, _folder: folder, disk: disk.to_owned(), seconds })
     }
 
     /// Returns what it says until now.
@@ -52,19 +58,27 @@ impl WhatIf {
     /// Returns the answer in lines, if the search has ended.
     pub(super) fn answer(&mut self) -> Option<Vec<String>> {
         self.child.try_wait().ok().flatten()?;
-        let mut text = String::new();
-        if let Some(mut out) = self.child.stdout.take() {
-            let _ = out.read_to_string(&mut text);
-        }
-        if text.is_empty()
-            && let Some(mut err) = self.child.stderr.take()
-        {
-            let _ = err.read_to_string(&mut text);
+        let text_of = |thread: &mut Option<JoinHandle<String>>| {
+            thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+        };
+        let mut text = text_of(&mut self.out);
+        let failed = text_of(&mut self.err);
+        if text.is_empty() {
+            text = failed;
         }
         let mut lines = vec![format!("{}: the last {:.0} s", self.disk, self.seconds)];
         lines.extend(text.lines().map(str::to_owned));
         Some(lines)
     }
+}
+
+/// Reads everything that comes from a pipe, beside the screen.
+fn read(mut pipe: impl Read + Send + 'static) -> JoinHandle<String> {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        let _ = pipe.read_to_end(&mut bytes);
+        String::from_utf8_lossy(&bytes).into_owned()
+    })
 }
 
 impl Drop for WhatIf {

@@ -8,18 +8,19 @@ use super::{code_lines, is_test, root, sources};
 
 /// The folders of `elevon-serve`, and the files beside them, each with those that it may name. What
 /// a row names stands above it.
-const SERVE: [(&str, &[&str]); 12] = [
+const SERVE: [(&str, &[&str]); 13] = [
     ("event", &[]),
     ("log", &[]),
     ("request", &[]),
     ("net", &["log", "request"]),
+    ("web", &["net"]),
     ("error", &["net"]),
     ("disks", &["log", "net", "request"]),
-    ("device", &["disks", "error", "log", "net", "request"]),
+    ("device", &["disks", "error", "log", "net", "request", "web"]),
     ("shared", &["device", "event", "log", "net"]),
     ("control", &["device", "event", "log", "net", "shared"]),
-    ("admin", &["control", "device", "event", "log", "net", "shared"]),
-    ("server", &["admin", "control", "device", "error", "event", "log", "net", "shared"]),
+    ("admin", &["control", "device", "event", "log", "net", "shared", "web"]),
+    ("server", &["admin", "control", "device", "error", "event", "log", "net", "shared", "web"]),
     ("fuzzing", &[]),
 ];
 

@@ -24,5 +24,6 @@ mod requests_parquet;
 mod selection;
 mod twin;
 mod watch;
+mod watch_listen;
 mod watch_problems;
 mod what_if;

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeSet;
 
-use elevon_trace::Recorded;
-use elevon_watch::{GroupBy, Owner, Owners, Watch};
+use elevon_trace::{DeviceNumber, Recorded};
+use elevon_watch::{GroupBy, Limits, Owner, Owners, Watch};
 
 use crate::common::Bench;
 
@@ -14,11 +14,23 @@ const SLOTS: &str = "slots:slots=16,latency=2ms";
 /// Seconds in which a problem has to be seen, and after which it has to be gone.
 const WITHIN: u64 = 5;
 
-struct Nobody;
+/// Every process is in one cgroup, which may have the limit of [`LIMITED`].
+struct OneCgroup {
+    has_limit: bool,
+}
 
-impl Owners for Nobody {
+/// A tenant that may write two megabytes a second.
+const LIMITED: &str = "[tenant.app]\n\"io.max\" = \"wbps=2097152\"\n";
+
+impl Owners for OneCgroup {
     fn owner(&mut self, _: u32) -> Option<Owner> {
-        None
+        Some(Owner { name: "job".to_owned(), cgroup: "/app".to_owned() })
+    }
+
+    fn limits(&mut self, cgroup: &str, device: DeviceNumber) -> Option<Limits> {
+        let text = format!("{device} rbps=max wbps=2097152 riops=max wiops=max\n");
+        (self.has_limit && cgroup == "/app")
+            .then(|| Limits::of_text(&text, device, "/sys/fs/cgroup/app"))?
     }
 }
 
@@ -27,6 +39,7 @@ impl Owners for Nobody {
 fn watched(job: &str, args: &[&str]) -> Vec<BTreeSet<&'static str>> {
     let bench = Bench::new();
     bench.file("job.fio", job);
+    bench.file("tenants.toml", LIMITED);
     bench.stdout(&[&["run", "job.fio", "--trace", "t.ftrace"], args].concat());
     let mut reader = elevon_trace::open(&bench.path("t.ftrace")).expect("a trace");
     let events = reader.read_all().expect("memory");
@@ -36,13 +49,15 @@ fn watched(job: &str, args: &[&str]) -> Vec<BTreeSet<&'static str>> {
     let mut watch = Watch::new(first);
     let recorded = reader.report().recorded.as_deref().cloned();
     watch.add_disk("sda".to_owned(), device, recorded.unwrap_or_else(Recorded::default));
+    let mut owners = OneCgroup { has_limit: args.contains(&"--tenants") };
     let mut seconds = Vec::new();
     let mut rest = &events[..];
     for until in (first + SECOND..=last + SECOND).step_by(SECOND as usize) {
         let count = rest.partition_point(|event| event.time.is_some_and(|time| time < until));
         let (now, later) = rest.split_at(count);
         assert!(watch.add(until, now, &reader));
-        let found = watch.now(1, GroupBy::Process, &mut Nobody);
+        watch.look_at_limits(&mut owners);
+        let found = watch.now(1, GroupBy::Process, &mut owners);
         let kinds = found.disks[0].findings.iter().map(|standing| standing.finding.kind.name());
         seconds.push(kinds.collect());
         rest = later;
@@ -62,7 +77,34 @@ fn a_problem_is_seen_within_five_seconds_and_goes_again() {
     let paced = "rw=randread\nbs=4k\nioengine=psync\nrate_iops=50";
     let rare = "rw=randread\nbs=4k\nioengine=psync\nrate_iops=2";
     let deep = "rw=randwrite\nbs=256k\nioengine=libaio\niodepth=32";
-    let cases: [(&str, &str, String, &[&str]); 5] = [
+    let idle = "rw=randread\nbs=4k\nioengine=psync\nrate_iops=50\nprioclass=3";
+    let stream = "rw=randread\nbs=64k\nioengine=libaio\niodepth=32";
+    let limited = "rw=write\nbs=64k\nioengine=psync\ncgroup=app";
+    let cases: [(&str, &str, String, &[&str]); 9] = [
+        (
+            "idle_class",
+            "the idle class behind a stream, with bfq",
+            with_problem(idle, stream),
+            &["--device", "sata-ssd-860evo", "--scheduler", "bfq"],
+        ),
+        (
+            "idle_class",
+            "the idle class behind a stream, with mq-deadline",
+            with_problem(idle, stream),
+            &["--device", "sata-ssd-860evo", "--scheduler", "mq-deadline"],
+        ),
+        (
+            "held_by_limit",
+            "a writer with an io.max",
+            with_problem(paced, limited),
+            &["--device", "sata-ssd-860evo", "--tenants", "tenants.toml"],
+        ),
+        (
+            "slow_device",
+            "a device that takes three hundred times as long",
+            with_problem(paced, rare),
+            &["--device", "sata-ssd-860evo", "--fault", "slow:from=6s,for=8s,factor=300"],
+        ),
         (
             "few_tags",
             "a queue of few requests",

@@ -105,9 +105,9 @@ impl Errors {
             .map(|((first, _), (start, _))| first.saturating_sub(start));
         let mut evidence: Vec<String> =
             rows.iter().map(|row| format!("{} with {}", row.count, told(row.errno))).collect();
-        evidence.extend(
-            first.map(|first| format!("the first failed {} into the trace", words::span(first))),
-        );
+        evidence.extend(first.map(|first| {
+            format!("the first failed {} into {}", words::span(first), context.whole)
+        }));
         let is_of_commands_only = of_kind(&Group::Other) == count;
         Some(Finding {
             kind: FindingKind::IoErrors,

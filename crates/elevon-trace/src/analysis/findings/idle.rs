@@ -152,12 +152,13 @@ impl IdleWaits {
             ],
             evidence: std::iter::once(format!(
                 "{} times the device had nothing to do for more than {} although a request was there, {} on average; the \
-                 longest such time was {}, {} into the trace",
+                 longest such time was {}, {} into {}",
                 all.count,
                 words::span(MIN_IDLE_NS),
                 words::span(mean),
                 words::span(all.worst),
-                words::span(since)
+                words::span(since),
+                context.whole
             ))
             .chain(gave_back(context))
             .collect(),

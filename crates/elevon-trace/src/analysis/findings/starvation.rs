@@ -115,9 +115,10 @@ impl Starvation {
         if let Some((worst, end, process, writes)) = self.worst {
             let since = context.span.map_or(0, |(first, _)| end.saturating_sub(first));
             evidence.push(format!(
-                "the longest read took {} and ended {} into the trace: by {}, behind {writes} writes",
+                "the longest read took {} and ended {} into {}: by {}, behind {writes} writes",
                 words::span(worst),
                 words::span(since),
+                context.whole,
                 context.label(process)
             ));
         }

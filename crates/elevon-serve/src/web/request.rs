@@ -1,46 +1,30 @@
-//! What a client of HTTP asks for: the head of a request, as RFC 9112 has it, and the resource that
-//! it names.
+//! What a client of HTTP asks for: the head of a request, as RFC 9112 has it.
 
-use super::{Answer, json, refusal};
+use super::Answer;
 
 /// The most headers of a request.
 const HEADERS: usize = 64;
-
-/// The time over which a rate is explained, in milliseconds, unless another is asked for.
-const SPAN: u64 = 1_000;
-/// The times that can be asked for: longer than an answer is kept, and no client's for long.
-pub(crate) const SPANS: std::ops::RangeInclusive<u64> = 200..=5_000;
 
 /// Methods of RFC 9110, and PATCH, that change something or ask for something else. A method that
 /// is not among them is not known here.
 const REFUSED: [&str; 7] = ["POST", "PUT", "DELETE", "CONNECT", "OPTIONS", "TRACE", "PATCH"];
 
 /// A request that can be answered.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Request {
-    /// False for HEAD, to which the answer is its head.
-    pub(crate) has_body: bool,
-    pub(crate) of: Resource,
-}
-
-/// What there is.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Resource {
-    /// Metrics, in OpenMetrics' form if `open`.
-    Metrics { open: bool },
-    /// The page.
-    Page,
-    /// The JSON that the page draws.
-    Stats,
-    /// Why a tenant has its rate, over so many milliseconds.
-    Explain { tenant: String, span: u64 },
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The path, decoded.
+    pub path: String,
+    /// What stands behind the question mark, as it came; empty without one.
+    pub query: String,
+    /// True if the client would rather have metrics in the format of OpenMetrics.
+    pub prefers_open_metrics: bool,
 }
 
 impl Request {
     /// Parses the head of a request.
     ///
     /// # Errors
-    /// The answer to a head that asks for nothing that there is.
+    /// The answer to a head that is no request that can be answered.
     pub(crate) fn of_head(head: &[u8]) -> Result<Self, Answer> {
         let mut headers = [httparse::EMPTY_HEADER; HEADERS];
         let mut request = httparse::Request::new(&mut headers);
@@ -48,11 +32,11 @@ impl Request {
             Ok(status) => status.is_complete(),
             Err(httparse::Error::TooManyHeaders) => {
                 let why = format!("more than {HEADERS} headers");
-                return Err(refusal("431 Request Header Fields Too Large", &why));
+                return Err(Answer::refusal("431 Request Header Fields Too Large", &why));
             }
             // The version comes behind the target.
             Err(httparse::Error::Version) if request.path.is_some() => {
-                return Err(refusal(
+                return Err(Answer::refusal(
                     "505 HTTP Version Not Supported",
                     "HTTP/1.0 and HTTP/1.1 are spoken here",
                 ));
@@ -62,13 +46,14 @@ impl Request {
         let (Some(method), Some(target), Some(version), true) =
             (request.method, request.path, request.version, is_whole)
         else {
-            return Err(refusal("400 Bad Request", "no request of HTTP/1"));
+            return Err(Answer::refusal("400 Bad Request", "no request of HTTP/1"));
         };
-        check_host(request.headers, version).map_err(|why| refusal("400 Bad Request", why))?;
+        check_host(request.headers, version)
+            .map_err(|why| Answer::refusal("400 Bad Request", why))?;
         match method {
             "GET" | "HEAD" => {}
             method if REFUSED.contains(&method) => {
-                return Err(refusal(
+                return Err(Answer::refusal(
                     "405 Method Not Allowed",
                     "only GET and HEAD: nothing can be changed here",
                 ));
@@ -76,26 +61,22 @@ impl Request {
             method => {
                 let why =
                     format!("{method} is no method that is known here; there are GET and HEAD");
-                return Err(refusal("501 Not Implemented", &why));
+                return Err(Answer::refusal("501 Not Implemented", &why));
             }
         }
         let target = origin_form(target).ok_or_else(|| {
-            refusal("400 Bad Request", "the target is no path and no address of http")
+            Answer::refusal("400 Bad Request", "the target is no path and no address of http")
         })?;
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let of = match &*percent_encoding::percent_decode_str(path).decode_utf8_lossy() {
-            "/metrics" => Resource::Metrics { open: prefers_open(request.headers) },
-            "/" | "" => Resource::Page,
-            "/api/stats" => Resource::Stats,
-            "/api/explain" => {
-                explain(query).map_err(|why| json("400 Bad Request", &json!({ "error": why })))?
-            }
-            _ => {
-                let all = "there are /, /metrics, /api/stats and /api/explain?tenant=PATH";
-                return Err(refusal("404 Not Found", all));
-            }
-        };
-        Ok(Self { has_body: method != "HEAD", of })
+        Ok(Self {
+            path: if path.is_empty() {
+                "/".to_owned()
+            } else {
+                percent_encoding::percent_decode_str(path).decode_utf8_lossy().into_owned()
+            },
+            query: query.to_owned(),
+            prefers_open_metrics: prefers_open(request.headers),
+        })
     }
 }
 
@@ -183,19 +164,8 @@ fn millis(weight: f64) -> u32 {
     (weight.clamp(0.0, 1.0) * 1000.0) as u32
 }
 
-/// Parses the query of `/api/explain`.
-fn explain(query: &str) -> Result<Resource, &'static str> {
-    let tenant = parameter(query, "tenant").ok_or("tenant is missing: expected its path")?;
-    let span = match parameter(query, "over_ms").map(|text| text.parse()) {
-        None => SPAN,
-        Some(Ok(millis)) if SPANS.contains(&millis) => millis,
-        Some(_) => return Err("over_ms: expected a whole number from 200 to 5000"),
-    };
-    Ok(Resource::Explain { tenant, span })
-}
-
-/// Returns the value of a parameter of a query.
-fn parameter(query: &str, key: &str) -> Option<String> {
+/// Returns the value of a parameter of a query, decoded.
+pub fn parameter(query: &str, key: &str) -> Option<String> {
     let value = query.split('&').find_map(|pair| pair.strip_prefix(key)?.strip_prefix('='))?;
     let value = value.replace('+', " ");
     Some(percent_encoding::percent_decode_str(&value).decode_utf8_lossy().into_owned())
@@ -215,11 +185,14 @@ mod tests {
         assert_eq!((parameter("tenants=a", "tenant"), parameter("", "tenant")), (None, None));
     }
 
-    /// Returns what a head asks for, or the code of its refusal.
-    fn asked(head: &str) -> Result<Resource, u16> {
-        let asked = Request::of_head(format!("{head}\r\n\r\n").as_bytes());
-        asked
-            .map(|request| request.of)
+    fn head(head: &str) -> Result<Request, Answer> {
+        Request::of_head(format!("{head}\r\n\r\n").as_bytes())
+    }
+
+    /// Returns the path that a head asks for, or the code of its refusal.
+    fn asked(text: &str) -> Result<String, u16> {
+        head(text)
+            .map(|request| request.path)
             .map_err(|answer| answer.status[..3].parse().expect("a code"))
     }
 
@@ -228,24 +201,24 @@ mod tests {
         for target in ["/", "http://h", "HTTP://h:9464/", "http://[::1]:1/", "https://h?x"] {
             assert_eq!(
                 asked(&format!("GET {target} HTTP/1.1\r\nHost: h")),
-                Ok(Resource::Page),
+                Ok("/".to_owned()),
                 "{target}"
             );
         }
         for target in ["/metrics?x=1", "http://h/metrics", "/%6detrics"] {
-            let metrics = Ok(Resource::Metrics { open: false });
+            let metrics = Ok("/metrics".to_owned());
             assert_eq!(asked(&format!("GET {target} HTTP/1.1\r\nHost: h")), metrics, "{target}");
         }
         for target in ["*", "metrics", "ftp://h/", "http:///metrics", "http://a@b/", "h:80"] {
             assert_eq!(asked(&format!("GET {target} HTTP/1.1\r\nHost: h")), Err(400), "{target}");
         }
-        assert_eq!(asked("GET http://h/nothing HTTP/1.1\r\nHost: h"), Err(404));
+        assert_eq!(asked("GET http://h/a?b=c HTTP/1.1\r\nHost: h"), Ok("/a".to_owned()));
     }
 
     #[test]
     fn a_host_is_named_once() {
         for hosts in ["Host: h", "host: [::1]:80", "HOST: h:", "Host:"] {
-            assert_eq!(asked(&format!("GET / HTTP/1.1\r\n{hosts}")), Ok(Resource::Page), "{hosts}");
+            assert_eq!(asked(&format!("GET / HTTP/1.1\r\n{hosts}")), Ok("/".to_owned()), "{hosts}");
         }
         for hosts in [
             "X: y",
@@ -258,7 +231,7 @@ mod tests {
         ] {
             assert_eq!(asked(&format!("GET / HTTP/1.1\r\n{hosts}")), Err(400), "{hosts}");
         }
-        assert_eq!(asked("GET / HTTP/1.0"), Ok(Resource::Page), "HTTP/1.0 has no Host");
+        assert_eq!(asked("GET / HTTP/1.0"), Ok("/".to_owned()), "HTTP/1.0 has no Host");
         assert_eq!(asked("GET / HTTP/1.0\r\nHost: a\r\nHost: b"), Err(400));
     }
 
@@ -280,7 +253,7 @@ mod tests {
     #[test]
     fn what_is_accepted_is_weighed() {
         let open =
-            |accept: &str| asked(&format!("GET /metrics HTTP/1.1\r\nHost: h\r\nAccept: {accept}"));
+            |accept: &str| head(&format!("GET /metrics HTTP/1.1\r\nHost: h\r\nAccept: {accept}"));
         for (accept, expected) in [
             ("application/openmetrics-text", true),
             (
@@ -294,7 +267,8 @@ mod tests {
             ("*/*", false),
             ("application/openmetrics-text2", false),
         ] {
-            assert_eq!(open(accept), Ok(Resource::Metrics { open: expected }), "{accept}");
+            let request = open(accept).expect("a request");
+            assert_eq!(request.prefers_open_metrics, expected, "{accept}");
         }
     }
 }

@@ -1,0 +1,436 @@
+//! The screen of `elevon watch`: disks, who uses the chosen one, its latency over time, and what
+//! is wrong.
+
+use elevon_plan::failure::printable;
+use elevon_result::number;
+use elevon_watch::text::{finding_lines, flow_line, headline, latency_line, rate, sampled, span};
+use elevon_watch::{DiskNow, GroupBy, RowNow};
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::Line;
+use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
+
+use super::heat;
+use super::screen::{Over, Screen};
+
+/// Lines of the heat map, its title included.
+const HEAT_LINES: u16 = 8;
+/// Lines for problems.
+const FINDING_LINES: u16 = 5;
+/// Heights of the terminal from which on the heat map, and the problems, have room.
+const ROOM_FOR_HEAT: u16 = 28;
+/// The keys, and what they do.
+const KEYS: [(&str, &str); 15] = [
+    ("q", "end"),
+    ("Tab", "next disk (Shift-Tab: the one before)"),
+    ("Up Down", "choose a row"),
+    ("Enter", "the longest single requests of the row"),
+    ("z", "zoom into a second; Left and Right: the one before, the one after"),
+    ("s", "sort by the next column"),
+    ("g", "a row for each process, or for each service, container or pod"),
+    ("i", "interval of 1, 10 or 60 seconds"),
+    ("/", "show rows with a text only (Enter: done, Esc: all)"),
+    ("p", "pause, go on"),
+    ("f", "the problems with evidence and what to try"),
+    ("w", "what if: replay the last minutes under other settings"),
+    ("S", "save the last minutes as a trace"),
+    ("?", "these keys"),
+    ("", "waits: from queue to issue. device: from issue to completion. p50, p99"),
+];
+
+/// Columns of the table of rows: head and width. The first takes what is left.
+const COLUMNS: [(&str, u16); 12] = [
+    ("process", 0),
+    ("reads/s", 7),
+    ("writes/s", 8),
+    ("read/s", 7),
+    ("write/s", 7),
+    ("wait p50", 8),
+    ("wait p99", 8),
+    ("dev p50", 7),
+    ("dev p99", 7),
+    ("depth", 5),
+    ("prio", 5),
+    ("in", 16),
+];
+/// Columns in the order in which they give way where the terminal is too narrow.
+const GIVE_WAY: [usize; 8] = [11, 5, 7, 10, 9, 2, 1, 6];
+/// The least width of a name.
+const NAME: u16 = 14;
+
+/// Draws the screen.
+pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
+    let area = frame.area();
+    let Some(disk) = screen.chosen() else {
+        let words = if screen.now.at == 0 { "waiting for the first second" } else { "no disk" };
+        frame.render_widget(Paragraph::new(words), area);
+        return;
+    };
+    let has_heat = area.height >= ROOM_FOR_HEAT;
+    let disks = (screen.now.disks.len() as u16 + 1).min(area.height / 4).max(2);
+    let findings = (disk.findings.len() as u16 * 2).clamp(1, FINDING_LINES);
+    let parts = [
+        Constraint::Length(1),
+        Constraint::Length(if screen.now.disks.len() > 1 { disks } else { 0 }),
+        Constraint::Length(3),
+        Constraint::Length(findings),
+        Constraint::Length(if has_heat { HEAT_LINES } else { 0 }),
+        Constraint::Min(2),
+    ];
+    let [head, list, about, problems, heat, rows] = Layout::vertical(parts).areas(area);
+    frame.render_widget(title(screen), head);
+    draw_disks(frame, screen, list);
+    let lines = [headline(disk), flow_line(disk), latency_line(disk)];
+    let lines = lines.map(|line| Line::from(printable(&line).into_owned()));
+    frame.render_widget(Paragraph::new(lines.to_vec()), about);
+    frame.render_widget(findings_of(disk, screen.now.at), problems);
+    if has_heat {
+        heat::draw(frame, disk, screen.zoom, heat);
+    }
+    draw_rows(frame, screen, rows);
+    match &screen.over {
+        Over::Nothing => {}
+        Over::Keys => draw_over(frame, "keys", &keys(), screen.scrolled),
+        Over::Findings => {
+            draw_over(frame, "problems", &evidence(disk, screen.now.at), screen.scrolled);
+        }
+        Over::Words(title, lines) => draw_over(frame, title, lines, screen.scrolled),
+    }
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+fn title(screen: &Screen) -> Line<'static> {
+    let time = screen.zoom.map_or_else(
+        || format!("{} s", screen.seconds),
+        |back| format!("the second {} s ago", back + 1),
+    );
+    let mut words = format!("elevon watch: {time}, sorted by {}", screen.sort.name());
+    if screen.is_paused {
+        words.push_str(", paused");
+    }
+    if screen.is_typing || !screen.filter.is_empty() {
+        words.push_str(&format!(", rows with {:?}", screen.filter));
+    }
+    if screen.now.lost > 0 {
+        words.push_str(&format!(
+            ", {} lost: figures are too small",
+            number::counted(screen.now.lost, "event")
+        ));
+    }
+    if sampled(&screen.now).is_some() {
+        words.push_str(&format!(
+            ", follows {} % of the time",
+            number::percent(screen.now.followed, 1)
+        ));
+    }
+    words.push_str("   ? keys, q ends");
+    Line::from(printable(&words).into_owned()).style(bold())
+}
+
+fn draw_disks(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
+    if area.height == 0 {
+        return;
+    }
+    let heads = ["disk", "busy %", "%util", "reads/s", "writes/s", "read/s", "write/s", "depth"];
+    let row = |disk: &DiskNow| {
+        let util = disk.kernel_util.map_or_else(|| "-".to_owned(), |util| number::percent(util, 1));
+        let mark = if disk.findings.is_empty() { "" } else { " !" };
+        Row::new([
+            Cell::from(format!("{}{mark}", printable(&disk.name))),
+            right(number::percent(disk.busy, 1)),
+            right(util),
+            right(rate(disk.read.requests)),
+            right(rate(disk.write.requests)),
+            right(number::bytes_decimal(disk.read.bytes)),
+            right(number::bytes_decimal(disk.write.bytes)),
+            right(format!("{:.1}", disk.depth)),
+        ])
+    };
+    let mut widths = vec![Constraint::Min(8)];
+    widths.extend([6, 6, 8, 8, 8, 8, 6].map(Constraint::Length));
+    let head = heads
+        .iter()
+        .enumerate()
+        .map(|(at, head)| if at == 0 { Cell::from(*head) } else { right((*head).to_owned()) });
+    let table = Table::new(screen.now.disks.iter().map(row), widths)
+        .header(Row::new(head).style(bold()))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let mut state = TableState::new().with_selected(Some(screen.disk));
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+fn right(text: String) -> Cell<'static> {
+    Cell::from(Line::from(text).right_aligned())
+}
+
+/// Returns the columns for which there is room.
+fn columns(room: u16) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..COLUMNS.len()).collect();
+    for least in GIVE_WAY {
+        let width: u16 =
+            columns.iter().map(|&at| COLUMNS[at].1.max(if at == 0 { NAME } else { 0 }) + 1).sum();
+        if width <= room + 1 {
+            break;
+        }
+        columns.retain(|&at| at != least);
+    }
+    columns
+}
+
+fn draw_rows(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
+    let columns = columns(area.width);
+    let is_text = |at: usize| matches!(at, 0 | 10 | 11);
+    let cell = |at: usize, text: String| {
+        let text = printable(&text).into_owned();
+        if is_text(at) { Cell::from(text) } else { right(text) }
+    };
+    let row = |row: &&RowNow| {
+        let texts = texts(row);
+        Row::new(columns.iter().map(|&at| cell(at, texts[at].clone())).collect::<Vec<_>>())
+    };
+    let head = columns.iter().map(|&at| {
+        let name = match (at, screen.by) {
+            (0, GroupBy::Unit) => "service, container or pod",
+            _ => COLUMNS[at].0,
+        };
+        cell(at, name.to_owned())
+    });
+    let widths = columns.iter().map(|&at| match at {
+        0 => Constraint::Min(NAME),
+        _ => Constraint::Length(COLUMNS[at].1),
+    });
+    let rows = screen.rows();
+    let table = Table::new(rows.iter().map(row), widths)
+        .header(Row::new(head.collect::<Vec<_>>()).style(bold()))
+        .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
+    let chosen = screen.row.min(rows.len().saturating_sub(1));
+    let mut state = TableState::new().with_selected((!rows.is_empty()).then_some(chosen));
+    frame.render_stateful_widget(table, area, &mut state);
+}
+
+/// Returns the texts of all columns of a row.
+fn texts(row: &RowNow) -> [String; COLUMNS.len()] {
+    let unit = row.unit.as_ref().map_or_else(String::new, |(kind, name)| {
+        if *name == row.name { kind.name().to_owned() } else { name.clone() }
+    });
+    [
+        row.name.clone(),
+        rate(row.read.requests),
+        rate(row.write.requests),
+        number::bytes_decimal(row.read.bytes),
+        number::bytes_decimal(row.write.bytes),
+        span(row.waiting[0]),
+        span(row.waiting[1]),
+        span(row.in_device[0]),
+        span(row.in_device[1]),
+        format!("{:.1}", row.depth),
+        row.prio.clone(),
+        unit,
+    ]
+}
+
+fn findings_of(disk: &DiskNow, at: u64) -> Paragraph<'static> {
+    if disk.findings.is_empty() {
+        return Paragraph::new("no problem found");
+    }
+    let style = bold().fg(Color::Yellow);
+    let lines = disk.findings.iter().flat_map(|standing| finding_lines(standing, at));
+    let lines: Vec<Line<'_>> = lines
+        .map(|line| {
+            let is_title = line.starts_with('!');
+            let line = Line::from(printable(&line).into_owned());
+            if is_title { line.style(style) } else { line }
+        })
+        .collect();
+    Paragraph::new(lines)
+}
+
+fn keys() -> Vec<String> {
+    KEYS.iter().map(|(key, words)| format!("{key:<8} {words}")).collect()
+}
+
+fn evidence(disk: &DiskNow, at: u64) -> Vec<String> {
+    if disk.findings.is_empty() {
+        return vec!["no problem found".to_owned()];
+    }
+    let lines = disk.findings.iter().flat_map(|standing| {
+        let of = &standing.finding;
+        let mut lines = finding_lines(standing, at);
+        lines.truncate(1);
+        lines.extend(of.evidence.iter().map(|text| format!("  {text}")));
+        lines.extend(of.advice.iter().map(|text| format!("  try: {text}")));
+        lines
+    });
+    lines.collect()
+}
+
+/// Draws lines over the screen: as many as there is room for, from one on.
+fn draw_over(frame: &mut Frame<'_>, name: &str, lines: &[String], scrolled: u16) {
+    let area = frame.area();
+    let width = area.width - area.width / 8;
+    let inside = usize::from(width.saturating_sub(2)).max(1);
+    // A long line takes several of the screen.
+    let tall: usize = lines.iter().map(|line| line.chars().count().div_ceil(inside).max(1)).sum();
+    let inner = Rect {
+        x: area.x + area.width / 16,
+        y: area.y + 1,
+        width,
+        height: u16::try_from(tall + 2).unwrap_or(u16::MAX).min(area.height.saturating_sub(2)),
+    };
+    let hidden = tall.saturating_sub(usize::from(inner.height.saturating_sub(2)));
+    let scrolled = scrolled.min(u16::try_from(hidden).unwrap_or(u16::MAX));
+    let more = if hidden > 0 { ", Up and Down scroll" } else { "" };
+    let lines: Vec<Line<'_>> =
+        lines.iter().map(|line| Line::from(printable(line).into_owned())).collect();
+    let title = format!(" {name}{more}, any other key closes ");
+    let block = ratatui::widgets::Block::bordered().title(title);
+    let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((scrolled, 0)).block(block);
+    frame.render_widget(Clear, inner);
+    frame.render_widget(text, inner);
+}
+
+#[cfg(test)]
+mod tests {
+    use elevon_trace::DeviceNumber;
+    use elevon_watch::{Calls, HEAT_ROWS, Now, UnitKind};
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::KeyCode;
+
+    use super::super::screen::Wish;
+    use super::*;
+
+    fn row(name: &str, bytes: f64, p99: u64) -> RowNow {
+        let calls = Calls { requests: bytes / 4096.0, bytes };
+        RowNow {
+            name: name.to_owned(),
+            process: Some(1),
+            unit: Some((UnitKind::Unit, format!("{name}.service"))),
+            read: calls,
+            write: Calls::default(),
+            others: 0.0,
+            waiting: [Some(10_000), Some(p99)],
+            in_device: [Some(90_000), Some(200_000)],
+            depth: 1.5,
+            prio: "be/4".to_owned(),
+            errors: 0,
+        }
+    }
+
+    fn disk(name: &str, rows: Vec<RowNow>) -> DiskNow {
+        let mut heat = [0; HEAT_ROWS];
+        (heat[6], heat[7], heat[9]) = (1000, 50, 1);
+        DiskNow {
+            name: name.to_owned(),
+            device: DeviceNumber::new(8, 0),
+            scheduler: Some("bfq".to_owned()),
+            seconds: 1.0,
+            read: Calls { requests: 1000.0, bytes: 4_096_000.0 },
+            write: Calls::default(),
+            discards: 0.0,
+            flushes: 0.0,
+            waiting: [Some(10_000), Some(50_000)],
+            in_device: [Some(90_000), Some(200_000)],
+            depth: 1.2,
+            busy: 0.43,
+            kernel_util: Some(0.61),
+            splits: 0.0,
+            merges: 12.0,
+            requeues: 0.0,
+            errors: 0,
+            rows,
+            findings: Vec::new(),
+            heat: vec![heat; 20],
+        }
+    }
+
+    fn screen(disks: usize) -> Screen {
+        let mut screen = Screen::new(1, GroupBy::Process);
+        let rows = || vec![row("db", 3e6, 50_000), row("backup", 9e6, 20_000)];
+        let disks = (0..disks).map(|at| disk(&format!("sd{at}"), rows())).collect();
+        screen.take(Now { at: 5, disks, ..Now::default() });
+        screen
+    }
+
+    fn drawn(screen: &Screen, width: u16, height: u16) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
+        terminal.draw(|frame| draw(frame, screen)).expect("drawn");
+        terminal.backend().to_string()
+    }
+
+    #[test]
+    fn rows_are_sorted_filtered_and_never_cut() {
+        let mut screen = screen(1);
+        let text = drawn(&screen, 80, 24);
+        assert!(text.contains("busy 43.0 % (%util 61.0)"), "{text}");
+        let at = |text: &str, word: &str| text.find(word).unwrap_or_else(|| panic!("{text}"));
+        assert!(at(&text, "backup") < at(&text, "db "), "{text}");
+        screen.on_key(KeyCode::Char('s'));
+        screen.on_key(KeyCode::Char('s'));
+        let text = drawn(&screen, 80, 24);
+        assert!(text.contains("sorted by wait p99"), "{text}");
+        assert!(at(&text, "\"db ") < at(&text, "\"backup"), "{text}");
+        for key in ['/', 'd', 'b', '.'] {
+            screen.on_key(KeyCode::Char(key));
+        }
+        screen.on_key(KeyCode::Enter);
+        let text = drawn(&screen, 120, 40);
+        assert!(text.contains("db.service") && !text.contains("backup"), "{text}");
+        assert!(text.contains("latency of requests by second"), "{text}");
+    }
+
+    #[test]
+    fn any_size_and_any_number_of_disks() {
+        for disks in [0, 1, 2, 40] {
+            let mut screen = screen(disks);
+            for (width, height) in [(1, 1), (20, 5), (80, 24), (200, 60)] {
+                drawn(&screen, width, height);
+                screen.on_key(KeyCode::Tab);
+                screen.on_key(KeyCode::Char('?'));
+                drawn(&screen, width, height);
+                screen.on_key(KeyCode::Esc);
+                screen.on_key(KeyCode::Char('f'));
+                drawn(&screen, width, height);
+                screen.on_key(KeyCode::Esc);
+            }
+        }
+        assert!(drawn(&Screen::new(1, GroupBy::Unit), 40, 5).contains("waiting"));
+    }
+    #[test]
+    fn a_second_can_be_looked_at_and_left() {
+        let mut screen = screen(1);
+        assert_eq!(screen.on_key(KeyCode::Char('z')), Wish::Figures);
+        assert_eq!(screen.on_key(KeyCode::Left), Wish::Figures);
+        assert_eq!(screen.zoom(), Some(1));
+        screen.has_ended();
+        assert!(drawn(&screen, 80, 24).contains("the second 3 s ago"));
+        // There are twenty seconds.
+        for _ in 0..30 {
+            assert_eq!(screen.on_key(KeyCode::Left), Wish::Figures);
+        }
+        assert_eq!(screen.zoom(), Some(19));
+        screen.on_key(KeyCode::Esc);
+        assert_eq!(screen.zoom(), None);
+        assert_eq!(screen.on_key(KeyCode::Enter), Wish::Requests);
+        assert_eq!(
+            screen.process().map(|(id, name)| (id, name)),
+            Some((Some(1), "backup".to_owned()))
+        );
+    }
+
+    #[test]
+    fn what_is_longer_than_the_screen_scrolls() {
+        let mut screen = screen(1);
+        screen.tell("saved", (0..100).map(|line| format!("line {line}.")).collect());
+        assert!(drawn(&screen, 80, 24).contains("saved, Up and Down scroll"));
+        screen.on_key(KeyCode::PageDown);
+        let text = drawn(&screen, 80, 24);
+        assert!(text.contains("line 10.") && !text.contains("line 9."), "{text}");
+        screen.on_key(KeyCode::Char('x'));
+        assert!(!drawn(&screen, 80, 24).contains("line 10."));
+    }
+}
