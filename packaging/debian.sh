@@ -29,6 +29,7 @@ cat "$root/LICENSE-MIT" >"$stage/usr/share/doc/elevon/copyright"
 install -D -m 644 -t "$stage/usr/lib/systemd/system" "$root"/packaging/elevon-serve@.service "$root"/packaging/elevon-serve@.socket
 cp -r "$root/docs" "$stage/usr/share/doc/elevon/docs"
 if command -v cargo >/dev/null && command -v python3 >/dev/null; then "$root/packaging/sbom.sh" >"$stage/usr/share/doc/elevon/sbom.cdx.json"; fi
+install -D -m 644 -t "$stage/usr/share/elevon/monitoring" "$root"/packaging/monitoring/*
 install -D -m 644 "$root/packaging/elevon.sysusers" "$stage/usr/lib/sysusers.d/elevon.conf"
 install -D -m 644 "$root/packaging/elevon.tmpfiles" "$stage/usr/lib/tmpfiles.d/elevon.conf"
 install -D -m 644 "$root/packaging/example.toml" "$stage/etc/elevon/example.toml"

@@ -1,5 +1,5 @@
-//! Pages of what runs. That of a server asks for `/api/stats` once a second, and draws what changed.
-//! That of a watch asks for `/api/now`.
+//! Pages of what runs. That of a server asks for `/api/stats` once a second, and draws what
+//! changed. That of a watch asks for `/api/now`.
 
 use maud::{Markup, PreEscaped, html};
 

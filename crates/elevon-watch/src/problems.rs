@@ -10,7 +10,7 @@ use elevon_trace::analysis::{Finding, FindingKind, Group};
 
 use crate::owner::Limits;
 use crate::settings::DiskKind;
-use crate::slice::{Process, Slice};
+use crate::slice::{Process, SizeClass, Slice};
 
 /// The shortest wait of a request of the idle class that is a problem, in nanoseconds: it asked to
 /// wait, but not for so long.
@@ -78,24 +78,15 @@ pub(crate) fn idle_class(slices: &[&Slice], waiting: &[Waiting]) -> Option<Findi
 
 /// Nanoseconds that a request of a healthy device takes at most by itself: without seeks, with
 /// them, and for each byte (ten megabytes a second).
-const SLOW: u64 = 20_000_000;
-const SLOW_WITH_SEEKS: u64 = 100_000_000;
-const SLOW_BYTE: u64 = 100;
+const SLOW_NS: u64 = 20_000_000;
+const SLOW_WITH_SEEKS_NS: u64 = 100_000_000;
+const SLOW_BYTE_NS: u64 = 100;
 /// Requests of a class in a window from which on its median counts.
-const ENOUGH: u64 = 4;
+const ENOUGH_REQUESTS: u64 = 4;
 /// By how much a device has to be slower than before, and how much deeper its queue may be for
 /// that, in hundredths.
 const SLOWER: u64 = 5;
 const DEEPER: u64 = 150;
-
-/// Requests of one direction, of a size within a factor of two.
-pub(crate) type SizeClass = (usize, u32);
-
-/// Returns the class of a request; `None` for one without data.
-pub(crate) fn size_class(group: Group, bytes: u64) -> Option<SizeClass> {
-    let has_data = matches!(group, Group::Read | Group::Write) && bytes > 0;
-    has_data.then(|| (group as usize, bytes.ilog2()))
-}
 
 /// What is usual of a device.
 #[derive(Clone, Debug, Default)]
@@ -122,11 +113,12 @@ impl Usual {
         for (class, times) in slices.iter().flat_map(|slice| &slice.classes) {
             classes.entry(*class).or_default().merge(times);
         }
-        let base = if kind == DiskKind::Rotational || has_seeks { SLOW_WITH_SEEKS } else { SLOW };
+        let base =
+            if kind == DiskKind::Rotational || has_seeks { SLOW_WITH_SEEKS_NS } else { SLOW_NS };
         let mut worst: Option<(u64, SizeClass, u64)> = None;
-        for (class, times) in classes.iter().filter(|(_, times)| times.count >= ENOUGH) {
+        for (class, times) in classes.iter().filter(|(_, times)| times.count >= ENOUGH_REQUESTS) {
             let median = times.percentile(500_000)?;
-            let most = base + (SLOW_BYTE << (class.1 + 1));
+            let most = base + (SLOW_BYTE_NS << (class.1 + 1));
             let by_itself = median.saturating_mul(100) / depth.max(100);
             let has_changed = self.classes.get(class).is_some_and(|&(before, before_depth)| {
                 median >= before.saturating_mul(SLOWER)

@@ -157,7 +157,7 @@ const FEW_REQUESTS: u64 = 16;
 fn nr_requests(kind: DiskKind, value: &str, _: &Recorded) -> Option<(String, String)> {
     let few = value.parse::<u64>().ok()? < FEW_REQUESTS;
     let enough = if kind == DiskKind::Nvme { 256 } else { 64 };
-    (few && kind != DiskKind::Stacked).then(|| ())?;
+    (few && kind != DiskKind::Stacked).then_some(())?;
     wish(enough, "processes wait for a free request before the scheduler sees their I/O")
 }
 
@@ -182,7 +182,7 @@ fn read_ahead(kind: DiskKind, value: &str, _: &Recorded) -> Option<(String, Stri
 fn rq_affinity(kind: DiskKind, value: &str, _: &Recorded) -> Option<(String, String)> {
     // A loop device and one of dm complete where the disk below does.
     let is_own = !matches!(kind, DiskKind::Stacked | DiskKind::Loop);
-    (is_own && value == "0").then(|| ())?;
+    (is_own && value == "0").then_some(())?;
     wish(1, "completions run on the processor of the interrupt, away from the caches of the caller")
 }
 
@@ -194,7 +194,7 @@ fn writeback_throttling(
     // The scheduler bfq switches it off itself.
     let is_wanted = matches!(kind, DiskKind::Rotational | DiskKind::SataSsd | DiskKind::Card)
         && settings.scheduler() != Some("bfq");
-    (is_wanted && value == "0").then(|| ())?;
+    (is_wanted && value == "0").then_some(())?;
     let usual = if kind == DiskKind::Rotational { 75_000 } else { 2000 };
     wish(usual, "write-back of the page cache may fill the queue in front of reads")
 }
@@ -207,7 +207,7 @@ const USUAL_KB: u64 = 1280;
 fn max_sectors(kind: DiskKind, value: &str, settings: &Recorded) -> Option<(String, String)> {
     let (max, hw) = (value.parse::<u64>().ok()?, settings.number("queue/max_hw_sectors_kb")?);
     let enough = if kind == DiskKind::Rotational { ENOUGH_KB.0 } else { ENOUGH_KB.1 };
-    (max < hw && max < enough).then(|| ())?;
+    (max < hw && max < enough).then_some(())?;
     wish(hw.min(USUAL_KB), "large I/Os are cut into many requests")
 }
 
@@ -219,12 +219,12 @@ fn write_cache(_: DiskKind, _: &str, _: &Recorded) -> Option<(String, String)> {
 fn merges(kind: DiskKind, value: &str, _: &Recorded) -> Option<(String, String)> {
     // A disk with many queues hardly merges, and saves the search.
     let is_needed = !matches!(kind, DiskKind::Nvme | DiskKind::Stacked);
-    (is_needed && value == "2").then(|| ())?;
+    (is_needed && value == "2").then_some(())?;
     wish(0, "neighbours do not become one request, so that small I/O in order is many requests")
 }
 
 fn statistics(_: DiskKind, value: &str, _: &Recorded) -> Option<(String, String)> {
-    (value == "0").then(|| ())?;
+    (value == "0").then_some(())?;
     wish(1, "iostat and /proc/diskstats show nothing of this disk")
 }
 

@@ -7,11 +7,20 @@ use elevon_core::stats::LatencyStat;
 use elevon_trace::analysis::{Group, RequestRecord};
 
 use crate::now::{HEAT_ROWS, heat_row};
-use crate::problems::{SizeClass, size_class};
-use crate::watch::Watch;
 
+/// Nanoseconds of a slice.
+pub(crate) const SLICE: u64 = 1_000_000_000;
 /// Slices that are kept: a minute.
 pub(crate) const KEPT: usize = 60;
+
+/// Requests of one direction, of a size within a factor of two.
+pub(crate) type SizeClass = (usize, u32);
+
+/// Returns the class of a request; `None` for one without data.
+pub(crate) fn size_class(group: Group, bytes: u64) -> Option<SizeClass> {
+    let has_data = matches!(group, Group::Read | Group::Write) && bytes > 0;
+    has_data.then(|| (group as usize, bytes.ilog2()))
+}
 
 /// What a process did in a second.
 #[derive(Clone, Debug, Default)]
@@ -101,7 +110,7 @@ impl Slice {
     /// Returns by what its counts are multiplied to be those of all of its time; `None` if nothing
     /// of it was followed.
     pub(crate) fn scale(&self) -> Option<f64> {
-        (self.length > 0).then(|| Watch::SLICE as f64 / self.length as f64)
+        (self.length > 0).then(|| SLICE as f64 / self.length as f64)
     }
 
     /// Counts a completed request in the heat map, and in that of its size.

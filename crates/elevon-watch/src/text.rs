@@ -193,7 +193,7 @@ pub fn settings(watch: &Watch) -> String {
         let all = settings_against_kind(settings);
         let words: Vec<String> =
             all.iter().map(|setting| format!("{} {}", setting.file, setting.value)).collect();
-        let _ = writeln!(text, "{name}, {kind}: {}", words.join(", "));
+        let _ = writeln!(text, "{name}, {kind}:\n  {}", words.join(", "));
         for setting in all {
             if let (Some(wish), Some(line)) = (&setting.wish, setting.line(name)) {
                 let (file, value) = (setting.file, &setting.value);

@@ -8,7 +8,7 @@ use elevon_trace::{DeviceNumber, Recorded, TraceEvent, TraceKind, Traced};
 use crate::disk::{Disk, Part, calls, per_second, percentiles, prio};
 use crate::now::{DiskNow, Now, RowNow};
 use crate::owner::{Owners, UnitKind, unit_of_cgroup};
-use crate::slice::{KEPT, Slice, Work};
+use crate::slice::{KEPT, SLICE, Slice, Work};
 
 /// What a row of the result is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub struct Watch {
 
 impl Watch {
     /// Nanoseconds of a slice.
-    pub const SLICE: u64 = 1_000_000_000;
+    pub const SLICE: u64 = SLICE;
 
     /// Begins to watch at a time of the trace's clock, in nanoseconds.
     pub fn new(now: u64) -> Self {
@@ -111,8 +111,8 @@ impl Watch {
     }
 
     /// Takes the events up to a time, in order. Time in which events were lost, as
-    /// [`TraceKind::Lost`] has it, counts as not followed: rates are those of the rest. Returns true if a slice has ended, so that
-    /// [`Self::now`] has something new.
+    /// [`TraceKind::Lost`] has it, counts as not followed: rates are those of the rest. Returns true
+    /// if a slice has ended, so that [`Self::now`] has something new.
     pub fn add(&mut self, until: u64, events: &[TraceEvent], trace: &dyn Traced) -> bool {
         let mut rest = events;
         let mut has_ended = false;

@@ -19,7 +19,7 @@ pub(crate) use server::{CtlArgs, CtlCommand, LogFormat, LogLevel, ServeArgs, Top
 use stack::{OfJobs, OfSimulation, OfTrace, StackArgs};
 pub(crate) use twin::{TwinArgs, TwinCommand, TwinCompareArgs, TwinMachineArgs, TwinRunArgs};
 pub(crate) use usage::one_line;
-pub(crate) use watch::{By, WatchArgs};
+pub(crate) use watch::{By, LISTEN_PLACE, WatchArgs};
 
 /// The Linux block layer as a user-space system.
 ///

@@ -5,7 +5,7 @@ mod draw;
 mod guard;
 #[cfg(feature = "terminal")]
 mod heat;
-pub(crate) mod listen;
+mod listen;
 mod machine;
 mod metrics;
 mod report;
@@ -22,7 +22,7 @@ mod trial;
 mod what_if;
 
 use elevon_host::interrupt::Interrupt;
-use elevon_plan::failure::{Ending, Failure, MachineError};
+use elevon_plan::failure::{Ending, Failure, MachineError, ValueError};
 use elevon_plan::output::NewFile;
 use elevon_watch::{GroupBy, json, text};
 
@@ -35,6 +35,10 @@ use source::Source;
 pub(crate) fn watch(args: &WatchArgs) -> Result<Ending, Failure> {
     let buffer_kb = buffer_kb(&args.buffer)?;
     let disks = disks_to_watch(&args.devices)?;
+    if disks.is_empty() {
+        let expected = "a disk with a size".to_owned();
+        return Err(Failure::named("/sys/block".to_owned(), ValueError::expected(expected)));
+    }
     let trial = args.setting.as_deref().map(|setting| trial::plan(setting, &disks)).transpose()?;
     let listening = args.listen.as_deref().map(listen::bind).transpose()?;
     let page = args.html.as_deref().map(|path| NewFile::create("--html", path)).transpose()?;

@@ -94,9 +94,13 @@ impl Families<'_, '_> {
     ) -> fmt::Result {
         self.family(name, help, unit, MetricType::Counter, |metric| {
             for (labels, value) in samples {
-                metric
-                    .encode_family(&labels)?
-                    .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+                if labels.is_empty() {
+                    metric.encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+                } else {
+                    metric
+                        .encode_family(&labels)?
+                        .encode_counter::<NoLabelSet, _, f64>(&value, None)?;
+                }
             }
             Ok(())
         })
@@ -115,7 +119,11 @@ impl Families<'_, '_> {
     ) -> fmt::Result {
         self.family(name, help, unit, MetricType::Gauge, |metric| {
             for (labels, value) in samples {
-                metric.encode_family(&labels)?.encode_gauge(&value)?;
+                if labels.is_empty() {
+                    metric.encode_gauge(&value)?;
+                } else {
+                    metric.encode_family(&labels)?.encode_gauge(&value)?;
+                }
             }
             Ok(())
         })

@@ -26,6 +26,9 @@ Columns: waits is the time from a request's queueing to its issue, device from t
 
 Exit status: 0 done, also after q or Ctrl-C, 1 something went wrong on the way, 2 it cannot watch: no root, no tracefs, no block events in the kernel, no such disk.";
 
+/// Where `--listen` alone serves.
+pub(crate) const LISTEN_PLACE: &str = "127.0.0.1:9465";
+
 /// What a row is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum By {
@@ -63,14 +66,14 @@ pub(crate) struct WatchArgs {
     /// against what its kind wants
     #[arg(long, value_name = "FILE", requires = "once", conflicts_with_all = ["setting", "listen"])]
     pub(crate) html: Option<PathBuf>,
-    /// Serve a page, JSON (/api/now) and metrics for Prometheus (/metrics) over HTTP, until a
-    /// signal comes; --listen alone: at 127.0.0.1:9465
+    /// Serve a page, JSON and metrics for Prometheus over HTTP until a signal comes; --listen
+    /// alone: at 127.0.0.1:9465
     #[arg(
         long,
         value_name = "ADDR:PORT",
         num_args = 0..=1,
         require_equals = true,
-        default_missing_value = crate::watch::listen::PLACE,
+        default_missing_value = LISTEN_PLACE,
         conflicts_with_all = ["once", "setting"]
     )]
     pub(crate) listen: Option<String>,

@@ -18,17 +18,18 @@ use super::screen::{Over, Screen};
 const HEAT_LINES: u16 = 8;
 /// Lines for problems.
 const FINDING_LINES: u16 = 5;
-/// Heights of the terminal from which on the heat map, and the problems, have room.
-const ROOM_FOR_HEAT: u16 = 28;
+/// The fewest lines of the heat map, and the most rows that may keep it from the screen.
+const LEAST_HEAT: u16 = 4;
+const MOST_ROWS: u16 = 12;
 /// The keys, and what they do.
 const KEYS: [(&str, &str); 15] = [
     ("q", "end"),
     ("Tab", "next disk (Shift-Tab: the one before)"),
     ("Up Down", "choose a row"),
     ("Enter", "the longest single requests of the row"),
-    ("z", "zoom into a second; Left and Right: the one before, the one after"),
+    ("z", "zoom into a second; Left, Right: before, after; Esc: leave"),
     ("s", "sort by the next column"),
-    ("g", "a row for each process, or for each service, container or pod"),
+    ("g", "rows by process, or by service, container or pod"),
     ("i", "interval of 1, 10 or 60 seconds"),
     ("/", "show rows with a text only (Enter: done, Esc: all)"),
     ("p", "pause, go on"),
@@ -36,7 +37,7 @@ const KEYS: [(&str, &str); 15] = [
     ("w", "what if: replay the last minutes under other settings"),
     ("S", "save the last minutes as a trace"),
     ("?", "these keys"),
-    ("", "waits: from queue to issue. device: from issue to completion. p50, p99"),
+    ("", "waits: from queue to issue. device: from there to completion"),
 ];
 
 /// Columns of the table of rows: head and width. The first takes what is left.
@@ -67,20 +68,24 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
         frame.render_widget(Paragraph::new(words), area);
         return;
     };
-    let has_heat = area.height >= ROOM_FOR_HEAT;
     let disks = (screen.now.disks.len() as u16 + 1).min(area.height / 4).max(2);
     let findings = (disk.findings.len() as u16 * 2).clamp(1, FINDING_LINES);
+    let list = if screen.now.disks.len() > 1 { disks } else { 0 };
+    // Few rows leave room for the heat map in a small terminal, too.
+    let rows = u16::try_from(screen.rows().len()).unwrap_or(u16::MAX).min(MOST_ROWS);
+    let room = area.height.saturating_sub(1 + list + 3 + findings + 1 + rows);
+    let has_heat = room >= LEAST_HEAT;
     let parts = [
         Constraint::Length(1),
-        Constraint::Length(if screen.now.disks.len() > 1 { disks } else { 0 }),
+        Constraint::Length(list),
         Constraint::Length(3),
         Constraint::Length(findings),
-        Constraint::Length(if has_heat { HEAT_LINES } else { 0 }),
+        Constraint::Length(if has_heat { room.min(HEAT_LINES) } else { 0 }),
         Constraint::Min(2),
     ];
-    let [head, list, about, problems, heat, rows] = Layout::vertical(parts).areas(area);
+    let [head, disks, about, problems, heat, rows] = Layout::vertical(parts).areas(area);
     frame.render_widget(title(screen), head);
-    draw_disks(frame, screen, list);
+    draw_disks(frame, screen, disks);
     let lines = [headline(disk), flow_line(disk), latency_line(disk)];
     let lines = lines.map(|line| Line::from(printable(&line).into_owned()));
     frame.render_widget(Paragraph::new(lines.to_vec()), about);
@@ -283,10 +288,10 @@ fn draw_over(frame: &mut Frame<'_>, name: &str, lines: &[String], scrolled: u16)
     };
     let hidden = tall.saturating_sub(usize::from(inner.height.saturating_sub(2)));
     let scrolled = scrolled.min(u16::try_from(hidden).unwrap_or(u16::MAX));
-    let more = if hidden > 0 { ", Up and Down scroll" } else { "" };
+    let keys = if hidden > 0 { "Up and Down scroll, another key closes" } else { "any key closes" };
     let lines: Vec<Line<'_>> =
         lines.iter().map(|line| Line::from(printable(line).into_owned())).collect();
-    let title = format!(" {name}{more}, any other key closes ");
+    let title = format!(" {name}: {keys} ");
     let block = ratatui::widgets::Block::bordered().title(title);
     let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((scrolled, 0)).block(block);
     frame.render_widget(Clear, inner);
@@ -426,7 +431,7 @@ mod tests {
     fn what_is_longer_than_the_screen_scrolls() {
         let mut screen = screen(1);
         screen.tell("saved", (0..100).map(|line| format!("line {line}.")).collect());
-        assert!(drawn(&screen, 80, 24).contains("saved, Up and Down scroll"));
+        assert!(drawn(&screen, 80, 24).contains("saved: Up and Down scroll"));
         screen.on_key(KeyCode::PageDown);
         let text = drawn(&screen, 80, 24);
         assert!(text.contains("line 10.") && !text.contains("line 9."), "{text}");

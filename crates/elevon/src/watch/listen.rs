@@ -13,10 +13,8 @@ use serde_json::Value;
 use super::machine::Processes;
 use super::metrics;
 use super::source::Source;
+use crate::args::LISTEN_PLACE;
 use crate::terminal::tell;
-
-/// Where it is served unless another place is given.
-pub(crate) const PLACE: &str = "127.0.0.1:9465";
 
 /// An address that is listened at.
 pub(super) struct Listening {
@@ -33,7 +31,8 @@ pub(super) fn bind(text: &str) -> Result<Listening, Failure> {
     let bad = |expected: String| {
         Failure::named(format!("--listen={text}"), ValueError::expected(expected))
     };
-    let address: Address = place.parse().map_err(|_| bad(format!("ADDR:PORT, such as {PLACE}")))?;
+    let address: Address =
+        place.parse().map_err(|_| bad(format!("ADDR:PORT, such as {LISTEN_PLACE}")))?;
     let listener = WebListener::bind(&address)
         .map_err(|error| bad(format!("an address to listen at: {error}")))?;
     Ok(Listening { listener })

@@ -47,7 +47,16 @@ pub(super) fn disks_to_watch(named: &[PathBuf]) -> Result<Vec<Disk>, Failure> {
         let number = fs::read_to_string(sysfs.join("block").join(name).join("dev")).ok()?;
         Disk::of_device(number.trim().parse().ok()?, sysfs)
     };
-    Ok(names.iter().filter_map(of_name).collect())
+    let mut disks: Vec<Disk> = names.iter().filter_map(of_name).collect();
+    disks.sort_by_key(|disk| place(&disk.name));
+    Ok(disks)
+}
+
+/// Returns the place of a name among others: `sda9` comes before `sda10`.
+fn place(name: &str) -> (String, u64, String) {
+    let kind = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    let number = name[kind.len()..].parse().unwrap_or(0);
+    (kind.to_owned(), number, name.to_owned())
 }
 
 fn has_size(sysfs: &Path, name: &str) -> bool {
@@ -163,6 +172,13 @@ mod tests {
         assert_eq!(cgroup("0::/system.slice/cron.service\n"), "/system.slice/cron.service");
         let both = "12:cpu,cpuacct:/a\n7:blkio:/docker/b\n0::/init.scope\n";
         assert_eq!((cgroup(both), cgroup("")), ("/docker/b".to_owned(), String::new()));
+    }
+
+    #[test]
+    fn disks_are_in_the_order_of_their_numbers() {
+        let mut names = ["loop10", "sdb", "loop2", "nvme1n1", "sda", "nvme0n1"];
+        names.sort_by_key(|name| place(name));
+        assert_eq!(names, ["loop2", "loop10", "nvme0n1", "nvme1n1", "sda", "sdb"]);
     }
 
     #[test]

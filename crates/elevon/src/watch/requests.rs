@@ -82,7 +82,7 @@ fn lines(mut sink: Longest) -> Vec<String> {
     sink.found.sort_by_key(|(record, _)| std::cmp::Reverse(took(record)));
     sink.found.truncate(SHOWN);
     let mut lines = vec![
-        format!("{all}, the longest first; at is the time of its end in seconds"),
+        format!("{all}, the longest first; at: seconds until its end"),
         format!(
             "{:>8} {:>4} {:>12} {:>9} {:>8} {:>8}  process",
             "at", "op", "sector", "bytes", "waits", "device"

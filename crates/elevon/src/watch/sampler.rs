@@ -2,14 +2,14 @@
 
 /// Events a second up to which all are followed. More would cost more than two hundredths of a
 /// processor.
-const EVENTS: u64 = 30_000;
+const EVENTS: u64 = 20_000;
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 /// The shortest time that is followed of a second, in nanoseconds: a request must begin and end in
 /// it.
-const SHORTEST: u64 = 20_000_000;
+const SHORTEST_WINDOW: u64 = 20_000_000;
 /// The longest part of a second, in nanoseconds, for which the rest of it is not followed.
-const LONGEST: u64 = 800_000_000;
+const LONGEST_WINDOW: u64 = 800_000_000;
 /// Multiples of [`EVENTS`] after which a second is given up at once.
 const TOO_MANY: u64 = 2;
 /// The golden ratio in 32 bits: its multiples are spread evenly over a circle.
@@ -124,8 +124,8 @@ impl Sampler {
         self.end = start + SECOND;
         self.seconds = self.seconds.wrapping_add(1);
         let length = u128::from(EVENTS) * u128::from(SECOND) / rate.max(1);
-        let length = u64::try_from(length).unwrap_or(SECOND).max(SHORTEST);
-        self.window = if length > LONGEST {
+        let length = u64::try_from(length).unwrap_or(SECOND).max(SHORTEST_WINDOW);
+        self.window = if length > LONGEST_WINDOW {
             (start, self.end)
         } else {
             let place = u64::from(self.seconds.wrapping_mul(GOLDEN));
@@ -187,7 +187,7 @@ mod tests {
         // The first second is given up when it has too many.
         assert!(all[0] <= 200_000_000, "{all:?}");
         for nanos in &all[1..] {
-            assert!((SHORTEST..=60_000_000).contains(nanos), "{all:?}");
+            assert!((SHORTEST_WINDOW..=60_000_000).contains(nanos), "{all:?}");
         }
     }
 

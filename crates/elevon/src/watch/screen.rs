@@ -80,6 +80,8 @@ pub(super) struct Screen {
     pub(super) now: Now,
     /// Index of the chosen disk, and of the chosen row.
     pub(super) disk: usize,
+    /// True if a key has chosen the disk.
+    is_chosen: bool,
     pub(super) row: usize,
     pub(super) seconds: usize,
     pub(super) by: GroupBy,
@@ -99,6 +101,7 @@ impl Screen {
         Self {
             now: Now::default(),
             disk: 0,
+            is_chosen: false,
             row: 0,
             seconds,
             by,
@@ -129,10 +132,15 @@ impl Screen {
         self.is_typing
     }
 
-    /// Takes new figures.
+    /// Takes new figures. Disks without I/O in the last minute come last.
     pub(super) fn take(&mut self, now: Now) {
+        let chosen = self.device().map(|(_, device)| device);
         self.now = now;
-        self.disk = self.disk.min(self.now.disks.len().saturating_sub(1));
+        let has_rested = |disk: &DiskNow| disk.heat.iter().flatten().all(|&count| count == 0);
+        self.now.disks.sort_by_key(has_rested);
+        let place = |device| self.now.disks.iter().position(|disk| Some(disk.device) == device);
+        // Until a row is chosen, the first disk with I/O is.
+        self.disk = if self.is_chosen { place(chosen).unwrap_or(0) } else { 0 };
     }
 
     /// Returns the name and the numbers of the chosen disk.
@@ -229,6 +237,7 @@ impl Screen {
     fn choose(&mut self, key: KeyCode) {
         let disks = self.now.disks.len().max(1);
         let last = self.rows().len().saturating_sub(1);
+        self.is_chosen = true;
         match key {
             KeyCode::Tab => (self.disk, self.row) = ((self.disk + 1) % disks, 0),
             KeyCode::BackTab => (self.disk, self.row) = ((self.disk + disks - 1) % disks, 0),

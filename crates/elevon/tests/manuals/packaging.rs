@@ -32,6 +32,7 @@ fn a_debian_package_has_pages_and_completions() {
         "./usr/lib/sysusers.d/elevon.conf",
         "./usr/lib/tmpfiles.d/elevon.conf",
         "./etc/elevon/example.toml",
+        "./usr/share/elevon/monitoring/elevon-watch.rules.yml",
         "./usr/share/doc/elevon/copyright",
         "./usr/share/doc/elevon/docs/reference/sweep.md",
     ] {

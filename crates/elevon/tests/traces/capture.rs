@@ -234,7 +234,7 @@ impl Machine {
     }
 
     /// Starts a recording; returns when it records.
-    fn start(&self, args: &[&str]) -> Child {
+    pub(crate) fn start(&self, args: &[&str]) -> Child {
         let mut child = self.command(args).spawn().expect("the command started");
         let instance = self.tracefs.join(format!("instances/elevon-capture-{}", child.id()));
         let is_on = |file: &str| {
@@ -267,7 +267,7 @@ impl Machine {
         names.filter(|name| name.starts_with("elevon-capture-")).collect()
     }
 
-    fn inspected(&self, name: &str) -> Value {
+    pub(crate) fn inspected(&self, name: &str) -> Value {
         serde_json::from_str(&self.bench.stdout(&["inspect", name, "--output-format", "json"]))
             .expect("JSON")
     }

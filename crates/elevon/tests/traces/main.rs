@@ -26,4 +26,5 @@ mod twin;
 mod watch;
 mod watch_listen;
 mod watch_problems;
+mod watch_true;
 mod what_if;

@@ -46,6 +46,14 @@ impl Listening {
     }
 }
 
+impl Drop for Listening {
+    fn drop(&mut self) {
+        // A test that failed leaves none behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
 /// Returns the sum of the samples that begin so.
 fn sum(metrics: &str, name: &str, labels: &[&str]) -> f64 {
     let is_asked = |line: &&str| {

@@ -72,15 +72,18 @@ fn with_problem(reader: &str, problem: &str) -> String {
     )
 }
 
-#[test]
-fn a_problem_is_seen_within_five_seconds_and_goes_again() {
+/// The name of a finding, the problem in words, the job, and the options of the run.
+type Case = (&'static str, &'static str, String, &'static [&'static str]);
+
+/// Returns jobs that bring a problem.
+fn cases() -> [Case; 9] {
     let paced = "rw=randread\nbs=4k\nioengine=psync\nrate_iops=50";
     let rare = "rw=randread\nbs=4k\nioengine=psync\nrate_iops=2";
     let deep = "rw=randwrite\nbs=256k\nioengine=libaio\niodepth=32";
     let idle = "rw=randread\nbs=4k\nioengine=psync\nrate_iops=50\nprioclass=3";
     let stream = "rw=randread\nbs=64k\nioengine=libaio\niodepth=32";
     let limited = "rw=write\nbs=64k\nioengine=psync\ncgroup=app";
-    let cases: [(&str, &str, String, &[&str]); 9] = [
+    [
         (
             "idle_class",
             "the idle class behind a stream, with bfq",
@@ -135,9 +138,13 @@ fn a_problem_is_seen_within_five_seconds_and_goes_again() {
             with_problem(rare, "rw=randread\nbs=4k\nioengine=libaio\niodepth=32\nrate_iops=2000"),
             &["--device", "scsi-disk", "--fault", "busy:ppm=200000"],
         ),
-    ];
+    ]
+}
+
+#[test]
+fn a_problem_is_seen_within_five_seconds_and_goes_again() {
     let mut missed = Vec::new();
-    for (kind, words, job, args) in cases {
+    for (kind, words, job, args) in cases() {
         let seconds = watched(&job, args);
         let stood: Vec<u64> = (1..)
             .zip(&seconds)
