@@ -111,8 +111,8 @@ impl Watch {
     }
 
     /// Takes the events up to a time, in order. Time in which events were lost, as
-    /// [`TraceKind::Lost`] has it, counts as not followed: rates are those of the rest. Returns true
-    /// if a slice has ended, so that [`Self::now`] has something new.
+    /// [`TraceKind::Lost`] has it, counts as not followed: rates are those of the rest. Returns
+    /// true if a slice has ended, so that [`Self::now`] has something new.
     pub fn add(&mut self, until: u64, events: &[TraceEvent], trace: &dyn Traced) -> bool {
         let mut rest = events;
         let mut has_ended = false;

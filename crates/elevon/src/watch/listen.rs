@@ -1,6 +1,5 @@
 //! `--listen`: what the disks do, as a page, as JSON and as metrics.
 
-use std::io;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use elevon_host::interrupt::Interrupt;
@@ -102,10 +101,7 @@ pub(super) fn serve(
     let site = Arc::new(WatchSite { shown: Mutex::new(shown) });
     let of_thread: Arc<dyn Site> = Arc::<WatchSite>::clone(&site);
     // It ends with the process: what it waits for is a client.
-    std::thread::Builder::new()
-        .name("listen".into())
-        .spawn(move || listener.serve(&of_thread))
-        .map_err(io::Error::from)?;
+    std::thread::Builder::new().name("listen".into()).spawn(move || listener.serve(&of_thread))?;
     tell(&format!("{place} has the page, {place}metrics the metrics; Ctrl-C ends"));
     while source.wait_for_slice(interrupt)? {
         source.look_at(processes);

@@ -80,9 +80,11 @@ fn whole(times: &TimesTotal) -> Times {
     Times { count: before, seconds: times.seconds, buckets }
 }
 
+/// A counter of a disk: its name, what it counts, its unit, and its value.
+type Counter = (&'static str, &'static str, Option<fn() -> Unit>, fn(&DiskTotal) -> f64);
+
 fn disks(totals: &Totals, to: &mut Families<'_, '_>) -> fmt::Result {
-    type Value = fn(&DiskTotal) -> f64;
-    let counters: [(&str, &str, Option<fn() -> Unit>, Value); 5] = [
+    let counters: [Counter; 5] = [
         (
             "elevon_watch_busy",
             "Time with a request in the device; its rate is the utilisation, from 0 to 1.",
