@@ -6,9 +6,10 @@ use std::time::Duration;
 use elevon_host::interrupt::Interrupt;
 use elevon_host::uptime::monotonic_ns;
 use elevon_plan::failure::Failure;
+use elevon_trace::Traced as _;
 use elevon_trace::capture::{CaptureOptions, Disk, History, Live, Session, Tracefs};
 #[cfg(feature = "terminal")]
-use elevon_trace::{DeviceNumber, Recorded, TraceEvent, Traced as _};
+use elevon_trace::{DeviceNumber, Recorded, TraceEvent};
 use elevon_watch::Watch;
 
 use super::guard::Guard;
@@ -101,10 +102,11 @@ impl Source {
     /// Of tracefs.
     pub(super) fn take(&mut self) -> Result<bool, Failure> {
         self.sample()?;
-        let before = self.live.decoded();
+        let before = self.recorded();
         let until = self.live.take(monotonic_ns()).map_err(failure)?;
+        let recorded = self.recorded();
         if let Some(sampler) = &mut self.sampler {
-            sampler.count(self.live.decoded() - before);
+            sampler.count(recorded.saturating_sub(before));
         }
         let has_ended = self.watch.add(until, self.live.events(), &self.live);
         self.history.add(self.live.events());
@@ -113,6 +115,11 @@ impl Source {
             self.look_at_machine();
         }
         Ok(has_ended)
+    }
+
+    /// Returns the events so far, those included that were lost: they have cost the watched.
+    fn recorded(&self) -> u64 {
+        self.live.decoded() + self.live.report().lost
     }
 
     /// Begins or ends to follow events, if it is time for that.
