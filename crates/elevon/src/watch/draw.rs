@@ -127,10 +127,7 @@ fn title(screen: &Screen) -> Line<'static> {
         ));
     }
     if sampled(&screen.now).is_some() {
-        words.push_str(&format!(
-            ", follows {} % of the time",
-            number::percent(screen.now.followed, 1)
-        ));
+        words.push_str(&format!(", follows {} %", number::percent(screen.now.followed, 1)));
     }
     words.push_str("   ? keys, q ends");
     Line::from(printable(&words).into_owned()).style(bold())
