@@ -418,10 +418,7 @@ mod tests {
         screen.on_key(KeyCode::Esc);
         assert_eq!(screen.zoom(), None);
         assert_eq!(screen.on_key(KeyCode::Enter), Wish::Requests);
-        assert_eq!(
-            screen.process().map(|(id, name)| (id, name)),
-            Some((Some(1), "backup".to_owned()))
-        );
+        assert_eq!(screen.process(), Some((Some(1), "backup".to_owned())));
     }
 
     #[test]
