@@ -7,7 +7,7 @@
 //! - `scenarios [WORD]`: the table of scenarios, those whose names contain the word;
 //! - `mixes [COUNT [FIRST]]`: random mixes, 1,000 unless a number is given, from seed FIRST (0) on;
 //! - `mix SEED`: one random mix in full, with its job file;
-//! - `picture [COUNT]`: writes `docs/evidence/aileron.svg` from as many mixes;
+//! - `picture [COUNT]`: writes `target/aileron.svg` from as many mixes;
 //! - `--only=NAME,...` beside one of these: compares only these schedulers with `none`.
 //!
 //! Run by `cargo test` it proves that it runs.
@@ -288,7 +288,7 @@ fn draw(all: &[Seeded]) {
         y: axis("throughput of none's"),
         series: series.collect(),
     };
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/evidence/aileron.svg");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/aileron.svg");
     std::fs::write(path, plot.svg_file()).expect("docs can be written");
-    println!("written: docs/evidence/aileron.svg");
+    println!("written: target/aileron.svg");
 }

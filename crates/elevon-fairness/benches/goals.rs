@@ -5,6 +5,8 @@
 //! plugs and charges the CPU time of an I/O and of the scheduler. After `--`:
 //!
 //! - `mixes [COUNT [FIRST]]`: as many mixes, from seed FIRST (0) on;
+//! - `bounds [COUNT [FIRST]]`: the same, and for each mix that is missed what a scheduler that knew
+//!   the device could have made of it;
 //! - `case`: the case that is a goal of its own;
 //! - `ablation [COUNT [FIRST]]`: the same mixes without each mechanism in turn, by its tunable;
 //! - `mix SEED`: one mix in full, with its job file;
@@ -32,6 +34,7 @@ use elevon_fairness::tenant_setup::{SETUP_DEVICES, TenantSetup, tenant_setups};
 
 mod command;
 
+use command::bound::Bound;
 use command::{ios, ios_of_tenants};
 
 const MIXES: u64 = 1_000;
@@ -58,12 +61,15 @@ fn main() {
     let (count, first) = (number(1).unwrap_or(MIXES), number(2).unwrap_or(0));
     match words.first() {
         Some(&"mixes") => bench.print_mixes(first, count),
+        Some(&"bounds") => bench.print_bounds(first, count),
         Some(&"case") => print_case(&bench.scheduler),
         Some(&"ablation") => bench.print_ablation(first, count),
         Some(&"mix") => bench.print_mix(number(1).unwrap_or(0)),
         Some(&"setups") => print_setups(),
         Some(&"bursts") => print_bursts(),
-        Some(word) => panic!("{word}: expected mixes, case, ablation, mix, setups or bursts"),
+        Some(word) => {
+            panic!("{word}: expected mixes, bounds, case, ablation, mix, setups or bursts")
+        }
         None if is_full => {
             print_case(&bench.scheduler);
             bench.print_mixes(0, MIXES);
@@ -185,6 +191,47 @@ impl Bench {
         println!("in {:.1} s\n", started.elapsed().as_secs_f64());
     }
 
+    /// Counts each mix that is missed once: a setting keeps it; or else jobs that are held to their
+    /// slices have them, so that `aileron` could; or else it is out of reach of the device.
+    fn print_bounds(&self, first: u64, count: u64) {
+        let all = self.scores(first, count, "aileron");
+        let missed: Vec<&Scored> = all.iter().filter(|one| !one.own.is_kept()).collect();
+        let bounds =
+            parallel::map(&missed, |one| Bound::of_mix(&one.mix, &self.known.of(&one.mix).0));
+        if !self.is_quiet {
+            for (one, bound) in missed.iter().zip(&bounds) {
+                let (_, worst) = one.own.worst();
+                let Bound { lacks, kept_by, best } = bound;
+                println!(
+                    "seed {} {}: {worst:.3}, at best {best:.3}, kept by {}; {lacks:?}",
+                    one.mix.seed,
+                    one.mix.device,
+                    kept_by.unwrap_or("none of them")
+                );
+            }
+        }
+        println!("{count} mixes from seed {first} on:");
+        println!(
+            "{:<46} {:>7} {:>7} {:>9} {:>9} {:>9}",
+            "", "mixes", "missed", "a setting", "held", "device"
+        );
+        for device in DEVICES {
+            let mixes = all.iter().filter(|one| one.mix.device == device).count();
+            let own = || {
+                let both = missed.iter().zip(&bounds);
+                both.filter(|(one, _)| one.mix.device == device).map(|(_, bound)| bound)
+            };
+            let kept = own().filter(|bound| bound.kept_by.is_some()).count();
+            let out_of_reach = |bound: &&Bound| bound.kept_by.is_none() && bound.is_of_device();
+            let out = own().filter(out_of_reach).count();
+            let missed = own().count();
+            println!(
+                "{device:<46} {mixes:>7} {missed:>7} {kept:>9} {:>9} {out:>9}",
+                missed - kept - out
+            );
+        }
+    }
+
     fn print_ablation(&self, first: u64, count: u64) {
         let whole = self.scores(first, count, &self.scheduler);
         print_line("all mechanisms", whole.iter());
@@ -303,7 +350,7 @@ fn divided(setup: &TenantSetup, (device, model): (&str, &str), folder: &Path) ->
     })
 }
 
-/// The ten set-ups on three devices. The best has every tenant at 0.9 of its slice and the most
+/// The ten set-ups on four devices. The best has every tenant at 0.9 of its slice and the most
 /// progress; if none has, it is the one whose worst tenant has the most.
 fn print_setups() {
     let folder = std::env::temp_dir().join(format!("elevon-setups-{}", std::process::id()));

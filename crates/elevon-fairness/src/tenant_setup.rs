@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 /// The devices of the set-ups, each with the model that `elevon calibrate` prints for io.cost.
-pub const SETUP_DEVICES: [(&str, &str); 3] = [
+pub const SETUP_DEVICES: [(&str, &str); 4] = [
     (
         "sata-ssd-860evo",
         "ctrl=user model=linear rbps=539062194 rseqiops=98145 rrandiops=98155 \
@@ -13,6 +13,11 @@ pub const SETUP_DEVICES: [(&str, &str); 3] = [
         "nvme-datacenter",
         "ctrl=user model=linear rbps=2599388162 rseqiops=425345 rrandiops=425099 \
          wbps=1700861644 wseqiops=415046 wrandiops=57516",
+    ),
+    (
+        "ufs-3.1",
+        "ctrl=user model=linear rbps=1963625676 rseqiops=128761 rrandiops=99557 \
+         wbps=1122439484 wseqiops=83202 wrandiops=70007",
     ),
     (
         "hdd-7200",

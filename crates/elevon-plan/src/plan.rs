@@ -36,8 +36,10 @@ mod surprises;
 mod tenants;
 
 use surprises::surprises;
-use tenants::{enables_cost, tenants};
-pub use tenants::{limited_once, prefer_shares_by_weights, reads_priorities, weights_in_vain};
+use tenants::tenants;
+pub use tenants::{
+    enables_cost, limited_once, prefer_shares_by_weights, reads_priorities, weights_in_vain,
+};
 
 /// The command whose jobs are the processes of a trace.
 const REPLAY: &str = "replay";

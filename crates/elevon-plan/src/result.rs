@@ -105,6 +105,7 @@ pub fn of(facts: &Facts<'_>, outcome: RunOutcome) -> RunResult {
         jobs: jobs(facts, &outcome),
         tenants: tenants_of(facts, &outcome),
         owners: over_time::owners(facts, &outcome),
+        slices: Vec::new(),
         changes: over_time::changes(facts),
         disk,
         cpu: (!real).then(|| cpu::of(plan, &outcome)),

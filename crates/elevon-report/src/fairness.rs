@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use elevon_core::control::Rule;
 use elevon_core::ioprio::PrioClass;
 use elevon_core::stats::Direction;
+use elevon_core::units::Instant;
 
 use division::{Rival, divide};
 use elevon_result::result::{Claim, JobResult, RunResult};
@@ -73,6 +74,36 @@ pub(crate) fn fairness(run: &RunResult) -> Option<Fairness> {
         groups.into_values().flat_map(|rivals| shares_of(run, &rivals)).collect();
     shares.sort_unstable_by_key(|share| share.job);
     shares.iter().any(|share| share.rivals > 1).then_some(Fairness { shares })
+}
+
+/// Returns the part of the weights that each job had: the mean over the time that it ran, in which
+/// others came and went. While a job of a higher class runs, a job has none.
+pub fn parts_of_weights(jobs: &[JobResult]) -> Vec<f64> {
+    let mut times: Vec<Instant> = jobs.iter().flat_map(|job| [job.start, job.end]).collect();
+    times.sort_unstable();
+    times.dedup();
+    let mut parts = vec![0.0; jobs.len()];
+    for span in times.windows(2) {
+        let lives = |job: &JobResult| job.start <= span[0] && job.end >= span[1];
+        let living: Vec<(usize, &Claim)> = jobs
+            .iter()
+            .enumerate()
+            .filter(|(_, job)| lives(job))
+            .filter_map(|(at, job)| Some((at, job.claim.as_ref()?)))
+            .collect();
+        let first = living.iter().map(|(_, claim)| level_of(claim) as u8).min();
+        let (places, rivals): (Vec<usize>, Vec<Rival<'_>>) = living
+            .iter()
+            .filter(|(_, claim)| Some(level_of(claim) as u8) == first)
+            .map(|&(at, claim)| (at, Rival { claim, asked: f64::INFINITY }))
+            .unzip();
+        let length = span[1].since(span[0]).get() as f64;
+        for (at, due) in places.into_iter().zip(divide(length, &rivals, &|_| f64::INFINITY)) {
+            let time = jobs[at].end.since(jobs[at].start).get() as f64;
+            parts[at] += ratio(due, time);
+        }
+    }
+    parts
 }
 
 /// Returns the shares of jobs that compete with each other.
@@ -236,7 +267,7 @@ fn contests(jobs: &[JobResult]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&at| jobs[at].start);
     let mut contests = vec![0; jobs.len()];
-    let (mut contest, mut reached) = (0, elevon_core::units::Instant::ZERO);
+    let (mut contest, mut reached) = (0, Instant::ZERO);
     for at in order {
         contest += usize::from(jobs[at].start >= reached);
         reached = reached.max(jobs[at].end);
@@ -262,7 +293,7 @@ fn occupancy(job: &JobResult) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use elevon_core::units::{Instant, Nanos};
+    use elevon_core::units::Nanos;
 
     use super::*;
     use crate::sample::weighted_run;
@@ -339,6 +370,22 @@ mod tests {
         assert_eq!((dues[2], dues[3]), (0.5, 0.5));
         near(Some(found.shares[3].bandwidth.got), 0.75);
         near(Some(dues[0]), 8.0 / 9.0);
+    }
+
+    #[test]
+    fn a_part_counts_while_the_others_run_and_none_beside_a_higher_class() {
+        let mut run = weighted_run(&[("a", 80, 100), ("b", 40, 100), ("late", 40, 100)]);
+        let whole = run.jobs[0].end.since(run.jobs[0].start).get();
+        run.jobs[2].start = run.jobs[0].start + Nanos::new(whole / 2);
+        let parts = parts_of_weights(&run.jobs);
+        for (part, expected) in parts.iter().zip([(2.0 / 3.0 + 0.5) / 2.0, 7.0 / 24.0, 0.25]) {
+            near(Some(*part), expected);
+        }
+        run.jobs[2].claim.as_mut().expect("a claim").class = PrioClass::Rt;
+        let parts = parts_of_weights(&run.jobs);
+        for (part, expected) in parts.iter().zip([1.0 / 3.0, 1.0 / 6.0, 1.0]) {
+            near(Some(*part), expected);
+        }
     }
 
     #[test]

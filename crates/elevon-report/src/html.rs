@@ -20,6 +20,7 @@ use crate::fairness;
 use crate::markup::text;
 use crate::plot;
 use crate::settings;
+use crate::slices;
 use crate::variant::{Variant, heads, letters};
 
 /// Renders the page. All variants run the same job; the others are compared with the first. `rules`
@@ -279,6 +280,17 @@ fn tables(variants: &[Variant<'_>]) -> Markup {
             @for shares in fairness::table::tables(variants, &heads(variants)) {
                 @let rows = html! { @for row in &shares.rows { (plain_row(&row[0], &row[1..])) } };
                 (table(Some(shares.title), &named_first("job", shares.header), &rows))
+            }
+            @for variant in variants.iter().filter(|of| !of.result.slices.is_empty()) {
+                @let of_job = |slice| slices::row(variant.result, slice);
+                @let rows = html! {
+                    @for cells in variant.result.slices.iter().map(of_job) {
+                        (plain_row(&cells[0], &cells[1..]))
+                    }
+                };
+                @let heads = slices::HEADS.map(str::to_owned).to_vec();
+                (table(Some("slice of the device"), &named_first("job", heads), &rows))
+                @for line in slices::reasons(variant.result) { p { (text(&line)) } }
             }
         }
         "\n"

@@ -11,6 +11,7 @@ pub mod cpu;
 pub mod fairness;
 pub mod figures;
 pub mod settings;
+mod slices;
 mod steady;
 pub mod variant;
 pub mod wrap;

@@ -209,6 +209,7 @@ pub(crate) fn empty_run() -> RunResult {
         jobs: vec![job("idle", 0, JobStats::default())],
         tenants: vec![],
         owners: elevon_result::result::Owners::default(),
+        slices: Vec::new(),
         changes: vec![],
         cpu: None,
         cache: None,

@@ -5,6 +5,7 @@ mod cache;
 mod changes;
 mod fio;
 mod iostat;
+mod slices;
 mod stack;
 mod tenants;
 
@@ -30,6 +31,7 @@ pub fn report(run: &RunResult) -> String {
     fio::jobs(&mut out, run);
     fio::groups(&mut out, run);
     fairness::table::text(&mut out, &[Variant { label: "", result: run }], &["got".to_owned()]);
+    slices::section(&mut out, run);
     cache::section(&mut out, run);
     tenants::section(&mut out, run);
     changes::section(&mut out, run);

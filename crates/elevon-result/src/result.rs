@@ -18,6 +18,8 @@ use elevon_core::op::StatGroup;
 use elevon_core::stats::{JobStats, LatencyStat};
 use elevon_core::units::{Bytes, Instant, Nanos, TenantId};
 
+use crate::slice::Slice;
+
 /// The result of one run of one job file.
 #[derive(Clone, Debug)]
 pub struct RunResult {
@@ -48,6 +50,8 @@ pub struct RunResult {
     pub tenants: Vec<TenantResult>,
     /// Tenants and jobs over time. A run of one process without tenants has none.
     pub owners: Owners,
+    /// What jobs got of their slices; empty if that was not computed.
+    pub slices: Vec<Slice>,
     /// Settings that were changed for tenants during the run, in order.
     pub changes: Vec<Change>,
     /// The device's own statistics.

@@ -3,7 +3,8 @@
 //! [`trace_input`] reads a trace, and [`replay`] makes a plan that repeats it. [`fit`] fits a
 //! device model to the requests of one. [`calibrate`] makes a file of that device, or measures a
 //! device. [`advise`] searches for a configuration that serves the processes of a trace better.
-//! Where several devices explain a trace, [`interval`] says what is not known.
+//! Where several devices explain a trace, [`interval`] says what is not known. [`slices`] repeats a
+//! run in parts, and says why a job has less than its slice.
 //!
 //! ```
 //! use elevon_whatif::fit::{Kind, Served, fit};
@@ -30,4 +31,5 @@ pub mod interval;
 mod options_of_trace;
 pub mod replay;
 pub mod select;
+pub mod slices;
 pub mod trace_input;

@@ -85,7 +85,7 @@ impl SchedulerCost {
             ("mq-deadline" | "kyber", _) => (2_250, 0),
             ("bfq", true) => (7_550, 5_300),
             ("bfq", false) => (5_250, 3_000),
-            ("aileron", _) => (9_400, 7_150),
+            ("aileron", _) => (7_150, 4_900),
             _ => (0, 0),
         };
         Self { request: Nanos::new(request), locked: Nanos::new(locked) }

@@ -38,7 +38,7 @@ impl Default for InForce {
                 burst: Some(0),
                 burst_ios: Some(0),
             },
-            reserve: Reserve::NONE,
+            reserve: Reserve::default(),
             bandwidth: None,
             iops: None,
             class: PrioPolicy::NoChange,

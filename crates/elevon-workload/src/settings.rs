@@ -225,7 +225,7 @@ impl Settings {
             }
             Setting::Reserve(floor) => {
                 if tenant.index() >= self.reserves.len() {
-                    self.reserves.resize(tenant.index() + 1, Reserve::NONE);
+                    self.reserves.resize(tenant.index() + 1, Reserve::default());
                 }
                 let reserve = &mut self.reserves[tenant.index()];
                 *reserve = floor.over(*reserve);

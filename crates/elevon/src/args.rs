@@ -157,6 +157,10 @@ pub(crate) struct ReportArgs {
     /// Also write the report as one self-contained HTML page
     #[arg(long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
+    /// After a run of aileron in simulation, do not run each job alone as well: without that, the
+    /// report does not say what each job has of its slice, and why
+    #[arg(long)]
+    pub(crate) no_slices: bool,
 }
 
 #[derive(Args, Debug)]

@@ -12,6 +12,7 @@ use elevon_report::json::JsonOptions;
 use elevon_report::{html, json, text};
 use elevon_whatif::interval::Parting;
 use elevon_whatif::replay::{Replay, refuse_options_of_jobs};
+use elevon_whatif::slices::slices;
 
 use crate::args::{OutputFormat, ReplayArgs, ReportArgs, RunArgs};
 use crate::bar::Terminal;
@@ -60,6 +61,9 @@ pub(crate) fn run_plan(plan: &Plan, label: &str, args: &ReportArgs) -> Result<En
     if outcome == Ending::Done {
         let parting = Parting::from_plan(plan, &result, &interrupt)?;
         result.warnings.extend(parting.iter().flat_map(Parting::lines));
+        if !args.no_slices {
+            result.slices = slices(plan, &result, &interrupt)?;
+        }
     }
     // If one output cannot be written, the others still are.
     let watched = console.finish();

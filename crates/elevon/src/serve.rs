@@ -1,5 +1,6 @@
 //! `elevon serve`: files, block devices and simulated devices as NBD disks, through the stack.
 
+mod advice;
 mod config;
 mod log;
 mod notify;
@@ -156,13 +157,15 @@ fn exports_of(setup: &Setup, path: &Path, opened: &[Opened]) -> Result<Vec<Expor
 
 /// Opens every device of a configuration for reading, and says what would be served.
 fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
-    let mut opened = Vec::new();
+    let (mut opened, mut advice) = (Vec::new(), Vec::new());
     config::check_folders(&setup.file)?;
     for (index, mut planned) in std::mem::take(&mut setup.devices).into_iter().enumerate() {
         let is_written = !std::mem::replace(&mut planned.read_only, true);
         setup.tenants.push(planned.plan.tenants.clone());
         let table = &setup.file.devices[index];
-        opened.push(open::look(&planned).map_err(|failure| config::placed(table, failure))?);
+        let seen = open::look(&planned).map_err(|failure| config::placed(table, failure))?;
+        advice.extend(advice::line(&table.name, &planned.plan, seen.rotational, seen.queues));
+        opened.push(seen);
         if let (Target::Real(device), true) = (&planned.plan.target, is_written) {
             let parts =
                 table.parts.iter().map(|part| (&part.device, Path::new(&part.device.value)));
@@ -183,6 +186,9 @@ fn check(setup: &mut Setup, path: &Path) -> Result<Ending, Failure> {
         emit_text(&format!(
             "export {name}: {size} bytes of device {device} from {start} on, tenant {tenant}{access}\n"
         ))?;
+    }
+    for line in advice {
+        emit_text(&format!("{line}\n"))?;
     }
     if let Some(tls) = &setup.tls {
         emit_text(&format!("{}\n", tls::clients_in_words(tls)))?;

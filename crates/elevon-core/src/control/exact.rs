@@ -703,7 +703,7 @@ impl Stage for Exact {
         if tenant.index() < self.nodes.len() {
             self.set(now, tenants, tenant, Limits::default());
         }
-        self.set_reserve(now, tenants, tenant, Reserve::NONE);
+        self.set_reserve(now, tenants, tenant, Reserve::default());
     }
 
     fn self_check(&self, tenants: &Tenants) {

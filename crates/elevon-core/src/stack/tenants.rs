@@ -65,7 +65,7 @@ impl Stack {
     pub fn remove_tenant(&mut self, now: Instant, tenant: TenantId) -> Result<(), TenantError> {
         self.advance(now);
         self.control.remove_tenant(now, tenant)?;
-        self.set_reserve(now, tenant, Reserve::NONE);
+        self.set_reserve(now, tenant, Reserve::default());
         Ok(())
     }
 

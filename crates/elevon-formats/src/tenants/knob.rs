@@ -231,7 +231,7 @@ pub(super) fn take(
             Err(Problem::Malformed.because(expected))
         }
         (Some(Read::Floors), value) if integer(value) == Some(0) => {
-            Ok(Setting::Reserve(Reserve::NONE.into()))
+            Ok(Setting::Reserve(Reserve::default().into()))
         }
         (Some(Read::Floors), _) => {
             let expected = "expected a table, such as { iops = 500, bps = \"10M\" }, or 0 for none";

@@ -147,8 +147,8 @@ pub const OPTIONS: [OptionRow; 15] = [
         help: "CPU time that a process spends on every I/O in simulation [default: \
                submit=4us,complete=1.4us]. Also scheduler= (what the I/O scheduler adds; its default was \
                measured: mq-deadline and kyber 2.25us, bfq 7.55us, with low_latency=0 5.25us; that of aileron, \
-               which is not in Linux, is an estimate, 9.4us; 0 switches it off) and lock= (the part of that \
-               under a lock for the whole device: bfq 5.3us, with low_latency=0 3us, aileron 7.15us, others 0). \
+               which is not in Linux, is an estimate, 7.15us; 0 switches it off) and lock= (the part of that \
+               under a lock for the whole device: bfq 5.3us, with low_latency=0 3us, aileron 4.9us, others 0). \
                With --memory also call= (a system call on the page cache), hit= (a page found and copied) and \
                fault= (a page fault). wake=T..T, no CPU time: from when to when a process runs after it was \
                woken [default: 0]. tag_wake=T..T: the same if it waited for a tag [default: as wake=]. \

@@ -37,7 +37,7 @@ pub(super) fn tenants(
 }
 
 /// Returns true if io.cost is on from the start or from some time on.
-pub(super) fn enables_cost(plan: &TenantPlan) -> bool {
+pub fn enables_cost(plan: &TenantPlan) -> bool {
     let changes = plan.changes.iter().map(|change| &change.setting);
     let is_on = |setting: &Setting| match setting {
         Setting::CostQos(qos) => qos.enable == Some(true),

@@ -2,7 +2,7 @@
 
 use elevon_core::kernel::IoTicksForm;
 use elevon_core::op::StatGroup;
-use elevon_result::result::{JobResult, NotKept, ReadFile, RunResult, Series};
+use elevon_result::result::{JobResult, NotKept, ReadFile, RunResult, Series, StackCounters};
 use elevon_result::summary::{DiskDelta, ratio};
 use serde_json::{Map, Value, json};
 
@@ -10,13 +10,13 @@ use super::{JsonOptions, SCHEMA_VERSION, latency, strings};
 use crate::cpu;
 use crate::fairness::{self, Fairness, Part};
 use crate::settings;
+use crate::slices;
 
 /// Percentiles of the stages, in millionths.
 const STAGE_PERCENTILES: [u32; 6] = [10_000, 500_000, 900_000, 990_000, 999_000, 999_900];
 
 pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     let delta = DiskDelta::between(&run.disk.start, &run.disk.end);
-    let counters = &run.disk.counters;
     let mut out = json!({
         "schema_version": SCHEMA_VERSION,
         "seed": run.seed,
@@ -36,16 +36,7 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         },
         "utilisation": utilisation(run, &delta),
         "queue_depth_mean": delta.mean_in_flight,
-        "counters": {
-            "splits": counters.splits,
-            "tails": counters.tails,
-            "merges": counters.merges,
-            "requeues": counters.requeues,
-            "retries": counters.retries,
-            "timeouts": counters.timeouts,
-            "late_answers": counters.late_answers,
-            "wbt_waits": counters.wbt_waits,
-        },
+        "counters": counters(&run.disk.counters),
         "events_lost": run.events_lost,
         "warnings": run.warnings,
     });
@@ -58,6 +49,9 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
     }
     if let Some(found) = fairness::fairness(run) {
         out["fairness"] = fairness_value(run, &found);
+    }
+    if !run.slices.is_empty() {
+        out["slices"] = slices::value(run);
     }
     if run.cpu.is_some() {
         out["cpu"] = cpu_value(run);
@@ -82,6 +76,19 @@ pub(super) fn value(run: &RunResult, options: JsonOptions) -> Value {
         }
     }
     out
+}
+
+fn counters(counters: &StackCounters) -> Value {
+    json!({
+        "splits": counters.splits,
+        "tails": counters.tails,
+        "merges": counters.merges,
+        "requeues": counters.requeues,
+        "retries": counters.retries,
+        "timeouts": counters.timeouts,
+        "late_answers": counters.late_answers,
+        "wbt_waits": counters.wbt_waits,
+    })
 }
 
 fn scheduler(run: &RunResult) -> Value {

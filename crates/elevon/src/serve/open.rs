@@ -71,6 +71,8 @@ pub(super) struct Opened {
     pub(super) block: u32,
     pub(super) preferred: u32,
     pub(super) rotational: bool,
+    /// Hardware queues, as far as they are known.
+    pub(super) queues: u16,
     /// The device itself cannot be written.
     pub(super) read_only: bool,
     /// It could be written and was opened for reading only: no export of it could be written.
@@ -265,6 +267,7 @@ fn finish<D: Disk>(
         block,
         preferred: limits.physical_block_size.max(4096).max(block),
         rotational: limits.rotational,
+        queues: description.hw_queues,
         read_only: false,
         for_reading: false,
         can_discard: !limits.max_hw_discard_sectors.is_zero(),

@@ -10,6 +10,7 @@ mod long_gaps;
 mod outputs;
 mod real_errors;
 mod signals;
+mod slices;
 mod snapshots;
 mod sweep;
 mod tenant_shares;

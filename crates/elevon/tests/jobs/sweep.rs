@@ -689,12 +689,12 @@ fn aileron_is_charged_cpu_time_and_named_as_not_in_linux() {
     let run = |more: &[&str]| bench.stdout(&[&["run"], &aileron[..], more].concat());
     let note = "aileron is Elevon's own scheduler, Linux does not have it";
     let estimate = format!(
-        "{note}; its CPU time, 9.4us an I/O, is an estimate from that of bfq (docs/explanation/aileron.md)"
+        "{note}; its CPU time, 7.15us an I/O, is an estimate from that of bfq (docs/explanation/aileron.md)"
     );
     let text = run(&[]);
     assert!(
         text.contains(&format!("Note: {estimate}\n"))
-            && text.contains("cpu_cost=scheduler=9.4us,lock=7.15us"),
+            && text.contains("cpu_cost=scheduler=7.15us,lock=4.9us"),
         "{text}"
     );
     assert!(

@@ -7,8 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::common::Bench;
 use crate::common::nbd::Client;
-use crate::common::served::{DISK, Served};
+use crate::common::served::{DISK, Served, ok};
 use crate::control::{client, ctl, json};
 
 const ONE: &str = "\
@@ -205,7 +206,7 @@ limit = { iops = 100, burst_ios = 1 }
 ";
 
 fn pool(config: &str) -> Served {
-    let bench = crate::common::Bench::new();
+    let bench = Bench::new();
     bench.file("disk.img", vec![0; DISK]);
     bench.file("two.img", vec![2; 1 << 20]);
     bench.file("c.toml", config);
@@ -317,7 +318,7 @@ fn a_tenant_has_one_limit_over_the_disks_of_a_pool() {
 /// What is not limited is served at full depth, through threads as through a ring.
 #[test]
 fn a_pool_serves_without_io_uring() {
-    let bench = crate::common::Bench::new();
+    let bench = Bench::new();
     bench.file("disk.img", vec![0; DISK]);
     bench.file("two.img", vec![2; 1 << 20]);
     bench.file("c.toml", POOL.replace("limit = { iops = 100, burst_ios = 1 }", "weight = 100"));
@@ -337,7 +338,7 @@ fn a_pool_serves_without_io_uring() {
 
 #[test]
 fn what_is_wrong_with_a_pool_is_said_in_a_line() {
-    let bench = crate::common::Bench::new();
+    let bench = Bench::new();
     bench.file("disk.img", vec![0; DISK]);
     bench.file("two.img", vec![2; 1 << 20]);
     fs::hard_link(bench.path("disk.img"), bench.path("hard.img")).expect("a link");
@@ -417,4 +418,37 @@ fn thousands_of_exports_are_reloaded_at_once() {
     }
     assert_eq!(exports(&served).len(), 5000);
     served.end();
+}
+
+/// Two exports on a simulated device, each with a tenant of these lines.
+fn two_exports(device: &str, tenants: [&str; 2]) -> String {
+    let mut text = format!("listen = 'unix:s'\n[device.d]\ndevice = '{device}'\n");
+    for (at, (name, lines)) in ["a", "b"].into_iter().zip(tenants).enumerate() {
+        let _ = write!(
+            text,
+            "[export.{name}]\ndevice = 'd'\nstart = '{at}GiB'\nsize = '1GiB'\n[tenant.{name}]\n{lines}\n"
+        );
+    }
+    text
+}
+
+/// The rule is that of `docs/how-to/choose-a-scheduler.md`, by the kind of the device and by what
+/// tenants are given.
+#[test]
+fn a_check_recommends_what_divides_a_device() {
+    let bench = Bench::new();
+    let (light, heavy) = ("weight = 100", "weight = 300");
+    for (device, tenants, words) in [
+        ("hdd-7200", [light, heavy], "device d: aileron divides it, as is recommended: turns"),
+        ("sata-ssd-860evo", [light, heavy], "device d: aileron divides it; recommended is bfq: "),
+        ("sata-ssd-860evo", [light, light], "device d: aileron divides it, as is recommended: "),
+        ("ufs-3.1", [light, light], "device d: aileron divides it; recommended is none: "),
+        ("nvme-datacenter", [light, heavy], "device d: aileron divides it; recommended is io.cost"),
+        ("ufs-3.1", [light, "reserve = { iops = 100 }"], "divides it, as is recommended: no other"),
+    ] {
+        bench.file("c.toml", two_exports(device, tenants));
+        let output = bench.elevon(&["serve", "c.toml", "--check"]).output().expect("it ran");
+        let said = ok(&output);
+        assert!(said.contains(words), "{device}, {tenants:?}: {said}");
+    }
 }

@@ -1,6 +1,6 @@
 //! Twelve clients on a real file, each beside twelve hostile neighbours of the same weight: what is
 //! left of a client's share, and how long its requests wait. `cargo test -p elevon --test serve
-//! all_pairs_on_a_file -- --ignored --nocapture` prints the table of `docs/evidence/neighbours.md`.
+//! all_pairs_on_a_file -- --ignored --nocapture` prints the table.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -208,7 +208,7 @@ impl Share {
 
 /// All 144 pairs, as a table.
 #[test]
-#[ignore = "it takes seven minutes on the real clock, and prints a table of docs/evidence/neighbours.md"]
+#[ignore = "it takes seven minutes on the real clock, and prints a table"]
 fn all_pairs_on_a_file() {
     let mut bench = Bench::new();
     bench.file("disk.img", pattern(2 * PART));

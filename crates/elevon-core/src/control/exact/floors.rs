@@ -69,7 +69,7 @@ impl Exact {
             .iter()
             .position(|floor| floor.tenant == tenant)
             .map(|at| self.floors.swap_remove(at));
-        if reserve == Reserve::NONE {
+        if reserve == Reserve::default() {
             return;
         }
         let waiting = self.waiting_below(tenants, tenant);

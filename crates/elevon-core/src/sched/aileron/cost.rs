@@ -32,12 +32,8 @@ const MUCH_LARGER: u64 = 8;
 const MAX_TIME: u64 = 1 << 31;
 
 /// Lines: of reads, writes and what moves no data, and of reads and writes that follow the request
-/// before.
+/// before, in this order.
 const LINES: usize = 5;
-/// The line of what moves no data.
-const NO_DATA: usize = Direction::NoData as usize;
-/// For each line the one that stands for it until it is known itself.
-const OTHER: [usize; LINES] = [1, 0, NO_DATA, 0, 1];
 
 /// What moves between memory and the device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -62,16 +58,22 @@ impl Direction {
         }
     }
 
-    /// Returns the line of a request; `is_next`: it follows the one before.
+    /// Returns the line of a request, and the one that stands for it until it is known itself;
+    /// `is_next`: it follows the one before.
     #[inline]
-    const fn line(self, is_next: bool) -> usize {
-        let at = self as usize;
-        if is_next && at != NO_DATA { at + NO_DATA + 1 } else { at }
+    const fn lines(self, is_next: bool) -> (usize, usize) {
+        match (self, is_next) {
+            (Self::Read, false) => (0, 1),
+            (Self::Write, false) => (1, 0),
+            (Self::NoData, _) => (2, 2),
+            (Self::Read, true) => (3, 0),
+            (Self::Write, true) => (4, 1),
+        }
     }
 }
 
 /// Sums over requests of (sectors x, time y), newer ones counting more.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     n: u64,
     x: u64,
@@ -81,8 +83,6 @@ struct Sums {
 }
 
 impl Sums {
-    const NONE: Self = Self { n: 0, x: 0, y: 0, xx: 0, xy: 0 };
-
     fn add(&mut self, x: u64, y: u64, weight: u64) {
         if self.n >= MEMORY {
             let Self { n, x, y, xx, xy } = *self;
@@ -137,11 +137,11 @@ pub(super) struct CostModel {
 }
 
 impl CostModel {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         let line = Line {
             base: BASE_PRIOR,
             slope: SLOPE_PRIOR,
-            sums: Sums::NONE,
+            sums: Sums::default(),
             is_known: false,
             fresh: 0,
         };
@@ -152,16 +152,17 @@ impl CostModel {
     /// `is_next`: it begins where the one before it ends, on a disk.
     #[inline]
     pub(super) fn of(&self, direction: Direction, sectors: u64, is_next: bool) -> u64 {
-        let at = direction.line(is_next);
-        let (own, other) = (&self.lines[at], &self.lines[OTHER[at]]);
+        let (own, other) = direction.lines(is_next);
+        let (own, other) = (&self.lines[own], &self.lines[other]);
         // What is known of the other direction is better than what includes waiting.
         let line = if !own.is_known && other.is_known { other } else { own };
-        if at == NO_DATA { line.base } else { line.base + ((line.slope * sectors) >> SLOPE_SHIFT) }
+        let of_data = if direction == Direction::NoData { 0 } else { line.slope * sectors };
+        line.base + (of_data >> SLOPE_SHIFT)
     }
 
     /// Returns true if requests of a direction were seen alone.
     pub(super) const fn is_known(&self, direction: Direction) -> bool {
-        self.lines[direction.line(false)].is_known
+        self.lines[direction.lines(false).0].is_known
     }
 
     /// Learns from a request that was in the device for `time` nanoseconds. Its weight is
@@ -174,22 +175,23 @@ impl CostModel {
         time: u64,
         weight: u64,
     ) {
-        let at = direction.line(is_next);
-        let sectors = if at == NO_DATA { 0 } else { sectors };
-        let other = self.lines[OTHER[at]];
-        let line = &mut self.lines[at];
+        let has_data = direction != Direction::NoData;
+        let sectors = if has_data { sectors } else { 0 };
+        let (own, other) = direction.lines(is_next);
+        let other = self.lines[other];
+        let line = &mut self.lines[own];
         if line.is_known && weight == 0 {
             return;
         }
         if !line.is_known && weight > 0 {
             // The slope of requests that wait says nothing about those that do not.
-            (line.sums, line.slope, line.is_known) = (Sums::NONE, SLOPE_PRIOR, true);
+            (line.sums, line.slope, line.is_known) = (Sums::default(), SLOPE_PRIOR, true);
         }
         line.sums.add(sectors, time.clamp(1, MAX_TIME), weight.max(1));
         line.fresh += 1;
         if weight == ALONE || line.fresh >= BATCH.min(line.sums.n / 4) {
             line.fresh = 0;
-            let is_other = line.is_known && other.is_known && at != NO_DATA;
+            let is_other = line.is_known && other.is_known && has_data;
             let slope = if is_other { line.sums.slope_from(&other.sums) } else { None };
             (line.base, line.slope) = line.sums.fit(slope.unwrap_or(line.slope));
         }
@@ -209,7 +211,7 @@ mod tests {
     #[test]
     fn requests_of_one_size_are_fitted_at_any_number() {
         for sectors in [1, 8, 33, 256, 2561, 65535] {
-            let mut sums = Sums::NONE;
+            let mut sums = Sums::default();
             for n in 0..20_000_u64 {
                 sums.add(sectors, 80_000 + sectors * 100, 1 + n % 9);
                 let (base, slope) = sums.fit(SLOPE_PRIOR);

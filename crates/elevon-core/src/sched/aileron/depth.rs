@@ -39,12 +39,10 @@ const PROBE: Nanos = Nanos::from_millis(20);
 const COSTLY: Nanos = Nanos::from_millis(5);
 /// Times after which one that has too few requests ends: of fast requests, and of slow ones, which
 /// may take twice as long as all that it needs take one after the other.
-const TOO_LONG: (Nanos, Nanos) = (Nanos::from_millis(500), Nanos::from_secs(8));
-/// Requests that go one at a time, the time after which fewer are enough, and the time until
-/// others do.
+const TOO_LONG: (Nanos, Nanos) = (Nanos::from_millis(500), OLD);
+/// Requests that go one at a time, and the time after which fewer are enough.
 const SOLO: u64 = 6;
 const SOLO_LONG: Nanos = Nanos::from_millis(50);
-const SOLO_PAUSE: Nanos = Nanos::from_secs(8);
 /// Time for which the driver is not offered more than it took when it refused a command.
 const FULL: Nanos = Nanos::from_secs(1);
 /// The part of a larger depth, in percent, that X must grow by: more of it would only wait.
@@ -53,8 +51,10 @@ const GAINS: u64 = 20;
 /// and more than a comparison errs by. If shares come first it is the part that users give up.
 const KEPT: (u64, u64) = (15, 16);
 const KEPT_FOR_SHARES: (u64, u64) = (43, 50);
-/// Time without a member below its share after which a larger depth is tried if shares come first.
-const FAIR: Nanos = Nanos::from_secs(8);
+/// Time after which what was seen is old: what requests take alone is looked at again, and, if
+/// shares come first, a larger depth is tried where no member was below its share. It is the
+/// longest that a probe takes, so that what it has found is used for longer than that.
+const OLD: Nanos = Nanos::from_secs(8);
 /// Times that a probe in vain took which pass until the next one: probes take an eighth at most.
 const RESTS: u64 = 7;
 /// The shortest and the longest time until a probe in vain is repeated.
@@ -377,9 +377,9 @@ impl Depth {
         // More than a tenth waits inside.
         let waits_inside = self.baseline.depth() * 16 * 10 > busy * 11;
         let is_too_deep = wants.is_unfair && from > 1 && (wants.prefers_shares || waits_inside);
-        let was_fair = self.unfair_at.is_none_or(|at| now.since(at) >= FAIR);
+        let was_fair = self.unfair_at.is_none_or(|at| now.since(at) >= OLD);
         if now >= self.solo_at && (wants.is_unknown || is_too_deep) {
-            self.solo_at = now + SOLO_PAUSE;
+            self.solo_at = now + OLD;
             self.begin(now, Way::Solo, 1);
         } else if is_too_deep && now >= self.down.next {
             let guess = match self.refused {

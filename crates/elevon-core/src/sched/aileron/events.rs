@@ -216,6 +216,12 @@ impl Scheduler for Aileron {
         }
     }
 
+    /// After a completion a worker runs the queues, as it does for the schedulers of Linux. By then
+    /// a process that answers at once has its next request here, and no lower class takes its place.
+    fn wakes_worker(&self) -> bool {
+        true
+    }
+
     fn set_discard_ranges(&mut self, ranges: u16) {
         self.elevator.set_discard_ranges(ranges);
     }

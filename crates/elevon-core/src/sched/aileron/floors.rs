@@ -29,18 +29,13 @@ use crate::units::{Instant, Nanos, RequestId, Sectors};
 const SPAN: u64 = Nanos::from_millis(100).get();
 
 /// A floor of a tenant: rates at which it is served whatever its weight and that of others is.
-/// Where both are given, both hold.
+/// Where both are given, both hold. The default is no floor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reserve {
     /// Requests a second; 0 for none.
     pub iops: u64,
     /// Bytes a second; 0 for none.
     pub bps: u64,
-}
-
-impl Reserve {
-    /// No floor.
-    pub const NONE: Self = Self { iops: 0, bps: 0 };
 }
 
 /// One of the rates of a floor.
@@ -120,7 +115,7 @@ impl Floors {
             .iter()
             .position(|floor| floor.group == group)
             .map(|at| self.all.swap_remove(at));
-        if reserve != Reserve::NONE {
+        if reserve != Reserve::default() {
             let (ios, bytes) =
                 (Tag::from_rate(reserve.iops, clock), Tag::from_rate(reserve.bps, clock));
             self.all.push(Floor {
@@ -302,7 +297,7 @@ mod tests {
             "of both rates the higher holds"
         );
         assert_eq!(floors.missed(at(10_000_000), GROUPS[0], true), Some(Nanos::ZERO));
-        floors.set(at(10_000_000), GROUPS[0], Reserve::NONE);
+        floors.set(at(10_000_000), GROUPS[0], Reserve::default());
         assert_eq!(floors.missed(at(10_000_000), GROUPS[0], true), None);
     }
 

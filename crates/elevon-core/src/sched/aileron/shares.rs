@@ -17,6 +17,7 @@
 extern crate alloc;
 use super::decisions::GroupClass;
 use super::ids::{GroupId, MemberId};
+use crate::ioprio::PrioClass;
 use crate::sched::finish_tree::{FinishTrees, Root, later, latest};
 use crate::units::{Instant, Nanos};
 use alloc::vec::Vec;
@@ -29,8 +30,6 @@ const CREDIT: u64 = 4;
 pub(super) const SHIFT: u32 = 6;
 /// Classes, most urgent first: RT, BE, IDLE.
 pub(super) const CLASSES: usize = 3;
-/// The class of groups.
-pub(super) const BEST_EFFORT: usize = 1;
 
 /// A flow or a group as a member of its group.
 #[derive(Clone, Copy, Debug)]
@@ -136,7 +135,7 @@ impl Shares {
     /// Adds a group to a group.
     pub(super) fn add_group(&mut self, parent: GroupId, weight: u32) -> GroupId {
         let id = GroupId(self.groups.len() as u32);
-        let member = self.add_member(parent, Some(id), BEST_EFFORT, weight);
+        let member = self.add_member(parent, Some(id), PrioClass::Be.rank(), weight);
         self.groups.push(Group::new(Some(member)));
         id
     }

@@ -98,7 +98,7 @@ fn reserves_hold_among_those_that_wait_for_a_parents_limit() {
     let both = Limits { total_iops: 1000, ..Limits::default() };
     let bytes = Limits { total_bps: 1000 * KIB, ..Limits::default() };
     let of_bytes = |kib| Reserve { iops: 0, bps: kib * KIB };
-    let none = Reserve::NONE;
+    let none = Reserve::default();
     for (limits, of, expected, is_missed) in [
         (reads, [(1, ios(600)), (600, none), (300, none)], [600, 267, 133], false),
         (both, [(1, ios(600)), (600, none), (300, none)], [600, 267, 133], false),

@@ -108,7 +108,7 @@ fn decisions_are_those_of_the_definition_at_every_step() {
         for parent in [0, 0, 2] {
             let weight = 1 + rng.below(1000) as u32;
             groups.push(shares.add_group(groups[parent], weight));
-            plain.add(parent, Some(groups.len() - 1), BEST_EFFORT, weight);
+            plain.add(parent, Some(groups.len() - 1), PrioClass::Be.rank(), weight);
         }
         let mut flows: Vec<(MemberId, Vec<u64>)> = Vec::new();
         for _ in 0..12 {
@@ -156,7 +156,7 @@ impl Flow {
     fn new(shares: &mut Shares, rng: &mut Rng) -> Self {
         let order = rng.below(11);
         let weight = 1 + rng.below(1 << order);
-        let id = shares.add(GroupId::ROOT, BEST_EFFORT, weight as u32);
+        let id = shares.add(GroupId::ROOT, PrioClass::Be.rank(), weight as u32);
         // From a microsecond to 60 ms, small ones as often as large ones.
         let least = 1_000 << rng.below(13);
         let most = least << rng.below(4);
@@ -240,7 +240,7 @@ fn who_returns_waits_for_one_request_of_each_other_at_most() {
         let mut waited = 0;
         for step in 0..500 {
             if step % 50 == 0 && !shares.members[flows[0].id.index()].waits {
-                let time = shares.groups[0].classes[BEST_EFFORT].time;
+                let time = shares.groups[0].classes[PrioClass::Be.rank()].time;
                 waited = if later(shares.members[0].start, time) { u64::MAX } else { 0 };
                 shares.activate(now, flows[0].id, flows[0].draw(&mut rng));
             }
