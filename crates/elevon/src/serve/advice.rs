@@ -76,7 +76,7 @@ pub(super) const fn recommended(kind: Kind, claims: Claims) -> (&'static str, &'
             ("none", "every tenant has a limit, which needs no scheduler, and weights are equal")
         }
         Kind::Disk => ("aileron", "turns on a disk keep most of the slices"),
-        Kind::Ufs => ("none", "aileron costs a tenth of the writes of such storage"),
+        Kind::Ufs => ("aileron", "it keeps the most there, and costs up to a tenth of the writes"),
         Kind::FastFlash => {
             ("io.cost", "on a drive of several queues it keeps more slices, if it has a model")
         }
@@ -118,8 +118,8 @@ mod tests {
             [Kind::Disk, Kind::Flash, Kind::FastFlash, Kind::Ufs]
                 .map(|kind| recommended(kind, claims).0)
         };
-        assert_eq!(names(equal), ["aileron", "aileron", "io.cost", "none"]);
-        assert_eq!(names(weights), ["aileron", "bfq", "io.cost", "none"]);
+        assert_eq!(names(equal), ["aileron", "aileron", "io.cost", "aileron"]);
+        assert_eq!(names(weights), ["aileron", "bfq", "io.cost", "aileron"]);
         assert_eq!(names(Claims { are_limited: true, ..equal }), ["none"; 4]);
         assert_eq!(names(Claims { has_reserve: true, ..weights }), ["aileron"; 4]);
     }

@@ -442,7 +442,7 @@ fn a_check_recommends_what_divides_a_device() {
         ("hdd-7200", [light, heavy], "device d: aileron divides it, as is recommended: turns"),
         ("sata-ssd-860evo", [light, heavy], "device d: aileron divides it; recommended is bfq: "),
         ("sata-ssd-860evo", [light, light], "device d: aileron divides it, as is recommended: "),
-        ("ufs-3.1", [light, light], "device d: aileron divides it; recommended is none: "),
+        ("ufs-3.1", [light, heavy], "device d: aileron divides it, as is recommended: it keeps"),
         ("nvme-datacenter", [light, heavy], "device d: aileron divides it; recommended is io.cost"),
         ("ufs-3.1", [light, "reserve = { iops = 100 }"], "divides it, as is recommended: no other"),
     ] {

@@ -217,7 +217,7 @@ impl Scheduler for Aileron {
     }
 
     /// After a completion a worker runs the queues, as it does for the schedulers of Linux. By then
-    /// a process that answers at once has its next request here, and no lower class takes its place.
+    /// a process that answers at once has its next request here: no lower class takes its place.
     fn wakes_worker(&self) -> bool {
         true
     }
