@@ -32,9 +32,11 @@ use elevon_fairness::parallel;
 use elevon_fairness::progress::Progress;
 use elevon_fairness::tenant_setup::{SETUP_DEVICES, TenantSetup, tenant_setups};
 
+#[path = "command/bound.rs"]
+mod bound;
 mod command;
 
-use command::bound::Bound;
+use bound::Bound;
 use command::{ios, ios_of_tenants};
 
 const MIXES: u64 = 1_000;

@@ -6,7 +6,7 @@ use elevon_host::interrupt::Interrupt;
 use elevon_result::slice::Lacks;
 use elevon_whatif::slices::slices;
 
-use super::{ios, run};
+use crate::command::{ios, run};
 
 /// Schedulers and settings, of which the best for a mix is known only after all have been tried.
 const SETTINGS: [&str; 12] = [

@@ -10,8 +10,6 @@ use elevon_plan::plan::Plan;
 use elevon_result::result::{JobResult, RunResult};
 use elevon_workload::run::NoObserver;
 
-pub(crate) mod bound;
-
 /// Returns the I/Os of each job of a file on a device, in their order, as `elevon run` does them.
 pub(crate) fn ios(text: &str, device: &str, scheduler: &str) -> Vec<u64> {
     ios_of_tenants(text, device, scheduler, None)
@@ -30,7 +28,12 @@ pub(crate) fn ios_of_tenants(
 }
 
 /// Runs a job file. Returns the plan and the result.
-fn run(text: &str, device: &str, scheduler: &str, tenants: Option<PathBuf>) -> (Plan, RunResult) {
+pub(crate) fn run(
+    text: &str,
+    device: &str,
+    scheduler: &str,
+    tenants: Option<PathBuf>,
+) -> (Plan, RunResult) {
     let mut source = MemorySource::one("mix.fio", text);
     let jobs = parse(&mut source, "mix.fio").unwrap_or_else(|error| panic!("{error:?}\n{text}"));
     let mut options = StackOptions::of_device(device);
