@@ -1,13 +1,15 @@
 /*
  * The load generator of the judge, for the guest.
  *
- *   load DEVICE FILE
+ *   load DEVICE FILE LATER
  *
  * FILE has one process a line, as words KEY=NUMBER. Each process does what a job of a plain fio file
  * does: it keeps `depth` I/Os in flight, one system call each, for `runtime` after its own start, and
  * reaps what is still in flight at the end. A process that slept for a completion goes on between
  * `wake` and `wake + spread` later. So workers of the kernel run before it, as they do on a machine
  * with several CPUs, and no two processes stay in step for ever.
+ *
+ * All begins LATER nanoseconds later than it would.
  *
  * It prints a line for each process, in the order of FILE:
  *
@@ -413,9 +415,9 @@ int main(int argc, char **argv)
 	static struct process processes[MOST_PROCESSES];
 	char line[1024];
 	unsigned count = 0;
-	FILE *file = argc == 3 ? fopen(argv[2], "r") : NULL;
+	FILE *file = argc == 4 ? fopen(argv[2], "r") : NULL;
 	if (!file)
-		fail("usage: load DEVICE FILE");
+		fail("usage: load DEVICE FILE LATER");
 	while (count < MOST_PROCESSES && fgets(line, sizeof line, file)) {
 		for (char *word = strtok(line, " \n"); word; word = strtok(NULL, " \n"))
 			set(&processes[count], word);
@@ -424,7 +426,7 @@ int main(int argc, char **argv)
 	struct result *results = mmap(NULL, sizeof *results * MOST_PROCESSES, PROT_READ | PROT_WRITE,
 				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	/* The first process starts just after a tick of the kernel's clock, as in Elevon. */
-	uint64_t begin = (now() / TICK + 2) * TICK + 2000;
+	uint64_t begin = (now() / TICK + 2) * TICK + 2000 + strtoull(argv[3], NULL, 10);
 	fflush(stdout);
 	for (unsigned i = 0; i < count; i++) {
 		if (fork())

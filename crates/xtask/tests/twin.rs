@@ -47,7 +47,7 @@ fn kept_jobs_have_the_figures_of_the_kernel() {
         let record: serde_json::Value = serde_json::from_str(line).expect("JSON");
         let case: Case = serde_json::from_value(record["case"].clone()).expect("a case");
         let ours = elevon::run(&case, DEFAULT_VERSION).expect("a run of Elevon");
-        let named = compare(&case, &ours, &ours, &ours);
+        let named = compare(&case, [&ours; 4]);
         for figure in record["figures"].as_array().expect("figures") {
             let (name, kernel) = (figure["name"].as_str(), figure["kernel"].as_f64());
             let (name, kernel) = (name.expect("a name"), kernel.expect("a number"));

@@ -20,6 +20,9 @@ const BATCH: usize = 25;
 /// The most real time of a guest.
 const LIMIT: Duration = Duration::from_secs(600);
 
+/// How much later a job begins in the second guest: a figure that this changes is chance.
+const LATER_NS: u64 = 1_000;
+
 /// What the two did with a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compared {
@@ -47,19 +50,24 @@ pub fn judge_cases(cases: &[Case], kernel: &str) -> Result<Vec<Judged>, String> 
     thread::scope(|scope| {
         let start = |batch: &[Case]| {
             let batch = batch.to_vec();
-            scope.spawn(move || in_guest(&batch, kernel).map(|real| (batch, real)))
+            scope.spawn(move || {
+                let real = in_guest(&batch, kernel, 0)?;
+                let later = in_guest(&batch, kernel, LATER_NS)?;
+                Ok::<_, String>((batch, real, later))
+            })
         };
         let mut next = batches.next().map(start);
         while let Some(guest) = next {
-            let (mut batch, real) = guest.join().expect("a guest's thread")?;
+            let (mut batch, real, later) = guest.join().expect("a guest's thread")?;
             // The next guest runs while Elevon does what this one did.
             next = batches.next().map(start);
             for (case, real) in batch.iter_mut().zip(&real) {
                 case.tag_hint = real.as_ref().ok().and_then(|real| real.tag_hint);
             }
             let ours = in_elevon(&batch, kernel);
-            for ((case, real), ours) in batch.into_iter().zip(real).zip(ours) {
-                let compared = real.and_then(|real| Ok(compare_both(&case, &real, &ours?)));
+            for (((case, real), later), ours) in batch.into_iter().zip(real).zip(later).zip(ours) {
+                let compared =
+                    real.and_then(|real| Ok(compare_both(&case, &real, &later?, &ours?)));
                 judged.push((case, compared));
             }
         }
@@ -67,9 +75,14 @@ pub fn judge_cases(cases: &[Case], kernel: &str) -> Result<Vec<Judged>, String> 
     })
 }
 
-fn compare_both(case: &Case, real: &Measured, (elevon, plain): &(Measured, Measured)) -> Compared {
+fn compare_both(
+    case: &Case,
+    real: &Measured,
+    later: &Measured,
+    (elevon, plain): &(Measured, Measured),
+) -> Compared {
     let first_difference = first_difference(&real.events, &elevon.events);
-    Compared { figures: compare(case, real, elevon, plain), first_difference }
+    Compared { figures: compare(case, [real, later, elevon, plain]), first_difference }
 }
 
 /// A case in Elevon, as it is and without what decides.
@@ -91,8 +104,12 @@ fn in_elevon(cases: &[Case], kernel: &str) -> Vec<Ours> {
     done.into_values().collect()
 }
 
-/// Runs cases in one guest.
-fn in_guest(cases: &[Case], kernel: &str) -> Result<Vec<Result<Measured, String>>, String> {
+/// Runs cases in one guest, in which they begin `later_ns` later than usual.
+fn in_guest(
+    cases: &[Case],
+    kernel: &str,
+    later_ns: u64,
+) -> Result<Vec<Result<Measured, String>>, String> {
     let (_kept, folder) = guest::folder()?;
     let mut script = String::from(FUNCTIONS);
     for name in TRACEPOINTS {
@@ -102,7 +119,7 @@ fn in_guest(cases: &[Case], kernel: &str) -> Result<Vec<Result<Measured, String>
         let path = folder.join(format!("load.{index}"));
         fs::write(&path, case.load_file())
             .map_err(|error| format!("{}: {error}", path.display()))?;
-        script.push_str(&case.script(index));
+        script.push_str(&case.script(index, later_ns));
     }
     let said = guest::run(kernel, &folder, &script, LIMIT)?;
     let mut parts: BTreeMap<usize, &str> = BTreeMap::new();

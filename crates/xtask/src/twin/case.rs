@@ -214,7 +214,7 @@ impl Case {
     /// Returns the plain job file for Elevon.
     pub fn job_file(&self) -> String {
         let mut text = format!(
-            "[global]\nfilename=/dev/nullb0\nfadvise_hint=0\ntime_based\nruntime={}ms\n\
+            "[global]\nfilename=/dev/nullb0\nfadvise_hint=0\ninvalidate=0\ntime_based\nruntime={}ms\n\
              norandommap\n",
             self.runtime_ms
         );
@@ -262,9 +262,12 @@ impl Case {
     /// Returns Elevon's options.
     pub fn options(&self, kernel: &str) -> Vec<String> {
         let device = format!(
-            "slots:slots={slots},latency={}us,size=1GiB,queue_depth={slots},\
+            "slots:slots={slots},latency={}us,discard_latency={}ns,size=1GiB,queue_depth={slots},\
              bandwidth=1000TB/s,rotational={}",
             self.latency_us,
+            // A transfer takes a nanosecond, and a discard has none. What was issued at one instant
+            // must end in this order.
+            self.latency_us * 1_000 + 1,
             u32::from(self.rotational),
             slots = self.slots
         );
@@ -276,8 +279,8 @@ impl Case {
         }
         let (least, most) = WAKE_US;
         let cost = format!(
-            "submit=0us,complete=0us,scheduler=0us,lock=0us,wake={least}us..{most}us,\
-             tag_wake=0us,wakes=by-process,worker=500ns"
+            "submit=0us,complete=0us,scheduler=0us,lock=0us,call=0us,hit=0us,fault=0us,\
+             wake={least}us..{most}us,tag_wake=0us,wakes=by-process,worker=500ns"
         );
         let mut words = ["--device", &device, "--scheduler", &scheduler, "--kernel", kernel]
             .map(str::to_owned)
@@ -289,8 +292,16 @@ impl Case {
         let always = QUEUE.into_iter().filter(|(name, _)| own().all(|(other, _)| other != *name));
         // The first process starts just after a tick of the guest, and ticks stay in step there.
         words.extend(["--set".into(), "tick_phase=fixed".into()]);
+        let is_set = |name: &str| own().any(|(other, _)| other == name);
         let mut settings: Vec<(&str, u64)> = always.chain(own()).collect();
+        // The guest's queue becomes rotational after it was made, so it keeps these.
+        if self.scheduler != "bfq" && !is_set("wbt_lat_usec") {
+            settings.push(("wbt_lat_usec", 2_000));
+        }
         if self.has_cache() {
+            if !is_set("read_ahead_kb") {
+                settings.push(("read_ahead_kb", if self.rotational { 252 } else { 128 }));
+            }
             words.extend(["--memory".into(), format!("{}MiB", MEMORY >> 20)]);
             settings.push(("dirty_background_ratio", self.dirty.background));
             settings.push(("dirty_ratio", self.dirty.most));
@@ -359,20 +370,22 @@ impl Case {
     }
 
     /// Returns the lines of the guest's script. `index` is the number of the case in the guest,
-    /// whose load is in `/host/load.INDEX`.
-    pub fn script(&self, index: usize) -> String {
+    /// whose load is in `/host/load.INDEX`. `later_ns`: how much later than usual it begins.
+    pub fn script(&self, index: usize, later_ns: u64) -> String {
         let mut text = format!(
-            "echo CASE {index}\ndevice d{index} {} {} {} {}\n",
+            "echo CASE {index}\ndevice d{index} {} {} {}\n",
             self.slots,
             self.latency_us * 1000,
-            u32::from(self.rotational),
             u32::from(self.processes.iter().any(|process| process.trim))
         );
         if self.has_cache() {
             let (background, most) = self.dirty.in_bytes();
             let _ = writeln!(text, "dirty {background} {most}");
         }
-        let _ = writeln!(text, "put {} $Q/scheduler", self.scheduler);
+        // Elevon's `slots` device becomes rotational after its scheduler has started.
+        let rotational = u32::from(self.rotational);
+        let _ =
+            writeln!(text, "put {} $Q/scheduler\nput {rotational} $Q/rotational", self.scheduler);
         for (name, value) in &self.queue {
             let _ = writeln!(text, "put {value} $Q/{name}");
         }
@@ -394,7 +407,7 @@ impl Case {
         let traced = u32::from(self.is_traced());
         let _ = writeln!(
             text,
-            "events {traced}\necho BEFORE $(cat $B/stat)\nload /dev/$NAME /host/load.{index}\n\
+            "events {traced}\necho BEFORE $(cat $B/stat)\nload /dev/$NAME /host/load.{index} {later_ns}\n\
              echo AFTER $(cat $B/stat)\nevents 0 /host/events.{index}"
         );
         for tenant in &self.tenants {
@@ -475,8 +488,8 @@ put() { echo "$1" >"$2" || echo "REFUSED $2: $1"; }
 device() {
 	C=/sys/kernel/config/nullb/$1
 	mkdir $C
-	put $5 $C/memory_backed
-	put $5 $C/discard
+	put $4 $C/memory_backed
+	put $4 $C/discard
 	put $3 $C/completion_nsec
 	put 2 $C/irqmode
 	put 1 $C/submit_queues
@@ -488,7 +501,6 @@ device() {
 	B=/sys/block/$NAME
 	Q=$B/queue
 	NUMBER=$(cat $B/dev)
-	put $4 $Q/rotational
 }
 hint() {
 	F=$K/block/$NAME/hctx0/sched_tags

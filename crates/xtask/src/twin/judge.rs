@@ -143,12 +143,19 @@ fn write_table(path: &PathBuf, kernel: &str, part: &str) -> Result<(), String> {
     fs::write(path, replace_between(&text, &mark, end, part)).map_err(io)
 }
 
+/// Returns how many of the figures that would be telling are chance.
+fn left_out(figures: &[&Figure]) -> String {
+    let chance = figures.iter().filter(|figure| figure.chance).count();
+    let all = chance + figures.iter().filter(|figure| figure.telling).count();
+    format!("{chance} of {all} ({:.1} %)", 100.0 * chance as f64 / all.max(1) as f64)
+}
+
 /// Returns the table of a kernel.
 fn table(judged: &[Judged], release: &str) -> String {
     let mut text = format!(
-        "| Linux {release} | goal | telling figures held | rates | latencies | counters of the disk \
+        "| Linux {release} | goal | telling figures held | left out as chance | rates | latencies | counters of the disk \
          | counters of cgroups | all figures held | jobs whose events are in the same order |\n\
-         |---|---:|---:|---:|---:|---:|---:|---:|---:|\n"
+         |---|---:|---:|---:|---:|---:|---:|---:|---:|---:|\n"
     );
     for area in Area::ALL {
         let cases: Vec<&Judged> = judged.iter().filter(|(case, _)| case.area == area).collect();
@@ -178,10 +185,11 @@ fn table(judged: &[Judged], release: &str) -> String {
         let kinds = Kind::ALL.map(|kind| share(&|figure| figure.telling && figure.kind == kind));
         let _ = writeln!(
             text,
-            "| {} | {} % | {} | {} | {} | {} |",
+            "| {} | {} % | {} | {} | {} | {} | {} |",
             area.name(),
             area.goal(),
             share(&|figure| figure.telling),
+            left_out(&figures),
             kinds.join(" | "),
             share(&|_| true),
             if area_is_traced {
