@@ -150,6 +150,20 @@ fn requests_do_what_they_say_or_say_what_is_wrong() {
     served.end();
 }
 
+/// As QEMU does for a device that is plugged again.
+#[test]
+fn memory_that_is_added_again_takes_the_place_of_itself() {
+    let served = serve(FILE, "");
+    let mut guest = Guest::connect(&vm1(&served), Options::default());
+    for byte in 0..3 {
+        assert_eq!(guest.write_disk(0, 0, &[byte; 4096]), OK);
+        guest.add_memory_again();
+        assert_eq!(guest.read_disk(0, 0, 4096), [byte; 4096]);
+    }
+    drop(guest);
+    served.end();
+}
+
 #[test]
 fn a_disk_that_is_read_only_is_not_written() {
     let served = serve(FILE, "read_only = true");

@@ -35,7 +35,7 @@ impl Queues for GuestQueues {
         let step = rings.take();
         // A request that was refused has ended.
         if matches!(step, Step::Refused { .. } | Step::Continue | Step::Fail(_)) {
-            self.shared.on_ended();
+            self.shared.on_ended(rings);
         }
         step
     }
@@ -66,8 +66,9 @@ impl Queues for GuestQueues {
     }
 
     fn finish(&mut self, request: &DiskRequest, status: Status) {
-        self.shared.lock().finish(request, status);
-        self.shared.on_ended();
+        let mut rings = self.shared.lock();
+        rings.finish(request, status);
+        self.shared.on_ended(rings);
     }
 
     fn tell(&mut self) {
@@ -89,8 +90,9 @@ impl Queues for GuestQueues {
 
 impl Drop for GuestQueues {
     fn drop(&mut self) {
-        self.shared.lock().is_dropped = true;
-        self.shared.on_ended();
+        let mut rings = self.shared.lock();
+        rings.is_dropped = true;
+        self.shared.on_ended(rings);
         self.shared.ring();
         // An error means that it has ended already.
         let _ = self.socket.shutdown(Shutdown::Both);

@@ -69,6 +69,8 @@ pub(super) struct Rings {
     is_gone: bool,
     /// The thread of the device serves it no more.
     pub(super) is_dropped: bool,
+    /// Threads that wait for the end of requests.
+    pub(super) waiters: u32,
     broken: Option<(usize, RingError)>,
     /// To be used again.
     chain: Chain,
@@ -87,6 +89,7 @@ impl Rings {
             next: 0,
             is_gone: false,
             is_dropped: false,
+            waiters: 0,
             broken: None,
             chain: Chain::default(),
         }

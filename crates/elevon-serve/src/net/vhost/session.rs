@@ -60,6 +60,8 @@ impl Session {
                 self.set_memory()?;
             }
             Action::AddRegion(region) => {
+                // QEMU adds the memory again when a device is plugged again.
+                self.forget(&region);
                 if self.regions.len() >= MAX_MEMORY_SLOTS {
                     return Err(io::Error::other("there are more regions than slots"));
                 }
@@ -68,10 +70,7 @@ impl Session {
                 self.set_memory()?;
             }
             Action::RemoveRegion(region) => {
-                self.regions.retain(|known| {
-                    (known.guest(), known.bytes(), known.user())
-                        != (region.guest, region.bytes, region.user)
-                });
+                self.forget(&region);
                 self.set_memory()?;
             }
             Action::MakeInflight(place) => {
@@ -165,6 +164,14 @@ impl Session {
             self.rings.forget(&kick);
         }
         rings.end_stop(ring)
+    }
+
+    /// Lets a region be none of the guest's memory.
+    fn forget(&mut self, region: &Region) {
+        self.regions.retain(|known| {
+            (known.guest(), known.bytes(), known.user())
+                != (region.guest, region.bytes, region.user)
+        });
     }
 
     fn set_memory(&self) -> io::Result<()> {

@@ -100,15 +100,24 @@ impl SharedRings {
         }
     }
 
-    /// A request has ended: a thread may wait for that.
-    pub(super) fn on_ended(&self) {
-        self.stopped.notify_all();
+    /// Requests have ended, or none will any more: a thread may wait for that. Without one there is
+    /// no system call.
+    pub(super) fn on_ended(&self, rings: MutexGuard<'_, Rings>) {
+        let is_awaited = rings.waiters > 0;
+        drop(rings);
+        if is_awaited {
+            self.stopped.notify_all();
+        }
     }
 
     /// Waits until a ring that was asked to stop has no request in flight, or the device's thread
     /// serves the guest no more.
     pub(super) fn wait_for_stop(&self, ring: u16) -> MutexGuard<'_, Rings> {
-        let rings = self.lock();
-        self.stopped.wait_while(rings, |rings| !rings.has_stopped(ring)).expect(LOCK)
+        let mut rings = self.lock();
+        rings.waiters += 1;
+        let mut rings =
+            self.stopped.wait_while(rings, |rings| !rings.has_stopped(ring)).expect(LOCK);
+        rings.waiters -= 1;
+        rings
     }
 }

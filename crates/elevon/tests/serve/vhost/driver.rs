@@ -25,8 +25,11 @@ const VERSION_1: u64 = 1 << 32;
 const INDIRECT_FEATURE: u64 = 1 << 28;
 const EVENT_INDEX_FEATURE: u64 = 1 << 29;
 const PROTOCOL_FEATURES: u64 = 1 << 30;
-/// Several queues, acknowledgements, a channel, the configuration, requests in flight and slots.
-const PROTOCOLS: u64 = 1 | 1 << 3 | 1 << 5 | 1 << 9 | 1 << 12 | 1 << 15;
+/// Protocol features: several queues, acknowledgements, a channel, the configuration, requests in
+/// flight and slots.
+const PROTOCOLS: u64 = 1 | 1 << 3 | 1 << 5 | 1 << 9 | INFLIGHT | 1 << 15;
+/// Protocol feature: memory of requests in flight.
+pub(crate) const INFLIGHT: u64 = 1 << 12;
 
 const NEXT: u16 = 1;
 const DEVICE_WRITES: u16 = 2;
@@ -56,11 +59,14 @@ pub(crate) struct Options {
     pub(crate) event_index: bool,
     /// Features of virtio-blk that are not taken.
     pub(crate) without: u64,
+    /// Protocol features that the server has to have.
+    pub(crate) protocols: u64,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { queues: 1, size: 128, indirect: true, event_index: true, without: 0 }
+        let (queues, size, protocols) = (1, 128, PROTOCOLS);
+        Self { queues, size, indirect: true, event_index: true, without: 0, protocols }
     }
 }
 
@@ -150,8 +156,8 @@ impl Guest {
         wanted |= if self.options.indirect { INDIRECT_FEATURE } else { 0 };
         wanted |= if self.options.event_index { EVENT_INDEX_FEATURE } else { 0 };
         self.features = u64_of(&offered) & wanted;
-        let protocols = u64_of(&self.ask(15, &[])) & PROTOCOLS;
-        assert_eq!(protocols, PROTOCOLS, "the server has all that is wanted");
+        let protocols = u64_of(&self.ask(15, &[])) & self.options.protocols;
+        assert_eq!(protocols, self.options.protocols, "the server has all that is wanted");
         self.tell(16, &protocols.to_ne_bytes(), &[]);
         self.tell(3, &[], &[]);
         assert!(u64_of(&self.ask(17, &[])) >= u64::from(self.options.queues));
@@ -160,7 +166,9 @@ impl Guest {
         self.channel.set_read_timeout(Some(PATIENCE)).expect("a socket");
         self.tell(21, &[], &[theirs.as_fd()]);
         self.tell(2, &self.features.to_ne_bytes(), &[]);
-        self.share_inflight();
+        if protocols & INFLIGHT != 0 {
+            self.share_inflight();
+        }
         let words: [u64; 5] = [1, 0, MEMORY, USER, 0];
         let file = self.file.try_clone().expect("a descriptor");
         self.tell(5, &bytes_of(&words), &[file.as_fd()]);
@@ -198,6 +206,13 @@ impl Guest {
         self.tell(12, &number, &[queue.kick.as_fd()]);
         self.tell(13, &number, &[queue.call.as_fd()]);
         self.tell(18, &words_of(&[queue.index.into(), 1]), &[]);
+    }
+
+    /// Adds the memory again that the server has.
+    pub(crate) fn add_memory_again(&self) {
+        let words: [u64; 5] = [0, 0, MEMORY, USER, 0];
+        let file = self.file.try_clone().expect("a descriptor");
+        self.tell(37, &bytes_of(&words), &[file.as_fd()]);
     }
 
     /// Stops a queue. Returns its next available descriptor.
