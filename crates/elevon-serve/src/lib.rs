@@ -31,7 +31,7 @@ pub use device::devices::Devices;
 pub use device::view::{CacheUse, CacheView, ClientView, DeviceView};
 pub use disks::faulty::FaultyDisk;
 pub use disks::upstream::{
-    Upstream, UpstreamAddress, UpstreamAddressError, UpstreamError, UpstreamTls,
+    Upstream, UpstreamAddress, UpstreamAddressError, UpstreamClaim, UpstreamError, UpstreamTls,
 };
 pub use disks::{Disk, simulated};
 pub use error::ServeError;

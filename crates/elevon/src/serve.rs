@@ -278,6 +278,7 @@ fn serve_device(args: &ServeArgs, device: &str, passed: PassedSockets) -> Result
         direct: args.direct,
         busy_poll,
         hold,
+        shared: false,
         is_watched,
     };
     let device = default_name(&args.file);

@@ -44,6 +44,9 @@ pub struct DeviceTable {
     /// For how long requests are held if that server is gone, with the place of the key; 0: they
     /// fail.
     pub on_loss: Option<(Nanos, Span)>,
+    /// Other servers of this machine may write that disk as well, by `shared = true`: the place of
+    /// the key.
+    pub shared: Option<Span>,
     /// TLS towards that server.
     pub tls: Option<DeviceTlsTable>,
     /// Control files of the device, in the file's order.
@@ -85,6 +88,7 @@ impl DeviceTable {
             busy_poll: BUSY_POLL,
             connections: None,
             on_loss: None,
+            shared: None,
             tls: None,
             settings: Vec::new(),
             parts: Vec::new(),
@@ -92,7 +96,7 @@ impl DeviceTable {
     }
 }
 
-const DEVICE_KEYS: [&str; 14] = [
+const DEVICE_KEYS: [&str; 15] = [
     "device",
     "format",
     "scheduler",
@@ -106,6 +110,7 @@ const DEVICE_KEYS: [&str; 14] = [
     "busy_poll",
     "connections",
     "on_loss",
+    "shared",
     "tls",
 ];
 const POOL_KEYS: [&str; 7] =
@@ -216,6 +221,10 @@ impl Draft {
                             Err(error) => reader.complain(inner.at.start, &key, error.to_string()),
                         }
                     }
+                }
+                "shared" => {
+                    let is_shared = reader.flag(&key, &inner);
+                    found.shared = is_shared.then(|| reader.place(inner.at.start));
                 }
                 "tls" => found.tls = device_tls(reader, &key, &inner),
                 name if crate::cgroup::find(name).is_some() => rest.push(inner),

@@ -285,6 +285,7 @@ fn a_disk_of_another_server_has_connections_and_tls() {
             "connections = 'x'",
             "c.toml:4:15: device.d.connections: expected a whole number",
         ),
+        ("connections = 2", "shared = 1", "c.toml:4:10: device.d.shared: expected true or false"),
         (", key = 'k'", "", "c.toml:5:1: device.d.tls: key is missing"),
         (", certificate = 'c'", "", "c.toml:5:1: device.d.tls: certificate is missing"),
         ("ca = 'a', ", "", "c.toml:5:1: device.d.tls: ca is missing"),

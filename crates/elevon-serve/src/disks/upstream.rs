@@ -14,6 +14,7 @@
 mod address;
 mod allocation;
 mod backoff;
+mod claim;
 mod connection;
 mod held;
 mod link;
@@ -46,6 +47,7 @@ use link::{Answer, Link};
 use unflushed::{Change, Unflushed};
 
 pub use address::{UpstreamAddress, UpstreamAddressError, UpstreamTls};
+pub use claim::UpstreamClaim;
 pub use link::UpstreamError;
 
 /// Requests in flight at the server.
@@ -90,6 +92,8 @@ pub struct Upstream {
     is_called: bool,
     remote: Remote,
     address: String,
+    /// Keeps other servers of this machine from writing it.
+    claim: Option<UpstreamClaim>,
     link: Link,
     /// Why no request reaches the server, if that is so.
     failure: Option<String>,
@@ -154,6 +158,7 @@ impl Upstream {
             is_called: false,
             remote,
             address: address.to_string(),
+            claim: None,
             link,
             failure: None,
             news: VecDeque::new(),
@@ -170,6 +175,11 @@ impl Upstream {
             failed: VecDeque::new(),
             reopening: Vec::new(),
         })
+    }
+
+    /// Keeps a claim of the disk until it is closed.
+    pub fn keep(&mut self, claim: UpstreamClaim) {
+        self.claim = Some(claim);
     }
 
     /// Holds what is asked of the disk for so long after the connections were lost, in place of

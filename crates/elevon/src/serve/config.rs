@@ -545,13 +545,14 @@ fn device(
     let read_only = file.exports.iter().all(|export| export.device != index || export.read_only);
     let names = table.parts.iter().map(|part| part.name.clone()).collect();
     let hold = table.on_loss.as_ref().map_or(HOLD, |(time, _)| *time);
-    let (direct, busy_poll) = (table.direct, table.busy_poll);
+    let (direct, busy_poll, shared) = (table.direct, table.busy_poll, table.shared.is_some());
     let raw = if parts.is_empty() {
         vec![table.is_raw]
     } else {
         table.parts.iter().map(|part| part.is_raw).collect()
     };
-    Ok(Planned { plan, parts, names, raw, read_only, direct, busy_poll, hold, is_watched: true })
+    let is_watched = true;
+    Ok(Planned { plan, parts, names, raw, read_only, direct, busy_poll, hold, shared, is_watched })
 }
 
 /// Decides whether shares come before the last fifth of the throughput: by the key, or else by the
@@ -622,12 +623,14 @@ fn reach(table: &DeviceTable, target: &mut Target) -> Result<(), Failure> {
                 "only a disk of another server has it, such as device = \"nbd://HOST/EXPORT\"";
             Failure::text(vec![place.diagnostic(&key(name), Problem::Conflict.because(words))])
         };
-        return match (&table.connections, &table.on_loss, &table.tls) {
-            (Some((_, place)), ..) => Err(complaint(place, "connections")),
-            (_, Some((_, place)), _) => Err(complaint(place, "on_loss")),
-            (.., Some(_)) => Err(complaint(&table.place, "tls")),
-            (None, None, None) => Ok(()),
-        };
+        let given = [
+            (table.connections.as_ref().map(|(_, place)| place), "connections"),
+            (table.on_loss.as_ref().map(|(_, place)| place), "on_loss"),
+            (table.shared.as_ref(), "shared"),
+            (table.tls.as_ref().map(|_| &table.place), "tls"),
+        ];
+        let in_vain = given.into_iter().find_map(|(place, name)| Some((place?, name)));
+        return in_vain.map_or(Ok(()), |(place, name)| Err(complaint(place, name)));
     };
     if let Some((connections, _)) = table.connections {
         address.connections = connections;

@@ -14,7 +14,10 @@ use elevon_plan::failure::{ConflictError, Failure, InputError, MachineError, Val
 use elevon_plan::plan::Plan;
 use elevon_plan::target::Target;
 use elevon_serve::simulated::{RealClock, SimulatedDisk};
-use elevon_serve::{DeviceParts, Devices, Disk, ExportedDisk, FaultyDisk, PoolPart, Upstream};
+use elevon_serve::{
+    DeviceParts, Devices, Disk, ExportedDisk, FaultyDisk, PoolPart, Upstream, UpstreamAddress,
+    UpstreamClaim, UpstreamError,
+};
 use elevon_sim::device::{AnyDevice, Description};
 use elevon_workload::settings::Settings;
 
@@ -48,6 +51,8 @@ pub(super) struct Planned {
     pub(super) busy_poll: Nanos,
     /// For how long requests are held if the server of the disk is gone.
     pub(super) hold: Nanos,
+    /// Other servers of this machine may write the disk of another server as well.
+    pub(super) shared: bool,
     /// Statistics of tenants are kept, even if none has a setting.
     pub(super) is_watched: bool,
 }
@@ -114,9 +119,9 @@ pub(super) fn add(
     planned: Planned,
 ) -> Result<(usize, Opened), Failure> {
     match planned.plan.target {
-        Target::Real(_) => devices.add(name, move || let_go(&planned)),
+        Target::Real(_) => devices.add(name, move || let_go(&planned, locked)),
         Target::Simulated(_) => devices.add(name, move || simulated(&planned)),
-        Target::Nbd(_) => devices.add(name, move || upstream(&planned)),
+        Target::Nbd(_) => devices.add(name, move || let_go(&planned, claimed)),
     }
 }
 
@@ -125,23 +130,26 @@ pub(super) fn look(planned: &Planned) -> Result<Opened, Failure> {
     match planned.plan.target {
         Target::Real(_) => real(planned).map(|(_, opened)| opened),
         Target::Simulated(_) => simulated(planned).map(|(_, opened)| opened),
-        Target::Nbd(_) => upstream(planned).map(|(_, opened)| opened),
+        Target::Nbd(_) => upstream(planned, None).map(|(_, opened)| opened),
     }
 }
 
-/// Opens a file or a block device, which may be held for a moment.
-fn let_go(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Host>>, Failure> {
+/// Opens a device, which another process may hold for a moment.
+fn let_go<D: Disk>(
+    planned: &Planned,
+    open: fn(&Planned) -> Result<OpenDevice<D>, Failure>,
+) -> Result<OpenDevice<D>, Failure> {
     let is_held = |error: &InputError| {
         matches!(
             error,
             InputError::Open(
                 OpenError::Busy { .. } | OpenError::Served { .. } | OpenError::InUse { .. }
-            )
+            ) | InputError::Upstream(UpstreamError::Claimed { .. })
         )
     };
     let began = Instant::now();
     loop {
-        match locked(planned) {
+        match open(planned) {
             Err(Failure::Input(errors)) if errors.iter().any(is_held) && began.elapsed() < HELD => {
                 std::thread::sleep(Duration::from_millis(10));
             }
@@ -205,15 +213,33 @@ fn simulated(
     finish(planned, (disk, SECTOR), &description, in_vain(planned))
 }
 
-fn upstream(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Upstream>>, Failure> {
-    let Target::Nbd(address) = &planned.plan.target else {
-        unreachable!("asked for a disk of a server only")
-    };
+/// Opens a disk of another server. One server of this machine writes it, unless it is shared.
+fn claimed(planned: &Planned) -> Result<OpenDevice<FaultyDisk<Upstream>>, Failure> {
+    let is_alone = !planned.shared && !planned.read_only;
+    let claim = is_alone.then(|| UpstreamClaim::take(address_of(planned)));
+    upstream(planned, claim.transpose().map_err(Failure::input)?)
+}
+
+fn address_of(planned: &Planned) -> &UpstreamAddress {
+    match &planned.plan.target {
+        Target::Nbd(address) => address,
+        _ => unreachable!("asked for a disk of a server only"),
+    }
+}
+
+fn upstream(
+    planned: &Planned,
+    claim: Option<UpstreamClaim>,
+) -> Result<OpenDevice<FaultyDisk<Upstream>>, Failure> {
+    let address = address_of(planned);
     let mut disk = Upstream::open(address, Upstream::LARGEST_BLOCKS, Interrupt::new())
         .map_err(Failure::input)?;
     disk.hold(planned.hold);
     let description = device_description::of_upstream(address, &disk);
     let is_read_only = disk.remote().read_only;
+    if let Some(claim) = claim.filter(|_| !is_read_only) {
+        disk.keep(claim);
+    }
     let notes = disk.notes().iter().cloned().chain(in_vain(planned)).collect();
     let block = disk.block();
     let mut device =

@@ -22,6 +22,7 @@ use super::UpstreamAddress;
 use super::backoff::Backoff;
 use super::connection::Connection;
 use crate::net::listen::Socket;
+use crate::net::peer::Peer;
 use crate::net::tls::TlsError;
 use crate::request::Extent;
 
@@ -81,6 +82,17 @@ pub enum UpstreamError {
         export: String,
         /// The most bytes that a request of it moves.
         payload: u32,
+    },
+    /// Another server of this machine writes the disk.
+    #[error(
+        "{export}: another server of this machine writes it: {holder}; end that one, or allow it with \
+         shared = true of the device"
+    )]
+    Claimed {
+        /// The export, as its address names it.
+        export: String,
+        /// The process of that server.
+        holder: Peer,
     },
     /// The disk is another one than before.
     #[error("{export}: the export has changed: {before:?} before, {now:?} now")]
