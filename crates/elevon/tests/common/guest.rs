@@ -1,7 +1,8 @@
 //! A Linux guest on an emulated CPU: a kernel of Debian with an initramfs that a test makes.
 
 use std::fs;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -211,6 +212,26 @@ impl GuestImage {
         })
     }
 
+    /// Returns the socket at which an emulated machine with a disk of vhost-user takes commands.
+    fn qmp(&self) -> PathBuf {
+        self.initramfs.with_file_name("qmp")
+    }
+
+    /// Tells the emulated machine a command of QMP, and waits until it has followed it.
+    ///
+    /// # Errors
+    /// What it answers if it does not follow it.
+    pub(crate) fn command(&self, command: &str) -> Result<(), String> {
+        let mut socket = UnixStream::connect(self.qmp()).expect("QEMU listens");
+        let all = format!("{{\"execute\": \"qmp_capabilities\"}}\n{command}\n");
+        socket.write_all(all.as_bytes()).expect("sent");
+        // Events come between the answers; the first answer is that of the capabilities.
+        let lines = BufReader::new(socket).lines().map(|line| line.expect("an answer"));
+        let is_answer = |line: &String| line.contains("\"return\"") || line.contains("\"error\"");
+        let answer = lines.filter(is_answer).nth(1).expect("an answer");
+        if answer.contains("\"return\"") { Ok(()) } else { Err(answer) }
+    }
+
     /// Returns the command of a guest that is a process. Its disk is `vhost:SOCKET`.
     fn user_mode(&self, disk: &str, words: &str) -> Command {
         let socket = disk.strip_prefix("vhost:").expect("it has no other disk");
@@ -247,9 +268,12 @@ impl GuestImage {
             Some(socket) => {
                 let memory = "memory-backend-memfd,id=mem,size=768M,share=on";
                 let socket = format!("socket,id=disk,path={socket},reconnect=1");
-                let device = "vhost-user-blk-pci,chardev=disk,num-queues=2";
+                // Behind a port of its own, a device can be unplugged.
+                let device = "vhost-user-blk-pci,id=disk,chardev=disk,num-queues=2,bus=plug";
+                let qmp = format!("unix:{},server=on,wait=off", self.qmp().display());
                 command.args(["-object", memory, "-machine", "memory-backend=mem"]);
-                command.args(["-chardev", &socket, "-device", device]);
+                command.args(["-device", "pcie-root-port,id=plug,chassis=1"]);
+                command.args(["-chardev", &socket, "-device", device, "-qmp", &qmp]);
             }
         }
         command.arg("-kernel").arg(&self.kernel).arg("-initrd").arg(&self.initramfs);

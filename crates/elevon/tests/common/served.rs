@@ -85,6 +85,17 @@ impl Served {
         line.trim_end().to_owned()
     }
 
+    /// Returns how many requests of a tenant have been answered, by the server's count.
+    pub(crate) fn answered(&self, tenant: &str) -> u64 {
+        let stats = self.bench.stdout(&["ctl", "ctl", "stats", "--output-format", "json"]);
+        let stats: serde_json::Value = serde_json::from_str(&stats).expect("JSON");
+        let devices = stats["devices"].as_array().expect("devices").iter();
+        let tenants = devices.flat_map(|device| device["tenants"].as_array().expect("tenants"));
+        let own = tenants.filter(|of| of["path"] == tenant);
+        let requests = own.flat_map(|of| of["requests"].as_object().expect("requests").values());
+        requests.map(|of| of["count"].as_u64().expect("a count")).sum()
+    }
+
     /// Returns the address of an export.
     pub(crate) fn of_export(&self, name: &str) -> String {
         format!("nbd+unix:///{name}?socket={}", self.bench.path("s").display())

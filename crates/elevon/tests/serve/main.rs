@@ -6,6 +6,7 @@ mod common;
 
 mod access;
 mod activation;
+mod ceph;
 mod clients;
 mod clients_of_others;
 mod control;
@@ -13,6 +14,7 @@ mod devices;
 mod durable;
 mod environment;
 mod guest;
+mod guest_live;
 mod guest_systemd;
 mod log;
 mod metrics;

@@ -45,6 +45,41 @@ check() {
   echo "GUEST fsck $?"
 }
 
+# Reads at random places.
+reads="fio --name=reads --filename=/dev/vda --readonly --rw=randread --bs=4k --direct=1 --ioengine=libaio
+  --time_based --thread --minimal"
+
+# Reads until the guest is killed.
+load() {
+  echo "GUEST loads"
+  $reads --iodepth=64 --runtime=3600
+}
+
+# Says what each of two programs of other classes reads a second, at the same time.
+ionices() {
+  for class in 3 1; do
+    (
+      rate=$(ionice -c "$class" $reads --iodepth=16 --runtime=8 | cut -d ';' -f 8)
+      echo "GUEST class $class $rate"
+    ) &
+  done
+  wait
+}
+
+# Says the sectors of the disk when they have changed, 0 if it is not there. The last can be read.
+watch() {
+  before=
+  while true; do
+    size=$(blockdev --getsz /dev/vda 2>/dev/null || echo 0)
+    if [ "$size" != "$before" ]; then
+      [ "$size" = 0 ] || dd if=/dev/vda of=/dev/null bs=512 skip=$((size - 8)) 2>/dev/null || echo "GUEST unread"
+      echo "GUEST sectors $size"
+      before=$size
+    fi
+    usleep 100000
+  done
+}
+
 "$phase"
 echo "GUEST done"
 poweroff -f
