@@ -11,6 +11,7 @@ mod outputs;
 mod real_errors;
 mod signals;
 mod slices;
+mod slurm;
 mod snapshots;
 mod sweep;
 mod tenant_shares;
