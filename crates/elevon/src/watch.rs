@@ -72,43 +72,21 @@ fn show(
         By::Process => GroupBy::Process,
         By::Unit => GroupBy::Unit,
     };
-    if let Some(page) = page {
-        return write_page(source, &mut processes, args, page, interrupt);
-    }
     #[cfg(feature = "terminal")]
     if is_for_a_screen(args) {
         return terminal::show(source, &mut processes, args.seconds.into(), by, interrupt);
     }
-    print(source, &mut processes, args, by, interrupt)
+    print(source, &mut processes, args, by, page, interrupt)
 }
 
-/// Writes an interval as a page.
-fn write_page(
-    source: &mut Source,
-    processes: &mut Processes,
-    args: &WatchArgs,
-    page: NewFile,
-    interrupt: &Interrupt,
-) -> Result<Ending, Failure> {
-    for _ in 0..args.seconds {
-        if !source.wait_for_slice(interrupt)? {
-            return Ok(interrupt.signal().map_or(Ending::Done, Ending::Interrupted));
-        }
-        source.look_at(processes);
-    }
-    let by = if args.by == By::Unit { GroupBy::Unit } else { GroupBy::Process };
-    let now = source.watch().now(args.seconds.into(), by, processes);
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
-    page.commit(report::page(&now, source.watch(), host.trim()).as_bytes())?;
-    Ok(Ending::Done)
-}
-
-/// Prints intervals as text or JSON until a signal comes, or one.
+/// Prints intervals as text or JSON until a signal comes, or one. That one is written as a page,
+/// too, if the user wants it.
 fn print(
     source: &mut Source,
     processes: &mut Processes,
     args: &WatchArgs,
     by: GroupBy,
+    page: Option<NewFile>,
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
     let seconds = usize::from(args.seconds);
@@ -134,6 +112,10 @@ fn print(
             }
         }
         if args.once {
+            if let Some(page) = page {
+                let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+                page.commit(report::page(&now, source.watch(), host.trim()).as_bytes())?;
+            }
             return Ok(Ending::Done);
         }
     }

@@ -170,7 +170,15 @@ fn thousands_of_connections_leave_nothing_behind() {
     connect(200);
     let before = resources(&served);
     connect(2000);
-    let after = resources(&served);
+    // A busy server closes the last of them a few guests later.
+    let mut after = resources(&served);
+    for _ in 0..100 {
+        if after.0 <= before.0 + 8 {
+            break;
+        }
+        connect(0);
+        after = resources(&served);
+    }
     assert!(after.0 <= before.0 + 8, "descriptors: {before:?} and {after:?}");
     assert!(after.1 <= before.1 + 8192, "memory: {before:?} and {after:?} kB");
     assert_eq!(other.read_disk(0, 0, 512).len(), 512);
