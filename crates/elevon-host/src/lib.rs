@@ -19,6 +19,7 @@ mod mapping;
 pub mod memory;
 pub mod passed;
 mod peers;
+pub mod priority;
 mod promise;
 mod registered;
 mod shared_memory;
@@ -45,8 +46,7 @@ pub use sockets::{
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 
-use elevon_cache::FrameId;
-use elevon_cache::page_cache::ByteCopy;
+use elevon_cache::{FrameId, page_cache::ByteCopy};
 use elevon_core::driver::{Accept, Command, Completion, Driver, Pieces};
 use elevon_core::op::{Flags, Op};
 use elevon_core::status::Status;

@@ -1,6 +1,6 @@
 //! A disk that is watched: its slices, and its problems.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use elevon_core::ioprio::IoPrio;
 use elevon_core::stats::LatencyStat;
@@ -14,7 +14,7 @@ use crate::now::{Calls, DiskNow};
 use crate::owner::{Owners, unit_of_cgroup};
 use crate::problems::{self, Rates, Usual, Waiting};
 use crate::settings::DiskKind;
-use crate::slice::{KEPT, Process, Slice, Work};
+use crate::slice::{KEPT, Process, Slice, Work, per_second};
 
 /// Slices of a window in which problems are looked for. A problem is seen after one to two windows
 /// and has to be seen within five seconds.
@@ -49,7 +49,11 @@ pub(crate) struct Disk {
     findings: Standings,
     /// Cgroups that their limits hold.
     limits: Standings,
+    /// What the kernel has counted of cgroups with limits, and when.
+    counts: BTreeMap<String, (u64, [u64; 4])>,
     usual: Usual,
+    /// Priorities of processes of which the trace has none: Linux tells them since 6.11.
+    prios: BTreeMap<u32, IoPrio>,
 }
 
 /// Completed requests of a slice.
@@ -124,7 +128,9 @@ impl Disk {
             ticks: VecDeque::new(),
             findings: Standings::default(),
             limits: Standings::default(),
+            counts: BTreeMap::new(),
             usual: Usual::default(),
+            prios: BTreeMap::new(),
         }
     }
 
@@ -155,7 +161,7 @@ impl Disk {
         let (now, before) = (&so_far.counts, &self.counted.counts);
         let merges =
             |counts: &elevon_trace::analysis::Counts| counts.back_merges + counts.front_merges;
-        let slice = Slice {
+        let mut slice = Slice {
             length,
             busy: so_far.busy.saturating_sub(self.counted.busy),
             depth_time: so_far.depth_time.saturating_sub(self.counted.depth_time),
@@ -164,6 +170,11 @@ impl Disk {
             requeues: now.requeues.saturating_sub(before.requeues),
             ..self.collected.take()
         };
+        for (process, work) in &mut slice.work {
+            if let Some(prio) = process.id.and_then(|id| self.prios.get(&id)) {
+                work.set_prio(*prio);
+            }
+        }
         self.slices.push_back(slice);
         if self.slices.len() > KEPT {
             self.slices.pop_front();
@@ -190,14 +201,7 @@ impl Disk {
 
     /// Returns the problems of the window that ends which the analysis does not look for.
     fn problems(&mut self, at: u64) -> Vec<Finding> {
-        let waiting = self.analysis.waiting();
-        let waiting: Vec<Waiting> = waiting
-            .map(|one| Waiting {
-                process: self.collected.process(one.process),
-                prio: one.prio,
-                waited: at.saturating_sub(one.since),
-            })
-            .collect();
+        let waiting: Vec<Waiting> = self.waiting(at).collect();
         let first = self.slices.len().saturating_sub(WINDOW as usize);
         let window: Vec<&Slice> = self.slices.range(first..).collect();
         let idle = problems::idle_class(&window, &waiting);
@@ -205,6 +209,28 @@ impl Disk {
         let has_seeks = self.settings.number("queue/rotational") == Some(1);
         let slow = self.usual.slow_device(&window, kind, has_seeks);
         idle.into_iter().chain(slow).collect()
+    }
+
+    /// Returns the requests that wait for their issue at a time.
+    fn waiting(&self, at: u64) -> impl Iterator<Item = Waiting> {
+        self.analysis.waiting().map(move |one| {
+            let process = self.collected.process(one.process);
+            let of_process = || self.prios.get(&process.id?).copied();
+            let prio = one.prio.filter(|prio| *prio != IoPrio::NONE).or_else(of_process);
+            Waiting { process, prio, waited: at.saturating_sub(one.since) }
+        })
+    }
+
+    /// Asks for the priorities of processes with I/O now of which the trace has none.
+    pub(crate) fn look_at_prios(&mut self, owners: &mut dyn Owners) {
+        let lacking = |(process, work): (&Process, &Work)| {
+            let is_known = process.id.is_some_and(|id| self.prios.contains_key(&id));
+            process.id.filter(|_| is_known || work.lacks_prio())
+        };
+        let mut ids: BTreeSet<u32> =
+            self.last(WINDOW as usize).flat_map(|slice| &slice.work).filter_map(lacking).collect();
+        ids.extend(self.waiting(0).filter_map(|one| one.process.id));
+        self.prios = ids.into_iter().filter_map(|id| Some((id, owners.prio(id)?))).collect();
     }
 
     /// Looks for cgroups that their limits hold, in the last slices.
@@ -226,8 +252,17 @@ impl Disk {
             }
         }
         let device = self.device;
-        let held = rates.into_iter().filter_map(|(cgroup, rates)| {
+        for cgroup in owners.limited(device) {
+            rates.entry(cgroup).or_default();
+        }
+        let before = std::mem::take(&mut self.counts);
+        let counts = &mut self.counts;
+        let held = rates.into_iter().filter_map(|(cgroup, of_trace)| {
             let limits = owners.limits(&cgroup, device)?;
+            let rates = owners.counted(&cgroup, device).map_or(of_trace, |now| {
+                counts.insert(cgroup.clone(), (at, now));
+                Rates::between(before.get(&cgroup), (at, now))
+            });
             let (_, name) = unit_of_cgroup(&cgroup);
             problems::held_by_limit(&name, &device.to_string(), &limits, rates)
         });
@@ -317,11 +352,6 @@ pub(crate) fn calls(work: &Work, group: Group, nanos: u64) -> Calls {
         requests: per_second(work.requests[at], nanos),
         bytes: per_second(work.bytes[at], nanos),
     }
-}
-
-/// Returns the rate of a count in a time in nanoseconds.
-pub(crate) fn per_second(count: u64, nanos: u64) -> f64 {
-    count as f64 * 1e9 / nanos.max(1) as f64
 }
 
 /// Returns the median and the 99th percentile.

@@ -23,7 +23,7 @@ mod watch;
 
 pub use finding::Standing;
 pub use now::{Calls, DiskNow, HEAT_ROWS, Now, RowNow, heat_floor};
-pub use owner::{Limits, Owner, Owners, UnitKind, unit_of_cgroup};
+pub use owner::{Limits, Owner, Owners, UnitKind, counts_of_text, unit_of_cgroup};
 pub use settings::{DiskKind, Setting, Wish, settings_against_kind};
 pub use totals::{DiskTotal, MAX_UNITS, TimesTotal, Totals, Unit, UnitTotal};
 pub use watch::{GroupBy, Watch};

@@ -1,5 +1,6 @@
 //! Whose I/O it is: a process, and the service or container whose cgroup it is in.
 
+use elevon_core::ioprio::IoPrio;
 use elevon_trace::DeviceNumber;
 
 /// A process, as a person knows it.
@@ -39,6 +40,16 @@ impl Limits {
     }
 }
 
+/// Reads the line of a disk in the text of an `io.stat`: bytes read and written, reads and writes.
+pub fn counts_of_text(text: &str, device: DeviceNumber) -> Option<[u64; 4]> {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{device} ")))?;
+    let value = |key: &str| {
+        let mut words = line.split_whitespace();
+        words.find_map(|word| word.strip_prefix(key)?.strip_prefix('=')?.parse().ok())
+    };
+    Some([value("rbytes")?, value("wbytes")?, value("rios")?, value("wios")?])
+}
+
 /// Tells the owner of a process. Threads have that of their process.
 pub trait Owners {
     /// Returns the owner of a process; `None` if the process is gone.
@@ -46,6 +57,23 @@ pub trait Owners {
 
     /// Returns the limits of a cgroup on a disk; `None` if it has none.
     fn limits(&mut self, _cgroup: &str, _device: DeviceNumber) -> Option<Limits> {
+        None
+    }
+
+    /// Returns the cgroups that have limits on a disk, as far as that is known. The kernel issues
+    /// what it held by a thread of its own, so that the trace does not tell whose I/O it is.
+    fn limited(&mut self, _device: DeviceNumber) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Returns what the kernel has counted of a cgroup on a disk: bytes read and written, reads and
+    /// writes; `None` if it does not count.
+    fn counted(&mut self, _cgroup: &str, _device: DeviceNumber) -> Option<[u64; 4]> {
+        None
+    }
+
+    /// Returns the I/O priority of a process as `ionice` sets it; `None` if that is not known.
+    fn prio(&mut self, _process: u32) -> Option<IoPrio> {
         None
     }
 }
@@ -182,6 +210,13 @@ mod tests {
         let found = found.expect("a line");
         assert_eq!((found.bytes, found.requests), ([None, Some(2_097_152)], [None, Some(120)]));
         assert_eq!(Limits::of_text(text, DeviceNumber::new(8, 1), ""), None);
+    }
+
+    #[test]
+    fn the_counts_of_a_disk_are_those_of_its_line() {
+        let text = "8:16 rbytes=1 wbytes=2 rios=3 wios=4\n8:0 rbytes=5 wbytes=6 rios=7 wios=8 dbytes=9 dios=9\n";
+        assert_eq!(counts_of_text(text, DeviceNumber::new(8, 0)), Some([5, 6, 7, 8]));
+        assert_eq!(counts_of_text(text, DeviceNumber::new(8, 1)), None);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use elevon_trace::analysis::{Finding, FindingKind, Group};
 
 use crate::owner::Limits;
 use crate::settings::DiskKind;
-use crate::slice::{Process, SizeClass, Slice};
+use crate::slice::{Process, SizeClass, Slice, per_second};
 
 /// The shortest wait of a request of the idle class that is a problem, in nanoseconds: it asked to
 /// wait, but not for so long.
@@ -177,6 +177,16 @@ const AT_LIMIT: f64 = 0.9;
 pub(crate) struct Rates {
     pub(crate) bytes: [f64; 2],
     pub(crate) requests: [f64; 2],
+}
+
+impl Rates {
+    /// Returns the rates between two times with the kernel's counts; zero without the first.
+    pub(crate) fn between(before: Option<&(u64, [u64; 4])>, now: (u64, [u64; 4])) -> Self {
+        let Some(&(at, counts)) = before else { return Self::default() };
+        let nanos = now.0.saturating_sub(at);
+        let rate = |index: usize| per_second(now.1[index].saturating_sub(counts[index]), nanos);
+        Self { bytes: [rate(0), rate(1)], requests: [rate(2), rate(3)] }
+    }
 }
 
 /// Finds a cgroup whose rate is that of its `io.max`. `device` has the numbers of the disk.

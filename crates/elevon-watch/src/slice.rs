@@ -22,6 +22,11 @@ pub(crate) fn size_class(group: Group, bytes: u64) -> Option<SizeClass> {
     has_data.then(|| (group as usize, bytes.ilog2()))
 }
 
+/// Returns the rate of a count in a time in nanoseconds.
+pub(crate) fn per_second(count: u64, nanos: u64) -> f64 {
+    count as f64 * 1e9 / nanos.max(1) as f64
+}
+
 /// What a process did in a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Work {
@@ -56,6 +61,18 @@ impl Work {
         let prio = record.prio.unwrap_or(IoPrio::NONE).bits();
         *self.prios.entry(prio).or_default() += 1;
         self.errors += u64::from(record.error.is_some_and(|error| error != 0));
+    }
+
+    /// Returns true if the trace has no priority of some requests.
+    pub(crate) fn lacks_prio(&self) -> bool {
+        self.prios.contains_key(&IoPrio::NONE.bits())
+    }
+
+    /// Sets the priority of the requests of which the trace has none.
+    pub(crate) fn set_prio(&mut self, prio: IoPrio) {
+        if let Some(count) = self.prios.remove(&IoPrio::NONE.bits()) {
+            *self.prios.entry(prio.bits()).or_default() += count;
+        }
     }
 
     pub(crate) fn merge(&mut self, other: &Self) {

@@ -1,5 +1,6 @@
 //! Slices, rows and findings of traces that are written here.
 
+use elevon_core::ioprio::{IoPrio, PrioClass};
 use elevon_trace::{DeviceNumber, Recorded, TraceEvent, from_bytes};
 
 use crate::{GroupBy, Now, Owner, Owners, UnitKind, Watch, json, text};
@@ -18,6 +19,10 @@ impl Owners for Services {
             _ => return None,
         };
         Some(Owner { name: name.to_owned(), cgroup: format!("/system.slice/{unit}") })
+    }
+
+    fn prio(&mut self, process: u32) -> Option<IoPrio> {
+        (process == 12).then(|| IoPrio::new(PrioClass::Idle, 0))
     }
 }
 
@@ -54,6 +59,7 @@ fn watched(trace: &str, seconds: usize, by: GroupBy) -> Vec<Now> {
         let count = rest.partition_point(|event| event.time.is_some_and(|time| time <= until));
         let (now, later) = rest.split_at(count);
         if watch.add(until, now, &reader) {
+            watch.look_at_processes(&mut Services);
             results.push(watch.now(seconds, by, &mut Services));
         }
         rest = later;
@@ -111,6 +117,24 @@ fn threads_are_folded_into_their_service() {
     assert!(shown.starts_with("sda 8:0 -: busy"), "{shown}");
     let value = json::now(&all[1]);
     assert_eq!(value["disks"][0]["rows"][0]["read"]["requests"], 100.0);
+}
+
+/// Linux before 6.11 has no priorities in its events: those of the processes count.
+#[test]
+fn the_idle_class_is_known_by_the_process() {
+    let late = (0..9).map(|n| {
+        request(1_002_500 + n * 400_000, ("backup", 12), "R", 900_000 + 8 * n, [300_000, 2000])
+    });
+    let lines = steady() + &late.collect::<String>();
+    let mut sorted: Vec<&str> = lines.lines().collect();
+    let time = |line: &&str| line.split("] ").nth(1).map(|rest| rest[..8].to_owned());
+    sorted.sort_by_key(time);
+    let all = watched(&(sorted.join("\n") + "\n"), 1, GroupBy::Process);
+    let disk = &all[3].disks[0];
+    let titles: Vec<&str> = disk.findings.iter().map(|one| one.finding.title.as_str()).collect();
+    assert!(titles.iter().any(|title| title.starts_with("Idle class: backup (12)")), "{titles:?}");
+    let prios: Vec<&str> = disk.rows.iter().map(|row| row.prio.as_str()).collect();
+    assert_eq!(prios, ["none", "idle"]);
 }
 
 /// A finding comes with the time since which it holds, and goes when the problem has gone.

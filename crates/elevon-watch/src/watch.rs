@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, VecDeque};
 use elevon_trace::analysis::{FindingKind, Group};
 use elevon_trace::{DeviceNumber, Recorded, TraceEvent, TraceKind, Traced};
 
-use crate::disk::{Disk, Part, calls, per_second, percentiles, prio};
+use crate::disk::{Disk, Part, calls, percentiles, prio};
 use crate::now::{DiskNow, Now, RowNow};
 use crate::owner::{Owners, UnitKind, unit_of_cgroup};
-use crate::slice::{KEPT, SLICE, Slice, Work};
+use crate::slice::{KEPT, SLICE, Slice, Work, per_second};
 
 /// What a row of the result is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -180,11 +180,14 @@ impl Watch {
         }
     }
 
-    /// Looks for processes that the limits of their cgroups hold. Should be called when a slice has
-    /// ended.
-    pub fn look_at_limits(&mut self, owners: &mut dyn Owners) {
+    /// Looks at processes: which the limits of their cgroups hold, and the priorities of those of
+    /// which the trace has none. Should be called when a slice has ended.
+    pub fn look_at_processes(&mut self, owners: &mut dyn Owners) {
         let at = self.begun.saturating_sub(Self::SLICE);
-        self.disks.iter_mut().for_each(|disk| disk.look_at_limits(at, owners));
+        for disk in &mut self.disks {
+            disk.look_at_limits(at, owners);
+            disk.look_at_prios(owners);
+        }
     }
 
     /// Returns what the last seconds were like, at most a minute.

@@ -5,10 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use elevon_core::ioprio::IoPrio;
 use elevon_plan::failure::Failure;
 use elevon_trace::capture::Disk;
 use elevon_trace::{DeviceNumber, Recorded};
-use elevon_watch::{Limits, Owner, Owners};
+use elevon_watch::{Limits, Owner, Owners, counts_of_text};
 
 use crate::terminal::tell;
 
@@ -16,6 +17,8 @@ use crate::terminal::tell;
 const KNOWN_FOR: Duration = Duration::from_secs(30);
 /// Where cgroups of version 2 are.
 const CGROUPS: &str = "/sys/fs/cgroup";
+/// How long it is taken as known which cgroups have limits.
+const LIMITS_KNOWN_FOR: Duration = Duration::from_secs(2);
 /// Disks that stand above others are followed so far down.
 const MAX_LEVELS: usize = 8;
 
@@ -121,6 +124,8 @@ pub(super) fn io_ticks(name: &str) -> Option<u64> {
 #[derive(Default)]
 pub(super) struct Processes {
     known: BTreeMap<u32, (Option<Owner>, Instant)>,
+    /// Cgroups with limits of any disk, and when they were looked for.
+    limited: Option<(Vec<String>, Instant)>,
 }
 
 impl Processes {
@@ -140,6 +145,41 @@ impl Owners for Processes {
         let folder = format!("{CGROUPS}{}", cgroup.trim_end_matches('/'));
         let text = fs::read_to_string(format!("{folder}/io.max")).ok()?;
         Limits::of_text(&text, device, &folder)
+    }
+
+    fn limited(&mut self, device: DeviceNumber) -> Vec<String> {
+        let is_old = |at: &Instant| at.elapsed() >= LIMITS_KNOWN_FOR;
+        if self.limited.as_ref().is_none_or(|(_, at)| is_old(at)) {
+            let mut found = Vec::new();
+            find_limited(Path::new(CGROUPS), MAX_LEVELS, &mut found);
+            self.limited = Some((found, Instant::now()));
+        }
+        let all = self.limited.iter().flat_map(|(found, _)| found).cloned().collect::<Vec<_>>();
+        all.into_iter().filter(|cgroup| self.limits(cgroup, device).is_some()).collect()
+    }
+
+    fn counted(&mut self, cgroup: &str, device: DeviceNumber) -> Option<[u64; 4]> {
+        counts_of_text(&fs::read_to_string(format!("{CGROUPS}{cgroup}/io.stat")).ok()?, device)
+    }
+
+    fn prio(&mut self, process: u32) -> Option<IoPrio> {
+        IoPrio::from_bits(elevon_host::priority::io_priority(process)?)
+    }
+}
+
+/// Finds the cgroups below a folder that have limits, as paths from the root of all cgroups.
+fn find_limited(folder: &Path, levels: usize, found: &mut Vec<String>) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    let is_folder = |entry: &fs::DirEntry| entry.file_type().is_ok_and(|kind| kind.is_dir());
+    for entry in entries.flatten().filter(is_folder) {
+        let path = entry.path();
+        if fs::read_to_string(path.join("io.max")).is_ok_and(|text| !text.is_empty()) {
+            let name = path.to_string_lossy();
+            found.push(name.strip_prefix(CGROUPS).unwrap_or(&name).to_owned());
+        }
+        if levels > 1 {
+            find_limited(&path, levels - 1, found);
+        }
     }
 }
 

@@ -93,7 +93,7 @@ impl Source {
     /// Looks at what is known of processes when a slice has ended.
     pub(super) fn look_at(&mut self, processes: &mut Processes) {
         processes.forget_old();
-        self.watch.look_at_limits(processes);
+        self.watch.look_at_processes(processes);
     }
 
     /// Takes what has happened. Returns true if a slice of a second has ended.

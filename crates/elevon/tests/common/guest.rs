@@ -27,6 +27,8 @@ const MODULES: [&str; 11] = [
     "jbd2",
     "ext4",
 ];
+/// The modules of disks that are watched.
+const MODULES_OF_WATCHED: [&str; 3] = ["configfs", "null_blk", "bfq"];
 /// Programs of this machine that a guest has, too, with the libraries that they need.
 const PROGRAMS: [&str; 3] = ["mkfs.ext4", "e2fsck", "fio"];
 /// The same of a guest whose init is systemd.
@@ -70,9 +72,19 @@ pub(crate) enum Machine {
 const USER_MODE: &str = "linux.uml";
 const USER_MODE_MODULES: &str = "/usr/lib/uml/modules";
 
+/// What a guest has and does.
+struct Contents<'a> {
+    processors: u8,
+    programs: &'a [&'a str],
+    /// Modules beside [`MODULES`].
+    modules: &'a [&'a str],
+    init: &'a str,
+}
+
 /// What a guest is started from.
 pub(crate) struct GuestImage {
     machine: Machine,
+    processors: u8,
     kernel: PathBuf,
     initramfs: PathBuf,
 }
@@ -131,14 +143,28 @@ impl GuestImage {
 
     /// The same for a machine.
     pub(crate) fn on(machine: Machine, folder: &Path) -> Option<Self> {
-        Self::of(machine, folder, &PROGRAMS, include_str!("../serve/guest/init.sh"), |_| {})
+        let init = include_str!("../serve/guest/init.sh");
+        let contents = Contents { processors: 1, programs: &PROGRAMS, modules: &[], init };
+        Self::of(machine, folder, &contents, |_| {})
+    }
+
+    /// The same, of a guest that watches its disks, and has other tools, too.
+    pub(crate) fn that_watches(folder: &Path, others: &[&str]) -> Option<Self> {
+        let contents = Contents {
+            processors: 2,
+            programs: &[&["fio", env!("CARGO_BIN_EXE_elevon")], others].concat(),
+            modules: &MODULES_OF_WATCHED,
+            init: include_str!("../traces/watch_guest.sh"),
+        };
+        Self::of(Machine::Emulated, folder, &contents, |_| {})
     }
 
     /// The same, of a guest whose init is systemd with the command under test and its units;
     /// `fill` adds files to the root that it is given.
     pub(crate) fn with_systemd(folder: &Path, fill: impl FnOnce(&Path)) -> Option<Self> {
         let init = include_str!("../serve/guest/switch.sh");
-        Self::of(Machine::Emulated, folder, &SYSTEMD_PROGRAMS, init, |root| {
+        let contents = Contents { processors: 1, programs: &SYSTEMD_PROGRAMS, modules: &[], init };
+        Self::of(Machine::Emulated, folder, &contents, |root| {
             let units = root.join("usr/lib/systemd/system");
             for target in TARGETS {
                 let target = format!("{target}.target");
@@ -155,8 +181,7 @@ impl GuestImage {
     fn of(
         machine: Machine,
         folder: &Path,
-        programs: &[&str],
-        init: &str,
+        contents: &Contents<'_>,
         fill: impl FnOnce(&Path),
     ) -> Option<Self> {
         let (kernel, modules) = kernel_and_modules(machine)?;
@@ -166,7 +191,7 @@ impl GuestImage {
             fs::create_dir_all(root.join(name)).expect("a folder");
         }
         copy(&program("busybox")?, &root.join("bin/busybox"));
-        for name in programs {
+        for name in contents.programs {
             let path = program(name)?;
             let name = path.file_name().expect("a program");
             let is_init = path == Path::new(SYSTEMD);
@@ -184,7 +209,7 @@ impl GuestImage {
                 copy(Path::new(word), &to);
             }
         }
-        for name in MODULES {
+        for name in MODULES.iter().chain(contents.modules) {
             let Some(path) = module(&modules, name) else { continue };
             let to = root.join("modules").join(format!("{name}.ko"));
             if path.extension().is_some_and(|extension| extension == "xz") {
@@ -194,13 +219,14 @@ impl GuestImage {
                 copy(&path, &to);
             }
         }
-        fs::write(root.join("init"), init).expect("written");
+        fs::write(root.join("init"), contents.init).expect("written");
         fill(&root);
         let archive = "chmod +x init && find . | cpio -o -H newc --quiet >../initramfs";
         let status =
             Command::new("sh").args(["-c", archive]).current_dir(&root).status().expect("sh ran");
         assert!(status.success(), "cpio");
-        Some(Self { machine, kernel, initramfs: folder.join("initramfs") })
+        let initramfs = folder.join("initramfs");
+        Some(Self { machine, processors: contents.processors, kernel, initramfs })
     }
 
     /// Starts a guest with a disk: an image, `nbd:unix:SOCKET`, or `vhost:SOCKET`. `words` are for
@@ -253,7 +279,7 @@ impl GuestImage {
             "-accel",
             "tcg",
             "-smp",
-            "1",
+            &self.processors.to_string(),
             "-cpu",
             "max",
             "-M",

@@ -24,6 +24,7 @@ mod requests_parquet;
 mod selection;
 mod twin;
 mod watch;
+mod watch_guest;
 mod watch_listen;
 mod watch_problems;
 mod watch_true;

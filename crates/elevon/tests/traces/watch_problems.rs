@@ -56,7 +56,7 @@ fn watched(job: &str, args: &[&str]) -> Vec<BTreeSet<&'static str>> {
         let count = rest.partition_point(|event| event.time.is_some_and(|time| time < until));
         let (now, later) = rest.split_at(count);
         assert!(watch.add(until, now, &reader));
-        watch.look_at_limits(&mut owners);
+        watch.look_at_processes(&mut owners);
         let found = watch.now(1, GroupBy::Process, &mut owners);
         let kinds = found.disks[0].findings.iter().map(|standing| standing.finding.kind.name());
         seconds.push(kinds.collect());
