@@ -277,7 +277,8 @@ impl GuestImage {
         let drive = format!("file={disk},format=raw,if=virtio,cache=none,discard=unmap");
         command.args([
             "-accel",
-            "tcg",
+            // A thread for each processor of the guest has hung its kernel.
+            "tcg,thread=single",
             "-smp",
             &self.processors.to_string(),
             "-cpu",
