@@ -193,8 +193,9 @@ impl Bench {
         println!("in {:.1} s\n", started.elapsed().as_secs_f64());
     }
 
-    /// Counts each mix that is missed once: a setting keeps it; or else jobs that are held to their
-    /// slices have them, so that `aileron` could; or else it is out of reach of the device.
+    /// Counts each mix that is missed under the first of three that is true. Another setting keeps
+    /// it. Jobs that are held to their slices have them, so that `aileron` could. Or it is out of
+    /// reach of the device.
     fn print_bounds(&self, first: u64, count: u64) {
         let all = self.scores(first, count, "aileron");
         let missed: Vec<&Scored> = all.iter().filter(|one| !one.own.is_kept()).collect();

@@ -161,8 +161,8 @@ fn slow(median: u64, class: SizeClass, count: u64, before: Option<u64>, length: 
         figures: vec![("median_ns", median), ("before_ns", before.unwrap_or(0))],
         evidence,
         advice: vec![
-            "smartctl -a, dmesg, and the cable, the path or the host behind it: what processes do \
-             explains this time not"
+            "smartctl -a, dmesg, and the cable, the path or the host behind it: the load of \
+             processes does not explain this time"
                 .to_owned(),
         ],
         weight: 900,

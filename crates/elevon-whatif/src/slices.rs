@@ -1,10 +1,10 @@
 //! What each job of a run got of its slice, and why a job has less than is promised.
 //!
-//! The slice is what the job gets alone, so each job is run again alone. If a job has less than
-//! [`PROMISED`] of its slice, all are run again together, each held to a little more than that part
-//! of its slice, so that none takes what another is promised. No CPU time of a scheduler is charged
-//! then. If every job has its part there, the scheduler of the run missed it. If not, the device
-//! does not give it to requests that are served one by one.
+//! The slice follows from what the job gets alone, so each job is run again alone. If a job has
+//! less than [`PROMISED`] of its slice, all are run again together. Each is then held to a little
+//! more than that part of its slice, so that no job takes what another is promised. No CPU time of
+//! a scheduler is charged then. If every job has its part there, the scheduler of the run missed
+//! it. If not, none of these runs got it from the device, and the device is named.
 
 use elevon_core::sched::SchedulerConfig;
 use elevon_core::stats::LatencyStat;

@@ -128,6 +128,7 @@ impl Families<'_, '_> {
             Ok(())
         })
     }
+
     /// Writes a family of histograms of times in seconds, with each series.
     ///
     /// # Errors

@@ -29,7 +29,7 @@ pub(super) struct ServedDevice {
     pub(super) opened: Opened,
 }
 
-/// What is served.
+/// The devices that are served, and the files that say how.
 pub(super) struct Running {
     path: PathBuf,
     /// The configuration that was read at the start: its addresses and kernel are in force.

@@ -51,9 +51,9 @@ const GAINS: u64 = 20;
 /// and more than a comparison errs by. If shares come first it is the part that users give up.
 const KEPT: (u64, u64) = (15, 16);
 const KEPT_FOR_SHARES: (u64, u64) = (43, 50);
-/// Time after which what was seen is old: what requests take alone is looked at again, and, if
-/// shares come first, a larger depth is tried where no member was below its share. It is the
-/// longest that a probe takes, so that what it has found is used for longer than that.
+/// Age from which on a measurement is old. The time that requests take alone is measured again
+/// then. If shares come first, a larger depth is tried where no member was below its share. No
+/// probe takes longer, so that its result is used for longer than it took.
 const OLD: Nanos = Nanos::from_secs(8);
 /// Times that a probe in vain took which pass until the next one: probes take an eighth at most.
 const RESTS: u64 = 7;
