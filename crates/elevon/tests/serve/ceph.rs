@@ -9,8 +9,10 @@ use crate::common::Bench;
 use crate::common::nbdkit::{Killed, until};
 use crate::common::served::{Served, ok};
 
-const TOOLS: [&str; 9] =
-    ["unshare", "ip", "ceph-mon", "ceph-mgr", "ceph-osd", "rbd", "qemu-nbd", "qemu-io", "fio"];
+const TOOLS: [&str; 10] = [
+    "unshare", "ip", "ceph-mon", "ceph-mgr", "ceph-osd", "rbd", "qemu-nbd", "qemu-io", "nbdinfo",
+    "fio",
+];
 
 const MIB: u64 = 1 << 20;
 
