@@ -40,7 +40,7 @@
 enum { MOST_PROCESSES = 64, MOST_DEPTH = 256, ALIGNMENT = 4096 };
 
 /* A tick of user-mode Linux, in nanoseconds. */
-static const uint64_t TICK = 10000000;
+static const uint64_t TICK = 10000000, BEFORE_TICK = 20000;
 enum engine { PSYNC, LIBAIO, IO_URING };
 
 struct process {
@@ -152,8 +152,12 @@ static void wake_up(struct state *s)
 {
 	const struct process *p = s->p;
 	uint64_t drawn = mix(mix(p->seed ^ mix(0x51b10000u + p->job)) ^ ++s->wakes);
-	if (p->wake && p->direct)
-		sleep_until(now() + p->wake + scaled(drawn, p->spread + 1));
+	if (!p->wake || !p->direct)
+		return;
+	uint64_t at = now() + p->wake + scaled(drawn, p->spread + 1);
+	if (at % TICK >= TICK - BEFORE_TICK)
+		at += TICK - at % TICK;
+	sleep_until(at);
 }
 
 static uint64_t next_offset(struct state *s)
