@@ -40,7 +40,10 @@
 enum { MOST_PROCESSES = 64, MOST_DEPTH = 256, ALIGNMENT = 4096 };
 
 /* A tick of user-mode Linux, in nanoseconds. */
-static const uint64_t TICK = 10000000, BEFORE_TICK = 20000;
+static const uint64_t TICK = 10000000;
+/* No process goes on so shortly before a tick, in nanoseconds. */
+static const uint64_t BEFORE_TICK = 20000;
+
 enum engine { PSYNC, LIBAIO, IO_URING };
 
 struct process {
@@ -146,7 +149,8 @@ struct state {
 
 /*
  * Goes on `wake` to `wake + spread` after it was woken, drawn as crates/elevon-sim/src/simulation.rs
- * draws it for a process of that number.
+ * draws it for a process of that number. A tick amid the submissions of a process would give its CPU
+ * to a worker, for which there is another CPU on other machines. So it goes on with the tick.
  */
 static void wake_up(struct state *s)
 {

@@ -44,6 +44,8 @@ pub(super) struct Submission {
     /// The submission continues in a worker, because the task must not sleep. It does not use the
     /// task's plug.
     in_worker: bool,
+    /// The call is tried without waiting, and its bio would have to be split.
+    is_vain: bool,
     /// What the scheduler said when it was asked about the tag of this bio. It holds until there
     /// is one, also while the call sleeps for it, as was measured on Linux 6.18.
     tag_limit: Option<TagLimit>,
@@ -125,6 +127,7 @@ impl Submission {
             sleeps: false,
             path,
             in_worker: false,
+            is_vain: false,
             tag_limit: None,
         }
     }
@@ -154,7 +157,7 @@ impl Submission {
 
     /// The same submission in a worker, for a submitter that must not sleep.
     pub(super) const fn in_worker(self) -> Self {
-        Self { plugged: false, in_worker: true, ..self }
+        Self { plugged: false, in_worker: true, is_vain: false, ..self }
     }
 }
 
@@ -252,15 +255,11 @@ impl Stack {
         let plugged = path == IoPath::Direct && self.call_takes_plug(io);
         let flush_to_build = io.op == Op::Flush;
         let sleeps = io.flags.contains(Flags::WAITED) || !io.op.has_data();
-        let submission =
+        let mut submission =
             Submission { flush_to_build, plugged, sleeps, ..Submission::of_call(call, path) };
-        if io.flags.contains(Flags::TRIED)
+        submission.is_vain = io.flags.contains(Flags::TRIED)
             && !self.is_in_page(io)
-            && self.try_is_split(now, io, &submission)
-        {
-            self.hand_to_worker(now, io, submission, driver);
-            return Submitted::Accepted;
-        }
+            && self.try_is_split(now, io, &submission);
         if plugged {
             self.task_mut(io.task).plug.begin();
         }
@@ -446,6 +445,9 @@ impl Stack {
                                     .sleep_in_control(now, io, submission, rest.bio, driver);
                             }
                         }
+                    }
+                    if submission.is_vain {
+                        return self.end_try(now, io, submission, rest.bio, driver);
                     }
                     may_merge = true;
                     let Some(id) = self.cut(now, rest, &mut submission) else { continue };

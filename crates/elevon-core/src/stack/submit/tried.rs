@@ -13,37 +13,70 @@ use crate::status::Status;
 use crate::units::{BioId, Instant};
 
 impl Stack {
-    /// Returns true if a call that is tried is one bio that would have to be split. The bio of the
-    /// try is recorded as queued. A call of several bios, and one that limits or gates may hold, is
-    /// not tried here.
+    /// Returns true if a call that is tried is one bio that would have to be split. A call of
+    /// several bios is not tried here.
     #[cold]
-    pub(super) fn try_is_split(&mut self, now: Instant, io: &Io, submission: &Submission) -> bool {
+    pub(super) fn try_is_split(&self, now: Instant, io: &Io, submission: &Submission) -> bool {
         let bytes = io.bytes.get();
         let is_tried = matches!(io.op, Op::Read | Op::Write)
             && submission.path == IoPath::Direct
             && (!submission.plugged || (io.op == Op::Write && self.plugs_whole_write()))
             && self.config.direct_path == DirectPath::Blkdev
-            && self.config.error_injection.is_empty()
-            && !self.control.is_active();
+            && self.config.error_injection.is_empty();
         if !is_tried || self.next_data_bytes(io, submission, bytes) != bytes {
             return false;
         }
-        let mut flags = io.flags.without(Flags::TRIED);
-        if !self.limits.write_cache {
-            flags = flags.without(Flags::PREFLUSH | Flags::FUA);
-        }
-        let bio =
-            Part { op: io.op, flags, offset: 0, bytes, segments: 0 }.bio(now, io, submission.call);
+        let part = Part { op: io.op, flags: io.flags, offset: 0, bytes, segments: 0 };
         let layout = Some(&self.layouts[io.layout.index()]);
-        if !matches!(split(&bio, layout, &self.limits, &self.rules), Split::Cut { .. }) {
-            return false;
-        }
-        self.counters.bios += 1;
-        if self.trace.is_on {
+        let bio = part.bio(now, io, submission.call);
+        matches!(split(&bio, layout, &self.limits, &self.rules), Split::Cut { .. })
+    }
+
+    /// Ends the bio of a try that would have to be split, and lets a worker do the call. Limits of
+    /// tenants come before the split: the bio has paid, and pays again with the worker.
+    #[cold]
+    pub(super) fn end_try<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: Submission,
+        bio: BioId,
+        driver: &mut D,
+    ) -> Submitted {
+        if self.queues_after_limits() && self.trace.is_on {
+            let bio = self.bios[bio.0];
             self.trace_bio(now, EventKind::BioQueue, &bio);
+        }
+        if submission.plugged {
+            self.end_call_plug(now, io, submission.sleeps, driver);
+        }
+        // A worker of limits is not the task of the ring.
+        let io = Io { task: self.calls[submission.call].task, ..*io };
+        self.give_to_worker(now, &io, submission, bio, driver);
+        Submitted::Accepted
+    }
+
+    /// Ends a bio with EAGAIN, and lets a worker do its call.
+    fn give_to_worker<D: Driver>(
+        &mut self,
+        now: Instant,
+        io: &Io,
+        submission: Submission,
+        bio: BioId,
+        driver: &mut D,
+    ) {
+        self.drop_bio(bio);
+        let bio = *self.bios.remove(bio.0);
+        if self.trace.is_on {
             self.trace_bio(now, EventKind::BioAgain, &bio);
         }
-        true
+        self.calls[submission.call].parts -= 1;
+        let submission =
+            Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
+        self.woken.push(Woken {
+            at: now + driver.tag_wake_delay(),
+            step: WokenStep::Work(submission, *io),
+        });
     }
 
     /// Returns true if a bio that found no tag is the try of its whole call.
@@ -52,7 +85,7 @@ impl Stack {
             && !submission.in_worker
             && !submission.plugged
             && self.bios[bio.0].bytes == io.bytes
-            && !self.control.is_active()
+            && !self.control.has_gates()
     }
 
     /// Ends or hands on a fragment that found no tag, or lets its submission sleep for one. Returns
@@ -73,33 +106,10 @@ impl Stack {
             return None;
         }
         if self.is_failed_try(io, &submission, bio) {
-            self.drop_bio(bio);
-            let bio = *self.bios.remove(bio.0);
-            if self.trace.is_on {
-                self.trace_bio(now, EventKind::BioAgain, &bio);
-            }
-            self.calls[submission.call].parts -= 1;
-            self.hand_to_worker(now, io, submission, driver);
+            self.give_to_worker(now, io, submission, bio, driver);
             return Some(Submitted::Accepted);
         }
         Some(self.sleep_for_tag(now, io, submission, bio, driver))
-    }
-
-    /// Lets a worker do a call whose try failed, once it runs.
-    #[cold]
-    pub(super) fn hand_to_worker<D: Driver>(
-        &mut self,
-        now: Instant,
-        io: &Io,
-        submission: Submission,
-        driver: &mut D,
-    ) {
-        let submission =
-            Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
-        self.woken.push(Woken {
-            at: now + driver.tag_wake_delay(),
-            step: WokenStep::Work(submission, *io),
-        });
     }
 
     /// Lets a worker do a call from its beginning. Before 6.5 a write of the device is under a plug

@@ -33,7 +33,7 @@ impl Rig {
     }
 
     /// Advances time to the next timer of the stack.
-    fn tick(&mut self) {
+    pub(super) fn tick(&mut self) {
         self.now = self.stack.next_timer().expect("a timer").max(self.now);
         self.stack.handle_timers(self.now, &mut self.driver);
         self.stack.self_check();

@@ -1,6 +1,8 @@
 //! Tests direct I/O of io_uring, which is tried without waiting.
 
 use super::*;
+use crate::control::limits::Limits;
+use crate::tenant::ROOT;
 
 /// As traced on Linux 6.18 and 7.3: what would have to be split is queued twice, the second time by
 /// a worker without the task's plug.
@@ -98,4 +100,36 @@ fn a_task_that_sleeps_in_its_plug_leaves_its_requests_to_a_worker() {
     rig.stack.submit_buffered(rig.now, io, &mut rig.driver);
     rig.stack.sleep_in_batch(rig.now, TaskId(0), &mut rig.driver);
     assert_eq!(rig.events(), ["Q R 0+8", "G R 0+8", "P", "UT 1", "I R 0+8", "D R 0+8"]);
+}
+
+/// As counted on Linux 7.3 under io.max: limits come before the split. So the bio of the try pays
+/// and is counted, whether it was held or not, and the worker's bio pays again.
+#[test]
+fn a_try_that_would_be_split_pays_its_limits_as_the_worker_does() {
+    let mut rig = Rig::new(config(Kernel::V7_3));
+    rig.stack.set_limit_worker(TaskId(7));
+    let tenant = rig.stack.control_mut().add_tenant(ROOT).expect("room");
+    rig.stack.control_mut().watch();
+    rig.stack.control_mut().set_io_max(rig.now, tenant, |limits| limits.iops = [10; 2]);
+    for sector in [0, 4096] {
+        let io = rig.io(Op::Read, Flags::TRIED, sector, 1032);
+        let io = Io { may_block: false, tenant, task: TaskId(3), ..io };
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+    }
+    assert_eq!(rig.events(), ["Q R 0+1032", "B R 0+1032"], "the second is held");
+    rig.run_worker();
+    assert_eq!(rig.events(), [""; 0], "the worker's bio is held behind it");
+    rig.stack.control_mut().set_io_max(rig.now, tenant, |limits| *limits = Limits::default());
+    rig.tick();
+    rig.run_worker();
+    let events = rig.events();
+    let first = ["Q R 4096+1032", "B R 4096+1032", "Q R 0+1032", "X 0/1024"];
+    assert_eq!(events[..first.len()], first);
+    let second = ["Q R 4096+1032", "X 4096/5120"];
+    assert!(events.windows(second.len()).any(|events| events == second), "{events:?}");
+    rig.complete_all();
+    rig.stack.self_check();
+    assert_eq!(rig.done().len(), 2);
+    let counted = rig.stack.control().statistics().of(tenant).counters.ios;
+    assert_eq!(counted[0], 6, "two tries, and two parts of each call");
 }
