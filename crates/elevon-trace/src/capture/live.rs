@@ -7,7 +7,7 @@ use super::error::CaptureError;
 use super::page::{Missed, PageLayout};
 use super::session::Session;
 use super::threads::Threads;
-use crate::event::{TraceEvent, TraceKind};
+use crate::event::{DeviceNumber, TraceEvent, TraceKind};
 use crate::format::TraceFormat;
 use crate::names::Names;
 use crate::reader::Traced;
@@ -35,6 +35,7 @@ pub struct Live {
     decoded: u64,
     unknown: u64,
     procfs: PathBuf,
+    new_processes: Vec<u32>,
 }
 
 impl Live {
@@ -56,6 +57,7 @@ impl Live {
             decoded: 0,
             unknown: 0,
             procfs,
+            new_processes: Vec::new(),
         }
     }
 
@@ -89,10 +91,24 @@ impl Live {
         self.session.begin()
     }
 
+    /// Records the events of these disks from now on.
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub fn set_devices(&self, devices: &[DeviceNumber]) -> Result<(), CaptureError> {
+        self.session.set_devices(devices)
+    }
+
+    /// Returns the processes of the threads that were seen for the first time in the last call of
+    /// [`Self::take`]. What is to be known of one that ends soon must be looked up now.
+    pub fn new_processes(&self) -> &[u32] {
+        &self.new_processes
+    }
+
     /// Says that no events were followed from a time, which is after the last call of
     /// [`Self::take`], until another one. They do not count as lost.
     pub fn skip(&mut self, from: u64, until: u64) {
-        let mut event = TraceEvent::new(TraceKind::Lost { events: Some(0), until: Some(until) });
+        let mut event = TraceEvent::new(TraceKind::Lost { events: None, until: Some(until) });
         event.time = Some(from);
         self.sink.push(event, 0, Position::Byte(0));
     }
@@ -110,11 +126,22 @@ impl Live {
     /// Of tracefs.
     pub fn take(&mut self, now: u64) -> Result<u64, CaptureError> {
         self.sink.drop_delivered();
+        self.new_processes.clear();
         if self.threads.len() > MAX_THREADS {
             self.threads.forget();
         }
         let Self {
-            session, layout, decoder, threads, sink, cpus, decoded, unknown, procfs, ..
+            session,
+            layout,
+            decoder,
+            threads,
+            sink,
+            cpus,
+            decoded,
+            unknown,
+            procfs,
+            new_processes,
+            horizon: _,
         } = self;
         session.take(&mut |at, page| {
             let (cpu, missed) = &mut cpus[at];
@@ -128,7 +155,11 @@ impl Live {
                     continue;
                 };
                 if let Some(thread) = record.event.tid {
-                    threads.processes.entry(thread).or_insert_with(|| process_of(thread, procfs));
+                    threads.processes.entry(thread).or_insert_with(|| {
+                        let process = process_of(thread, procfs);
+                        new_processes.push(process);
+                        process
+                    });
                 }
                 if let Some(missed) = missed.take() {
                     let (from, until) = (Some(time), Some(time));

@@ -16,7 +16,7 @@ use crate::event::DeviceNumber;
 /// What to record, and how.
 #[derive(Clone, Debug)]
 pub struct CaptureOptions {
-    /// The disks; none: all of the machine.
+    /// The disks; none: all of the machine. Events of others may come, too, if these are hundreds.
     pub devices: Vec<DeviceNumber>,
     /// Kernel memory for events that have not been read yet, of each CPU, in KiB.
     pub buffer_kb: u64,
@@ -42,12 +42,14 @@ pub struct Session {
     clock: &'static str,
     leftovers: Vec<String>,
     page: Vec<u8>,
-    /// The events that are recorded.
-    events: Vec<&'static str>,
+    /// The events that are recorded, and whether they name a device.
+    events: Vec<(&'static str, bool)>,
 }
 
 /// Clocks, the best one first: they count nanoseconds and are the same on every CPU.
 const CLOCKS: [&str; 2] = ["mono", "global"];
+/// Bytes of a filter that the kernel takes: a page, of which some are left.
+const MAX_FILTER: usize = 4000;
 /// Pages of a CPU that are read before the next CPU has its turn.
 const PAGES_AT_ONCE: usize = 4096;
 
@@ -95,16 +97,14 @@ impl Session {
         instance.set("tracing_on", "0")?;
         let clock = set_up(&instance, options)?;
         for (name, layout) in &layouts {
-            if layout.device.is_some() && !options.devices.is_empty() {
-                let is_one = |device: &DeviceNumber| format!("dev == {}", device.to_kernel());
-                let filter = options.devices.iter().map(is_one).collect::<Vec<_>>().join(" || ");
+            if let (true, Some(filter)) = (layout.device.is_some(), filter(&options.devices)) {
                 instance.set(&format!("events/block/{name}/filter"), &filter)?;
             }
             instance.set(&format!("events/block/{name}/enable"), "1")?;
         }
         let pipes = open_pipes(&instance)?;
         Ok(Self {
-            events: layouts.iter().map(|(name, _)| *name).collect(),
+            events: layouts.iter().map(|(name, layout)| (*name, layout.device.is_some())).collect(),
             pipes,
             instance,
             tracefs,
@@ -145,8 +145,20 @@ impl Session {
     /// Of tracefs.
     pub(super) fn set_events(&self, are_recorded: bool) -> Result<(), CaptureError> {
         let value = if are_recorded { "1" } else { "0" };
-        let mut files = self.events.iter().map(|name| format!("events/block/{name}/enable"));
+        let mut files = self.events.iter().map(|(name, _)| format!("events/block/{name}/enable"));
         files.try_for_each(|file| self.instance.set(&file, value))
+    }
+
+    /// Records the events of these disks from now on; none: of all of the machine.
+    ///
+    /// # Errors
+    /// Of tracefs.
+    pub(super) fn set_devices(&self, devices: &[DeviceNumber]) -> Result<(), CaptureError> {
+        let filter = filter(devices).unwrap_or_else(|| "0".to_owned());
+        let mut with_device = self.events.iter().filter(|(_, has_device)| *has_device);
+        with_device.try_for_each(|(name, _)| {
+            self.instance.set(&format!("events/block/{name}/filter"), &filter)
+        })
     }
 
     /// The folder of the trace instance.
@@ -214,6 +226,14 @@ impl Session {
         drop(self.pipes);
         self.instance.remove()
     }
+}
+
+/// Returns the filter of the events of these disks; `None` if all are wanted, or so many that the
+/// kernel takes no such filter.
+fn filter(devices: &[DeviceNumber]) -> Option<String> {
+    let is_one = |device: &DeviceNumber| format!("dev == {}", device.to_kernel());
+    let filter = devices.iter().map(is_one).collect::<Vec<_>>().join(" || ");
+    (1..=MAX_FILTER).contains(&filter.len()).then_some(filter)
 }
 
 /// Sets buffer and clock; returns the clock.

@@ -111,6 +111,20 @@ fn the_instance_is_set_up_for_one_device_and_removed() {
     assert!(fake.log()[1].ends_with("tracing_on=0"));
 }
 
+#[test]
+fn other_devices_can_be_recorded_from_now_on() {
+    let fake = Fake::new("6.12");
+    let live = Live::new(fake.session(), fake.path("proc"));
+    let filter = || fake.setting("events/block/block_rq_issue/filter");
+    let device = |minor| DeviceNumber::new(8, minor);
+    live.set_devices(&[device(0), device(16)]).expect("set");
+    assert_eq!(filter(), "dev == 8388608 || dev == 8388624");
+    assert_eq!(fake.setting("events/block/block_plug/filter"), "none\n");
+    // The kernel takes no filter of more than a page.
+    live.set_devices(&(0..400).map(device).collect::<Vec<_>>()).expect("set");
+    assert_eq!(filter(), "0");
+}
+
 /// Events as they come are those of the recording, in order, whenever pages are taken.
 #[test]
 fn live_events_are_those_of_a_recording() {

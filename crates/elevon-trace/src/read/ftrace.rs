@@ -7,7 +7,7 @@
 //! mail (`> `) are read, also if the mail wrapped them after the `+`, and lines of a task whose
 //! name contains a line end. Nothing is allocated per line. Cost: O(length of the line).
 
-mod line;
+pub(crate) mod line;
 #[cfg(test)]
 mod tests;
 
@@ -50,6 +50,10 @@ pub(crate) fn is_line(line: &[u8]) -> bool {
 /// What is said of a trace whose lines have a CPU, but no time that has a unit.
 const NO_SECONDS_NOTE: &str = "its times have no unit (a clock such as counter, uptime or x86-tsc), or are missing: \
     there is the order of events, but no latency";
+
+/// What is said of a trace with times in which events were not recorded.
+const NOT_FOLLOWED_NOTE: &str =
+    "events were many, so a part of the time was followed: the rest is in the gaps";
 
 /// Minimum number of events with times of which more than a quarter go back, so that these are
 /// taken for times since the event before.
@@ -191,6 +195,11 @@ impl LineFormat for Ftrace {
             Line::Event(record) => self.push(&record, number, sink),
             Line::Comment => {
                 sink.report.other += 1;
+                if let Some((from, until)) = line::not_followed(text) {
+                    sink.report.note(NOT_FOLLOWED_NOTE);
+                    let (from, until) = (Some(from), Some(until));
+                    return sink.push_gap(Gap { cpu: None, events: None, from, until });
+                }
                 if Recorded::read_comment(&mut sink.report.recorded, text) {
                     sink.report.clock = sink
                         .report

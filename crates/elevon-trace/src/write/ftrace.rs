@@ -12,6 +12,7 @@ use super::{EventWriter, WriteOptions};
 use crate::event::{TraceEvent, TraceKind};
 use crate::names::Names;
 use crate::op::{TraceOp, TraceRwbs};
+use crate::read::ftrace::line::{NOT_FOLLOWED, UNTIL};
 use crate::recorded::Recorded;
 
 const HEAD: &str = "\
@@ -89,6 +90,13 @@ impl<W: Write> FtraceWriter<W> {
     pub fn event(&mut self, event: &TraceEvent, names: &Names) -> io::Result<()> {
         self.line.clear();
         if let TraceKind::Lost { events, .. } = event.kind {
+            if let Some((from, until)) = not_followed(event) {
+                self.line.push_str(NOT_FOLLOWED);
+                time(&mut self.line, &self.options, from).map_err(io::Error::other)?;
+                self.line.push_str(UNTIL);
+                time(&mut self.line, &self.options, until).map_err(io::Error::other)?;
+                return writeln!(self.out, "{}", self.line);
+            }
             let cpu = event.cpu.unwrap_or(0);
             return match events {
                 Some(events) => writeln!(self.out, "CPU:{cpu} [LOST {events} EVENTS]"),
@@ -219,6 +227,25 @@ const fn columns(options: &WriteOptions) -> &'static str {
     if options.has_processes { COLUMNS_WITH_PROCESS } else { COLUMNS }
 }
 
+/// Returns the times of a gap that is of all CPUs, and of which nobody counted the events.
+fn not_followed(gap: &TraceEvent) -> Option<(u64, u64)> {
+    match gap.kind {
+        TraceKind::Lost { events: None, until } if gap.cpu.is_none() => gap.time.zip(until),
+        _ => None,
+    }
+}
+
+/// Writes seconds.
+fn time(out: &mut String, options: &WriteOptions, time: u64) -> fmt::Result {
+    if options.is_in_nanoseconds {
+        write!(out, "{:5}.{:09}", time / 1_000_000_000, time % 1_000_000_000)
+    } else {
+        // The kernel rounds to the nearest microsecond.
+        let us = time.saturating_add(500) / 1000;
+        write!(out, "{:5}.{:06}", us / 1_000_000, us % 1_000_000)
+    }
+}
+
 /// Writes one line of the trace.
 fn line(
     out: &mut String,
@@ -240,13 +267,8 @@ fn line(
             Some(_) | None => {}
         }
         write!(out, "[{cpu:03}] {state} ")?;
-        if options.is_in_nanoseconds {
-            write!(out, "{:5}.{:09}: ", time / 1_000_000_000, time % 1_000_000_000)?;
-        } else {
-            // The kernel rounds to the nearest microsecond.
-            let us = time.saturating_add(500) / 1000;
-            write!(out, "{:5}.{:06}: ", us / 1_000_000, us % 1_000_000)?;
-        }
+        self::time(out, options, time)?;
+        out.write_str(": ")?;
     }
     write!(out, "{name}:")?;
     match event.tid {

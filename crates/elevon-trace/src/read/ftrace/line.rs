@@ -156,6 +156,20 @@ pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
     Some((whole_number(&counts[..slash])?, whole_number(&counts[slash + 1..])?))
 }
 
+/// Begins the line of a time in which no events were recorded, on no CPU: `elevon watch` rests where
+/// events are many.
+pub(crate) const NOT_FOLLOWED: &str = "# not followed: ";
+/// Stands between the seconds in it.
+pub(crate) const UNTIL: &str = " to ";
+
+/// Returns the times of such a line in nanoseconds, `# not followed: 3.25 to 4.5`.
+pub(super) fn not_followed(line: &[u8]) -> Option<(u64, u64)> {
+    let times = line.strip_prefix(NOT_FOLLOWED.as_bytes())?.trim_ascii_end();
+    let at = memmem::find(times, UNTIL.as_bytes())?;
+    let time = |text: &[u8]| Some(seconds(text.trim_ascii())?.0);
+    Some((time(&times[..at])?, time(&times[at + UNTIL.len()..])?))
+}
+
 /// Parses `##### CPU 1 buffer started ####`, which the kernel prints where the events of a CPU
 /// begin whose buffer overwrote older ones: until there its events are lost.
 fn started(line: &[u8]) -> Option<Line<'static>> {
