@@ -18,6 +18,8 @@ use crate::interval;
 
 /// Processes that a table has at most.
 const MAX_ROWS: usize = 16;
+/// Columns of a terminal that are filled.
+const COLUMNS: usize = 79;
 
 pub(super) fn text(request: &AdviseRequest, advice: &Advice) -> String {
     let mut out = String::new();
@@ -116,11 +118,11 @@ fn head(out: &mut String, request: &AdviseRequest, advice: &Advice) {
     }
 }
 
-/// A line in pieces of at most 100 columns.
+/// A line in pieces that fit into a terminal.
 fn wrapped(out: &mut String, indent: &str, line: &str) {
     let mut length = 0;
     for word in line.split(' ') {
-        if length > 0 && length + 1 + word.len() > 100 {
+        if length > 0 && length + 1 + word.len() > COLUMNS {
             let _ = write!(out, "\n{indent}  ");
             length = indent.len() + 2;
         } else if length > 0 {
@@ -152,6 +154,20 @@ fn rows(processes: &[Subject]) -> Vec<usize> {
     all
 }
 
+/// The width of the names in a table.
+fn label_width(processes: &[Subject]) -> usize {
+    let shown = rows(processes).into_iter().map(|at| processes[at].label.chars().count());
+    shown.chain(["process".len()]).max().unwrap_or(0)
+}
+
+/// Writes what the columns of a table are, each of a width.
+fn figure_heads(out: &mut String, width: usize) -> &mut String {
+    for head in ["I/Os a second", "p50, us", "p99, us"] {
+        let _ = write!(out, "{head:^width$}");
+    }
+    out
+}
+
 /// The replay as captured beside the trace.
 fn check(out: &mut String, advice: &Advice) {
     out.push_str("\nCheck: replayed as captured, beside the trace. What is missed here is missed below, too.\n");
@@ -172,21 +188,24 @@ fn check(out: &mut String, advice: &Advice) {
 
 /// The figures of a replay as captured beside those of the trace.
 pub(super) fn check_table(out: &mut String, processes: &[Subject]) {
-    let _ = writeln!(out, "{:<22} {:^26} {:^26} {:^26}", "", "I/Os a second", "p50, us", "p99, us");
-    let head = format!("{:>9} {:>9} {:>6}", "trace", "replay", "");
-    let _ = writeln!(out, "{:<22} {head} {head} {head}", "process");
+    let width = label_width(processes);
+    let _ = write!(out, "{:<width$}", "");
+    trim_end(figure_heads(out, 22));
+    let head = format!(" {:>7} {:>7} {:>5}", "trace", "replay", "");
+    let _ = write!(out, "{:<width$}{head}{head}{head}", "process");
+    trim_end(out);
     for at in rows(processes) {
         let Subject { label, measured, checked, .. } = &processes[at];
-        let _ = write!(out, "{label:<22}");
+        let _ = write!(out, "{label:<width$}");
         for figure in Figure::ALL {
             match (measured.get(figure), checked.get(figure), measured.gain(checked, figure)) {
                 (Some(trace), Some(replay), Some(gain)) => {
                     let (trace, replay) =
                         (shown_figure(figure, trace), shown_figure(figure, replay));
-                    let _ = write!(out, " {trace:>9} {replay:>9} {:>+5.0}%", change(gain, figure));
+                    let _ = write!(out, " {trace:>7} {replay:>7} {:>+4.0}%", change(gain, figure));
                 }
                 _ => {
-                    let _ = write!(out, " {:>9} {:>9} {:>6}", "-", "-", "");
+                    let _ = write!(out, " {:>7} {:>7} {:>5}", "-", "-", "");
                 }
             }
         }
@@ -234,27 +253,29 @@ fn changes(proposal: &Proposal, advice: &Advice) -> String {
 
 /// The figures of each process before and after.
 fn gains(out: &mut String, objective: &Objective, before: &Trial, after: &Trial) {
-    let head = format!("{:>9} {:>9} {:>7}", "before", "after", "");
-    let _ =
-        writeln!(out, "   {:<19} {:^27} {:^27} {:^27}", "", "I/Os a second", "p50, us", "p99, us");
-    let _ = writeln!(out, "   {:<19} {head} {head} {head}", "process");
+    let width = label_width(&objective.processes);
+    let head = format!("{:>7} {:>7} {:>6}", "before", "after", "");
+    let _ = write!(out, "   {:<width$} ", "");
+    trim_end(figure_heads(out, 22));
+    let _ = write!(out, "   {:<width$} {head}{head}{head}", "process");
+    trim_end(out);
     let mut is_uncertain = false;
     for at in rows(&objective.processes) {
         let subject = &objective.processes[at];
-        let _ = write!(out, "   {:<19}", subject.label);
+        let _ = write!(out, "   {:<width$} ", subject.label);
         for figure in Figure::ALL {
             let (from, to): (&Figures, &Figures) = (&before.processes[at], &after.processes[at]);
             let (Some(a), Some(b), Some(gain)) =
                 (from.get(figure), to.get(figure), from.gain(to, figure))
             else {
-                let _ = write!(out, " {:>9} {:>9} {:>7}", "-", "-", "");
+                let _ = write!(out, "{:>7} {:>7} {:>6}", "-", "-", "");
                 continue;
             };
             let within = subject.error(figure).is_none_or(|error| gain.abs() <= error + NOISE);
             is_uncertain |= within;
             let mark = if within { '~' } else { ' ' };
             let (a, b) = (shown_figure(figure, a), shown_figure(figure, b));
-            let _ = write!(out, " {a:>9} {b:>9} {:>+5.0}%{mark}", change(gain, figure));
+            let _ = write!(out, "{a:>7} {b:>7} {:>+4.0}%{mark}", change(gain, figure));
         }
         trim_end(out);
     }
