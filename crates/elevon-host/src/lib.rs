@@ -24,6 +24,7 @@ mod promise;
 mod registered;
 mod shared_memory;
 mod sockets;
+pub mod terminal;
 mod threads;
 pub mod uptime;
 mod uring;

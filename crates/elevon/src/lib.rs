@@ -19,6 +19,8 @@ mod ctl;
 mod error;
 mod inspect;
 mod kernels;
+#[cfg(feature = "terminal")]
+mod keys;
 mod manual;
 mod reproduce;
 mod run;

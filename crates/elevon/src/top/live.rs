@@ -6,12 +6,13 @@ use std::time::{Duration, Instant};
 use elevon_host::interrupt::Interrupt;
 use elevon_plan::failure::{Ending, Failure, MachineError};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use serde_json::Value;
 
 use super::rates::rates;
 use super::screen::{Screen, draw};
 use super::stats;
+use crate::keys::{self, Came};
 
 /// How often keys and signals are looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -24,8 +25,8 @@ pub(super) fn show(socket: &Path, interval: Duration, first: Value) -> Result<En
     interrupt.silence();
     let mut terminal = ratatui::try_init()?;
     let watched = watch(&mut terminal, socket, interval, first, &interrupt);
-    // Whatever happened, the terminal is given back.
-    ratatui::restore();
+    // Whatever happened, the terminal is given back, if it is still there.
+    let _ = ratatui::try_restore();
     watched
 }
 
@@ -45,18 +46,16 @@ fn watch(
             if interrupt.is_set() {
                 return Ok(interrupt.signal().map_or(Ending::Done, Ending::Interrupted));
             }
-            if event::poll(LOOK.min(interval))? {
-                match event::read()? {
-                    Event::Key(key) if key.kind == KeyEventKind::Press => {
-                        if is_end(key) {
-                            return Ok(Ending::Done);
-                        }
-                        screen.on_key(key.code);
-                    }
-                    _ => {}
+            match keys::next(LOOK.min(interval))? {
+                Came::Key(key) if is_end(key) => return Ok(Ending::Done),
+                Came::Key(key) => screen.on_key(key.code),
+                Came::Other => {}
+                Came::Nothing => continue,
+                Came::Gone => {
+                    return Ok(interrupt.signal().map_or(Ending::Done, Ending::Interrupted));
                 }
-                terminal.draw(|frame| draw(frame, &screen))?;
             }
+            terminal.draw(|frame| draw(frame, &screen))?;
         }
         asked = Instant::now();
         let now = stats(socket)?;

@@ -118,6 +118,35 @@ fn on_a_terminal_it_draws_until_a_key_ends_it() {
 }
 
 #[test]
+fn it_ends_when_its_terminal_is_gone() {
+    let Some(mut script) = elevon_testkit::tool("script") else { return };
+    under_load(|served| {
+        let command = format!("echo $$ >pid; exec {} top ctl", env!("CARGO_BIN_EXE_elevon"));
+        script.args(["-q", "-f", "-c", &command, "typescript"]).current_dir(served.bench.path(""));
+        let mut child =
+            script.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().expect("script ran");
+        let until = |is_so: &dyn Fn() -> bool| {
+            let began = std::time::Instant::now();
+            while !is_so() {
+                assert!(began.elapsed() < std::time::Duration::from_secs(60));
+                std::thread::sleep(std::time::Duration::from_millis(10));
+            }
+        };
+        let read = |name: &str| std::fs::read(served.bench.path(name)).unwrap_or_default();
+        until(&|| String::from_utf8_lossy(&read("typescript")).contains("\x1b[?1049h"));
+        // As a window that is closed: nobody is left behind the terminal.
+        child.kill().expect("killed");
+        child.wait().expect("it ended");
+        let pid = String::from_utf8(read("pid")).expect("a number");
+        // It is gone, or only nobody has asked how it ended.
+        until(&|| {
+            std::fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
+                .map_or(true, |stat| stat.contains(") Z "))
+        });
+    });
+}
+
+#[test]
 fn what_cannot_be_watched_is_said_in_a_line() {
     let bench = crate::common::Bench::new();
     for (args, status, words) in [
