@@ -169,3 +169,26 @@ fn a_disk_without_io_is_a_line() {
     assert_eq!(text::now(&now), "no I/O on sdb\n");
     assert_eq!(now.disks[0].seconds, 3.0);
 }
+
+#[test]
+fn a_disk_that_comes_has_rows_and_one_that_goes_has_none() {
+    let mut reader = from_bytes(steady().into_bytes()).expect("a trace");
+    let events = reader.read_all().expect("memory");
+    let other = DeviceNumber::new(8, 16);
+    let mut watch = Watch::new(SECOND);
+    watch.add_disk("sdb".to_owned(), other, Recorded::default());
+    let until = |seconds: u64| {
+        events.partition_point(|event| event.time.is_some_and(|time| time <= seconds * SECOND))
+    };
+    assert!(watch.add(2 * SECOND, &events[..until(2)], &reader));
+    watch.add_disk("sda".to_owned(), DISK, Recorded::default());
+    watch.remove_disk(other);
+    assert!(watch.add(4 * SECOND, &events[until(2)..until(4)], &reader));
+    let now = watch.now(1, GroupBy::Process, &mut Services);
+    assert_eq!(now.disks.len(), 1);
+    let disk = &now.disks[0];
+    assert_eq!((disk.name.as_str(), disk.read.requests, disk.heat.len()), ("sda", 100.0, 2));
+    // It has no second of before it came.
+    let earlier = watch.second(5, GroupBy::Process, &mut Services);
+    assert_eq!((earlier.disks[0].seconds, earlier.disks[0].rows.len()), (0.0, 0));
+}

@@ -57,6 +57,12 @@ impl Watch {
         self.disks.push(Disk::new(name, device, settings, self.begun));
     }
 
+    /// Watches a disk no more: it is gone.
+    pub fn remove_disk(&mut self, device: DeviceNumber) {
+        self.disks.retain(|disk| disk.device != device);
+        self.index = self.disks.iter().map(|disk| disk.device).zip(0..).collect();
+    }
+
     /// Returns the disks that are watched, with their settings.
     pub fn disks(&self) -> impl Iterator<Item = (&str, DeviceNumber, &Recorded)> {
         self.disks.iter().map(|disk| (disk.name.as_str(), disk.device, disk.settings()))

@@ -29,7 +29,7 @@ use elevon_watch::{GroupBy, json, text};
 use crate::args::{By, TextOrJson, WatchArgs};
 use crate::capture::{buffer_kb, failure};
 use crate::terminal::{emit, emit_text, tell};
-use machine::{Processes, disks_to_watch};
+use machine::disks_to_watch;
 use source::Source;
 
 pub(crate) fn watch(args: &WatchArgs) -> Result<Ending, Failure> {
@@ -45,12 +45,11 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Ending, Failure> {
     let interrupt = Interrupt::on_signals().map_err(MachineError::Signals)?;
     // Its line would stand among those of the report, and nothing is in flight.
     interrupt.silence();
-    let mut source = Source::open(disks, args.tracefs.as_deref(), buffer_kb)?;
+    let are_all = args.devices.is_empty();
+    let mut source = Source::open(disks, are_all, args.tracefs.as_deref(), buffer_kb)?;
     let ended = match (trial, listening) {
         (Some(trial), _) => trial::run(&trial, &mut source, &interrupt, args),
-        (None, Some(listening)) => {
-            listen::serve(listening, &mut source, &mut Processes::default(), &interrupt)
-        }
+        (None, Some(listening)) => listen::serve(listening, &mut source, &interrupt),
         (None, None) => show(&mut source, args, page, &interrupt),
     };
     // Whatever happened, the trace instance goes.
@@ -67,23 +66,21 @@ fn show(
     page: Option<NewFile>,
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
-    let mut processes = Processes::default();
     let by = match args.by {
         By::Process => GroupBy::Process,
         By::Unit => GroupBy::Unit,
     };
     #[cfg(feature = "terminal")]
     if is_for_a_screen(args) {
-        return terminal::show(source, &mut processes, args.seconds.into(), by, interrupt);
+        return terminal::show(source, args.seconds.into(), by, interrupt);
     }
-    print(source, &mut processes, args, by, page, interrupt)
+    print(source, args, by, page, interrupt)
 }
 
 /// Prints intervals as text or JSON until a signal comes, or one. That one is written as a page,
 /// too, if the user wants it.
 fn print(
     source: &mut Source,
-    processes: &mut Processes,
     args: &WatchArgs,
     by: GroupBy,
     page: Option<NewFile>,
@@ -95,13 +92,12 @@ fn print(
         if !source.wait_for_slice(interrupt)? {
             return Ok(Ending::Done);
         }
-        source.look_at(processes);
         waited += 1;
         if waited < seconds {
             continue;
         }
         waited = 0;
-        let now = source.watch().now(seconds, by, processes);
+        let now = source.now(seconds, by);
         match args.output_format {
             TextOrJson::Json => emit(&format!("{}\n", json::now(&now)))?,
             TextOrJson::Normal => {

@@ -9,7 +9,7 @@ use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Cell, Clear, Paragraph, Row, Table, TableState, Wrap};
+use ratatui::widgets::{Block, Borders, Cell, Clear, Paragraph, Row, Table, TableState};
 
 use super::heat;
 use super::screen::{Over, Screen};
@@ -56,7 +56,19 @@ const COLUMNS: [(&str, u16); 12] = [
     ("in", 16),
 ];
 /// Columns in the order in which they give way where the terminal is too narrow.
-const GIVE_WAY: [usize; 8] = [11, 5, 7, 10, 9, 2, 1, 6];
+const GIVE_WAY: [usize; 11] = [11, 5, 7, 10, 9, 2, 1, 6, 8, 3, 4];
+/// Likewise of the table of disks.
+const DISK_COLUMNS: [(&str, u16); 8] = [
+    ("disk", 0),
+    ("busy %", 6),
+    ("%util", 6),
+    ("reads/s", 8),
+    ("writes/s", 8),
+    ("read/s", 8),
+    ("write/s", 8),
+    ("depth", 6),
+];
+const DISKS_GIVE_WAY: [usize; 7] = [2, 7, 3, 4, 5, 6, 1];
 /// The least width of a name.
 const NAME: u16 = 14;
 
@@ -89,7 +101,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, screen: &Screen) {
     let lines = [headline(disk), flow_line(disk), latency_line(disk)];
     let lines = lines.map(|line| Line::from(printable(&line).into_owned()));
     frame.render_widget(Paragraph::new(lines.to_vec()), about);
-    frame.render_widget(findings_of(disk, screen.now.at), problems);
+    frame.render_widget(findings_of(disk, screen.now.at, area.width), problems);
     if has_heat {
         heat::draw(frame, disk, screen.zoom, heat);
     }
@@ -137,29 +149,38 @@ fn draw_disks(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
     if area.height == 0 {
         return;
     }
-    let heads = ["disk", "busy %", "%util", "reads/s", "writes/s", "read/s", "write/s", "depth"];
+    let columns = columns(&DISK_COLUMNS, &DISKS_GIVE_WAY, area.width);
     let row = |disk: &DiskNow| {
         let util = disk.kernel_util.map_or_else(|| "-".to_owned(), |util| number::percent(util, 1));
         let mark = if disk.findings.is_empty() { "" } else { " !" };
-        Row::new([
-            Cell::from(format!("{}{mark}", printable(&disk.name))),
-            right(number::percent(disk.busy, 1)),
-            right(util),
-            right(rate(disk.read.requests)),
-            right(rate(disk.write.requests)),
-            right(number::bytes_decimal(disk.read.bytes)),
-            right(number::bytes_decimal(disk.write.bytes)),
-            right(format!("{:.1}", disk.depth)),
-        ])
+        let texts = [
+            format!("{}{mark}", printable(&disk.name)),
+            number::percent(disk.busy, 1),
+            util,
+            rate(disk.read.requests),
+            rate(disk.write.requests),
+            number::bytes_decimal(disk.read.bytes),
+            number::bytes_decimal(disk.write.bytes),
+            format!("{:.1}", disk.depth),
+        ];
+        let cell = |&at: &usize| match at {
+            0 => Cell::from(texts[0].clone()),
+            _ => right(texts[at].clone()),
+        };
+        Row::new(columns.iter().map(cell).collect::<Vec<_>>())
     };
-    let mut widths = vec![Constraint::Min(8)];
-    widths.extend([6, 6, 8, 8, 8, 8, 6].map(Constraint::Length));
-    let head = heads
-        .iter()
-        .enumerate()
-        .map(|(at, head)| if at == 0 { Cell::from(*head) } else { right((*head).to_owned()) });
+    let (shown, all) = (usize::from(area.height - 1), screen.now.disks.len());
+    let head = columns.iter().map(|&at| match at {
+        0 if shown < all => Cell::from(format!("disk ({shown} of {all})")),
+        0 => Cell::from(DISK_COLUMNS[0].0),
+        _ => right(DISK_COLUMNS[at].0.to_owned()),
+    });
+    let widths = columns.iter().map(|&at| match at {
+        0 => Constraint::Min(NAME),
+        _ => Constraint::Length(DISK_COLUMNS[at].1),
+    });
     let table = Table::new(screen.now.disks.iter().map(row), widths)
-        .header(Row::new(head).style(bold()))
+        .header(Row::new(head.collect::<Vec<_>>()).style(bold()))
         .row_highlight_style(Style::new().add_modifier(Modifier::REVERSED));
     let mut state = TableState::new().with_selected(Some(screen.disk));
     frame.render_stateful_widget(table, area, &mut state);
@@ -169,12 +190,12 @@ fn right(text: String) -> Cell<'static> {
     Cell::from(Line::from(text).right_aligned())
 }
 
-/// Returns the columns for which there is room.
-fn columns(room: u16) -> Vec<usize> {
-    let mut columns: Vec<usize> = (0..COLUMNS.len()).collect();
-    for least in GIVE_WAY {
+/// Returns the columns for which there is room: a figure whose first digits are cut would be wrong.
+fn columns(all: &[(&str, u16)], give_way: &[usize], room: u16) -> Vec<usize> {
+    let mut columns: Vec<usize> = (0..all.len()).collect();
+    for &least in give_way {
         let width: u16 =
-            columns.iter().map(|&at| COLUMNS[at].1.max(if at == 0 { NAME } else { 0 }) + 1).sum();
+            columns.iter().map(|&at| all[at].1.max(if at == 0 { NAME } else { 0 }) + 1).sum();
         if width <= room + 1 {
             break;
         }
@@ -184,7 +205,7 @@ fn columns(room: u16) -> Vec<usize> {
 }
 
 fn draw_rows(frame: &mut Frame<'_>, screen: &Screen, area: Rect) {
-    let columns = columns(area.width);
+    let columns = columns(&COLUMNS, &GIVE_WAY, area.width);
     let is_text = |at: usize| matches!(at, 0 | 10 | 11);
     let cell = |at: usize, text: String| {
         let text = printable(&text).into_owned();
@@ -235,7 +256,7 @@ fn texts(row: &RowNow) -> [String; COLUMNS.len()] {
     ]
 }
 
-fn findings_of(disk: &DiskNow, at: u64) -> Paragraph<'static> {
+fn findings_of(disk: &DiskNow, at: u64, width: u16) -> Paragraph<'static> {
     if disk.findings.is_empty() {
         return Paragraph::new("no problem found");
     }
@@ -244,7 +265,7 @@ fn findings_of(disk: &DiskNow, at: u64) -> Paragraph<'static> {
     let lines: Vec<Line<'_>> = lines
         .map(|line| {
             let is_title = line.starts_with('!');
-            let line = Line::from(printable(&line).into_owned());
+            let line = Line::from(cut_with_key(&printable(&line), width.into()));
             if is_title { line.style(style) } else { line }
         })
         .collect();
@@ -270,29 +291,78 @@ fn evidence(disk: &DiskNow, at: u64) -> Vec<String> {
     lines.collect()
 }
 
-/// Draws lines over the screen: as many as there is room for, from one on.
+/// Draws lines over the screen: as many as there is room for, from one on. There is no border at the
+/// sides, so that a line can be copied.
 fn draw_over(frame: &mut Frame<'_>, name: &str, lines: &[String], scrolled: u16) {
     let area = frame.area();
-    let width = area.width - area.width / 8;
-    let inside = usize::from(width.saturating_sub(2)).max(1);
-    // A long line takes several of the screen.
-    let tall: usize = lines.iter().map(|line| line.chars().count().div_ceil(inside).max(1)).sum();
+    let lines: Vec<String> =
+        lines.iter().flat_map(|line| folded(&printable(line), area.width.into())).collect();
     let inner = Rect {
-        x: area.x + area.width / 16,
         y: area.y + 1,
-        width,
-        height: u16::try_from(tall + 2).unwrap_or(u16::MAX).min(area.height.saturating_sub(2)),
+        height: u16::try_from(lines.len() + 2)
+            .unwrap_or(u16::MAX)
+            .min(area.height.saturating_sub(2)),
+        ..area
     };
-    let hidden = tall.saturating_sub(usize::from(inner.height.saturating_sub(2)));
-    let scrolled = scrolled.min(u16::try_from(hidden).unwrap_or(u16::MAX));
-    let keys = if hidden > 0 { "Up and Down scroll, another key closes" } else { "any key closes" };
-    let lines: Vec<Line<'_>> =
-        lines.iter().map(|line| Line::from(printable(line).into_owned())).collect();
-    let title = format!(" {name}: {keys} ");
-    let block = ratatui::widgets::Block::bordered().title(title);
-    let text = Paragraph::new(lines).wrap(Wrap { trim: false }).scroll((scrolled, 0)).block(block);
+    let hidden = lines.len().saturating_sub(usize::from(inner.height.saturating_sub(2)));
+    let scrolled = usize::from(scrolled).min(hidden);
+    let keys = if hidden > 0 {
+        let more = number::counted((hidden - scrolled) as u64, "more line");
+        format!("Up and Down scroll, {more}, another key closes")
+    } else {
+        "any key closes".to_owned()
+    };
+    let lines: Vec<Line<'_>> = lines.into_iter().skip(scrolled).map(Line::from).collect();
+    let block = Block::new().borders(Borders::TOP | Borders::BOTTOM).title(format!(
+        " {} ",
+        cut(&format!("{name}: {keys}"), usize::from(area.width).saturating_sub(2))
+    ));
     frame.render_widget(Clear, inner);
-    frame.render_widget(text, inner);
+    frame.render_widget(Paragraph::new(lines).block(block), inner);
+}
+
+/// Returns a line in pieces of at most so many columns, between words where that is possible. Later
+/// pieces are indented like the first one, and two columns more.
+fn folded(line: &str, width: usize) -> Vec<String> {
+    let width = width.max(1);
+    if line.chars().count() <= width {
+        return vec![line.to_owned()];
+    }
+    let indent = line.chars().take_while(|&c| c == ' ').count();
+    let indent = if (indent + 2) * 2 < width { indent + 2 } else { 0 };
+    let (mut pieces, mut rest) = (Vec::new(), line.to_owned());
+    while rest.chars().count() > width {
+        let at = |column: usize| rest.char_indices().nth(column).map_or(rest.len(), |(at, _)| at);
+        let head = &rest[..at(width + 1)];
+        // A word that is longer than a line is cut.
+        let blank = head.rfind(' ').filter(|&blank| !head[..blank].trim().is_empty());
+        let end = blank.unwrap_or_else(|| at(width));
+        let tail = format!("{:indent$}{}", "", rest[end..].trim_start());
+        rest.truncate(end);
+        pieces.push(rest.trim_end().to_owned());
+        rest = tail;
+    }
+    pieces.push(rest);
+    pieces
+}
+
+/// Returns a line of at most so many columns, whose end names the key that shows all of it.
+fn cut_with_key(line: &str, width: usize) -> String {
+    const KEY: &str = " f: all";
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    cut(line, width.saturating_sub(KEY.len())) + KEY
+}
+
+/// Returns a line of at most so many columns, whose end says so if it was longer.
+fn cut(line: &str, width: usize) -> String {
+    const END: &str = "...";
+    if line.chars().count() <= width {
+        return line.to_owned();
+    }
+    let kept: String = line.chars().take(width.saturating_sub(END.len())).collect();
+    format!("{}{END}", kept.trim_end())
 }
 
 #[cfg(test)]
@@ -362,6 +432,49 @@ mod tests {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).expect("a terminal");
         terminal.draw(|frame| draw(frame, screen)).expect("drawn");
         terminal.backend().to_string()
+    }
+
+    #[test]
+    fn no_figure_is_cut_in_a_narrow_terminal() {
+        let mut screen = screen(2);
+        for disk in &mut screen.now.disks {
+            disk.write.bytes = 1.541e9;
+            disk.rows[0].write.bytes = 1.541e9;
+        }
+        for width in 16..90 {
+            let text = drawn(&screen, width, 24);
+            for line in text.lines().filter(|line| line.contains("541MB")) {
+                let is_whole = |at: usize| line[..at].ends_with('1');
+                assert!(line.match_indices("541MB").all(|(at, _)| is_whole(at)), "{text}");
+            }
+        }
+    }
+
+    #[test]
+    fn lines_are_folded_between_words() {
+        assert_eq!(folded("  try: one two three", 12), ["  try: one", "    two", "    three"]);
+        assert_eq!(folded("abcdefgh", 3), ["abc", "def", "gh"]);
+        assert_eq!(folded("as it is", 8), ["as it is"]);
+        assert_eq!(cut("as it is", 8), "as it is");
+        assert_eq!(cut("as it was", 8), "as it...");
+    }
+
+    #[test]
+    fn the_last_of_many_lines_is_reached() {
+        let mut screen = screen(1);
+        let long = "a word and ".repeat(30);
+        let mut lines = vec![long; 20];
+        lines.push("the end".to_owned());
+        screen.tell("what if", lines);
+        assert!(drawn(&screen, 80, 24).contains("more lines, another key closes"));
+        for _ in 0..200 {
+            screen.on_key(KeyCode::Down);
+        }
+        assert!(drawn(&screen, 80, 24).contains("the end"));
+        // A terminal of a few columns is no reason to fail.
+        for (width, height) in [(1, 1), (3, 2), (20, 5), (500, 3)] {
+            drawn(&screen, width, height);
+        }
     }
 
     #[test]

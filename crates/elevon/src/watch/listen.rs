@@ -9,7 +9,6 @@ use elevon_serve::web::{Answer, Request, Site, WebListener, parameter};
 use elevon_watch::{GroupBy, Totals, json};
 use serde_json::Value;
 
-use super::machine::Processes;
 use super::metrics;
 use super::source::Source;
 use crate::args::LISTEN_PLACE;
@@ -90,7 +89,6 @@ impl Site for WatchSite {
 pub(super) fn serve(
     Listening { listener }: Listening,
     source: &mut Source,
-    processes: &mut Processes,
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
     let place = match listener.address()? {
@@ -104,13 +102,11 @@ pub(super) fn serve(
     std::thread::Builder::new().name("listen".into()).spawn(move || listener.serve(&of_thread))?;
     tell(&format!("{place} has the page, {place}metrics the metrics; Ctrl-C ends"));
     while source.wait_for_slice(interrupt)? {
-        source.look_at(processes);
-        let watch = source.watch();
-        let by_process = json::now(&watch.now(1, GroupBy::Process, processes));
-        let by_unit = json::now(&watch.now(1, GroupBy::Unit, processes));
+        let by_process = json::now(&source.now(1, GroupBy::Process));
+        let by_unit = json::now(&source.now(1, GroupBy::Unit));
         site.with(|shown| {
             (shown.by_process, shown.by_unit) = (by_process, by_unit);
-            shown.totals.take(watch, processes);
+            source.count(&mut shown.totals);
         });
     }
     Ok(Ending::Done)

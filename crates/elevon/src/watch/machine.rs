@@ -15,6 +15,8 @@ use crate::terminal::tell;
 
 /// How long what is known of a process is taken to be so: its number may be used again.
 const KNOWN_FOR: Duration = Duration::from_secs(30);
+/// How long a process is remembered of which nobody asks.
+const REMEMBERED_FOR: Duration = Duration::from_secs(120);
 /// Where cgroups of version 2 are.
 const CGROUPS: &str = "/sys/fs/cgroup";
 /// How long it is taken as known which cgroups have limits.
@@ -53,6 +55,28 @@ pub(super) fn disks_to_watch(named: &[PathBuf]) -> Result<Vec<Disk>, Failure> {
     let mut disks: Vec<Disk> = names.iter().filter_map(of_name).collect();
     disks.sort_by_key(|disk| place(&disk.name));
     Ok(disks)
+}
+
+/// Tells when disks have come or gone.
+pub(super) struct Partitions {
+    /// The kernel's table: a line for each disk and partition with a size. To read it is cheap.
+    table: PathBuf,
+    before: Vec<u8>,
+}
+
+impl Partitions {
+    /// Begins with the disks that are there now.
+    pub(super) fn new(table: PathBuf) -> Self {
+        let before = fs::read(&table).unwrap_or_default();
+        Self { table, before }
+    }
+
+    /// Returns true if there are others than at the last call.
+    pub(super) fn have_changed(&mut self) -> bool {
+        let now = fs::read(&self.table).unwrap_or_default();
+        let before = std::mem::replace(&mut self.before, now);
+        before != self.before
+    }
 }
 
 /// Returns the place of a name among others: `sda9` comes before `sda10`.
@@ -120,25 +144,48 @@ pub(super) fn io_ticks(name: &str) -> Option<u64> {
     text.split_whitespace().nth(9)?.parse().ok()
 }
 
+/// What is known of a process.
+struct Known {
+    owner: Option<Owner>,
+    looked_up: Instant,
+    asked: Instant,
+}
+
 /// What is known of processes.
 #[derive(Default)]
 pub(super) struct Processes {
-    known: BTreeMap<u32, (Option<Owner>, Instant)>,
+    known: BTreeMap<u32, Known>,
     /// Cgroups with limits of any disk, and when they were looked for.
     limited: Option<(Vec<String>, Instant)>,
 }
 
 impl Processes {
-    /// Forgets what was looked up long ago. A process that is gone keeps its name until then.
+    /// Forgets the processes of which nobody has asked for long.
     pub(super) fn forget_old(&mut self) {
-        self.known.retain(|_, (_, looked_up)| looked_up.elapsed() < KNOWN_FOR);
+        self.known.retain(|_, known| known.asked.elapsed() < REMEMBERED_FOR);
+    }
+
+    /// Looks up a process that may be gone soon.
+    pub(super) fn note(&mut self, process: u32) {
+        let _ = self.owner(process);
     }
 }
 
 impl Owners for Processes {
     fn owner(&mut self, process: u32) -> Option<Owner> {
-        let known = self.known.entry(process).or_insert_with(|| (look_up(process), Instant::now()));
-        known.0.clone()
+        let now = Instant::now();
+        let known = self.known.entry(process).or_insert_with(|| Known {
+            owner: look_up(process),
+            looked_up: now,
+            asked: now,
+        });
+        known.asked = now;
+        if now.duration_since(known.looked_up) >= KNOWN_FOR {
+            known.looked_up = now;
+            // A process that is gone keeps its name.
+            known.owner = look_up(process).or_else(|| known.owner.take());
+        }
+        known.owner.clone()
     }
 
     fn limits(&mut self, cgroup: &str, device: DeviceNumber) -> Option<Limits> {
@@ -219,6 +266,18 @@ mod tests {
         let mut names = ["loop10", "sdb", "loop2", "nvme1n1", "sda", "nvme0n1"];
         names.sort_by_key(|name| place(name));
         assert_eq!(names, ["loop2", "loop10", "nvme0n1", "nvme1n1", "sda", "sdb"]);
+    }
+
+    #[test]
+    fn a_disk_that_comes_or_goes_is_a_change() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let table = folder.path().join("partitions");
+        fs::write(&table, " 8 0 100 sda\n").expect("written");
+        let mut partitions = Partitions::new(table.clone());
+        assert!(!partitions.have_changed());
+        fs::write(&table, " 8 0 100 sda\n 8 16 100 sdb\n").expect("written");
+        assert!(partitions.have_changed());
+        assert!(!partitions.have_changed());
     }
 
     #[test]

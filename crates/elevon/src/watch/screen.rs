@@ -153,6 +153,11 @@ impl Screen {
         self.show(Over::Words(title.to_owned(), lines));
     }
 
+    /// Returns true if a message with this title is shown.
+    pub(super) fn tells(&self, title: &str) -> bool {
+        matches!(&self.over, Over::Words(shown, _) if shown == title)
+    }
+
     fn show(&mut self, over: Over) {
         (self.over, self.scrolled) = (over, 0);
     }

@@ -4,16 +4,16 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use elevon_host::interrupt::Interrupt;
-use elevon_host::uptime::monotonic_ns;
+use elevon_host::uptime::{monotonic_ns, thread_cpu_ns};
 use elevon_plan::failure::Failure;
 use elevon_trace::Traced as _;
 use elevon_trace::capture::{CaptureOptions, Disk, History, Live, Session, Tracefs};
 #[cfg(feature = "terminal")]
 use elevon_trace::{DeviceNumber, Recorded, TraceEvent};
-use elevon_watch::Watch;
+use elevon_watch::{GroupBy, Now, Totals, Watch};
 
 use super::guard::Guard;
-use super::machine::{Processes, io_ticks, settings};
+use super::machine::{Partitions, Processes, disks_to_watch, io_ticks, settings};
 #[cfg(feature = "terminal")]
 use super::requests;
 use super::sampler::{Sampler, Step};
@@ -31,6 +31,8 @@ const MAX_EVENTS: usize = 400_000;
 const KEPT_FOR: u64 = 120_000_000_000;
 /// The clock of traces that this process can read, too.
 const CLOCK: &str = "mono";
+/// The kernel's table of disks.
+const PARTITIONS: &str = "/proc/partitions";
 
 /// Disks with their events.
 pub(super) struct Source {
@@ -39,6 +41,9 @@ pub(super) struct Source {
     _guard: Guard,
     watch: Watch,
     disks: Vec<Disk>,
+    /// Tells of disks that come and go, if all are watched.
+    partitions: Option<Partitions>,
+    processes: Processes,
     history: History,
     slices: u32,
     /// Which part of the time is followed; none if the trace's clock cannot be read.
@@ -46,12 +51,13 @@ pub(super) struct Source {
 }
 
 impl Source {
-    /// Begins to watch disks.
+    /// Begins to watch disks; if these are all disks, those that come later, too.
     ///
     /// # Errors
     /// Everything that prevents a recording.
     pub(super) fn open(
         disks: Vec<Disk>,
+        are_all: bool,
         tracefs: Option<&Path>,
         buffer_kb: u64,
     ) -> Result<Self, Failure> {
@@ -77,6 +83,8 @@ impl Source {
             _guard: guard,
             watch,
             disks,
+            partitions: are_all.then(|| Partitions::new(PARTITIONS.into())),
+            processes: Processes::default(),
             history: History::new(MAX_EVENTS),
             slices: 0,
             sampler: is_known.then(|| Sampler::new(now)),
@@ -90,10 +98,20 @@ impl Source {
         &self.watch
     }
 
-    /// Looks at what is known of processes when a slice has ended.
-    pub(super) fn look_at(&mut self, processes: &mut Processes) {
-        processes.forget_old();
-        self.watch.look_at_processes(processes);
+    /// Returns what the last seconds were like.
+    pub(super) fn now(&mut self, seconds: usize, by: GroupBy) -> Now {
+        self.watch.now(seconds, by, &mut self.processes)
+    }
+
+    /// Returns what a second was like after which so many have ended.
+    #[cfg(feature = "terminal")]
+    pub(super) fn second(&mut self, back: usize, by: GroupBy) -> Now {
+        self.watch.second(back, by, &mut self.processes)
+    }
+
+    /// Counts the seconds that have ended since the last call.
+    pub(super) fn count(&mut self, totals: &mut Totals) {
+        totals.take(&self.watch, &mut self.processes);
     }
 
     /// Takes what has happened. Returns true if a slice of a second has ended.
@@ -101,25 +119,48 @@ impl Source {
     /// # Errors
     /// Of tracefs.
     pub(super) fn take(&mut self) -> Result<bool, Failure> {
+        let begun = thread_cpu_ns();
         self.sample()?;
-        let before = self.recorded();
+        let (events, lost) = (self.live.decoded(), self.live.report().lost);
         let until = self.live.take(monotonic_ns()).map_err(failure)?;
-        let recorded = self.recorded();
-        if let Some(sampler) = &mut self.sampler {
-            sampler.count(recorded.saturating_sub(before));
-        }
         let has_ended = self.watch.add(until, self.live.events(), &self.live);
         self.history.add(self.live.events());
+        if let Some(sampler) = &mut self.sampler {
+            let (events, lost) =
+                (self.live.decoded() - events, self.live.report().lost.saturating_sub(lost));
+            sampler.count(events, lost, thread_cpu_ns().saturating_sub(begun));
+        }
+        for &process in self.live.new_processes() {
+            self.processes.note(process);
+        }
         if has_ended {
             self.history.forget_before(until.saturating_sub(KEPT_FOR));
+            self.look_at_disks()?;
             self.look_at_machine();
+            self.processes.forget_old();
+            self.watch.look_at_processes(&mut self.processes);
         }
         Ok(has_ended)
     }
 
-    /// Returns the events so far, those included that were lost: they have cost the watched.
-    fn recorded(&self) -> u64 {
-        self.live.decoded() + self.live.report().lost
+    /// Follows disks that have come, and leaves those that are gone.
+    fn look_at_disks(&mut self) -> Result<(), Failure> {
+        if !self.partitions.as_mut().is_some_and(Partitions::have_changed) {
+            return Ok(());
+        }
+        let disks = disks_to_watch(&[])?;
+        let devices: Vec<_> = disks.iter().map(|disk| disk.device).collect();
+        for disk in self.disks.iter().filter(|disk| !devices.contains(&disk.device)) {
+            self.watch.remove_disk(disk.device);
+        }
+        for disk in &disks {
+            if !self.disks.iter().any(|known| known.device == disk.device) {
+                self.watch.add_disk(disk.name.clone(), disk.device, settings(disk));
+            }
+        }
+        self.disks = disks;
+        // No disk is no filter, which has the events of all.
+        self.live.set_devices(&devices).map_err(failure)
     }
 
     /// Begins or ends to follow events, if it is time for that.
@@ -181,6 +222,12 @@ impl Source {
             }
         }
         self.slices = self.slices.wrapping_add(1);
+    }
+
+    /// Returns true if there are events of a disk in the last minutes.
+    #[cfg(feature = "terminal")]
+    pub(super) fn has_events(&self, device: DeviceNumber) -> bool {
+        self.history.events().any(|event| event.device == Some(device))
     }
 
     /// Writes the last events of a disk as a trace for `inspect`, `replay` and `advise`. Returns

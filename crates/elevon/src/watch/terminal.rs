@@ -7,13 +7,13 @@ use elevon_plan::failure::{Ending, Failure};
 use elevon_trace::DeviceNumber;
 use elevon_watch::{GroupBy, Now};
 use ratatui::DefaultTerminal;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 
 use super::draw::draw;
-use super::machine::Processes;
 use super::screen::{Screen, Wish};
 use super::source::Source;
-use super::what_if::WhatIf;
+use super::what_if::{TITLE, WhatIf};
+use crate::keys::{self, Came};
 
 /// Traces of a disk that one folder may have.
 const MAX_FILES: u32 = 99;
@@ -24,22 +24,20 @@ const MAX_FILES: u32 = 99;
 /// Of the terminal, and of tracefs.
 pub(super) fn show(
     source: &mut Source,
-    processes: &mut Processes,
     seconds: usize,
     by: GroupBy,
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
     let mut terminal = ratatui::try_init()?;
-    let shown = follow(&mut terminal, source, processes, Screen::new(seconds, by), interrupt);
-    // Whatever happened, the terminal is given back.
-    ratatui::restore();
+    let shown = follow(&mut terminal, source, Screen::new(seconds, by), interrupt);
+    // Whatever happened, the terminal is given back, if it is still there.
+    let _ = ratatui::try_restore();
     shown
 }
 
 fn follow(
     terminal: &mut DefaultTerminal,
     source: &mut Source,
-    processes: &mut Processes,
     mut screen: Screen,
     interrupt: &Interrupt,
 ) -> Result<Ending, Failure> {
@@ -50,29 +48,30 @@ fn follow(
         }
         let has_ended = source.take()?;
         if has_ended {
-            source.look_at(processes);
             screen.has_ended();
         }
         let mut is_changed = has_ended;
         if let Some(answer) = what_if.as_mut().and_then(WhatIf::answer) {
             what_if = None;
-            screen.tell("what if", answer);
+            screen.tell(TITLE, answer);
             is_changed = true;
+        } else if let Some(search) = what_if.as_ref().filter(|_| has_ended && screen.tells(TITLE)) {
+            screen.tell(TITLE, search.words());
         }
         let mut is_asked = false;
-        if event::poll(source.patience())?
-            && let Event::Key(key) = event::read()?
-            && key.kind == KeyEventKind::Press
-        {
-            if is_end(key, &screen) {
-                return Ok(Ending::Done);
+        match keys::next(source.patience())? {
+            Came::Key(key) if is_end(key, &screen) => return Ok(Ending::Done),
+            Came::Key(key) => {
+                is_asked = on_key(key.code, &mut screen, source, &mut what_if);
+                is_changed = true;
             }
-            is_asked = on_key(key.code, &mut screen, source, &mut what_if);
-            is_changed = true;
+            Came::Other => is_changed = true,
+            Came::Nothing => {}
+            Came::Gone => return Ok(Ending::Done),
         }
         if is_changed {
             if !screen.is_paused() || is_asked {
-                screen.take(figures(source, &screen, processes));
+                screen.take(figures(source, &screen));
             }
             terminal.draw(|frame| draw(frame, &screen))?;
         }
@@ -80,10 +79,10 @@ fn follow(
 }
 
 /// Returns the figures that the screen shows.
-fn figures(source: &Source, screen: &Screen, processes: &mut Processes) -> Now {
+fn figures(source: &mut Source, screen: &Screen) -> Now {
     match screen.zoom() {
-        Some(back) => source.watch().second(back, screen.by(), processes),
-        None => source.watch().now(screen.seconds(), screen.by(), processes),
+        Some(back) => source.second(back, screen.by()),
+        None => source.now(screen.seconds(), screen.by()),
     }
 }
 
@@ -101,11 +100,14 @@ fn on_key(
             screen.tell("saved", vec![save(source, &disk, device)]);
         }
         (KeyCode::Char('w'), Some((disk, device))) if is_command => {
-            let words = match WhatIf::begin(source, &disk, device) {
-                Ok(begun) => what_if.insert(begun).words(),
-                Err(error) => format!("cannot search: {error}"),
+            let words = match what_if {
+                Some(search) if search.is_of(&disk) => search.words(),
+                _ => match WhatIf::begin(source, &disk, device) {
+                    Ok(begun) => what_if.insert(begun).words(),
+                    Err(words) => vec![words],
+                },
             };
-            screen.tell("what if", vec![words]);
+            screen.tell(TITLE, words);
         }
         (code, device) => match (screen.on_key(code), device) {
             (Wish::Requests, Some((_, device))) => {

@@ -7,7 +7,7 @@ use elevon_host::interrupt::Interrupt;
 use elevon_plan::failure::{Ending, Failure, ValueError};
 use elevon_result::number;
 use elevon_trace::capture::Disk;
-use elevon_watch::{DiskNow, GroupBy, Owner, Owners};
+use elevon_watch::{DiskNow, GroupBy};
 
 use super::source::Source;
 use crate::args::WatchArgs;
@@ -86,15 +86,6 @@ impl Drop for PutBack<'_> {
     }
 }
 
-/// The rows of a trial are of no interest.
-struct Nobody;
-
-impl Owners for Nobody {
-    fn owner(&mut self, _: u32) -> Option<Owner> {
-        None
-    }
-}
-
 /// Watches before and after the change, and prints the comparison.
 ///
 /// # Errors
@@ -143,7 +134,7 @@ fn seconds(
         if !source.wait_for_slice(interrupt)? {
             return Ok(None);
         }
-        let now = source.watch().now(1, GroupBy::Process, &mut Nobody);
+        let now = source.now(1, GroupBy::Process);
         all.extend(now.disks.into_iter().next());
     }
     Ok(Some(all))

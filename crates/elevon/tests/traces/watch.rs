@@ -37,17 +37,22 @@ fn what_cannot_be_watched_is_refused() {
     }
 }
 
-/// A watch of the machine's device that prints JSON, and its lines.
+/// A watch that prints JSON, and its lines.
 struct Watching {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Watching {
+    /// Of the machine's device.
     fn new(machine: &Machine, args: &[&str]) -> Self {
+        Self::of_disks(machine, &[&[machine.device()], args].concat())
+    }
+
+    /// Of the disks that are named, or of all.
+    fn of_disks(machine: &Machine, args: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_elevon"))
-            .args(["watch", machine.device(), "--output-format", "json"])
-            .args(["--tracefs", machine.tracefs()])
+            .args(["watch", "--output-format", "json", "--tracefs", machine.tracefs()])
             .args(args)
             .stdout(Stdio::piped())
             .spawn()
@@ -56,12 +61,32 @@ impl Watching {
         Self { child, lines }
     }
 
-    /// Returns the disk in the next line.
-    fn next(&mut self) -> Value {
+    fn next_line(&mut self) -> Value {
         let line = self.lines.next().expect("a line").expect("UTF-8");
         let now: Value = serde_json::from_str(&line).expect("JSON");
         assert_eq!(now["lost_events"], 0, "{now}");
-        now["disks"][0].clone()
+        now
+    }
+
+    /// Returns the first disk in the next line.
+    fn next(&mut self) -> Value {
+        self.next_line()["disks"][0].clone()
+    }
+
+    /// Returns the disk of a node in the next line, if it has it.
+    fn next_of(&mut self, node: &str) -> Option<Value> {
+        let name = node.trim_start_matches("/dev/");
+        let now = self.next_line();
+        let mut disks = now["disks"].as_array().expect("disks").iter();
+        disks.find(|disk| disk["name"] == name).cloned()
+    }
+}
+
+impl Drop for Watching {
+    fn drop(&mut self) {
+        // A test that failed leaves none behind.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
     }
 }
 
@@ -124,4 +149,60 @@ fn a_tried_setting_is_put_back() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(stdout.contains("nr_requests=32 is put back"), "{stdout}");
     assert_eq!(setting(), before);
+}
+
+#[test]
+fn a_disk_that_comes_is_followed_until_it_goes() {
+    let _alone = alone();
+    // Where a machine has no other disk, the first one is watched from the start.
+    let Some(first) = Machine::new() else { return };
+    let mut watching = Watching::of_disks(&first, &[]);
+    assert!(watching.next_of(first.device()).is_some());
+    let Some(machine) = Machine::new() else { return };
+    let device = machine.device().to_owned();
+    while watching.next_of(&device).is_none() {}
+    machine.read(32);
+    let mut requests = 0.0;
+    while requests < 32.0 {
+        let disk = watching.next_of(&device).expect("it is there");
+        requests += disk["read"]["requests"].as_f64().expect("a number");
+    }
+    assert_eq!(requests, 32.0);
+    drop(machine);
+    while watching.next_of(&device).is_some() {}
+    signal(&watching.child, "INT");
+    assert!(watching.child.wait().expect("it ended").success());
+    assert_eq!(first.instances(), [""; 0]);
+}
+
+#[test]
+fn inspect_says_what_watch_did_not_follow() {
+    let bench = Bench::new();
+    let mut text = "# tracer: nop\n# elevon capture 1\n# device: 8:0\n".to_owned();
+    for second in [1, 2] {
+        for at in 0..20 {
+            let line = |us: u64, event: &str| {
+                format!("db-11 [001] ..... {second}.{:09}: block_{event}\n", us * 1000)
+            };
+            let at = at * 1000;
+            text += &line(at, "rq_issue: 8,0 R 4096 () 8 + 8 be,0,4 [db]");
+            text += &line(at + 500, "rq_complete: 8,0 R () 8 + 8 be,0,4 [0]");
+        }
+        text += &format!("# not followed: {second}.025000000 to {second}.975000000\n");
+    }
+    bench.file("sampled.ftrace", &text);
+    let said = bench.stdout(&["inspect", "sampled.ftrace"]);
+    assert!(said.contains("gaps: 2 with an unknown number of events lost"), "{said}");
+    let found: Value = serde_json::from_str(&bench.stdout(&[
+        "inspect",
+        "sampled.ftrace",
+        "--output-format",
+        "json",
+    ]))
+    .expect("JSON");
+    assert_eq!(found["trace"]["gaps"], 2, "{found}");
+    assert_eq!(found["trace"]["lost_events"], Value::Null);
+    assert_eq!(found["trace"]["recorded"]["device"], "8:0");
+    let notes = found["trace"]["notes"].to_string();
+    assert!(notes.contains("a part of the time was followed"), "{notes}");
 }
