@@ -119,7 +119,6 @@ impl Host {
     /// or threads with a warning if the kernel denies io_uring; see [`Self::queue_depth`].
     ///
     /// # Errors
-    ///
     /// The kernel denies io_uring although it was asked for, or no thread can be created.
     pub fn new(
         file: HostFile,

@@ -4,7 +4,7 @@
 const BUDGET: u64 = 20_000_000;
 /// Events of a second that are followed whatever they cost: few are always whole, also on a slow
 /// machine.
-const FLOOR: u64 = 5_000;
+const FLOOR: u64 = 10_000;
 /// Nanoseconds of a second.
 const SECOND: u64 = 1_000_000_000;
 /// The shortest time that is followed of a second, in nanoseconds: a request must begin and end in
@@ -56,6 +56,11 @@ pub(super) struct Sampler {
     /// When the window was over.
     ended: u64,
     is_following: bool,
+    /// True if the window is less than the second; how long it is then.
+    is_part: bool,
+    length: u64,
+    /// True if events of the present second were followed.
+    was_followed: bool,
     /// Until when a rest is planned.
     rest: u64,
     seconds: u32,
@@ -72,6 +77,9 @@ impl Sampler {
             begun: now,
             ended: now + SECOND,
             is_following: true,
+            is_part: false,
+            length: SECOND,
+            was_followed: true,
             rest: 0,
             seconds: 0,
         }
@@ -86,20 +94,28 @@ impl Sampler {
         self.cost = self.cost.saturating_add(cpu).saturating_add(of_lost as u64);
     }
 
-    /// Takes note of when events began to be followed.
+    /// Takes note of when events began to be followed: a part is as long as planned, also if it
+    /// begins late.
     pub(super) const fn has_begun(&mut self, now: u64) {
         self.begun = now;
+        if self.is_part {
+            self.window.1 = now + self.length;
+        }
     }
 
     /// Returns the nanoseconds until something is to be done, if that is known.
     pub(super) fn change(&self, now: u64) -> Option<u64> {
         let next = if self.is_following { self.window.1 } else { self.rest };
-        (next < self.end || !self.is_following).then(|| next.saturating_sub(now))
+        (self.is_part || !self.is_following).then(|| next.saturating_sub(now))
     }
 
-    /// Returns what to do at a time.
+    /// Returns what to do at a time. Should be called before what was recorded is read, and again
+    /// when that was counted.
     pub(super) fn step(&mut self, now: u64) -> Step {
-        if now >= self.end {
+        // The events of a part that ends late have not been counted yet. With nothing in it, all of
+        // the next second would be followed.
+        let is_uncounted = self.is_following && self.is_part;
+        if now >= self.end && !is_uncounted {
             self.plan(now);
             if !self.is_following && now < self.window.0 {
                 let from = std::mem::replace(&mut self.rest, self.window.0);
@@ -107,17 +123,22 @@ impl Sampler {
             }
         }
         let is_too_much = self.cost > BUDGET * TOO_MUCH && self.events > FLOOR;
-        let is_wanted = (self.window.0..self.window.1).contains(&now) && !is_too_much;
+        let is_in = if self.is_following {
+            (self.window.0..self.window.1).contains(&now)
+        } else {
+            now >= self.window.0 && !self.was_followed
+        };
+        let is_wanted = is_in && !is_too_much;
         match (self.is_following, is_wanted) {
             (true, false) => {
                 self.is_following = false;
                 self.ended = now;
-                self.rest = if now < self.window.0 { self.window.0 } else { self.end };
+                self.rest = if now < self.window.0 { self.window.0 } else { self.end.max(now + 1) };
                 Step::Rest { until: self.rest }
             }
             (false, true) => {
-                self.is_following = true;
-                self.begun = now;
+                (self.is_following, self.was_followed) = (true, true);
+                self.has_begun(now);
                 Step::Follow { from: self.rest }
             }
             _ => Step::Stay,
@@ -127,7 +148,8 @@ impl Sampler {
     /// Plans the second that a time is in, by the events of the one before and what they cost.
     fn plan(&mut self, now: u64) {
         let ended = if self.is_following { self.end } else { self.ended };
-        let followed = u128::from(ended.saturating_sub(self.begun).max(1));
+        // A part that lasted longer, since the watcher was woken late, will do so again.
+        let followed = u128::from(ended.saturating_sub(self.begun).min(self.length).max(1));
         let start = self.end + (now - self.end) / SECOND * SECOND;
         self.end = start + SECOND;
         self.seconds = self.seconds.wrapping_add(1);
@@ -136,13 +158,18 @@ impl Sampler {
         // both together are the budget.
         let length = up_to(BUDGET, self.cost).max(up_to(FLOOR, self.events));
         let length = u64::try_from(length).unwrap_or(SECOND).max(SHORTEST_WINDOW);
-        self.window = if length > LONGEST_WINDOW {
-            (start, self.end)
-        } else {
+        // A second in which the watcher was not run tells nothing.
+        if self.was_followed {
+            (self.length, self.is_part) = (length.min(SECOND), length <= LONGEST_WINDOW);
+        }
+        self.window = if self.is_part {
             let place = u64::from(self.seconds.wrapping_mul(GOLDEN));
-            let from = start + (((SECOND - length) * place) >> 32);
-            (from, from + length)
+            let from = start + (((SECOND - self.length) * place) >> 32);
+            (from, from + self.length)
+        } else {
+            (start, self.end)
         };
+        self.was_followed = self.is_following && (self.window.0..self.window.1).contains(&now);
         (self.events, self.cost) = (0, 0);
         if self.is_following {
             self.begun = start;
@@ -179,34 +206,42 @@ mod tests {
 
     /// Runs a sampler beside a disk, looking each 50 ms and at each change.
     fn run(loads: &[Load]) -> Vec<Had> {
+        run_late(loads, 0)
+    }
+
+    /// Likewise on a machine that wakes the watcher so many nanoseconds late.
+    fn run_late(loads: &[Load], late: u64) -> Vec<Had> {
         let mut sampler = Sampler::new(0);
         let mut all = vec![Had::default(); loads.len()];
-        let (mut now, mut is_following) = (0, true);
+        let (mut now, mut is_following, mut recorded) = (0, true, 0);
         while now < SECOND * loads.len() as u64 {
             let second = (now / SECOND) as usize;
             let (load, had) = (loads[second], &mut all[second]);
-            let mut cost = 0;
-            match sampler.step(now) {
-                Step::Rest { until } => {
-                    assert!(until > now, "{now}");
-                    (is_following, cost) = (false, load.switch);
+            for events in [recorded, 0] {
+                let mut cost = events * load.event;
+                match sampler.step(now) {
+                    Step::Rest { until } => {
+                        assert!(until > now, "{now}");
+                        is_following = false;
+                        cost += load.switch;
+                    }
+                    Step::Follow { .. } => {
+                        sampler.has_begun(now);
+                        is_following = true;
+                        cost += load.switch;
+                    }
+                    Step::RestOn { from, until } => assert!(from <= now + 1 && now < until),
+                    Step::Stay => {}
                 }
-                Step::Follow { .. } => {
-                    sampler.has_begun(now);
-                    (is_following, cost) = (true, load.switch);
-                }
-                Step::RestOn { from, until } => assert!(from <= now && now < until),
-                Step::Stay => {}
+                sampler.count(events, 0, cost);
+                had.cost += cost;
             }
-            let wait = sampler.change(now).unwrap_or(50_000_000).clamp(1, 50_000_000);
-            let mut events = 0;
+            let wait = sampler.change(now).unwrap_or(50_000_000).clamp(1, 50_000_000) + late;
+            recorded = 0;
             if is_following {
                 had.followed += wait;
-                events = (u128::from(load.rate) * u128::from(wait) / 1_000_000_000) as u64;
-                cost += events * load.event;
+                recorded = (u128::from(load.rate) * u128::from(wait) / 1_000_000_000) as u64;
             }
-            had.cost += cost;
-            sampler.count(events, 0, cost);
             now += wait;
         }
         all
@@ -251,6 +286,33 @@ mod tests {
         for had in &all[1..] {
             assert!((SHORTEST_WINDOW..=60_000_000).contains(&had.followed), "{all:?}");
         }
+    }
+
+    #[test]
+    fn a_watcher_that_is_woken_late_stays_near_the_budget() {
+        for late in [30_000_000, 130_000_000, 400_000_000] {
+            let all = run_late(&[cheap(500_000); 60], late);
+            // A window lasts until the watcher is run, and is no longer for that.
+            let most = SHORTEST_WINDOW + late + 10_000_000;
+            for had in &all[2..] {
+                assert!(had.followed <= most, "{late}: {all:?}");
+            }
+            assert!(all[2..].iter().filter(|had| had.followed > 0).count() > 40, "{late}: {all:?}");
+        }
+    }
+
+    #[test]
+    fn a_part_that_ends_late_is_counted_before_the_next_is_planned() {
+        let mut sampler = Sampler::new(0);
+        sampler.count(1_000_000, 0, 200_000_000);
+        assert_eq!(sampler.step(50_000_000), Step::Rest { until: SECOND });
+        let Step::RestOn { until, .. } = sampler.step(SECOND) else { panic!("{sampler:?}") };
+        assert_eq!(sampler.step(until), Step::Follow { from: until });
+        let late = 2 * SECOND + 100_000_000;
+        assert_eq!(sampler.step(late), Step::Rest { until: late + 1 });
+        sampler.count(1_000_000, 0, 200_000_000);
+        assert!(matches!(sampler.step(late), Step::RestOn { .. } | Step::Follow { .. }));
+        assert!(sampler.is_part);
     }
 
     #[test]

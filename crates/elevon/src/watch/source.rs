@@ -130,6 +130,12 @@ impl Source {
                 (self.live.decoded() - events, self.live.report().lost.saturating_sub(lost));
             sampler.count(events, lost, thread_cpu_ns().saturating_sub(begun));
         }
+        // What came may have been too much.
+        let begun = thread_cpu_ns();
+        self.sample()?;
+        if let Some(sampler) = &mut self.sampler {
+            sampler.count(0, 0, thread_cpu_ns().saturating_sub(begun));
+        }
         for &process in self.live.new_processes() {
             self.processes.note(process);
         }

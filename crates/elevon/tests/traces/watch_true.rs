@@ -58,7 +58,6 @@ fn the_same_seconds_are_told_alike() {
     }
     let recording = machine.start(&["all.ftrace"]);
     let before = kernel_counts(machine.device());
-    // So few events are all followed, however slow this machine is.
     let output = fio
         .args(["--name=mixed", "--rw=randrw", "--bs=4k", "--direct=1", "--ioengine=psync"])
         .args(["--size=8m", "--rate_iops=250,250", "--output-format=json"])

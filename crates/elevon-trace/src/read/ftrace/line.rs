@@ -156,8 +156,8 @@ pub(super) fn entries(line: &[u8]) -> Option<(u64, u64)> {
     Some((whole_number(&counts[..slash])?, whole_number(&counts[slash + 1..])?))
 }
 
-/// Begins the line of a time in which no events were recorded, on no CPU: `elevon watch` rests where
-/// events are many.
+/// Begins the line of a time in which no events were recorded, on no CPU. `elevon watch` follows a
+/// part of the time if events are many.
 pub(crate) const NOT_FOLLOWED: &str = "# not followed: ";
 /// Stands between the seconds in it.
 pub(crate) const UNTIL: &str = " to ";
