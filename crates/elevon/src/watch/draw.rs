@@ -291,7 +291,7 @@ fn evidence(disk: &DiskNow, at: u64) -> Vec<String> {
     lines.collect()
 }
 
-/// Draws lines over the screen: as many as there is room for, from one on. There is no border at the
+/// Draws lines over the screen: as many as there is room for, from one on. It has no border at the
 /// sides, so that a line can be copied.
 fn draw_over(frame: &mut Frame<'_>, name: &str, lines: &[String], scrolled: u16) {
     let area = frame.area();
