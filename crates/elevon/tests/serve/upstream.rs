@@ -29,6 +29,38 @@ fn before_with(bench: Bench, export: &str, options: &[&str]) -> Served {
     )
 }
 
+/// Of the servers of a machine one writes a disk of another server. A second one that may serves
+/// it as well: each reads what the other one has written.
+#[test]
+fn a_second_server_of_a_disk_is_refused_unless_it_is_shared() {
+    if !elevon_testkit::tools(&["nbdkit", "qemu-io"]) {
+        return;
+    }
+    let bench = Bench::new();
+    let Some(_nbdkit) = nbdkit(&bench, &["memory", "8M"]) else { return };
+    let address = format!("nbd+unix:///?socket={}", bench.path("up").display());
+    let first = before(bench, "");
+    let config =
+        |key| format!("listen = 'unix:s'\n[device.d]\ndevice = '{address}'\n{key}\n[export.e]\n");
+    let bench = Bench::new();
+    bench.file("alone.toml", config(""));
+    bench.file("shared.toml", config("shared = true"));
+    let output = bench.elevon(&["serve", "alone.toml"]).output().expect("it ran");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let words =
+        format!("another server of this machine writes it: pid {} of uid", first.child.id());
+    assert!(output.status.code() == Some(2) && stderr.contains(&words), "{stderr}");
+    let second = Served::run(bench, &["shared.toml"]);
+    let io = |served: &Served, commands: &[&str]| {
+        ok(&served.qemu_io(&served.uri, commands).expect("installed"))
+    };
+    io(&first, &["write -P 1 0 64k", "flush"]);
+    io(&second, &["read -P 1 0 64k", "write -P 2 64k 64k", "flush"]);
+    io(&first, &["read -P 1 0 64k", "read -P 2 64k 64k"]);
+    second.end();
+    first.end();
+}
+
 /// A server that refuses what is not in blocks of 64 KiB, and, for these policies, what else nbdkit
 /// is told of sizes.
 const LARGE: [&str; 6] = [
