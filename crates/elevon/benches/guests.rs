@@ -1,12 +1,13 @@
 //! `elevon serve` beside qemu-storage-daemon as servers of vhost-user-blk, with a driver in user
 //! space, so that no emulated processor hides the servers: the same file on tmpfs, in turns. Then
-//! 64 guests of one server, of which one breaks the rules.
+//! 64 guests of one server, of which one breaks the rules. Then the same emulated guest of Linux
+//! with disks of both servers, and with QEMU's own.
 //!
 //! `cargo bench -p elevon --bench guests` prints the tables of `docs/evidence/serve.md` in about
-//! three minutes; `-- --rounds N` and `-- --only TEXT` (cells whose name has it; `crowd` for the 64
-//! guests) change that. Run by `cargo test` it only proves that it runs. Goals: 1.2 times
-//! qemu-storage-daemon in every cell; p99 of a guest within 10 % beside a guest that breaks the
-//! rules, and memory that does not grow.
+//! fifteen minutes; `-- --rounds N` and `-- --only TEXT` (cells whose name has it; `crowd` for the
+//! 64 guests, `emulated` for the emulated one) change that. Run by `cargo test` it only proves that
+//! it runs. Goals: 1.2 times qemu-storage-daemon in every cell; p99 of a guest within 10 % beside a
+//! guest that breaks the rules, and memory that does not grow.
 
 #![cfg(target_os = "linux")]
 
@@ -15,6 +16,11 @@ mod crowd;
 #[path = "../tests/serve/vhost/driver.rs"]
 #[allow(dead_code)] // : the tests use all of it
 mod driver;
+#[path = "guests/emulated.rs"]
+mod emulated;
+#[path = "../tests/common/guest.rs"]
+#[allow(dead_code)] // : the same
+mod guest;
 #[path = "guests/process.rs"]
 mod process;
 #[path = "guests/speed.rs"]
@@ -77,5 +83,8 @@ fn main() {
     speed::compare(&place, &effort);
     if "crowd".contains(&effort.only) {
         crowd::beside_a_hostile_guest(&place, &effort);
+    }
+    if "emulated".contains(&effort.only) {
+        emulated::compare(&place, &effort);
     }
 }

@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use crate::Place;
+
 /// A server of guests.
 pub(crate) struct Server {
     pub(crate) name: &'static str,
@@ -19,7 +21,7 @@ impl Server {
             command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().expect("the server started");
         let mut server = Self { name, child };
         let began = Instant::now();
-        while !socket.exists() {
+        while UnixStream::connect(socket).is_err() {
             let has_ended = server.child.try_wait().expect("asked").is_some();
             assert!(!has_ended && began.elapsed() < Duration::from_secs(20), "{name} listens not");
             std::thread::sleep(Duration::from_millis(5));
@@ -32,6 +34,41 @@ impl Server {
         let mut command = Command::new(env!("CARGO_BIN_EXE_elevon"));
         command.arg("serve").arg(config).stderr(Stdio::null());
         Self::start(name, &mut command, socket)
+    }
+
+    /// Starts Elevon with a scheduler, for one guest at a socket.
+    pub(crate) fn elevon_alone(
+        name: &'static str,
+        scheduler: &str,
+        place: &Place,
+        socket: &str,
+    ) -> Self {
+        let (config, socket) = (place.path(&format!("{socket}.toml")), place.path(socket));
+        let text = format!(
+            "[device.d]\ndevice = '{}'\nformat = 'raw'\nscheduler = '{scheduler}'\n\
+             [export.vm]\nvhost = 'unix:{}'\n",
+            place.disk().display(),
+            socket.display()
+        );
+        fs::write(&config, text).expect("written");
+        Self::elevon(name, &config, &socket)
+    }
+
+    /// Starts qemu-storage-daemon with a thread of its own for the export, and a way to do I/O.
+    pub(crate) fn qemu(name: &'static str, aio: &str, place: &Place, socket: &str) -> Option<Self> {
+        let mut command = elevon_testkit::tool("qemu-storage-daemon")?;
+        let (disk, socket) = (place.disk(), place.path(socket));
+        let file = format!(
+            "driver=file,node-name=f,filename={},aio={aio},locking=off,discard=unmap",
+            disk.display()
+        );
+        let export = format!(
+            "type=vhost-user-blk,id=e,node-name=f,addr.type=unix,addr.path={},writable=on,num-queues=2,\
+             iothread=io",
+            socket.display()
+        );
+        command.args(["--object", "iothread,id=io", "--blockdev", &file, "--export", &export]);
+        Some(Self::start(name, &mut command, &socket))
     }
 
     /// Seconds of CPU time, of which the kernel tells hundredths.

@@ -1,6 +1,5 @@
 //! The speed of servers, with one guest each.
 
-use std::process::Command;
 use std::time::Instant;
 
 use elevon_testkit::Rng;
@@ -99,32 +98,14 @@ fn keep_in_flight(guest: &mut Guest, cell: &Cell, seconds: f64) -> u64 {
 /// Starts Elevon with a scheduler.
 fn elevon(name: &'static str, scheduler: &str, place: &Place) -> Measured {
     let socket = format!("elevon-{scheduler}");
-    let (config, disk) = (place.path(&format!("{socket}.toml")), place.disk());
-    let text = format!(
-        "[device.d]\ndevice = '{}'\nformat = 'raw'\nscheduler = '{scheduler}'\n\
-         [export.vm]\nvhost = 'unix:{}'\n",
-        disk.display(),
-        place.path(&socket).display()
-    );
-    std::fs::write(&config, text).expect("written");
-    let server = Server::elevon(name, &config, &place.path(&socket));
+    let server = Server::elevon_alone(name, scheduler, place, &socket);
     Measured::new(server, place, &socket, Options::default().protocols)
 }
 
-/// Starts qemu-storage-daemon with a thread of its own for the export, and a way to do I/O.
+/// Starts qemu-storage-daemon with a way to do I/O.
 fn qemu(name: &'static str, aio: &str, place: &Place) -> Option<Measured> {
     let socket = format!("qemu-{aio}");
-    let file = format!(
-        "driver=file,node-name=f,filename={},aio={aio},locking=off,discard=unmap",
-        place.disk().display()
-    );
-    let export = format!(
-        "type=vhost-user-blk,id=e,node-name=f,addr.type=unix,addr.path={},writable=on,iothread=io",
-        place.path(&socket).display()
-    );
-    let mut command: Command = elevon_testkit::tool("qemu-storage-daemon")?;
-    command.args(["--object", "iothread,id=io", "--blockdev", &file, "--export", &export]);
-    let server = Server::start(name, &mut command, &place.path(&socket));
+    let server = Server::qemu(name, aio, place, &socket)?;
     Some(Measured::new(server, place, &socket, Options::default().protocols & !INFLIGHT))
 }
 

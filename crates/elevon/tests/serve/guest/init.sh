@@ -66,6 +66,21 @@ ionices() {
   wait
 }
 
+# Says how many requests of each kind end in a second.
+speed() {
+  for cell in read:4k:1 read:4k:32 read:4k:128 read:256k:8 write:4k:1 write:4k:32 write:4k:128 write:256k:8; do
+    IFS=: read -r kind block depth <<END
+$cell
+END
+    field=8
+    [ "$kind" = read ] || field=49
+    rate=$(fio --name=speed --filename=/dev/vda --rw="rand$kind" --bs="$block" --iodepth="$depth" --direct=1 \
+      --ioengine=libaio --norandommap --time_based --runtime="${milliseconds}ms" --thread --minimal |
+      cut -d ';' -f "$field")
+    echo "GUEST speed $rate"
+  done
+}
+
 # Says the sectors of the disk when they have changed, 0 if it is not there. The last can be read.
 watch() {
   before=
