@@ -7,7 +7,7 @@ use clap::{Parser, Subcommand};
 use xtask::fuzz::{self, FuzzArgs, WorkerArgs};
 use xtask::hide_tools::{self, HideArgs};
 use xtask::quick::{self, QuickArgs};
-use xtask::twin::{self, TwinArgs};
+use xtask::twin::{self, TwinArgs, TwinFailure};
 
 /// What developers of Elevon run.
 #[derive(Parser)]
@@ -33,7 +33,14 @@ fn main() -> ExitCode {
         Task::Fuzz(args) => fuzz::fuzz(&args),
         Task::FuzzWorker(args) => fuzz::work(&args),
         Task::HideTools(args) => hide_tools::hide_tools(&args),
-        Task::Twin(args) => twin::twin(&args),
+        Task::Twin(args) => match twin::twin(&args) {
+            Err(TwinFailure::NotBuilt(line)) => {
+                eprintln!("xtask: {line}");
+                return ExitCode::from(2);
+            }
+            Err(TwinFailure::Failed(line)) => Err(line),
+            Ok(()) => Ok(()),
+        },
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

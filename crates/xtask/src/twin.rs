@@ -33,13 +33,28 @@ enum TwinTask {
     Judge(judge::JudgeArgs),
 }
 
+/// Why a task of the twin failed.
+#[derive(Clone, Debug)]
+pub enum TwinFailure {
+    /// A file of the guest is not built. The line says which command builds it.
+    NotBuilt(String),
+    /// It failed on the way.
+    Failed(String),
+}
+
+impl From<String> for TwinFailure {
+    fn from(line: String) -> Self {
+        Self::Failed(line)
+    }
+}
+
 /// Does what the arguments ask for.
 ///
 /// # Errors
-/// A kernel cannot be built or run, or a file cannot be written; one line says which.
-pub fn twin(args: &TwinArgs) -> Result<(), String> {
+/// A kernel is not built, cannot be built or run, or a file cannot be written; one line says which.
+pub fn twin(args: &TwinArgs) -> Result<(), TwinFailure> {
     match &args.task {
-        TwinTask::Build(args) => build::build(args),
+        TwinTask::Build(args) => Ok(build::build(args)?),
         TwinTask::Judge(args) => judge::judge(args),
     }
 }

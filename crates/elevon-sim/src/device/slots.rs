@@ -55,6 +55,8 @@ pub struct SlotsParameters {
     pub hw_queues: u16,
     /// Commands that each hardware queue holds.
     pub queue_depth: u32,
+    /// Sectors of the largest request that it takes.
+    pub max_sectors: u32,
     /// What every write costs; zero: as a read.
     pub write_latency: Nanos,
     /// Bytes per second of each server for writes; zero: as for reads.
@@ -113,6 +115,8 @@ impl Default for SlotsParameters {
             rotational: false,
             hw_queues: 1,
             queue_depth: 128,
+            // It must never affect a request: 32 MiB, larger than any soft limit of a kernel.
+            max_sectors: 65536,
             write_latency: Nanos::ZERO,
             write_bandwidth: Bytes::ZERO,
             seq_latency: Nanos::ZERO,
@@ -149,6 +153,7 @@ impl SlotsParameters {
         rotational Switch in SWITCH, "1: the queue says rotational, which schedulers look at";
         hw_queues Count in (1, 1024), "hardware queues";
         queue_depth Count in (1, 65536), "commands that each hardware queue holds";
+        max_sectors Count in (8, 65536), "sectors of the largest request that it takes";
         write_latency Time in (0, HOUR), "the same for writes; 0: as latency";
         write_bandwidth Rate in (0, 1_000_000_000_000_000), "the same for writes; 0: as bandwidth";
         seq_latency Time in (0, HOUR), "the same for a read that begins within 256 KiB of where one of the last reads ended; 0: as latency";
@@ -318,9 +323,7 @@ impl Slots {
     /// Returns a device with these parameters; `seed` is its random seed.
     pub fn new(parameters: &SlotsParameters, seed: u64) -> Self {
         let limits = QueueLimits {
-            // Its own limit must never affect a request: 32 MiB, larger than any soft limit of a
-            // kernel.
-            max_hw_sectors: Sectors::new(65536),
+            max_hw_sectors: Sectors::new(parameters.max_sectors.into()),
             rotational: parameters.rotational,
             rotational_written_later: parameters.rotational,
             write_cache: parameters.write_cache,

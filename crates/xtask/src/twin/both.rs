@@ -40,11 +40,7 @@ pub type Judged = (Case, Result<Compared, String>);
 /// # Errors
 /// The kernel is not built, or a guest does not start.
 pub fn judge_cases(cases: &[Case], kernel: &str) -> Result<Vec<Judged>, String> {
-    if !built().iter().any(|version| version == kernel) {
-        return Err(format!(
-            "Linux {kernel} is not built: cargo xtask twin build --kernel {kernel}"
-        ));
-    }
+    built(kernel)?;
     let mut batches = cases.chunks(BATCH);
     let mut judged = Vec::new();
     thread::scope(|scope| {

@@ -24,8 +24,9 @@ const PAGE_SIZE: u64 = 4096;
 /// What a process has of the device if there is a page cache: all regions fit into memory.
 const CACHED_REGION: u64 = 64 << 20;
 /// Limits of null_blk's queue and the guest's only CPU, as settings of Elevon.
-const QUEUE: [(&str, u64); 4] =
-    [("max_sectors_kb", 127), ("max_segments", 128), ("max_segment_size", 65_536), ("cpus", 1)];
+const QUEUE: [(&str, u64); 3] = [("max_segments", 128), ("max_segment_size", 65_536), ("cpus", 1)];
+/// Sectors of null_blk's largest request: no whole number of KiB.
+const MAX_SECTORS: u32 = 255;
 /// The base of Elevon's seeds of offsets, for the run's seed 1.
 const REPEATED: u64 = 0x1234_5678;
 
@@ -263,7 +264,7 @@ impl Case {
     pub fn options(&self, kernel: &str) -> Vec<String> {
         let device = format!(
             "slots:slots={slots},latency={}us,discard_latency={}ns,size=1GiB,queue_depth={slots},\
-             bandwidth=1000TB/s,rotational={}",
+             max_sectors={MAX_SECTORS},bandwidth=1000TB/s,rotational={}",
             self.latency_us,
             // A transfer takes a nanosecond, and a discard has none. What was issued at one instant
             // must end in this order.

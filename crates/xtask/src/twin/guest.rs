@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
-use super::kernels::{SOURCES, kernels_folder};
+use super::kernels::{SOURCES, built};
 
 /// Memory of the guest. Pages that it does not touch cost nothing.
 const MEMORY: &str = "mem=512M";
@@ -56,12 +56,7 @@ pub fn release(version: &str) -> Result<String, String> {
 /// # Errors
 /// The kernel is not built, does not start, or does not end within `limit` of real time.
 pub fn run(version: &str, folder: &Path, script: &str, limit: Duration) -> Result<String, String> {
-    let kernel = kernels_folder().join(version).join("linux");
-    if !kernel.exists() {
-        return Err(format!(
-            "Linux {version} is not built: cargo xtask twin build --kernel {version}"
-        ));
-    }
+    let [kernel, files] = built(version)?;
     let io = |path: &Path| {
         let path = path.to_owned();
         move |error: std::io::Error| format!("{}: {error}", path.display())
@@ -76,7 +71,7 @@ pub fn run(version: &str, folder: &Path, script: &str, limit: Duration) -> Resul
     command
         .args([MEMORY, "con=null", "con0=null,fd:2", "con1=fd:0,fd:1", "root=/dev/ram0"])
         .args(["rdinit=/init", "quiet", "time-travel=inf-cpu"])
-        .arg(format!("initrd={}", kernels_folder().join("initramfs.cpio").display()))
+        .arg(format!("initrd={}", files.display()))
         .arg(format!("host={}", folder.display()));
     if has_seccomp(version) {
         command.arg("seccomp=on");

@@ -10,8 +10,8 @@ use elevon_testkit::replace_between;
 use super::both::{Compared, Judged, judge_cases, worst_error};
 use super::case::{Area, Case};
 use super::figures::{Figure, HOLDS, Kind};
-use super::kernels::DEFAULT_VERSION;
-use super::{causes, generate, guest, shrink};
+use super::kernels::{DEFAULT_VERSION, built};
+use super::{TwinFailure, causes, generate, guest, shrink};
 
 /// Run random jobs in a real Linux and in Elevon, and compare
 ///
@@ -71,9 +71,12 @@ fn area(text: &str) -> Result<Area, String> {
 ///
 /// # Errors
 /// A kernel is not built or does not run, or a file cannot be written.
-pub fn judge(args: &JudgeArgs) -> Result<(), String> {
+pub fn judge(args: &JudgeArgs) -> Result<(), TwinFailure> {
     let default = vec![DEFAULT_VERSION.to_owned()];
     let kernels = if args.kernel.is_empty() { &default } else { &args.kernel };
+    for kernel in kernels {
+        built(kernel).map_err(TwinFailure::NotBuilt)?;
+    }
     let cases = match &args.cases {
         Some(path) => read_cases(path)?,
         None => generated(args),
