@@ -304,7 +304,7 @@ mod tests {
             rate if rate.ends_with("/s") => "70MB/s",
             _ => "5",
         };
-        for (name, count) in [("null", 7), ("slots", 83)] {
+        for (name, count) in [("null", 7), ("slots", 84)] {
             let model = parse_model(name).unwrap();
             assert_eq!(parse_model(&model.to_string()), Ok(model.clone()));
             let lines = model.keys();
@@ -315,6 +315,7 @@ mod tests {
                     "write_bandwidth" | "seq_bandwidth" | "seq_write_bandwidth" => "70MB/s",
                     "hand_over" | "deliver_late" | "deliver_each" => "30us",
                     "flush_waits" => "0",
+                    "max_sectors" => "64",
                     key if key == "disorder" || key.contains("spread_") => "50%",
                     _ => other(&line.value),
                 };
