@@ -41,14 +41,14 @@ enum { MOST_PROCESSES = 64, MOST_DEPTH = 256, ALIGNMENT = 4096 };
 
 /* A tick of user-mode Linux, in nanoseconds. */
 static const uint64_t TICK = 10000000;
-/* No process goes on so shortly before a tick, in nanoseconds. */
-static const uint64_t BEFORE_TICK = 20000;
+/* A system call that takes longer has slept, in nanoseconds. */
+static const uint64_t SLEPT = 10000;
 
 enum engine { PSYNC, LIBAIO, IO_URING };
 
 struct process {
 	uint64_t class, level, write, trim, random, engine, depth, bs, dsync, fsync, start, runtime, think,
-		think_blocks, offset, size, job, base, seed, wake, spread,
+		think_blocks, offset, size, job, base, seed, wake, spread, submit,
 		direct;
 	char cgroup[128];
 };
@@ -137,7 +137,7 @@ struct state {
 	int fd;
 	char *buffers;
 	struct stream stream;
-	uint64_t wakes, position, started[MOST_DEPTH], *latencies, done, room, first, last, errors;
+	uint64_t at, wakes, position, started[MOST_DEPTH], *latencies, done, room, first, last, errors;
 	unsigned unused[MOST_DEPTH], unused_count;
 	aio_context_t aio;
 	struct iocb iocbs[MOST_DEPTH];
@@ -149,8 +149,7 @@ struct state {
 
 /*
  * Goes on `wake` to `wake + spread` after it was woken, drawn as crates/elevon-sim/src/simulation.rs
- * draws it for a process of that number. A tick amid the submissions of a process would give its CPU
- * to a worker, for which there is another CPU on other machines. So it goes on with the tick.
+ * draws it for a process of that number.
  */
 static void wake_up(struct state *s)
 {
@@ -158,10 +157,21 @@ static void wake_up(struct state *s)
 	uint64_t drawn = mix(mix(p->seed ^ mix(0x51b10000u + p->job)) ^ ++s->wakes);
 	if (!p->wake || !p->direct)
 		return;
-	uint64_t at = now() + p->wake + scaled(drawn, p->spread + 1);
-	if (at % TICK >= TICK - BEFORE_TICK)
-		at += TICK - at % TICK;
-	sleep_until(at);
+	s->at = now() + p->wake + scaled(drawn, p->spread + 1);
+	sleep_until(s->at);
+}
+
+/*
+ * Takes so much time. What system calls and reads of the clock have taken since the last time is a part
+ * of it, unless a call has slept.
+ */
+static void spend(struct state *s, uint64_t time)
+{
+	uint64_t at = now();
+	if (!time)
+		return;
+	s->at = (at > s->at + SLEPT ? at : s->at) + time;
+	sleep_until(s->at);
 }
 
 static uint64_t next_offset(struct state *s)
@@ -232,6 +242,7 @@ static void submit(struct state *s)
 	unsigned token = s->unused[--s->unused_count];
 	char *buffer = s->buffers + token * p->bs;
 	uint64_t offset = next_offset(s);
+	spend(s, p->submit);
 	s->started[token] = now();
 	if (p->engine == IO_URING) {
 		submit_to_ring(s, token, buffer, offset);
@@ -399,7 +410,7 @@ static void set(struct process *p, const char *word)
 #define KEY(name) { #name, offsetof(struct process, name) }
 		KEY(class), KEY(level), KEY(write), KEY(trim), KEY(random), KEY(engine), KEY(depth), KEY(bs),
 		KEY(dsync), KEY(fsync), KEY(start), KEY(runtime), KEY(think), KEY(think_blocks),
-		KEY(offset), KEY(size), KEY(job), KEY(base), KEY(seed), KEY(wake), KEY(spread),
+		KEY(offset), KEY(size), KEY(job), KEY(base), KEY(seed), KEY(wake), KEY(spread), KEY(submit),
 		KEY(direct),
 #undef KEY
 	};

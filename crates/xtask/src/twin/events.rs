@@ -135,10 +135,15 @@ pub struct FirstDifference {
     pub around: String,
 }
 
-/// Returns the first event that differs, if one does.
-pub fn first_difference(kernel: &[BlockEvent], elevon: &[BlockEvent]) -> Option<FirstDifference> {
-    let most = kernel.len().max(elevon.len());
-    let at = (0..most).find(|&at| match (kernel.get(at), elevon.get(at)) {
+/// Returns the first event that differs, if one does in the first `compared` nanoseconds of
+/// Elevon's.
+pub fn first_difference(
+    kernel: &[BlockEvent],
+    elevon: &[BlockEvent],
+    compared: u64,
+) -> Option<FirstDifference> {
+    let end = elevon.partition_point(|event| event.time < compared);
+    let at = (0..end).find(|&at| match (kernel.get(at), elevon.get(at)) {
         (Some(a), Some(b)) => !a.is_same(b),
         _ => true,
     })?;

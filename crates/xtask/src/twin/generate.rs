@@ -6,6 +6,8 @@
 //! - The I/Os in flight of all processes fit into the tags. Otherwise the wake-ups of one CPU of
 //!   infinite speed decide which process gets a tag. No machine has such a CPU.
 //! - Only a process of depth 1 thinks, because fio waits for all in flight before it thinks.
+//! - Where a scheduler is judged, a process takes some time before each I/O. I/Os that come at one
+//!   instant complete at one instant, and then nanoseconds decide.
 //! - The device has no cache, so a flush costs nothing.
 //! - A process that goes through the page cache thinks after each I/O. A hit takes no time in a
 //!   guest whose CPU is infinitely fast, so the process would never end.
