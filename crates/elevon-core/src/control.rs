@@ -411,6 +411,14 @@ impl TenantControl {
         LIMITED && self.active
     }
 
+    /// Returns true if a call may be tried in vain: no tenant is watched or limited, or limits are
+    /// those of Linux, to which the bio of the try pays. A limit of Elevon's own holds what is done.
+    #[cold]
+    pub(crate) fn takes_tries(&self) -> bool {
+        let of_linux = self.max.is_enabled() || self.flat.is_enabled();
+        !self.is_active() || (of_linux && !self.exact.is_enabled() && !self.gated)
+    }
+
     /// Returns true if fragments have to be checked.
     #[inline]
     pub(crate) const fn has_gates(&self) -> bool {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use elevon_host::interrupt::Interrupt;
-use elevon_host::uptime::{monotonic_ns, thread_cpu_ns};
+use elevon_host::uptime::monotonic_ns;
 use elevon_plan::failure::Failure;
 use elevon_trace::Traced as _;
 use elevon_trace::capture::{CaptureOptions, Disk, History, Live, Session, Tracefs};
@@ -119,23 +119,15 @@ impl Source {
     /// # Errors
     /// Of tracefs.
     pub(super) fn take(&mut self) -> Result<bool, Failure> {
-        let begun = thread_cpu_ns();
         self.sample()?;
-        let (events, lost) = (self.live.decoded(), self.live.report().lost);
+        let before = self.recorded();
         let until = self.live.take(monotonic_ns()).map_err(failure)?;
+        let recorded = self.recorded();
+        if let Some(sampler) = &mut self.sampler {
+            sampler.count(recorded.saturating_sub(before));
+        }
         let has_ended = self.watch.add(until, self.live.events(), &self.live);
         self.history.add(self.live.events());
-        if let Some(sampler) = &mut self.sampler {
-            let (events, lost) =
-                (self.live.decoded() - events, self.live.report().lost.saturating_sub(lost));
-            sampler.count(events, lost, thread_cpu_ns().saturating_sub(begun));
-        }
-        // What came may have been too much.
-        let begun = thread_cpu_ns();
-        self.sample()?;
-        if let Some(sampler) = &mut self.sampler {
-            sampler.count(0, 0, thread_cpu_ns().saturating_sub(begun));
-        }
         for &process in self.live.new_processes() {
             self.processes.note(process);
         }
@@ -147,6 +139,11 @@ impl Source {
             self.watch.look_at_processes(&mut self.processes);
         }
         Ok(has_ended)
+    }
+
+    /// Returns the events so far, those included that were lost: they have cost the watched.
+    fn recorded(&self) -> u64 {
+        self.live.decoded() + self.live.report().lost
     }
 
     /// Follows disks that have come, and leaves those that are gone.

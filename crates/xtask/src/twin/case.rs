@@ -13,10 +13,10 @@ use serde::{Deserialize, Serialize};
 /// first. The draws are the same in both. Without them two processes that wait for the same
 /// completions stay in step for ever, and which of them is first decides everything.
 pub const WAKE_US: (u64, u64) = (100, 200);
-/// How long a process takes before each I/O if a scheduler is judged, in both, in microseconds. So its
-/// I/Os come and complete one after the other. At one instant, nanoseconds of the guest's clock would
-/// decide whether a worker runs between two completions, and the clock's tick could give the worker
-/// the only CPU amid submissions. Both would last.
+/// How long a process takes before each I/O if a scheduler is judged, in both, in microseconds. So
+/// its I/Os come and complete one after the other. At one instant, nanoseconds of the guest's clock
+/// would decide whether a worker runs between two completions, and the clock's tick could give the
+/// worker the only CPU amid submissions. Both would last.
 const SUBMIT_US: u64 = 10;
 /// Ticks a second of the guest: what user-mode Linux has.
 pub const TICKS_A_SECOND: u32 = 100;

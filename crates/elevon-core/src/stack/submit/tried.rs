@@ -22,7 +22,8 @@ impl Stack {
             && submission.path == IoPath::Direct
             && (!submission.plugged || (io.op == Op::Write && self.plugs_whole_write()))
             && self.config.direct_path == DirectPath::Blkdev
-            && self.config.error_injection.is_empty();
+            && self.config.error_injection.is_empty()
+            && self.control.takes_tries();
         if !is_tried || self.next_data_bytes(io, submission, bytes) != bytes {
             return false;
         }
@@ -85,7 +86,7 @@ impl Stack {
             && !submission.in_worker
             && !submission.plugged
             && self.bios[bio.0].bytes == io.bytes
-            && !self.control.has_gates()
+            && self.control.takes_tries()
     }
 
     /// Ends or hands on a fragment that found no tag, or lets its submission sleep for one. Returns
