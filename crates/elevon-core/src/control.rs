@@ -412,7 +412,8 @@ impl TenantControl {
     }
 
     /// Returns true if a call may be tried in vain: no tenant is watched or limited, or limits are
-    /// those of Linux, to which the bio of the try pays. A limit of Elevon's own holds what is done.
+    /// those of Linux, to which the bio of the try pays. A limit of Elevon's own holds what is
+    /// done.
     #[cold]
     pub(crate) fn takes_tries(&self) -> bool {
         let of_linux = self.max.is_enabled() || self.flat.is_enabled();

@@ -56,7 +56,7 @@ fn all(point: &Value, key: &str) -> f64 {
 /// The remedies of the noisy neighbour: name and options.
 const REMEDIES: [(&str, &str); 4] = [
     ("no remedy", "--scheduler none"),
-    ("limit of 800 MB/s", "--scheduler none --tenants jobs/glance-limit.toml"),
+    ("io.max of 800 MB/s", "--scheduler none --tenants jobs/glance-limit.toml"),
     ("BFQ", "--scheduler bfq"),
     ("mq-deadline, backup idle", "--scheduler mq-deadline --tenants jobs/glance-idle.toml"),
 ];

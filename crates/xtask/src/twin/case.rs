@@ -13,11 +13,6 @@ use serde::{Deserialize, Serialize};
 /// first. The draws are the same in both. Without them two processes that wait for the same
 /// completions stay in step for ever, and which of them is first decides everything.
 pub const WAKE_US: (u64, u64) = (100, 200);
-/// How long a process takes before each I/O if a scheduler is judged, in both, in microseconds. So
-/// its I/Os come and complete one after the other. At one instant, nanoseconds of the guest's clock
-/// would decide whether a worker runs between two completions, and the clock's tick could give the
-/// worker the only CPU amid submissions. Both would last.
-const SUBMIT_US: u64 = 10;
 /// Ticks a second of the guest: what user-mode Linux has.
 pub const TICKS_A_SECOND: u32 = 100;
 /// Size of the device in bytes: 1 GiB.
@@ -197,6 +192,9 @@ pub struct Case {
     pub processes: Vec<Process>,
     /// How long each process runs, in milliseconds.
     pub runtime_ms: u64,
+    /// How long a process takes before each I/O, in both, in microseconds.
+    #[serde(default)]
+    pub submit_us: u64,
 }
 
 impl Case {
@@ -215,11 +213,6 @@ impl Case {
     /// Returns whether a process goes through the page cache.
     fn has_cache(&self) -> bool {
         self.processes.iter().any(|process| process.buffered)
-    }
-
-    /// Returns the time before each I/O of a process, in microseconds.
-    fn submit_us(&self) -> u64 {
-        if matches!(self.area, Area::DeadlineAndKyber | Area::Bfq) { SUBMIT_US } else { 0 }
     }
 
     /// Returns the plain job file for Elevon.
@@ -292,7 +285,7 @@ impl Case {
         let cost = format!(
             "submit={}us,complete=0us,scheduler=0us,lock=0us,call=0us,hit=0us,fault=0us,\
              wake={least}us..{most}us,tag_wake=0us,wakes=by-process,worker=500ns",
-            self.submit_us()
+            self.submit_us
         );
         let mut words = ["--device", &device, "--scheduler", &scheduler, "--kernel", kernel]
             .map(str::to_owned)
@@ -371,7 +364,7 @@ impl Case {
                 self.seed,
                 WAKE_US.0 * 1000,
                 (WAKE_US.1 - WAKE_US.0) * 1000,
-                self.submit_us() * 1000,
+                self.submit_us * 1000,
                 u32::from(!process.buffered),
             );
             if !process.cgroup.is_empty() {

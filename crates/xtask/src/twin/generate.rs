@@ -24,6 +24,11 @@ use elevon_workload::chance::{Purpose, Rng};
 
 use super::case::{Area, Case, DirtyRatios, Engine, Process, Tenant};
 
+/// How long a process takes before each I/O if a scheduler is judged, in microseconds. So its I/Os
+/// come and complete one after the other. At one instant, nanoseconds of the guest's clock would
+/// decide whether a worker runs between two completions, and the clock's tick could give the worker
+/// the only CPU amid submissions. Both would last.
+const SUBMIT_US: u64 = 10;
 /// Time between the starts of two processes, in microseconds.
 const STAGGER_US: u64 = 300;
 /// Tells this stream of random numbers from those of runs.
@@ -71,6 +76,7 @@ pub fn case(seed: u64, area: Option<Area>) -> Case {
         dirty: DirtyRatios::default(),
         processes: processes(&mut rng),
         runtime_ms: 10_000,
+        submit_us: if matches!(area, Area::DeadlineAndKyber | Area::Bfq) { SUBMIT_US } else { 0 },
     };
     match area {
         Area::DeadlineAndKyber => deadline_or_kyber(&mut case, &mut rng),
