@@ -80,7 +80,7 @@ fn compare_both(
     later: &Measured,
     (elevon, plain): &(Measured, Measured),
 ) -> Compared {
-    let compared = u64::from(case.runtime_ms) * 1_000_000 / 100 * ORDER_PERCENT;
+    let compared = case.runtime_ms * 1_000_000 / 100 * ORDER_PERCENT;
     let first_difference = first_difference(&real.events, &elevon.events, compared);
     Compared { figures: compare(case, [real, later, elevon, plain]), first_difference }
 }
