@@ -411,9 +411,8 @@ impl TenantControl {
         LIMITED && self.active
     }
 
-    /// Returns true if a call may be tried in vain: no tenant is watched or limited, or limits are
-    /// those of Linux, to which the bio of the try pays. A limit of Elevon's own holds what is
-    /// done.
+    /// Returns true if a call may be tried in vain. It may where no tenant is watched or limited.
+    /// It may under limits of Linux: the bio of the try pays to them. A `limit` counts no tries.
     #[cold]
     pub(crate) fn takes_tries(&self) -> bool {
         let of_linux = self.max.is_enabled() || self.flat.is_enabled();

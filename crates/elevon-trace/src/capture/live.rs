@@ -100,7 +100,7 @@ impl Live {
     }
 
     /// Returns the processes of the threads that were seen for the first time in the last call of
-    /// [`Self::take`]. What is to be known of one that ends soon must be looked up now.
+    /// [`Self::take`]. A caller that wants the cgroup of one looks it up at once: it may end soon.
     pub fn new_processes(&self) -> &[u32] {
         &self.new_processes
     }

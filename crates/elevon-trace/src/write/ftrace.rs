@@ -227,7 +227,7 @@ const fn columns(options: &WriteOptions) -> &'static str {
     if options.has_processes { COLUMNS_WITH_PROCESS } else { COLUMNS }
 }
 
-/// Returns the times of a gap that is of all CPUs, and of which nobody counted the events.
+/// Returns the times of a gap of all CPUs whose events were not counted.
 fn not_followed(gap: &TraceEvent) -> Option<(u64, u64)> {
     match gap.kind {
         TraceKind::Lost { events: None, until } if gap.cpu.is_none() => gap.time.zip(until),

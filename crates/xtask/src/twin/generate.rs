@@ -25,9 +25,9 @@ use elevon_workload::chance::{Purpose, Rng};
 use super::case::{Area, Case, DirtyRatios, Engine, Process, Tenant};
 
 /// How long a process takes before each I/O if a scheduler is judged, in microseconds. So its I/Os
-/// come and complete one after the other. At one instant, nanoseconds of the guest's clock would
-/// decide whether a worker runs between two completions, and the clock's tick could give the worker
-/// the only CPU amid submissions. Both would last.
+/// come and complete one after the other. Otherwise nanoseconds of the guest's clock would decide
+/// whether a worker runs between two completions. The clock's tick could give a worker the only CPU
+/// amid submissions, too. Both would last.
 const SUBMIT_US: u64 = 10;
 /// Time between the starts of two processes, in microseconds.
 const STAGGER_US: u64 = 300;
