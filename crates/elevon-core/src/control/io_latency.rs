@@ -120,7 +120,7 @@ impl IoLatency {
             return;
         }
         let samples =
-            core::mem::replace(&mut level.window, LatencyWindow::new(now, target)).last().total;
+            core::mem::replace(&mut level.window, LatencyWindow::new(now, target)).counted();
         if before.is_none() && self.targets == 0 {
             self.enable(now);
         }
@@ -216,7 +216,7 @@ impl IoLatency {
         let siblings = self.levels[parent].children;
         let level = &mut self.levels[slot];
         let before = core::mem::replace(&mut level.cookie, siblings.cookie());
-        match siblings.step(before, level.target, level.window.last().total) {
+        match siblings.step(before, level.target, level.window.counted()) {
             DepthStep::Stay => {}
             DepthStep::Clear => {
                 level.depth = None;
@@ -275,7 +275,6 @@ impl IoLatency {
     fn judge(&mut self, now: Instant, tenants: &Tenants, tenant: TenantId, slot: usize) {
         let level = &mut self.levels[slot];
         let Some(target) = level.target else { return };
-        let before = level.window.last().total;
         let Some(sample) = level.window.end(now) else { return };
         let is_met = if self.is_rotational {
             sample.mean() <= target
@@ -283,6 +282,12 @@ impl IoLatency {
             sample.slow < (sample.total / 10).max(1)
         };
         let parent = self.slot(tenants, tenants.parent(tenant).unwrap_or(ROOT));
+        // A tenant that is content while nothing is throttled is not counted. So it seems idle when
+        // a sibling's target is missed for the first time, and is not throttled then.
+        if is_met && !self.levels[parent].children.is_throttled() {
+            return;
+        }
+        let before = self.levels[slot].window.count(sample.total);
         let children = &mut self.levels[parent].children;
         children.count(before, sample.total);
         children.on_window(now, self.queue_size, (tenant, target), sample.total, is_met);

@@ -410,10 +410,12 @@ impl Case {
                 let _ = writeln!(text, "put \"{value}\" /cgroup/{}/{name}", tenant.path);
             }
         }
+        // The wait ends slices of io.max and windows of io.latency that began with the settings.
+        // io.latency also does nothing in the first half second after the boot.
         let traced = u32::from(self.is_traced());
         let _ = writeln!(
             text,
-            "events {traced}\necho BEFORE $(cat $B/stat)\nload /dev/$NAME /host/load.{index} {later_ns}\n\
+            "usleep 1000000\nevents {traced}\necho BEFORE $(cat $B/stat)\nload /dev/$NAME /host/load.{index} {later_ns}\n\
              echo AFTER $(cat $B/stat)\nevents 0 /host/events.{index}"
         );
         for tenant in &self.tenants {

@@ -10,7 +10,8 @@ const BETWEEN: Nanos = Nanos::from_millis(500);
 const QUIET: Nanos = Nanos::from_secs(5);
 /// Samples that a window needs to show that the target is met.
 const GOOD_SAMPLES: u64 = 5;
-/// A tenant with at most this share of a set's sampled I/O, in percent, is not throttled.
+/// A tenant with at most this share of a set's sampled I/O, in percent, or with one I/O is not
+/// throttled.
 const BLAMELESS: u64 = 5;
 
 /// A set of siblings.
@@ -61,9 +62,9 @@ impl Scaling {
             DepthStep::Stay
         } else if self.cookie > before {
             if self.is_throttled() { DepthStep::Up } else { DepthStep::Clear }
-        } else if target
-            .is_some_and(|own| own <= self.violated || samples <= self.samples * BLAMELESS / 100)
-        {
+        } else if target.is_some_and(|own| {
+            own <= self.violated || samples <= (self.samples * BLAMELESS / 100).max(1)
+        }) {
             DepthStep::Stay
         } else {
             DepthStep::Down

@@ -23,23 +23,26 @@ impl Sample {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LatencyWindow {
-    start: Instant,
+    /// `None` for long ago.
+    start: Option<Instant>,
     length: Nanos,
     current: Sample,
-    last: Sample,
+    /// I/Os of the last window that its siblings have counted.
+    counted: u64,
 }
 
 impl LatencyWindow {
-    /// Returns a window for a target: 16 times as long, 100 ms to 1 s.
+    /// Returns a window for a target: 16 times as long, 100 ms to 1 s. What is set at the start of
+    /// a run was set long before it, so the first I/O ends that window.
     pub(super) fn new(now: Instant, target: Option<Nanos>) -> Self {
         let length = target.map_or(WINDOW.0, |target| {
             target.get().saturating_mul(TARGETS).clamp(WINDOW.0, WINDOW.1)
         });
         Self {
-            start: now,
+            start: (now > Instant::ZERO).then_some(now),
             length: Nanos::new(length),
             current: Sample::default(),
-            last: Sample::default(),
+            counted: 0,
         }
     }
 
@@ -48,8 +51,13 @@ impl LatencyWindow {
         self.length
     }
 
-    pub(super) const fn last(&self) -> &Sample {
-        &self.last
+    pub(super) const fn counted(&self) -> u64 {
+        self.counted
+    }
+
+    /// Counts the I/Os of a finished window. Returns those that were counted before.
+    pub(super) const fn count(&mut self, total: u64) -> u64 {
+        core::mem::replace(&mut self.counted, total)
     }
 
     pub(super) fn record(&mut self, took: Nanos, is_slow: bool) {
@@ -60,10 +68,10 @@ impl LatencyWindow {
 
     /// Returns the window's I/Os if it is finished, and begins the next.
     pub(super) fn end(&mut self, now: Instant) -> Option<Sample> {
-        if now.since(self.start) < self.length {
+        if self.start.is_some_and(|start| now.since(start) < self.length) {
             return None;
         }
-        (self.start, self.last) = (now, core::mem::take(&mut self.current));
-        Some(self.last)
+        self.start = Some(now);
+        Some(core::mem::take(&mut self.current))
     }
 }
