@@ -224,7 +224,8 @@ pub struct Rules {
     /// `io.prio.class` has `promote-to-rt`, and `none-to-rt` is another name for it (6.5+).
     pub promote_to_rt: bool,
     /// A throttling slice of a non-rotational disk, in ms; of a rotational disk it is 100. From
-    /// 6.10 it was 20, until late stable releases of 6.18 returned to 100 (measured on 6.18.44).
+    /// 6.10 it was 20, until late stable releases of 6.12 and 6.18 returned to 100 (measured on
+    /// 6.12.117 and 6.18.44).
     pub throttle_slice_ms: u64,
     /// Trimming a throttled group keeps one finished slice, from 6.14 on. Bytes and I/Os are tested
     /// one after the other, from 6.16 on.
@@ -417,7 +418,7 @@ impl Kernel {
             reclaim_writes_file_pages: !self.since(V6_19),
             lru_gen_counts_first_use: self.since(V6_16),
             promote_to_rt: self.since(V6_6),
-            throttle_slice_ms: if matches!(self, V6_12 | V6_16) { 20 } else { 100 },
+            throttle_slice_ms: if matches!(self, V6_16) { 20 } else { 100 },
             throttle_in_series: self.since(V6_16),
             io_cost_keeps_busy_level: self.since(V7_1),
             io_cost_turns_wbt_off: self.since(V6_6),

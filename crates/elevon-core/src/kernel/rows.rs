@@ -525,7 +525,7 @@ pub const RULES: &[RuleRow] = &[
             "io.max lets through in slices of 100 ms"
         },
         Measured,
-        "completion times on 6.18.44; 20 ms read in 6.10 to 6.17.8",
+        "completion times on 6.1.192, 6.12.117 and 6.18.44; 20 ms read in 6.10 to 6.17.8",
         "tenants with a low io.max: how bursty they are, and which rates can be set",
         ""
     ),
