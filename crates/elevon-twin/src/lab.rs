@@ -16,6 +16,7 @@ use crate::history::History;
 use crate::image::Image;
 use crate::launch;
 use crate::machine::{Machine, Stop, Stream};
+use crate::one_cpu::OneCpu;
 use crate::script::{self, Prepare, Script, quote};
 use crate::settings::Settings;
 use crate::shared::SharedClock;
@@ -119,6 +120,7 @@ fn run_on(
 ) -> Result<Outcome, TwinError> {
     let disk = Disk::new(&settings.disk, image)?;
     launch::check_host(settings)?;
+    let _on_one_cpu = OneCpu::enter();
     let mut queue = settings.queue.clone();
     // The kernel's driver takes every disk for a rotational one.
     let rotational = u8::from(disk.description().limits.rotational).to_string();

@@ -20,6 +20,7 @@ mod kernels;
 pub mod lab;
 mod launch;
 mod machine;
+pub mod one_cpu;
 pub mod power;
 mod ring;
 mod script;

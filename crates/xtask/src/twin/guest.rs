@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use elevon_twin::one_cpu::OneCpu;
 use tempfile::TempDir;
 
 use super::kernels::{SOURCES, built};
@@ -67,7 +68,7 @@ pub fn run(version: &str, folder: &Path, script: &str, limit: Duration) -> Resul
     let output = folder.join("output");
     let to = File::create(&output).map_err(io(&output))?;
     let errors = to.try_clone().map_err(io(&output))?;
-    let mut command = on_one_cpu(&kernel);
+    let mut command = Command::new(&kernel);
     command
         .args([MEMORY, "con=null", "con0=null,fd:2", "con1=fd:0,fd:1", "root=/dev/ram0"])
         .args(["rdinit=/init", "quiet", "time-travel=inf-cpu"])
@@ -81,7 +82,9 @@ pub fn run(version: &str, folder: &Path, script: &str, limit: Duration) -> Resul
         command.env("TMPDIR", memory);
     }
     command.stdin(Stdio::null()).stdout(to).stderr(errors);
+    let on_one_cpu = OneCpu::enter();
     let mut child = command.spawn().map_err(io(&kernel))?;
+    drop(on_one_cpu);
     let began = Instant::now();
     let status = loop {
         if let Some(status) = child.try_wait().map_err(io(&kernel))? {
@@ -104,23 +107,6 @@ pub fn run(version: &str, folder: &Path, script: &str, limit: Duration) -> Resul
             let last: Vec<&str> = last.lines().rev().take(3).collect();
             Err(format!("Linux {version} stopped ({status}): {}", last.join(" | ")))
         }
-    }
-}
-
-/// Returns a command that runs a program on one CPU. A guest is two processes that run in turns. On
-/// two idle CPUs each turn wakes one of them, which took seven times as long.
-fn on_one_cpu(program: &Path) -> Command {
-    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let allowed = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
-    let last = allowed.and_then(|list| list.trim().rsplit([',', '-']).next());
-    let has_taskset = Command::new("taskset").arg("--version").stdout(Stdio::null()).status();
-    match last {
-        Some(cpu) if has_taskset.is_ok() => {
-            let mut command = Command::new("taskset");
-            command.args(["--cpu-list", cpu]).arg(program);
-            command
-        }
-        _ => Command::new(program),
     }
 }
 
