@@ -128,6 +128,10 @@ pub(crate) const fn device_ratio(
 /// The minimum number of pages that a writer dirties between two pauses, if the maximum pause
 /// allows it.
 const POLL_PAGES_MIN: u64 = 32;
+/// Some writer checks the limits after this part of the limit, whatever its allowance.
+const UNCHECKED_PART: u64 = 32;
+/// It does so after no fewer pages than this.
+const LEAST_UNCHECKED: u64 = 16;
 /// Longest pause.
 pub(crate) const PAUSE_MAX: Nanos = Nanos::from_millis(200);
 
@@ -170,6 +174,18 @@ pub fn pause_target(hz: Hz, bandwidth: u64, base_rate: u64, max_pause: u64) -> P
     }
 }
 
+impl PauseTarget {
+    /// Returns the target of a writer: no more pages than its rate gives in the longest pause.
+    fn at_rate(self, hz: Hz, rate: u64, longest: u64) -> Self {
+        if hz.0 * self.pages / (rate + 1) <= longest {
+            return self;
+        }
+        let pages = rate * longest / hz.0.next_power_of_two();
+        let shortest = if pages < POLL_PAGES_MIN { longest } else { 1 + longest / 2 };
+        Self { jiffies: longest, shortest, pages }
+    }
+}
+
 /// Dirty pages at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DirtyCounts {
@@ -188,8 +204,8 @@ pub struct DirtyThrottle {
     pub dirtied: u64,
     /// Pages after which it checks the limits again; 0 before the first check.
     pub allowance: u64,
-    /// The time at which its last pause ended, or should have ended.
-    paused_until: Option<Instant>,
+    /// The jiffy in which its last pause ended, or should have ended.
+    paused_until: Option<u64>,
 }
 
 /// The result of a check of the limits.
@@ -207,9 +223,10 @@ pub(crate) enum DirtyVerdict {
     },
 }
 
-/// The interval at which rates are corrected.
+/// The interval at which rates are corrected: after more than this.
 const RATE_INTERVAL: Nanos = Nanos::from_millis(200);
-/// The period over which the write bandwidth is averaged.
+/// The period over which the write bandwidth is averaged, before it is rounded up to a power of two
+/// in jiffies.
 const BANDWIDTH_PERIOD: Nanos = Nanos::from_secs(3);
 /// Initial write bandwidth and base rate, in pages per second: 100 MiB/s.
 pub(crate) const INITIAL_BANDWIDTH: u64 = 25_600;
@@ -223,13 +240,21 @@ pub struct Domain {
     limit: u64,
     /// Pages per second that one writer may dirty at the setpoint.
     base_rate: u64,
+    /// The base rate that was balanced at the last correction.
+    balanced: u64,
     /// Pages per second that the device writes, averaged.
     bandwidth: u64,
+    /// That average, which this one follows smoothly.
+    smooth_bandwidth: u64,
     /// Pages dirtied and written since the start.
     dirtied: u64,
     written: u64,
-    /// Their values at the last correction, and its time.
-    stamp: (u64, u64, Instant),
+    /// Their values at the last correction, and its jiffy.
+    stamp: (u64, u64, u64),
+    /// Pages dirtied up to the last check of any writer.
+    checked: u64,
+    /// So many pages later some writer checks, whatever its allowance.
+    most_unchecked: u64,
     /// True if the last check found more dirty pages than the limit.
     exceeded: bool,
 }
@@ -242,17 +267,21 @@ impl Domain {
             ratios,
             limit: 0,
             base_rate: INITIAL_BANDWIDTH,
+            balanced: INITIAL_BANDWIDTH,
             bandwidth: INITIAL_BANDWIDTH,
+            smooth_bandwidth: INITIAL_BANDWIDTH,
             dirtied: 0,
             written: 0,
-            stamp: (0, 0, Instant::ZERO),
+            stamp: (0, 0, 0),
+            checked: 0,
+            most_unchecked: u64::MAX,
             exceeded: false,
         }
     }
 
     /// Returns the device's estimated write bandwidth, in pages per second.
     pub const fn bandwidth(&self) -> u64 {
-        self.bandwidth
+        self.smooth_bandwidth
     }
     /// Returns the pages per second that each writer may dirty at the setpoint.
     pub const fn base_rate(&self) -> u64 {
@@ -283,7 +312,7 @@ impl Domain {
     #[inline]
     pub const fn is_due(&self, writer: &DirtyThrottle) -> bool {
         let allowance = if self.exceeded && writer.allowance > 8 { 8 } else { writer.allowance };
-        writer.dirtied >= allowance
+        writer.dirtied >= allowance || self.dirtied - self.checked >= self.most_unchecked
     }
 
     /// Checks the limits for a writer, and returns whether it must pause.
@@ -294,28 +323,35 @@ impl Domain {
         counts: &DirtyCounts,
         real_time: bool,
     ) -> DirtyVerdict {
+        let jiffy = self.jiffy(now);
         let limits = self.limits(counts.dirtyable);
+        (self.checked, self.most_unchecked) =
+            (self.dirtied, (limits.thresh / UNCHECKED_PART).max(LEAST_UNCHECKED));
         let limits =
             if real_time { limits.for_real_time(self.limit.max(limits.thresh)) } else { limits };
         let dirty = counts.dirty + counts.writeback;
         if dirty <= limits.freerun() {
             writer.dirtied = 0;
             writer.allowance = limits.poll_interval(dirty);
-            writer.paused_until = Some(now);
+            writer.paused_until = Some(jiffy);
             self.exceeded = false;
             return DirtyVerdict::Go;
         }
         self.exceeded = dirty > limits.thresh;
         let limit = limits.thresh.max(self.limit);
         let ratio = self.ratio(&limits, limit, dirty);
-        self.correct(now, &limits, dirty, ratio);
+        self.correct(jiffy, &limits, dirty, Some(ratio));
         self.pause(now, writer, dirty, (self.base_rate * ratio) >> 10)
+    }
+
+    const fn jiffy(&self, now: Instant) -> u64 {
+        self.hz.jiffies(Nanos::new(now.get()))
     }
 
     fn ratio(&self, limits: &Limits, limit: u64, dirty: u64) -> u64 {
         let freerun = limits.freerun();
         let global = global_ratio(freerun, limit, dirty);
-        device_ratio(global, setpoint(freerun, limit), limits.thresh, dirty, self.bandwidth)
+        device_ratio(global, setpoint(freerun, limit), limits.thresh, dirty, self.smooth_bandwidth)
     }
 
     /// Turns a rate (pages a second) into a pause.
@@ -326,36 +362,39 @@ impl Domain {
         dirty: u64,
         rate: u64,
     ) -> DirtyVerdict {
-        let longest = max_pause(self.hz, dirty, self.bandwidth);
-        let target = pause_target(self.hz, self.bandwidth, self.base_rate, longest);
+        let longest = max_pause(self.hz, dirty, self.smooth_bandwidth);
         if rate == 0 {
-            return self.sleep(now, writer, longest, target.pages, true);
+            return self.sleep(now, writer, longest, 0, true);
         }
+        let target = pause_target(self.hz, self.smooth_bandwidth, self.base_rate, longest)
+            .at_rate(self.hz, rate, longest);
         let period = self.hz.0 * writer.dirtied / rate;
-        // The time since the last pause is subtracted from this pause.
-        let paid = self.hz.jiffies(writer.paused_until.map_or(Nanos::ZERO, |end| now.since(end)));
-        match period.checked_sub(paid) {
-            Some(pause) if pause >= target.shortest => {
-                self.sleep(now, writer, pause.min(longest), target.pages, false)
-            }
-            owed => {
-                self.owe(now, writer, period, owed.is_none() && paid - period > self.hz.0);
-                DirtyVerdict::Go
-            }
+        // The time since the last pause is subtracted from this pause, and what was owed is added.
+        let jiffy = self.jiffy(now) as i64;
+        let paid = writer.paused_until.map_or(0, |end| jiffy - end as i64);
+        let pause = period as i64 - paid;
+        if pause < target.shortest as i64 {
+            self.owe(now, writer, period, pause < -(self.hz.0 as i64));
+            return DirtyVerdict::Go;
         }
+        let (pause, writer_allowance) = (pause as u64, target.pages);
+        let verdict = self.sleep(now, writer, pause.min(longest), writer_allowance, false);
+        let owed = pause.saturating_sub(longest).min(longest);
+        writer.paused_until = writer.paused_until.map(|end| end + owed);
+        verdict
     }
 
     /// Adds a pause that is too short to sleep to the next one. `forget`: the credit exceeds a
     /// second, and is dropped.
     fn owe(&self, now: Instant, writer: &mut DirtyThrottle, period: u64, forget: bool) {
         if forget || writer.paused_until.is_none() {
-            writer.paused_until = Some(now);
+            writer.paused_until = Some(self.jiffy(now));
             writer.dirtied = 0;
         } else if period > 0 {
-            writer.paused_until = writer.paused_until.map(|end| end + self.hz.span(period));
+            writer.paused_until = writer.paused_until.map(|end| end + period);
             writer.dirtied = 0;
-        } else {
-            writer.allowance = writer.dirtied * 2;
+        } else if writer.allowance <= writer.dirtied {
+            writer.allowance += writer.dirtied;
         }
     }
 
@@ -367,53 +406,75 @@ impl Domain {
         pages: u64,
         again: bool,
     ) -> DirtyVerdict {
-        let span = self.hz.span(jiffies);
-        writer.paused_until = Some(now.saturating_add(span));
+        let end = self.hz.timer(now, jiffies);
+        writer.paused_until = Some(self.jiffy(now) + jiffies);
         writer.allowance = pages;
         if !again {
             writer.dirtied = 0;
         }
-        DirtyVerdict::Pause { span, again }
+        DirtyVerdict::Pause { span: end.since(now), again }
     }
 
-    /// Corrects limit, bandwidth and base rate, once in 200 ms.
-    fn correct(&mut self, now: Instant, limits: &Limits, dirty: u64, ratio: u64) {
+    /// Corrects limit and bandwidth when the flusher has ended a file's turn.
+    pub(crate) fn on_turn_ended(&mut self, now: Instant, counts: &DirtyCounts) {
+        let limits = self.limits(counts.dirtyable);
+        self.correct(self.jiffy(now), &limits, counts.dirty + counts.writeback, None);
+    }
+
+    /// Corrects limit, base rate and bandwidth, once in 200 ms. The base rate is corrected by a
+    /// position ratio, so at a writer's check.
+    fn correct(&mut self, jiffy: u64, limits: &Limits, dirty: u64, ratio: Option<u64>) {
         let (dirtied, written, then) = self.stamp;
-        let elapsed = now.since(then);
-        if elapsed < RATE_INTERVAL {
-            self.limit = self.limit.max(limits.thresh);
+        let elapsed = jiffy - then;
+        self.limit = self.limit.max(limits.thresh);
+        if elapsed <= self.hz.jiffies(RATE_INTERVAL) {
             return;
         }
-        self.limit = self.limit.max(limits.thresh);
         self.limit -= (self.limit - limits.thresh.max(dirty).min(self.limit)) >> 5;
         // After a time without writers, the average has no meaning.
-        if elapsed <= Nanos::from_secs(1) {
-            let per_second = |pages: u64| pages.saturating_mul(1_000_000_000) / elapsed.get();
-            self.average_bandwidth(per_second(self.written - written), elapsed);
-            self.correct_base_rate(per_second(self.dirtied - dirtied), limits, dirty, ratio);
+        if elapsed <= self.hz.0 {
+            if let Some(ratio) = ratio {
+                let dirty_rate = (self.dirtied - dirtied) * self.hz.0 / elapsed;
+                self.correct_base_rate(dirty_rate, limits, dirty, ratio);
+            }
+            self.average_bandwidth((self.written - written) * self.hz.0, elapsed);
         }
-        self.stamp = (self.dirtied, self.written, now);
+        self.stamp = (self.dirtied, self.written, jiffy);
     }
 
-    fn average_bandwidth(&mut self, measured: u64, elapsed: Nanos) {
-        let (new, period) = (elapsed.get().min(BANDWIDTH_PERIOD.get()), BANDWIDTH_PERIOD.get());
-        let sum = u128::from(measured) * u128::from(new)
-            + u128::from(self.bandwidth) * u128::from(period - new);
-        self.bandwidth = ((sum / u128::from(period)) as u64).max(1);
+    /// Averages the bandwidth. `written`: pages written in `elapsed` jiffies, times jiffies a
+    /// second.
+    fn average_bandwidth(&mut self, written: u64, elapsed: u64) {
+        let period = self.hz.jiffies(BANDWIDTH_PERIOD).next_power_of_two();
+        let old = self.bandwidth;
+        let kept = old * period.saturating_sub(elapsed);
+        let new = (written + kept) / period.max(elapsed);
+        self.bandwidth = new;
+        // The smooth one goes only where the average goes.
+        let smooth = self.smooth_bandwidth;
+        if smooth > old && old >= new {
+            self.smooth_bandwidth -= (smooth - old) >> 3;
+        } else if smooth < old && old <= new {
+            self.smooth_bandwidth += (old - smooth) >> 3;
+        }
+        self.smooth_bandwidth = self.smooth_bandwidth.max(1);
     }
 
     /// Moves the base rate towards the balanced rate, by an eighth of the difference, and by less
     /// the closer it is.
     fn correct_base_rate(&mut self, dirty_rate: u64, limits: &Limits, dirty: u64, ratio: u64) {
         let task_rate = ((self.base_rate * ratio) >> 10) + 1;
-        let balanced = (task_rate * self.bandwidth / (dirty_rate | 1)).min(self.bandwidth);
+        let bandwidth = self.smooth_bandwidth;
+        let balanced = (task_rate * bandwidth / (dirty_rate | 1)).min(bandwidth);
+        let last = core::mem::replace(&mut self.balanced, balanced);
         let set = setpoint(limits.freerun(), self.limit);
-        // The rate changes only if both the rate and the position require it; one alone is noise.
+        // The rate changes only if the rate, the last one and the position require it; one alone is
+        // noise.
         let (goal, step) = if dirty < set {
-            let goal = balanced.min(task_rate);
+            let goal = balanced.min(task_rate).min(last);
             (goal, goal.saturating_sub(self.base_rate))
         } else {
-            let goal = balanced.max(task_rate);
+            let goal = balanced.max(task_rate).max(last);
             (goal, self.base_rate.saturating_sub(goal))
         };
         let damping = self.base_rate / (2 * step + 1);

@@ -121,6 +121,16 @@ impl Domains {
         DirtyCounts { dirty, writeback, dirtyable: all.dirtyable / self.writing }
     }
 
+    /// Corrects what is averaged of those that write when the flusher has ended a file's turn.
+    pub(crate) fn on_turn_ended(&mut self, now: Instant, all: &DirtyCounts, pages: &Pages) {
+        for index in 0..self.by_tenant.len() {
+            if self.by_tenant[index].until > now {
+                let counts = self.counts(now, TenantId(index as u32), all, pages);
+                self.by_tenant[index].domain.on_turn_ended(now, &counts);
+            }
+        }
+    }
+
     /// Returns true if a tenant has more dirty pages than its part of the background threshold.
     pub(crate) fn wants_flusher(&self, all: &DirtyCounts, pages: &Pages) -> bool {
         let background = self.new.limits(all.dirtyable / self.writing).background;

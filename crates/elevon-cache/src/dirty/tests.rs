@@ -75,16 +75,25 @@ fn rates_and_pauses() {
     // 150 pages at 6,400 a second: 23.4 ms are 5 whole jiffies.
     let mut domain = Domain { base_rate: 6_400, ..Domain::new(HZ, DirtyRatios::default()) };
     let now = Instant::new(1);
-    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(now) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(0) };
     let at = |dirty| DirtyCounts { dirty, writeback: 0, dirtyable: D };
     let verdict = domain.balance(now, &mut writer, &at(174_926), false);
-    assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(20), again: false });
+    // It ends with a tick, and the jiffy in which it begins does not count.
+    let until = |ms| Nanos::from_millis(ms) - Nanos::new(1);
+    assert_eq!(verdict, DirtyVerdict::Pause { span: until(24), again: false });
     assert_eq!((writer.dirtied, writer.allowance), (0, 150));
+    assert_eq!(writer.paused_until, Some(5));
 
-    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(now) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(0) };
     let verdict = domain.balance(now, &mut writer, &at(199_951), false);
-    assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(200), again: true });
-    assert_eq!(writer.dirtied, 150);
+    assert_eq!(verdict, DirtyVerdict::Pause { span: until(204), again: true });
+    assert_eq!((writer.dirtied, writer.allowance), (150, 0));
+
+    // A pause of 75 jiffies is one of 50, and 25 are owed.
+    let mut writer = DirtyThrottle { dirtied: 1_800, allowance: 150, paused_until: Some(0) };
+    let verdict = domain.balance(now, &mut writer, &at(175_000), false);
+    assert_eq!(verdict, DirtyVerdict::Pause { span: until(204), again: false });
+    assert_eq!(writer.paused_until, Some(70));
 }
 
 #[test]
@@ -93,21 +102,22 @@ fn thinking_is_paid_and_small_debts_wait() {
     let counts = DirtyCounts { dirty: 174_926, writeback: 0, dirtyable: D };
     let start = Instant::new(0);
     // The writer took 12 ms of the 20: the rest is 2 jiffies, less than it sleeps for.
-    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(start) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(0) };
     assert_eq!(
         domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false),
         DirtyVerdict::Go
     );
-    assert_eq!(writer.paused_until, Some(start + Nanos::from_millis(20)));
+    assert_eq!(writer.paused_until, Some(5));
     // The next time it owes that rest too.
     writer.dirtied = 150;
     let verdict = domain.balance(start + Nanos::from_millis(12), &mut writer, &counts, false);
-    assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(20), again: false });
+    assert_eq!(verdict, DirtyVerdict::Pause { span: Nanos::from_millis(32), again: false });
+    assert_eq!(writer.paused_until, Some(10));
     // A credit older than a second expires.
-    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(start) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(0) };
     let later = start + Nanos::from_secs(3);
     assert_eq!(domain.balance(later, &mut writer, &counts, false), DirtyVerdict::Go);
-    assert_eq!(writer.paused_until, Some(later));
+    assert_eq!(writer.paused_until, Some(750));
 }
 
 #[test]
@@ -133,8 +143,7 @@ fn above_the_limit_every_writer_looks_each_eight_pages() {
     let at = |dirty| DirtyCounts { dirty, writeback: 0, dirtyable: D };
     let other = DirtyThrottle { dirtied: 8, allowance: 150, paused_until: None };
     assert!(!domain.is_due(&other));
-    let mut writer =
-        DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(Instant::new(1)) };
+    let mut writer = DirtyThrottle { dirtied: 150, allowance: 150, paused_until: Some(0) };
     domain.balance(Instant::new(1), &mut writer, &at(199_952), false);
     assert!(domain.is_due(&other) && !domain.is_due(&DirtyThrottle { dirtied: 7, ..other }));
     domain.balance(Instant::new(2), &mut writer, &at(100_000), false);
@@ -154,33 +163,36 @@ fn the_limit_rises_at_once_and_falls_slowly() {
         );
         domain.limit()
     };
-    assert_eq!(look(200, 500_000, 90_000), 99_975);
-    assert_eq!(look(210, D, 180_000), 199_951, "not only every 200 ms");
+    assert_eq!(look(204, 500_000, 90_000), 99_975);
+    assert_eq!(look(212, D, 180_000), 199_951, "not only every 200 ms");
     // With less memory, the limit falls by a 32nd of the gap every 200 ms, and not below the dirty
     // pages.
     let first = 199_951 - (199_951 - 99_975) / 32;
-    assert_eq!(look(400, 500_000, 90_000), first);
-    assert_eq!(look(500, 500_000, 90_000), first);
-    assert_eq!(look(600, 500_000, 90_000), first - (first - 99_975) / 32);
-    assert_eq!(look(800, 500_000, 250_000), first - (first - 99_975) / 32);
+    assert_eq!(look(408, 500_000, 90_000), first);
+    assert_eq!(look(608, 500_000, 90_000), first, "not after 200 ms, but after more");
+    assert_eq!(look(612, 500_000, 90_000), first - (first - 99_975) / 32);
+    assert_eq!(look(816, 500_000, 250_000), first - (first - 99_975) / 32);
 }
 
 #[test]
-fn bandwidth_is_averaged_over_three_seconds_and_not_over_a_pause() {
+fn bandwidth_is_averaged_over_some_seconds_and_not_over_a_pause() {
     let mut domain = Domain::new(HZ, DirtyRatios::default());
     let counts = DirtyCounts { dirty: 174_926, writeback: 0, dirtyable: D };
     let mut look = |ms: u64, written| {
         let mut writer = DirtyThrottle { dirtied: 1, allowance: 1, paused_until: None };
         domain.on_written(written);
         domain.balance(Instant::new(ms * 1_000_000), &mut writer, &counts, false);
-        domain.bandwidth()
+        (domain.bandwidth, domain.bandwidth())
     };
-    // 51,200 pages a second for 200 ms, and 25,600 for the rest of 3 s.
-    assert_eq!(look(200, 10_240), (51_200 * 200 + 25_600 * 2_800) / 3_000);
-    assert_eq!(look(300, 99_999), 27_306, "too soon");
+    // 51,200 pages a second for 256 ms, and 25,600 for the rest of 1024 jiffies.
+    let first = (13_107 * 250 + 25_600 * 960) / 1_024;
+    assert_eq!(look(256, 13_107), (first, 25_600));
+    assert_eq!(look(300, 99_999), (first, 25_600), "too soon");
     // After more than a second, the pages written are not counted.
-    assert_eq!(look(1_400, 1), 27_306);
-    assert_eq!(look(1_600, 0), 27_306 * 2_800 / 3_000);
+    assert_eq!(look(1_400, 1), (first, 25_600));
+    // The smooth one goes an eighth of the way, where the average goes.
+    assert_eq!(look(1_604, 5_569), (27_203, 25_799));
+    assert_eq!(look(1_808, 0), (27_203 * 973 / 1_024, 25_799));
 }
 
 #[test]

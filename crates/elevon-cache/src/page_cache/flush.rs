@@ -115,6 +115,7 @@ impl PageCache {
             self.resident.pages().next_tagged(turn.file, PageIndex::ZERO, Tag::Dirty).is_some();
         let FlushTurn { file, pos, left, written } = turn;
         debug_assert!(self.turn.is_none(), "a turn ends while it goes on");
+        self.domains.on_turn_ended(now, &self.counts(), self.resident.pages());
         self.flusher.turn_ended(
             file,
             Turn { next: pos, written, is_dirty, is_used_up: left.is_zero() },

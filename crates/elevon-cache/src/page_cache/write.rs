@@ -2,7 +2,7 @@
 
 use super::{
     Call, CallStep, DirtyThrottle, DirtyVerdict, Door, FileId, FrameId, Instant, PAGE_SIZE,
-    PageCache, PageFlags, Phase, Progress, Status, Way, WriteMode,
+    PageCache, PageFlags, Phase, Progress, Status, TaskId, Way, WriteMode,
 };
 use crate::Context;
 use elevon_core::units::FileOffset;
@@ -114,21 +114,26 @@ impl PageCache {
                 let index = index.get();
                 bits[(index / 64) as usize] |= 1 << (index % 64);
             }
+            // A write to a page that is dirty already costs nothing.
+            self.writer_mut(task).dirtied += 1;
         }
+    }
+
+    /// Returns the throttling state of a task.
+    fn writer_mut(&mut self, task: TaskId) -> &mut DirtyThrottle {
         if self.writers.len() <= task.index() {
             self.writers.resize(task.index() + 1, DirtyThrottle::default());
         }
-        self.writers[task.index()].dirtied += 1;
+        &mut self.writers[task.index()]
     }
 
     /// Checks the dirty limits if a check is due. Returns `Some` if the task must sleep.
     pub(super) fn balance(&mut self, now: Instant, at: &mut Progress) -> Option<CallStep> {
         let &Call { task, tenant, .. } = &at.call;
-        let writer = &mut self.writers[task.index()];
-        if !at.rebalance && !self.domains.of(tenant).is_due(writer) {
+        let mut writer = *self.writer_mut(task);
+        if !at.rebalance && !self.domains.of(tenant).is_due(&writer) {
             return None;
         }
-        let mut writer = *writer;
         let counts = self.domains.counts(now, tenant, &self.counts(), self.resident.pages());
         let domain = self.domains.of_mut(tenant);
         if domain.wants_flusher(&counts) {
