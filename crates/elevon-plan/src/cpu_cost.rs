@@ -12,7 +12,7 @@ use crate::failure::{Failure, ValueError};
 /// takes 1.1 us, one of 128 KiB 0.5 us per page. On tmpfs a store that faults, of one page, takes
 /// 1.4 us. A read fault that maps sixteen pages took 4.5 us; here it counts as one fault.
 const DEFAULT_CACHE_COST: CacheCost =
-    CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
+    CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400), bio: None };
 
 /// What the parts of the text have to be.
 const KEYS: &str = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME, fault=TIME, \

@@ -144,7 +144,7 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             workers,
         } = plan.cpu;
         let of_cache = plan.cache.as_ref().map(
-            |CachePlan { cost: CacheCost { call, hit, fault }, .. }| {
+            |CachePlan { cost: CacheCost { call, hit, fault, .. }, .. }| {
                 format!(",call={call},hit={hit},fault={fault}")
             },
         );

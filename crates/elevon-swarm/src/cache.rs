@@ -115,7 +115,12 @@ impl DrawnCache {
 
     pub(super) fn cost(&self) -> CacheCost {
         let (call, hit, fault) = self.cost;
-        CacheCost { call: Nanos::new(call), hit: Nanos::new(hit), fault: Nanos::new(fault) }
+        CacheCost {
+            call: Nanos::new(call),
+            hit: Nanos::new(hit),
+            fault: Nanos::new(fault),
+            bio: None,
+        }
     }
 
     pub(super) fn writes_through(&self) -> bool {

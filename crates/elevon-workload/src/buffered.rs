@@ -531,7 +531,7 @@ impl CacheUser for BufferedIo {
         }
         self.stats.count(bio, bio.ioprio, controlled);
         user.is_none_or(|user| {
-            user.unpaid += self.cpu.submit + self.cpu.scheduler.request;
+            user.unpaid += self.charges.cost.bio.unwrap_or(self.cpu.of_submission());
             user.may_block
         })
     }

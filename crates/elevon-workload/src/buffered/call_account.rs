@@ -16,6 +16,8 @@ pub struct CacheCost {
     pub hit: Nanos,
     /// A page fault, in addition to its page.
     pub fault: Nanos,
+    /// A bio that the process builds; `None` for what a direct I/O takes until it leaves.
+    pub bio: Option<Nanos>,
 }
 
 /// How calls are counted and charged.

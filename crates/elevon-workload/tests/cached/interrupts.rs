@@ -43,7 +43,7 @@ fn go_for_nothing<B: Backend>(specs: &[JobSpec], device: &mut B) -> RunOutcome {
         stack.register_layout(Layout::contiguous(bytes.max(4096), 1 << 20))
     };
     let mut jobs = Jobs::new(specs, &options, &mut layout).expect("jobs that fit");
-    let cost = CacheCost { call: Nanos::ZERO, hit: Nanos::ZERO, fault: Nanos::ZERO };
+    let cost = CacheCost { call: Nanos::ZERO, hit: Nanos::ZERO, fault: Nanos::ZERO, bio: None };
     let mut cached = BufferedIo::new(config(64 * MIB), cost, CpuCost::default(), &mut jobs, &stack);
     run_cached(&mut Engine::new(stack, device), &mut jobs, &mut cached, &mut NoObserver)
 }

@@ -31,7 +31,7 @@ const US: u64 = 1_000;
 const MIB: u64 = 1 << 20;
 const LATENCY: u64 = 100 * US;
 const COST: CacheCost =
-    CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400) };
+    CacheCost { call: Nanos::new(600), hit: Nanos::new(500), fault: Nanos::new(1_400), bio: None };
 const CPU: CpuCost = CpuCost::new(Nanos::new(4_000), Nanos::new(1_000));
 
 /// A run with its results.

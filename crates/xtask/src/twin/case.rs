@@ -192,7 +192,7 @@ pub struct Case {
     pub processes: Vec<Process>,
     /// How long each process runs, in milliseconds.
     pub runtime_ms: u64,
-    /// How long a process takes before each I/O, in both, in microseconds.
+    /// How long a process takes before each direct I/O, in both, in microseconds.
     #[serde(default)]
     pub submit_us: u64,
 }
@@ -364,7 +364,7 @@ impl Case {
                 self.seed,
                 WAKE_US.0 * 1000,
                 (WAKE_US.1 - WAKE_US.0) * 1000,
-                self.submit_us * 1000,
+                if process.buffered { 0 } else { self.submit_us * 1000 },
                 u32::from(!process.buffered),
             );
             if !process.cgroup.is_empty() {

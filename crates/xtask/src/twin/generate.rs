@@ -6,8 +6,10 @@
 //! - The I/Os in flight of all processes fit into the tags. Otherwise the wake-ups of one CPU of
 //!   infinite speed decide which process gets a tag. No machine has such a CPU.
 //! - Only a process of depth 1 thinks, because fio waits for all in flight before it thinks.
-//! - Where a scheduler is judged, a process takes some time before each I/O. I/Os that come at one
-//!   instant complete at one instant, and then nanoseconds decide.
+//! - Where a scheduler or the page cache is judged, a process takes some time before each direct
+//!   I/O. I/Os that come at one instant complete at one instant, and then nanoseconds decide.
+//! - Beside a page cache without a scheduler, write-back throttling keeps the writes in flight to
+//!   three quarters of the tags. It is never off there.
 //! - The device has no cache, so a flush costs nothing.
 //! - A process that goes through the page cache thinks after each I/O. A hit takes no time in a
 //!   guest whose CPU is infinitely fast, so the process would never end.
@@ -24,8 +26,8 @@ use elevon_workload::chance::{Purpose, Rng};
 
 use super::case::{Area, Case, DirtyRatios, Engine, Process, Tenant};
 
-/// How long a process takes before each I/O if a scheduler is judged, in microseconds. So its I/Os
-/// come and complete one after the other. Otherwise nanoseconds of the guest's clock would decide
+/// How long a process takes before each direct I/O if a scheduler or the page cache is judged, in
+/// microseconds. So its I/Os come and complete one after the other. Otherwise nanoseconds of the guest's clock would decide
 /// whether a worker runs between two completions. The clock's tick could give a worker the only CPU
 /// amid submissions, too. Both would last.
 const SUBMIT_US: u64 = 10;
@@ -76,7 +78,7 @@ pub fn case(seed: u64, area: Option<Area>) -> Case {
         dirty: DirtyRatios::default(),
         processes: processes(&mut rng),
         runtime_ms: 10_000,
-        submit_us: if matches!(area, Area::DeadlineAndKyber | Area::Bfq) { SUBMIT_US } else { 0 },
+        submit_us: if few { SUBMIT_US } else { 0 },
     };
     match area {
         Area::DeadlineAndKyber => deadline_or_kyber(&mut case, &mut rng),
@@ -231,12 +233,28 @@ fn cache(case: &mut Case, rng: &mut Rng) {
         process.think_us = pick(rng, &[200, 500, 1_000, 4_000]);
         process.think_blocks = 1;
     }
+    if case.scheduler == "none" {
+        fit_into_tags(case);
+    }
     case.dirty = DirtyRatios { background: 1, most: pick(rng, &[2, 4, 10]) };
     if one_in(rng, 2) {
         case.queue.push(("read_ahead_kb".into(), pick(rng, &[0, 32, 128, 512])));
     }
     if one_in(rng, 2) {
-        case.queue.push(("wbt_lat_usec".into(), pick(rng, &[0, 1_000, 10_000, 75_000])));
+        let latency = pick(rng, &[0, 1_000, 10_000, 75_000]);
+        // Without a scheduler, it is write-back throttling that keeps tags free.
+        if latency > 0 || case.scheduler != "none" {
+            case.queue.push(("wbt_lat_usec".into(), latency));
+        }
+    }
+}
+
+/// Without a scheduler, lets all I/Os in flight fit into the tags. Write-back throttling gives writes
+/// three quarters of them, and three processes with a few I/Os each have the rest.
+fn fit_into_tags(case: &mut Case) {
+    case.slots = 64;
+    for process in &mut case.processes {
+        process.depth = process.depth.min(4);
     }
 }
 
