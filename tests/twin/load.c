@@ -42,13 +42,15 @@ enum { MOST_PROCESSES = 64, MOST_DEPTH = 256, ALIGNMENT = 4096 };
 /* A tick of user-mode Linux, in nanoseconds. */
 static const uint64_t TICK = 10000000;
 /* A system call that takes longer has slept, in nanoseconds. */
-static const uint64_t SLEPT = 10000;
+static const uint64_t SLEPT = 15000;
+/* A timer of user-mode Linux is late by this in the mean, in nanoseconds. */
+static const uint64_t LATE = 300;
 
 enum engine { PSYNC, LIBAIO, IO_URING };
 
 struct process {
 	uint64_t class, level, write, trim, random, engine, depth, bs, dsync, fsync, start, runtime, think,
-		think_blocks, offset, size, job, base, seed, wake, spread, submit,
+		think_blocks, offset, size, job, base, seed, wake, spread, submit, step,
 		direct;
 	char cgroup[128];
 };
@@ -66,6 +68,7 @@ static uint64_t now(void)
 
 static void sleep_until(uint64_t at)
 {
+	at -= LATE;
 	struct timespec t = { .tv_sec = (time_t)(at / 1000000000u), .tv_nsec = (long)(at % 1000000000u) };
 	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL) == EINTR)
 		;
@@ -137,7 +140,7 @@ struct state {
 	int fd;
 	char *buffers;
 	struct stream stream;
-	uint64_t at, wakes, position, started[MOST_DEPTH], *latencies, done, room, first, last, errors;
+	uint64_t origin, at, wakes, position, started[MOST_DEPTH], *latencies, done, room, first, last, errors;
 	unsigned unused[MOST_DEPTH], unused_count;
 	aio_context_t aio;
 	struct iocb iocbs[MOST_DEPTH];
@@ -146,6 +149,21 @@ struct state {
 	char *sq, *cq;
 	struct io_uring_sqe *sqes;
 };
+
+/*
+ * What a process does, it does at multiples of `step` after its start. A clock of user-mode Linux
+ * moves on by 256 ns with each reading. This lateness must not add up: after a second two processes
+ * would be in another order than in Elevon, where nothing is late.
+ */
+static uint64_t whole_steps(const struct process *p, uint64_t time)
+{
+	return p->step ? time / p->step * p->step : time;
+}
+
+static uint64_t on_step(const struct state *s, uint64_t at)
+{
+	return s->origin + whole_steps(s->p, at - s->origin);
+}
 
 /*
  * Goes on `wake` to `wake + spread` after it was woken, drawn as crates/elevon-sim/src/simulation.rs
@@ -157,7 +175,7 @@ static void wake_up(struct state *s)
 	uint64_t drawn = mix(mix(p->seed ^ mix(0x51b10000u + p->job)) ^ ++s->wakes);
 	if (!p->wake || !p->direct)
 		return;
-	s->at = now() + p->wake + scaled(drawn, p->spread + 1);
+	s->at = on_step(s, now()) + whole_steps(p, p->wake + scaled(drawn, p->spread + 1));
 	sleep_until(s->at);
 }
 
@@ -375,7 +393,8 @@ static void run(struct state *s, uint64_t begin, struct result *result)
 {
 	const struct process *p = s->p;
 	uint64_t end = begin + p->start + p->runtime, unsynced = 0, unthought = 0;
-	sleep_until(begin + p->start);
+	s->origin = s->at = begin + p->start;
+	sleep_until(s->origin);
 	while (now() < end) {
 		if (s->unused_count) {
 			if (p->fsync && unsynced >= p->fsync) {
@@ -390,8 +409,9 @@ static void run(struct state *s, uint64_t begin, struct result *result)
 				await(s);
 		}
 		if (p->think && s->unused_count == p->depth && ++unthought >= p->think_blocks) {
-			uint64_t until = now() + p->think;
-			sleep_until(until < end ? until : end);
+			uint64_t until = on_step(s, now()) + p->think;
+			s->at = until < end ? until : end;
+			sleep_until(s->at);
 			unthought = 0;
 		}
 	}
@@ -410,7 +430,7 @@ static void set(struct process *p, const char *word)
 #define KEY(name) { #name, offsetof(struct process, name) }
 		KEY(class), KEY(level), KEY(write), KEY(trim), KEY(random), KEY(engine), KEY(depth), KEY(bs),
 		KEY(dsync), KEY(fsync), KEY(start), KEY(runtime), KEY(think), KEY(think_blocks),
-		KEY(offset), KEY(size), KEY(job), KEY(base), KEY(seed), KEY(wake), KEY(spread), KEY(submit),
+		KEY(offset), KEY(size), KEY(job), KEY(base), KEY(seed), KEY(wake), KEY(spread), KEY(submit), KEY(step),
 		KEY(direct),
 #undef KEY
 	};
@@ -444,8 +464,8 @@ int main(int argc, char **argv)
 	}
 	struct result *results = mmap(NULL, sizeof *results * MOST_PROCESSES, PROT_READ | PROT_WRITE,
 				      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	/* The first process starts just after a tick of the kernel's clock, as in Elevon. */
-	uint64_t begin = (now() / TICK + 2) * TICK + 2000 + strtoull(argv[3], NULL, 10);
+	/* Ticks of the kernel's clock are in step with the run, as in Elevon. */
+	uint64_t begin = (now() / TICK + 2) * TICK + strtoull(argv[3], NULL, 10);
 	fflush(stdout);
 	for (unsigned i = 0; i < count; i++) {
 		if (fork())

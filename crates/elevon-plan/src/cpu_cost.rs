@@ -16,7 +16,7 @@ const DEFAULT_CACHE_COST: CacheCost =
 
 /// What the parts of the text have to be.
 const KEYS: &str = "submit=TIME, complete=TIME, scheduler=TIME, lock=TIME, call=TIME, hit=TIME, fault=TIME, \
-                    wake=TIME..TIME, tag_wake=TIME..TIME, wakes=by-process, worker=TIME..TIME or preempt=SHARE, such as submit=4us";
+                    wake=TIME..TIME, tag_wake=TIME..TIME, wakes=by-process, wake_step=TIME, worker=TIME..TIME or preempt=SHARE, such as submit=4us";
 /// What a time has to be, and the two times of `wake=`.
 const TIME: &str = "a time with its unit (ns, us, ms, s), such as 4us";
 const ONE_TIME_OR_TWO: &str = "a time with its unit (ns, us, ms, s), or two, such as 5us..20us";
@@ -55,6 +55,7 @@ pub(crate) fn cpu_cost(
             "fault" => of_cache.fault = time()?,
             "wake" => cost.wakes = wakes(value).map_err(bad)?,
             "wakes" if value == "by-process" => cost.wakes_by_process = true,
+            "wake_step" => cost.wake_step = time()?,
             "tag_wake" => cost.tag_wakes = Some(wakes(value).map_err(bad)?),
             "worker" => cost.workers = Some(wakes(value).map_err(bad)?),
             "preempt" => cost.preempted = preempted(value).map_err(bad)?,

@@ -140,6 +140,7 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             wakes,
             tag_wakes,
             wakes_by_process,
+            wake_step,
             preempted,
             workers,
         } = plan.cpu;
@@ -163,6 +164,9 @@ fn effective(facts: &Facts<'_>) -> Vec<(String, String)> {
             .map_or_else(String::new, |(least, most)| format!(",tag_wake={least}..{most}"));
         if wakes_by_process {
             of_tag_wakes.push_str(",wakes=by-process");
+        }
+        if !wake_step.is_zero() {
+            of_tag_wakes.push_str(&format!(",wake_step={wake_step}"));
         }
         if let Some((least, most)) = workers {
             of_tag_wakes.push_str(&format!(",worker={least}..{most}"));

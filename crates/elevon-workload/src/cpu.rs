@@ -23,6 +23,9 @@ pub struct CpuCost {
     pub tag_wakes: Option<(Nanos, Nanos)>,
     /// Whether each process draws its `wakes` apart from those of others.
     pub wakes_by_process: bool,
+    /// A process that was woken runs at a multiple of this time after its start: both times, when
+    /// it is woken and the time until it runs, count in whole steps. Zero: at any time.
+    pub wake_step: Nanos,
     /// After how many of a million dispatches by a process a worker of the driver runs before it.
     pub preempted: u64,
     /// From when to when after its wake-up a worker of the block layer runs; `None` if most run
@@ -56,6 +59,7 @@ impl CpuCost {
             wakes,
             tag_wakes: None,
             wakes_by_process: false,
+            wake_step: Nanos::ZERO,
             preempted: 0,
             workers: None,
         }

@@ -419,11 +419,22 @@ impl Process {
         self.times.busy_until = self.times.busy_until.max(until);
     }
 
-    /// A completion wakes the process, which runs at `at`; one that runs already goes on.
-    pub fn wake_at(&mut self, now: Instant, at: Instant) {
-        if self.times.busy_until <= now && self.ios.blocked.is_none() {
-            self.times.busy_until = at;
-        }
+    /// Returns whether a completion wakes the process; one that runs, or was woken, goes on.
+    pub fn is_asleep(&self, now: Instant) -> bool {
+        self.times.busy_until <= now && self.ios.blocked.is_none()
+    }
+
+    /// Returns whether it draws its wake-ups apart from others.
+    pub const fn draws_alone(&self) -> bool {
+        self.cpu.wakes_by_process
+    }
+
+    /// A completion wakes the process, which runs after `delay`.
+    pub fn wake_after(&mut self, now: Instant, delay: Nanos) {
+        let step = self.cpu.wake_step.get().max(1);
+        let origin = self.times.started.unwrap_or(now);
+        let whole = |time: Nanos| Nanos::new(time.get() / step * step);
+        self.times.busy_until = origin + whole(now.since(origin)) + whole(delay);
     }
 
     /// Returns the state of the task after [`Self::poll`], for the pressure of its tenant. A

@@ -293,8 +293,13 @@ impl<'a, B: Backend, L: Layer<S>, S: Source> Runner<'a, B, L, S> {
             } else if L::IS_NONE && process.is_busy(now) {
                 continue;
             }
-            if self.engine.backend().delays_wakes() {
-                process.wake_at(now, now + self.engine.backend_mut().wake_delay(done.task));
+            // Of several I/Os that end at once, the first wakes the process.
+            let wakes = process.is_asleep(now);
+            if self.engine.backend().delays_wakes() && (wakes || !process.draws_alone()) {
+                let delay = self.engine.backend_mut().wake_delay(done.task);
+                if wakes {
+                    process.wake_after(now, delay);
+                }
             }
             self.make_ready(task);
         }

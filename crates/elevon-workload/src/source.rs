@@ -7,7 +7,7 @@ use elevon_core::op::Op;
 use elevon_core::stack::Io;
 use elevon_core::stats::JobStats;
 use elevon_core::status::Status;
-use elevon_core::units::{Bytes, Instant, TaskId, TenantId};
+use elevon_core::units::{Bytes, Instant, Nanos, TaskId, TenantId};
 
 use crate::cpu::SchedulerLock;
 use crate::dependencies::Dependencies;
@@ -88,9 +88,17 @@ pub trait Source {
     /// Keeps the task out of user space until this instant, as the kernel delays a task for what
     /// its tenant owes.
     fn delay(&mut self, until: Instant);
-    /// A completion wakes it, if it sleeps, and it runs at `at`. What is no process of its own goes
-    /// on at once.
-    fn wake_at(&mut self, _now: Instant, _at: Instant) {}
+    /// Returns whether a completion wakes it. What is no process of its own goes on at once.
+    fn is_asleep(&self, _now: Instant) -> bool {
+        false
+    }
+    /// Returns whether it draws its wake-ups apart from others, one for each time that it is woken.
+    /// Draws that all share are one for each I/O.
+    fn draws_alone(&self) -> bool {
+        false
+    }
+    /// A completion wakes it, and it runs after `delay`.
+    fn wake_after(&mut self, _now: Instant, _delay: Nanos) {}
     /// Returns the state of the task after [`Self::poll`], for the pressure of its tenant.
     fn context(&self, now: Instant) -> ContextState;
     /// Stops issuing; I/Os in flight still complete. The caller polls it afterwards.

@@ -153,6 +153,7 @@ pub const OPTIONS: [OptionRow; 15] = [
                fault= (a page fault). wake=T..T, no CPU time: from when to when a process runs after it was \
                woken [default: 0]. tag_wake=T..T: the same if it waited for a tag [default: as wake=]. \
                wakes=by-process: each process draws these times apart. \
+               wake_step=T: a woken process runs at multiples of this time after its start. \
                worker=T..T: from when to when a worker of the block layer runs after it was woken \
                [default: 4us, one in twenty 64us]. preempt=SHARE: \
                how many dispatches by a process a worker of the driver, as loop's, preempts, so that a worker \

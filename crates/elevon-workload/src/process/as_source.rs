@@ -55,8 +55,14 @@ impl Source for Process {
     fn delay(&mut self, until: Instant) {
         self.delay(until);
     }
-    fn wake_at(&mut self, now: Instant, at: Instant) {
-        self.wake_at(now, at);
+    fn is_asleep(&self, now: Instant) -> bool {
+        self.is_asleep(now)
+    }
+    fn draws_alone(&self) -> bool {
+        self.draws_alone()
+    }
+    fn wake_after(&mut self, now: Instant, delay: Nanos) {
+        self.wake_after(now, delay);
     }
     fn context(&self, now: Instant) -> ContextState {
         self.context(now)

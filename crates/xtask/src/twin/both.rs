@@ -115,6 +115,8 @@ fn in_guest(
     for name in TRACEPOINTS {
         let _ = writeln!(script, "put 1 $T/events/block/{name}/enable");
     }
+    // After the others, so that an issue is traced before its time passes.
+    script.push_str("make_issues_slow\n");
     for (index, case) in cases.iter().enumerate() {
         let path = folder.join(format!("load.{index}"));
         fs::write(&path, case.load_file())

@@ -15,6 +15,12 @@ use serde::{Deserialize, Serialize};
 pub const WAKE_US: (u64, u64) = (100, 200);
 /// Ticks a second of the guest: what user-mode Linux has.
 pub const TICKS_A_SECOND: u32 = 100;
+/// How much later than it says a request of null_blk ends in user-mode Linux, in nanoseconds.
+const LATE_NS: u64 = 512;
+/// What an issue takes, in both, in nanoseconds: so many tracing instances read the guest's clock.
+/// Requests that one dispatch issues complete one after the other, as far apart. Otherwise
+/// nanoseconds would decide whether a worker runs between two of them.
+const ISSUE_NS: u64 = 6 * 256;
 /// Size of the device in bytes: 1 GiB.
 pub const DEVICE_SIZE: u64 = 1 << 30;
 /// Memory of Elevon's page cache, in bytes: 512 MiB. The guest has as much, and no job needs all.
@@ -210,6 +216,12 @@ impl Case {
         !matches!(self.area, Area::Limits | Area::Cost)
     }
 
+    /// Returns whether a scheduler is judged. Its processes go on in steps of the time that they take
+    /// before an I/O, and each issue takes [`ISSUE_NS`].
+    fn is_in_steps(&self) -> bool {
+        matches!(self.area, Area::DeadlineAndKyber | Area::Bfq)
+    }
+
     /// Returns whether a process goes through the page cache.
     fn has_cache(&self) -> bool {
         self.processes.iter().any(|process| process.buffered)
@@ -266,13 +278,14 @@ impl Case {
     /// Returns Elevon's options.
     pub fn options(&self, kernel: &str) -> Vec<String> {
         let device = format!(
-            "slots:slots={slots},latency={}us,discard_latency={}ns,size=1GiB,queue_depth={slots},\
-             max_sectors={MAX_SECTORS},bandwidth=1000TB/s,rotational={}",
-            self.latency_us,
+            "slots:slots={slots},latency={}ns,discard_latency={}ns,size=1GiB,queue_depth={slots},\
+             max_sectors={MAX_SECTORS},bandwidth=1000TB/s,rotational={}{}",
+            self.latency_us * 1_000,
             // A transfer takes a nanosecond, and a discard has none. What was issued at one instant
             // must end in this order.
             self.latency_us * 1_000 + 1,
             u32::from(self.rotational),
+            if self.is_in_steps() { format!(",deliver_each={ISSUE_NS}ns") } else { String::new() },
             slots = self.slots
         );
         let tunables: Vec<String> =
@@ -282,9 +295,10 @@ impl Case {
             scheduler = format!("{scheduler}:{}", tunables.join(","));
         }
         let (least, most) = WAKE_US;
+        let (step, tag_wake) = if self.is_in_steps() { (self.submit_us, 15) } else { (0, 0) };
         let cost = format!(
-            "submit={}us,complete=0us,scheduler=0us,lock=0us,call=0us,hit=0us,fault=0us,\
-             wake={least}us..{most}us,tag_wake=0us,wakes=by-process,worker=500ns",
+            "submit={}us,wake_step={step}us,complete=0us,scheduler=0us,lock=0us,call=0us,hit=0us,\
+             fault=0us,wake={least}us..{most}us,tag_wake={tag_wake}us,wakes=by-process,worker=500ns",
             self.submit_us
         );
         let mut words = ["--device", &device, "--scheduler", &scheduler, "--kernel", kernel]
@@ -346,7 +360,7 @@ impl Case {
                 text,
                 "class={} level={} write={} trim={} random={} engine={engine} depth={} bs={} dsync={} \
                  fsync={} start={} runtime={} think={} think_blocks={} offset={offset} \
-                 size={size} job={index} base={} seed={} wake={} spread={} submit={} direct={}",
+                 size={size} job={index} base={} seed={} wake={} spread={} submit={} step={} direct={}",
                 process.class,
                 process.level,
                 u32::from(process.write),
@@ -365,6 +379,7 @@ impl Case {
                 WAKE_US.0 * 1000,
                 (WAKE_US.1 - WAKE_US.0) * 1000,
                 if process.buffered { 0 } else { self.submit_us * 1000 },
+                if self.is_in_steps() { self.submit_us * 1000 } else { 0 },
                 u32::from(!process.buffered),
             );
             if !process.cgroup.is_empty() {
@@ -381,7 +396,7 @@ impl Case {
         let mut text = format!(
             "echo CASE {index}\ndevice d{index} {} {} {}\n",
             self.slots,
-            self.latency_us * 1000,
+            self.latency_us * 1000 - if self.is_in_steps() { LATE_NS } else { 0 },
             u32::from(self.processes.iter().any(|process| process.trim))
         );
         if self.has_cache() {
@@ -412,11 +427,12 @@ impl Case {
         }
         // The wait ends slices of io.max and windows of io.latency that began with the settings.
         // io.latency also does nothing in the first half second after the boot.
-        let traced = u32::from(self.is_traced());
+        let (traced, slow) = (u32::from(self.is_traced()), u32::from(self.is_in_steps()));
         let _ = writeln!(
             text,
-            "usleep 1000000\nevents {traced}\necho BEFORE $(cat $B/stat)\nload /dev/$NAME /host/load.{index} {later_ns}\n\
-             echo AFTER $(cat $B/stat)\nevents 0 /host/events.{index}"
+            "usleep 1000000\nslow_issues {slow}\nevents {traced}\necho BEFORE $(cat $B/stat)\n\
+             load /dev/$NAME /host/load.{index} {later_ns}\necho AFTER $(cat $B/stat)\n\
+             events 0 /host/events.{index}"
         );
         for tenant in &self.tenants {
             let path = &tenant.path;
@@ -533,6 +549,16 @@ group() {
 T=/sys/kernel/tracing
 K=/sys/kernel/debug
 put 32768 $T/buffer_size_kb
+make_issues_slow() {
+	for I in 1 2 3 4 5 6; do
+		mkdir $T/instances/$I
+		put 8 $T/instances/$I/buffer_size_kb
+		put mono $T/instances/$I/trace_clock
+		put 0 $T/instances/$I/tracing_on
+		put 1 $T/instances/$I/events/block/block_rq_issue/enable
+	done
+}
+slow_issues() { for I in $T/instances/*; do put $1 $I/tracing_on; done; }
 events() {
 	put $1 $T/tracing_on
 	[ -z "$2" ] || cat $T/trace >$2

@@ -8,6 +8,9 @@
 //! - Only a process of depth 1 thinks, because fio waits for all in flight before it thinks.
 //! - Where a scheduler or the page cache is judged, a process takes some time before each direct
 //!   I/O. I/Os that come at one instant complete at one instant, and then nanoseconds decide.
+//! - Where a scheduler is judged, a process that was woken goes on at a multiple of that time after
+//!   its start, in both. The guest's clock moves on by 256 ns with each reading, and this lateness
+//!   would add up. Then processes come in another order than in Elevon, where nothing is late.
 //! - Beside a page cache without a scheduler, write-back throttling keeps the writes in flight to
 //!   three quarters of the tags. It is never off there.
 //! - The device has no cache, so a flush costs nothing.
@@ -27,12 +30,15 @@ use elevon_workload::chance::{Purpose, Rng};
 use super::case::{Area, Case, DirtyRatios, Engine, Process, Tenant};
 
 /// How long a process takes before each direct I/O if a scheduler or the page cache is judged, in
-/// microseconds. So its I/Os come and complete one after the other. Otherwise nanoseconds of the guest's clock would decide
-/// whether a worker runs between two completions. The clock's tick could give a worker the only CPU
-/// amid submissions, too. Both would last.
-const SUBMIT_US: u64 = 10;
-/// Time between the starts of two processes, in microseconds.
-const STAGGER_US: u64 = 300;
+/// microseconds. So its I/Os come and complete one after the other. Otherwise nanoseconds of the
+/// guest's clock would decide whether a worker runs between two completions. The clock's tick could
+/// give a worker the only CPU amid submissions, too. Both would last.
+const SUBMIT_US: u64 = 20;
+/// Time between the starts of two processes, in microseconds: no multiple of [`SUBMIT_US`], so that
+/// no two processes go on at one instant.
+const STAGGER_US: u64 = 304;
+/// When the first process starts, in microseconds after a tick of the kernel's clock.
+const FIRST_US: u64 = 3;
 /// Tells this stream of random numbers from those of runs.
 const STREAM: u32 = 0x7717;
 
@@ -127,7 +133,7 @@ fn process(rng: &mut Rng, index: u64) -> Process {
         bs: pick(rng, &[4096, 4096, 4096, 16384, 65536]),
         dsync: write && one_in(rng, 6),
         fsync: if write && depth == 1 && one_in(rng, 6) { pick(rng, &[1, 4, 16]) } else { 0 },
-        start_us: late + index * STAGGER_US,
+        start_us: late + FIRST_US + index * STAGGER_US,
         think_us: if thinks { pick(rng, &[500, 1_000, 2_000, 4_000, 8_000, 20_000]) } else { 0 },
         think_blocks: if thinks { pick(rng, &[1, 1, 1, 4]) } else { 0 },
         cgroup: String::new(),
