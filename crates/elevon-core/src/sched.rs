@@ -183,6 +183,10 @@ pub trait Scheduler {
     /// words of 2^`shift` bits.
     fn on_depth_updated(&mut self, _nr_requests: u32, _shift: u32) {}
 
+    /// Called once before the first request: whether a CPU takes a tag from the word that its hint
+    /// names (`tag_hint`), and not the lowest free one.
+    fn set_tags_spread(&mut self, _spread: bool) {}
+
     /// Called when the device of a hardware queue becomes busy (its EWMA is above zero) or is no
     /// longer busy.
     fn set_busy(&mut self, _queue: HwQueue, _busy: bool) {}
@@ -482,6 +486,9 @@ impl Scheduler for AnyScheduler {
     }
     fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
         each!(self, s => s.on_depth_updated(nr_requests, shift));
+    }
+    fn set_tags_spread(&mut self, spread: bool) {
+        each!(self, s => s.set_tags_spread(spread));
     }
     #[inline]
     fn set_busy(&mut self, queue: HwQueue, busy: bool) {

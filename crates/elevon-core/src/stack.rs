@@ -695,6 +695,7 @@ fn scheduler_of(
         scheduler.on_rotational_written(true);
     }
     scheduler.on_depth_updated(config.nr_requests(), config.word_shift());
+    scheduler.set_tags_spread(config.tag_hint.is_some());
     if config.async_depth.is_some() || rules.queue_async_depth {
         scheduler.set_async_depth(config.async_depth());
     }

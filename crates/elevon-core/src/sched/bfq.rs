@@ -127,6 +127,8 @@ pub struct Bfq {
     device: DeviceState,
     /// The scheduler's tags of a hardware queue.
     tags: SchedTags,
+    /// Whether they are taken from words by the hint of a CPU, so that the first is often free.
+    tags_are_spread: bool,
     /// `queue/async_depth` if it was set.
     async_depth: Option<u32>,
 
@@ -250,6 +252,7 @@ impl Bfq {
                 peak: PeakRate::new(reference),
             },
             tags: SchedTags::of_each(requests, usize::from(queues)),
+            tags_are_spread: false,
             async_depth: None,
             engine: Engine::new(to_ticks(200, hz)),
             queues: Vec::new(),
@@ -511,6 +514,10 @@ impl Scheduler for Bfq {
 
     fn on_depth_updated(&mut self, nr_requests: u32, shift: u32) {
         self.tags = SchedTags::new(nr_requests, shift);
+    }
+
+    fn set_tags_spread(&mut self, spread: bool) {
+        self.tags_are_spread = spread;
     }
 
     fn on_queue_info(&mut self, rotational: bool) {

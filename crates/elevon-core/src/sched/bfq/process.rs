@@ -311,7 +311,9 @@ impl Bfq {
         let Some(q) = (if sync { process.sync } else { process.asynchronous }) else {
             return false;
         };
-        if self.engine.group_count() == 1 && self.engine[q].allocated < 2 {
+        // Where the lowest free tag is taken, others nearly always hold the first one.
+        let is_lone = self.engine.group_count() == 1 && self.engine[q].allocated < 2;
+        if is_lone && !self.tags_are_spread {
             return false;
         }
         self.is_past_share(q, op, flags)
