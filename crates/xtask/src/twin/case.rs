@@ -295,7 +295,7 @@ impl Case {
             scheduler = format!("{scheduler}:{}", tunables.join(","));
         }
         let (least, most) = WAKE_US;
-        let (step, tag_wake) = if self.is_in_steps() { (self.submit_us, 15) } else { (0, 0) };
+        let (step, tag_wake) = if self.is_in_steps() { (self.submit_us, 2) } else { (0, 0) };
         let cost = format!(
             "submit={}us,wake_step={step}us,complete=0us,scheduler=0us,lock=0us,call=0us,hit=0us,\
              fault=0us,wake={least}us..{most}us,tag_wake={tag_wake}us,wakes=by-process,worker=500ns",
