@@ -279,8 +279,8 @@ impl Domain {
         }
     }
 
-    /// Returns the device's estimated write bandwidth, in pages per second.
-    pub const fn bandwidth(&self) -> u64 {
+    /// Returns the device's write bandwidth as a smoothed average, in pages per second.
+    pub const fn smooth_bandwidth(&self) -> u64 {
         self.smooth_bandwidth
     }
     /// Returns the pages per second that each writer may dirty at the setpoint.

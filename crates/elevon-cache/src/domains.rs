@@ -74,8 +74,8 @@ impl Domains {
             .by_tenant
             .iter()
             .filter(|of| of.until > Instant::ZERO)
-            .map(|of| of.domain.bandwidth());
-        all.max().unwrap_or_else(|| self.new.bandwidth())
+            .map(|of| of.domain.smooth_bandwidth());
+        all.max().unwrap_or_else(|| self.new.smooth_bandwidth())
     }
 
     /// Counts a page that a tenant made dirty.

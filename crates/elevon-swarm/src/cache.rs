@@ -403,8 +403,8 @@ impl SeenCache {
         let dirtyable = resident.free().saturating_sub(cache.watermarks().high) + pages.used();
         let limits = domain.limits(dirtyable);
         let dirty = pages.dirty() + pages.writeback();
-        let longest = max_pause(hz, dirty, domain.bandwidth());
-        let target = pause_target(hz, domain.bandwidth(), domain.base_rate(), longest);
+        let longest = max_pause(hz, dirty, domain.smooth_bandwidth());
+        let target = pause_target(hz, domain.smooth_bandwidth(), domain.base_rate(), longest);
         let all = |of: fn(&elevon_cache::activity::Counts) -> u64| {
             Origin::ALL.into_iter().map(|origin| of(cache.promoter().counts(origin))).sum()
         };

@@ -50,7 +50,7 @@ mod tests {
         let count = || sched_getaffinity(None).expect("the CPUs of this thread").count();
         let before = count();
         let one = OneCpu::enter();
-        let child = std::thread::spawn(move || count()).join().expect("no panic");
+        let child = std::thread::spawn(count).join().expect("no panic");
         assert_eq!((count(), child), (1, 1));
         drop(one);
         assert_eq!(count(), before);

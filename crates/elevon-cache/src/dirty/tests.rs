@@ -182,7 +182,7 @@ fn bandwidth_is_averaged_over_some_seconds_and_not_over_a_pause() {
         let mut writer = DirtyThrottle { dirtied: 1, allowance: 1, paused_until: None };
         domain.on_written(written);
         domain.balance(Instant::new(ms * 1_000_000), &mut writer, &counts, false);
-        (domain.bandwidth, domain.bandwidth())
+        (domain.bandwidth, domain.smooth_bandwidth())
     };
     // 51,200 pages a second for 256 ms, and 25,600 for the rest of 1024 jiffies.
     let first = (13_107 * 250 + 25_600 * 960) / 1_024;
@@ -255,9 +255,9 @@ fn writers_settle_at_their_share() {
         }
         assert!(peak <= 199_951 + 64 * writers as u64, "{writers} writers: {peak} dirty");
         assert!(
-            domain.bandwidth().abs_diff(speed) < speed / 10,
+            domain.smooth_bandwidth().abs_diff(speed) < speed / 10,
             "bandwidth {}",
-            domain.bandwidth()
+            domain.smooth_bandwidth()
         );
         let rate = (domain.dirtied - half) / 60;
         assert!(rate.abs_diff(speed) < speed / 10, "{writers} writers dirty {rate} a second");
