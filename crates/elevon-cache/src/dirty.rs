@@ -130,7 +130,7 @@ pub(crate) const fn device_ratio(
 const POLL_PAGES_MIN: u64 = 32;
 /// Some writer checks the limits after this part of the limit, whatever its allowance.
 const UNCHECKED_PART: u64 = 32;
-/// It does so after no fewer pages than this.
+/// It does so after no fewer pages than this. Nothing measured it.
 const LEAST_UNCHECKED: u64 = 16;
 /// Longest pause.
 pub(crate) const PAUSE_MAX: Nanos = Nanos::from_millis(200);

@@ -420,17 +420,17 @@ impl Process {
     }
 
     /// Returns whether a completion wakes the process; one that runs, or was woken, goes on.
-    pub fn is_asleep(&self, now: Instant) -> bool {
+    pub(crate) fn is_asleep(&self, now: Instant) -> bool {
         self.times.busy_until <= now && self.ios.blocked.is_none()
     }
 
     /// Returns whether it draws its wake-ups apart from others.
-    pub const fn draws_alone(&self) -> bool {
+    pub(crate) const fn draws_alone(&self) -> bool {
         self.cpu.wakes_by_process
     }
 
     /// A completion wakes the process, which runs after `delay`.
-    pub fn wake_after(&mut self, now: Instant, delay: Nanos) {
+    pub(crate) fn wake_after(&mut self, now: Instant, delay: Nanos) {
         let step = self.cpu.wake_step.get().max(1);
         let origin = self.times.started.unwrap_or(now);
         let whole = |time: Nanos| Nanos::new(time.get() / step * step);

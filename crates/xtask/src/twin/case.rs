@@ -216,8 +216,8 @@ impl Case {
         !matches!(self.area, Area::Limits | Area::Cost)
     }
 
-    /// Returns whether a scheduler is judged. Its processes go on in steps of the time that they take
-    /// before an I/O, and each issue takes [`ISSUE_NS`].
+    /// Returns whether a scheduler is judged. Its processes go on in steps of the time that they
+    /// take before an I/O, and each issue takes [`ISSUE_NS`].
     fn is_in_steps(&self) -> bool {
         matches!(self.area, Area::DeadlineAndKyber | Area::Bfq)
     }

@@ -255,8 +255,8 @@ fn cache(case: &mut Case, rng: &mut Rng) {
     }
 }
 
-/// Without a scheduler, lets all I/Os in flight fit into the tags. Write-back throttling gives writes
-/// three quarters of them, and three processes with a few I/Os each have the rest.
+/// Without a scheduler, lets all I/Os in flight fit into the tags. Write-back throttling gives
+/// writes three quarters of them, and three processes with a few I/Os each have the rest.
 fn fit_into_tags(case: &mut Case) {
     case.slots = 64;
     for process in &mut case.processes {
