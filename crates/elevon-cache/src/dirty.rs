@@ -377,8 +377,8 @@ impl Domain {
             self.owe(now, writer, period, pause < -(self.hz.0 as i64));
             return DirtyVerdict::Go;
         }
-        let (pause, writer_allowance) = (pause as u64, target.pages);
-        let verdict = self.sleep(now, writer, pause.min(longest), writer_allowance, false);
+        let pause = pause as u64;
+        let verdict = self.sleep(now, writer, pause.min(longest), target.pages, false);
         let owed = pause.saturating_sub(longest).min(longest);
         writer.paused_until = writer.paused_until.map(|end| end + owed);
         verdict

@@ -121,7 +121,7 @@ impl Domains {
         DirtyCounts { dirty, writeback, dirtyable: all.dirtyable / self.writing }
     }
 
-    /// Corrects what is averaged of those that write when the flusher has ended a file's turn.
+    /// The flusher has ended a file's turn: corrects the limit and bandwidth of tenants that write.
     pub(crate) fn on_turn_ended(&mut self, now: Instant, all: &DirtyCounts, pages: &Pages) {
         for index in 0..self.by_tenant.len() {
             if self.by_tenant[index].until > now {

@@ -88,7 +88,7 @@ pub trait Source {
     /// Keeps the task out of user space until this instant, as the kernel delays a task for what
     /// its tenant owes.
     fn delay(&mut self, until: Instant);
-    /// Returns whether a completion wakes it. What is no process of its own goes on at once.
+    /// Returns whether a completion wakes it. A source that is no process goes on at once.
     fn is_asleep(&self, _now: Instant) -> bool {
         false
     }

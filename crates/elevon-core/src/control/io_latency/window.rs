@@ -32,8 +32,8 @@ pub(super) struct LatencyWindow {
 }
 
 impl LatencyWindow {
-    /// Returns a window for a target: 16 times as long, 100 ms to 1 s. What is set at the start of
-    /// a run was set long before it, so the first I/O ends that window.
+    /// Returns a window for a target: 16 times as long, 100 ms to 1 s. A target that is set
+    /// when a run begins counts as set long before. So the first I/O ends its window.
     pub(super) fn new(now: Instant, target: Option<Nanos>) -> Self {
         let length = target.map_or(WINDOW.0, |target| {
             target.get().saturating_mul(TARGETS).clamp(WINDOW.0, WINDOW.1)
