@@ -9,9 +9,9 @@
 //! - Where a scheduler or the page cache is judged, a process takes some time before each direct
 //!   I/O. I/Os that come at one instant complete at one instant, and then nanoseconds decide.
 //! - Where a scheduler is judged, a woken process goes on in steps of that time, counted from its
-//!   start. Elevon and the guest both do so. The guest's clock moves on by 256 ns with each reading,
-//!   and this lateness would add up. Then processes come in another order than in Elevon, where
-//!   nothing is late.
+//!   start. Elevon and the guest both do so. The guest's clock moves on by 256 ns with each
+//!   reading, and this lateness would add up. Then processes come in another order than in Elevon,
+//!   where nothing is late.
 //! - Beside a page cache without a scheduler, write-back throttling keeps the writes in flight to
 //!   three quarters of the tags. It is never off there.
 //! - The device has no cache, so a flush costs nothing.
