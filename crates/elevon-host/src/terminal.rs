@@ -9,8 +9,10 @@ use std::time::Duration;
 pub enum Input {
     /// Something.
     Something,
-    /// Nothing in this time, or a signal came.
+    /// Nothing in this time.
     Nothing,
+    /// A signal came first.
+    Interrupted,
     /// The terminal is gone: its window was closed, or the connection to it ended.
     Gone,
 }
@@ -27,7 +29,7 @@ pub fn wait_for_input(terminal: BorrowedFd<'_>, time: Duration) -> io::Result<In
     if found < 0 {
         let error = io::Error::last_os_error();
         return if error.kind() == io::ErrorKind::Interrupted {
-            Ok(Input::Nothing)
+            Ok(Input::Interrupted)
         } else {
             Err(error)
         };
