@@ -411,12 +411,11 @@ impl TenantControl {
         LIMITED && self.active
     }
 
-    /// Returns true if a call may be tried in vain. It may where no tenant is watched or limited.
-    /// It may under limits of Linux: the bio of the try pays to them. A `limit` counts no tries.
+    /// Returns true if a call may be tried in vain. It may under limits of Linux: the bio of the
+    /// try pays to them, and counts. A `limit` counts no tries.
     #[cold]
     pub(crate) fn takes_tries(&self) -> bool {
-        let of_linux = self.max.is_enabled() || self.flat.is_enabled();
-        !self.is_active() || (of_linux && !self.exact.is_enabled() && !self.gated)
+        !self.is_active() || !self.exact.is_enabled()
     }
 
     /// Returns true if fragments have to be checked.

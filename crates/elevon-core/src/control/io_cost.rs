@@ -10,8 +10,11 @@
 //!
 //! Only leaves are controlled: an I/O of a tenant that has active tenants below it passes free. So
 //! does an I/O below a tenant that is itself active as a leaf, until that tenant has been idle for
-//! a period. Unlike in Linux, a bio that waits for budget is woken exactly, without the kernel's
-//! slack of 1 % of a period, which only saves interrupts.
+//! a period.
+//!
+//! A tenant that waits for budget is served late, as in Linux: its timer has a slack of 1 % of a
+//! period. It fires from one slack after the budget suffices, if another tenant's timer fires then,
+//! and two slacks after it at the latest. So tenants are served together. None loses budget by it.
 //!
 //! Cost: an I/O O(1), O(depth) after weights have changed; a wake-up O(log waiting tenants); a
 //! period's end O(active tenants). Nothing is allocated per I/O once queues have grown.
@@ -89,7 +92,7 @@ struct Group {
     /// Where its last I/O ended.
     cursor: Option<Sector>,
     waiting: VecDeque<CostWaiter>,
-    /// When it is to be checked again; an entry of the heap with another time is stale.
+    /// When it is to be checked again at the latest; an entry of the heap with another time is stale.
     wake_at: Option<Instant>,
     /// Its index in the list of active leaves.
     active_at: Option<u32>,
@@ -425,6 +428,11 @@ impl IoCost {
             as i64
     }
 
+    /// Returns the slack of a timer that waits for budget.
+    fn slack(&self) -> Nanos {
+        Nanos::new(self.qos.period().get() / 100)
+    }
+
     /// Returns the virtual time that a cost takes from a leaf now. A leaf that lent part of its
     /// share and has too little left takes it back, a quarter at a time, as far as this I/O needs
     /// it.
@@ -512,10 +520,10 @@ impl IoCost {
         }
     }
 
-    /// Sets when to check a waiting tenant again: when its debt is paid, or when it can pay for its
-    /// first I/O.
+    /// Sets when to check a waiting tenant again at the latest: two slacks after its debt is paid,
+    /// or after it can pay for its first I/O.
     fn arm(&mut self, slot: u32) {
-        let share = self.shares.of(slot);
+        let (share, slack) = (self.shares.of(slot), self.slack());
         let group = &mut self.groups[slot as usize];
         let Some(head) = group.waiting.front() else {
             group.wake_at = None;
@@ -523,7 +531,8 @@ impl IoCost {
         };
         let (cost, share) =
             if group.debt > 0 { (group.debt, share.0) } else { (head.cost, share.1) };
-        let at = self.clock.when(group.vtime.saturating_add(virtual_cost(cost, share)));
+        let exact = self.clock.when(group.vtime.saturating_add(virtual_cost(cost, share)));
+        let at = exact.saturating_add(slack).saturating_add(slack);
         if group.wake_at != Some(at) {
             group.wake_at = Some(at);
             self.wakeups.push(Reverse((at, slot)));
@@ -687,8 +696,9 @@ impl Stage for IoCost {
         out: &mut Vec<BioId>,
     ) {
         self.now.advance(now);
+        let within_slack = now + self.slack();
         while let Some(&Reverse((at, slot))) =
-            self.wakeups.peek().filter(|&&Reverse((at, _))| at <= now)
+            self.wakeups.peek().filter(|&&Reverse((at, _))| at <= within_slack)
         {
             self.wakeups.pop();
             if self.groups[slot as usize].wake_at == Some(at) {

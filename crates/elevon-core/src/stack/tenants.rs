@@ -195,8 +195,11 @@ impl Stack {
         driver: &mut D,
     ) -> Submitted {
         let (stage, is_cut) = self.control.asleep.take().expect("a stage said so");
-        let submission = self.fall_asleep(now, io, submission, driver);
-        self.keep(id, GatedBio { io: *io, submission, stage, is_cut, asleep: true });
+        // A gate does not ask whether a call may wait: the task of a ring sleeps in its own call.
+        let is_tried = submission.is_tried(io);
+        let io = Io { may_block: io.may_block || (stage.is_gate() && is_tried), ..*io };
+        let submission = self.fall_asleep(now, &io, submission, driver);
+        self.keep(id, GatedBio { io, submission, stage, is_cut, asleep: true });
         if io.may_block { Submitted::Blocked } else { Submitted::Accepted }
     }
 

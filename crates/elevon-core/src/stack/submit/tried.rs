@@ -82,11 +82,11 @@ impl Stack {
 
     /// Returns true if a bio that found no tag is the try of its whole call.
     fn is_failed_try(&self, io: &Io, submission: &Submission, bio: BioId) -> bool {
-        io.flags.contains(Flags::TRIED)
-            && !submission.in_worker
+        submission.is_tried(io)
             && !submission.plugged
             && self.bios[bio.0].bytes == io.bytes
             && self.control.takes_tries()
+            && !self.control.has_gates()
     }
 
     /// Ends or hands on a fragment that found no tag, or lets its submission sleep for one. Returns

@@ -1,6 +1,8 @@
 //! Tests direct I/O of io_uring, which is tried without waiting.
 
 use super::*;
+use crate::control::Stage as _;
+use crate::control::io_cost::Qos;
 use crate::control::limits::Limits;
 use crate::tenant::ROOT;
 
@@ -132,4 +134,32 @@ fn a_try_that_would_be_split_pays_its_limits_as_the_worker_does() {
     assert_eq!(rig.done().len(), 2);
     let counted = rig.stack.control().statistics().of(tenant).counters.ios;
     assert_eq!(counted[0], 6, "two tries, and two parts of each call");
+}
+
+/// As traced on Linux 7.3 under io.cost: a call that is tried waits for budget all the same. Its
+/// task sleeps, and no worker gets it.
+#[test]
+fn the_task_of_a_ring_sleeps_for_a_gate() {
+    let mut rig = Rig::new(StackConfig { queue_depth: 1024, ..config(Kernel::V7_3) });
+    let tenant = rig.stack.control_mut().add_tenant(ROOT).expect("room");
+    let qos = Qos { enable: true, ..*rig.stack.control().io_cost().qos() };
+    rig.stack.control_mut().change_cost(|cost| cost.set_qos(Instant::ZERO, qos)).unwrap();
+    let submit = |rig: &mut Rig, sector| {
+        let io = rig.io(Op::Read, Flags::TRIED, sector, 8);
+        let io = Io { may_block: false, tenant, task: TaskId(3), ..io };
+        rig.stack.submit(rig.now, io, &mut rig.driver)
+    };
+    let mut passed = 0;
+    while submit(&mut rig, passed * 1000) == Submitted::Accepted {
+        passed += 1;
+        assert!(passed < 10_000, "the budget ends");
+    }
+    assert_eq!(rig.stack.control().io_cost().held(), 1);
+    while rig.stack.control().io_cost().held() == 1 {
+        rig.tick();
+    }
+    assert_eq!(rig.driver.issued.len() as u64, passed + 1);
+    // The task goes on: a task that sleeps may not submit.
+    submit(&mut rig, 0);
+    rig.stack.self_check();
 }
