@@ -92,7 +92,8 @@ struct Group {
     /// Where its last I/O ended.
     cursor: Option<Sector>,
     waiting: VecDeque<CostWaiter>,
-    /// When it is to be checked again at the latest; an entry of the heap with another time is stale.
+    /// When it is to be checked again at the latest; an entry of the heap with another time is
+    /// stale.
     wake_at: Option<Instant>,
     /// Its index in the list of active leaves.
     active_at: Option<u32>,
