@@ -28,8 +28,8 @@ pub(crate) fn next(time: Duration) -> io::Result<Came> {
     let terminal = io::stdout();
     // Several keys may have come at once: what is left of them is there without a wait.
     for time in [Duration::ZERO, time] {
-        // Of a terminal that is gone, crossterm reads for ever. SIGHUP comes just before the terminal
-        // is seen to be gone, so after a signal it is asked again.
+        // Of a terminal that is gone, crossterm reads for ever. SIGHUP comes just before the
+        // terminal is seen to be gone, so after a signal it is asked again.
         match wait_for_input(terminal.as_fd(), time)? {
             Input::Gone => return Ok(Came::Gone),
             Input::Interrupted => return Ok(Came::Nothing),
