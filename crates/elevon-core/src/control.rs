@@ -411,11 +411,11 @@ impl TenantControl {
         LIMITED && self.active
     }
 
-    /// Returns true if a call may be tried in vain. It may under limits of Linux: the bio of the
-    /// try pays to them, and counts. A `limit` counts no tries.
+    /// Returns true if a call may be tried in vain. The bio of the try counts for its tenant, and
+    /// pays to limits of Linux. Elevon's own limits count no tries.
     #[cold]
     pub(crate) fn takes_tries(&self) -> bool {
-        !self.is_active() || !self.exact.is_enabled()
+        !self.exact.is_enabled() && !self.throttle.is_enabled()
     }
 
     /// Returns true if fragments have to be checked.

@@ -310,6 +310,8 @@ pub struct Stack {
     finished: Finished,
     /// Tasks that were woken, for a tag or the flush of a write, and do not run yet.
     woken: Vec<Woken>,
+    /// Workers of io_uring, by task; as long as the last task whose ring needed one.
+    rings: Vec<submit::Ring>,
     /// A merge of requests freed a tag of a queue on which submissions wait for one.
     freed_by_merge: bool,
     /// Earliest `rerun_at` of all queues; `Instant::MAX` if none has one.
@@ -448,6 +450,7 @@ impl Stack {
                 waiting: Default::default(),
             },
             woken: Vec::new(),
+            rings: Vec::new(),
             held: HeldBios::default(),
             accounting: Accounting::new(
                 form,

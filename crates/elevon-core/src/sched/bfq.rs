@@ -192,8 +192,8 @@ struct InService {
 struct LastServed {
     /// The sector after the last request dispatched.
     position: Sector,
-    /// When a request completed last.
-    completion: Instant,
+    /// When a request completed last; `None` if none has.
+    completion: Option<Instant>,
     /// The queue of that request.
     completed: Option<EntityId>,
 }
@@ -274,7 +274,7 @@ impl Bfq {
                 kick: Instant::MAX,
                 position: Sector::ZERO,
             },
-            last: LastServed { position: Sector::ZERO, completion: Instant::ZERO, completed: None },
+            last: LastServed { position: Sector::ZERO, completion: None, completed: None },
             busy: Busy {
                 queues: BusyQueues::default(),
                 raised: 0,

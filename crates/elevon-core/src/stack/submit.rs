@@ -19,6 +19,8 @@ use crate::units::{BioId, Bytes, HwQueue, Instant, PAGE_SIZE, RequestId, Sector,
 mod tried;
 mod waiting;
 
+pub(super) use tried::Ring;
+
 /// Block size of a file system, in bytes: that of ext4 and XFS if nothing else was asked for, and
 /// that of an opened block device.
 const FILE_SYSTEM_BLOCK: u64 = 4096;
@@ -44,6 +46,8 @@ pub(super) struct Submission {
     /// The submission continues in a worker, because the task must not sleep. It does not use the
     /// task's plug.
     in_worker: bool,
+    /// A worker of the task's ring is busy with this call until all its bios are placed.
+    of_ring: bool,
     /// The call is tried without waiting, and its bio would have to be split.
     is_vain: bool,
     /// What the scheduler said when it was asked about the tag of this bio. It holds until there
@@ -127,6 +131,7 @@ impl Submission {
             sleeps: false,
             path,
             in_worker: false,
+            of_ring: false,
             is_vain: false,
             tag_limit: None,
         }
@@ -141,6 +146,7 @@ impl Submission {
             rest,
             plugged: false,
             in_worker: true,
+            of_ring: false,
             ..self
         }
     }
@@ -530,6 +536,9 @@ impl Stack {
         );
         if submission.plugged {
             self.end_call_plug(now, io, submission.sleeps, driver);
+        }
+        if submission.of_ring {
+            self.end_work(now, io.task);
         }
         self.end_part(submission.call, Status::Ok);
         Submitted::Accepted

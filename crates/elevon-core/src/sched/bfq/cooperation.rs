@@ -294,7 +294,7 @@ impl Bfq {
         if !self.queue(last).live {
             return;
         }
-        let late = self.now.since(self.last.completion) >= WAKE;
+        let late = self.last.completion.is_none_or(|last| self.now.since(last) >= WAKE);
         if queue.short_think || queue.waker.waker == Some(last) || late || self.queue(last).shared {
             return;
         }

@@ -4,7 +4,7 @@ use super::budget::Reason;
 use super::entity::{Class, EntityId};
 use super::think_time::is_seek;
 use super::{Bfq, RequestState};
-use crate::units::{Nanos, RequestId};
+use crate::units::RequestId;
 
 impl Bfq {
     /// Returns the next request, if there is one and it is not better to wait.
@@ -170,11 +170,10 @@ impl Bfq {
             self.is_counted(q),
             "a queue with requests in the device is counted otherwise"
         );
-        let gap = now.since(self.last.completion);
-        if gap > Nanos::ZERO && self.device.peak.on_completion(gap, self.last.completion) {
+        if self.device.peak.on_completion(now, self.last.completion) {
             self.update_max_budget();
         }
-        self.last.completion = now;
+        self.last.completion = Some(now);
         self.last.completed = (!shared).then_some(q);
         if may_be_soft_rt {
             let is_interactive = self.engine[q].raise > 1 && !self.queue(q).raising.soft_rt;

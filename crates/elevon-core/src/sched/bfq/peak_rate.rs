@@ -63,15 +63,15 @@ impl PeakRate {
             (1, 0, sectors, sectors, now);
     }
 
-    /// Adds a dispatched request, with `in_flight` others in the device. Returns true if the rate
-    /// changed.
+    /// Adds a dispatched request, with `in_flight` others in the device. `last_completion` is `None`
+    /// if no request has completed yet. Returns true if the rate changed.
     pub(super) fn on_dispatch(
         &mut self,
         now: Instant,
         sectors: u64,
         seeky: bool,
         in_flight: u32,
-        last_completion: Instant,
+        last_completion: Option<Instant>,
     ) -> bool {
         let mut changed = false;
         if self.samples == 0 {
@@ -81,7 +81,8 @@ impl PeakRate {
             self.restart(now, sectors);
         } else {
             self.samples += 1;
-            if (in_flight > 0 || now.since(last_completion) < BACK_TO_BACK) && !seeky {
+            let follows = last_completion.is_some_and(|last| now.since(last) < BACK_TO_BACK);
+            if (in_flight > 0 || follows) && !seeky {
                 self.sequential += 1;
             }
             self.sectors += sectors;
@@ -97,10 +98,14 @@ impl PeakRate {
         changed
     }
 
-    /// Handles a completion `gap` after the one before. A gap so long that even the largest recent
-    /// request would be very slow ends the interval. Returns true if the rate changed.
-    pub(super) fn on_completion(&mut self, gap: Nanos, last_completion: Instant) -> bool {
-        let slow = gap > BACK_TO_BACK && (self.largest << RATE_SHIFT) / gap.as_micros().max(1) < 64;
+    /// Handles a completion. A gap since the one before so long that even the largest recent
+    /// request would be very slow ends the interval. The kernel counts the first completion from
+    /// the boot, which is such a gap. Returns true if the rate changed.
+    pub(super) fn on_completion(&mut self, now: Instant, last_completion: Option<Instant>) -> bool {
+        let slow = last_completion.is_none_or(|last| {
+            let gap = now.since(last);
+            gap > BACK_TO_BACK && (self.largest << RATE_SHIFT) / gap.as_micros().max(1) < 64
+        });
         if !slow {
             return false;
         }
@@ -111,12 +116,13 @@ impl PeakRate {
 
     /// Ends the interval and updates the rate according to its influence.
     #[inline(never)]
-    fn close(&mut self, last_completion: Instant) -> bool {
+    fn close(&mut self, last_completion: Option<Instant>) -> bool {
         let length = self.last.since(self.first);
         if self.samples < SAMPLES_MIN || length < INTERVAL_MIN {
             return false;
         }
-        let length = length.get().max(last_completion.since(self.first).get());
+        let completed = last_completion.map_or(0, |last| last.since(self.first).get());
+        let length = length.get().max(completed);
         self.learn(self.samples, self.sequential, self.sectors, length)
     }
 
@@ -177,16 +183,29 @@ mod tests {
         for (count, step, expected) in [(31, 10, false), (40, 7, false), (40, 8, true)] {
             let mut peak = PeakRate::new(Reference::from_rotational(false));
             for i in 0..count {
-                peak.on_dispatch(at(i * step), 4096, false, 1, at(i * step));
+                peak.on_dispatch(at(i * step), 4096, false, 1, Some(at(i * step)));
             }
             // The pause closes the interval.
             let last = (count - 1) * step;
             assert_eq!(
-                peak.on_dispatch(at(last + 101), 8, false, 0, at(last)),
+                peak.on_dispatch(at(last + 101), 8, false, 0, Some(at(last))),
                 expected,
                 "{count} every {step} ms"
             );
         }
+    }
+
+    /// As measured on Linux 7.3: the largest budget changes a second after the first completion.
+    #[test]
+    fn the_first_completion_ends_the_first_interval() {
+        let at = |ms: u64| Instant::ZERO + Nanos::from_millis(ms);
+        let mut peak = PeakRate::new(Reference::from_rotational(false));
+        peak.on_dispatch(at(0), 128, false, 0, None);
+        peak.on_completion(at(1), None);
+        assert_eq!(peak.samples, 0);
+        peak.on_dispatch(at(2), 128, false, 0, Some(at(1)));
+        peak.on_completion(at(3), Some(at(1)));
+        assert_eq!(peak.samples, 1);
     }
 
     #[test]
@@ -194,7 +213,7 @@ mod tests {
         let mut peak = PeakRate::new(Reference::from_rotational(false));
         let changed: u32 = (0..=100u64)
             .map(|i| Instant::ZERO + Nanos::from_millis(i * 10))
-            .map(|now| u32::from(peak.on_dispatch(now, 1000, false, 1, now)))
+            .map(|now| u32::from(peak.on_dispatch(now, 1000, false, 1, Some(now))))
             .sum();
         assert_eq!((changed, peak.samples, peak.sectors), (1, 1, 1000));
         // 101000 sectors in 1 s = 6619; nearly all sequential: k = 8, D = 2.

@@ -1,6 +1,12 @@
 //! Direct I/O of io_uring: a call is tried without waiting. If its bio would have to be split or
 //! finds no tag, a worker of the ring does all of it, in its own time and without the task's plug.
-//! Source: traces of Linux 6.1, 6.18 and 7.3 (`docs/evidence/parity.md`, *Event for event*).
+//! A ring has four workers for each CPU at most. One that sleeps for a tag is busy, and the calls
+//! that find no worker wait for one in their order.
+//! Sources: traces of Linux 6.1, 6.18 and 7.3 (`docs/evidence/parity.md`, *Event for event*);
+//! io_uring_register(2), IORING_REGISTER_IOWQ_MAX_WORKERS.
+
+extern crate alloc;
+use alloc::collections::VecDeque;
 
 use super::{Part, Submission};
 use crate::build::IoPath;
@@ -10,7 +16,19 @@ use crate::op::{Flags, Op};
 use crate::split::{Split, split};
 use crate::stack::{DirectPath, Io, Stack, Submitted, Woken, WokenStep};
 use crate::status::Status;
-use crate::units::{BioId, Instant};
+use crate::units::{BioId, Instant, TaskId};
+
+/// Workers that a ring has at most for each CPU.
+const WORKERS_PER_CPU: u32 = 4;
+
+/// The workers of a task's ring.
+#[derive(Clone, Debug, Default)]
+pub(in crate::stack) struct Ring {
+    /// Workers that have a call.
+    busy: u32,
+    /// Calls that wait for a worker, in order.
+    waiting: VecDeque<(Submission, Io)>,
+}
 
 impl Stack {
     /// Returns true if a call that is tried is one bio that would have to be split. A call of
@@ -72,12 +90,44 @@ impl Stack {
             self.trace_bio(now, EventKind::BioAgain, &bio);
         }
         self.calls[submission.call].parts -= 1;
-        let submission =
-            Submission { built: 0, rest: None, tag_limit: None, ..submission.in_worker() };
+        let submission = Submission {
+            built: 0,
+            rest: None,
+            tag_limit: None,
+            of_ring: true,
+            ..submission.in_worker()
+        };
+        let most = WORKERS_PER_CPU * u32::from(self.config.cpus);
+        let ring = self.ring_of(io.task);
+        if ring.busy == most {
+            ring.waiting.push_back((submission, *io));
+            return;
+        }
+        ring.busy += 1;
         self.woken.push(Woken {
             at: now + driver.tag_wake_delay(),
             step: WokenStep::Work(submission, *io),
         });
+    }
+
+    fn ring_of(&mut self, task: TaskId) -> &mut Ring {
+        if task.index() >= self.rings.len() {
+            self.rings.resize(task.index() + 1, Ring::default());
+        }
+        &mut self.rings[task.index()]
+    }
+
+    /// Gives the worker of a call whose bios are all placed the next call of its ring, if one
+    /// waits. It is awake and goes on at once.
+    #[cold]
+    pub(super) fn end_work(&mut self, now: Instant, task: TaskId) {
+        let ring = self.ring_of(task);
+        match ring.waiting.pop_front() {
+            Some((submission, io)) => {
+                self.woken.push(Woken { at: now, step: WokenStep::Work(submission, io) });
+            }
+            None => ring.busy -= 1,
+        }
     }
 
     /// Returns true if a bio that found no tag is the try of its whole call.

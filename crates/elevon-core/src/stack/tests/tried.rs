@@ -67,6 +67,24 @@ fn io_uring_tries_first_and_a_worker_waits_for_a_tag() {
     }
 }
 
+/// As traced on Linux 7.3 with one CPU: four calls that find no tag are queued again by workers, and
+/// the others of the ring when a worker has placed its call.
+#[test]
+fn a_ring_has_four_workers_for_each_cpu() {
+    let mut rig = Rig::new(StackConfig { queue_depth: 1, cpus: 1, ..config(Kernel::V7_3) });
+    for sector in 0..8 {
+        let io = Io { may_block: false, ..rig.io(Op::Read, Flags::TRIED, sector * 1000, 8) };
+        rig.stack.submit(rig.now, io, &mut rig.driver);
+    }
+    rig.run_worker();
+    assert_eq!(rig.stack.counters().tag_waits, 4);
+    rig.stack.self_check();
+    rig.complete_all();
+    rig.run_worker();
+    rig.complete_all();
+    assert_eq!(rig.done().len(), 8);
+}
+
 /// As traced on Linux 6.1: the worker's write has a plug of its own, which ends with it.
 #[test]
 fn before_6_5_the_worker_has_a_plug_for_a_write() {
