@@ -424,7 +424,8 @@ fn submission_by_workers_keeps_a_rate_beside_a_full_queue() {
     let ios = |mode: &str| {
         let rated =
             format!("[rated]\nrw=randread\nrate_iops=500\niodepth=64\nio_submit_mode={mode}\n");
-        let fill = "[fill]\nrw=randwrite\nbs=128k\nioengine=io_uring\niodepth=256\n";
+        // A ring has 16 workers that wait for tags, on four CPUs.
+        let fill = "[fill]\nrw=randwrite\nbs=128k\nioengine=io_uring\niodepth=256\nnumjobs=8\n";
         bench.file("job.fio", format!("[global]\ndirect=1\nruntime=2\ntime_based\n{rated}{fill}"));
         let options = [
             "run",
