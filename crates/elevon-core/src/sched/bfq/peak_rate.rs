@@ -63,8 +63,8 @@ impl PeakRate {
             (1, 0, sectors, sectors, now);
     }
 
-    /// Adds a dispatched request, with `in_flight` others in the device. `last_completion` is `None`
-    /// if no request has completed yet. Returns true if the rate changed.
+    /// Adds a dispatched request, with `in_flight` others in the device. `last_completion` is
+    /// `None` if no request has completed yet. Returns true if the rate changed.
     pub(super) fn on_dispatch(
         &mut self,
         now: Instant,

@@ -67,8 +67,8 @@ fn io_uring_tries_first_and_a_worker_waits_for_a_tag() {
     }
 }
 
-/// As traced on Linux 7.3 with one CPU: four calls that find no tag are queued again by workers, and
-/// the others of the ring when a worker has placed its call.
+/// As traced on Linux 7.3 with one CPU: four calls that find no tag are queued again by workers.
+/// The others of the ring are when a worker has placed its call.
 #[test]
 fn a_ring_has_four_workers_for_each_cpu() {
     let mut rig = Rig::new(StackConfig { queue_depth: 1, cpus: 1, ..config(Kernel::V7_3) });
