@@ -95,8 +95,11 @@ pub trait CacheUser {
             let in_plug = self.sleeps_in_plug(stack, bio.task);
             let (files, bios) = self.parts();
             let io = bios.io_of(stack, files.cache(), &bio, may_block);
+            // The flusher has one plug for all that it writes in a pass.
+            let is_flusher = files.cache().is_flusher(bio.task);
             if bios.begins_batch(&io, bio.ends_plug, in_plug) {
                 stack.begin_batch(now, bio.task);
+                bios.passing.extend(is_flusher.then_some(bio.task));
             }
             if files.has_bytes() {
                 backend.bind_frames(bio.token as u32, files.cache().frames(bio.token));
@@ -106,10 +109,13 @@ pub trait CacheUser {
             if is_blocked {
                 files.task_blocked(bio.task);
             }
-            if bios.ends_batch(bio.task, bio.ends_plug, is_blocked) {
+            if bios.ends_batch(bio.task, bio.ends_plug && !is_flusher, is_blocked) {
                 self.end_batch(now, bio.task, stack, backend);
             }
             any = true;
+        }
+        while let Some(task) = self.parts().1.next_idle_flusher() {
+            self.end_batch(now, task, stack, backend);
         }
         any
     }
@@ -176,6 +182,8 @@ pub struct CacheBios {
     layouts: Vec<LayoutId>,
     /// By task; the flushers and other programs come last.
     plugs: Vec<Plug>,
+    /// Flushers whose batch is open.
+    passing: Vec<TaskId>,
     device_end: Sector,
     /// Bios were submitted, and events are taken until there is none. Then more bios are
     /// submitted.
@@ -191,6 +199,8 @@ struct Plug {
     is_open: bool,
     /// The task's last queued bio was submitted, and sleeps: the batch ends when the task wakes.
     ends: bool,
+    /// The task sleeps for a bio's tag.
+    is_asleep: bool,
 }
 
 impl CacheBios {
@@ -202,7 +212,14 @@ impl CacheBios {
     /// Returns the state for a device of this size and this number of tasks.
     pub fn new(device_end: Sector, tasks: usize) -> Self {
         let plugs = vec![Plug::default(); tasks];
-        Self { layouts: Vec::new(), plugs, device_end, takes_events: false, has_moved: false }
+        Self {
+            layouts: Vec::new(),
+            plugs,
+            passing: Vec::new(),
+            device_end,
+            takes_events: false,
+            has_moved: false,
+        }
     }
 
     /// Returns the end of the device.
@@ -266,7 +283,7 @@ impl CacheBios {
     fn ends_batch(&mut self, task: TaskId, ends_plug: bool, is_blocked: bool) -> bool {
         let plug = &mut self.plugs[task.index()];
         let ends = plug.is_open && ends_plug;
-        plug.ends = ends && is_blocked;
+        (plug.ends, plug.is_asleep) = (ends && is_blocked, is_blocked);
         plug.is_open &= !ends || is_blocked;
         ends && !is_blocked
     }
@@ -274,8 +291,18 @@ impl CacheBios {
     /// Returns true if the batch of a task ends with its sleep for a bio's tag.
     fn ends_batch_awake(&mut self, task: TaskId) -> bool {
         let plug = &mut self.plugs[task.index()];
+        plug.is_asleep = false;
         let ends = std::mem::take(&mut plug.ends);
         plug.is_open &= !ends;
         ends
+    }
+
+    /// Takes a flusher whose batch is open and that does not sleep in it. Its pass is over, and so
+    /// is its batch.
+    fn next_idle_flusher(&mut self) -> Option<TaskId> {
+        let is_idle = |task: &TaskId| !self.plugs[task.index()].is_asleep;
+        let task = self.passing.swap_remove(self.passing.iter().position(is_idle)?);
+        self.plugs[task.index()].is_open = false;
+        Some(task)
     }
 }

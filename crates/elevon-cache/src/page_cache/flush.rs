@@ -52,6 +52,12 @@ impl PageCache {
         TaskId(self.config.flusher.0 + own)
     }
 
+    /// Returns true if a task is a flusher, of the root or of a tenant.
+    pub fn is_flusher(&self, task: TaskId) -> bool {
+        let first = self.config.flusher;
+        (first.0..=first.0 + self.config.tenant_flushers).contains(&task.0)
+    }
+
     fn all_flushers_sleep(&self) -> bool {
         if self.config.tenant_flushers == 0 {
             return self.bios.is_blocked(self.config.flusher);
