@@ -229,14 +229,6 @@ impl Process {
         if self.search.as_ref().is_some_and(|search| search.is_quiescing()) {
             return self.begin_final_run(now);
         }
-        if self.syncs.due && self.is_anything_left() {
-            // If the process sleeps for the flush, staged I/Os are submitted first.
-            return if self.must_wait_to_sleep(Op::Flush) {
-                Want::WaitForInFlight
-            } else {
-                Want::Issue
-            };
-        }
         match self.ahead.wait(now, self.in_use() > 0) {
             None => {}
             Some(AheadWait::InFlight) => return Want::WaitForInFlight,
@@ -252,6 +244,15 @@ impl Process {
                 self.pace.on_thought(last, span);
                 return Want::Changed;
             }
+        }
+        if self.syncs.due && self.is_anything_left() {
+            // It thinks before the sync (measured: fio 3.33).
+            // If the process sleeps for the flush, staged I/Os are submitted first.
+            return if self.must_wait_to_sleep(Op::Flush) {
+                Want::WaitForInFlight
+            } else {
+                Want::Issue
+            };
         }
         if let Some(verifier) = &self.verifier
             && self.options.backlog > 0

@@ -27,6 +27,20 @@ fn thinking() {
     assert_eq!(bench.stats().cpu_ns, 8 * 50 * US);
 }
 
+/// As fio 3.33 calls pwrite and fsync.
+#[test]
+fn a_job_thinks_before_it_syncs_and_not_after() {
+    let bench = Bench::new(&job(|s| {
+        writes(s);
+        s.think.time = Nanos::new(300 * US);
+        (s.durability.fsync, s.timing.number_ios) = (1, Some(3));
+    }))
+    .run();
+    assert_eq!(bench.ops(), "wfwfw");
+    let at: Vec<u64> = bench.seen.iter().map(|io| io.at / US).collect();
+    assert_eq!(at, [0, 400, 500, 900, 1000]);
+}
+
 /// The groups of I/Os of fio 3.33 (`iodepth=4`, `thinktime=20ms`, random reads that take 50 ms
 /// each): their instants in milliseconds, without the 1 ms that fio and its disk took for each, and
 /// their sizes.
