@@ -181,6 +181,12 @@ impl Readahead {
         self.ra_pages /= 4;
     }
 
+    /// Gives the last window folios of one page. The next window still ends as if its folios were
+    /// four times as large.
+    pub(crate) const fn use_single_pages(&mut self) {
+        self.order = 0;
+    }
+
     /// Returns the current window.
     pub(crate) const fn window(&self) -> ReadaheadWindow {
         let &Self { start, size, async_size, order, .. } = self;

@@ -108,6 +108,11 @@ impl CachePlan {
         Ok(Some(Self { config, cost, control, is_read_ahead_set }))
     }
 
+    /// Gives all folios one page, as on a kernel without huge pages.
+    pub const fn use_single_pages(&mut self) {
+        self.config.single_pages = true;
+    }
+
     /// Returns the configuration of the cache for the given stack.
     pub fn config(&self, stack: &StackConfig) -> CacheConfig {
         let mut config = self.config.clone();

@@ -78,6 +78,9 @@ pub struct CacheConfig {
     /// True if tenants have parts of the memory, so that the I/O of one that is held back does not
     /// hold the memory that others need. As in the kernel, a simulation has none.
     pub divides: bool,
+    /// All folios have one page, as where the kernel has no huge pages, or the file system has no
+    /// larger folios. Otherwise those of readahead grow, from 6.18 on.
+    pub single_pages: bool,
     /// The length of the time windows in which observers count waits: [`crate::stats::Windows`].
     pub wait_window: Nanos,
 }
@@ -107,6 +110,7 @@ impl CacheConfig {
             tenant_flushers: 0,
             copies: false,
             divides: false,
+            single_pages: false,
             wait_window: Nanos::from_secs(1),
         }
     }

@@ -169,7 +169,11 @@ impl PageCache {
         let index = PageIndex::new(at.pos.get() >> order << order);
         let ask = Ask { index, req: at.end - index, marker };
         let cached = |index: PageIndex| pages.folio_order(at.file, index);
-        let window = ra.decide(ask, &self.config.rules, cached);
+        let mut window = ra.decide(ask, &self.config.rules, cached);
+        if self.config.single_pages {
+            ra.use_single_pages();
+            window = window.map(|window| ReadaheadWindow { order: 0, ..window });
+        }
         self.opens[open].ra = ra;
         if let Some(window) = window {
             let wanted = if marker { at.pos..at.pos } else { at.pos..at.end };
@@ -225,7 +229,9 @@ impl PageCache {
             let order = folios
                 .order_of(index, marker, |page| self.resident.pages().folio_order(at.file, page));
             if self.resident.find(at.file, index).is_some() {
+                // What is before a cached page has a plug of its own (7.3, measured).
                 self.bios.close();
+                self.bios.end_plug(at.call.task);
                 continue;
             }
             let is_wanted = wanted.contains(&index);

@@ -346,3 +346,23 @@ fn a_reader_in_order_never_waits_for_a_page_behind_a_window() {
         }
     }
 }
+
+/// The windows of Linux 7.3 without huge pages, of a reader of 4 KiB that begins at page 16384.
+#[test]
+fn windows_of_single_pages_end_at_multiples_of_four() {
+    let mut ra = Readahead::new(32, 32);
+    let asks = [(0, false), (1, false), (2, true), (5, true), (12, true), (24, true)].map(
+        |(page, marker)| Ask {
+            index: PageIndex::new(16_384 + page),
+            req: PageCount::new(1),
+            marker,
+        },
+    );
+    let sizes = asks.map(|ask| {
+        let window = ra.decide(ask, &FOLIO, |_| None).expect("a window");
+        ra.use_single_pages();
+        ra.read_ended(ask.index.next().start());
+        window.size
+    });
+    assert_eq!(sizes, [1, 4, 7, 12, 24, 32]);
+}

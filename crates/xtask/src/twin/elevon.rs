@@ -1,6 +1,5 @@
 //! A case in Elevon.
 
-use elevon_core::kernel::{Kernel, RULES};
 use elevon_core::units::Nanos;
 use elevon_formats::fio::{MemorySource, parse};
 use elevon_host::interrupt::Interrupt;
@@ -59,12 +58,12 @@ fn run_with(
         .with_words(options.iter().cloned())
         .map_err(|error| format!("case {}: {error}", case.seed))?;
     let mut plan = Plan::of_jobs(jobs, name, &options, None).map_err(failed)?;
-    // User-mode Linux has no huge pages, so the guest's page cache has no folios of several pages.
-    let of_folios = RULES.iter().position(|rule| rule.name == "readahead_ends_on_folio");
-    plan.other_rule = of_folios.map(|row| (row, Kernel::V6_12));
     if let Some(cache) = &mut plan.cache {
         // Only before a direct I/O does a process of the guest take time.
         cache.cost.bio = Some(Nanos::ZERO);
+        // User-mode Linux has no huge pages, so the guest's page cache has no folios of several
+        // pages.
+        cache.use_single_pages();
     }
     if !tenants.is_empty() {
         plan.set_tenants(tenants).map_err(failed)?;

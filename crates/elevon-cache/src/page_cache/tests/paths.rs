@@ -47,12 +47,12 @@ fn a_gap_in_a_window_ends_a_bio() {
         window.iter().map(|&(_, first, pages)| (first, pages)).collect::<Vec<_>>(),
         [(0, 5), (6, 26)]
     );
-    // All bios of a window have RAHEAD, including the pages that the call waits for; the task's
-    // plug ends with the last bio.
+    // All bios of a window have RAHEAD, including the pages that the call waits for; each run of
+    // pages has its own plug.
     assert!(window.iter().all(|(io, ..)| io.flags == Flags::RAHEAD && io.task == TaskId(0)));
     assert_eq!(
         window.iter().map(|(io, ..)| (io.origin, io.ends_plug)).collect::<Vec<_>>(),
-        [(Origin::Read, false), (Origin::Read, true)]
+        [(Origin::Read, true), (Origin::Read, true)]
     );
 }
 
