@@ -21,11 +21,11 @@ const LATE_NS: u64 = 512;
 /// Requests that one dispatch issues complete one after the other, as far apart. Otherwise
 /// nanoseconds would decide whether a worker runs between two of them.
 const ISSUE_NS: u64 = 6 * 256;
-/// What a reading of the guest's clock takes, in nanoseconds. Where no issue takes [`ISSUE_NS`], one
-/// such reading lies between two issues, and so between two completions.
+/// What a reading of the guest's clock takes, in nanoseconds. Where no issue takes [`ISSUE_NS`],
+/// one such reading lies between two issues, and so between two completions.
 const READING_NS: u64 = 256;
-/// What an I/O through the page cache takes in the guest, in nanoseconds: the load generator and its
-/// sleep read the clock. Measured: 1.0 us with some think times, 1.46 us with others.
+/// What an I/O through the page cache takes in the guest, in nanoseconds: the load generator and
+/// its sleep read the clock. Measured: 1.0 us with some think times, 1.46 us with others.
 const CALL_NS: u64 = 1_200;
 /// Size of the device in bytes: 1 GiB.
 pub const DEVICE_SIZE: u64 = 1 << 30;
