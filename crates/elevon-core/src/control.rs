@@ -552,6 +552,13 @@ impl TenantControl {
         }
     }
 
+    /// Counts a bio that was tried in vain.
+    pub(crate) fn on_try(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes) {
+        if self.watched {
+            self.statistics.on_try(tenant, group, bytes);
+        }
+    }
+
     /// Counts a bio that ended without becoming a request.
     pub(crate) fn on_drop(&mut self, tenant: TenantId) {
         if self.watched {

@@ -505,12 +505,14 @@ fn tenant(
     let mut latency = Histogram::default();
     (0..reads + writes).for_each(|at| latency.add(ns + at % 100 * 1000));
     let wait = |&(cause, count, ms)| (cause, Wait { count, time: Nanos::from_millis(ms) });
+    let io = IoCounters { bytes: [reads * 65_536, writes * 4096, 0], ios: [reads, writes, 0] };
     TenantResult {
         id,
         path: path.into(),
         depth,
         time: Nanos::from_secs(2),
-        io: IoCounters { bytes: [reads * 65_536, writes * 4096, 0], ios: [reads, writes, 0] },
+        io,
+        done: io,
         latency,
         explain: explain.iter().map(wait).collect(),
         ..TenantResult::default()

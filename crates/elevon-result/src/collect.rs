@@ -82,6 +82,7 @@ pub fn all_tenants(
             limits,
             time,
             io: stat.counters,
+            done: stat.done(),
             in_flight: stat.in_flight,
             latency: stat.latency().cloned().unwrap_or_default(),
             cost: cost.as_ref().map(|(vrate_ppm, usage)| CostFigures {

@@ -342,8 +342,10 @@ pub struct TenantResult {
     pub limits: Vec<(Rule, u64)>,
     /// Time that the jobs of this tenant and of those below it ran. Rates are computed over it.
     pub time: Nanos,
-    /// I/O that the tenant's limits have released.
+    /// I/O that the tenant's limits have released, as `io.stat` counts it.
     pub io: IoCounters,
+    /// What was done of it, each I/O once: without bios that io_uring tried in vain.
+    pub done: IoCounters,
     /// Fragments that were released and not completed when the run ended.
     pub in_flight: u64,
     /// Latency of completed fragments, from their release by the limits.

@@ -30,6 +30,8 @@ pub struct IoCounters {
 pub struct TenantStat {
     /// Bios that the limiters have released so far.
     pub counters: IoCounters,
+    /// Of these, bios that were tried in vain: a worker of io_uring did their calls again.
+    tries: IoCounters,
     /// Fragments issued and not completed.
     pub in_flight: u64,
     latency: Option<Box<Histogram>>,
@@ -95,8 +97,21 @@ impl TenantStat {
         self.latency.as_deref()
     }
 
+    /// Returns what was done, each I/O once: the counters without those that were tried in vain.
+    pub fn done(&self) -> IoCounters {
+        // A try whose tenant was removed meanwhile is counted at two tenants.
+        let less = |all: [u64; 3], tries: [u64; 3]| {
+            core::array::from_fn(|at| all[at].saturating_sub(tries[at]))
+        };
+        IoCounters {
+            bytes: less(self.counters.bytes, self.tries.bytes),
+            ios: less(self.counters.ios, self.tries.ios),
+        }
+    }
+
     fn add(&mut self, other: &Self) {
         self.counters.add(&other.counters);
+        self.tries.add(&other.tries);
         self.in_flight += other.in_flight;
         if let Some(theirs) = other.latency() {
             self.latency.get_or_insert_default().merge(theirs);
@@ -139,6 +154,14 @@ impl Statistics {
         stat.in_flight = stat.in_flight.saturating_sub(1);
     }
 
+    /// Ends a bio that was issued and tried in vain.
+    pub(crate) fn on_try(&mut self, tenant: TenantId, group: StatGroup, bytes: Bytes) {
+        self.on_drop(tenant);
+        let tries = &mut self.entry(tenant).tries;
+        tries.bytes[group as usize] += bytes.get();
+        tries.ios[group as usize] += 1;
+    }
+
     /// Returns true if no tenant did I/O.
     pub const fn is_empty(&self) -> bool {
         self.tenants.is_empty()
@@ -150,9 +173,9 @@ impl Statistics {
         self.entry(to).in_flight += 1;
     }
 
-    /// Returns the counters of a tenant's own I/O that the limiters released.
-    pub fn counters(&self, tenant: TenantId) -> IoCounters {
-        self.tenants.get(tenant.index()).map_or_else(IoCounters::default, |stat| stat.counters)
+    /// Returns what was done of a tenant's own I/O that the limiters released, each I/O once.
+    pub fn done(&self, tenant: TenantId) -> IoCounters {
+        self.tenants.get(tenant.index()).map_or_else(IoCounters::default, TenantStat::done)
     }
 
     /// Returns the statistics of a tenant's own I/O; in [`Self::rolled_up`] including all tenants

@@ -161,11 +161,6 @@ impl Submission {
         Self { rest: Some(Rest { bio, is_cut }), ..self }
     }
 
-    /// Returns true if the call is tried without waiting: a worker does not have it yet.
-    pub(super) const fn is_tried(&self, io: &Io) -> bool {
-        io.flags.contains(Flags::TRIED) && !self.in_worker
-    }
-
     /// The same submission in a worker, for a submitter that must not sleep.
     pub(super) const fn in_worker(self) -> Self {
         Self { plugged: false, in_worker: true, is_vain: false, ..self }

@@ -63,8 +63,8 @@ fn row(tenant: &TenantResult, device_time: Nanos) -> [String; 7] {
         tenant.settings.iter().map(|(file, value)| format!("{file}: {value}")).collect();
     [
         if tenant.removed { format!("{} (removed)", tenant.path) } else { tenant.path.clone() },
-        count(ratio(tenant.io.all_ios() as f64, seconds)),
-        format!("{}/s", bytes_binary(ratio(tenant.io.all_bytes() as f64, seconds))),
+        count(ratio(tenant.done.all_ios() as f64, seconds)),
+        format!("{}/s", bytes_binary(ratio(tenant.done.all_bytes() as f64, seconds))),
         at(500_000),
         at(990_000),
         percent(device_share(tenant, device_time), 1) + " %",

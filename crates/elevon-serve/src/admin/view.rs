@@ -214,8 +214,10 @@ impl DeviceView {
         for tenant in &mut new.tenants {
             let Some(old) = before.tenants.iter().find(|old| old.id == tenant.id) else { continue };
             for group in 0..3 {
-                tenant.io.ios[group] -= old.io.ios[group];
-                tenant.io.bytes[group] -= old.io.bytes[group];
+                for (new, old) in [(&mut tenant.io, old.io), (&mut tenant.done, old.done)] {
+                    new.ios[group] -= old.ios[group];
+                    new.bytes[group] -= old.bytes[group];
+                }
             }
             // A reserve that was set anew counts anew.
             tenant.reserve_missed = tenant
@@ -248,8 +250,8 @@ impl DeviceView {
             "device": self.name,
             "tenant": path,
             "ns": span.get(),
-            "iops": rate(tenant.io.all_ios()),
-            "bytes_per_second": rate(tenant.io.all_bytes()),
+            "iops": rate(tenant.done.all_ios()),
+            "bytes_per_second": rate(tenant.done.all_bytes()),
             "requests_per_second": rate(self.answered(tenant) - before.answered(tenant)),
             "in_flight": tenant.in_flight,
             "waiting": new.waiting_json(tenant),

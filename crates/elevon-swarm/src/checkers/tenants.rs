@@ -266,7 +266,8 @@ impl Checker for Throttle {
     }
 }
 
-/// Bytes that were queued and bytes that limits released, by tenant.
+/// Bytes that were queued, and bytes that limits released, by tenant. A bio that was tried in vain
+/// counts in both.
 #[derive(Default)]
 struct Queued {
     bytes: Vec<u64>,
@@ -280,8 +281,6 @@ impl Queued {
                 self.bytes.resize(id + 1, 0);
             }
             self.bytes[id] += u64::from(event.sectors) * SECTOR_SIZE;
-        } else if event.kind == EventKind::BioAgain {
-            self.bytes[world.payer_of(event).index()] -= u64::from(event.sectors) * SECTOR_SIZE;
         }
     }
 

@@ -101,8 +101,8 @@ impl Timeline {
     fn progressed<S: Source>(&self, stack: &Stack, jobs: &Jobs<S>) -> Vec<Progressed> {
         let of_processes = jobs.processes().iter().map(Source::progressed);
         let of_tenants = (0..=jobs.tenants().len() as u32).map(|tenant| {
-            let counters = stack.control().statistics().counters(TenantId(tenant));
-            Progressed { ios: counters.ios, bytes: counters.bytes }
+            let done = stack.control().statistics().done(TenantId(tenant));
+            Progressed { ios: done.ios, bytes: done.bytes }
         });
         of_processes.chain(of_tenants).take(self.owners.rows()).collect()
     }

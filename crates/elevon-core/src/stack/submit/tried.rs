@@ -30,6 +30,13 @@ pub(in crate::stack) struct Ring {
     waiting: VecDeque<(Submission, Io)>,
 }
 
+impl Submission {
+    /// Returns true if the call is tried without waiting: a worker does not have it yet.
+    pub(in crate::stack) const fn is_tried(&self, io: &Io) -> bool {
+        io.flags.contains(Flags::TRIED) && !self.in_worker
+    }
+}
+
 impl Stack {
     /// Returns true if a call that is tried is one bio that would have to be split. A call of
     /// several bios is not tried here.
@@ -84,8 +91,8 @@ impl Stack {
         bio: BioId,
         driver: &mut D,
     ) {
-        self.drop_bio(bio);
         let bio = *self.bios.remove(bio.0);
+        self.control.on_try(bio.tenant, bio.op.stat_group(), bio.bytes);
         if self.trace.is_on {
             self.trace_bio(now, EventKind::BioAgain, &bio);
         }

@@ -143,9 +143,9 @@ impl Stack {
         self.queues[queue.index()].waking = false;
     }
 
-    /// Continues a submission that was woken, if a tag is left for it. Its task runs the queue
-    /// before it looks for one, as it did before its sleep: what the scheduler held back then goes
-    /// if it may go now, although no completion ran the queue, and before the task's own request.
+    /// Continues a submission that was woken, if a tag is left for it. If none is, its task runs
+    /// the queue before it sleeps again, as it did before its first sleep: what the scheduler held
+    /// back then goes if it may go now, although no completion ran the queue.
     fn look_for_tag<D: Driver>(
         &mut self,
         now: Instant,
@@ -154,7 +154,9 @@ impl Stack {
         driver: &mut D,
     ) {
         let Waiter { io, submission, bio } = waiter;
-        self.run_queue(now, queue, driver);
+        if !self.has_tag_for(queue, submission.tag_limit) {
+            self.run_queue(now, queue, driver);
+        }
         if self.has_tag_for(queue, submission.tag_limit) {
             self.wake_submission(now, &io, submission, Some(bio), driver);
         } else {

@@ -151,8 +151,9 @@ fn a_try_that_would_be_split_pays_its_limits_as_the_worker_does() {
     rig.complete_all();
     rig.stack.self_check();
     assert_eq!(rig.done().len(), 2);
-    let counted = rig.stack.control().statistics().of(tenant).counters.ios;
-    assert_eq!(counted[0], 6, "two tries, and two parts of each call");
+    let stat = rig.stack.control().statistics().of(tenant);
+    assert_eq!(stat.counters.ios[0], 6, "two tries, and two parts of each call");
+    assert_eq!((stat.done().ios[0], stat.done().bytes[0]), (4, 2 * 1032 * 512));
 }
 
 /// As traced on Linux 7.3 under io.cost: a call that is tried waits for budget all the same. Its
