@@ -347,7 +347,7 @@ fn the_loss_of_the_server_of_a_disk_is_told() {
     let _again = nbdkit(&served.bench, &["memory", "8M"]).expect("installed");
     until("it is there again", || client.read(0, 4096).expect("an answer").is_ok());
     // The answer may come before the line.
-    until("it is told", || log().contains("connected again"));
+    until("it is told", || log().contains("connected again; "));
     let log = log();
     for words in [
         "the connection was lost; of its requests ",
