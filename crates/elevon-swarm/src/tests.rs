@@ -30,6 +30,7 @@ const FOUND_WHOLE: &[(u64, &str)] = &[
     (10_244, "progress: readahead of those who waited for memory took all that came free"),
     (6_403, "progress: a merge freed the tag that a task of another batch waited for"),
     (102_398, "synced: a discard of two ranges lies where its pieces say"),
+    (500_127, "a worker of a ring that has a plug is not the ring's task, which sleeps for a gate"),
 ];
 
 #[test]

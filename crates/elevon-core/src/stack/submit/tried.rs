@@ -33,7 +33,7 @@ pub(in crate::stack) struct Ring {
 impl Submission {
     /// Returns true if the call is tried without waiting: a worker does not have it yet.
     pub(in crate::stack) const fn is_tried(&self, io: &Io) -> bool {
-        io.flags.contains(Flags::TRIED) && !self.in_worker
+        io.flags.contains(Flags::TRIED) && !self.in_worker && !self.of_ring
     }
 }
 
