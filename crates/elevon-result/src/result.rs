@@ -344,7 +344,7 @@ pub struct TenantResult {
     pub time: Nanos,
     /// I/O that the tenant's limits have released, as `io.stat` counts it.
     pub io: IoCounters,
-    /// What was done of it, each I/O once: without bios that io_uring tried in vain.
+    /// The same without bios that io_uring tried in vain. So each I/O counts once.
     pub done: IoCounters,
     /// Fragments that were released and not completed when the run ended.
     pub in_flight: u64,

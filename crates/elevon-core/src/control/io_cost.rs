@@ -521,8 +521,8 @@ impl IoCost {
         }
     }
 
-    /// Sets when to check a waiting tenant again at the latest: two slacks after its debt is paid,
-    /// or after it can pay for its first I/O.
+    /// Sets when to check a waiting tenant again at the latest. This is two slacks after its debt
+    /// is paid, or after it can pay for its first I/O.
     fn arm(&mut self, slot: u32) {
         let (share, slack) = (self.shares.of(slot), self.slack());
         let group = &mut self.groups[slot as usize];

@@ -97,7 +97,7 @@ impl TenantStat {
         self.latency.as_deref()
     }
 
-    /// Returns what was done, each I/O once: the counters without those that were tried in vain.
+    /// Returns the counters without bios that were tried in vain. So each I/O counts once.
     pub fn done(&self) -> IoCounters {
         // A try whose tenant was removed meanwhile is counted at two tenants.
         let less = |all: [u64; 3], tries: [u64; 3]| {
@@ -173,7 +173,7 @@ impl Statistics {
         self.entry(to).in_flight += 1;
     }
 
-    /// Returns what was done of a tenant's own I/O that the limiters released, each I/O once.
+    /// Returns [`TenantStat::done`] of a tenant's own I/O.
     pub fn done(&self, tenant: TenantId) -> IoCounters {
         self.tenants.get(tenant.index()).map_or_else(IoCounters::default, TenantStat::done)
     }
